@@ -1,6 +1,7 @@
 //! A page that stands alone: its style is in it, and no script.
 
-const STYLE: &str = include_str!("page.css");
+/// The style of all pages.
+pub const STYLE: &str = include_str!("page.css");
 
 /// What ends a page.
 pub const CLOSE: &str = "</main>\n</body>\n</html>\n";

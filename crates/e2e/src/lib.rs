@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod browser;
 pub mod engines;
 pub mod farms;
 pub mod libvirtd;

@@ -17,6 +17,7 @@ use crate::size::SizeArgs;
 use crate::sql::SqlArgs;
 use crate::top::TopArgs;
 use crate::tune::TuneArgs;
+use crate::web::WebArgs;
 use crate::why::WhyArgs;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -67,6 +68,8 @@ pub enum Command {
     Why(WhyArgs),
     /// Show the host and its guests as they are, once a second
     Top(TopArgs),
+    /// Show host and guests in a browser
+    Web(WebArgs),
     /// Make a report of what was recorded
     Report(ReportArgs),
     /// Decide again what was decided, by the same policy or by another

@@ -29,6 +29,7 @@ mod tell;
 pub mod top;
 pub mod tune;
 pub mod up;
+pub mod web;
 pub mod why;
 
 pub use error::Error;

@@ -32,10 +32,16 @@ mod processes;
 mod render;
 mod report;
 mod shares;
+mod single;
 mod sums;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod time;
+
+/// Charts over time, for pages that show more than a report.
+pub mod chart {
+    pub use crate::render::{Frame, Mark, Series, colour, key};
+}
 
 pub use advice::{RULES, Rule};
 pub use build::build;
@@ -49,7 +55,8 @@ pub use header::HostHeader;
 pub use needs::{Needs, needs};
 pub use number::{Measure, shown};
 pub use options::{Detail, Options};
-pub use render::{csv, html, json, text};
+pub use render::{csv, html, html_body, json, text};
 pub use report::{Line, LineKind, Report, Table};
 pub use shares::{GuestStorage, State, States, Storage, states, storage};
+pub use single::Single;
 pub use time::{Utc, Zone, clock_text, date_text, rfc3339};

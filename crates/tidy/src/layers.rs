@@ -108,6 +108,15 @@ pub const CRATES: &[Crate] = &[
         Some("base manager procfs model reports store why"),
         "crossterm jiff rustix signal-hook thiserror",
     ),
+    // The pages. axum with its tokio and hyper for the server, the only place with an async
+    // runtime; maud for pages that are checked when they are compiled; subtle for comparing
+    // secrets; flate2 for answers that are compressed; jiff for times in addresses.
+    row(
+        "web",
+        Some("base manager model reports store why"),
+        "axum flate2 futures-util hyper hyper-util jiff maud rustix serde serde_json subtle \
+         thiserror tokio tower-service",
+    ),
     // The experiments: guests, load and managers put together, and results to be shown.
     row("lab", ANY, "rustix serde serde_json"),
     // Layer 3, the binaries. What the daemon links, a hundred guests load.

@@ -73,7 +73,7 @@ impl Model {
         // The manager may be asked twice between two of its looks.
         let is_new = self.sample.as_ref().is_none_or(|old| old.at_ms() != sample.at_ms());
         if is_new {
-            self.show_host(&sample.interval);
+            self.show_host(sample.interval());
         }
         let mut marks = BTreeMap::new();
         for row in &sample.ps.guests {

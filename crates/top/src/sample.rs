@@ -3,10 +3,9 @@
 use crate::error::{Error, Trouble};
 use manager::control::{Answer, Ask, GuestRow, GuestRunState, Ps, Whose};
 use model::{
-    Field, GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName,
-    TierField,
+    GuestField, GuestIdentity, HostField, Interval, Over, ProcessField, ProcessName, TierField,
 };
-use reports::{Added, Facts, Scope};
+use reports::Single;
 
 /// Asks the manager a question.
 pub type Manager = Box<dyn Fn(&Ask) -> Result<Answer, Trouble> + Send>;
@@ -23,24 +22,21 @@ pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> 
 /// The last second, or an interval of a recording, and how guests are at its end.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    pub(super) interval: Interval,
+    single: Single,
     pub(super) ps: Ps,
     /// How long the monitor's look at everything took; missing in a recording.
     pub(super) round_us: Option<u64>,
-    guests: Over<GuestField>,
-    tiers: Over<TierField>,
-    added: Added,
 }
 
 impl Sample {
     /// Sums up what is shown of all together.
     pub(super) fn new(interval: Interval, ps: Ps, round_us: Option<u64>) -> Sample {
-        let covered_ms = interval.host.covered_ms;
-        let guests = together(interval.guests.values(), covered_ms);
-        let tiers = together(interval.tiers.values(), covered_ms);
-        let each = interval.guests.values().map(Added::of);
-        let added = each.reduce(|one, other| one.plus(&other)).unwrap_or_default();
-        Sample { interval, ps, round_us, guests, tiers, added }
+        Sample { single: Single::new(interval, Some(ps.guests.len())), ps, round_us }
+    }
+
+    /// What happened.
+    pub(super) fn interval(&self) -> &Interval {
+        self.single.interval()
     }
 
     /// Whether it is the past: what only a manager knows is not in it.
@@ -50,42 +46,27 @@ impl Sample {
 
     /// The end of the time that it covers.
     pub(super) fn at_ms(&self) -> i64 {
-        let length_ms = i64::try_from(self.interval.length_ms).unwrap_or(i64::MAX);
-        self.interval.from_ms.saturating_add(length_ms)
-    }
-
-    fn host_facts<'a>(&'a self, process: &'a Over<ProcessField>) -> Facts<'a> {
-        Facts {
-            host: &self.interval.host,
-            guest: &self.guests,
-            tier: &self.tiers,
-            process,
-            added: &self.added,
-            on: Some(self.ps.guests.len() as f64),
-            active: None,
-            unlisted_ns: None,
-        }
+        self.single.to_ms()
     }
 
     /// A field of the reports, of the host.
     pub(super) fn host(&self, id: &str) -> Option<f64> {
-        reports::field(Scope::Host, id)?.value(&self.host_facts(&Over::default()))
+        self.single.host(id)
     }
 
     /// A field of all guests together.
     pub(super) fn all_guests(&self, id: &str) -> Option<f64> {
-        reports::field(Scope::Guest, id)?.value(&self.host_facts(&Over::default()))
+        self.single.all_guests(id)
     }
 
     /// A field of a tier of memory.
     pub(super) fn tier(&self, tier: &Over<TierField>, id: &str) -> Option<f64> {
-        let none = Over::default();
-        reports::field(Scope::Tier, id)?.value(&Facts { tier, ..self.host_facts(&none) })
+        self.single.tier(tier, id)
     }
 
     /// A raw field of the host.
     pub(super) fn raw(&self, field: HostField) -> Option<u64> {
-        self.interval.host.get(field)
+        self.interval().host.get(field)
     }
 
     /// A guest of `ps` with what the monitor saw of it.
@@ -96,17 +77,10 @@ impl Sample {
                 && who.pid == row.pid
                 && (who.uuid == row.uuid || who.pid.is_some())
         };
-        let who = self.interval.guests.keys().find(same);
-        let over = who.and_then(|who| self.interval.guests.get(who));
-        Seen { row, who, over, added: over.map(Added::of).unwrap_or_default(), sample: self }
+        let who = self.interval().guests.keys().find(same);
+        let over = who.and_then(|who| self.interval().guests.get(who));
+        Seen { row, who, over, sample: self }
     }
-}
-
-/// All of them as one: here gauges are summed as counters are.
-fn together<'a, F: Field>(all: impl Iterator<Item = &'a Over<F>>, covered_ms: u64) -> Over<F> {
-    let mut sum = Over::default();
-    all.for_each(|one| sum.add_concurrent(one));
-    Over { covered_ms, ..sum }
 }
 
 /// One guest.
@@ -115,17 +89,13 @@ pub(super) struct Seen<'a> {
     pub(super) row: &'a GuestRow,
     who: Option<&'a GuestIdentity>,
     over: Option<&'a Over<GuestField>>,
-    added: Added,
     sample: &'a Sample,
 }
 
 impl Seen<'_> {
     /// A field of the reports; missing if the monitor did not look at the guest.
     pub(super) fn field(&self, id: &str) -> Option<f64> {
-        let none = Over::default();
-        let facts =
-            Facts { guest: self.over?, added: &self.added, ..self.sample.host_facts(&none) };
-        reports::field(Scope::Guest, id)?.value(&facts)
+        self.sample.single.guest(self.over?, id)
     }
 
     /// How it is, in a word.
@@ -150,13 +120,10 @@ impl Seen<'_> {
 
     /// Its processes between the last two reports of its daemon, in no order.
     pub(super) fn processes(&self) -> Vec<Process> {
-        let all = self.who.and_then(|who| self.sample.interval.processes.get(who));
+        let all = self.who.and_then(|who| self.sample.interval().processes.get(who));
         let none = Over::default();
         let of = |process: &Over<ProcessField>, id| {
-            // A process is reported over a time of its own.
-            let guest = Over { covered_ms: process.covered_ms, ..Over::default() };
-            let facts = Facts { guest: &guest, process, ..self.sample.host_facts(&none) };
-            reports::field(Scope::Process, id)?.value(&facts)
+            self.sample.single.process(self.over.unwrap_or(&none), process, id)
         };
         let row = |(name, process): (&ProcessName, &Over<ProcessField>)| Process {
             name: name.name.clone(),
@@ -188,15 +155,6 @@ pub(super) struct Process {
 
 /// A field of the reports, of the host in some interval.
 pub(super) fn host_field(interval: &Interval, id: &str) -> Option<f64> {
-    let facts = Facts {
-        host: &interval.host,
-        guest: &Over::default(),
-        tier: &Over::default(),
-        process: &Over::default(),
-        added: &Added::default(),
-        on: None,
-        active: None,
-        unlisted_ns: None,
-    };
-    reports::field(Scope::Host, id)?.value(&facts)
+    let host = Interval { host: interval.host.clone(), ..Interval::default() };
+    Single::new(host, None).host(id)
 }

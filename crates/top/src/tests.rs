@@ -203,7 +203,8 @@ fn past() -> Model {
         at_end: Some("the recording ends here"),
         has_journal: true,
     });
-    model.sample = model.sample.map(|sample| Sample::new(sample.interval, sample.ps, None));
+    model.sample =
+        model.sample.map(|sample| Sample::new(sample.interval().clone(), sample.ps, None));
     model
 }
 

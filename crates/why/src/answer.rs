@@ -24,7 +24,53 @@ pub struct Answer {
     pub now: Now,
 }
 
+/// A line of an answer, for who shows them one by one.
+#[derive(Debug)]
+pub struct Told<'a> {
+    /// When it was, or when it began, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Whom it is about; `None` for the manager and its host.
+    pub guest: Option<&'a Chosen>,
+    /// What was done, or what kind of event it was, in a word.
+    pub action: &'a str,
+    /// The target, of a decision.
+    pub to_bytes: Option<u64>,
+    /// Whether it was decided before the time, and was still in force when that began.
+    pub is_earlier: bool,
+    /// The same in sentences, without the time.
+    pub text: String,
+}
+
 impl Answer {
+    /// Its lines, oldest first.
+    pub fn lines(&self) -> Vec<Told<'_>> {
+        let before = self.gathered.before.iter().map(|entry| (entry, true));
+        let entries = self.gathered.entries.iter().map(|entry| (entry, false));
+        before.chain(entries).map(|(entry, is_earlier)| self.one(entry, is_earlier)).collect()
+    }
+
+    fn one<'a>(&'a self, entry: &'a Entry, is_earlier: bool) -> Told<'a> {
+        let (action, to_bytes): (&str, _) = match &entry.what {
+            What::Decision(decided) | What::Holds { last: decided, .. } => {
+                (&decided.decision.action, Some(decided.decision.to_bytes))
+            }
+            What::Event(event) => (&event.kind, None),
+        };
+        Told {
+            at_ms: entry.at_ms,
+            guest: entry.guest.and_then(|at| self.chosen.get(at)),
+            action,
+            to_bytes,
+            is_earlier,
+            text: self.told(entry),
+        }
+    }
+
+    /// Whether there is more than was gathered: the newest is what is missing.
+    pub fn is_cut(&self) -> bool {
+        self.gathered.is_cut
+    }
+
     /// For people: a line for each thing that happened.
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
@@ -70,8 +116,12 @@ impl Answer {
     }
 
     fn line(&self, entry: &Entry) -> String {
+        format!("{}  {}", show(entry.at_ms, &self.now), self.told(entry))
+    }
+
+    fn told(&self, entry: &Entry) -> String {
         let at = show(entry.at_ms, &self.now);
-        let sentences = match &entry.what {
+        match &entry.what {
             What::Decision(decided) | What::Holds { times: 1, last: decided, .. } => {
                 sentences(self.label(entry), &done(self.label(entry), &decided.decision), decided)
             }
@@ -81,8 +131,7 @@ impl Answer {
                 sentences(label, &held(label, &last.decision, *bytes, *times, between), last)
             }
             What::Event(event) => self.event(entry, event),
-        };
-        format!("{at}  {sentences}")
+        }
     }
 
     fn event(&self, entry: &Entry, event: &Event) -> String {

@@ -18,14 +18,14 @@ pub mod when;
 mod who;
 mod words;
 
-pub use answer::Answer;
+pub use answer::{Answer, Told};
 pub use clock::now;
 pub use error::Error;
 pub use gather::{ENTRIES_MAX, Entry, Gathered, What};
 pub use who::Chosen;
 
 use gather::{History, gather};
-use store::{Journal, Policy};
+use store::{Journal, Policy, Range};
 use when::Now;
 
 /// What is asked about guests.
@@ -46,6 +46,8 @@ pub enum Time {
     At(String),
     /// From so long ago until now.
     Last(String),
+    /// From one millisecond to another, and what was in force at the first.
+    Between(Range),
 }
 
 /// Answers from a journal.
@@ -53,6 +55,7 @@ pub fn answer(journal: &Journal, question: &Question, now: Now) -> Result<Answer
     let (range, history) = match &question.time {
         Time::At(at) => (when::instant(at, &now)?, History::Always),
         Time::Last(last) => (when::last(last, &now)?, History::IfEmpty),
+        Time::Between(range) => (*range, History::Always),
     };
     let chosen = who::choose(&question.guest, &journal.guests()?)?;
     let gathered = gather(journal, &chosen, question.policy, range, history)?;

@@ -9,3 +9,4 @@ mod monitor_truth;
 mod packages;
 mod park_crash;
 mod tune_farms;
+mod web_pages;

@@ -9,6 +9,7 @@ mod source;
 
 pub(crate) use source::processor;
 pub use source::{Recorded, Wanted};
+pub(crate) use source::{engine, recordings};
 
 use crate::Error;
 use crate::why::time_between;

@@ -43,7 +43,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
     /// With less history than this nothing is said of a guest's size: 90m, 3h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "3h")]
+    #[arg(long, value_name = "SPAN", default_value = TuneArgs::ENOUGH)]
     pub enough: String,
     /// How to answer
     #[arg(long, value_enum, default_value = "text")]
@@ -51,6 +51,11 @@ pub struct TuneArgs {
     /// The recordings, if not those that the manager makes by itself
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+impl TuneArgs {
+    /// With less history than this nothing is said of a guest's size.
+    pub(crate) const ENOUGH: &'static str = "3h";
 }
 
 /// A finding, and what playing the passes again with its remedy says.

@@ -1,8 +1,8 @@
 //! A report as one page that stands alone: style and charts are in it, and no script.
 
-use super::svg::{Frame, Series, bars, colour};
+use super::svg::{Frame, Series, bars};
 use super::{about, advice_of, halves, label_title, labels_shown, time_text};
-use crate::catalog::{Chart, ChartKind};
+use crate::catalog::{Chart, ChartKind, Definition};
 use crate::fields::{Derived, Scope};
 use crate::header::{cost_text, gaps_text};
 use crate::number::shown;
@@ -18,11 +18,20 @@ const HOSTS_MAX: usize = 8;
 /// The head of the raw values behind a finding.
 const EVIDENCE: &str = "Evidence";
 
-/// Prints a report.
+/// Prints a report as a page that stands alone.
 pub fn html(report: &Report, zone: &dyn Zone) -> String {
+    let Definition { name, title, .. } = report.definition;
+    let mut out = html::open(&format!("{name}: {title}"), "");
+    out.push_str(&html_body(report, zone));
+    out.push_str(html::CLOSE);
+    out
+}
+
+/// Prints what is on the page of a report: for a page that has more.
+pub fn html_body(report: &Report, zone: &dyn Zone) -> String {
     let name = report.definition.name;
     let title = escaped(report.definition.title);
-    let mut out = html::open(&format!("{name}: {}", report.definition.title), "");
+    let mut out = String::new();
     let about = escaped(&about(report, zone));
     let _ = write!(out, "<header>\n<h1><span>{name}</span> {title}</h1>\n<p>{about}</p>\n");
     for host in &report.hosts {
@@ -60,7 +69,6 @@ pub fn html(report: &Report, zone: &dyn Zone) -> String {
         }
         out.push_str("</footer>\n");
     }
-    out.push_str(html::CLOSE);
     out
 }
 
@@ -117,7 +125,13 @@ fn grid(
     table: &Table,
     label: impl Fn(&Line) -> Vec<String>,
 ) {
-    out.push_str("<div class=\"wide\"><table>\n<thead><tr>");
+    let title = escaped(table.part.title);
+    // What is wider than its page is moved by keys as well.
+    let _ = write!(
+        out,
+        "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\">\
+         <table>\n<thead><tr>"
+    );
     for head in heads {
         let _ = write!(out, "<th scope=\"col\" class=\"label\">{head}</th>");
     }
@@ -157,7 +171,7 @@ fn draw(
     zone: &dyn Zone,
     charts: &mut usize,
 ) {
-    let columns: Vec<(usize, &Derived)> = chart
+    let columns: Vec<(usize, &'static Derived)> = chart
         .columns
         .iter()
         .filter_map(|id| table.fields.iter().position(|field| field.id == *id))
@@ -173,34 +187,51 @@ fn draw(
         let name = &host.name;
         let lines: Vec<&Line> =
             intervals.into_iter().filter(|line| line.labels[0] == *name).collect();
-        let series: Vec<Series<'_>> = columns
+        let spans: Vec<(i64, u64)> =
+            lines.iter().map(|line| (line.from_ms, line.length_ms)).collect();
+        let known: Vec<(&'static Derived, Vec<Option<f64>>)> = columns
             .iter()
-            .map(|(column, field)| Series {
-                field,
-                values: lines.iter().map(|line| line.values[*column]).collect(),
+            .map(|(column, field)| {
+                (*field, lines.iter().map(|line| line.values[*column]).collect())
             })
-            .filter(|series| series.values.iter().any(Option::is_some))
+            .filter(|(_, values): &(_, Vec<Option<f64>>)| values.iter().any(Option::is_some))
             .collect();
-        if series.is_empty() || lines.len() < 2 {
-            continue;
-        }
+        let Some((first, _)) = known.first().filter(|_| lines.len() >= 2) else { continue };
         *charts += 1;
-        let title = title_of(chart, series[0].field, report.hosts.len() > 1, at, report);
-        let frame = Frame { report, zone, lines: &lines, title: &title, id: *charts };
+        let title = title_of(chart, first, report.hosts.len() > 1, at, report);
+        let series: Vec<Series<'_>> = known
+            .into_iter()
+            .enumerate()
+            .map(|(number, (field, values))| Series::of(field, number, values))
+            .collect();
+        let frame = Frame {
+            from_ms: report.from_ms,
+            to_ms: report.to_ms,
+            zone,
+            spans: &spans,
+            title: &title,
+            id: *charts,
+            marks: &[],
+        };
         let svg = match chart.kind {
             ChartKind::Stack => frame.areas(&series),
             _ => frame.curves(&series),
         };
         let _ = write!(out, "<figure>\n<figcaption>{}</figcaption>\n{svg}\n", escaped(&title));
-        out.push_str("<ul class=\"key\">");
-        for (number, one) in series.iter().enumerate() {
-            let heading = escaped(&one.field.heading());
-            let words = escaped(one.field.words);
-            let colour = colour(one.field, number);
-            let _ = write!(out, "<li title=\"{words}\"><i class=\"s{colour}\"></i>{heading}</li>");
-        }
-        out.push_str("</ul>\n</figure>\n");
+        out.push_str(&key(&series));
+        out.push_str("</figure>\n");
     }
+}
+
+/// What each colour of a chart stands for.
+pub fn key(series: &[Series<'_>]) -> String {
+    let mut out = String::from("<ul class=\"key\">");
+    for one in series {
+        let (name, words, colour) = (escaped(&one.name), escaped(one.words), one.colour);
+        let _ = write!(out, "<li title=\"{words}\"><i class=\"s{colour}\"></i>{name}</li>");
+    }
+    out.push_str("</ul>\n");
+    out
 }
 
 fn title_of(chart: &Chart, field: &Derived, is_named: bool, at: usize, report: &Report) -> String {

@@ -7,8 +7,9 @@ mod svg;
 mod text;
 
 pub use csv::csv;
-pub use html::html;
+pub use html::{html, html_body, key};
 pub use json::json;
+pub use svg::{Frame, Mark, Series, colour};
 pub use text::text;
 
 use crate::fields::Scope;

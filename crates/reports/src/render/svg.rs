@@ -4,8 +4,8 @@
 
 use crate::fields::Derived;
 use crate::number::shown;
-use crate::report::{Line, Report};
 use crate::time::{Zone, clock_text, date_text};
+use base::duration::{DAY_MS, HOUR_MS, MINUTE_MS};
 use base::{clip, html::escaped};
 use std::fmt::Write;
 
@@ -16,45 +16,111 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 26.0;
-/// Times written below a chart.
-const TIMES: usize = 6;
+/// Times below a chart, at most.
+const TIMES: i64 = 8;
+/// How far apart they may be.
+const STEPS_MS: [i64; 18] = [
+    1_000,
+    5_000,
+    10_000,
+    30_000,
+    MINUTE_MS,
+    2 * MINUTE_MS,
+    5 * MINUTE_MS,
+    10 * MINUTE_MS,
+    15 * MINUTE_MS,
+    30 * MINUTE_MS,
+    HOUR_MS,
+    2 * HOUR_MS,
+    4 * HOUR_MS,
+    12 * HOUR_MS,
+    DAY_MS,
+    2 * DAY_MS,
+    7 * DAY_MS,
+    60 * DAY_MS,
+];
+/// More marks than this make no picture.
+const MARKS_MAX: usize = 500;
 /// Height of a bar with its gap, and room for the names.
 const BAR: f64 = 22.0;
 const NAMES: f64 = 190.0;
 
-/// Values of one column over time.
-pub(super) struct Series<'a> {
-    pub field: &'a Derived,
+/// Values of one quantity over time.
+#[derive(Clone, Debug)]
+pub struct Series<'a> {
+    /// What it is called, with its unit.
+    pub name: String,
+    /// What it means.
+    pub words: &'a str,
+    /// Digits behind its point.
+    pub decimals: u8,
+    /// Which of the page's colours it has.
+    pub colour: usize,
+    /// Its values, one for each interval of the frame.
     pub values: Vec<Option<f64>>,
 }
 
+impl Series<'_> {
+    /// A derived field's, the so-manieth of its chart.
+    pub fn of(field: &'static Derived, number: usize, values: Vec<Option<f64>>) -> Series<'static> {
+        Series {
+            name: field.heading(),
+            words: field.words,
+            decimals: field.decimals,
+            colour: colour(field, number),
+            values,
+        }
+    }
+}
+
+/// Something that happened at a moment, marked below a chart.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Which of the page's colours it has.
+    pub colour: usize,
+    /// What happened.
+    pub text: String,
+}
+
 /// What all charts over time share.
-pub(super) struct Frame<'a> {
-    pub report: &'a Report,
+#[derive(Clone, Copy)]
+pub struct Frame<'a> {
+    /// When the chart begins, in milliseconds since 1970.
+    pub from_ms: i64,
+    /// When it ends.
+    pub to_ms: i64,
+    /// The zone that times are shown in.
     pub zone: &'a dyn Zone,
-    pub lines: &'a [&'a Line],
+    /// When each interval begins, and how long it is.
+    pub spans: &'a [(i64, u64)],
+    /// What it shows.
     pub title: &'a str,
     /// Distinguishes one chart of a page from the next.
     pub id: usize,
+    /// What happened meanwhile.
+    pub marks: &'a [Mark],
 }
 
 impl Frame<'_> {
     fn x(&self, at_ms: i64) -> f64 {
-        let whole = (self.report.to_ms - self.report.from_ms).max(1) as f64;
-        LEFT + (at_ms - self.report.from_ms) as f64 / whole * (WIDTH - LEFT - RIGHT)
+        let whole = (self.to_ms - self.from_ms).max(1) as f64;
+        LEFT + (at_ms - self.from_ms) as f64 / whole * (WIDTH - LEFT - RIGHT)
     }
 
     /// The middle of an interval.
-    fn middle(&self, line: &Line) -> f64 {
-        let half = i64::try_from(line.length_ms / 2).unwrap_or(0);
-        self.x(line.from_ms.saturating_add(half))
+    fn middle(&self, at: usize) -> f64 {
+        let (from_ms, length_ms) = self.spans[at];
+        let half = i64::try_from(length_ms / 2).unwrap_or(0);
+        self.x(from_ms.saturating_add(half))
     }
 
-    /// A line that follows on the one before it, without a hole between them.
+    /// An interval that follows on the one before it, without a hole between them.
     fn follows(&self, at: usize) -> bool {
-        let Some(before) = at.checked_sub(1).map(|before| self.lines[before]) else { return false };
-        let end = before.from_ms.saturating_add(i64::try_from(before.length_ms).unwrap_or(0));
-        self.lines[at].from_ms <= end.saturating_add(1)
+        let Some(before) = at.checked_sub(1).map(|before| self.spans[before]) else { return false };
+        let end = before.0.saturating_add(i64::try_from(before.1).unwrap_or(0));
+        self.spans[at].0 <= end.saturating_add(1)
     }
 
     fn open(&self, series: &[Series<'_>]) -> String {
@@ -69,9 +135,9 @@ impl Frame<'_> {
             let known: Vec<f64> = one.values.iter().flatten().copied().collect();
             let least = known.iter().copied().fold(f64::INFINITY, f64::min);
             let most = known.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let digits = one.field.decimals;
+            let digits = one.decimals;
             let (least, most) = (shown(Some(least), digits), shown(Some(most), digits));
-            let name = escaped(&one.field.heading());
+            let name = escaped(&one.name);
             let _ = write!(out, "{name}: from {least} to {most}. ");
         }
         out.push_str("</desc>");
@@ -94,37 +160,48 @@ impl Frame<'_> {
                 tick(value, top)
             );
         }
-        let (from, to) = (self.report.from_ms, self.report.to_ms);
-        let is_long = to - from > 2 * 86_400_000;
-        for step in 0..=TIMES {
-            let at_ms = from + (to - from) / TIMES as i64 * step as i64;
-            let text = if is_long {
+        let is_dates = self.to_ms - self.from_ms > 2 * DAY_MS;
+        for at_ms in round_times(self.from_ms, self.to_ms, self.zone) {
+            let text = if is_dates {
                 date_text(at_ms, self.zone).get(5..).unwrap_or_default().to_owned()
             } else {
                 clock_text(at_ms, self.zone)
             };
-            let place = match step {
-                0 => "start",
-                TIMES => "end",
-                _ => "mid",
-            };
+            let x = self.x(at_ms);
+            let place = if x > right - 30.0 { "end" } else { "mid" };
             let _ = write!(
                 out,
-                "<text class=\"{place}\" x=\"{:.1}\" y=\"{:.1}\">{text}</text>",
-                self.x(at_ms),
+                "<text class=\"{place}\" x=\"{x:.1}\" y=\"{:.1}\">{text}</text>",
                 HEIGHT - 8.0
             );
         }
         out
     }
 
-    /// A line a column.
-    pub(super) fn curves(&self, series: &[Series<'_>]) -> String {
+    /// What happened, as small triangles on the line of time.
+    fn marked(&self) -> String {
+        let mut out = String::new();
+        let is_in = |mark: &&Mark| (self.from_ms..=self.to_ms).contains(&mark.at_ms);
+        for mark in self.marks.iter().filter(is_in).take(MARKS_MAX) {
+            let (x, foot) = (self.x(mark.at_ms), HEIGHT - BOTTOM);
+            let _ = write!(
+                out,
+                "<path class=\"area s{}\" d=\"M{x:.1} {:.1}l5 9h-10Z\"><title>{}</title></path>",
+                mark.colour,
+                foot - 9.0,
+                escaped(&mark.text)
+            );
+        }
+        out
+    }
+
+    /// A line a series.
+    pub fn curves(&self, series: &[Series<'_>]) -> String {
         let highest = series.iter().flat_map(|one| &one.values).flatten();
         let top = nice(highest.copied().fold(0.0, f64::max));
         let mut out = self.open(series);
         out.push_str(&self.axes(top));
-        for (number, one) in series.iter().enumerate() {
+        for one in series {
             let mut path = String::new();
             let mut is_drawing = false;
             for (at, value) in one.values.iter().enumerate() {
@@ -132,45 +209,49 @@ impl Frame<'_> {
                     is_drawing = false;
                     continue;
                 };
-                let (x, y) = (self.middle(self.lines[at]), y(*value, top));
+                let (x, y) = (self.middle(at), y(*value, top));
                 let is_on = is_drawing && self.follows(at);
                 let _ = write!(path, "{}{x:.1} {y:.1}", if is_on { 'L' } else { 'M' });
-                // A point alone has no line: a stroke of no length with round ends shows it.
-                if !is_on {
-                    let _ = write!(path, "h0");
+                let is_on_next =
+                    one.values.get(at + 1).is_some_and(Option::is_some) && self.follows(at + 1);
+                // A point alone is a line as long as its interval.
+                if !is_on && !is_on_next {
+                    let (from_ms, length_ms) = self.spans[at];
+                    let end_ms = from_ms.saturating_add(i64::try_from(length_ms).unwrap_or(0));
+                    let _ = write!(path, "M{:.1} {y:.1}H{:.1}", self.x(from_ms), self.x(end_ms));
                 }
                 is_drawing = true;
             }
-            let _ =
-                write!(out, "<path class=\"line s{}\" d=\"{path}\"/>", colour(one.field, number));
+            let _ = write!(out, "<path class=\"line s{}\" d=\"{path}\"/>", one.colour);
         }
+        out.push_str(&self.marked());
         out.push_str("</svg>");
         out
     }
 
     /// Areas on top of each other. An interval without values is a hole.
-    pub(super) fn areas(&self, series: &[Series<'_>]) -> String {
+    pub fn areas(&self, series: &[Series<'_>]) -> String {
         let sum_at = |at: usize| series.iter().filter_map(|one| one.values[at]).sum::<f64>();
-        let highest = (0..self.lines.len()).map(sum_at).fold(0.0, f64::max);
+        let highest = (0..self.spans.len()).map(sum_at).fold(0.0, f64::max);
         // Shares are of 100, and rounding must not make that 125.
         let is_share = (highest - 100.0).abs() < 0.5;
         let top = if is_share { 100.0 } else { nice(highest) };
         let mut out = self.open(series);
         out.push_str(&self.axes(top));
-        let mut below = vec![0.0_f64; self.lines.len()];
-        for (number, one) in series.iter().enumerate() {
+        let mut below = vec![0.0_f64; self.spans.len()];
+        for one in series {
             let mut path = String::new();
-            for (at, line) in self.lines.iter().enumerate() {
+            for (at, (from_ms, length_ms)) in self.spans.iter().enumerate() {
                 let Some(value) = one.values[at] else { continue };
-                let length = i64::try_from(line.length_ms).unwrap_or(0);
-                let (from, to) = (self.x(line.from_ms), self.x(line.from_ms + length));
+                let length = i64::try_from(*length_ms).unwrap_or(0);
+                let (from, to) = (self.x(*from_ms), self.x(from_ms.saturating_add(length)));
                 let (low, high) = (y(below[at], top), y(below[at] + value.max(0.0), top));
                 let _ = write!(path, "M{from:.1} {low:.1}V{high:.1}H{to:.1}V{low:.1}Z");
                 below[at] += value.max(0.0);
             }
-            let _ =
-                write!(out, "<path class=\"area s{}\" d=\"{path}\"/>", colour(one.field, number));
+            let _ = write!(out, "<path class=\"area s{}\" d=\"{path}\"/>", one.colour);
         }
+        out.push_str(&self.marked());
         out.push_str("</svg>");
         out
     }
@@ -180,7 +261,7 @@ impl Frame<'_> {
 const COLOURS: usize = 7;
 
 /// The colour of a column: what is not used is grey, whatever place it has.
-pub(super) fn colour(field: &Derived, number: usize) -> usize {
+pub fn colour(field: &Derived, number: usize) -> usize {
     match field.id {
         "free_mib" | "idle_percent" => COLOURS,
         "other_mib" | "other_percent" => COLOURS + 1,
@@ -225,6 +306,17 @@ fn y(value: f64, top: f64) -> f64 {
     HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
 }
 
+/// Round times between two, no more than a chart has room for, as far apart as each other.
+fn round_times(from_ms: i64, to_ms: i64, zone: &dyn Zone) -> Vec<i64> {
+    let length_ms = (to_ms - from_ms).max(1);
+    let fits = |step: &&i64| length_ms / **step < TIMES;
+    let step_ms = STEPS_MS.iter().find(fits).copied().unwrap_or(length_ms);
+    let ahead_ms = zone.offset_min(from_ms).saturating_mul(60_000);
+    let local = from_ms.saturating_add(ahead_ms);
+    let first = from_ms.saturating_add((step_ms - local.rem_euclid(step_ms)) % step_ms);
+    (0..=TIMES).map(|at| first.saturating_add(at * step_ms)).filter(|at| *at <= to_ms).collect()
+}
+
 /// The value at a line across, with as few digits as its step needs.
 fn tick(value: f64, top: f64) -> String {
     let step = top / 4.0;
@@ -250,6 +342,28 @@ fn nice(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_below_a_chart_are_round_where_they_are_shown() {
+        struct HalfPast;
+        impl Zone for HalfPast {
+            fn offset_min(&self, _: i64) -> i64 {
+                330
+            }
+        }
+        let times = |from: i64, to: i64| {
+            let times = round_times(from, to, &HalfPast);
+            times.into_iter().map(|at| clock_text(at, &HalfPast)).collect::<Vec<_>>()
+        };
+        // 00:00 to 01:00 in UTC are half past five and half past six there.
+        assert_eq!(
+            times(0, HOUR_MS),
+            ["05:30", "05:40", "05:50", "06:00", "06:10", "06:20", "06:30"]
+        );
+        assert_eq!(times(130_000, 250_000), ["05:32:30", "05:33", "05:33:30", "05:34"]);
+        assert_eq!(times(0, DAY_MS).first().map(String::as_str), Some("08:00"));
+        assert_eq!(times(5, 5).len(), 0);
+    }
 
     #[test]
     fn scales_end_on_round_numbers() {

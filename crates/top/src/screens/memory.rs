@@ -79,11 +79,11 @@ fn tiers(sample: &Sample) -> Vec<String> {
         |texts: Vec<String>| texts.iter().map(|text| format!(" {text:>6}")).collect::<String>();
     let head = cells(heads.map(str::to_owned).to_vec());
     let mut lines = vec![format!("{:<16}{head}", "TIER")];
-    for (path, tier) in &sample.interval.tiers {
+    for (path, tier) in &sample.interval().tiers {
         let text = |(id, decimals): &(&str, u8)| shown(sample.tier(tier, id), *decimals);
         lines.push(format!("{}{}", name(path, 16), cells(ids.iter().map(text).collect())));
     }
-    if sample.interval.tiers.is_empty() {
+    if sample.interval().tiers.is_empty() {
         lines.push("there is nothing below memory: no swap, no zram, no zswap".to_owned());
     }
     lines

@@ -70,14 +70,14 @@ fn swap(sample: &Sample) -> String {
         "Swap     {} of {} MiB used   in {}   out {} pages/s   zswap {} pages/s",
         size_of(used),
         size_of(sample.raw(H::SwapTotal)),
-        rate(sample.interval.host.a_second(H::SwapIn)),
-        rate(sample.interval.host.a_second(H::SwapOut)),
+        rate(sample.interval().host.a_second(H::SwapIn)),
+        rate(sample.interval().host.a_second(H::SwapOut)),
         rate(sample.host("zswap_pages_per_s")),
     )
 }
 
 fn tiers(sample: &Sample) -> String {
-    let each = sample.interval.tiers.iter().map(|(path, tier)| {
+    let each = sample.interval().tiers.iter().map(|(path, tier)| {
         let value = |id| sample.tier(tier, id);
         let ratio = value("compression_ratio").map_or(String::new(), |x| format!(" at {x:.1}"));
         let (used, whole) = (size(value("used_mib")), size(value("size_mib")));

@@ -1,0 +1,435 @@
+//! The pages in a real browser, with a hundred real guests behind them: what a person does with
+//! eyes, a mouse or keys alone, and what it costs. Pictures of every page are kept in
+//! `target/web-pages`, to be looked at.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use e2e::browser::{self, Browser, Key, axe};
+use e2e::farms::{Farm, text};
+use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::{alone, skipped_without};
+use procfs::parse::schedstat;
+use procfs::parse::task::{StatField, TaskStat};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const GUESTS: usize = 100;
+const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 100\nimage = \"web\"\n\
+                       template = true\nmemory = \"96 MiB\"\nmemory_min = \"48 MiB\"\n";
+const WIDE: (u32, u32) = (1280, 900);
+const PHONE: (u32, u32) = (400, 800);
+/// So long a guest computes: whole minutes of it are recorded, whenever it begins.
+const LOUD_S: u64 = 130;
+/// So long a viewer looks, and then nobody does.
+const LOOK: Duration = Duration::from_secs(20);
+/// The bound of all that the first page takes, over the wire.
+const FIRST_PAGE_BYTES: f64 = 100_000.0;
+const FIRST_PAINT_MS: f64 = 500.0;
+/// What a viewer may cost, of a core.
+const VIEWER_CPU: f64 = 0.01;
+
+/// `pinhead web`. It ends with this value.
+struct Pages {
+    child: Child,
+    /// Opens the pages once.
+    door: String,
+}
+
+impl Pages {
+    fn start(place: &Place) -> Pages {
+        let mut command = Command::new(e2e::program());
+        command.args(["web", "--listen", "127.0.0.1:0", "--allow-changes", "--socket"]);
+        command.arg(place.socket()).arg("--dir").arg(place.dir().join("recordings"));
+        command.arg("--journal").arg(place.dir().join("journal.db"));
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let door = line.trim().rsplit(' ').next().unwrap().to_owned();
+        Pages { child, door }
+    }
+
+    fn base(&self) -> &str {
+        self.door.split("/?").next().unwrap()
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where pictures go.
+fn gallery() -> PathBuf {
+    let dir = e2e::daemon_dir().with_file_name("web-pages");
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn report(place: &Place, name: &str, times: [&str; 2]) -> Value {
+    let mut command = Command::new(e2e::program());
+    command.args(["report", name, "--class", "web7", "--from", times[0], "--to", times[1]]);
+    command.args(["--format", "json", "--dir"]).arg(place.dir().join("recordings"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// CPU time of a process, of threads that have ended as well.
+fn cpu_time(pid: u32) -> Duration {
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap();
+    let ticks = [StatField::UserTicks, StatField::SystemTicks];
+    let ticks = TaskStat::parse(&stat).unwrap().numbers(ticks).unwrap();
+    Duration::from_millis(10) * u32::try_from(ticks.iter().sum::<u64>()).unwrap()
+}
+
+/// How often the threads of some processes were given a CPU.
+fn dispatches(pids: &[u32]) -> u64 {
+    let of_task = |task: &Path| {
+        let text = fs::read(task.join("schedstat")).unwrap();
+        schedstat::parse(&text).unwrap().dispatches
+    };
+    let of = |pid: &u32| {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        tasks.map(|task| of_task(&task.unwrap().path())).sum::<u64>()
+    };
+    pids.iter().map(of).sum()
+}
+
+/// The cell of a row and a column of the first table that has both.
+fn cell(browser: &mut Browser, row: &str, column: &str) -> String {
+    browser.text(&format!(
+        "(() => {{ for (const table of document.querySelectorAll('table')) {{
+           const heads = [...(table.tHead?.rows[0]?.cells ?? [])];
+           const at = heads.findIndex((head) => head.textContent.trim().startsWith('{column}'));
+           const is = (row) => row.cells[0].textContent.trim() === '{row}';
+           const row = [...table.tBodies[0].rows].find(is);
+           if (at >= 0 && row) return row.cells[at].textContent.trim();
+         }} return 'not there'; }})()"
+    ))
+}
+
+/// Pages whose reports differ in what they show: one program draws them all.
+const FEW: usize = 12;
+
+/// The pages, and what to call their pictures.
+fn pages(minute: &str) -> Vec<(&'static str, String)> {
+    let mut pages: Vec<(&str, String)> = vec![
+        ("overview", "/".into()),
+        ("guest", "/guest/web1".into()),
+        ("minute", format!("/guest/web1?{minute}")),
+        ("decisions", "/decisions".into()),
+        ("reports", "/reports".into()),
+        ("tune", "/tune".into()),
+        ("about", "/about".into()),
+        ("nowhere", "/nowhere".into()),
+    ];
+    let reports = ["HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2"];
+    let more = ["LEVERS", "PAGE", "CACHE", "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV"];
+    pages.extend(reports.into_iter().chain(more).map(|name| (name, format!("/report/{name}"))));
+    pages
+}
+
+#[test]
+fn a_person_sees_a_hundred_guests_follows_a_peak_to_its_reason_and_wakes_nobody() {
+    if !e2e::is_there(browser::PROGRAM) {
+        return skipped_without(browser::PROGRAM);
+    }
+    let Some(axe) = axe() else { return skipped_without("npm") };
+    let farm = Farm::new("pages", CLASSES, alone());
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let (service, qemus) = farm.processes();
+    assert_eq!(qemus.len(), GUESTS);
+    let place = Place::new();
+    let size = Size { budget_mib: 16_384, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+    let settings = place.settings(&size, "");
+    let own = format!("{}/*.qmp", place.dir().display());
+    let theirs = format!("{}/*.qmp", farm.run_dir(service).display());
+    let changed = fs::read_to_string(&settings).unwrap().replace(&own, &theirs);
+    fs::write(&settings, changed).unwrap();
+    let manager = Manager::start(&place, &settings);
+    manager.knows(GUESTS);
+    let pages_of = Pages::start(&place);
+    let mut browser = Browser::start(WIDE.0, WIDE.1);
+
+    first_page(&mut browser, &pages_of);
+    sorts_and_filters(&mut browser);
+    let minute = peak(&mut browser, &pages_of, &farm, &manager);
+    agrees(&mut browser, &pages_of, &place, &farm);
+    changes(&mut browser, &pages_of, &manager);
+    by_keyboard_alone(&mut browser, &pages_of);
+    looked_at(&mut browser, &pages_of, &minute, &axe);
+    costs(&mut browser, &pages_of, &qemus);
+    assert_eq!(browser.complaints(), [""; 0]);
+}
+
+/// What the first page takes, and when it is there.
+fn first_page(browser: &mut Browser, pages: &Pages) {
+    browser.open(&pages.door);
+    assert_eq!(browser.text("location.search"), "", "the token stays in no address");
+    let mut paints = Vec::new();
+    for _ in 0..5 {
+        browser.open(&format!("{}/", pages.base()));
+        browser.until("performance.getEntriesByName('first-contentful-paint').length");
+        paints.push(
+            browser.number("performance.getEntriesByName('first-contentful-paint')[0].startTime"),
+        );
+    }
+    paints.sort_by(f64::total_cmp);
+    let bytes = browser.number(
+        "['resource', 'navigation'].flatMap((kind) => performance.getEntriesByType(kind)) \
+           .reduce((sum, one) => sum + (one.encodedBodySize || one.transferSize), 0)",
+    );
+    println!("first page: {bytes} bytes; first paint {paints:.0?} ms");
+    assert!(bytes <= FIRST_PAGE_BYTES, "{bytes}");
+    assert!(paints[2] <= FIRST_PAINT_MS, "{paints:?}");
+    for address in browser.requests() {
+        let is_own = address.starts_with(pages.base()) || address.starts_with("data:");
+        assert!(is_own, "{address} is asked for");
+    }
+}
+
+fn sorts_and_filters(browser: &mut Browser) {
+    assert_eq!(browser.number("document.querySelectorAll('#guests tr').length"), GUESTS as f64);
+    browser.click("[data-sort=name]");
+    assert_eq!(browser.text("document.querySelector('#guests tr th').innerText"), "web1");
+    browser.click("[data-sort=name]");
+    assert_eq!(browser.text("document.querySelector('#guests tr th').innerText"), "web100");
+    assert!(browser.text("location.search").contains("sort=name"), "the address has the order");
+    browser.click("#filter");
+    browser.types("web7");
+    // web7 and web70 to web79.
+    browser.until(
+        "[...document.querySelectorAll('#guests tr')].filter((row) => !row.hidden).length === 11",
+    );
+    assert_eq!(browser.text("document.querySelector('#shown').innerText"), "11 of 100");
+}
+
+/// A guest computes, and was given less memory meanwhile: from the list to the guest, from the peak
+/// of its chart to that minute, and to the reason.
+fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>) -> String {
+    let loop_of = format!("timeout {LOUD_S} sh -c 'while :; do :; done' > /dev/null 2>&1 &");
+    farm.succeed(&["exec", &farm.guest("web1"), "--", "sh", "-c", &loop_of]);
+    manager.succeed(&["set", "web1", "max", "80 MiB"]);
+    // Loudest first, by itself.
+    let loud = wait_until(Duration::from_secs(60), || {
+        browser.open(&format!("{}/", pages.base()));
+        browser.text("document.querySelector('#guests tr th').innerText") == "web1"
+    });
+    assert!(loud.is_some(), "{}", browser.text("document.querySelector('#guests').innerText"));
+    browser.follow(|browser| browser.click("#guests tr th a"));
+    assert_eq!(browser.text("document.querySelector('h1').innerText"), "web1");
+    browser.until("Number(document.querySelector('[data-now=cpu_percent]').innerText) > 30");
+    let address = browser.text("location.href");
+    // A whole minute of it has been recorded.
+    let is_there = wait_until(Duration::from_secs(180), || {
+        browser.open(&address);
+        browser.value(LOUDEST).is_object()
+    });
+    assert!(is_there.is_some(), "{}", browser.text("document.body.innerText"));
+    let loudest = browser.value(LOUDEST);
+    let share = loudest["share"].as_f64().unwrap();
+    browser.follow(|browser| browser.click_at("figure.chart svg[role=img]", share));
+    let shown = browser.text("location.search");
+    assert!(shown.starts_with("?from="), "{shown}");
+    assert_eq!(browser.text("document.querySelector('#state').innerText"), "Recorded");
+    let cpu = browser.number("Number(document.querySelector('[data-now=cpu_percent]').innerText)");
+    assert!(cpu > 30.0, "{cpu}");
+    // The hour has the reason, and so has the page of decisions.
+    browser.open(&address);
+    let told = browser.text("document.querySelector('.told').innerText");
+    assert!(told.contains("80 MiB"), "{told}");
+    browser.open(&format!("{}/decisions?guest=web1", pages.base()));
+    let told = browser.text("document.querySelector('.told').innerText");
+    assert!(told.contains("80 MiB"), "{told}");
+    manager.succeed(&["set", "web1", "max", "96 MiB"]);
+    shown.trim_start_matches('?').to_owned()
+}
+
+/// Where in the first chart the interval lies in which the guest ran most, by the table behind it,
+/// if it ran more than a third of it.
+const LOUDEST: &str = "(() => {
+    const figure = document.querySelector('figure.chart');
+    const table = figure?.querySelector('table');
+    if (!table) return null;
+    const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+    const at = heads.findIndex((head) => head.startsWith('Run'));
+    const rows = [...table.tBodies[0].rows].map((row) => Number(row.cells[at]?.textContent) || 0);
+    const most = Math.max(...rows);
+    // The last interval is not over yet.
+    if (most < 33 || rows.indexOf(most) === rows.length - 1) return null;
+    const { from, to } = figure.dataset;
+    const link = table.tBodies[0].rows[rows.indexOf(most)].querySelector('a').href;
+    const begin = Date.parse(new URL(link).searchParams.get('from'));
+    const part = (begin + 20000 - Number(from)) / (Number(to) - Number(from));
+    return { share: (64 + part * (1000 - 64 - 12)) / 1000 };
+})()";
+
+/// What the page of a report says is what the command says, and what the guest's own kernel says.
+fn agrees(browser: &mut Browser, pages: &Pages, place: &Place, farm: &Farm) {
+    let now = u64::try_from(why::now().ms).unwrap() / 1000;
+    // A whole minute, which no later row changes.
+    let to = (now - now % 60) * 1000;
+    let times = [moment(to - 60_000), moment(to)];
+    let query = format!("class=web7&from={}&to={}", times[0], times[1]);
+    browser.open(&format!("{}/report/LNXS?{query}", pages.base()));
+    let shown = ["Total", "Avail", "Cache"].map(|column| cell(browser, "web7", column));
+    let report = report(place, "LNXS", [&times[0], &times[1]]);
+    let tables = report["tables"].as_array().unwrap();
+    let is_it = |row: &&Value| row["guest"] == "web7" && row["own_total_mib"].is_number();
+    let mut rows = tables.iter().flat_map(|table| table["rows"].as_array().unwrap());
+    let row = rows.find(is_it).unwrap_or_else(|| panic!("{report}"));
+    let said = ["own_total_mib", "own_available_mib", "own_cached_mib"]
+        .map(|name| format!("{:.0}", row[name].as_f64().unwrap()));
+    assert_eq!(shown, said);
+    let own = farm.succeed(&["exec", &farm.guest("web7"), "--", "cat", "/proc/meminfo"]);
+    let kib = |name: &str| -> f64 {
+        let line = own.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    println!("web7: total, available, cache: page {shown:?}, report {said:?}, guest\n{own}");
+    for (shown, name) in shown.iter().zip(["MemTotal:", "MemAvailable:", "Cached:"]) {
+        let apart = (shown.parse::<f64>().unwrap() - kib(name) / 1024.0).abs();
+        assert!(apart <= 1.5, "{name} is {} KiB, and {shown} MiB is shown", kib(name));
+    }
+}
+
+/// A moment as an address has it.
+fn moment(ms: u64) -> String {
+    let days = i64::try_from(ms / 86_400_000).unwrap();
+    let (year, month, day) = base::civil::date(days);
+    let second = ms / 1000 % 86_400;
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
+}
+
+/// What a person changes reaches the manager, and what it says to it reaches the person.
+fn changes(browser: &mut Browser, pages: &Pages, manager: &Manager<'_>) {
+    browser.open(&format!("{}/guest/web9", pages.base()));
+    browser.value("document.querySelector('select[name=what]').value = 'max'");
+    browser.click("form[action$='/set'] input[name=value]");
+    browser.types("88 MiB");
+    browser.follow(|browser| browser.click("form[action$='/set'] button"));
+    let said = browser.text("document.querySelector('.notice').innerText");
+    println!("said to a change: {said}");
+    let so = wait_until(Duration::from_secs(10), || manager.row("web9").max_bytes == 88 << 20);
+    assert!(so.is_some(), "{said}: {:?}", manager.row("web9"));
+    browser.click("form[action$='/set'] input[name=value]");
+    browser.types("a lot");
+    browser.follow(|browser| browser.click("form[action$='/set'] button"));
+    let said = browser.text("document.querySelector('.notice').innerText");
+    assert!(said.contains("a lot"), "{said}");
+}
+
+/// Every action of a page is reached by the tab key, in an order, and done by a key.
+fn by_keyboard_alone(browser: &mut Browser, pages: &Pages) {
+    const ACTIONS: &str = "[...document.querySelectorAll('a[href], button, select, summary, \
+        input:not([type=hidden]), [tabindex=\"0\"]')] \
+        .filter((it) => it.checkVisibility() && !it.disabled)";
+    for path in ["/", "/guest/web1", "/decisions", "/reports", "/report/GUEST1", "/about"] {
+        browser.open(&format!("{}{path}", pages.base()));
+        browser.value(&format!("window.actions = {ACTIONS}; window.reached = new Set(); 1"));
+        let all = browser.number("actions.length");
+        for _ in 0..all as usize + 2 {
+            browser.press(Key::Tab);
+            browser.value("reached.add(document.activeElement); 1");
+        }
+        let missed = browser.text(
+            "actions.filter((it) => it.isConnected && !reached.has(it)) \
+               .map((it) => it.outerHTML).join('\\n')",
+        );
+        assert_eq!(missed, "", "{path}: not reached by the keyboard");
+    }
+    // The first key leads past the bar to the contents.
+    browser.open(&format!("{}/guest/web1", pages.base()));
+    browser.press(Key::Tab);
+    assert_eq!(browser.text("document.activeElement.className"), "skip");
+    browser.press(Key::Enter);
+    browser.until("location.hash === '#main'");
+    // A chart's table is opened, and a time of it followed, without a mouse.
+    browser.value("document.querySelector('figure.chart summary').focus()");
+    browser.press(Key::Space);
+    browser.until("document.querySelector('figure.chart details').open");
+    browser.value("document.querySelector('figure.chart tbody tr:last-child a').focus()");
+    browser.follow(|browser| browser.press(Key::Enter));
+    assert!(browser.text("location.search").starts_with("?from="));
+    // Sorted by a key.
+    browser.open(&format!("{}/", pages.base()));
+    browser.value("document.querySelector('[data-sort=name]').focus()");
+    browser.press(Key::Enter);
+    browser
+        .until("document.querySelector('[data-sort=name]').closest('th').ariaSort === 'ascending'");
+    browser.press(Key::BackTab);
+    assert_ne!(browser.text("document.activeElement.dataset.sort ?? ''"), "name");
+}
+
+/// Every page, light, dark and on a phone: a picture, and no fault of what axe finds.
+fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
+    let gallery = gallery();
+    let mut faults = Vec::new();
+    let looks = [("light", WIDE, false), ("dark", WIDE, true), ("phone", PHONE, false)];
+    for (look, (width, height), is_dark) in looks {
+        browser.prefer_dark(is_dark);
+        let most = if look == "light" { usize::MAX } else { FEW };
+        for (name, path) in self::pages(minute).into_iter().take(most) {
+            browser.resize(width, height);
+            browser.open(&format!("{}{path}", pages.base()));
+            let across = browser.number("document.documentElement.scrollWidth");
+            if across > f64::from(width) {
+                faults.push(format!("{look} {name}: {across} pixels wide"));
+            }
+            browser.value(axe);
+            let found = browser.text(
+                "axe.run().then((all) => all.violations.map((one) => \
+                   `${one.id}: ${one.nodes[0].html.slice(0, 200)}`).join('\\n'))",
+            );
+            if !found.is_empty() {
+                faults.push(format!("{look} {name}: {found}"));
+            }
+            let tall = browser.number("document.documentElement.scrollHeight").min(3_000.0);
+            browser.resize(width, tall as u32);
+            browser.picture(&gallery.join(format!("{name}-{look}.png")));
+        }
+    }
+    browser.prefer_dark(false);
+    browser.resize(WIDE.0, WIDE.1);
+    // The browser itself says so of an address that is not there.
+    browser.complaints().retain(|one| !one.contains("404"));
+    let kept: BTreeSet<PathBuf> =
+        fs::read_dir(&gallery).unwrap().map(|file| file.unwrap().path()).collect();
+    println!("{} pictures are in {}", kept.len(), gallery.display());
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What a page that is looked at costs the server, and the guests.
+fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
+    browser.open(&format!("{}/", pages.base()));
+    browser.until("document.querySelector('#at').innerText !== ''");
+    let measure = || {
+        let before = (cpu_time(pages.child.id()), dispatches(qemus));
+        let _ = wait_until(LOOK, || false);
+        let after = (cpu_time(pages.child.id()), dispatches(qemus));
+        ((after.0 - before.0).as_secs_f64() / LOOK.as_secs_f64(), after.1 - before.1)
+    };
+    // Nobody, somebody, nobody again: what changes by itself is told from what a viewer changes.
+    let shown = browser.text("document.querySelector('#at').innerText");
+    let (watched_cpu, watched) = measure();
+    browser.until(&format!("document.querySelector('#at').innerText !== '{shown}'"));
+    browser.open("about:blank");
+    let (alone_cpu, alone) = measure();
+    let more = watched as f64 / alone as f64;
+    println!(
+        "a viewer: {:.2} % of a core, nobody: {:.2} %; guests were given CPUs {watched} \
+         and {alone} times, {more:.3} times as often",
+        watched_cpu * 100.0,
+        alone_cpu * 100.0
+    );
+    assert!(watched_cpu <= VIEWER_CPU, "{watched_cpu}");
+    assert!(more < 1.05, "{watched} and {alone}");
+}

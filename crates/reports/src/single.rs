@@ -1,0 +1,128 @@
+//! One interval by itself, as screens and pages show it: the fields of the reports, of the host,
+//! of a guest, a tier or a process, without a report around them.
+
+use crate::facts::{Added, Facts};
+use crate::fields::{Scope, field};
+use model::{Field, GuestField, Interval, Over, ProcessField, TierField};
+
+/// An interval, and what all its guests and tiers come to together.
+#[derive(Clone, Debug, Default)]
+pub struct Single {
+    interval: Interval,
+    guests: Over<GuestField>,
+    tiers: Over<TierField>,
+    added: Added,
+    on: f64,
+}
+
+impl Single {
+    /// Sums up what is shown of all together. `on` is how many guests there were, where somebody
+    /// knows of more than the interval has.
+    pub fn new(interval: Interval, on: Option<usize>) -> Single {
+        let covered_ms = interval.host.covered_ms;
+        let guests = together(interval.guests.values(), covered_ms);
+        let tiers = together(interval.tiers.values(), covered_ms);
+        let each = interval.guests.values().map(Added::of);
+        let added = each.reduce(|one, other| one.plus(&other)).unwrap_or_default();
+        let on = on.unwrap_or(interval.guests.len()) as f64;
+        Single { interval, guests, tiers, added, on }
+    }
+
+    /// The interval.
+    pub fn interval(&self) -> &Interval {
+        &self.interval
+    }
+
+    /// The end of the time that it covers, in milliseconds since 1970.
+    pub fn to_ms(&self) -> i64 {
+        let length_ms = i64::try_from(self.interval.length_ms).unwrap_or(i64::MAX);
+        self.interval.from_ms.saturating_add(length_ms)
+    }
+
+    fn facts<'a>(&'a self, process: &'a Over<ProcessField>) -> Facts<'a> {
+        Facts {
+            host: &self.interval.host,
+            guest: &self.guests,
+            tier: &self.tiers,
+            process,
+            added: &self.added,
+            on: Some(self.on),
+            active: None,
+            unlisted_ns: None,
+        }
+    }
+
+    /// A field of the host.
+    pub fn host(&self, id: &str) -> Option<f64> {
+        field(Scope::Host, id)?.value(&self.facts(&Over::default()))
+    }
+
+    /// A field of all guests together.
+    pub fn all_guests(&self, id: &str) -> Option<f64> {
+        field(Scope::Guest, id)?.value(&self.facts(&Over::default()))
+    }
+
+    /// A field of a guest of the interval.
+    pub fn guest(&self, guest: &Over<GuestField>, id: &str) -> Option<f64> {
+        let (none, added) = (Over::default(), Added::of(guest));
+        field(Scope::Guest, id)?.value(&Facts { guest, added: &added, ..self.facts(&none) })
+    }
+
+    /// A field of a tier of memory.
+    pub fn tier(&self, tier: &Over<TierField>, id: &str) -> Option<f64> {
+        let none = Over::default();
+        field(Scope::Tier, id)?.value(&Facts { tier, ..self.facts(&none) })
+    }
+
+    /// A field of a process of a guest that spends its time as these facts say.
+    pub fn process(
+        &self,
+        guest: &Over<GuestField>,
+        process: &Over<ProcessField>,
+        id: &str,
+    ) -> Option<f64> {
+        let added = Added::of(guest);
+        // A process is reported over a time of its own.
+        let guest = Over { covered_ms: process.covered_ms, ..Over::default() };
+        let facts = Facts { guest: &guest, added: &added, ..self.facts(process) };
+        field(Scope::Process, id)?.value(&facts)
+    }
+}
+
+/// All of them as one: here gauges are summed as counters are.
+fn together<'a, F: Field>(all: impl Iterator<Item = &'a Over<F>>, covered_ms: u64) -> Over<F> {
+    let mut sum = Over::default();
+    all.for_each(|one| sum.add_concurrent(one));
+    Over { covered_ms, ..sum }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{GuestIdentity, HostField, Row};
+
+    fn over<F: Field>(values: &[(F, u64)]) -> Over<F> {
+        let mut row = Row::default();
+        values.iter().for_each(|(field, value)| row.set(*field, Some(*value)));
+        Over { covered_ms: 1_000, row }
+    }
+
+    #[test]
+    fn a_guests_share_is_its_own_and_the_hosts_is_of_all() {
+        let who = |name: &str| GuestIdentity { name: name.into(), ..GuestIdentity::default() };
+        let second = |ns: u64| over(&[(GuestField::VcpuRun, ns), (GuestField::OtherRun, 0)]);
+        let interval = Interval {
+            length_ms: 1_000,
+            host: over(&[(HostField::Cpus, 2)]),
+            guests: [(who("a"), second(100_000_000)), (who("b"), second(300_000_000))].into(),
+            ..Interval::default()
+        };
+        let single = Single::new(interval, Some(3));
+        let of = |name: &str| single.guest(&single.interval().guests[&who(name)], "cpu_percent");
+        assert_eq!((of("a"), of("b")), (Some(10.0), Some(30.0)));
+        assert_eq!(single.all_guests("cpu_percent"), Some(40.0));
+        assert_eq!(single.host("guests_on"), Some(3.0));
+        assert_eq!(single.host("total_mib"), None);
+        assert_eq!(single.to_ms(), 1_000);
+    }
+}

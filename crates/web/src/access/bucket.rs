@@ -1,0 +1,47 @@
+//! How often something may be asked for.
+
+/// Requests that may be made: so many at once, and so many a second on average.
+#[derive(Clone, Debug)]
+pub(crate) struct Bucket {
+    /// Thousandths of a request.
+    left: u64,
+    most: u64,
+    a_second: u64,
+    at_ms: u64,
+}
+
+impl Bucket {
+    /// A full one.
+    pub(crate) fn new(at_once: u64, a_second: u64, now_ms: u64) -> Bucket {
+        let most = at_once.saturating_mul(1_000);
+        Bucket { left: most, most, a_second, at_ms: now_ms }
+    }
+
+    /// Takes one out; false if there is none.
+    pub(crate) fn take(&mut self, now_ms: u64) -> bool {
+        let passed_ms = now_ms.saturating_sub(self.at_ms);
+        self.at_ms = now_ms.max(self.at_ms);
+        let gained = passed_ms.saturating_mul(self.a_second);
+        self.left = self.left.saturating_add(gained).min(self.most);
+        let has_one = self.left >= 1_000;
+        if has_one {
+            self.left -= 1_000;
+        }
+        has_one
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_at_once_and_so_many_a_second() {
+        let mut bucket = Bucket::new(3, 2, 1_000);
+        let taken: Vec<bool> = (0..4).map(|_| bucket.take(1_000)).collect();
+        assert_eq!(taken, [true, true, true, false]);
+        assert!(!bucket.take(1_499) && bucket.take(1_500) && !bucket.take(1_500));
+        // A long silence is no more than a full one, and a clock that goes back gives nothing.
+        assert!(bucket.take(u64::MAX) && bucket.take(0) && bucket.take(0) && !bucket.take(0));
+    }
+}

@@ -1,0 +1,177 @@
+//! Whether a request is meant for these pages, and not sent by another site's page through the
+//! visitor's browser.
+//!
+//! - `Host` has to be a name of ours: a foreign name that resolves to this machine (DNS
+//!   rebinding) is refused.
+//! - `Sec-Fetch-Site` has to say that the request is our own page's, or nobody's (typed in);
+//!   links from elsewhere may open a page, and nothing else.
+//! - `Origin`, where there is one, has to be ours. Whoever wants to change something has to
+//!   send one of the two.
+
+use axum::http::Method;
+use std::net::{IpAddr, SocketAddr};
+
+/// What of a request decides.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heads<'a> {
+    pub(crate) host: Option<&'a str>,
+    pub(crate) origin: Option<&'a str>,
+    /// `Sec-Fetch-Site`.
+    pub(crate) site: Option<&'a str>,
+    /// `Sec-Fetch-Mode`.
+    pub(crate) mode: Option<&'a str>,
+}
+
+/// By which names browsers may ask.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// In small letters, with the port; `None` where any name is taken.
+    own: Option<Vec<String>>,
+    /// Of a proxy, with any port or none.
+    given: Vec<String>,
+}
+
+/// Why a request is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is for another name.
+    Host,
+    /// Another site's page sends it.
+    Site,
+}
+
+impl Names {
+    /// The address that is listened at, `localhost` where that leads there, and others.
+    pub(crate) fn of_address(address: SocketAddr, given: &[String]) -> Names {
+        let port = address.port();
+        let host = match address.ip() {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let is_usual = matches!(host.as_str(), "127.0.0.1" | "[::1]");
+        let names = [Some(host), is_usual.then(|| "localhost".to_owned())].into_iter().flatten();
+        let own = names
+            .flat_map(|name| [Some(format!("{name}:{port}")), (port == 80).then_some(name)])
+            .flatten()
+            .collect();
+        Names { own: Some(own), given: lowered(given) }
+    }
+
+    /// Any, at a unix socket: no browser reaches that by itself, and the proxy in front of it
+    /// has its own names.
+    pub(crate) fn of_socket(given: &[String]) -> Names {
+        Names { own: None, given: lowered(given) }
+    }
+
+    /// The one to begin with.
+    pub(crate) fn first(&self) -> Option<&str> {
+        self.own.as_ref()?.first().map(String::as_str)
+    }
+
+    fn has(&self, host: &str) -> bool {
+        let host = host.to_ascii_lowercase();
+        let Some(own) = &self.own else {
+            return self.given.is_empty() || self.is_given(&host);
+        };
+        own.contains(&host) || self.is_given(&host)
+    }
+
+    fn is_given(&self, host: &str) -> bool {
+        let bare = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|c| c.is_ascii_digit()) => name,
+            _ => host,
+        };
+        self.given.iter().any(|name| name == host || name == bare)
+    }
+}
+
+fn lowered(names: &[String]) -> Vec<String> {
+    names.iter().map(|name| name.to_ascii_lowercase()).collect()
+}
+
+/// Whether a request may be looked at any further.
+pub(crate) fn check(method: &Method, heads: Heads<'_>, names: &Names) -> Result<(), Refusal> {
+    let host = heads.host.filter(|host| names.has(host)).ok_or(Refusal::Host)?;
+    let changes = *method != Method::GET && *method != Method::HEAD;
+    let is_ours = match heads.site {
+        Some("same-origin") => true,
+        Some("none") => !changes,
+        // A link from elsewhere opens a page.
+        Some(_) => !changes && heads.mode == Some("navigate"),
+        None => !changes || heads.origin.is_some(),
+    };
+    let is_origin_ours = heads.origin.is_none_or(|origin| {
+        let name = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        name.is_some_and(|name| name.eq_ignore_ascii_case(host))
+    });
+    if is_ours && is_origin_ours { Ok(()) } else { Err(Refusal::Site) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: Heads<'_> =
+        Heads { host: Some("127.0.0.1:8420"), origin: None, site: None, mode: None };
+
+    fn names() -> Names {
+        Names::of_address(([127, 0, 0, 1], 8420).into(), &["pinhead.example".into()])
+    }
+
+    #[test]
+    fn a_foreign_name_for_this_machine_is_refused() {
+        let by = |host: Option<&str>| check(&Method::GET, Heads { host, ..HOST }, &names());
+        for good in ["127.0.0.1:8420", "LOCALHOST:8420", "pinhead.example", "pinhead.example:443"] {
+            assert_eq!(by(Some(good)), Ok(()), "{good}");
+        }
+        let bad = [
+            "evil.example:8420",
+            // Somebody else's, maybe.
+            "[::1]:8420",
+            "127.0.0.2:8420",
+            "127.0.0.1",
+            "127.0.0.1:80",
+            "127.0.0.1.evil.example:8420",
+            "",
+            "pinhead.example.evil",
+        ];
+        for host in bad {
+            assert_eq!(by(Some(host)), Err(Refusal::Host), "{host}");
+        }
+        assert_eq!(by(None), Err(Refusal::Host));
+        let second = Names::of_address(([127, 0, 0, 2], 80).into(), &[]);
+        assert_eq!(second.first(), Some("127.0.0.2:80"));
+        assert!(second.has("127.0.0.2") && !second.has("localhost"));
+        let sixth = Names::of_address("[::1]:8420".parse().unwrap(), &[]);
+        assert_eq!(sixth.first(), Some("[::1]:8420"));
+        let socket = Names::of_socket(&[]);
+        let heads = Heads { host: Some("anything"), ..HOST };
+        assert_eq!(check(&Method::GET, heads, &socket), Ok(()));
+        let socket = Names::of_socket(&["pinhead.example".into()]);
+        assert_eq!(check(&Method::GET, heads, &socket), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn another_sites_page_can_open_a_page_and_nothing_else() {
+        let asked = |method: Method, site, mode, origin| {
+            check(&method, Heads { site, mode, origin, ..HOST }, &names())
+        };
+        let (own, foreign) = (Some("http://127.0.0.1:8420"), Some("http://evil.example"));
+        // A link, a typed address, our own script, a form of ours, and a program.
+        assert_eq!(asked(Method::GET, Some("cross-site"), Some("navigate"), None), Ok(()));
+        assert_eq!(asked(Method::GET, Some("none"), Some("navigate"), None), Ok(()));
+        assert_eq!(asked(Method::GET, Some("same-origin"), Some("cors"), None), Ok(()));
+        assert_eq!(asked(Method::POST, Some("same-origin"), Some("navigate"), own), Ok(()));
+        assert_eq!(asked(Method::GET, None, None, None), Ok(()));
+        assert_eq!(asked(Method::POST, None, None, own), Ok(()));
+        // A script, a picture or a form elsewhere; a browser that says nothing of itself.
+        let no = Err(Refusal::Site);
+        assert_eq!(asked(Method::GET, Some("cross-site"), Some("cors"), foreign), no);
+        assert_eq!(asked(Method::GET, Some("same-site"), Some("no-cors"), None), no);
+        assert_eq!(asked(Method::POST, Some("cross-site"), Some("navigate"), foreign), no);
+        assert_eq!(asked(Method::POST, Some("none"), Some("navigate"), None), no);
+        assert_eq!(asked(Method::POST, None, None, foreign), no);
+        assert_eq!(asked(Method::POST, None, None, Some("null")), no);
+        assert_eq!(asked(Method::POST, None, None, None), no);
+    }
+}

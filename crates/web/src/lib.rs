@@ -1,0 +1,76 @@
+//! The pages: what a host's guests use and wait for, and why, in a browser.
+//!
+//! ```text
+//!   browser ─► server (bounded connections) ─► access (whose page? who asks? how often?)
+//!                                                 │
+//!   manager ◄── live (asked once a second, while somebody looks) ──┐
+//!   recordings ─► past ─────────────────────────────────────────────┼─► pages ─► HTML
+//!   journal ─► why ──────────────────────────────────────────────────┘         └─► events
+//! ```
+//!
+//! The process has no rights over guests: it reads recordings and the journal, and asks the
+//! manager at its control socket, which decides by itself who may change something. A page is
+//! made here, whole: a browser without scripts shows it, and the script only keeps it up to
+//! date. Nothing is loaded from anywhere else.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod app;
+mod assets;
+mod clock;
+mod error;
+mod extract;
+mod fault;
+mod listen;
+mod live;
+mod pages;
+mod past;
+mod plot;
+mod room;
+mod server;
+mod source;
+mod span;
+mod squeeze;
+mod visitor;
+mod who;
+
+pub use error::Error;
+pub use listen::Listen;
+pub use source::{Ask, Sources, Wanted};
+
+use std::sync::Arc;
+
+/// What is shown, where, and to whom.
+pub struct Settings {
+    /// Where browsers come.
+    pub listen: Listen,
+    /// Names by which browsers may ask for the pages, besides those of this machine itself: of a
+    /// proxy in front of it.
+    pub names: Vec<String>,
+    /// Whether guests may be changed from the pages.
+    pub allow_changes: bool,
+    /// Where everything comes from.
+    pub sources: Sources,
+    /// Told each address that opens the pages once.
+    pub tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// Shows the pages until the process is told to end.
+pub fn serve(settings: Settings) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        // One more asks the manager for those who look.
+        .max_blocking_threads(app::READERS + 1)
+        .build()
+        .map_err(|source| Error::Step { step: "start", source })?;
+    let served = runtime.block_on(async {
+        let (listener, names) = settings.listen.bind(&settings.names)?;
+        let app = Arc::new(app::App::new(settings, names)?);
+        app.tell_address();
+        server::run(listener, app).await
+    });
+    // Whoever still reads a recording ends with the process.
+    runtime.shutdown_background();
+    served
+}

@@ -1,0 +1,202 @@
+//! What may be changed: only where that is allowed, by forms of ours, and as far as the manager
+//! lets this process.
+
+use super::{fault, guest};
+use crate::app::App;
+use crate::extract::{Filled, Name};
+use crate::fault::Fault;
+use crate::visitor::Visitor;
+use crate::who::{key_in, path_of, uuid_of};
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use base::plain;
+use manager::config::Share;
+use manager::control::{Answer, Ask, Change};
+use serde::Deserialize;
+use std::sync::Arc;
+use subtle::ConstantTimeEq;
+
+/// What can be changed of a guest.
+pub(crate) const WHATS: [(&str, &str); 6] = [
+    ("min", "It never gets less than"),
+    ("max", "It never gets more than"),
+    ("shares", "Its weight against others"),
+    ("pin", "It has just"),
+    ("release", "It is not managed, and gets its maximum"),
+    ("manage", "It is managed again"),
+];
+/// How long memory is waited for, and held at most.
+const WAIT_MS: u64 = 5_000;
+const HOLD_S_MAX: u64 = 3_600;
+
+/// A change of a guest, as it is sent.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SetForm {
+    form_key: String,
+    what: String,
+    #[serde(default)]
+    value: String,
+}
+
+/// Memory that is wanted, as it is sent.
+#[derive(Debug, Deserialize)]
+pub(crate) struct ReserveForm {
+    form_key: String,
+    mib: String,
+    hold_s: String,
+}
+
+fn allowed(app: &App, visitor: &Visitor, form_key: &str) -> Result<(), Fault> {
+    if !app.allow_changes {
+        return Err(Fault::new(
+            StatusCode::FORBIDDEN,
+            "These pages change nothing: `pinhead web --allow-changes` lets them",
+        ));
+    }
+    if !bool::from(visitor.form_key.as_bytes().ct_eq(form_key.as_bytes())) {
+        return Err(Fault::new(
+            StatusCode::FORBIDDEN,
+            "This form is not of this session: open the page again",
+        ));
+    }
+    Ok(())
+}
+
+/// Reads a change.
+fn change(what: &str, value: &str) -> Result<Change, String> {
+    let value = value.trim();
+    let size = || match value {
+        "" => Err(format!("`{what}` needs a size, such as 512 MiB or 25%")),
+        text => Share::parse(text).map_err(|bad| {
+            let text = plain(text, 40);
+            format!("`{what}` is a size, and {text:?} is none: {}", bad.help)
+        }),
+    };
+    match what {
+        "min" => size().map(Change::Min),
+        "max" => size().map(Change::Max),
+        "pin" => size().map(Change::Pin),
+        "shares" => match value.parse::<u32>() {
+            Ok(number) if number > 0 => Ok(Change::Shares(number)),
+            _ => Err("`shares` is a whole number from 1 on".into()),
+        },
+        "release" => Ok(Change::Release),
+        "manage" => Ok(Change::Manage),
+        _ => Err("What is to be changed is min, max, shares, pin, release or manage".into()),
+    }
+}
+
+/// By what the manager finds a guest that a page shows: its name, or where several have that, its
+/// UUID.
+fn addressed(app: &App, key: &str) -> Result<(String, String), Fault> {
+    let seen = app.live.now().map_err(|why| Fault::source(plain(&why, 400)))?;
+    let row = guest::row_now(&seen, key)
+        .ok_or_else(|| Fault::missing(format!("No guest {} is there", plain(key, 60))))?;
+    let path = path_of(&row.name, &row.uuid);
+    let is_one = seen.ps.guests.iter().filter(|other| other.name == row.name).count() == 1;
+    let address = match uuid_of(&row.name, &row.uuid) {
+        _ if is_one => row.name.clone(),
+        Some(uuid) => uuid.to_owned(),
+        None => {
+            return Err(Fault::wrong(format!(
+                "Several guests are called {}, and have no UUID to tell them apart",
+                plain(&row.name, 60)
+            )));
+        }
+    };
+    Ok((address, path))
+}
+
+/// Changes a guest, and leads back to it.
+pub(crate) async fn set(
+    State(app): State<Arc<App>>,
+    Extension(visitor): Extension<Visitor>,
+    Name(key): Name,
+    Filled(form): Filled<SetForm>,
+) -> Response {
+    let made = app.clone().read(move |app| {
+        allowed(app, &visitor, &form.form_key)?;
+        let (guest, path) = addressed(app, key_in(&key))?;
+        let answer = change(&form.what, &form.value)
+            .and_then(|change| app.live.ask(&Ask::Set { guest, change }));
+        app.say(
+            &visitor,
+            match answer {
+                Ok(Answer::Set(now)) => {
+                    let size = match now.pin_bytes {
+                        Some(bytes) => format!("pinned to {} MiB", bytes >> 20),
+                        None => now.mode.to_string(),
+                    };
+                    format!(
+                        "Changed: {size}, min {} MiB, max {} MiB, {} shares",
+                        now.min_bytes >> 20,
+                        now.max_bytes >> 20,
+                        now.shares
+                    )
+                }
+                Ok(_) => "The manager's answer is to another question".to_owned(),
+                Err(why) => format!("Not changed: {}", plain(&why, 400)),
+            },
+        );
+        Ok(path)
+    });
+    led_to(made.await)
+}
+
+/// To a page after what was done, so that loading it again does nothing again.
+fn led_to(made: Result<String, Fault>) -> Response {
+    match made {
+        Ok(path) => (StatusCode::SEE_OTHER, [(header::LOCATION, path)], "").into_response(),
+        Err(wrong) => fault(&wrong),
+    }
+}
+
+/// Makes room for a guest that is about to start.
+pub(crate) async fn reserve(
+    State(app): State<Arc<App>>,
+    Extension(visitor): Extension<Visitor>,
+    Filled(form): Filled<ReserveForm>,
+) -> Response {
+    let made = app.read(move |app| {
+        allowed(app, &visitor, &form.form_key)?;
+        let number =
+            |text: &str, most: u64| text.trim().parse().ok().filter(|n| (1..=most).contains(n));
+        let mib = number(&form.mib, 1 << 24)
+            .ok_or_else(|| Fault::wrong("How much is a whole number of MiB"))?;
+        let hold_s = number(&form.hold_s, HOLD_S_MAX)
+            .ok_or_else(|| Fault::wrong(format!("How long is 1 to {HOLD_S_MAX} seconds")))?;
+        let ask = Ask::Reserve { mib, timeout_ms: WAIT_MS, hold_ms: hold_s * 1_000 };
+        app.say(
+            &visitor,
+            match app.live.ask(&ask) {
+                Ok(Answer::Reserve(held)) => format!(
+                    "{} MiB are free and held for {} s (reservation {})",
+                    held.mib,
+                    held.hold_ms / 1_000,
+                    held.reservation
+                ),
+                Ok(_) => "The manager's answer is to another question".to_owned(),
+                Err(why) => format!("No room was made: {}", plain(&why, 400)),
+            },
+        );
+        Ok("/".to_owned())
+    });
+    led_to(made.await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_change_says_what_would_be_right() {
+        assert_eq!(change("release", ""), Ok(Change::Release));
+        assert!(matches!(change("max", " 512 MiB "), Ok(Change::Max(_))));
+        assert!(change("max", "").unwrap_err().contains("needs a size, such as 512 MiB"));
+        assert!(change("max", "much").unwrap_err().starts_with("`max` "));
+        assert!(change("shares", "0").unwrap_err().contains("whole number from 1 on"));
+        assert!(change("format", "").unwrap_err().contains("min, max, shares"));
+    }
+}

@@ -1,0 +1,190 @@
+//! What was decided, why, and what came of it; and where the shadow policy parts from it.
+
+use super::columns::name;
+use super::layout::{Local, Page, time_bar};
+use crate::app::App;
+use crate::extract::Values;
+use crate::fault::Fault;
+use crate::span::{Span, TimeQuery, between};
+use crate::who::path_of;
+use axum::extract::State;
+use axum::response::Response;
+use maud::{Markup, html};
+use reports::{clock_text, date_text, shown};
+use serde::Deserialize;
+use std::sync::Arc;
+use store::{Journal, Policy, Range};
+use why::when::Now;
+use why::{Answer, Question, Time, Told};
+
+/// Lines that a page has.
+const LINES_MAX: usize = 1_000;
+/// Intervals do not matter here.
+const POINTS: i64 = 240;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Asked {
+    #[serde(flatten)]
+    time: TimeQuery,
+    /// A guest, by name, pattern or UUID.
+    #[serde(default)]
+    guest: String,
+    /// Whose decisions: `shadow` for those that were not carried out, `apart` for where they part.
+    #[serde(default)]
+    policy: String,
+}
+
+/// What the journal has of a guest in a time, or why nothing is shown of it.
+pub(crate) fn answer(
+    app: &App,
+    guest: &str,
+    span: &Span,
+    policy: Policy,
+    now: &Now,
+) -> (Option<Answer>, Option<String>) {
+    let Some(path) = &app.sources.journal else { return (None, None) };
+    let question = Question {
+        guest: guest.to_owned(),
+        time: Time::Between(Range { from_ms: span.from_ms, to_ms: span.to_ms.saturating_sub(1) }),
+        policy,
+    };
+    let asked = || -> Result<Answer, why::Error> {
+        why::answer(&Journal::read_only(path)?, &question, now.clone())
+    };
+    match asked() {
+        Ok(answer) => (Some(answer), None),
+        // A guest about which nothing was ever decided is none that is missing.
+        Err(why::Error::Unknown { .. }) => (None, None),
+        Err(error) => (None, Some(format!("Decisions are not shown: {}", base::chain(&error)))),
+    }
+}
+
+/// The page.
+pub(crate) async fn decisions(
+    State(app): State<Arc<App>>,
+    Values(asked): Values<Asked>,
+) -> Response {
+    app.make(move |app| page(app, &asked, &app.now())).await
+}
+
+fn page(app: &App, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
+    let span = Span::of(&asked.time, POINTS, now)?;
+    if app.sources.journal.is_none() {
+        return Err(Fault::missing("There is no journal of decisions here"));
+    }
+    let guest = if asked.guest.trim().is_empty() { "*" } else { asked.guest.trim() };
+    let policy = if asked.policy == "shadow" { Policy::Shadow } else { Policy::Active };
+    let content = match asked.policy.as_str() {
+        "apart" => apart(app, &span, asked.guest.trim(), now)?,
+        _ => {
+            let (answer, trouble) = answer(app, guest, &span, policy, now);
+            let told: Vec<Told<'_>> = answer.as_ref().map(Answer::lines).unwrap_or_default();
+            html! {
+                @if answer.as_ref().is_some_and(Answer::is_cut) {
+                    p class="notice" {
+                        "More was decided than one page has, and the newest is missing: ask for a \
+                         shorter time."
+                    }
+                }
+                @match &trouble {
+                    Some(trouble) => p class="notice" { (trouble) },
+                    None => (told_table(&told, LINES_MAX, true, now)),
+                }
+            }
+        }
+    };
+    let choices = [
+        ("", "Active: what was carried out"),
+        ("shadow", "Shadow: what another policy would have done"),
+        ("apart", "Where the two part"),
+    ];
+    let keep = [("guest", asked.guest.as_str()), ("policy", asked.policy.as_str())];
+    let body = html! {
+        h1 { "Decisions" }
+        (time_bar("/decisions", &span, &keep, None, now))
+        form class="row" method="get" action="/decisions" {
+            @if let Some(last) = &span.live { input type="hidden" name="last" value=(last); }
+            @else {
+                input type="hidden" name="from" value=(crate::span::moment(span.from_ms));
+                input type="hidden" name="to" value=(crate::span::moment(span.to_ms));
+            }
+            label { "Guest" input name="guest" value=(asked.guest) placeholder="web* or a UUID"; }
+            label { "Policy"
+                select name="policy" {
+                    @for (value, words) in choices {
+                        option value=(value) selected[asked.policy == value] { (words) }
+                    }
+                }
+            }
+            button { "Show" }
+        }
+        (content)
+    };
+    Ok(Page { title: "Decisions", place: "/decisions", span: Some(&span), body }.whole())
+}
+
+/// Where the active policy and the shadow part.
+fn apart(app: &App, span: &Span, guest: &str, now: &Now) -> Result<Markup, Fault> {
+    let Some(path) = &app.sources.journal else { return Ok(html! {}) };
+    let journal = Journal::read_only(path).map_err(|error| Fault::source(base::chain(&error)))?;
+    let last = format!("{}s", (now.ms.saturating_sub(span.from_ms) / 1_000).max(1));
+    let guest = Some(guest).filter(|guest| !guest.is_empty());
+    let answer = why::diff::answer(&journal, &last, guest, now.clone())
+        .map_err(|error| Fault::wrong(base::chain(&error)))?;
+    Ok(html! {
+        p { "From " (clock_text(span.from_ms, &Local(now))) " until now:" }
+        ul { @for line in answer.text().lines().take(LINES_MAX) { li { (line) } } }
+    })
+}
+
+/// Lines of the journal as a table, newest first.
+pub(crate) fn told_table(told: &[Told<'_>], most: usize, has_guest: bool, now: &Now) -> Markup {
+    let zone = Local(now);
+    let today = date_text(now.ms, &zone);
+    let time = |at_ms: i64| {
+        let (date, clock) =
+            (date_text(at_ms, &zone), clock_text(at_ms - at_ms.rem_euclid(1_000), &zone));
+        if date == today { clock } else { format!("{date} {clock}") }
+    };
+    html! {
+        @if told.is_empty() { p { "Nothing was decided in this time." } } @else {
+            div class="wide" tabindex="0" role="group" aria-label="Decisions" {
+                table class="told" {
+                    thead { tr {
+                        th scope="col" class="label" { "Time" }
+                        @if has_guest { th scope="col" class="label" { "Guest" } }
+                        th scope="col" class="label" { "What" }
+                        th scope="col" { "To MiB" }
+                        th scope="col" class="label" { "Why, and what came of it" }
+                    } }
+                    tbody {
+                        @for one in told.iter().rev().take(most) {
+                            tr class=[one.is_earlier.then_some("earlier")] {
+                                th scope="row" class="label" { (time(one.at_ms)) @if
+                                    one.is_earlier { " (still in force)" } }
+                                @if has_guest {
+                                    td class="label" {
+                                        @if let Some(guest) = one.guest {
+                                            @let minute = one.at_ms - one.at_ms.rem_euclid(60_000);
+                                            a href=(format!("{}?{}", path_of(&guest.name,
+                                                &guest.uuid), between(minute, minute + 60_000))) {
+                                                (name(&guest.label))
+                                            }
+                                        } @else { "host" }
+                                    }
+                                }
+                                td class="label" { (base::plain(one.action, 32)) }
+                                td { @if let Some(bytes) = one.to_bytes { (shown(Some((bytes >>
+                                    20) as f64), 0)) } @else { "-" } }
+                                td class="label" { (one.text) }
+                            }
+                        }
+                    }
+                }
+            }
+            @if told.len() > most { p { (told.len() - most)
+                " older ones are not shown: ask for a shorter time." } }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What is now, once a second: only what has changed since it was sent last.
+
+use super::columns::cell;
+use super::guest;
+use super::layout::Local;
+use super::overview::Sent;
+use crate::app::App;
+use crate::extract::Values;
+use crate::live::Looked;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
+use reports::clock_text;
+use serde::Deserialize;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+/// A stream ends before its connection would be ended; the browser begins another by itself.
+const TURNS_MAX: u32 = 540;
+/// So long without news, and a sign of life is sent.
+const SIGN: Duration = Duration::from_secs(15);
+
+/// Whose news are wanted.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Asked {
+    /// A guest, by name or UUID; all, if none is named.
+    #[serde(default)]
+    guest: Option<String>,
+}
+
+/// A stream of news.
+struct News {
+    app: Arc<App>,
+    receiver: watch::Receiver<Option<Looked>>,
+    guest: Option<String>,
+    sent: Sent,
+    turns: u32,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The stream.
+pub(crate) async fn events(State(app): State<Arc<App>>, Values(asked): Values<Asked>) -> Response {
+    let Ok(place) = app.watchers.clone().try_acquire_owned() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "Too many browsers look at once").into_response();
+    };
+    let news = News {
+        receiver: app.live.watch(),
+        app,
+        guest: asked.guest,
+        sent: Sent::default(),
+        turns: 0,
+        _place: place,
+    };
+    let stream = unfold(news, |mut news| async move {
+        if news.turns >= TURNS_MAX {
+            return None;
+        }
+        news.turns += 1;
+        let looked = loop {
+            news.receiver.changed().await.ok()?;
+            if let Some(looked) = news.receiver.borrow_and_update().clone() {
+                break looked;
+            }
+        };
+        let event = Event::default().data(news.text(&looked));
+        Some((Ok::<_, Infallible>(event), news))
+    });
+    Sse::new(stream).keep_alive(KeepAlive::new().interval(SIGN)).into_response()
+}
+
+impl News {
+    fn text(&mut self, looked: &Looked) -> String {
+        let now = self.app.now();
+        let at = clock_text(now.ms - now.ms.rem_euclid(1_000), &Local(&now));
+        let value = match (&self.guest, looked) {
+            (Some(key), Ok(seen)) => {
+                let values = guest::values_now(seen, key);
+                let state = guest::row_now(seen, key).map_or("gone", |row| row.state_name());
+                let texts: serde_json::Map<String, serde_json::Value> = values
+                    .into_iter()
+                    .map(|(field, value)| (field.id.to_owned(), cell(field, value).into()))
+                    .chain([("state".to_owned(), state.into())])
+                    .collect();
+                serde_json::json!({"at": at, "now": texts})
+            }
+            _ => self.sent.news(looked, &at),
+        };
+        value.to_string()
+    }
+}

@@ -1,0 +1,319 @@
+//! A guest: where the time of its virtual CPUs went, its memory of four kinds, what was decided
+//! about it and why, who runs in it.
+
+use super::columns::{GUEST, NAME_WIDTH, cell, fields, name};
+use super::decisions::told_table;
+use super::layout::{Local, Page, gaps, time_bar};
+use crate::app::App;
+use crate::extract::{Name, Values};
+use crate::fault::Fault;
+use crate::live::Seen;
+use crate::past::{PastHost, Track, raw_guest_fields, raw_process_fields, read};
+use crate::plot::{Canvas, Kind, Plot};
+use crate::span::{Span, TimeQuery, segment};
+use crate::visitor::Visitor;
+use crate::who::{find, key_in, key_of, path_of, uuid_of};
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use base::plain;
+use manager::control::GuestRow;
+use maud::{Markup, html};
+use reports::chart::Mark;
+use reports::{Derived, Scope, shown};
+use std::sync::Arc;
+use store::Policy;
+use why::Told;
+use why::when::Now;
+
+/// Points of a chart.
+const POINTS: i64 = 240;
+/// Lines of decisions, and rows of processes, that a page has.
+const TOLD_MAX: usize = 200;
+const PROCESSES_MAX: usize = 20;
+
+/// Where the time of the virtual CPUs went: all of it.
+const STATES: &[&str] = &[
+    "run_percent",
+    "emulation_percent",
+    "halt_poll_percent",
+    "cpu_wait_percent",
+    "page_wait_percent",
+    "io_wait_percent",
+    "limit_percent",
+    "async_io_percent",
+    "parked_percent",
+    "idle_short_percent",
+    "idle_percent",
+    "other_percent",
+];
+/// What it may have, has, uses, and what of that is in the host's memory.
+const MEMORY: &[&str] = &["memory_mib", "actual_mib", "working_set_mib", "private_mib"];
+/// Where the rest of it is.
+const TIERS: &[&str] =
+    &["together_mib", "compressed_mib", "swapped_mib", "merged_mib", "hypervisor_mib"];
+/// What comes back from there.
+const PAGING: &[&str] = &[
+    "host_faults_per_s",
+    "own_swap_in_pages_per_s",
+    "own_swap_out_pages_per_s",
+    "own_faults_per_s",
+];
+const WAKES: &[&str] = &["wakes_per_min"];
+/// Of its processes.
+const PROCESS: [&str; 5] =
+    ["cpu_ms_per_min", "of_guest_percent", "wakes_per_min", "resident_mib", "threads"];
+
+/// The row of a guest that is there now.
+pub(crate) fn row_now<'a>(seen: &'a Seen, key: &str) -> Option<&'a GuestRow> {
+    let guests = &seen.ps.guests;
+    find(guests, key, |row| (&row.name, &row.uuid))
+}
+
+/// Its values of the last second.
+pub(crate) fn values_now(seen: &Seen, key: &str) -> Vec<(&'static Derived, Option<f64>)> {
+    let over = row_now(seen, key).and_then(|row| seen.over(row));
+    let value = |field: &Derived| seen.single.guest(over?, field.id);
+    fields(Scope::Guest, &GUEST).into_iter().map(|field| (field, value(field))).collect()
+}
+
+/// The page.
+pub(crate) async fn guest(
+    State(app): State<Arc<App>>,
+    Extension(visitor): Extension<Visitor>,
+    Name(key): Name,
+    Values(time): Values<TimeQuery>,
+) -> Response {
+    app.make(move |app| page(app, &visitor, key_in(&key), &time, &app.now())).await
+}
+
+fn page(
+    app: &App,
+    visitor: &Visitor,
+    key: &str,
+    time: &TimeQuery,
+    now: &Now,
+) -> Result<Markup, Fault> {
+    let span = Span::of(time, POINTS, now)?;
+    let all: Vec<&str> = [&GUEST[..], STATES, MEMORY, TIERS, PAGING, WAKES].concat();
+    let past = read(&app.sources, &span, raw_guest_fields(&all, &[]), raw_process_fields(&PROCESS));
+    let mut notices: Vec<String> = app.take_said(visitor).into_iter().collect();
+    let seen = match span.live.as_ref().map(|_| app.live.now()) {
+        Some(Ok(seen)) => Some(seen),
+        Some(Err(why)) => {
+            notices.push(format!("What is now is not known: {why}"));
+            None
+        }
+        None => None,
+    };
+    let row = seen.as_ref().and_then(|seen| row_now(seen, key));
+    let hosts = match past {
+        Ok(hosts) => hosts,
+        Err(fault) if row.is_some() => {
+            notices.push(fault.message);
+            Vec::new()
+        }
+        Err(fault) => return Err(fault),
+    };
+    let found = hosts.iter().find_map(|host| Some((host, host.guest(key)?)));
+    let (title, uuid) = match (row, found) {
+        (Some(row), _) => (row.name.clone(), row.uuid.clone()),
+        (None, Some((_, track))) => (track.name.clone(), track.uuid.clone()),
+        (None, None) => {
+            let shown = plain(key, NAME_WIDTH);
+            return Err(Fault::missing(format!(
+                "No guest {shown} is there, and none was recorded in this time"
+            )));
+        }
+    };
+    let asked = key_of(&title, &uuid);
+    let (answer, trouble) = super::decisions::answer(app, asked, &span, Policy::Active, now);
+    let is_told = trouble.is_none();
+    notices.extend(trouble);
+    let mut told: Vec<Told<'_>> = answer.as_ref().map(why::Answer::lines).unwrap_or_default();
+    // The question takes a name for a pattern where nothing is known of it.
+    told.retain(|one| {
+        one.guest
+            .is_none_or(|guest| key_of(&guest.name, &guest.uuid) == asked || guest.name == title)
+    });
+    let path = path_of(&title, &uuid);
+    let is_live = span.live.is_some() && app.live.has_manager();
+    let events = is_live.then(|| format!("/events?guest={}", segment(asked)));
+    let uuid = uuid_of(&title, &uuid).unwrap_or_default();
+    let class = row.and_then(|row| row.class.clone()).or_else(|| Some(found?.1.class.clone()));
+    let body = html! {
+        h1 { (name(&title)) }
+        @for notice in &notices { p class="notice" role="status" { (notice) } }
+        @if let Some((host, _)) = found { (gaps(&host.gaps, now)) }
+        p {
+            @if let Some(class) = class.filter(|class| !class.is_empty()) { "Class " b {
+                (name(&class)) } " · " }
+            @if !uuid.is_empty() { "UUID " (name(uuid)) }
+            @if let Some(row) = row {
+                " · found at " (base::plain(&row.source, 200))
+                " · " b data-now="state" { (row.state_name()) }
+            }
+        }
+        (time_bar(&path, &span, &[], events.as_deref(), now))
+        (tiles(seen.as_deref(), key, found))
+        @if let Some(row) = row { div id="wanted" data-fresh="" { (wanted(row)) } }
+        @if let Some((host, track)) = found { (charts(host, track, &span, &told, now)) }
+        (links(&title, &span))
+        @if app.allow_changes && row.is_some() { (controls(&path, visitor)) }
+        h2 id="decisions" { "Decisions" }
+        @if is_told {
+            div id="decided" data-fresh="" { (told_table(&told, TOLD_MAX, false, now)) }
+        }
+        @if let Some((host, track)) = found { (processes(host, track)) }
+    };
+    Ok(Page { title: &name(&title), place: "", span: Some(&span), body }.whole())
+}
+
+fn tiles(seen: Option<&Seen>, key: &str, found: Option<(&PastHost, &Track)>) -> Markup {
+    let values = match (seen, found) {
+        (Some(seen), _) => values_now(seen, key),
+        (None, Some((host, track))) => fields(Scope::Guest, &GUEST)
+            .into_iter()
+            .map(|field| (field, host.whole.guest(&track.whole, field.id)))
+            .collect(),
+        (None, None) => return html! {},
+    };
+    html! {
+        dl class="tiles" {
+            @for (field, value) in values {
+                div {
+                    dt title=(format!("{}: {}", field.words, field.formula)) { (field.heading()) }
+                    dd data-now=(field.id) { (cell(field, value)) }
+                }
+            }
+        }
+    }
+}
+
+/// What it is entitled to, and what was decided last.
+fn wanted(row: &GuestRow) -> Markup {
+    let mib = |bytes: u64| shown(Some((bytes >> 20) as f64), 0);
+    html! {
+        p {
+            "Between " b { (mib(row.min_bytes)) } " and " b { (mib(row.max_bytes)) } " MiB, "
+            b { (row.shares) } " shares, " (row.mode.name()) "."
+            @if let Some(reason) = &row.reason { " Last decision: " (plain(reason, 300)) "." }
+            @if let Some(why) = &row.unusable { " Nothing may be asked of it: " (plain(why, 300))
+                "." }
+        }
+    }
+}
+
+fn charts(host: &PastHost, track: &Track, span: &Span, told: &[Told<'_>], now: &Now) -> Markup {
+    let zone = Local(now);
+    let mut canvas = Canvas { span, zone: &zone, count: 0 };
+    let marks: Vec<Mark> = told
+        .iter()
+        .filter_map(|one| {
+            let colour = match one.action {
+                "grow" => 2,
+                "shrink" => 1,
+                "stuck" | "let-go" | "release" => 3,
+                _ => return None,
+            };
+            Some(Mark { at_ms: one.at_ms, colour, text: one.text.clone() })
+        })
+        .collect();
+    let plots = [
+        ("Virtual CPUs, % of their time", Kind::Stack, STATES),
+        ("Memory, MiB: may have, has, uses, in the host; decisions below", Kind::Lines, MEMORY),
+        ("Memory elsewhere, MiB", Kind::Lines, TIERS),
+        ("Paging, pages and faults a second", Kind::Lines, PAGING),
+        ("Wake-ups a minute", Kind::Lines, WAKES),
+    ];
+    html! {
+        div id="charts" data-fresh="" {
+            @for (title, kind, fields) in plots {
+                @let marks = if fields == MEMORY { &marks[..] } else { &[] };
+                (canvas.draw(&Plot { title, kind, fields, host, guest: Some(track), marks }))
+            }
+        }
+    }
+}
+
+/// The reports of the same guest in the same time. They ask by patterns: a name that is one leads
+/// to others as well.
+fn links(guest: &str, span: &Span) -> Markup {
+    if guest.contains(['*', '?']) {
+        return html! {};
+    }
+    let class = segment(guest);
+    html! {
+        p {
+            "Reports of this time: "
+            @for report in ["GUEST1", "GUEST2", "STATE", "QUEUE", "STORE2", "PAGE", "GIO", "PROC",
+                "IDLE", "LNXS"] {
+                a href=(format!("/report/{report}?{}&class={class}", span.query())) { (report) } " "
+            }
+        }
+    }
+}
+
+/// What may be changed.
+fn controls(path: &str, visitor: &Visitor) -> Markup {
+    html! {
+        h2 { "Change" }
+        form class="row" method="post" action=(format!("{path}/set")) {
+            input type="hidden" name="form_key" value=(visitor.form_key);
+            label { "What"
+                select name="what" {
+                    @for (what, words) in super::changes::WHATS { option value=(what) { (words) } }
+                }
+            }
+            label { "Value" input name="value" placeholder="512 MiB, 25%, or shares"; }
+            button { "Change" }
+        }
+    }
+}
+
+/// Who runs in it, who runs most first.
+fn processes(host: &PastHost, track: &Track) -> Markup {
+    let columns = fields(Scope::Process, &PROCESS);
+    let mut rows: Vec<(String, u32, Vec<Option<f64>>)> = track
+        .processes
+        .iter()
+        .map(|(who, over)| {
+            let values = columns
+                .iter()
+                .map(|field| host.whole.process(&track.whole, over, field.id))
+                .collect();
+            (name(&who.name), who.pid, values)
+        })
+        .collect();
+    rows.sort_by(|a, b| {
+        let of = |values: &[Option<f64>]| values.first().copied().flatten().unwrap_or(-1.0);
+        of(&b.2).total_cmp(&of(&a.2))
+    });
+    html! {
+        @if !rows.is_empty() {
+            h2 { "Processes" }
+            div class="wide" tabindex="0" role="group" aria-label="Processes" {
+                table {
+                    thead { tr {
+                        th scope="col" class="label" { "Process" }
+                        th scope="col" { "PID" }
+                        @for field in &columns {
+                            th scope="col" title=(format!("{}: {}", field.words, field.formula)) {
+                                (field.heading()) }
+                        }
+                    } }
+                    tbody {
+                        @for (name, pid, values) in rows.iter().take(PROCESSES_MAX) {
+                            tr {
+                                th scope="row" class="label" { (name) }
+                                td { @if *pid == 0 { "-" } @else { (pid) } }
+                                @for (field, value) in columns.iter().zip(values) { td {
+                                    (cell(field, *value)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

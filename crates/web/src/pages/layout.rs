@@ -1,0 +1,198 @@
+//! What all pages have: head, places, the time, and what is said where there is no page.
+
+use crate::app::IntoHtml;
+use crate::assets::{script_path, style_path};
+use crate::fault::Fault;
+use crate::span::{Span, moment};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use base::plain;
+use maud::{DOCTYPE, Markup, html};
+use model::Gap;
+use reports::{Zone, clock_text, date_text};
+use why::when::Now;
+
+/// The places that are named on every page.
+const PLACES: [(&str, &str); 5] = [
+    ("/", "Overview"),
+    ("/decisions", "Decisions"),
+    ("/reports", "Reports"),
+    ("/tune", "Tune"),
+    ("/about", "About"),
+];
+
+/// Local time, for reports and charts.
+pub(crate) struct Local<'a>(pub(crate) &'a Now);
+
+impl Zone for Local<'_> {
+    fn offset_min(&self, at_ms: i64) -> i64 {
+        crate::span::offset_min(at_ms, self.0)
+    }
+}
+
+/// A page.
+pub(crate) struct Page<'a> {
+    pub(crate) title: &'a str,
+    /// Which of the places it is.
+    pub(crate) place: &'a str,
+    /// Its time, where it has one.
+    pub(crate) span: Option<&'a Span>,
+    pub(crate) body: Markup,
+}
+
+impl Page<'_> {
+    /// All of it.
+    pub(crate) fn whole(self) -> Markup {
+        // The time goes along from page to page.
+        let query = self.span.map(Span::query).filter(|query| query != "last=1h");
+        let to = |path: &str| match &query {
+            Some(query) if path != "/about" => format!("{path}?{query}"),
+            _ => path.to_owned(),
+        };
+        frame(
+            self.title,
+            html! {
+                nav class="bar" aria-label="Pages" {
+                    b { "pinhead" }
+                    @for (path, name) in PLACES {
+                        a href=(to(path)) aria-current=[(self.place == path).then_some("page")] {
+                            (name) }
+                    }
+                }
+            },
+            self.body,
+        )
+    }
+}
+
+fn frame(title: &str, bar: Markup, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) " – pinhead" }
+                link rel="stylesheet" href=(style_path());
+                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                script src=(script_path()) defer {}
+            }
+            body {
+                a class="skip" href="#main" { "To the contents" }
+                (bar)
+                main id="main" { (body) }
+            }
+        }
+    }
+}
+
+/// Times without a recording that a page names.
+const GAPS_MAX: usize = 3;
+
+/// Lengths of the past that one click shows.
+const LASTS: [(&str, &str); 5] =
+    [("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("7d", "7 days"), ("30d", "30 days")];
+
+/// Which time is shown, and how another one is asked for. `keep` are other values of the address.
+pub(crate) fn time_bar(
+    path: &str,
+    span: &Span,
+    keep: &[(&str, &str)],
+    events: Option<&str>,
+    now: &Now,
+) -> Markup {
+    let zone = Local(now);
+    let stamp = |ms: i64| format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone));
+    let kept: String = keep
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("&{name}={}", crate::span::segment(value)))
+        .collect();
+    html! {
+        div class="time" data-events=[events] {
+            @if events.is_some() {
+                span id="state" role="status" { "Live" }
+                span id="at" { (clock_text(now.ms - now.ms.rem_euclid(1000), &zone)) }
+                button type="button" id="pause" hidden { "Hold" }
+            } @else if span.live.is_none() {
+                span id="state" { "Recorded" }
+                span { (stamp(span.from_ms)) " to " (stamp(span.to_ms)) }
+            }
+            @for (last, name) in LASTS {
+                a href=(format!("{path}?last={last}{kept}"))
+                    aria-current=[(span.live.as_deref() == Some(last)).then_some("true")] { (name) }
+            }
+        }
+        form class="row" method="get" action=(path) {
+            @for (name, value) in keep.iter().filter(|(_, value)| !value.is_empty()) {
+                input type="hidden" name=(name) value=(value);
+            }
+            label { "From" input name="from" value=(span.live.as_ref().map_or_else(||
+                moment(span.from_ms), |_| String::new())) placeholder="14:03 or 3h ago"; }
+            label { "To" input name="to" value=(span.live.as_ref().map_or_else(||
+                moment(span.to_ms), |_| String::new())) placeholder="now"; }
+            button { "Show" }
+        }
+    }
+}
+
+/// When nothing was recorded, and why: a line is no evidence where there is none.
+pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
+    let zone = Local(now);
+    let stamp = |ms: i64| format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone));
+    html! {
+        @for gap in gaps.iter().rev().take(GAPS_MAX) {
+            p class="notice" {
+                "Nothing was recorded from " (stamp(gap.from_ms)) " to " (stamp(gap.to_ms)) ": "
+                (plain(&gap.reason, 80))
+            }
+        }
+        @if gaps.len() > GAPS_MAX {
+            p class="notice" { "And " (gaps.len() - GAPS_MAX) " times more before." }
+        }
+    }
+}
+
+/// A page that says why there is none.
+pub(crate) fn fault(fault: &Fault) -> Response {
+    let page = Page {
+        title: "This cannot be done",
+        place: "",
+        span: None,
+        body: html! {
+            h1 { "This cannot be done" }
+            p class="notice" role="alert" { (fault.message) }
+            p { a href="/" { "To the overview" } }
+        },
+    };
+    (fault.status, page.whole().into_html()).into_response()
+}
+
+/// A page for who has not been let in.
+pub(crate) fn stranger(why: &str) -> Response {
+    let body = html! {
+        h1 { "Who are you?" }
+        @if !why.is_empty() { p class="notice" role="alert" { (why) } }
+        p { "Open the address that " code { "pinhead web" } " printed last, or type its token." }
+        form class="row" method="get" action="/" {
+            label { "Token" input name="token" autocomplete="off" required; }
+            button { "Open" }
+        }
+    };
+    let page = frame(
+        "Who are you?",
+        html! { nav class="bar" aria-label="Pages" { b { "pinhead" } } },
+        body,
+    );
+    (StatusCode::UNAUTHORIZED, page.into_html()).into_response()
+}
+
+/// An address that there is not.
+pub(crate) async fn nowhere() -> Response {
+    fault(&Fault::missing("There is no such page"))
+}
+
+/// An address that is asked for in a way that it does not know.
+pub(crate) async fn not_so() -> Response {
+    fault(&Fault::new(StatusCode::METHOD_NOT_ALLOWED, "This address is not asked for in this way"))
+}

@@ -1,0 +1,23 @@
+//! The pages, one file each. A page is made of what its arguments name; nothing is kept from one
+//! request to the next.
+
+mod about;
+mod changes;
+mod columns;
+mod decisions;
+mod events;
+mod guest;
+mod layout;
+mod overview;
+mod report;
+mod tune;
+
+pub(crate) use about::about;
+pub(crate) use changes::{reserve, set};
+pub(crate) use decisions::decisions;
+pub(crate) use events::events;
+pub(crate) use guest::guest;
+pub(crate) use layout::{fault, not_so, nowhere, stranger};
+pub(crate) use overview::overview;
+pub(crate) use report::{report, reports};
+pub(crate) use tune::tune;

@@ -1,0 +1,378 @@
+//! The host and its guests: who has the memory, who is loud.
+
+use super::columns::{GUEST, HOST, OWNERS, cell, fields, name};
+use super::layout::{Local, Page, gaps, time_bar};
+use crate::app::App;
+use crate::extract::Values;
+use crate::fault::Fault;
+use crate::live::{Looked, Seen};
+use crate::past::{PastHost, raw_guest_fields, read};
+use crate::plot::{Canvas, Kind, Plot, spark};
+use crate::span::{Span, TimeQuery, segment};
+use crate::visitor::Visitor;
+use crate::who::path_of;
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use manager::control::GuestRow;
+use maud::{Markup, html};
+use reports::{Scope, Single, shown};
+use serde::Deserialize;
+use std::sync::Arc;
+use why::when::Now;
+
+/// Points of a small line, and of a chart.
+const POINTS: i64 = 120;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Asked {
+    #[serde(flatten)]
+    time: TimeQuery,
+    /// By which column, loudest first.
+    #[serde(default)]
+    sort: String,
+    /// Only guests whose name or class has this in it.
+    #[serde(default)]
+    filter: String,
+}
+
+/// A guest as a row.
+struct Row {
+    /// The manager's number of it: names and UUIDs may be several guests'.
+    id: Option<u64>,
+    name: String,
+    class: String,
+    uuid: String,
+    state: &'static str,
+    values: Vec<Option<f64>>,
+    /// How much it used the CPUs, and what it had of the host's memory, over time.
+    cpu: Vec<Option<f64>>,
+    memory: Vec<Option<f64>>,
+}
+
+/// The page.
+pub(crate) async fn overview(
+    State(app): State<Arc<App>>,
+    Extension(visitor): Extension<Visitor>,
+    Values(asked): Values<Asked>,
+) -> Response {
+    app.make(move |app| page(app, &visitor, &asked, &app.now())).await
+}
+
+fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
+    let span = Span::of(&asked.time, POINTS, now)?;
+    let host_ids: Vec<&str> =
+        HOST.iter().chain(OWNERS).copied().chain(["virtual_percent"]).collect();
+    let past = read(&app.sources, &span, raw_guest_fields(&GUEST, &host_ids), Vec::new());
+    let looked = span.live.as_ref().map(|_| app.live.now());
+    let mut notices: Vec<String> = app.take_said(visitor).into_iter().collect();
+    let hosts = match past {
+        Ok(hosts) => hosts,
+        // What is now can be shown without a past.
+        Err(fault) if matches!(&looked, Some(Ok(_))) => {
+            notices.push(fault.message);
+            Vec::new()
+        }
+        Err(fault) => return Err(fault),
+    };
+    let seen = match &looked {
+        Some(Ok(seen)) => Some(seen.clone()),
+        Some(Err(why)) => {
+            notices.push(format!("What is now is not known: {why}. What was recorded is shown."));
+            None
+        }
+        None => None,
+    };
+    let none = PastHost::default();
+    let host = hosts.first().unwrap_or(&none);
+    let now_or_whole: &Single = seen.as_ref().map_or(&host.whole, |seen| &seen.single);
+    let mut rows = rows(host, seen.as_deref());
+    arrange(&mut rows, asked);
+    let zone = Local(now);
+    let mut canvas = Canvas { span: &span, zone: &zone, count: 0 };
+    let is_live = span.live.is_some() && app.live.has_manager();
+    let events = is_live.then(|| "/events".to_owned());
+    if hosts.len() > 1 {
+        let others: Vec<String> = hosts.iter().skip(1).map(|host| name(&host.name)).collect();
+        let others = base::clip(&others.join(", "), 300);
+        notices.push(format!("Other hosts are recorded too (--host NAME shows one): {others}"));
+    }
+    let keep = [("sort", asked.sort.as_str()), ("filter", asked.filter.as_str())];
+    let body = html! {
+        h1 { "Overview" @if !host.name.is_empty() { " of " (name(&host.name)) } }
+        @for notice in &notices { p class="notice" role="status" { (notice) } }
+        (gaps(&host.gaps, now))
+        (time_bar("/", &span, &keep, events.as_deref(), now))
+        (tiles(now_or_whole))
+        (owners(now_or_whole))
+        div id="charts" data-fresh="" {
+            (canvas.draw(&Plot { title: "CPUs of the host, % of all", kind: Kind::Lines,
+                fields: &["busy_percent", "virtual_percent", "steal_percent", "psi_cpu_percent"],
+                host, guest: None, marks: &[] }))
+            (canvas.draw(&Plot { title: "Memory of the host by owner, MiB", kind: Kind::Stack,
+                fields: OWNERS, host, guest: None, marks: &[] }))
+        }
+        h2 { "Guests" }
+        form class="row" method="get" action="/" role="search" {
+            @for (name, value) in pairs(&span) { input type="hidden" name=(name) value=(value); }
+            @if !asked.sort.is_empty() { input type="hidden" name="sort" value=(asked.sort); }
+            label { "Name or class" input id="filter" name="filter" value=(asked.filter); }
+            span id="shown" role="status" { (rows.len()) " guests" }
+        }
+        (table(&rows, asked, &span, host))
+        @if app.allow_changes && span.live.is_some() {
+            h2 { "Make room for a guest that is about to start" }
+            form class="row" method="post" action="/reserve" {
+                input type="hidden" name="form_key" value=(visitor.form_key);
+                label { "MiB" input name="mib" inputmode="numeric" required; }
+                label { "Hold for, s" input name="hold_s" inputmode="numeric" value="60"; }
+                button { "Reserve" }
+            }
+        }
+    };
+    Ok(Page { title: "Overview", place: "/", span: Some(&span), body }.whole())
+}
+
+/// The time of a page as values of a form.
+fn pairs(span: &Span) -> Vec<(&'static str, String)> {
+    match &span.live {
+        Some(last) => vec![("last", last.clone())],
+        None => vec![
+            ("from", crate::span::moment(span.from_ms)),
+            ("to", crate::span::moment(span.to_ms)),
+        ],
+    }
+}
+
+/// What the host is like, in numbers.
+fn tiles(single: &Single) -> Markup {
+    html! {
+        dl class="tiles" {
+            @for field in fields(Scope::Host, &HOST) {
+                div {
+                    dt title=(format!("{}: {}", field.words, field.formula)) { (field.heading()) }
+                    dd data-now=(field.id) { (cell(field, single.host(field.id))) }
+                }
+            }
+        }
+    }
+}
+
+/// Who has what of the memory, as one bar and as words.
+fn owners(single: &Single) -> Markup {
+    let all = fields(Scope::Host, OWNERS);
+    let known: Vec<_> = all
+        .into_iter()
+        .enumerate()
+        .filter_map(|(at, field)| {
+            Some((at, field, single.host(field.id).filter(|mib| *mib > 0.0)?))
+        })
+        .collect();
+    let total: f64 = known.iter().map(|(_, _, mib)| mib).sum();
+    if total <= 0.0 {
+        return html! {};
+    }
+    let mut left = 0.0;
+    let parts: Vec<_> = known
+        .iter()
+        .map(|(at, field, mib)| {
+            let (x, width) = (left, mib / total * 1000.0);
+            left += width;
+            (reports::chart::colour(field, *at), *field, *mib, x, width)
+        })
+        .collect();
+    html! {
+        figure id="owners" data-fresh="" {
+            figcaption { "Memory of the host by owner, MiB" }
+            svg class="owners" viewBox="0 0 1000 26" preserveAspectRatio="none" aria-hidden="true" {
+                @for (colour, field, _, x, width) in &parts {
+                    rect class=(format!("area s{colour}")) x=(format!("{x:.1}")) y="0"
+                        width=(format!("{width:.1}")) height="26" { title { (field.words) } }
+                }
+            }
+            ul class="key" {
+                @for (colour, field, mib, _, _) in &parts {
+                    li title=(field.words) {
+                        i class=(format!("s{colour}")) {}
+                        (field.heading().replace(" MiB", "")) " "
+                        b data-now=(field.id) { (shown(Some(*mib), 0)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How a guest is, in a word, where only a recording is known.
+const RECORDED: &str = "recorded";
+
+fn rows(host: &PastHost, seen: Option<&Seen>) -> Vec<Row> {
+    let lines = |key: (&str, &str)| {
+        let track = host.guests.iter().find(|one| (one.name.as_str(), one.uuid.as_str()) == key);
+        track.map_or_else(Default::default, |track| {
+            (host.guest_series(track, "cpu_percent"), host.guest_series(track, "private_mib"))
+        })
+    };
+    let Some(seen) = seen else {
+        let of = |track: &crate::past::Track| Row {
+            id: None,
+            name: track.name.clone(),
+            class: track.class.clone(),
+            uuid: track.uuid.clone(),
+            state: RECORDED,
+            values: GUEST.iter().map(|id| host.whole.guest(&track.whole, id)).collect(),
+            cpu: host.guest_series(track, "cpu_percent"),
+            memory: host.guest_series(track, "private_mib"),
+        };
+        return host.guests.iter().map(of).collect();
+    };
+    let of = |row: &GuestRow| {
+        let (cpu, memory) = lines((&row.name, &row.uuid));
+        Row {
+            id: Some(row.id),
+            name: row.name.clone(),
+            class: row.class.clone().unwrap_or_default(),
+            uuid: row.uuid.clone(),
+            state: row.state_name(),
+            values: GUEST.iter().map(|id| seen.single.guest(seen.over(row)?, id)).collect(),
+            cpu,
+            memory,
+        }
+    };
+    seen.ps.guests.iter().map(of).collect()
+}
+
+/// Sorts and filters: loudest first, if nothing else is asked for.
+fn arrange(rows: &mut Vec<Row>, asked: &Asked) {
+    let text = asked.filter.to_lowercase();
+    rows.retain(|row| text.is_empty() || names(row).contains(&text));
+    rows.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
+    match asked.sort.as_str() {
+        "name" => {}
+        "class" => rows.sort_by(|a, b| a.class.cmp(&b.class)),
+        "state" => rows.sort_by_key(|row| row.state),
+        other => {
+            let at = GUEST.iter().position(|id| *id == other).unwrap_or(0);
+            let value = |row: &Row| row.values.get(at).copied().flatten().unwrap_or(-1.0);
+            rows.sort_by(|a, b| value(b).total_cmp(&value(a)));
+        }
+    }
+}
+
+fn names(row: &Row) -> String {
+    format!("{} {}", name(&row.name), name(&row.class)).to_lowercase()
+}
+
+fn table(rows: &[Row], asked: &Asked, span: &Span, host: &PastHost) -> Markup {
+    let sorted = if asked.sort.is_empty() { GUEST[0] } else { asked.sort.as_str() };
+    let link = |id: &str| {
+        let filter = match asked.filter.as_str() {
+            "" => String::new(),
+            text => format!("&filter={}", segment(text)),
+        };
+        format!("/?{}&sort={id}{filter}", span.query())
+    };
+    let direction = |id: &str, first: &'static str| (sorted == id).then_some(first);
+    let columns = fields(Scope::Guest, &GUEST);
+    html! {
+        div class="wide" tabindex="0" role="group" aria-label="Guests" {
+            table class="guests" {
+                thead { tr {
+                    @for (id, head) in [("name", "Guest"), ("class", "Class"), ("state", "State")] {
+                        th scope="col" class="label" aria-sort=[direction(id, "ascending")] {
+                            a href=(link(id)) data-sort=(id) { (head) }
+                        }
+                    }
+                    @for field in &columns {
+                        th scope="col" aria-sort=[direction(field.id, "descending")]
+                            title=(format!("{}: {}", field.words, field.formula)) {
+                            a href=(link(field.id)) data-sort=(field.id) { (field.heading()) }
+                        }
+                    }
+                    th scope="col" { "CPU over time" }
+                    th scope="col" { "Memory over time" }
+                } }
+                tbody id="guests" data-fresh="" {
+                    @for row in rows {
+                        tr data-key=[row.id] data-names=(names(row)) {
+                            th scope="row" class="label" {
+                                a href=(format!("{}?{}", path_of(&row.name, &row.uuid),
+                                    span.query())) {
+                                    (name(&row.name))
+                                }
+                            }
+                            td class="label" { (name(&row.class)) }
+                            td class="label" data-c="state" { (row.state) }
+                            @for (field, value) in columns.iter().zip(&row.values) {
+                                td data-c=(field.id) { (cell(field, *value)) }
+                            }
+                            td { (spark(&row.cpu, "CPU, % of one")) }
+                            td { (spark(&row.memory, "MiB in the host")) }
+                        }
+                    }
+                }
+            }
+        }
+        @if rows.is_empty() && !host.name.is_empty() { p {
+            "No guest is of this name, or none is there." } }
+    }
+}
+
+/// What has changed of a table since it was sent last: what events carry.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    has_begun: bool,
+    guests: std::collections::BTreeMap<u64, Vec<String>>,
+    host: std::collections::BTreeMap<&'static str, String>,
+}
+
+impl Sent {
+    /// The news, as JSON.
+    pub(crate) fn news(&mut self, looked: &Looked, at: &str) -> serde_json::Value {
+        let seen = match looked {
+            Ok(seen) => seen,
+            Err(why) => {
+                // What the page shows by then may be of another time: all is sent again.
+                *self = Sent::default();
+                return serde_json::json!({"trouble": &**why});
+            }
+        };
+        let mut host = serde_json::Map::new();
+        for field in fields(Scope::Host, &HOST).into_iter().chain(fields(Scope::Host, OWNERS)) {
+            let text = cell(field, seen.single.host(field.id));
+            if self.host.get(field.id) != Some(&text) {
+                host.insert(field.id.to_owned(), text.clone().into());
+                self.host.insert(field.id, text);
+            }
+        }
+        let columns = fields(Scope::Guest, &GUEST);
+        let mut rows = serde_json::Map::new();
+        let mut keys = std::collections::BTreeMap::new();
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let mut is_changed = false;
+        for row in &seen.ps.guests {
+            let over = seen.over(row);
+            let mut texts = vec![row.state_name().to_owned()];
+            let value = |id: &str| seen.single.guest(over?, id);
+            texts.extend(columns.iter().map(|field| cell(field, value(field.id))));
+            let before = self.guests.remove(&row.id);
+            is_changed |= before.is_none() && !is_first;
+            let mut changes = serde_json::Map::new();
+            let ids = std::iter::once("state").chain(columns.iter().map(|field| field.id));
+            for (at, id) in ids.enumerate() {
+                let text = &texts[at];
+                if before.as_ref().and_then(|before| before.get(at)) != Some(text) {
+                    changes.insert(id.to_owned(), text.clone().into());
+                }
+            }
+            if !changes.is_empty() {
+                rows.insert(row.id.to_string(), changes.into());
+            }
+            keys.insert(row.id, texts);
+        }
+        is_changed |= !self.guests.is_empty();
+        self.guests = keys;
+        serde_json::json!({"at": at, "now": host, "rows": rows, "changed": is_changed})
+    }
+}

@@ -1,0 +1,178 @@
+//! The reports: by guest, class or host, on a page or as CSV and JSON of what is shown.
+
+use super::layout::{Local, Page, time_bar};
+use crate::app::App;
+use crate::extract::{Name, Values};
+use crate::fault::Fault;
+use crate::source::Wanted;
+use crate::span::{Span, TimeQuery, segment};
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, PreEscaped, html};
+use reports::{By, Definition, Detail, Options, Pattern, REPORTS, Report};
+use serde::Deserialize;
+use std::sync::Arc;
+use why::when::Now;
+
+/// Points of a chart.
+const POINTS: i64 = 96;
+/// Rows, without the sums.
+const ROWS: usize = 50;
+const ROWS_MAX: usize = 10_000;
+
+/// What is asked for.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Asked {
+    #[serde(flatten)]
+    time: TimeQuery,
+    /// What a row is about.
+    #[serde(default)]
+    by: String,
+    /// Only guests whose name or class is of this pattern.
+    #[serde(default)]
+    class: String,
+    /// How many rows at most.
+    #[serde(default)]
+    top: String,
+}
+
+/// How it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Page,
+    Csv,
+    Json,
+}
+
+/// All reports.
+pub(crate) async fn reports(
+    State(app): State<Arc<App>>,
+    Values(time): Values<TimeQuery>,
+) -> Response {
+    app.make(move |app| {
+        let now = app.now();
+        let span = Span::of(&time, POINTS, &now)?;
+        let body = html! {
+            h1 { "Reports" }
+            (time_bar("/reports", &span, &[], None, &now))
+            dl {
+                @for report in REPORTS {
+                    dt { a href=(format!("/report/{}?{}", report.name, span.query())) {
+                        (report.name) } }
+                    dd { (report.title) @if !report.heritage.is_empty() { " ("
+                        (report.heritage.join(", ")) ")" } }
+                }
+            }
+        };
+        Ok(Page { title: "Reports", place: "/reports", span: Some(&span), body }.whole())
+    })
+    .await
+}
+
+/// One of them.
+pub(crate) async fn report(
+    State(app): State<Arc<App>>,
+    Name(path): Name,
+    Values(asked): Values<Asked>,
+) -> Response {
+    let (name, form) = match path.rsplit_once('.') {
+        Some((name, "csv")) => (name.to_owned(), Form::Csv),
+        Some((name, "json")) => (name.to_owned(), Form::Json),
+        _ => (path, Form::Page),
+    };
+    let made = app.read(move |app| answer(app, &name, form, &asked, &app.now()));
+    match made.await {
+        Ok((kind, text)) => ([(header::CONTENT_TYPE, kind)], text).into_response(),
+        Err(fault) => super::fault(&fault),
+    }
+}
+
+fn answer(
+    app: &App,
+    name: &str,
+    form: Form,
+    asked: &Asked,
+    now: &Now,
+) -> Result<(&'static str, String), Fault> {
+    let found = reports::find(name).map_err(|error| Fault::missing(error.to_string()))?;
+    let definition = *found.first().ok_or_else(|| Fault::missing("There is no such report"))?;
+    let span = Span::of(&asked.time, POINTS, now)?;
+    let by = match asked.by.as_str() {
+        "" | "guest" => By::Guest,
+        "class" => By::Class,
+        "host" => By::Host,
+        other => {
+            let other = base::plain(other, 20);
+            return Err(Fault::wrong(format!("`by` is guest, class or host, and not {other}")));
+        }
+    };
+    let pattern = Some(asked.class.trim()).filter(|text| !text.is_empty()).map(Pattern::new);
+    let pattern = pattern.transpose().map_err(|error| Fault::wrong(error.to_string()))?;
+    let top = match asked.top.trim() {
+        "" => ROWS,
+        text => text.parse().ok().filter(|top| (1..=ROWS_MAX).contains(top)).ok_or_else(|| {
+            Fault::wrong(format!("`top` is a number of rows from 1 to {ROWS_MAX}"))
+        })?,
+    };
+    let needs = reports::needs(&[definition]);
+    let wanted = Wanted {
+        from_ms: span.from_ms,
+        to_ms: span.to_ms,
+        step_ms: span.step_ms,
+        guests: needs.guests,
+        processes: needs.processes,
+    };
+    let hosts = (app.sources.recorded)(&wanted).map_err(Fault::source)?;
+    let zone = Local(now);
+    let detail = if form == Form::Page { Detail::Sums } else { Detail::Each };
+    let options = Options { by, pattern: pattern.as_ref(), top, detail, zone: &zone };
+    let report = reports::build(definition, &hosts, &options)
+        .map_err(|error| Fault::wrong(error.to_string()))?;
+    Ok(match form {
+        Form::Csv => ("text/csv; charset=utf-8", reports::csv(&report, &zone)),
+        Form::Json => ("application/json", reports::json(&report, &zone)),
+        Form::Page => {
+            let page = page(definition, &report, asked, &span, now);
+            ("text/html; charset=utf-8", page.into_string())
+        }
+    })
+}
+
+fn page(definition: &Definition, report: &Report, asked: &Asked, span: &Span, now: &Now) -> Markup {
+    let path = format!("/report/{}", definition.name);
+    let more: String = [("by", &asked.by), ("class", &asked.class), ("top", &asked.top)]
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("&{name}={}", segment(value)))
+        .collect();
+    let keep =
+        [("by", asked.by.as_str()), ("class", asked.class.as_str()), ("top", asked.top.as_str())];
+    let body = html! {
+        (time_bar(&path, span, &keep, None, now))
+        form class="row" method="get" action=(path) {
+            @if let Some(last) = &span.live { input type="hidden" name="last" value=(last); }
+            @else {
+                input type="hidden" name="from" value=(crate::span::moment(span.from_ms));
+                input type="hidden" name="to" value=(crate::span::moment(span.to_ms));
+            }
+            label { "By"
+                select name="by" {
+                    @for by in ["guest", "class", "host"] {
+                        option value=(by) selected[asked.by == by] { (by) }
+                    }
+                }
+            }
+            label { "Name or class" input name="class" value=(asked.class) placeholder="web*"; }
+            label { "Rows" input name="top" value=(asked.top) placeholder=(ROWS)
+                inputmode="numeric"; }
+            button { "Show" }
+            span {
+                a href=(format!("{path}.csv?{}{more}", span.query())) { "CSV" } " "
+                a href=(format!("{path}.json?{}{more}", span.query())) { "JSON" }
+            }
+        }
+        (PreEscaped(reports::html_body(report, &Local(now))))
+    };
+    Page { title: definition.name, place: "/reports", span: Some(span), body }.whole()
+}

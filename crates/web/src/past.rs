@@ -1,0 +1,153 @@
+//! What was recorded, interval by interval and guest by guest.
+
+use crate::fault::Fault;
+use crate::source::{Sources, Wanted};
+use crate::span::Span;
+use crate::who::find;
+use model::{Gap, GuestField, Over, ProcessField, ProcessName};
+use reports::{HostData, Raw, Scope, Single, field};
+use std::collections::BTreeMap;
+
+/// What is always calculated of a guest: its CPU time and the states of its virtual CPUs.
+fn always() -> Vec<GuestField> {
+    reports::needs(&[]).guests
+}
+
+/// The raw fields that derived fields of guests and of the host are made from.
+pub(crate) fn raw_guest_fields(guest: &[&str], host: &[&str]) -> Vec<GuestField> {
+    let of = |scope: Scope, id: &str| field(scope, id).map_or(&[][..], |field| field.sources);
+    let sources = guest
+        .iter()
+        .flat_map(|id| of(Scope::Guest, id))
+        .chain(host.iter().flat_map(|id| of(Scope::Host, id)));
+    let mut fields = always();
+    fields.extend(sources.filter_map(|raw| match raw {
+        Raw::Guest(field) => Some(*field),
+        _ => None,
+    }));
+    fields.sort_unstable();
+    fields.dedup();
+    fields
+}
+
+/// The same of processes.
+pub(crate) fn raw_process_fields(ids: &[&str]) -> Vec<ProcessField> {
+    let sources =
+        ids.iter().flat_map(|id| field(Scope::Process, id).map_or(&[][..], |field| field.sources));
+    let mut fields: Vec<ProcessField> = sources
+        .filter_map(|raw| match raw {
+            Raw::Process(field) => Some(*field),
+            _ => None,
+        })
+        .collect();
+    fields.sort_unstable();
+    fields.dedup();
+    fields
+}
+
+/// A guest in the intervals of a host.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Track {
+    pub(crate) name: String,
+    pub(crate) class: String,
+    pub(crate) uuid: String,
+    /// Its intervals; `None` where nothing is known of it.
+    pub(crate) steps: Vec<Option<Over<GuestField>>>,
+    /// All of them as one.
+    pub(crate) whole: Over<GuestField>,
+    /// Its processes in all of the time.
+    pub(crate) processes: BTreeMap<ProcessName, Over<ProcessField>>,
+}
+
+/// A host's recordings of a time.
+#[derive(Debug, Default)]
+pub(crate) struct PastHost {
+    pub(crate) name: String,
+    pub(crate) steps: Vec<Single>,
+    /// The whole time as one.
+    pub(crate) whole: Single,
+    pub(crate) guests: Vec<Track>,
+    pub(crate) gaps: Vec<Gap>,
+}
+
+/// Reads what is wanted of a time.
+pub(crate) fn read(
+    sources: &Sources,
+    span: &Span,
+    guests: Vec<GuestField>,
+    processes: Vec<ProcessField>,
+) -> Result<Vec<PastHost>, Fault> {
+    let Span { from_ms, to_ms, step_ms, .. } = *span;
+    let wanted = Wanted { from_ms, to_ms, step_ms, guests, processes };
+    let hosts = (sources.recorded)(&wanted).map_err(Fault::source)?;
+    Ok(hosts.into_iter().map(PastHost::of).collect())
+}
+
+impl PastHost {
+    fn of(data: HostData) -> PastHost {
+        let HostData { name, intervals, gaps, .. } = data;
+        let length = intervals.len();
+        let mut guests: BTreeMap<(String, String), Track> = BTreeMap::new();
+        let mut whole = model::Interval::default();
+        for (at, interval) in intervals.iter().enumerate() {
+            for (who, over) in &interval.guests {
+                let track =
+                    guests.entry((who.name.clone(), who.uuid.clone())).or_insert_with(|| Track {
+                        name: who.name.clone(),
+                        uuid: who.uuid.clone(),
+                        steps: vec![None; length],
+                        ..Track::default()
+                    });
+                track.class.clone_from(&who.class);
+                match &mut track.steps[at] {
+                    // It began again in the interval.
+                    Some(known) => known.add(over),
+                    none => *none = Some(over.clone()),
+                }
+                track.whole.add(over);
+            }
+            whole.add(interval);
+        }
+        // Processes may be told of guests that come later.
+        for interval in &intervals {
+            for (who, processes) in &interval.processes {
+                let Some(track) = guests.get_mut(&(who.name.clone(), who.uuid.clone())) else {
+                    continue;
+                };
+                for (name, over) in processes {
+                    track.processes.entry(name.clone()).or_default().add(over);
+                }
+            }
+        }
+        PastHost {
+            name,
+            steps: intervals.into_iter().map(|interval| Single::new(interval, None)).collect(),
+            whole: Single::new(whole, None),
+            guests: guests.into_values().collect(),
+            gaps,
+        }
+    }
+
+    /// When each interval begins, and how long it is.
+    pub(crate) fn spans(&self) -> Vec<(i64, u64)> {
+        let span = |one: &Single| (one.interval().from_ms, one.interval().length_ms);
+        self.steps.iter().map(span).collect()
+    }
+
+    /// A field of the host over time.
+    pub(crate) fn host_series(&self, id: &str) -> Vec<Option<f64>> {
+        self.steps.iter().map(|one| one.host(id)).collect()
+    }
+
+    /// A field of a guest over time.
+    pub(crate) fn guest_series(&self, track: &Track, id: &str) -> Vec<Option<f64>> {
+        let value =
+            |(one, over): (&Single, &Option<Over<GuestField>>)| one.guest(over.as_ref()?, id);
+        self.steps.iter().zip(&track.steps).map(value).collect()
+    }
+
+    /// A guest by its name or its UUID; where several have the name, the first.
+    pub(crate) fn guest(&self, key: &str) -> Option<&Track> {
+        find(&self.guests, key, |one| (&one.name, &one.uuid))
+    }
+}

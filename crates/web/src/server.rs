@@ -1,0 +1,101 @@
+//! Connections: so many at once, each for so long, none that keeps the others waiting.
+
+use crate::Error;
+use crate::app::{self, App};
+use crate::listen::Listener;
+use crate::room::{Room, Seat};
+use crate::visitor::Via;
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::signal::unix::{SignalKind, signal};
+use tower_service::Service;
+
+/// Connections at once: a page uses a few, and a hundred people may look.
+const CONNECTIONS_MAX: usize = 512;
+/// Whoever has not said within this what they want is gone, also between two requests.
+const HEAD: Duration = Duration::from_secs(10);
+/// A head is no larger than this.
+const HEAD_BYTES: usize = 16 * 1024;
+/// A connection lives no longer; a browser makes a new one without being told to.
+const LIFE: Duration = Duration::from_secs(600);
+/// What is under way then may take so long.
+const REST: Duration = Duration::from_secs(30);
+/// Nobody is taken for so long where the system cannot.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Serves until a signal ends the process.
+pub(crate) async fn run(listener: Listener, app: Arc<App>) -> Result<(), Error> {
+    let step = |source| Error::Step { step: "wait for signals", source };
+    let mut term = signal(SignalKind::terminate()).map_err(step)?;
+    let mut int = signal(SignalKind::interrupt()).map_err(step)?;
+    let router = app::router(app.clone());
+    tokio::spawn(app.live.clone().run());
+    let room = Room::new(CONNECTIONS_MAX);
+    loop {
+        tokio::select! {
+            () = accept(&listener, &router, &room) => {}
+            _ = term.recv() => break,
+            _ = int.recv() => break,
+        }
+    }
+    if let Listener::Unix(_, path) = &listener {
+        // Nobody is there to be told that it stays.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+async fn accept(listener: &Listener, router: &Router, room: &Arc<Room>) {
+    // Where everybody who is there was let in, who comes is sent away.
+    let accepted = match listener {
+        Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
+            let _ = stream.set_nodelay(true);
+            room.enter().map(|seat| tokio::spawn(attend(stream, Via::Tcp, router.clone(), seat)))
+        }),
+        Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| {
+            room.enter().map(|seat| tokio::spawn(attend(stream, Via::Unix, router.clone(), seat)))
+        }),
+    };
+    if accepted.is_err() {
+        // Too many files are open, or the client has left before it was taken.
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Serves a connection to its end.
+async fn attend<S>(stream: S, via: Via, router: Router, seat: Seat)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let place = seat.place();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(via);
+        request.extensions_mut().insert(place.clone());
+        router.clone().call(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        _ = connection.as_mut() => true,
+        () = seat.is_needed() => true,
+        () = tokio::time::sleep(LIFE) => false,
+    };
+    if !ended {
+        connection.as_mut().graceful_shutdown();
+        let _ = tokio::time::timeout(REST, connection).await;
+    }
+    drop(seat);
+}

@@ -1,0 +1,166 @@
+//! The time of a page: live, with so much of the past, or from one moment to another.
+
+use crate::fault::Fault;
+use base::duration::{DAY_MS, MINUTE_MS};
+use jiff::Timestamp;
+use serde::Deserialize;
+use why::when::{self, Now};
+
+/// The hour that is shown if nothing else is asked for.
+const USUAL: &str = "1h";
+/// No page is of a longer time.
+const LONGEST_MS: i64 = 366 * DAY_MS;
+/// Lengths that intervals have, in minutes.
+const STEPS: [i64; 13] = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440, 2 * 1440, 7 * 1440];
+
+/// The time as an address has it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct TimeQuery {
+    /// So much of the past, and what is now.
+    #[serde(default)]
+    pub(crate) last: Option<String>,
+    /// From when.
+    #[serde(default)]
+    pub(crate) from: Option<String>,
+    /// Until when.
+    #[serde(default)]
+    pub(crate) to: Option<String>,
+}
+
+/// The time of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// In milliseconds since 1970.
+    pub(crate) from_ms: i64,
+    pub(crate) to_ms: i64,
+    /// How long an interval is.
+    pub(crate) step_ms: i64,
+    /// How much of the past a live page has; `None` for a page of the past.
+    pub(crate) live: Option<String>,
+}
+
+fn given(text: &Option<String>) -> Option<&str> {
+    text.as_deref().map(str::trim).filter(|text| !text.is_empty())
+}
+
+impl Span {
+    /// The time that is asked for, in no more intervals than `points`.
+    pub(crate) fn of(query: &TimeQuery, points: i64, now: &Now) -> Result<Span, Fault> {
+        let wrong = |error: why::Error| Fault::wrong(error.to_string());
+        let (from, to) = (given(&query.from), given(&query.to));
+        let (from_ms, to_ms, live) = match (from, to) {
+            (None, None) => {
+                let last = given(&query.last).unwrap_or(USUAL);
+                let range = when::last(last, now).map_err(wrong)?;
+                (range.from_ms, range.to_ms, Some(last.to_owned()))
+            }
+            (from, to) => {
+                let at = |text: &str| when::begin(text, now).map_err(wrong);
+                let to_ms = to.map(at).transpose()?.unwrap_or(now.ms).min(now.ms);
+                let usual = 60 * MINUTE_MS;
+                let from_ms = from.map(at).transpose()?.unwrap_or(to_ms.saturating_sub(usual));
+                (from_ms.max(0), to_ms, None)
+            }
+        };
+        let length_ms = to_ms.saturating_sub(from_ms);
+        if length_ms <= 0 {
+            return Err(Fault::wrong("The time ends before it begins"));
+        }
+        if length_ms > LONGEST_MS {
+            return Err(Fault::wrong("A page shows a year at most: ask for a shorter time"));
+        }
+        let fits = |minutes: &&i64| length_ms / (**minutes * MINUTE_MS) <= points;
+        let minutes = STEPS.iter().find(fits).copied().unwrap_or(7 * 1440);
+        let step_ms = minutes * MINUTE_MS;
+        let offset_ms = offset_min(from_ms, now) * MINUTE_MS;
+        let local = from_ms.saturating_add(offset_ms);
+        let aligned = local.saturating_sub(local.rem_euclid(step_ms)).saturating_sub(offset_ms);
+        Ok(Span { from_ms: aligned.max(0), to_ms, step_ms, live })
+    }
+
+    /// The same time in an address.
+    pub(crate) fn query(&self) -> String {
+        match &self.live {
+            Some(last) => format!("last={}", segment(last)),
+            None => between(self.from_ms, self.to_ms),
+        }
+    }
+}
+
+/// A time in an address, for good.
+pub(crate) fn between(from_ms: i64, to_ms: i64) -> String {
+    format!("from={}&to={}", moment(from_ms), moment(to_ms))
+}
+
+/// A moment as addresses and machines write it.
+pub(crate) fn moment(ms: i64) -> String {
+    Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |at| at.to_string())
+}
+
+/// How far local time is ahead of UTC.
+pub(crate) fn offset_min(at_ms: i64, now: &Now) -> i64 {
+    let at = Timestamp::from_millisecond(at_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    i64::from(now.zone.to_offset(at).seconds()) / 60
+}
+
+/// A text as one segment of an address, or one value in it.
+pub(crate) fn segment(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::tz;
+
+    /// 2026-11-21 14:10:20 at one hour before UTC.
+    fn now() -> Now {
+        Now { ms: 1_795_266_620_000, zone: tz::offset(1).to_time_zone() }
+    }
+
+    fn asked(last: &str, from: &str, to: &str) -> Result<Span, Fault> {
+        let text = |text: &str| Some(text.to_owned());
+        Span::of(&TimeQuery { last: text(last), from: text(from), to: text(to) }, 120, &now())
+    }
+
+    #[test]
+    fn a_page_is_live_or_of_a_time() {
+        let usual = Span::of(&TimeQuery::default(), 120, &now()).unwrap();
+        assert_eq!((usual.live.as_deref(), usual.step_ms), (Some("1h"), MINUTE_MS));
+        assert_eq!(usual.query(), "last=1h");
+        assert_eq!(moment(usual.from_ms), "2026-11-21T12:10:00Z");
+        let day = asked("1d", "", "").unwrap();
+        assert_eq!(
+            (day.step_ms / MINUTE_MS, moment(day.from_ms)),
+            (15, "2026-11-20T13:00:00Z".into())
+        );
+        let past = asked("", "2026-11-21T10:00:00Z", "2026-11-21T10:30:00Z").unwrap();
+        assert_eq!(past.query(), "from=2026-11-21T10:00:00Z&to=2026-11-21T10:30:00Z");
+        assert_eq!(past.live, None);
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_refused_with_what_would_be_right() {
+        let said = |last, from, to| asked(last, from, to).unwrap_err().message;
+        assert!(said("", "2016-11-21 10:00", "2026-11-21 10:00").contains("a year at most"));
+        assert!(said("", "2026-11-21 12:00", "2026-11-21 10:00").contains("ends before it begins"));
+        assert!(said("", "noon", "").contains("is no time: write 14:03"));
+        assert!(said("long", "", "").contains("is no time span: write 90s"));
+        assert!(said("520w", "", "").contains("a year at most"));
+    }
+
+    #[test]
+    fn a_name_in_an_address_is_one_segment() {
+        assert_eq!(segment("web1"), "web1");
+        assert_eq!(segment("a/b?<é>"), "a%2Fb%3F%3C%C3%A9%3E");
+    }
+}

@@ -1,0 +1,86 @@
+//! Which guest is meant: by its UUID, which stays whatever it is called, or by its name.
+//!
+//! A UUID of zeros is none. The guest of another user, `alice/web1`, has its name only: what such
+//! a QEMU says of its UUID is that user's to choose.
+
+use crate::span::segment;
+
+/// Where another user's name ends.
+const OWNER: char = '/';
+/// Before a name that a browser would take for a way up, or that begins so itself.
+const ESCAPE: &str = "=";
+
+/// The UUID that may be trusted to be the guest's.
+pub(crate) fn uuid_of<'a>(name: &str, uuid: &'a str) -> Option<&'a str> {
+    let is_set = uuid.chars().any(|c| c != '0' && c != '-');
+    (is_set && !name.contains(OWNER)).then_some(uuid)
+}
+
+/// What stands for a guest in addresses.
+pub(crate) fn key_of<'a>(name: &'a str, uuid: &'a str) -> &'a str {
+    uuid_of(name, uuid).unwrap_or(name)
+}
+
+/// Where its page is.
+pub(crate) fn path_of(name: &str, uuid: &str) -> String {
+    let key = key_of(name, uuid);
+    let escape = if matches!(key, "." | "..") || key.starts_with(ESCAPE) { ESCAPE } else { "" };
+    format!("/guest/{escape}{}", segment(key))
+}
+
+/// The key in such an address.
+pub(crate) fn key_in(part: &str) -> &str {
+    part.strip_prefix(ESCAPE).unwrap_or(part)
+}
+
+/// The guest of a key, by its UUID before its name.
+pub(crate) fn find<'a, T>(
+    all: &'a [T],
+    key: &str,
+    names: impl Fn(&T) -> (&str, &str),
+) -> Option<&'a T> {
+    let by_uuid = all.iter().find(|one| {
+        let (name, uuid) = names(one);
+        uuid_of(name, uuid) == Some(key)
+    });
+    by_uuid.or_else(|| all.iter().find(|one| names(one).0 == key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: &str = "00000000-0000-0000-0000-000000000000";
+
+    #[test]
+    fn a_guest_without_a_uuid_is_its_name() {
+        let all = [("a", NONE), ("b", NONE), ("c", "12-34")];
+        let found = |key: &str| find(&all, key, |one| *one).map(|one| one.0);
+        assert_eq!(path_of("a", NONE), "/guest/a");
+        assert_eq!(path_of("c", "12-34"), "/guest/12-34");
+        assert_eq!(
+            [found("b"), found("12-34"), found("c"), found(NONE)],
+            [Some("b"), Some("c"), Some("c"), None]
+        );
+    }
+
+    #[test]
+    fn finding_the_uuid_of_another_users_guest_stands_for_nobody() {
+        let all = [("alice/vm", "12-34"), ("web1", "12-34")];
+        let found = |key: &str| find(&all, key, |one| *one).map(|one| one.0);
+        assert_eq!(found("12-34"), Some("web1"));
+        assert_eq!(path_of("alice/vm", "12-34"), "/guest/alice%2Fvm");
+        assert_eq!(found("alice/vm"), Some("alice/vm"));
+    }
+
+    #[test]
+    fn a_name_that_is_a_way_up_leads_to_its_guest() {
+        for name in ["..", ".", "=x", "a/b", "x"] {
+            let path = path_of(name, "");
+            let part = path.strip_prefix("/guest/").unwrap();
+            assert!(part != ".." && part != ".", "{path}");
+            let decoded = part.replace("%2F", "/").replace("%3D", "=");
+            assert_eq!(key_in(&decoded), name);
+        }
+    }
+}

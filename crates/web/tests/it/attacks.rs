@@ -1,0 +1,236 @@
+//! What strangers, other sites' pages and those who only hold on get.
+
+use crate::browser::{read, start};
+use std::io::{Read, Write};
+use std::time::Duration;
+
+#[test]
+fn without_a_token_with_an_old_one_or_a_made_up_one_nothing_is_shown() {
+    let server = start(true);
+    let paths = [
+        "/",
+        "/guest/web1",
+        "/decisions",
+        "/reports",
+        "/report/MAIN",
+        "/report/MAIN.csv",
+        "/tune",
+        "/about",
+        "/events",
+        "/nowhere",
+    ];
+    for path in paths {
+        let answer = server.get(path, "");
+        assert_eq!(answer.status, 401, "{path}");
+        assert!(answer.body.contains("Who are you?") && !answer.body.contains("web1"), "{path}");
+    }
+    let token = server.token();
+    let wrong: String = token.chars().rev().collect();
+    assert_eq!(server.get(&format!("/?token={wrong}"), "").status, 401);
+    assert_eq!(server.get(&format!("/?token={token}"), "").status, 303);
+    let again = server.get(&format!("/?token={token}"), "");
+    assert_eq!(again.status, 401);
+    assert!(again.body.contains("each opens the pages once"), "{}", again.body);
+    let cookie = format!("Cookie: pinhead-session-{}={token}\r\n", server.address.port());
+    assert_eq!(server.get("/", &cookie).status, 401, "a token is no session");
+    // A next address is told, for the next browser.
+    assert_eq!(
+        server.get(&format!("/about?token={}", server.token()), "").heads["location"],
+        "/about"
+    );
+}
+
+#[test]
+fn who_tries_tokens_is_slowed_down_and_who_has_one_is_not() {
+    let server = start(false);
+    let host = server.address;
+    // All at once: a slow machine must not make them few a second.
+    let mut tries: Vec<_> = (0..300).map(|_| server.connect()).collect();
+    for (number, stream) in tries.iter_mut().enumerate() {
+        let ask = format!("GET /?token={number} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        stream.write_all(ask.as_bytes()).expect("it is taken");
+    }
+    let statuses: Vec<u16> = tries.iter_mut().map(|stream| read(stream).status).collect();
+    assert!(statuses.contains(&429) && !statuses.contains(&303), "{statuses:?}");
+    // Other sites' pages send requests through the visitor's browser, as pictures.
+    let picture = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n";
+    for _ in 0..100 {
+        assert_eq!(server.get("/x.png", picture).status, 403);
+    }
+    let token = server.token();
+    let ask = format!("HEAD /?token={token} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    assert!([401, 429].contains(&server.raw(&ask).status), "a link that is checked is no visit");
+    let entered = server.get(&format!("/?token={token}"), "");
+    assert_eq!(entered.status, 303);
+    let cookie = entered.heads["set-cookie"].split(';').next().unwrap().to_owned();
+    // Whatever another server at this name has set before ours.
+    let name = cookie.split('=').next().unwrap();
+    let many = format!("Cookie: {name}=a; {name}=b; {name}=c; {name}=d; {name}=e; {cookie}\r\n");
+    assert_eq!(server.get("/about", &many).status, 200);
+    let next = server.token();
+    let seen = server.get(&format!("/about?last=1h&token={}", &next[1..]), &many);
+    assert_eq!((seen.status, seen.heads["location"].as_str()), (303, "/about?last=1h"));
+}
+
+#[test]
+fn strangers_hold_no_connection_and_take_nobody_elses_place() {
+    let server = start(false);
+    let cookie = server.enter();
+    let ask = |path: &str, cookie: &str| {
+        let mut stream = server.connect();
+        let host = server.address;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n");
+        stream.write_all(request.as_bytes()).expect("it is taken");
+        stream
+    };
+    // It would be kept for the next request of somebody who was let in.
+    let answer = read(&mut ask("/about", ""));
+    assert_eq!((answer.status, answer.heads["connection"].as_str()), (401, "close"));
+    let mut known = ask("/events", &cookie);
+    let mut first = [0; 15];
+    known.read_exact(&mut first).expect("an answer");
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    let held: Vec<_> = (0..1_200).map(|_| server.connect()).collect();
+    // Who is let in has a place at once, and keeps the one that it has.
+    assert_eq!(server.get("/about", &cookie).status, 200);
+    let mut rest = [0; 64];
+    known.read_exact(&mut rest).expect("it goes on");
+    drop(held);
+}
+
+#[test]
+fn a_foreign_name_for_this_machine_is_refused() {
+    let server = start(false);
+    let cookie = server.enter();
+    let ask = |host: &str| {
+        server
+            .raw(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{cookie}\r\n"))
+            .status
+    };
+    let port = server.address.port();
+    assert_eq!(ask(&format!("evil.example:{port}")), 421);
+    assert_eq!(ask(&format!("127.0.0.1:{}", port ^ 1)), 421);
+    assert_eq!(ask(&format!("localhost:{port}")), 200);
+    let none = server.raw(&format!("GET / HTTP/1.1\r\nConnection: close\r\n{cookie}\r\n"));
+    assert_eq!(none.status, 421);
+}
+
+#[test]
+fn another_sites_page_changes_and_reads_nothing() {
+    let server = start(true);
+    let cookie = server.enter();
+    let page = server.get("/guest/web1", &cookie).body;
+    let key =
+        page.split("name=\"form_key\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let key = key.expect("a form").to_owned();
+    let (own, form) = (server.address, format!("form_key={key}&what=shares&value=7"));
+    let send = |heads: &str, form: &str| {
+        server.post("/guest/web1/set", &format!("{cookie}{heads}"), form).status
+    };
+    assert_eq!(send("Origin: http://evil.example\r\n", &form), 403);
+    assert_eq!(send("Origin: null\r\n", &form), 403);
+    assert_eq!(send("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", &form), 403);
+    assert_eq!(send("", &form), 403, "who says nothing of itself changes nothing");
+    let own = format!("Origin: http://{own}\r\n");
+    assert_eq!(send(&own, "form_key=0&what=shares&value=7"), 403, "a form of no session");
+    assert_eq!(send(&own, "what=shares&value=7"), 422);
+    assert!(server.orders.lock().unwrap().is_empty(), "nothing was changed");
+    let script = format!(
+        "{cookie}Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: cors\r\n\
+         Origin: http://evil.example\r\n"
+    );
+    assert_eq!(server.get("/report/MAIN.json", &script).status, 403);
+    assert_eq!(send(&own, &form), 303, "our own form");
+    assert_eq!(server.orders.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn a_name_that_is_markup_is_text() {
+    let server = start(false);
+    let cookie = server.enter();
+    for path in ["/", "/guest/%3Cscript%3Ealert(1)%3C%2Fscript%3E", "/report/GUEST1", "/about"] {
+        let answer = server.get(path, &cookie);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        assert!(!answer.body.contains("<script>alert"), "{path}");
+        assert!(!answer.body.contains("<b>trouble") && !answer.body.contains("host<1>"), "{path}");
+        let policy = &answer.heads["content-security-policy"];
+        assert!(policy.starts_with("default-src 'self'"), "{policy}");
+        assert!(!answer.body.contains(" style="), "{path}: a style that the policy refuses");
+        assert_eq!(answer.heads["x-content-type-options"], "nosniff");
+        assert_eq!(answer.heads["cache-control"], "no-store");
+    }
+    assert!(server.get("/", &cookie).body.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+    let reflected = server.get("/guest/%3Cimg%20src%3Dx%3E", &cookie);
+    assert_eq!(reflected.status, 404);
+    assert!(!reflected.body.contains("<img"), "{}", reflected.body);
+    let filter = server.get("/?filter=%22%3E%3Cimg%20src%3Dx%3E&sort=%22%3E%3Cimg%3E", &cookie);
+    assert!(!filter.body.contains("<img"), "{}", filter.body);
+}
+
+#[test]
+fn a_path_leads_to_nothing_but_pages() {
+    let server = start(false);
+    let cookie = server.enter();
+    for path in [
+        "/assets/../../etc/passwd",
+        "/assets/..%2F..%2Fetc%2Fpasswd",
+        "/assets/%2Fetc%2Fpasswd",
+        "/report/..%2F..%2Fetc%2Fpasswd",
+        "/guest/..%2F..%2Fetc%2Fpasswd",
+        "//evil.example/",
+    ] {
+        let answer = server.get(path, &cookie);
+        assert_eq!(answer.status, 404, "{path}");
+        assert!(!answer.body.contains("root:"), "{path}");
+    }
+    assert_eq!(server.get("/assets/app.css", "").status, 200, "a stranger's page has a style too");
+}
+
+#[test]
+fn a_range_of_ten_years_and_other_wrong_questions_are_refused() {
+    let server = start(false);
+    let cookie = server.enter();
+    let said = |path: &str| {
+        let answer = server.get(path, &cookie);
+        assert_eq!(answer.status, 400, "{path}: {}", answer.body);
+        answer.body
+    };
+    for path in ["/", "/guest/web1", "/report/MAIN", "/report/MAIN.csv"] {
+        let body = said(&format!("{path}?from=2016-01-01&to=2026-01-01"));
+        assert!(body.contains("a year at most"), "{body}");
+    }
+    assert!(said("/?last=forever").contains("is no time span"));
+    assert!(said("/report/MAIN?top=1000000000").contains("1 to 10000"));
+    assert!(said("/report/MAIN?by=nobody").contains("guest, class or host"));
+    assert_eq!(server.get("/report/NONE", &cookie).status, 404);
+    let long = format!("/?filter={}", "x".repeat(40_000));
+    assert!([400, 414, 431, 0].contains(&server.get(&long, &cookie).status));
+    let form = "x".repeat(10_000);
+    let origin = format!("{cookie}Origin: http://{}\r\n", server.address);
+    assert_eq!(server.post("/guest/web1/set", &origin, &form).status, 413);
+}
+
+#[test]
+fn those_who_hold_on_without_asking_are_sent_away_and_the_others_are_served() {
+    let server = start(false);
+    let cookie = server.enter();
+    // More than are served at once, and some that say a word now and then.
+    let mut idle: Vec<_> = (0..1_000).map(|_| server.connect()).collect();
+    let mut slow: Vec<_> = idle.drain(..20).collect();
+    for stream in &mut slow {
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: 127").expect("it is taken");
+    }
+    // The server sends them away; then it is everybody's turn.
+    let answer = server.get("/about", &cookie);
+    assert_eq!(answer.status, 200);
+    for stream in &mut slow {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        assert!(!String::from_utf8_lossy(&rest).contains(" 200 "), "a request that never ended");
+    }
+    drop(idle);
+    let mut stream = server.connect();
+    stream.write_all(b"NONSENSE\r\n\r\n").expect("it is taken");
+    assert_eq!(read(&mut stream).status, 400);
+}

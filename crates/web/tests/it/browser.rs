@@ -1,0 +1,264 @@
+//! A server with made-up guests, and a client that sends what it is told to.
+
+use jiff::tz::TimeZone;
+use manager::control::{
+    Answer, Ask, Entitled, Failure, GuestRow, GuestRunState, Passed, Ps, Reserved, Status,
+};
+use model::{GuestField, GuestIdentity, HostField, Interval, Over, Row};
+use reports::{HostData, testing};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use web::{Listen, Settings, Sources, Wanted};
+use why::when::Now;
+
+/// Longer than any answer takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+pub const GUESTS: usize = 100;
+const MINUTE_MS: i64 = 60_000;
+const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// What the manager was asked to do.
+pub type Orders = Arc<Mutex<Vec<String>>>;
+
+/// A server.
+pub struct Server {
+    pub address: SocketAddr,
+    /// The addresses that it tells: each opens the pages once.
+    told: Receiver<String>,
+    pub orders: Orders,
+    /// How often the manager was asked what is now.
+    pub asked: Arc<AtomicUsize>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Response {
+    pub status: u16,
+    pub heads: BTreeMap<String, String>,
+    pub body: String,
+}
+
+/// The made-up guests: the first has a name that would be markup.
+pub fn name(number: usize) -> String {
+    if number == 0 { "<script>alert(1)</script>".into() } else { format!("web{number}") }
+}
+
+fn who(number: usize) -> GuestIdentity {
+    GuestIdentity {
+        name: name(number),
+        class: if number.is_multiple_of(2) { "web" } else { "db" }.into(),
+        // Started by hand: a UUID of zeros is none.
+        uuid: NO_UUID.into(),
+        pid: Some(1_000 + u32::try_from(number).expect("a number")),
+        ..GuestIdentity::default()
+    }
+}
+
+fn seen(number: usize, length_ms: u64) -> Over<GuestField> {
+    let mut row = Row::default();
+    let share = (number as u64 + 1) * 1_000;
+    row.set(GuestField::VcpuRun, Some(share * length_ms));
+    row.set(GuestField::OtherRun, Some(0));
+    row.set(GuestField::VcpuDelay, Some(share * length_ms / 10));
+    row.set(GuestField::Vcpus, Some(1));
+    row.set(GuestField::Actual, Some((64 + number as u64) << 20));
+    row.set(GuestField::Private, Some((20 + number as u64) << 20));
+    Over { covered_ms: length_ms, row }
+}
+
+/// What happened in a time.
+pub fn interval(from_ms: i64, length_ms: u64) -> Interval {
+    let mut host = Row::default();
+    host.set(HostField::Cpus, Some(2));
+    host.set(HostField::User, Some(length_ms * 500_000));
+    host.set(HostField::System, Some(length_ms * 100_000));
+    host.set(HostField::Total, Some(24 << 30));
+    host.set(HostField::Available, Some(12 << 30));
+    host.set(HostField::Free, Some(10 << 30));
+    host.set(HostField::Anonymous, Some(6 << 30));
+    host.set(HostField::Cached, Some(4 << 30));
+    Interval {
+        from_ms,
+        length_ms,
+        host: Over { covered_ms: length_ms, row: host },
+        guests: (0..GUESTS).map(|number| (who(number), seen(number, length_ms))).collect(),
+        ..Interval::default()
+    }
+}
+
+fn ps() -> Ps {
+    let guest = |number: usize| GuestRow {
+        id: number as u64,
+        name: name(number),
+        uuid: NO_UUID.into(),
+        pid: who(number).pid,
+        class: Some(who(number).class),
+        state: GuestRunState::Running,
+        asleep: number > 50,
+        memory_bytes: 256 << 20,
+        min_bytes: 64 << 20,
+        max_bytes: 256 << 20,
+        shares: 100,
+        reason: Some("nobody needs <anything>".into()),
+        ..GuestRow::default()
+    };
+    Ps {
+        host: Default::default(),
+        ksm: Default::default(),
+        guests: (0..GUESTS).map(guest).collect(),
+    }
+}
+
+fn recorded(wanted: &Wanted) -> Result<Vec<HostData>, String> {
+    if wanted.from_ms < testing::DAY_MS {
+        return Err("There are no recordings in /var/lib/pinhead/recordings".into());
+    }
+    let step = wanted.step_ms.unsigned_abs();
+    let mut host = HostData { name: "host<1>".into(), ..HostData::default() };
+    let mut at_ms = wanted.from_ms;
+    while at_ms < wanted.to_ms && host.intervals.len() < 2_000 {
+        host.add(interval(at_ms, step));
+        at_ms += wanted.step_ms;
+    }
+    Ok(vec![host])
+}
+
+/// Starts a server; with or without changes.
+pub fn start(allow_changes: bool) -> Server {
+    let orders = Orders::default();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (log, count) = (orders.clone(), asked.clone());
+    let manager = move |ask: &Ask| -> Result<Answer, String> {
+        match ask {
+            Ask::Interval { .. } => {
+                count.fetch_add(1, Ordering::Relaxed);
+                let second = interval(testing::DAY_MS + MINUTE_MS, 1_000);
+                Ok(Answer::Interval(Box::new(Passed::of(&second, 1_000))))
+            }
+            Ask::Ps => Ok(Answer::Ps(ps())),
+            Ask::Status => Ok(Answer::Status(Box::new(Status {
+                version: "0.1.0".into(),
+                troubles: vec!["a <b>trouble</b>".into()],
+                ..Status::default()
+            }))),
+            Ask::Set { guest, change } => {
+                log.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(format!("{guest} {change:?}"));
+                match guest.as_str() {
+                    "web7" => {
+                        Err(Failure::new("User 990 may ask this manager and not `set`").to_string())
+                    }
+                    _ => Ok(Answer::Set(Entitled {
+                        guest: guest.clone(),
+                        shares: 7,
+                        ..Entitled::default()
+                    })),
+                }
+            }
+            Ask::Reserve { mib, hold_ms, .. } => {
+                log.lock().unwrap_or_else(PoisonError::into_inner).push(format!("reserve {mib}"));
+                Ok(Answer::Reserve(Reserved { reservation: 3, mib: *mib, hold_ms: *hold_ms }))
+            }
+            other => Err(format!("{other:?} was not expected")),
+        }
+    };
+    let (sender, told) = channel();
+    let settings = Settings {
+        listen: Listen::parse("127.0.0.1:0").expect("a place"),
+        names: Vec::new(),
+        allow_changes,
+        sources: Sources {
+            manager: Some(Box::new(manager)),
+            recorded: Box::new(recorded),
+            journal: None,
+            tune: Some(Box::new(|_, _| Ok("[]".into()))),
+            clock: Box::new(|| Now { ms: testing::DAY_MS + 720 * MINUTE_MS, zone: TimeZone::UTC }),
+        },
+        tell: Box::new(move |address| {
+            let _ = sender.send(address.to_owned());
+        }),
+    };
+    // It ends with the process.
+    std::thread::spawn(move || web::serve(settings));
+    let first = told.recv_timeout(PATIENCE).expect("an address");
+    let address = first.strip_prefix("http://").and_then(|rest| rest.split('/').next());
+    let address = address.and_then(|text| text.parse().ok()).expect("an address of this machine");
+    let (again, told_again) = channel();
+    again.send(first).expect("it is kept");
+    // The first address and those that follow, in one line.
+    std::thread::spawn(move || {
+        while let Ok(next) = told.recv() {
+            let _ = again.send(next);
+        }
+    });
+    Server { address, told: told_again, orders, asked }
+}
+
+impl Server {
+    /// The token of the newest address.
+    pub fn token(&self) -> String {
+        let address = self.told.recv_timeout(PATIENCE).expect("a token");
+        address.split("token=").nth(1).expect("a token").to_owned()
+    }
+
+    /// Sends a request as it stands, and reads until the server closes the connection.
+    pub fn raw(&self, request: &str) -> Response {
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).expect("it is taken");
+        read(&mut stream)
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect_timeout(&self.address, PATIENCE).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream
+    }
+
+    /// Asks for a page, with more heads.
+    pub fn get(&self, path: &str, more: &str) -> Response {
+        let host = self.address;
+        self.raw(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n"))
+    }
+
+    /// Sends a form.
+    pub fn post(&self, path: &str, more: &str, form: &str) -> Response {
+        let (host, length) = (self.address, form.len());
+        self.raw(&format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\
+             {more}\r\n{form}"
+        ))
+    }
+
+    /// Is let in, and gives the line of the cookie.
+    pub fn enter(&self) -> String {
+        let token = self.token();
+        let answer = self.get(&format!("/?token={token}"), "");
+        assert_eq!(answer.status, 303, "{answer:?}");
+        let cookie = &answer.heads["set-cookie"];
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax"), "{cookie}");
+        format!("Cookie: {}\r\n", cookie.split(';').next().expect("a cookie"))
+    }
+}
+
+/// Reads an answer to its end.
+pub fn read(stream: &mut TcpStream) -> Response {
+    let mut bytes = Vec::new();
+    // A connection that is cut has said what it had to say.
+    let _ = stream.read_to_end(&mut bytes);
+    let text = String::from_utf8_lossy(&bytes);
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let mut lines = head.lines();
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|n| n.parse().ok());
+    let heads = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    Response { status: status.unwrap_or(0), heads, body: body.to_owned() }
+}

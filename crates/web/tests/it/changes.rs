@@ -1,0 +1,64 @@
+//! What may be changed from the pages.
+
+use crate::browser::start;
+
+#[test]
+fn nothing_is_changed_unless_that_is_allowed() {
+    let server = start(false);
+    let cookie = server.enter();
+    let page = server.get("/guest/web1", &cookie).body;
+    assert!(!page.contains("form_key"), "no form is offered");
+    let heads = format!("{cookie}Origin: http://{}\r\n", server.address);
+    let answer = server.post("/guest/web1/set", &heads, "form_key=x&what=shares&value=7");
+    assert_eq!(answer.status, 403);
+    assert!(answer.body.contains("--allow-changes"), "{}", answer.body);
+    assert!(server.orders.lock().unwrap().is_empty());
+}
+
+#[test]
+fn what_is_allowed_reaches_the_manager_and_its_refusal_the_page() {
+    let server = start(true);
+    let cookie = server.enter();
+    let heads = format!("{cookie}Origin: http://{}\r\n", server.address);
+    let page = server.get("/guest/web1", &cookie).body;
+    let key =
+        page.split("name=\"form_key\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let key = key.expect("a form");
+    // What came of it is on the page that it leads to, once.
+    let set = |guest: &str, rest: &str| {
+        let path = format!("/guest/{guest}/set");
+        let done = server.post(&path, &heads, &format!("form_key={key}&{rest}"));
+        assert_eq!((done.status, done.heads["location"].clone()), (303, format!("/guest/{guest}")));
+        let page = server.get(&done.heads["location"], &cookie);
+        assert!(!server.get(&done.heads["location"], &cookie).body.contains("hanged: "));
+        page
+    };
+    let done = set("web1", "what=max&value=128+MiB");
+    assert_eq!(done.status, 200);
+    assert!(
+        done.body.contains("Changed: managed") && done.body.contains("7 shares"),
+        "{}",
+        done.body
+    );
+    let refused = set("web7", "what=release&value=");
+    assert!(
+        refused.body.contains("Not changed: User 990 may ask this manager"),
+        "{}",
+        refused.body
+    );
+    let wrong = set("web1", "what=max&value=much").body;
+    assert!(
+        wrong.contains("Not changed: `max` is a size, and &quot;much&quot; is none"),
+        "{wrong}"
+    );
+    let room = server.post("/reserve", &heads, &format!("form_key={key}&mib=512&hold_s=60"));
+    let room = server.get(&room.heads["location"], &cookie);
+    assert!(room.body.contains("512 MiB are free and held for 60 s"), "{}", room.body);
+    assert_eq!(
+        server.post("/reserve", &heads, &format!("form_key={key}&mib=0&hold_s=60")).status,
+        400
+    );
+    let orders = server.orders.lock().unwrap().clone();
+    assert_eq!(orders.len(), 3, "{orders:?}");
+    assert!(orders[0].starts_with("web1 Max(") && orders[2] == "reserve 512", "{orders:?}");
+}

@@ -1,0 +1,7 @@
+//! The pages as browsers and attackers ask for them, over real sockets, with a made-up day of a
+//! hundred guests behind them.
+
+mod attacks;
+mod browser;
+mod changes;
+mod pages;

@@ -1,0 +1,144 @@
+//! What is on the pages.
+
+use crate::browser::{GUESTS, Server, start};
+use std::io::{Read, Write};
+use std::sync::atomic::Ordering;
+
+/// The text of the cell of a guest.
+fn cell(body: &str, guest: &str, column: &str) -> String {
+    let row = body.split("<tr ").find(|row| row.contains(&format!("href=\"/guest/{guest}?")));
+    let row = row.unwrap_or_else(|| panic!("no row of {guest}"));
+    let after = row.split(&format!("data-c=\"{column}\">")).nth(1).expect("a cell");
+    after.split('<').next().expect("a text").to_owned()
+}
+
+fn page(server: &Server, path: &str, cookie: &str) -> String {
+    let answer = server.get(path, cookie);
+    assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+    answer.body
+}
+
+#[test]
+fn the_overview_has_every_guest_loudest_first_and_all_of_the_memory() {
+    let server = start(false);
+    let cookie = server.enter();
+    let body = page(&server, "/", &cookie);
+    assert_eq!(body.matches("data-key=").count(), GUESTS);
+    // A thousandth of a CPU for each that comes before it: the last is the loudest.
+    assert_eq!(cell(&body, "web99", "cpu_percent"), "10.0");
+    let place = |guest: usize| body.find(&format!("data-key=\"{guest}\"")).expect("a row");
+    assert!(place(99) < place(50) && place(50) < place(1));
+    assert_eq!(cell(&body, "web99", "state"), "asleep");
+    assert_eq!(cell(&body, "web9", "actual_mib"), "73");
+    assert_eq!(cell(&body, "web9", "own_psi_some_percent"), "-");
+    assert!(body.contains("data-events=\"/events\""), "it is live");
+    let sorted = page(&server, "/?sort=name&filter=web1", &cookie);
+    assert_eq!(sorted.matches("data-key=").count(), 11);
+    assert!(sorted.find("/guest/web1?") < sorted.find("/guest/web10?"));
+    let by_class = page(&server, "/?filter=db", &cookie);
+    assert_eq!(by_class.matches("data-key=").count(), GUESTS / 2);
+}
+
+#[test]
+fn live_and_past_are_the_same_page() {
+    let server = start(false);
+    let cookie = server.enter();
+    let now = page(&server, "/guest/web9", &cookie);
+    assert!(now.contains("data-events=\"/events?guest=web9\"") && now.contains(">running<"));
+    let past =
+        page(&server, "/guest/web9?from=2026-11-21T10:00:00Z&to=2026-11-21T11:00:00Z", &cookie);
+    assert!(!past.contains("data-events") && past.contains("Recorded"));
+    for body in [&now, &past] {
+        assert!(body.contains("Memory, MiB: may have, has, uses, in the host"));
+        assert!(body.contains("/report/STATE?"), "from a guest to its reports");
+        assert!(body.contains("data-place=\"/guest/web9\""));
+    }
+    // Each minute of a chart leads to its own page.
+    assert!(past.contains("/guest/web9?from=2026-11-21T10:05:00Z&amp;to=2026-11-21T10:06:00Z"));
+    let minute =
+        page(&server, "/guest/web9?from=2026-11-21T10:05:00Z&to=2026-11-21T10:06:00Z", &cookie);
+    assert!(minute.contains(
+        "/report/PROC?from=2026-11-21T10:05:00Z&amp;to=2026-11-21T10:06:00Z&amp;class=web9"
+    ));
+}
+
+#[test]
+fn where_nothing_is_recorded_what_is_now_is_shown_with_a_word_about_it() {
+    let server = start(false);
+    let cookie = server.enter();
+    // The made-up recordings begin on 2026-11-21: a long past has none.
+    let body = page(&server, "/?last=300d", &cookie);
+    assert!(body.contains("There are no recordings in /var/lib/pinhead/recordings"));
+    assert_eq!(body.matches("data-key=").count(), GUESTS);
+    let past = server.get("/?from=2026-01-01&to=2026-01-02", &cookie);
+    assert_eq!(past.status, 503);
+    assert!(past.body.contains("There are no recordings"));
+}
+
+#[test]
+fn every_report_is_a_page_and_csv_and_json() {
+    let server = start(false);
+    let cookie = server.enter();
+    for report in reports::REPORTS {
+        let time = "from=2026-11-21T10:00:00Z&to=2026-11-21T10:10:00Z";
+        let body = page(&server, &format!("/report/{}?{time}", report.name), &cookie);
+        assert!(body.contains(&base::html::escaped(report.title)), "{}", report.name);
+        let csv = server.get(&format!("/report/{}.csv?{time}", report.name), &cookie);
+        assert_eq!(
+            (csv.status, csv.heads["content-type"].as_str()),
+            (200, "text/csv; charset=utf-8")
+        );
+        let json = server.get(&format!("/report/{}.json?{time}", report.name), &cookie);
+        serde_json::from_str::<serde_json::Value>(&json.body).unwrap_or_else(|e| panic!("{e}"));
+    }
+    let list = page(&server, "/reports", &cookie);
+    assert!(reports::REPORTS.iter().all(|report| list.contains(report.name)));
+    // Any of a name that has become two: the first of them.
+    assert!(
+        page(&server, "/report/ESAUSR2?from=2026-11-21T10:00:00Z&to=2026-11-21T10:10:00Z", &cookie)
+            .contains("GUEST")
+    );
+}
+
+#[test]
+fn a_page_is_small_enough_and_the_manager_is_asked_once_a_second_for_all() {
+    let server = start(false);
+    let cookie = server.enter();
+    let squeezed = format!("{cookie}Accept-Encoding: gzip\r\n");
+    let sizes: Vec<usize> = ["/", "/assets/app.css", "/assets/app.js"]
+        .into_iter()
+        .map(|path| {
+            let answer = server.get(path, &squeezed);
+            assert_eq!(answer.heads["content-encoding"], "gzip", "{path}");
+            answer.heads["content-length"].parse().expect("a length")
+        })
+        .collect();
+    println!("compressed: page {}, style {}, script {} bytes", sizes[0], sizes[1], sizes[2]);
+    assert!(sizes.iter().sum::<usize>() <= 100_000, "{sizes:?}");
+    // Ten who look cost the manager no more than one.
+    let before = server.asked.load(Ordering::Relaxed);
+    let mut watchers: Vec<_> = (0..10)
+        .map(|_| {
+            let mut stream = server.connect();
+            let host = server.address;
+            let ask = format!("GET /events HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n");
+            stream.write_all(ask.as_bytes()).expect("it is taken");
+            stream
+        })
+        .collect();
+    for stream in &mut watchers {
+        let (mut text, mut bytes) = (String::new(), [0; 4_096]);
+        while text.matches("data: ").count() < 3 {
+            let count = stream.read(&mut bytes).expect("news");
+            assert!(count > 0, "the news have ended: {text}");
+            text.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        let first = text.find("\"9\":{").expect("the first news have everything");
+        assert!(
+            !text[first..].split("data: ").nth(1).is_some_and(|next| next.contains("\"9\":{")),
+            "only news are sent"
+        );
+    }
+    let asked = server.asked.load(Ordering::Relaxed) - before;
+    assert!((2..=10).contains(&asked), "{asked} questions for ten who looked for three seconds");
+}
