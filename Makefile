@@ -68,7 +68,8 @@ test-python: setup-python ## the Python package: built, installed and tried, wit
 	@time scripts/python
 
 bench: build ## the measurements behind our figures
-	PINHEAD_GUEST_DIR=$(GUEST) cargo run --locked --release -p bench -- $(ARGS)
+	PINHEAD_GUEST_DIR=$(GUEST) PINHEAD_PROGRAM=$(abspath $(TARGET))/release/pinhead \
+		cargo run --locked --release -p bench -- $(ARGS)
 
 soak: build ## boot 1,300 guests, some at a time, and count those that hang
 	PINHEAD_GUEST_DIR=$(GUEST) cargo run --locked --release -p bench -- --soak

@@ -56,7 +56,7 @@ pub fn rows(dir: Option<&Path>) -> Result<Vec<Row>, Error> {
 fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
     let rows = dir.join("2026-11-21.db");
     if !rows.exists() {
-        record(&recorded(scratch)?, dir, DAY_MS)?;
+        record(&recorded(scratch)?, dir, GUESTS, DAY_MS)?;
     }
     let megabytes = |name: &str| -> Result<f64, Error> {
         let path = dir.join(name);
@@ -95,6 +95,11 @@ fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
     Ok(found)
 }
 
+/// Records the first hour of the day with so many guests.
+pub fn hour(scratch: &Path, dir: &Path, guests: usize) -> Result<(), Error> {
+    record(&recorded(scratch)?, dir, guests, 3_600 * SECOND_MS)
+}
+
 /// The moments of the guests that were recorded.
 fn recorded(scratch: &Path) -> Result<Vec<Moment>, Error> {
     let dir = scratch.join("guests");
@@ -113,9 +118,9 @@ fn recorded(scratch: &Path) -> Result<Vec<Moment>, Error> {
 }
 
 /// Records a day, or the beginning of one, from moments a second apart.
-fn record(recorded: &[Moment], dir: &Path, length_ms: i64) -> Result<(), Error> {
+fn record(recorded: &[Moment], dir: &Path, guests: usize, length_ms: i64) -> Result<(), Error> {
     let wrong = || Error::Content { path: "recordings".into(), what: "guests to follow" };
-    let mut day = Day::new(recorded, GUESTS, MIDNIGHT_MS).ok_or_else(wrong)?;
+    let mut day = Day::new(recorded, guests, MIDNIGHT_MS).ok_or_else(wrong)?;
     let mut recorder = Recorder::new(dir, Keep::USUAL);
     let mut pass_recorder = PassRecorder::new(dir, i64::MAX, u64::MAX);
     let mut passes = Passes::default();
@@ -240,7 +245,7 @@ mod tests {
         let day = Day::new(&moments, GUESTS, MIDNIGHT_MS).expect("enough to follow");
         assert_eq!(day.followed(), FOLLOWED);
         let dir = scratch.join("day");
-        record(&moments, &dir, DAY_MS / 96).expect("recorded");
+        record(&moments, &dir, GUESTS, DAY_MS / 96).expect("recorded");
         let rows = std::fs::metadata(dir.join("2026-11-21.db")).expect("there").len();
         let records = Records::open(&dir).expect("opened");
         let span = Span { from_ms: MIDNIGHT_MS, to_ms: MIDNIGHT_MS + DAY_MS, step_ms: 60_000 };

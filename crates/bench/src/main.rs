@@ -22,6 +22,7 @@ mod idle;
 mod meter;
 mod original;
 mod overhead;
+mod pages;
 mod passes;
 mod rivals;
 mod scan;
@@ -78,6 +79,7 @@ fn measure(args: &Args, guest_dir: &Path, table: &mut Table) -> Result<(), Error
             table.section("web servers from one template", farm::rows(args, guest_dir));
         }
         Some(Part::Top) => table.section("the live screens", top::rows(args, guest_dir)),
+        Some(Part::Pages) => table.section("the pages in a browser", pages::rows()),
         Some(Part::Idle) => {
             table.section("idle guests under a manager", idle::rows(args, guest_dir));
         }

@@ -12,6 +12,7 @@ pub mod farms;
 pub mod libvirtd;
 pub mod load;
 pub mod manager;
+pub mod pages;
 mod share;
 pub mod terminal;
 

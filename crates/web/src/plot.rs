@@ -131,29 +131,66 @@ pub(crate) fn guest_path(track: &Track) -> String {
 /// A small line of values, for a row of a table. Nothing is said of its scale: it ends at its own
 /// highest value.
 pub(crate) fn spark(values: &[Option<f64>], title: &str) -> Markup {
-    const WIDTH: f64 = 100.0;
-    const HEIGHT: f64 = 20.0;
     let most = values.iter().flatten().copied().fold(0.0_f64, f64::max);
-    let step = WIDTH / (values.len().max(2) - 1) as f64;
-    let mut path = String::new();
-    let mut is_drawing = false;
-    for (at, value) in values.iter().enumerate() {
-        let Some(value) = value else {
-            is_drawing = false;
-            continue;
-        };
-        let share = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
-        let (x, y) = (at as f64 * step, HEIGHT - 1.0 - share * (HEIGHT - 2.0));
-        let letter = if is_drawing { 'L' } else { 'M' };
-        path.push_str(&format!("{letter}{x:.0} {y:.1}"));
-        is_drawing = true;
-    }
+    let path = spark_path(values, most);
+    let width = (values.len().max(2) as i64 - 1) * SPARK_STEP;
     html! {
         @if path.is_empty() { "-" } @else {
-            svg class="spark" viewBox="0 0 100 20" preserveAspectRatio="none" role="img"
+            svg class="spark" viewBox=(format!("0 0 {width} {SPARK_HEIGHT}"))
+                preserveAspectRatio="none" role="img"
                 aria-label=(format!("{title}: at most {}", shown(Some(most), 1))) {
                 path class="line s0" d=(path) {}
             }
         }
+    }
+}
+
+/// The units of a small line: whole ones, for there are two in each row of a thousand.
+const SPARK_STEP: i64 = 3;
+const SPARK_HEIGHT: i64 = 40;
+
+/// The line from point to point, each from the one before it, and what is level as one.
+fn spark_path(values: &[Option<f64>], most: f64) -> String {
+    let y = |value: f64| {
+        let share = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
+        SPARK_HEIGHT - 2 - (share * (SPARK_HEIGHT - 4) as f64).round() as i64
+    };
+    let mut path = String::new();
+    let (mut last, mut level) = (None, 0);
+    let flat = |path: &mut String, level: &mut i64| {
+        if *level > 0 {
+            path.push_str(&format!("h{level}"));
+        }
+        *level = 0;
+    };
+    for (at, value) in values.iter().enumerate() {
+        let here = value.map(y);
+        match (last, here) {
+            (Some(before), Some(now)) if before == now => level += SPARK_STEP,
+            (Some(before), Some(now)) => {
+                flat(&mut path, &mut level);
+                path.push_str(&format!("l{SPARK_STEP} {}", now - before));
+            }
+            (None, Some(now)) => path.push_str(&format!("M{} {now}", at as i64 * SPARK_STEP)),
+            (_, None) => flat(&mut path, &mut level),
+        }
+        last = here;
+    }
+    flat(&mut path, &mut level);
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_line_goes_from_point_to_point_and_stops_where_nothing_is_known() {
+        let some = |values: &[f64]| values.iter().copied().map(Some).collect::<Vec<_>>();
+        assert_eq!(spark_path(&some(&[0.0, 0.0, 0.0, 4.0, 2.0]), 4.0), "M0 38h6l3 -36l3 18");
+        let holed = [Some(1.0), Some(1.0), None, None, Some(1.0), Some(1.0)];
+        assert_eq!(spark_path(&holed, 1.0), "M0 2h3M12 2h3");
+        assert_eq!(spark_path(&[None], 0.0), "");
+        assert_eq!(spark_path(&some(&[0.0, 0.0]), 0.0), "M0 38h3");
     }
 }

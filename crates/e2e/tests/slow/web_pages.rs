@@ -7,15 +7,16 @@
 use e2e::browser::{self, Browser, Key, axe};
 use e2e::farms::{Farm, text};
 use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::pages::Pages;
 use e2e::{alone, skipped_without};
 use procfs::parse::schedstat;
 use procfs::parse::task::{StatField, TaskStat};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 const GUESTS: usize = 100;
@@ -33,36 +34,19 @@ const FIRST_PAINT_MS: f64 = 500.0;
 /// What a viewer may cost, of a core.
 const VIEWER_CPU: f64 = 0.01;
 
-/// `pinhead web`. It ends with this value.
-struct Pages {
-    child: Child,
-    /// Opens the pages once.
-    door: String,
-}
-
-impl Pages {
-    fn start(place: &Place) -> Pages {
-        let mut command = Command::new(e2e::program());
-        command.args(["web", "--listen", "127.0.0.1:0", "--allow-changes", "--socket"]);
-        command.arg(place.socket()).arg("--dir").arg(place.dir().join("recordings"));
-        command.arg("--journal").arg(place.dir().join("journal.db"));
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let door = line.trim().rsplit(' ').next().unwrap().to_owned();
-        Pages { child, door }
-    }
-
-    fn base(&self) -> &str {
-        self.door.split("/?").next().unwrap()
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn pages_of(place: &Place) -> Pages {
+    let (socket, dir) = (place.socket(), place.dir());
+    let (records, journal) = (dir.join("recordings"), dir.join("journal.db"));
+    let words: [&OsStr; 7] = [
+        "--allow-changes".as_ref(),
+        "--socket".as_ref(),
+        socket.as_ref(),
+        "--dir".as_ref(),
+        records.as_ref(),
+        "--journal".as_ref(),
+        journal.as_ref(),
+    ];
+    Pages::start(words)
 }
 
 /// Where pictures go.
@@ -119,7 +103,7 @@ fn cell(browser: &mut Browser, row: &str, column: &str) -> String {
 const FEW: usize = 12;
 
 /// The pages, and what to call their pictures.
-fn pages(minute: &str) -> Vec<(&'static str, String)> {
+fn pages_with(minute: &str) -> Vec<(&'static str, String)> {
     let mut pages: Vec<(&str, String)> = vec![
         ("overview", "/".into()),
         ("guest", "/guest/web1".into()),
@@ -155,17 +139,17 @@ fn a_person_sees_a_hundred_guests_follows_a_peak_to_its_reason_and_wakes_nobody(
     fs::write(&settings, changed).unwrap();
     let manager = Manager::start(&place, &settings);
     manager.knows(GUESTS);
-    let pages_of = Pages::start(&place);
+    let pages = pages_of(&place);
     let mut browser = Browser::start(WIDE.0, WIDE.1);
 
-    first_page(&mut browser, &pages_of);
+    first_page(&mut browser, &pages);
     sorts_and_filters(&mut browser);
-    let minute = peak(&mut browser, &pages_of, &farm, &manager);
-    agrees(&mut browser, &pages_of, &place, &farm);
-    changes(&mut browser, &pages_of, &manager);
-    by_keyboard_alone(&mut browser, &pages_of);
-    looked_at(&mut browser, &pages_of, &minute, &axe);
-    costs(&mut browser, &pages_of, &qemus);
+    let minute = peak(&mut browser, &pages, &farm, &manager);
+    agrees(&mut browser, &pages, &place, &farm);
+    changes(&mut browser, &pages, &manager);
+    by_keyboard_alone(&mut browser, &pages);
+    looked_at(&mut browser, &pages, &minute, &axe);
+    costs(&mut browser, &pages, &qemus);
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
@@ -173,22 +157,10 @@ fn a_person_sees_a_hundred_guests_follows_a_peak_to_its_reason_and_wakes_nobody(
 fn first_page(browser: &mut Browser, pages: &Pages) {
     browser.open(&pages.door);
     assert_eq!(browser.text("location.search"), "", "the token stays in no address");
-    let mut paints = Vec::new();
-    for _ in 0..5 {
-        browser.open(&format!("{}/", pages.base()));
-        browser.until("performance.getEntriesByName('first-contentful-paint').length");
-        paints.push(
-            browser.number("performance.getEntriesByName('first-contentful-paint')[0].startTime"),
-        );
-    }
-    paints.sort_by(f64::total_cmp);
-    let bytes = browser.number(
-        "['resource', 'navigation'].flatMap((kind) => performance.getEntriesByType(kind)) \
-           .reduce((sum, one) => sum + (one.encodedBodySize || one.transferSize), 0)",
-    );
-    println!("first page: {bytes} bytes; first paint {paints:.0?} ms");
-    assert!(bytes <= FIRST_PAGE_BYTES, "{bytes}");
-    assert!(paints[2] <= FIRST_PAINT_MS, "{paints:?}");
+    let weight = pages.weight(browser, "/");
+    println!("first page: {} bytes; first paint {:.0?} ms", weight.bytes, weight.paints_ms);
+    assert!(weight.bytes <= FIRST_PAGE_BYTES, "{weight:?}");
+    assert!(weight.paint_ms() <= FIRST_PAINT_MS, "{weight:?}");
     for address in browser.requests() {
         let is_own = address.starts_with(pages.base()) || address.starts_with("data:");
         assert!(is_own, "{address} is asked for");
@@ -377,7 +349,7 @@ fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
     for (look, (width, height), is_dark) in looks {
         browser.prefer_dark(is_dark);
         let most = if look == "light" { usize::MAX } else { FEW };
-        for (name, path) in self::pages(minute).into_iter().take(most) {
+        for (name, path) in pages_with(minute).into_iter().take(most) {
             browser.resize(width, height);
             browser.open(&format!("{}{path}", pages.base()));
             let across = browser.number("document.documentElement.scrollWidth");
@@ -412,9 +384,9 @@ fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
     browser.open(&format!("{}/", pages.base()));
     browser.until("document.querySelector('#at').innerText !== ''");
     let measure = || {
-        let before = (cpu_time(pages.child.id()), dispatches(qemus));
+        let before = (cpu_time(pages.pid()), dispatches(qemus));
         let _ = wait_until(LOOK, || false);
-        let after = (cpu_time(pages.child.id()), dispatches(qemus));
+        let after = (cpu_time(pages.pid()), dispatches(qemus));
         ((after.0 - before.0).as_secs_f64() / LOOK.as_secs_f64(), after.1 - before.1)
     };
     // Nobody, somebody, nobody again: what changes by itself is told from what a viewer changes.

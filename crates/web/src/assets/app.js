@@ -42,6 +42,8 @@ function sort(column, direction) {
 if (table) {
   for (const link of table.tHead.querySelectorAll('a')) {
     link.addEventListener('click', (event) => {
+      // The rows that are not here come from the server, in the order that is asked for.
+      if (!('whole' in table.dataset)) return;
       event.preventDefault();
       const head = link.closest('th');
       const was = head.getAttribute('aria-sort');
@@ -57,6 +59,7 @@ if (table) {
 
 // Filtering by name or class.
 const filter = document.querySelector('#filter');
+const unsifted = document.querySelector('#shown')?.textContent;
 function sift() {
   if (!table || !filter) return;
   const text = filter.value.trim().toLowerCase();
@@ -65,12 +68,13 @@ function sift() {
     row.hidden = text !== '' && !row.dataset.names.includes(text);
     if (!row.hidden) shown += 1;
   }
-  document.querySelector('#shown').textContent = `${shown} of ${table.tBodies[0].rows.length}`;
+  const all = `${shown} of ${table.tBodies[0].rows.length}`;
+  document.querySelector('#shown').textContent = text === '' ? unsifted : all;
 }
 if (filter) {
   filter.addEventListener('input', sift);
   // A page that came filtered has no other rows: the server is asked for them.
-  const isWhole = filter.defaultValue === '';
+  const isWhole = filter.defaultValue === '' && 'whole' in table.dataset;
   filter.form.addEventListener('submit', (event) => { if (isWhole) event.preventDefault(); });
 }
 

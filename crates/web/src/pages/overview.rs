@@ -23,6 +23,8 @@ use why::when::Now;
 
 /// Points of a small line, and of a chart.
 const POINTS: i64 = 120;
+/// Guests that a page has at once, the loudest: a browser takes a second for a thousand.
+const ROWS: usize = 250;
 
 /// What is asked for.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,6 +37,9 @@ pub(crate) struct Asked {
     /// Only guests whose name or class has this in it.
     #[serde(default)]
     filter: String,
+    /// `all` for more rows than are usual.
+    #[serde(default)]
+    rows: String,
 }
 
 /// A guest as a row.
@@ -89,6 +94,11 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let now_or_whole: &Single = seen.as_ref().map_or(&host.whole, |seen| &seen.single);
     let mut rows = rows(host, seen.as_deref());
     arrange(&mut rows, asked);
+    let found = rows.len();
+    if asked.rows != "all" {
+        rows.truncate(ROWS);
+    }
+    let rest = found - rows.len();
     let zone = Local(now);
     let mut canvas = Canvas { span: &span, zone: &zone, count: 0 };
     let is_live = span.live.is_some() && app.live.has_manager();
@@ -98,7 +108,11 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
         let others = base::clip(&others.join(", "), 300);
         notices.push(format!("Other hosts are recorded too (--host NAME shows one): {others}"));
     }
-    let keep = [("sort", asked.sort.as_str()), ("filter", asked.filter.as_str())];
+    let keep = [
+        ("sort", asked.sort.as_str()),
+        ("filter", asked.filter.as_str()),
+        ("rows", asked.rows.as_str()),
+    ];
     let body = html! {
         h1 { "Overview" @if !host.name.is_empty() { " of " (name(&host.name)) } }
         @for notice in &notices { p class="notice" role="status" { (notice) } }
@@ -120,7 +134,13 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
             label { "Name or class" input id="filter" name="filter" value=(asked.filter); }
             span id="shown" role="status" { (rows.len()) " guests" }
         }
-        (table(&rows, asked, &span, host))
+        (table(&rows, asked, &span, host, rest == 0))
+        @if rest > 0 {
+            p { "And " (rest) " more, which come later in this order: "
+                a href=(format!("{}&rows=all", address(asked, &span, &asked.sort))) {
+                    "all of them" }
+                "." }
+        }
         @if app.allow_changes && span.live.is_some() {
             h2 { "Make room for a guest that is about to start" }
             form class="row" method="post" action="/reserve" {
@@ -264,20 +284,23 @@ fn names(row: &Row) -> String {
     format!("{} {}", name(&row.name), name(&row.class)).to_lowercase()
 }
 
-fn table(rows: &[Row], asked: &Asked, span: &Span, host: &PastHost) -> Markup {
-    let sorted = if asked.sort.is_empty() { GUEST[0] } else { asked.sort.as_str() };
-    let link = |id: &str| {
-        let filter = match asked.filter.as_str() {
-            "" => String::new(),
-            text => format!("&filter={}", segment(text)),
-        };
-        format!("/?{}&sort={id}{filter}", span.query())
+/// The address of the same page in another order.
+fn address(asked: &Asked, span: &Span, sort: &str) -> String {
+    let value = |name: &str, text: &str| match text {
+        "" => String::new(),
+        text => format!("&{name}={}", segment(text)),
     };
+    format!("/?{}{}{}", span.query(), value("sort", sort), value("filter", &asked.filter))
+}
+
+fn table(rows: &[Row], asked: &Asked, span: &Span, host: &PastHost, is_whole: bool) -> Markup {
+    let sorted = if asked.sort.is_empty() { GUEST[0] } else { asked.sort.as_str() };
+    let link = |id: &str| address(asked, span, id);
     let direction = |id: &str, first: &'static str| (sorted == id).then_some(first);
     let columns = fields(Scope::Guest, &GUEST);
     html! {
         div class="wide" tabindex="0" role="group" aria-label="Guests" {
-            table class="guests" {
+            table class="guests" data-whole=[is_whole.then_some("")] {
                 thead { tr {
                     @for (id, head) in [("name", "Guest"), ("class", "Class"), ("state", "State")] {
                         th scope="col" class="label" aria-sort=[direction(id, "ascending")] {
