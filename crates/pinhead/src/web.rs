@@ -72,7 +72,8 @@ fn sources(args: WebArgs) -> Sources {
     let WebArgs { dir, journal, from, host, socket, .. } = args;
     if let Some(url) = from {
         let recorded = move |wanted: &Wanted| {
-            report::engine(&url, host.clone(), &of(wanted)).map_err(|error| chain(&error))
+            let host = wanted.host.clone().or_else(|| host.clone());
+            report::engine(&url, host, &of(wanted)).map_err(|error| chain(&error))
         };
         return Sources {
             manager: None,
@@ -113,6 +114,6 @@ fn sources(args: WebArgs) -> Sources {
 }
 
 fn of(wanted: &Wanted) -> report::Wanted {
-    let Wanted { from_ms, to_ms, step_ms, guests, processes } = wanted.clone();
+    let Wanted { from_ms, to_ms, step_ms, guests, processes, .. } = wanted.clone();
     report::Wanted { from_ms, to_ms, step_ms, needs: Needs { guests, processes } }
 }

@@ -78,7 +78,8 @@ pub(crate) fn read(
     processes: Vec<ProcessField>,
 ) -> Result<Vec<PastHost>, Fault> {
     let Span { from_ms, to_ms, step_ms, .. } = *span;
-    let wanted = Wanted { from_ms, to_ms, step_ms, guests, processes };
+    let host = span.host.clone();
+    let wanted = Wanted { from_ms, to_ms, step_ms, host, guests, processes };
     let hosts = (sources.recorded)(&wanted).map_err(Fault::source)?;
     Ok(hosts.into_iter().map(PastHost::of).collect())
 }

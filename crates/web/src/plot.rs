@@ -2,7 +2,7 @@
 //! which each row leads to its minute.
 
 use crate::past::{PastHost, Track};
-use crate::span::{Span, between};
+use crate::span::Span;
 use crate::who::path_of;
 use maud::{Markup, PreEscaped, html};
 use reports::chart::{Frame, Mark, Series, key};
@@ -73,7 +73,7 @@ impl Canvas<'_> {
         let place = plot.guest.map_or_else(|| "/".to_owned(), guest_path);
         html! {
             figure class="chart" data-from=(self.span.from_ms) data-to=(self.span.to_ms)
-                data-step=(self.span.step_ms) data-place=(place) {
+                data-step=(self.span.step_ms) data-place=(place) data-keep=(self.span.keep()) {
                 figcaption { (plot.title) }
                 (PreEscaped(picture))
                 (PreEscaped(key(&series)))
@@ -106,7 +106,8 @@ impl Canvas<'_> {
                                 tr {
                                     th scope="row" class="label" {
                                         @let end = from_ms.saturating_add(length_ms.cast_signed());
-                                        a href=(format!("{place}?{}", between(*from_ms, end))) {
+                                        @let minute = self.span.between(*from_ms, end);
+                                        a href=(format!("{place}?{minute}")) {
                                             (time(*from_ms))
                                         }
                                     }

@@ -15,6 +15,8 @@ pub struct Wanted {
     pub to_ms: i64,
     /// How long an interval is.
     pub step_ms: i64,
+    /// Only this host, where there are several.
+    pub host: Option<String>,
     /// What of guests.
     pub guests: Vec<GuestField>,
     /// What of processes; nothing for none.

@@ -25,6 +25,9 @@ pub(crate) struct TimeQuery {
     /// Until when.
     #[serde(default)]
     pub(crate) to: Option<String>,
+    /// Only this host, where several are recorded.
+    #[serde(default)]
+    pub(crate) host: Option<String>,
 }
 
 /// The time of a page.
@@ -37,6 +40,8 @@ pub(crate) struct Span {
     pub(crate) step_ms: i64,
     /// How much of the past a live page has; `None` for a page of the past.
     pub(crate) live: Option<String>,
+    /// The host that the page is about, where several are recorded.
+    pub(crate) host: Option<String>,
 }
 
 fn given(text: &Option<String>) -> Option<&str> {
@@ -75,21 +80,47 @@ impl Span {
         let offset_ms = offset_min(from_ms, now) * MINUTE_MS;
         let local = from_ms.saturating_add(offset_ms);
         let aligned = local.saturating_sub(local.rem_euclid(step_ms)).saturating_sub(offset_ms);
-        Ok(Span { from_ms: aligned.max(0), to_ms, step_ms, live })
+        Ok(Span {
+            from_ms: aligned.max(0),
+            to_ms,
+            step_ms,
+            live,
+            host: given(&query.host).map(str::to_owned),
+        })
     }
 
     /// The same time in an address.
     pub(crate) fn query(&self) -> String {
         match &self.live {
-            Some(last) => format!("last={}", segment(last)),
-            None => between(self.from_ms, self.to_ms),
+            Some(last) => format!("last={}{}", segment(last), self.keep()),
+            None => self.between(self.from_ms, self.to_ms),
         }
     }
-}
 
-/// A time in an address, for good.
-pub(crate) fn between(from_ms: i64, to_ms: i64) -> String {
-    format!("from={}&to={}", moment(from_ms), moment(to_ms))
+    /// Another time of the same host in an address, for good.
+    pub(crate) fn between(&self, from_ms: i64, to_ms: i64) -> String {
+        format!("from={}&to={}{}", moment(from_ms), moment(to_ms), self.keep())
+    }
+
+    /// What all addresses of this page's host have.
+    pub(crate) fn keep(&self) -> String {
+        self.host.as_ref().map_or_else(String::new, |host| format!("&host={}", segment(host)))
+    }
+
+    /// The same time, of another host.
+    pub(crate) fn of_host(&self, host: &str) -> Span {
+        Span { host: Some(host.to_owned()), ..self.clone() }
+    }
+
+    /// The time and the host as values of a form.
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
+        let mut pairs = match &self.live {
+            Some(last) => vec![("last", last.clone())],
+            None => vec![("from", moment(self.from_ms)), ("to", moment(self.to_ms))],
+        };
+        pairs.extend(self.host.clone().map(|host| ("host", host)));
+        pairs
+    }
 }
 
 /// A moment as addresses and machines write it.
@@ -129,7 +160,8 @@ mod tests {
 
     fn asked(last: &str, from: &str, to: &str) -> Result<Span, Fault> {
         let text = |text: &str| Some(text.to_owned());
-        Span::of(&TimeQuery { last: text(last), from: text(from), to: text(to) }, 120, &now())
+        let query = TimeQuery { last: text(last), from: text(from), to: text(to), host: None };
+        Span::of(&query, 120, &now())
     }
 
     #[test]
@@ -146,6 +178,16 @@ mod tests {
         let past = asked("", "2026-11-21T10:00:00Z", "2026-11-21T10:30:00Z").unwrap();
         assert_eq!(past.query(), "from=2026-11-21T10:00:00Z&to=2026-11-21T10:30:00Z");
         assert_eq!(past.live, None);
+    }
+
+    #[test]
+    fn a_host_goes_along_with_its_page() {
+        let query = TimeQuery { host: Some("a&b".into()), ..TimeQuery::default() };
+        let span = Span::of(&query, 120, &now()).unwrap();
+        assert_eq!(span.query(), "last=1h&host=a%26b");
+        assert!(span.between(0, 60_000).ends_with("&to=1970-01-01T00:01:00Z&host=a%26b"));
+        assert_eq!(span.of_host("c").keep(), "&host=c");
+        assert_eq!(span.pairs(), [("last", "1h".into()), ("host", "a&b".into())]);
     }
 
     #[test]

@@ -9,4 +9,5 @@ mod monitor_truth;
 mod packages;
 mod park_crash;
 mod tune_farms;
+mod web_fleet;
 mod web_pages;

@@ -81,7 +81,7 @@ if (filter) {
 // From a point of a chart to its minute.
 function point(figure) {
   const picture = figure.querySelector('svg');
-  const { from, to, step, place } = figure.dataset;
+  const { from, to, step, place, keep } = figure.dataset;
   const [left, right, width] = [64, 12, 1000];
   const moment = (event) => {
     const box = picture.getBoundingClientRect();
@@ -108,7 +108,8 @@ function point(figure) {
   });
   picture.addEventListener('click', (event) => {
     const at = moment(event);
-    if (at !== null) location.href = `${place}?from=${text(at)}&to=${text(at + Number(step))}`;
+    const end = at + Number(step);
+    if (at !== null) location.href = `${place}?from=${text(at)}&to=${text(end)}${keep}`;
   });
 }
 

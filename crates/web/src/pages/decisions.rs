@@ -1,11 +1,11 @@
 //! What was decided, why, and what came of it; and where the shadow policy parts from it.
 
 use super::columns::name;
-use super::layout::{Local, Page, time_bar};
+use super::layout::{Local, Page, hidden, time_bar};
 use crate::app::App;
 use crate::extract::Values;
 use crate::fault::Fault;
-use crate::span::{Span, TimeQuery, between};
+use crate::span::{Span, TimeQuery};
 use crate::who::path_of;
 use axum::extract::State;
 use axum::response::Response;
@@ -89,7 +89,7 @@ fn page(app: &App, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
                 }
                 @match &trouble {
                     Some(trouble) => p class="notice" { (trouble) },
-                    None => (told_table(&told, LINES_MAX, true, now)),
+                    None => (told_table(&told, LINES_MAX, true, &span, now)),
                 }
             }
         }
@@ -104,11 +104,7 @@ fn page(app: &App, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
         h1 { "Decisions" }
         (time_bar("/decisions", &span, &keep, None, now))
         form class="row" method="get" action="/decisions" {
-            @if let Some(last) = &span.live { input type="hidden" name="last" value=(last); }
-            @else {
-                input type="hidden" name="from" value=(crate::span::moment(span.from_ms));
-                input type="hidden" name="to" value=(crate::span::moment(span.to_ms));
-            }
+            (hidden(&span.pairs()))
             label { "Guest" input name="guest" value=(asked.guest) placeholder="web* or a UUID"; }
             label { "Policy"
                 select name="policy" {
@@ -139,7 +135,13 @@ fn apart(app: &App, span: &Span, guest: &str, now: &Now) -> Result<Markup, Fault
 }
 
 /// Lines of the journal as a table, newest first.
-pub(crate) fn told_table(told: &[Told<'_>], most: usize, has_guest: bool, now: &Now) -> Markup {
+pub(crate) fn told_table(
+    told: &[Told<'_>],
+    most: usize,
+    has_guest: bool,
+    span: &Span,
+    now: &Now,
+) -> Markup {
     let zone = Local(now);
     let today = date_text(now.ms, &zone);
     let time = |at_ms: i64| {
@@ -167,8 +169,9 @@ pub(crate) fn told_table(told: &[Told<'_>], most: usize, has_guest: bool, now: &
                                     td class="label" {
                                         @if let Some(guest) = one.guest {
                                             @let minute = one.at_ms - one.at_ms.rem_euclid(60_000);
-                                            a href=(format!("{}?{}", path_of(&guest.name,
-                                                &guest.uuid), between(minute, minute + 60_000))) {
+                                            @let time = span.between(minute, minute + 60_000);
+                                            @let path = path_of(&guest.name, &guest.uuid);
+                                            a href=(format!("{path}?{time}")) {
                                                 (name(&guest.label))
                                             }
                                         } @else { "host" }

@@ -162,7 +162,7 @@ fn page(
         @if app.allow_changes && row.is_some() { (controls(&path, visitor)) }
         h2 id="decisions" { "Decisions" }
         @if is_told {
-            div id="decided" data-fresh="" { (told_table(&told, TOLD_MAX, false, now)) }
+            div id="decided" data-fresh="" { (told_table(&told, TOLD_MAX, false, &span, now)) }
         }
         @if let Some((host, track)) = found { (processes(host, track)) }
     };

@@ -86,6 +86,13 @@ fn frame(title: &str, bar: Markup, body: Markup) -> Markup {
     }
 }
 
+/// Values of an address that a form keeps.
+pub(crate) fn hidden(pairs: &[(&'static str, String)]) -> Markup {
+    html! {
+        @for (name, value) in pairs { input type="hidden" name=(name) value=(value); }
+    }
+}
+
 /// Times without a recording that a page names.
 const GAPS_MAX: usize = 3;
 
@@ -103,6 +110,8 @@ pub(crate) fn time_bar(
 ) -> Markup {
     let zone = Local(now);
     let stamp = |ms: i64| format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone));
+    let host = span.host.as_deref().unwrap_or_default();
+    let keep = [keep, &[("host", host)]].concat();
     let kept: String = keep
         .iter()
         .filter(|(_, value)| !value.is_empty())

@@ -6,6 +6,7 @@ mod changes;
 mod columns;
 mod decisions;
 mod events;
+mod fleet;
 mod guest;
 mod layout;
 mod overview;

@@ -1,7 +1,7 @@
 //! The host and its guests: who has the memory, who is loud.
 
 use super::columns::{GUEST, HOST, OWNERS, cell, fields, name};
-use super::layout::{Local, Page, gaps, time_bar};
+use super::layout::{Local, Page, gaps, hidden, time_bar};
 use crate::app::App;
 use crate::extract::Values;
 use crate::fault::Fault;
@@ -24,7 +24,7 @@ use why::when::Now;
 /// Points of a small line, and of a chart.
 const POINTS: i64 = 120;
 /// Guests that a page has at once, the loudest: a browser takes a second for a thousand.
-const ROWS: usize = 250;
+pub(super) const ROWS: usize = 250;
 
 /// What is asked for.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -33,10 +33,10 @@ pub(crate) struct Asked {
     time: TimeQuery,
     /// By which column, loudest first.
     #[serde(default)]
-    sort: String,
+    pub(super) sort: String,
     /// Only guests whose name or class has this in it.
     #[serde(default)]
-    filter: String,
+    pub(super) filter: String,
     /// `all` for more rows than are usual.
     #[serde(default)]
     rows: String,
@@ -89,6 +89,9 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
         }
         None => None,
     };
+    if hosts.len() > 1 {
+        return Ok(super::fleet::page(&hosts, asked, &span, now));
+    }
     let none = PastHost::default();
     let host = hosts.first().unwrap_or(&none);
     let now_or_whole: &Single = seen.as_ref().map_or(&host.whole, |seen| &seen.single);
@@ -103,11 +106,6 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let mut canvas = Canvas { span: &span, zone: &zone, count: 0 };
     let is_live = span.live.is_some() && app.live.has_manager();
     let events = is_live.then(|| "/events".to_owned());
-    if hosts.len() > 1 {
-        let others: Vec<String> = hosts.iter().skip(1).map(|host| name(&host.name)).collect();
-        let others = base::clip(&others.join(", "), 300);
-        notices.push(format!("Other hosts are recorded too (--host NAME shows one): {others}"));
-    }
     let keep = [
         ("sort", asked.sort.as_str()),
         ("filter", asked.filter.as_str()),
@@ -129,7 +127,7 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
         }
         h2 { "Guests" }
         form class="row" method="get" action="/" role="search" {
-            @for (name, value) in pairs(&span) { input type="hidden" name=(name) value=(value); }
+            (hidden(&span.pairs()))
             @if !asked.sort.is_empty() { input type="hidden" name="sort" value=(asked.sort); }
             label { "Name or class" input id="filter" name="filter" value=(asked.filter); }
             span id="shown" role="status" { (rows.len()) " guests" }
@@ -152,17 +150,6 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
         }
     };
     Ok(Page { title: "Overview", place: "/", span: Some(&span), body }.whole())
-}
-
-/// The time of a page as values of a form.
-fn pairs(span: &Span) -> Vec<(&'static str, String)> {
-    match &span.live {
-        Some(last) => vec![("last", last.clone())],
-        None => vec![
-            ("from", crate::span::moment(span.from_ms)),
-            ("to", crate::span::moment(span.to_ms)),
-        ],
-    }
 }
 
 /// What the host is like, in numbers.

@@ -1,6 +1,6 @@
 //! The reports: by guest, class or host, on a page or as CSV and JSON of what is shown.
 
-use super::layout::{Local, Page, time_bar};
+use super::layout::{Local, Page, hidden, time_bar};
 use crate::app::App;
 use crate::extract::{Name, Values};
 use crate::fault::Fault;
@@ -120,6 +120,7 @@ fn answer(
         from_ms: span.from_ms,
         to_ms: span.to_ms,
         step_ms: span.step_ms,
+        host: span.host.clone(),
         guests: needs.guests,
         processes: needs.processes,
     };
@@ -151,11 +152,7 @@ fn page(definition: &Definition, report: &Report, asked: &Asked, span: &Span, no
     let body = html! {
         (time_bar(&path, span, &keep, None, now))
         form class="row" method="get" action=(path) {
-            @if let Some(last) = &span.live { input type="hidden" name="last" value=(last); }
-            @else {
-                input type="hidden" name="from" value=(crate::span::moment(span.from_ms));
-                input type="hidden" name="to" value=(crate::span::moment(span.to_ms));
-            }
+            (hidden(&span.pairs()))
             label { "By"
                 select name="by" {
                     @for by in ["guest", "class", "host"] {

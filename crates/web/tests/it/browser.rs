@@ -128,6 +128,47 @@ fn recorded(wanted: &Wanted) -> Result<Vec<HostData>, String> {
     Ok(vec![host])
 }
 
+/// What an engine has of three hosts, of which the last was killed five minutes ago.
+fn pushed(wanted: &Wanted) -> Result<Vec<HostData>, String> {
+    let all = ["one", "two", "three & last"];
+    let meant = all.iter().filter(|name| wanted.host.as_ref().is_none_or(|host| host == *name));
+    let hosts: Vec<HostData> = meant
+        .map(|name| {
+            let mut host = recorded(wanted)?.remove(0);
+            host.name = (*name).into();
+            if name.starts_with("three") {
+                host.intervals.retain(|interval| interval.from_ms < now().ms - 5 * MINUTE_MS);
+            }
+            for interval in &mut host.intervals {
+                let left_ms = (now().ms - interval.from_ms).min(wanted.step_ms);
+                interval.host.covered_ms = left_ms.unsigned_abs();
+            }
+            Ok(host)
+        })
+        .collect::<Result<_, String>>()?;
+    Ok(hosts)
+}
+
+fn now() -> Now {
+    Now { ms: testing::DAY_MS + 720 * MINUTE_MS, zone: TimeZone::UTC }
+}
+
+/// Starts a server over what hosts have pushed to an engine.
+pub fn start_fleet() -> Server {
+    serve(
+        false,
+        Sources {
+            manager: None,
+            recorded: Box::new(pushed),
+            journal: None,
+            tune: None,
+            clock: Box::new(now),
+        },
+        Orders::default(),
+        Arc::default(),
+    )
+}
+
 /// Starts a server; with or without changes.
 pub fn start(allow_changes: bool) -> Server {
     let orders = Orders::default();
@@ -168,18 +209,23 @@ pub fn start(allow_changes: bool) -> Server {
             other => Err(format!("{other:?} was not expected")),
         }
     };
+    let sources = Sources {
+        manager: Some(Box::new(manager)),
+        recorded: Box::new(recorded),
+        journal: None,
+        tune: Some(Box::new(|_, _| Ok("[]".into()))),
+        clock: Box::new(now),
+    };
+    serve(allow_changes, sources, orders, asked)
+}
+
+fn serve(allow_changes: bool, sources: Sources, orders: Orders, asked: Arc<AtomicUsize>) -> Server {
     let (sender, told) = channel();
     let settings = Settings {
         listen: Listen::parse("127.0.0.1:0").expect("a place"),
         names: Vec::new(),
         allow_changes,
-        sources: Sources {
-            manager: Some(Box::new(manager)),
-            recorded: Box::new(recorded),
-            journal: None,
-            tune: Some(Box::new(|_, _| Ok("[]".into()))),
-            clock: Box::new(|| Now { ms: testing::DAY_MS + 720 * MINUTE_MS, zone: TimeZone::UTC }),
-        },
+        sources,
         tell: Box::new(move |address| {
             let _ = sender.send(address.to_owned());
         }),

@@ -4,4 +4,5 @@
 mod attacks;
 mod browser;
 mod changes;
+mod fleet;
 mod pages;

@@ -1,0 +1,140 @@
+//! Three managers with ten real guests each push to one engine, and the pages show all of them:
+//! who is loud, who fell silent, and the same numbers as a host's own pages.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use e2e::browser::{self, Browser};
+use e2e::engines::{Engine, Kind};
+use e2e::farms::Farm;
+use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::pages::Pages;
+use e2e::{alone, skipped_without};
+use std::ffi::OsStr;
+use std::fs;
+use std::time::Duration;
+
+const HOSTS: [&str; 3] = ["a", "b", "c"];
+const EACH: usize = 10;
+/// How soon the overview is there.
+const OVERVIEW_MS: f64 = 2_000.0;
+/// How soon a host that was killed is shown as silent, with the moment that looking takes.
+const SILENT: Duration = Duration::from_secs(65);
+/// Two whole minutes, whenever it begins.
+const RECORDED: Duration = Duration::from_secs(125);
+
+fn class(name: &str) -> String {
+    format!(
+        "[[class]]\nname = \"{name}\"\ncount = {EACH}\nimage = \"web\"\ntemplate = true\n\
+         memory = \"96 MiB\"\nmemory_min = \"48 MiB\"\n"
+    )
+}
+
+/// What a row of a table says of a guest, by the beginnings of its columns' heads.
+fn row(browser: &mut Browser, guest: &str) -> Vec<String> {
+    let cells = browser.value(&format!(
+        "(() => {{ const table = document.querySelector('table.guests');
+           const heads = [...table.tHead.rows[0].cells].map((head) => head.innerText.trim());
+           const is = (row) => row.cells[0].innerText.trim() === '{guest}';
+           const row = [...table.tBodies[0].rows].find(is);
+           return ['CPU %', 'Size', 'Has', 'WSS', 'Priv'].map((name) =>
+             row.cells[heads.findIndex((head) => head.startsWith(name))].innerText); }})()"
+    ));
+    cells.as_array().unwrap().iter().map(|cell| cell.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
+    if !e2e::is_there(browser::PROGRAM) {
+        return skipped_without(browser::PROGRAM);
+    }
+    let Some(engine) = Engine::start(Kind::VictoriaMetrics, None) else { return };
+    let classes: String = HOSTS.iter().map(|name| class(name)).collect();
+    let farm = Farm::new("fleet", &classes, alone());
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let (service, _) = farm.processes();
+    let run_dir = farm.run_dir(service);
+    let places = HOSTS.map(|_| Place::new());
+    let size = Size { budget_mib: 4_096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+    let mut managers: Vec<Manager<'_>> = HOSTS
+        .iter()
+        .zip(&places)
+        .map(|(name, place)| {
+            let metrics = format!(
+                "\n[metrics]\nremote_write = \"{}\"\nhost = \"{name}\"\n",
+                engine.write_url()
+            );
+            let settings = place.settings(&size, &metrics);
+            let own = format!("{}/*.qmp", place.dir().display());
+            let theirs = format!("{}/{name}*.qmp", run_dir.display());
+            let text = fs::read_to_string(&settings).unwrap().replace(&own, &theirs);
+            fs::write(&settings, text).unwrap();
+            let manager = Manager::start(place, &settings);
+            manager.knows(EACH);
+            manager
+        })
+        .collect();
+    let url = engine.url().to_string();
+    let words: [&OsStr; 2] = ["--from".as_ref(), url.as_ref()];
+    let pages = Pages::start(words);
+    let mut browser = Browser::start(1280, 900);
+    browser.open(&pages.door);
+    let _ = wait_until(RECORDED, || false);
+
+    browser.open(&format!("{}/", pages.base()));
+    assert_eq!(browser.text("document.querySelector('h1').innerText"), "Overview of 3 hosts");
+    let states = "[...document.querySelectorAll('table')][0].tBodies[0].innerText";
+    assert_eq!(browser.text(states).matches("heard of").count(), 3, "{}", browser.text(states));
+    let guests = "[...document.querySelectorAll('table')][1].tBodies[0].rows.length";
+    assert_eq!(browser.number(guests), 30.0);
+    let took_ms = browser.number("performance.getEntriesByType('navigation')[0].duration");
+    println!("three hosts with ten guests each: {took_ms:.0} ms");
+    assert!(took_ms <= OVERVIEW_MS, "{took_ms}");
+
+    same_numbers(&mut browser, &pages, &places[1]);
+    browser.open(&format!("{}/", pages.base()));
+    managers[2].signal("KILL");
+    managers[2].end(Duration::from_secs(20));
+    let silent = wait_until(SILENT, || {
+        browser.open(&format!("{}/", pages.base()));
+        browser.text(states).contains("silent since")
+    });
+    println!("a host that was killed is shown as silent after {silent:.0?}");
+    let shown = browser.text(states);
+    assert!(silent.is_some(), "{shown}");
+    assert!(shown.trim_start().starts_with('c'), "who is silent comes first: {shown}");
+    assert_eq!(shown.matches("heard of").count(), 2, "{shown}");
+}
+
+/// A host's page by what it has pushed, and by what it has recorded itself, of the same minute.
+fn same_numbers(browser: &mut Browser, pages: &Pages, place: &Place) {
+    let minute_ms = why::now().ms.div_euclid(60_000) * 60_000;
+    let time = |ms: i64| {
+        let (second, days) = (ms.div_euclid(1000).rem_euclid(86_400), ms.div_euclid(86_400_000));
+        let (year, month, day) = base::civil::date(days);
+        let (hour, minute) = (second / 3600, second / 60 % 60);
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00Z")
+    };
+    let query = format!("from={}&to={}", time(minute_ms - 60_000), time(minute_ms));
+    let records = place.dir().join("recordings");
+    let socket = place.socket();
+    let words: [&OsStr; 4] =
+        ["--dir".as_ref(), records.as_ref(), "--socket".as_ref(), socket.as_ref()];
+    let own = Pages::start(words);
+    browser.open(&own.door);
+    browser.open(&format!("{}/?{query}", own.base()));
+    let names = || (1..=EACH).map(|number| format!("b{number}"));
+    let recorded: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
+    browser.open(&format!("{}/?{query}&host=b", pages.base()));
+    let pushed: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
+    println!("recorded {:?}, pushed {:?}", recorded[0], pushed[0]);
+    for (recorded, pushed) in recorded.iter().zip(&pushed) {
+        for (ours, theirs) in recorded.iter().zip(pushed) {
+            // Numbers are pushed every five seconds, and recorded each second.
+            let is_near = match (ours.parse::<f64>(), theirs.parse::<f64>()) {
+                (Ok(ours), Ok(theirs)) => (ours - theirs).abs() <= 1.0,
+                _ => ours == theirs,
+            };
+            assert!(is_near, "{recorded:?}, {pushed:?}");
+        }
+    }
+}
