@@ -47,7 +47,7 @@ pub(crate) fn page(hosts: &[PastHost], asked: &Asked, span: &Span, now: &Now) ->
         h1 { "Overview of " (hosts.len()) " hosts" }
         @if silent > 0 {
             p class="notice" role="status" {
-                (silent) " of them say nothing: what is shown of them is what they said last."
+                "Nothing is heard of " (silent) " of them: what is shown is what was said last."
             }
         }
         (time_bar("/", span, &keep, None, now))

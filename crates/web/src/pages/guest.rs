@@ -97,8 +97,9 @@ fn page(
     let span = Span::of(time, POINTS, now)?;
     let all: Vec<&str> = [&GUEST[..], STATES, MEMORY, TIERS, PAGING, WAKES].concat();
     let past = read(&app.sources, &span, raw_guest_fields(&all, &[]), raw_process_fields(&PROCESS));
+    let is_live = span.live.is_some() && app.live.has_manager();
     let mut notices: Vec<String> = app.take_said(visitor).into_iter().collect();
-    let seen = match span.live.as_ref().map(|_| app.live.now()) {
+    let seen = match is_live.then(|| app.live.now()) {
         Some(Ok(seen)) => Some(seen),
         Some(Err(why)) => {
             notices.push(format!("What is now is not known: {why}"));
@@ -137,7 +138,6 @@ fn page(
             .is_none_or(|guest| key_of(&guest.name, &guest.uuid) == asked || guest.name == title)
     });
     let path = path_of(&title, &uuid);
-    let is_live = span.live.is_some() && app.live.has_manager();
     let events = is_live.then(|| format!("/events?guest={}", segment(asked)));
     let uuid = uuid_of(&title, &uuid).unwrap_or_default();
     let class = row.and_then(|row| row.class.clone()).or_else(|| Some(found?.1.class.clone()));

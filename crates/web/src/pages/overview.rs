@@ -70,7 +70,8 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let host_ids: Vec<&str> =
         HOST.iter().chain(OWNERS).copied().chain(["virtual_percent"]).collect();
     let past = read(&app.sources, &span, raw_guest_fields(&GUEST, &host_ids), Vec::new());
-    let looked = span.live.as_ref().map(|_| app.live.now());
+    let is_live = span.live.is_some() && app.live.has_manager();
+    let looked = is_live.then(|| app.live.now());
     let mut notices: Vec<String> = app.take_said(visitor).into_iter().collect();
     let hosts = match past {
         Ok(hosts) => hosts,
@@ -104,7 +105,6 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let rest = found - rows.len();
     let zone = Local(now);
     let mut canvas = Canvas { span: &span, zone: &zone, count: 0 };
-    let is_live = span.live.is_some() && app.live.has_manager();
     let events = is_live.then(|| "/events".to_owned());
     let keep = [
         ("sort", asked.sort.as_str()),
