@@ -152,3 +152,27 @@ impl PastHost {
         find(&self.guests, key, |one| (&one.name, &one.uuid))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{GuestIdentity, Interval};
+
+    #[test]
+    fn a_guest_that_came_later_has_its_processes() {
+        let who = GuestIdentity { name: "late".into(), ..GuestIdentity::default() };
+        let mut data = HostData::default();
+        data.add(Interval { length_ms: 60_000, ..Interval::default() });
+        data.add(Interval {
+            from_ms: 60_000,
+            length_ms: 60_000,
+            guests: [(who.clone(), Over::default())].into(),
+            processes: [(who, [(ProcessName::default(), Over::default())].into())].into(),
+            ..Interval::default()
+        });
+        // All processes are in the first interval, in which the guest is not.
+        assert!(data.intervals[0].guests.is_empty() && !data.intervals[0].processes.is_empty());
+        let host = PastHost::of(data);
+        assert_eq!(host.guest("late").map(|track| track.processes.len()), Some(1));
+    }
+}

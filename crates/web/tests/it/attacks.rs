@@ -1,7 +1,7 @@
 //! What strangers, other sites' pages and those who only hold on get.
 
-use crate::browser::{read, start};
-use std::io::{Read, Write};
+use crate::browser::{read, start, start_slow};
+use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
 #[test]
@@ -87,14 +87,26 @@ fn strangers_hold_no_connection_and_take_nobody_elses_place() {
     let answer = read(&mut ask("/about", ""));
     assert_eq!((answer.status, answer.heads["connection"].as_str()), (401, "close"));
     let mut known = ask("/events", &cookie);
-    let mut first = [0; 15];
-    known.read_exact(&mut first).expect("an answer");
-    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    // Reads on for as long as there is something, or until there is.
+    let mut listen = |is_waiting: bool| {
+        let mut bytes = [0; 4_096];
+        known.set_nonblocking(!is_waiting).expect("a socket");
+        loop {
+            match known.read(&mut bytes) {
+                Ok(0) => panic!("it was sent away"),
+                Ok(_) if is_waiting => return,
+                Ok(_) => {}
+                Err(error) => return assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        }
+    };
+    listen(true);
     let held: Vec<_> = (0..1_200).map(|_| server.connect()).collect();
     // Who is let in has a place at once, and keeps the one that it has.
     assert_eq!(server.get("/about", &cookie).status, 200);
-    let mut rest = [0; 64];
-    known.read_exact(&mut rest).expect("it goes on");
+    // What it was told before is no sign that it is still there.
+    listen(false);
+    listen(true);
     drop(held);
 }
 
@@ -233,4 +245,26 @@ fn those_who_hold_on_without_asking_are_sent_away_and_the_others_are_served() {
     let mut stream = server.connect();
     stream.write_all(b"NONSENSE\r\n\r\n").expect("it is taken");
     assert_eq!(read(&mut stream).status, 400);
+}
+
+#[test]
+fn who_asks_and_leaves_makes_no_more_work_than_who_stays() {
+    let (server, reads, open) = start_slow();
+    let cookie = server.enter();
+    // Each has asked for what takes a while, and is gone.
+    for number in 0..6 {
+        let mut stream = server.connect();
+        let host = server.address;
+        let ask = format!("GET /report/MAIN HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n");
+        stream.write_all(ask.as_bytes()).expect("it is taken");
+        // It has been taken up, if there is a place: two are read at once.
+        reads.until(number.min(1) + 1);
+        drop(stream);
+        // That it has left is known by the time that another one is served.
+        assert_eq!(server.get("/assets/app.css", "").status, 200);
+    }
+    assert_eq!(reads.most(), 2);
+    drop(open);
+    assert_eq!(server.get("/report/MAIN", &cookie).status, 200);
+    assert_eq!(reads.most(), 2);
 }

@@ -9,15 +9,16 @@ use reports::{HostData, testing};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use web::{Listen, Settings, Sources, Wanted};
 use why::when::Now;
 
 /// Longer than any answer takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 pub const GUESTS: usize = 100;
 const MINUTE_MS: i64 = 60_000;
 const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
@@ -73,6 +74,11 @@ fn seen(number: usize, length_ms: u64) -> Over<GuestField> {
 
 /// What happened in a time.
 pub fn interval(from_ms: i64, length_ms: u64) -> Interval {
+    interval_of(GUESTS, from_ms, length_ms)
+}
+
+/// The same to so many guests.
+fn interval_of(guests: usize, from_ms: i64, length_ms: u64) -> Interval {
     let mut host = Row::default();
     host.set(HostField::Cpus, Some(2));
     host.set(HostField::User, Some(length_ms * 500_000));
@@ -86,7 +92,7 @@ pub fn interval(from_ms: i64, length_ms: u64) -> Interval {
         from_ms,
         length_ms,
         host: Over { covered_ms: length_ms, row: host },
-        guests: (0..GUESTS).map(|number| (who(number), seen(number, length_ms))).collect(),
+        guests: (0..guests).map(|number| (who(number), seen(number, length_ms))).collect(),
         ..Interval::default()
     }
 }
@@ -153,20 +159,104 @@ fn now() -> Now {
     Now { ms: testing::DAY_MS + 720 * MINUTE_MS, zone: TimeZone::UTC }
 }
 
+/// Starts a server over recordings of so many guests, without a manager.
+pub fn start_recorded(guests: usize) -> Server {
+    let recorded = move |wanted: &Wanted| {
+        let mut hosts = recorded(wanted)?;
+        for interval in &mut hosts[0].intervals {
+            *interval = interval_of(guests, interval.from_ms, interval.length_ms);
+        }
+        Ok(hosts)
+    };
+    let sources = Sources { recorded: Box::new(recorded), ..sources_of_fleet() };
+    serve(false, sources, Orders::default(), Arc::default())
+}
+
+/// How many read recordings at once.
+#[derive(Clone, Default)]
+pub struct Reads(Arc<(Mutex<(usize, usize)>, Condvar)>);
+
+impl Reads {
+    fn change(&self, change: impl FnOnce(&mut (usize, usize))) {
+        change(&mut self.0.0.lock().unwrap_or_else(PoisonError::into_inner));
+        self.0.1.notify_all();
+    }
+
+    /// Waits until so many do.
+    pub fn until(&self, count: usize) {
+        let now = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, _) = self
+            .0
+            .1
+            .wait_timeout_while(now, PATIENCE, |(now, _)| *now < count)
+            .unwrap_or_else(PoisonError::into_inner);
+        assert!(now.0 >= count, "{} read", now.0);
+    }
+
+    /// The most that ever did.
+    pub fn most(&self) -> usize {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).1
+    }
+}
+
+/// Starts a server whose recordings are read once the last value is dropped.
+pub fn start_slow() -> (Server, Reads, Sender<()>) {
+    let (reads, (open, gate)) = (Reads::default(), channel::<()>());
+    let (count, closed) = (reads.clone(), Arc::new((Mutex::new(true), Condvar::new())));
+    let opened = closed.clone();
+    std::thread::spawn(move || {
+        // It says nothing, and is dropped.
+        let _ = gate.recv();
+        *opened.0.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        opened.1.notify_all();
+    });
+    let slow = move |wanted: &Wanted| {
+        count.change(|(now, most)| {
+            *now += 1;
+            *most = (*most).max(*now);
+        });
+        let is_closed = closed.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(closed.1.wait_while(is_closed, |closed| *closed));
+        count.change(|(now, _)| *now -= 1);
+        recorded(wanted)
+    };
+    let sources = Sources { recorded: Box::new(slow), ..sources_of_fleet() };
+    (serve(false, sources, Orders::default(), Arc::default()), reads, open)
+}
+
+/// What hosts have pushed to an engine, without a manager.
+fn sources_of_fleet() -> Sources {
+    Sources {
+        manager: None,
+        recorded: Box::new(pushed),
+        journal: None,
+        tune: None,
+        clock: Box::new(now),
+    }
+}
+
 /// Starts a server over what hosts have pushed to an engine.
 pub fn start_fleet() -> Server {
-    serve(
-        false,
-        Sources {
-            manager: None,
-            recorded: Box::new(pushed),
-            journal: None,
-            tune: None,
-            clock: Box::new(now),
-        },
-        Orders::default(),
-        Arc::default(),
-    )
+    serve(false, sources_of_fleet(), Orders::default(), Arc::default())
+}
+
+/// Serves the same at a unix socket, for those who ask by these names, until the process ends; or
+/// why not.
+pub fn serve_at(path: &Path, names: &[&str]) -> Receiver<web::Error> {
+    let settings = Settings {
+        listen: Listen::parse(&format!("unix:{}", path.display())).expect("a place"),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        allow_changes: false,
+        sources: sources_of_fleet(),
+        tell: Box::new(|address| panic!("a socket has no address to open: {address}")),
+    };
+    let (sender, ended) = channel();
+    std::thread::spawn(move || {
+        if let Err(error) = web::serve(settings) {
+            let _ = sender.send(error);
+        }
+    });
+    ended
 }
 
 /// Starts a server; with or without changes.
@@ -294,7 +384,7 @@ impl Server {
 }
 
 /// Reads an answer to its end.
-pub fn read(stream: &mut TcpStream) -> Response {
+pub fn read(stream: &mut impl Read) -> Response {
     let mut bytes = Vec::new();
     // A connection that is cut has said what it had to say.
     let _ = stream.read_to_end(&mut bytes);

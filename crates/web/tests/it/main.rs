@@ -6,3 +6,4 @@ mod browser;
 mod changes;
 mod fleet;
 mod pages;
+mod socket;

@@ -1,6 +1,6 @@
 //! What is on the pages.
 
-use crate::browser::{GUESTS, Server, start};
+use crate::browser::{GUESTS, Server, start, start_recorded};
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering;
 
@@ -141,4 +141,18 @@ fn a_page_is_small_enough_and_the_manager_is_asked_once_a_second_for_all() {
     }
     let asked = server.asked.load(Ordering::Relaxed) - before;
     assert!((2..=10).contains(&asked), "{asked} questions for ten who looked for three seconds");
+}
+
+#[test]
+fn a_page_of_many_guests_has_the_loudest_and_leads_to_all() {
+    let server = start_recorded(300);
+    let cookie = server.enter();
+    let body = page(&server, "/", &cookie);
+    let rows = |body: &str| body.matches("data-names=").count();
+    assert_eq!(rows(&body), 250);
+    assert!(body.contains("/guest/web299?") && !body.contains("/guest/web1?"), "{body}");
+    assert!(body.contains("And 50 more") && !body.contains("data-whole"), "{body}");
+    let all = page(&server, "/?rows=all", &cookie);
+    assert_eq!(rows(&all), 300);
+    assert!(all.contains("data-whole") && !all.contains(" more, which"), "{all}");
 }
