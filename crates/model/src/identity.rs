@@ -18,6 +18,11 @@ pub struct GuestIdentity {
     pub boot: String,
 }
 
+/// Whether a UUID was given: one of zeroes alone, or none, is nobody's.
+pub fn has_uuid(uuid: &str) -> bool {
+    uuid.chars().any(|c| c != '0' && c != '-')
+}
+
 impl GuestIdentity {
     /// Whether the other is this guest, in whatever class: the class is a matter of settings.
     pub fn is_same(&self, other: &GuestIdentity) -> bool {

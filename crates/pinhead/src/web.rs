@@ -9,7 +9,6 @@ use crate::why::{default_recordings, journal_of};
 use ::web::{Listen, Settings, Sources, Wanted};
 use base::chain;
 use clap::Args;
-use jiff::Timestamp;
 use reports::Needs;
 use std::io::Write;
 use std::path::PathBuf;
@@ -86,9 +85,7 @@ fn sources(args: WebArgs) -> Sources {
     let journal = journal.unwrap_or_else(|| journal_of(dir.as_deref()));
     let recordings = dir.clone().unwrap_or_else(default_recordings);
     let tune = move |from_ms: i64, to_ms: i64| {
-        let moment = |ms| {
-            Timestamp::from_millisecond(ms).map_or_else(|_| String::new(), |at| at.to_string())
-        };
+        let moment = |ms| reports::rfc3339(ms, &reports::Utc);
         let args = TuneArgs {
             from: Some(moment(from_ms)),
             to: Some(moment(to_ms)),

@@ -79,8 +79,7 @@ struct Local(TimeZone);
 
 impl Zone for Local {
     fn offset_min(&self, at_ms: i64) -> i64 {
-        jiff::Timestamp::from_millisecond(at_ms)
-            .map_or(0, |at| i64::from(self.0.to_offset(at).seconds() / 60))
+        why::when::offset_min(at_ms, &self.0)
     }
 }
 

@@ -71,14 +71,8 @@ impl Sample {
 
     /// A guest of `ps` with what the monitor saw of it.
     pub(super) fn seen<'a>(&'a self, row: &'a GuestRow) -> Seen<'a> {
-        // A name alone may be two guests'.
-        let same = |who: &&GuestIdentity| {
-            who.name == row.name
-                && who.pid == row.pid
-                && (who.uuid == row.uuid || who.pid.is_some())
-        };
-        let who = self.interval().guests.keys().find(same);
-        let over = who.and_then(|who| self.interval().guests.get(who));
+        let found = self.interval().guests.iter().find(|(who, _)| row.is_of(who));
+        let (who, over) = found.unzip();
         Seen { row, who, over, sample: self }
     }
 }

@@ -4,7 +4,7 @@
 use crate::clock::steady_ms;
 use crate::source::Ask;
 use manager::control::{Answer, Ask as Question, GuestRow, Ps, Whose};
-use model::{GuestField, GuestIdentity, Over};
+use model::{GuestField, Over};
 use reports::Single;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,14 +25,8 @@ pub(crate) struct Seen {
 impl Seen {
     /// What the monitor saw of a guest.
     pub(crate) fn over(&self, row: &GuestRow) -> Option<&Over<GuestField>> {
-        // A name alone may be two guests'.
-        let is_it = |who: &GuestIdentity| {
-            who.name == row.name
-                && who.pid == row.pid
-                && (who.uuid == row.uuid || who.pid.is_some())
-        };
         let mut guests = self.single.interval().guests.iter();
-        guests.find(|(who, _)| is_it(who)).map(|(_, over)| over)
+        guests.find(|(who, _)| row.is_of(who)).map(|(_, over)| over)
     }
 }
 

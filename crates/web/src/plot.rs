@@ -4,6 +4,7 @@
 use crate::past::{PastHost, Track};
 use crate::span::Span;
 use crate::who::path_of;
+use base::duration::DAY_MS;
 use maud::{Markup, PreEscaped, html};
 use reports::chart::{Frame, Mark, Series, key};
 use reports::{Scope, Zone, clock_text, date_text, field, shown};
@@ -70,7 +71,8 @@ impl Canvas<'_> {
             Kind::Lines => frame.curves(&series),
             Kind::Stack => frame.areas(&series),
         };
-        let place = plot.guest.map_or_else(|| "/".to_owned(), guest_path);
+        let place =
+            plot.guest.map_or_else(|| "/".to_owned(), |track| path_of(&track.name, &track.uuid));
         html! {
             figure class="chart" data-from=(self.span.from_ms) data-to=(self.span.to_ms)
                 data-step=(self.span.step_ms) data-place=(place) data-keep=(self.span.keep()) {
@@ -84,7 +86,7 @@ impl Canvas<'_> {
 
     /// The same values as a table.
     fn table(&self, series: &[Series<'_>], spans: &[(i64, u64)], place: &str) -> Markup {
-        let is_long = self.span.to_ms - self.span.from_ms > 86_400_000;
+        let is_long = self.span.to_ms - self.span.from_ms > DAY_MS;
         let time = |at_ms: i64| {
             let clock = clock_text(at_ms, self.zone);
             match is_long {
@@ -122,11 +124,6 @@ impl Canvas<'_> {
             }
         }
     }
-}
-
-/// Where the page of a guest is.
-pub(crate) fn guest_path(track: &Track) -> String {
-    path_of(&track.name, &track.uuid)
 }
 
 /// A small line of values, for a row of a table. Nothing is said of its scale: it ends at its own

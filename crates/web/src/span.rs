@@ -2,7 +2,6 @@
 
 use crate::fault::Fault;
 use base::duration::{DAY_MS, MINUTE_MS};
-use jiff::Timestamp;
 use serde::Deserialize;
 use why::when::{self, Now};
 
@@ -10,9 +9,6 @@ use why::when::{self, Now};
 const USUAL: &str = "1h";
 /// No page is of a longer time.
 const LONGEST_MS: i64 = 366 * DAY_MS;
-/// Lengths that intervals have, in minutes.
-const STEPS: [i64; 13] = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440, 2 * 1440, 7 * 1440];
-
 /// The time as an address has it.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct TimeQuery {
@@ -74,14 +70,9 @@ impl Span {
         if length_ms > LONGEST_MS {
             return Err(Fault::wrong("A page shows a year at most: ask for a shorter time"));
         }
-        let fits = |minutes: &&i64| length_ms / (**minutes * MINUTE_MS) <= points;
-        let minutes = STEPS.iter().find(fits).copied().unwrap_or(7 * 1440);
-        let step_ms = minutes * MINUTE_MS;
-        let offset_ms = offset_min(from_ms, now) * MINUTE_MS;
-        let local = from_ms.saturating_add(offset_ms);
-        let aligned = local.saturating_sub(local.rem_euclid(step_ms)).saturating_sub(offset_ms);
+        let step_ms = when::usual_step(length_ms, points);
         Ok(Span {
-            from_ms: aligned.max(0),
+            from_ms: when::aligned(from_ms, step_ms, now).max(0),
             to_ms,
             step_ms,
             live,
@@ -125,13 +116,7 @@ impl Span {
 
 /// A moment as addresses and machines write it.
 pub(crate) fn moment(ms: i64) -> String {
-    Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |at| at.to_string())
-}
-
-/// How far local time is ahead of UTC.
-pub(crate) fn offset_min(at_ms: i64, now: &Now) -> i64 {
-    let at = Timestamp::from_millisecond(at_ms).unwrap_or(Timestamp::UNIX_EPOCH);
-    i64::from(now.zone.to_offset(at).seconds()) / 60
+    reports::rfc3339(ms, &reports::Utc)
 }
 
 /// A text as one segment of an address, or one value in it.

@@ -4,6 +4,7 @@
 //! a QEMU says of its UUID is that user's to choose.
 
 use crate::span::segment;
+use model::has_uuid;
 
 /// Where another user's name ends.
 const OWNER: char = '/';
@@ -12,8 +13,7 @@ const ESCAPE: &str = "=";
 
 /// The UUID that may be trusted to be the guest's.
 pub(crate) fn uuid_of<'a>(name: &str, uuid: &'a str) -> Option<&'a str> {
-    let is_set = uuid.chars().any(|c| c != '0' && c != '-');
-    (is_set && !name.contains(OWNER)).then_some(uuid)
+    (has_uuid(uuid) && !name.contains(OWNER)).then_some(uuid)
 }
 
 /// What stands for a guest in addresses.

@@ -1,11 +1,14 @@
 //! Times as people write and read them. Now and the zone are arguments.
 
 use crate::error::{Error, cut};
-use base::duration::{MINUTE_MS, SECOND_MS, parse_ms};
+use base::duration::{DAY_MS, MINUTE_MS, SECOND_MS, parse_ms};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use store::Range;
+
+/// Lengths that intervals have by themselves, in minutes.
+const STEPS: [i64; 11] = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440];
 
 /// When and where it is asked.
 #[derive(Clone, Debug)]
@@ -91,6 +94,25 @@ pub fn rfc3339(ms: i64, now: &Now) -> Option<String> {
     Some(zoned(ms, now)?.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string())
 }
 
+/// How far a zone is ahead of UTC, in minutes.
+pub fn offset_min(at_ms: i64, zone: &TimeZone) -> i64 {
+    let at = Timestamp::from_millisecond(at_ms).unwrap_or(Timestamp::UNIX_EPOCH);
+    i64::from(zone.to_offset(at).seconds()) / 60
+}
+
+/// The shortest length that makes no more than so many intervals of a time.
+pub fn usual_step(length_ms: i64, points: i64) -> i64 {
+    let fits = |minutes: &&i64| length_ms / (**minutes * MINUTE_MS) <= points;
+    STEPS.iter().find(fits).map_or(7 * DAY_MS, |minutes| minutes * MINUTE_MS)
+}
+
+/// The beginning of the step in which a time is, so that intervals begin on round times.
+pub fn aligned(at_ms: i64, step_ms: i64, now: &Now) -> i64 {
+    let offset_ms = offset_min(at_ms, &now.zone) * MINUTE_MS;
+    let local = at_ms.saturating_add(offset_ms);
+    local.saturating_sub(local.rem_euclid(step_ms)).saturating_sub(offset_ms)
+}
+
 fn zoned(ms: i64, now: &Now) -> Option<Zoned> {
     Timestamp::from_millisecond(ms).ok().map(|stamp| stamp.to_zoned(now.zone.clone()))
 }
@@ -98,7 +120,6 @@ fn zoned(ms: i64, now: &Now) -> Option<Zoned> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::duration::DAY_MS;
     use jiff::tz;
 
     /// 2026-11-21 14:10:00 at one hour before UTC.

@@ -3,6 +3,7 @@
 use super::words::NAME_WIDTH;
 use crate::Error;
 use base::{glob, plain};
+use model::has_uuid;
 use std::collections::{BTreeMap, HashMap};
 use store::{GuestKey, GuestRow};
 
@@ -49,8 +50,7 @@ pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
     for row in rows {
         let (uuid, name) = (&row.guest.uuid, &row.guest.name);
         // Guests without a UUID are distinguished by their names alone.
-        let is_unset = uuid.chars().all(|c| c == '0' || c == '-');
-        let group = (uuid.clone(), if is_unset { name.clone() } else { String::new() });
+        let group = (uuid.clone(), if has_uuid(uuid) { String::new() } else { name.clone() });
         let chosen = all.entry(group).or_insert_with(|| Chosen {
             name: name.clone(),
             uuid: uuid.clone(),

@@ -108,12 +108,7 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
 /// A host's page by what it has pushed, and by what it has recorded itself, of the same minute.
 fn same_numbers(browser: &mut Browser, pages: &Pages, place: &Place) {
     let minute_ms = why::now().ms.div_euclid(60_000) * 60_000;
-    let time = |ms: i64| {
-        let (second, days) = (ms.div_euclid(1000).rem_euclid(86_400), ms.div_euclid(86_400_000));
-        let (year, month, day) = base::civil::date(days);
-        let (hour, minute) = (second / 3600, second / 60 % 60);
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00Z")
-    };
+    let time = |ms: i64| reports::rfc3339(ms, &reports::Utc);
     let query = format!("from={}&to={}", time(minute_ms - 60_000), time(minute_ms));
     let records = place.dir().join("recordings");
     let socket = place.socket();

@@ -246,10 +246,9 @@ const LOUDEST: &str = "(() => {
 
 /// What the page of a report says is what the command says, and what the guest's own kernel says.
 fn agrees(browser: &mut Browser, pages: &Pages, place: &Place, farm: &Farm) {
-    let now = u64::try_from(why::now().ms).unwrap() / 1000;
     // A whole minute, which no later row changes.
-    let to = (now - now % 60) * 1000;
-    let times = [moment(to - 60_000), moment(to)];
+    let to_ms = why::now().ms.div_euclid(60_000) * 60_000;
+    let times = [to_ms - 60_000, to_ms].map(|ms| reports::rfc3339(ms, &reports::Utc));
     let query = format!("class=web7&from={}&to={}", times[0], times[1]);
     browser.open(&format!("{}/report/LNXS?{query}", pages.base()));
     let shown = ["Total", "Avail", "Cache"].map(|column| cell(browser, "web7", column));
@@ -271,15 +270,6 @@ fn agrees(browser: &mut Browser, pages: &Pages, place: &Place, farm: &Farm) {
         let apart = (shown.parse::<f64>().unwrap() - kib(name) / 1024.0).abs();
         assert!(apart <= 1.5, "{name} is {} KiB, and {shown} MiB is shown", kib(name));
     }
-}
-
-/// A moment as an address has it.
-fn moment(ms: u64) -> String {
-    let days = i64::try_from(ms / 86_400_000).unwrap();
-    let (year, month, day) = base::civil::date(days);
-    let second = ms / 1000 % 86_400;
-    let (hour, minute) = (second / 3600, second / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z", second % 60)
 }
 
 /// What a person changes reaches the manager, and what it says to it reaches the person.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use model::GuestIdentity;
 use policy::arbiter::Clause;
 use policy::ksm::Phase;
 use serde::{Deserialize, Serialize, Serializer};
@@ -316,6 +317,11 @@ pub struct GuestRow {
 }
 
 impl GuestRow {
+    /// Whether the monitor's guest is this one. A name alone may be two guests'.
+    pub fn is_of(&self, who: &GuestIdentity) -> bool {
+        who.name == self.name && who.pid == self.pid && (who.uuid == self.uuid || who.pid.is_some())
+    }
+
     /// How it is, in a word: what stands under STATE wherever guests are listed.
     pub fn state_name(&self) -> &'static str {
         match (self.state, self.mode) {

@@ -15,7 +15,6 @@ use crate::Error;
 use crate::why::time_between;
 use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use reports::{By, Definition, Detail, Options, Pattern, Zone};
 use std::path::PathBuf;
@@ -85,11 +84,8 @@ pub enum ReportFormat {
     Html,
 }
 
-const DAY: i64 = 1440 * MINUTE_MS;
 /// The hour that is shown if nothing else is asked for.
 const USUAL: i64 = 60 * MINUTE_MS;
-/// Lengths that intervals have by themselves, in minutes.
-const STEPS: [i64; 11] = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440];
 /// Rows that a person reads, and points that make a chart.
 const ROWS: i64 = 24;
 const POINTS: i64 = 96;
@@ -101,8 +97,7 @@ struct Place<'a>(&'a TimeZone);
 
 impl Zone for Place<'_> {
     fn offset_min(&self, at_ms: i64) -> i64 {
-        let at = Timestamp::from_millisecond(at_ms).unwrap_or(Timestamp::UNIX_EPOCH);
-        i64::from(self.0.to_offset(at).seconds()) / 60
+        when::offset_min(at_ms, self.0)
     }
 }
 
@@ -191,7 +186,7 @@ fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<W
     let points = if args.format == ReportFormat::Text { ROWS } else { POINTS };
     let step_ms = match &args.interval {
         Some(text) => when::span(text)?,
-        None => usual_step(to_ms.saturating_sub(from_ms), points),
+        None => when::usual_step(to_ms.saturating_sub(from_ms), points),
     };
     if step_ms < MINUTE_MS {
         return Err(Error::Message(
@@ -199,24 +194,11 @@ fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<W
         ));
     }
     Ok(Wanted {
-        from_ms: aligned(from_ms, step_ms, now),
+        from_ms: when::aligned(from_ms, step_ms, now),
         to_ms,
         step_ms,
         needs: reports::needs(definitions),
     })
-}
-
-/// The shortest length that makes no more than so many intervals.
-fn usual_step(span_ms: i64, points: i64) -> i64 {
-    let fits = |minutes: &&i64| span_ms / (**minutes * MINUTE_MS) <= points;
-    STEPS.iter().find(fits).map_or(7 * DAY, |minutes| minutes * MINUTE_MS)
-}
-
-/// The beginning of the step in which a time is, so that intervals begin on round times.
-fn aligned(from_ms: i64, step_ms: i64, now: &Now) -> i64 {
-    let offset = Place(&now.zone).offset_min(from_ms) * MINUTE_MS;
-    let local = from_ms.saturating_add(offset);
-    local.saturating_sub(local.rem_euclid(step_ms)).saturating_sub(offset)
 }
 
 #[cfg(test)]

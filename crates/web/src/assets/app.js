@@ -16,7 +16,7 @@ function find() {
 
 // Sorting: a click on a head sorts here what the server would sort.
 function value(row, column) {
-  const text = row.cells[column].dataset.v ?? row.cells[column].textContent.trim();
+  const text = row.cells[column].textContent.trim();
   const number = Number.parseFloat(text);
   return Number.isNaN(number) ? text : number;
 }
@@ -108,8 +108,8 @@ function point(figure) {
   });
   picture.addEventListener('click', (event) => {
     const at = moment(event);
-    const end = at + Number(step);
-    if (at !== null) location.href = `${place}?from=${text(at)}&to=${text(end)}${keep}`;
+    if (at === null) return;
+    location.href = `${place}?from=${text(at)}&to=${text(at + Number(step))}${keep}`;
   });
 }
 

@@ -3,6 +3,7 @@
 use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use base::StableHash;
 use base::html::STYLE;
 use std::sync::LazyLock;
 
@@ -17,12 +18,10 @@ static WHOLE_STYLE: LazyLock<String> = LazyLock::new(|| format!("{STYLE}{OWN_STY
 
 /// A number of the contents: an address with it never means anything else.
 static MARK: LazyLock<String> = LazyLock::new(|| {
-    let bytes = WHOLE_STYLE.bytes().chain(SCRIPT.bytes());
-    // FNV-1a.
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
+    let mut hash = StableHash::default();
+    hash.put(WHOLE_STYLE.as_bytes());
+    hash.put(SCRIPT.as_bytes());
+    format!("{:016x}", hash.finish())
 });
 
 /// Where the style is.

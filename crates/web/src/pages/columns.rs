@@ -2,6 +2,7 @@
 //! a page, in a report and on the screens.
 
 use base::plain;
+use maud::{Markup, html};
 use reports::{Derived, Scope, field, shown};
 
 /// Characters of a name that are shown.
@@ -62,6 +63,30 @@ pub(crate) fn fields(scope: Scope, ids: &[&str]) -> Vec<&'static Derived> {
 /// A value as it is shown.
 pub(crate) fn cell(field: &Derived, value: Option<f64>) -> String {
     shown(value, field.decimals)
+}
+
+/// What a field means, for who points at its head.
+pub(crate) fn meaning(field: &Derived) -> String {
+    format!("{}: {}", field.words, field.formula)
+}
+
+/// Numbers of now, each with its head.
+pub(crate) fn tiles(values: &[(&'static Derived, Option<f64>)]) -> Markup {
+    html! {
+        dl class="tiles" {
+            @for (field, value) in values {
+                div {
+                    dt title=(meaning(field)) { (field.heading()) }
+                    dd data-now=(field.id) { (cell(field, *value)) }
+                }
+            }
+        }
+    }
+}
+
+/// What a filter looks through.
+pub(crate) fn sought(guest: &str, class: &str) -> String {
+    format!("{} {}", name(guest), name(class)).to_lowercase()
 }
 
 /// A guest's text, safe and not too long.

@@ -10,11 +10,11 @@ use crate::who::path_of;
 use axum::extract::State;
 use axum::response::Response;
 use maud::{Markup, html};
-use reports::{clock_text, date_text, shown};
+use reports::{clock_text, shown};
 use serde::Deserialize;
 use std::sync::Arc;
 use store::{Journal, Policy, Range};
-use why::when::Now;
+use why::when::{self, Now};
 use why::{Answer, Question, Time, Told};
 
 /// Lines that a page has.
@@ -142,13 +142,6 @@ pub(crate) fn told_table(
     span: &Span,
     now: &Now,
 ) -> Markup {
-    let zone = Local(now);
-    let today = date_text(now.ms, &zone);
-    let time = |at_ms: i64| {
-        let (date, clock) =
-            (date_text(at_ms, &zone), clock_text(at_ms - at_ms.rem_euclid(1_000), &zone));
-        if date == today { clock } else { format!("{date} {clock}") }
-    };
     html! {
         @if told.is_empty() { p { "Nothing was decided in this time." } } @else {
             div class="wide" tabindex="0" role="group" aria-label="Decisions" {
@@ -163,7 +156,7 @@ pub(crate) fn told_table(
                     tbody {
                         @for one in told.iter().rev().take(most) {
                             tr class=[one.is_earlier.then_some("earlier")] {
-                                th scope="row" class="label" { (time(one.at_ms)) @if
+                                th scope="row" class="label" { (when::show(one.at_ms, now)) @if
                                     one.is_earlier { " (still in force)" } }
                                 @if has_guest {
                                     td class="label" {

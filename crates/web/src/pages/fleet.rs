@@ -1,14 +1,14 @@
 //! Several hosts: who is loud, who is silent, and the loudest guests of all of them.
 
-use super::columns::{GUEST, cell, fields, name};
-use super::layout::{Local, Page, hidden, time_bar};
-use super::overview::{Asked, ROWS};
+use super::columns::{GUEST, cell, fields, meaning, name, sought};
+use super::layout::{Page, hidden, stamp, time_bar};
+use super::overview::{Asked, ROWS, address};
 use crate::past::{PastHost, Track};
 use crate::plot::spark;
 use crate::span::Span;
 use crate::who::path_of;
 use maud::{Markup, html};
-use reports::{Scope, clock_text, date_text};
+use reports::Scope;
 use why::when::Now;
 
 /// Who has not been heard of for so long is silent: hosts push every five
@@ -80,9 +80,7 @@ fn row<'a>(host: &'a PastHost, span: &Span) -> Row<'a> {
 }
 
 fn host_table(rows: &[Row<'_>], span: &Span, now: &Now) -> Markup {
-    let zone = Local(now);
     let columns = fields(Scope::Host, &HOST);
-    let since = |at_ms: i64| format!("{} {}", date_text(at_ms, &zone), clock_text(at_ms, &zone));
     html! {
         div class="wide" tabindex="0" role="group" aria-label="Hosts" {
             table class="guests" {
@@ -91,7 +89,7 @@ fn host_table(rows: &[Row<'_>], span: &Span, now: &Now) -> Markup {
                     th scope="col" class="label" { "State" }
                     th scope="col" { "Guests" }
                     @for field in &columns {
-                        th scope="col" title=(format!("{}: {}", field.words, field.formula)) {
+                        th scope="col" title=(meaning(field)) {
                             (field.heading())
                         }
                     }
@@ -108,7 +106,9 @@ fn host_table(rows: &[Row<'_>], span: &Span, now: &Now) -> Markup {
                             td class="label" {
                                 @match (row.is_silent, row.last_ms) {
                                     (false, _) => "heard of",
-                                    (true, Some(last_ms)) => b { "silent since " (since(last_ms)) },
+                                    (true, Some(at_ms)) => b {
+                                        "silent since " (stamp(at_ms, now))
+                                    },
                                     (true, None) => b { "silent" },
                                 }
                             }
@@ -129,10 +129,8 @@ fn guest_table(hosts: &[PastHost], asked: &Asked, span: &Span) -> Markup {
     let columns = fields(Scope::Guest, &GUEST);
     let at = GUEST.iter().position(|id| *id == asked.sort).unwrap_or(0);
     let text = asked.filter.to_lowercase();
-    let is_meant = |track: &Track| {
-        let names = format!("{} {}", name(&track.name), name(&track.class)).to_lowercase();
-        text.is_empty() || names.contains(&text)
-    };
+    let is_meant =
+        |track: &Track| text.is_empty() || sought(&track.name, &track.class).contains(&text);
     let mut all: Vec<(&PastHost, &Track, f64)> = hosts
         .iter()
         .flat_map(|host| host.guests.iter().map(move |track| (host, track)))
@@ -145,13 +143,6 @@ fn guest_table(hosts: &[PastHost], asked: &Asked, span: &Span) -> Markup {
         b.2.total_cmp(&a.2).then_with(|| (&a.0.name, &a.1.name).cmp(&(&b.0.name, &b.1.name)))
     });
     let rest = all.len().saturating_sub(ROWS);
-    let link = |id: &str| {
-        let filter = match asked.filter.as_str() {
-            "" => String::new(),
-            text => format!("&filter={}", crate::span::segment(text)),
-        };
-        format!("/?{}&sort={id}{filter}", span.query())
-    };
     html! {
         div class="wide" tabindex="0" role="group" aria-label="Guests of all hosts" {
             table class="guests" {
@@ -160,8 +151,8 @@ fn guest_table(hosts: &[PastHost], asked: &Asked, span: &Span) -> Markup {
                     th scope="col" class="label" { "Host" }
                     @for (number, field) in columns.iter().enumerate() {
                         th scope="col" aria-sort=[(number == at).then_some("descending")]
-                            title=(format!("{}: {}", field.words, field.formula)) {
-                            a href=(link(field.id)) { (field.heading()) }
+                            title=(meaning(field)) {
+                            a href=(address(asked, span, field.id)) { (field.heading()) }
                         }
                     }
                 } }

@@ -1,7 +1,7 @@
 //! A guest: where the time of its virtual CPUs went, its memory of four kinds, what was decided
 //! about it and why, who runs in it.
 
-use super::columns::{GUEST, NAME_WIDTH, cell, fields, name};
+use super::columns::{GUEST, NAME_WIDTH, cell, fields, meaning, name, tiles};
 use super::decisions::told_table;
 use super::layout::{Local, Page, gaps, time_bar};
 use crate::app::App;
@@ -23,8 +23,8 @@ use reports::chart::Mark;
 use reports::{Derived, Scope, shown};
 use std::sync::Arc;
 use store::Policy;
-use why::Told;
 use why::when::Now;
+use why::{Chosen, Told};
 
 /// Points of a chart.
 const POINTS: i64 = 240;
@@ -132,11 +132,7 @@ fn page(
     let is_told = trouble.is_none();
     notices.extend(trouble);
     let mut told: Vec<Told<'_>> = answer.as_ref().map(why::Answer::lines).unwrap_or_default();
-    // The question takes a name for a pattern where nothing is known of it.
-    told.retain(|one| {
-        one.guest
-            .is_none_or(|guest| key_of(&guest.name, &guest.uuid) == asked || guest.name == title)
-    });
+    told.retain(|one| one.guest.is_none_or(|guest| is_about(guest, asked, &title)));
     let path = path_of(&title, &uuid);
     let events = is_live.then(|| format!("/events?guest={}", segment(asked)));
     let uuid = uuid_of(&title, &uuid).unwrap_or_default();
@@ -155,7 +151,7 @@ fn page(
             }
         }
         (time_bar(&path, &span, &[], events.as_deref(), now))
-        (tiles(seen.as_deref(), key, found))
+        (tiles(&values(seen.as_deref(), key, found)))
         @if let Some(row) = row { div id="wanted" data-fresh="" { (wanted(row)) } }
         @if let Some((host, track)) = found { (charts(host, track, &span, &told, now)) }
         (links(&title, &span))
@@ -169,24 +165,25 @@ fn page(
     Ok(Page { title: &name(&title), place: "", span: Some(&span), body }.whole())
 }
 
-fn tiles(seen: Option<&Seen>, key: &str, found: Option<(&PastHost, &Track)>) -> Markup {
-    let values = match (seen, found) {
+/// Whether a line is of the guest that is shown: the question takes a name for a pattern where
+/// nothing is known of it.
+fn is_about(guest: &Chosen, key: &str, name: &str) -> bool {
+    key_of(&guest.name, &guest.uuid) == key || guest.name == name
+}
+
+/// Its values of now, or of the whole time.
+fn values(
+    seen: Option<&Seen>,
+    key: &str,
+    found: Option<(&PastHost, &Track)>,
+) -> Vec<(&'static Derived, Option<f64>)> {
+    match (seen, found) {
         (Some(seen), _) => values_now(seen, key),
         (None, Some((host, track))) => fields(Scope::Guest, &GUEST)
             .into_iter()
             .map(|field| (field, host.whole.guest(&track.whole, field.id)))
             .collect(),
-        (None, None) => return html! {},
-    };
-    html! {
-        dl class="tiles" {
-            @for (field, value) in values {
-                div {
-                    dt title=(format!("{}: {}", field.words, field.formula)) { (field.heading()) }
-                    dd data-now=(field.id) { (cell(field, value)) }
-                }
-            }
-        }
+        (None, None) => Vec::new(),
     }
 }
 
@@ -298,7 +295,7 @@ fn processes(host: &PastHost, track: &Track) -> Markup {
                         th scope="col" class="label" { "Process" }
                         th scope="col" { "PID" }
                         @for field in &columns {
-                            th scope="col" title=(format!("{}: {}", field.words, field.formula)) {
+                            th scope="col" title=(meaning(field)) {
                                 (field.heading()) }
                         }
                     } }
@@ -315,5 +312,24 @@ fn processes(host: &PastHost, track: &Track) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_is_called_like_a_pattern_is_not_told_of_others() {
+        let chosen = |name: &str, uuid: &str| Chosen {
+            name: name.into(),
+            uuid: uuid.into(),
+            label: name.into(),
+            keys: Vec::new(),
+        };
+        assert!(is_about(&chosen("web*", ""), "web*", "web*"));
+        assert!(!is_about(&chosen("web1", ""), "web*", "web*"));
+        // By its UUID it is the same, whatever it was called then.
+        assert!(is_about(&chosen("before", "12-34"), "12-34", "now"));
     }
 }

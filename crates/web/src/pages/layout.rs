@@ -10,7 +10,7 @@ use base::plain;
 use maud::{DOCTYPE, Markup, html};
 use model::Gap;
 use reports::{Zone, clock_text, date_text};
-use why::when::Now;
+use why::when::{self, Now};
 
 /// The places that are named on every page.
 const PLACES: [(&str, &str); 5] = [
@@ -26,8 +26,14 @@ pub(crate) struct Local<'a>(pub(crate) &'a Now);
 
 impl Zone for Local<'_> {
     fn offset_min(&self, at_ms: i64) -> i64 {
-        crate::span::offset_min(at_ms, self.0)
+        when::offset_min(at_ms, &self.0.zone)
     }
+}
+
+/// A moment with its date.
+pub(crate) fn stamp(ms: i64, now: &Now) -> String {
+    let zone = Local(now);
+    format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone))
 }
 
 /// A page.
@@ -109,7 +115,6 @@ pub(crate) fn time_bar(
     now: &Now,
 ) -> Markup {
     let zone = Local(now);
-    let stamp = |ms: i64| format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone));
     let host = span.host.as_deref().unwrap_or_default();
     let keep = [keep, &[("host", host)]].concat();
     let kept: String = keep
@@ -125,7 +130,7 @@ pub(crate) fn time_bar(
                 button type="button" id="pause" hidden { "Hold" }
             } @else if span.live.is_none() {
                 span id="state" { "Recorded" }
-                span { (stamp(span.from_ms)) " to " (stamp(span.to_ms)) }
+                span { (stamp(span.from_ms, now)) " to " (stamp(span.to_ms, now)) }
             }
             @for (last, name) in LASTS {
                 a href=(format!("{path}?last={last}{kept}"))
@@ -147,13 +152,11 @@ pub(crate) fn time_bar(
 
 /// When nothing was recorded, and why: a line is no evidence where there is none.
 pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
-    let zone = Local(now);
-    let stamp = |ms: i64| format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone));
     html! {
         @for gap in gaps.iter().rev().take(GAPS_MAX) {
             p class="notice" {
-                "Nothing was recorded from " (stamp(gap.from_ms)) " to " (stamp(gap.to_ms)) ": "
-                (plain(&gap.reason, 80))
+                "Nothing was recorded from " (stamp(gap.from_ms, now))
+                " to " (stamp(gap.to_ms, now)) ": " (plain(&gap.reason, 80))
             }
         }
         @if gaps.len() > GAPS_MAX {

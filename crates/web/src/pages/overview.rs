@@ -1,6 +1,6 @@
 //! The host and its guests: who has the memory, who is loud.
 
-use super::columns::{GUEST, HOST, OWNERS, cell, fields, name};
+use super::columns::{GUEST, HOST, OWNERS, cell, fields, meaning, name, sought, tiles};
 use super::layout::{Local, Page, gaps, hidden, time_bar};
 use crate::app::App;
 use crate::extract::Values;
@@ -18,6 +18,7 @@ use manager::control::GuestRow;
 use maud::{Markup, html};
 use reports::{Scope, Single, shown};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use why::when::Now;
 
@@ -116,7 +117,7 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
         @for notice in &notices { p class="notice" role="status" { (notice) } }
         (gaps(&host.gaps, now))
         (time_bar("/", &span, &keep, events.as_deref(), now))
-        (tiles(now_or_whole))
+        (host_tiles(now_or_whole))
         (owners(now_or_whole))
         div id="charts" data-fresh="" {
             (canvas.draw(&Plot { title: "CPUs of the host, % of all", kind: Kind::Lines,
@@ -153,17 +154,12 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
 }
 
 /// What the host is like, in numbers.
-fn tiles(single: &Single) -> Markup {
-    html! {
-        dl class="tiles" {
-            @for field in fields(Scope::Host, &HOST) {
-                div {
-                    dt title=(format!("{}: {}", field.words, field.formula)) { (field.heading()) }
-                    dd data-now=(field.id) { (cell(field, single.host(field.id))) }
-                }
-            }
-        }
-    }
+fn host_tiles(single: &Single) -> Markup {
+    let values: Vec<_> = fields(Scope::Host, &HOST)
+        .into_iter()
+        .map(|field| (field, single.host(field.id)))
+        .collect();
+    tiles(&values)
 }
 
 /// Who has what of the memory, as one bar and as words.
@@ -253,7 +249,7 @@ fn rows(host: &PastHost, seen: Option<&Seen>) -> Vec<Row> {
 /// Sorts and filters: loudest first, if nothing else is asked for.
 fn arrange(rows: &mut Vec<Row>, asked: &Asked) {
     let text = asked.filter.to_lowercase();
-    rows.retain(|row| text.is_empty() || names(row).contains(&text));
+    rows.retain(|row| text.is_empty() || sought(&row.name, &row.class).contains(&text));
     rows.sort_by(|a, b| (&a.name, &a.uuid).cmp(&(&b.name, &b.uuid)));
     match asked.sort.as_str() {
         "name" => {}
@@ -267,12 +263,8 @@ fn arrange(rows: &mut Vec<Row>, asked: &Asked) {
     }
 }
 
-fn names(row: &Row) -> String {
-    format!("{} {}", name(&row.name), name(&row.class)).to_lowercase()
-}
-
 /// The address of the same page in another order.
-fn address(asked: &Asked, span: &Span, sort: &str) -> String {
+pub(super) fn address(asked: &Asked, span: &Span, sort: &str) -> String {
     let value = |name: &str, text: &str| match text {
         "" => String::new(),
         text => format!("&{name}={}", segment(text)),
@@ -296,7 +288,7 @@ fn table(rows: &[Row], asked: &Asked, span: &Span, host: &PastHost, is_whole: bo
                     }
                     @for field in &columns {
                         th scope="col" aria-sort=[direction(field.id, "descending")]
-                            title=(format!("{}: {}", field.words, field.formula)) {
+                            title=(meaning(field)) {
                             a href=(link(field.id)) data-sort=(field.id) { (field.heading()) }
                         }
                     }
@@ -305,7 +297,7 @@ fn table(rows: &[Row], asked: &Asked, span: &Span, host: &PastHost, is_whole: bo
                 } }
                 tbody id="guests" data-fresh="" {
                     @for row in rows {
-                        tr data-key=[row.id] data-names=(names(row)) {
+                        tr data-key=[row.id] data-names=(sought(&row.name, &row.class)) {
                             th scope="row" class="label" {
                                 a href=(format!("{}?{}", path_of(&row.name, &row.uuid),
                                     span.query())) {
@@ -333,8 +325,8 @@ fn table(rows: &[Row], asked: &Asked, span: &Span, host: &PastHost, is_whole: bo
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     has_begun: bool,
-    guests: std::collections::BTreeMap<u64, Vec<String>>,
-    host: std::collections::BTreeMap<&'static str, String>,
+    guests: BTreeMap<u64, Vec<String>>,
+    host: BTreeMap<&'static str, String>,
 }
 
 impl Sent {
@@ -358,7 +350,7 @@ impl Sent {
         }
         let columns = fields(Scope::Guest, &GUEST);
         let mut rows = serde_json::Map::new();
-        let mut keys = std::collections::BTreeMap::new();
+        let mut keys = BTreeMap::new();
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         let mut is_changed = false;
         for row in &seen.ps.guests {
