@@ -3,7 +3,7 @@
 
 use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, wait_until};
-use e2e::{Guest, Host, Plan};
+use e2e::{Host, Plan};
 use images::{Arch, GuestFile};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -16,9 +16,12 @@ const ENOUGH: &str = "2m";
 /// Wakes two hundred times a second.
 const POLLER: &str = "#!/bin/sh\nmkfifo /run/poller\nexec 3<> /run/poller\n\
                       while :; do read -t 0.005 word <&3; done\n";
-/// Takes 110 MiB at once, again and again.
-const BURSTS: &str = "(while :; do sleep 6; dd if=/dev/zero of=/dev/shm/burst bs=1M count=110; \
-                      sleep 6; rm /dev/shm/burst; done) > /dev/null 2>&1 &";
+/// Takes 25 MiB more at once, twenty times: more than a host has between its set point and its
+/// reserve, and less than it would have with twice that set point.
+const STEPS: &str = "(for n in $(seq 20); do sleep 10; \
+                     dd if=/dev/zero of=/dev/shm/step.$n bs=1M count=25; done) > /dev/null 2>&1 &";
+/// Cache that nobody reads again.
+const COLD_MIB: u64 = 520;
 /// CPUs go and come with each interval.
 const SWINGING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"2\"\n\
                         HOTPLUG=\"(onumcpus < 2)\"\nHOTUNPLUG=\"(onumcpus > 1)\"\n\
@@ -58,6 +61,13 @@ impl Fault {
                 plan.cpus = 2;
                 plan.rules = SWINGING.into();
             }
+            // All of its needs are met by its own memory: it is the host that pays.
+            Fault::SetPoint if number == 0 => plan.memory_mib = 1024,
+            // And who has what the host needs, for the asking.
+            Fault::SetPoint => {
+                plan.memory_mib = 768;
+                plan.kernel_args.push(HAS_ZRAM.into());
+            }
             _ => {}
         }
         plan
@@ -67,7 +77,7 @@ impl Fault {
     fn size(self, host: &Host) -> Size {
         let plenty = Size::with_free(host, GUESTS, 1024);
         match self {
-            // A burst takes what is free, and the set point is no more than what no grant touches.
+            // A step takes more than what is between the set point and the reserve.
             Fault::SetPoint => Size {
                 set_point_mib: 40,
                 hysteresis_mib: 4,
@@ -78,16 +88,21 @@ impl Fault {
         }
     }
 
-    fn plant(self, guest: &mut Guest<'_>) {
+    /// Whose cache is there before the host is measured.
+    fn has_cache(self) -> Option<usize> {
         match self {
-            Fault::TooLarge => guest.fill_cache(520),
-            Fault::Poller => {
-                guest.sh("poller > /dev/null 2>&1 &");
-            }
-            Fault::SetPoint => {
-                guest.sh(BURSTS);
-            }
-            Fault::Nothing | Fault::Oscillates => {}
+            Fault::TooLarge => Some(0),
+            Fault::SetPoint => Some(1),
+            Fault::Nothing | Fault::Poller | Fault::Oscillates => None,
+        }
+    }
+
+    /// What begins in the first guest once the host is measured.
+    fn load(self) -> Option<&'static str> {
+        match self {
+            Fault::Poller => Some("poller > /dev/null 2>&1 &"),
+            Fault::SetPoint => Some(STEPS),
+            Fault::Nothing | Fault::TooLarge | Fault::Oscillates => None,
         }
     }
 
@@ -109,13 +124,13 @@ fn tuned(fault: Fault) -> String {
     let plans: Vec<Plan> = (0..GUESTS).map(|number| fault.plan(&place, number)).collect();
     let host = Host::start(&plans);
     host.yield_to_manager();
-    let mut guest = host.guest(0);
-    // Bursts come on top of what there is: measured in the midst of one, the host would have room
-    // for them. A cache is what its guest is too large by, and is there already.
-    let before = fault.size(&host);
-    fault.plant(&mut guest);
-    let size = if fault == Fault::TooLarge { fault.size(&host) } else { before };
-    let settings = place.settings(&size, "");
+    if let Some(number) = fault.has_cache() {
+        host.guest(number).fill_cache(COLD_MIB);
+    }
+    let settings = place.settings(&fault.size(&host), "");
+    if let Some(load) = fault.load() {
+        host.guest(0).sh(load);
+    }
     let mut manager = Manager::start(&place, &settings);
     manager.knows(GUESTS);
     let _ = wait_until(RECORDED, || false);
