@@ -6,27 +6,44 @@ use crate::manage::{SocketArg, ask_manager};
 use crate::report;
 use crate::tune::{self, TuneArgs};
 use crate::why::{default_recordings, journal_of};
-use ::web::{Listen, Settings, Sources, Wanted};
+use ::web::{Certificate, Listen, Settings, Sources, Wanted, write_password};
 use base::chain;
 use clap::Args;
 use reports::Needs;
-use std::io::Write;
-use std::path::PathBuf;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// More is no password.
+const PASSWORD_MAX: u64 = 1_024;
 
 /// `pinhead web`
 #[derive(Debug, Args)]
 pub struct WebArgs {
-    /// Where browsers come: an address of this machine alone, or unix:PATH
+    /// Where browsers come: an address, unix:PATH, or systemd for the socket of a socket unit
     ///
     /// At an address the pages are opened by the token in the address that is printed; each token
     /// opens them once, and the next one is printed then. A unix socket lets in whom its mode lets
-    /// in: its owner and root. An address that other machines reach is refused.
+    /// in: its owner and root. An address that other machines reach is refused without a password
+    /// file and a certificate.
     #[arg(long, value_name = "PLACE", default_value = "127.0.0.1:8420")]
     pub listen: String,
     /// A name by which browsers ask for the pages, if a proxy is in front of them; may be given
     /// more than once
     #[arg(long = "name", value_name = "NAME")]
     pub names: Vec<String>,
+    /// A password opens the pages too: a file with a line that --new-password makes
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// Ask for a password, write it to a file for --password-file, and end
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    pub new_password: Option<PathBuf>,
+    /// Speak TLS at an address, with this certificate and those that it was signed with, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
     /// Let the pages change guests: set, pin, release, reserve
     ///
     /// The manager decides besides whether the user of this process may.
@@ -52,10 +69,16 @@ pub struct WebArgs {
 
 /// Shows the pages until a signal ends the process.
 pub fn run(args: WebArgs) -> Result<(), Error> {
+    if let Some(path) = &args.new_password {
+        return new_password(path);
+    }
     let listen = Listen::parse(&args.listen).map_err(Error::Web)?;
+    let certificate = args.tls_cert.clone().zip(args.tls_key.clone());
     let settings = Settings {
         listen,
         names: args.names.clone(),
+        certificate: certificate.map(|(chain, key)| Certificate { chain, key }),
+        password_file: args.password_file.clone(),
         allow_changes: args.allow_changes,
         sources: sources(args),
         tell: Box::new(|address| {
@@ -65,6 +88,46 @@ pub fn run(args: WebArgs) -> Result<(), Error> {
         }),
     };
     ::web::serve(settings).map_err(Error::Web)
+}
+
+/// Asks for a password, at a terminal twice and unseen, and writes its file.
+fn new_password(path: &Path) -> Result<(), Error> {
+    let stdin = std::io::stdin();
+    let unread = |source| Error::Read { path: "the password".into(), source };
+    let password = if stdin.is_terminal() {
+        let first = unseen("Password: ").map_err(unread)?;
+        if unseen("Again: ").map_err(unread)? != first {
+            return Err(Error::Message("Nothing was written: the second was another".into()));
+        }
+        first
+    } else {
+        line().map_err(unread)?
+    };
+    write_password(path, &password).map_err(Error::Web)?;
+    writeln!(std::io::stdout(), "{} has it", path.display()).map_err(unread)
+}
+
+/// A line of what is typed, without its end.
+fn line() -> io::Result<String> {
+    let mut line = String::new();
+    io::stdin().lock().take(PASSWORD_MAX).read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// The same, asked for at a terminal that shows nothing of it.
+fn unseen(question: &str) -> io::Result<String> {
+    let stdin = io::stdin();
+    let shown = tcgetattr(&stdin)?;
+    let mut hidden = shown.clone();
+    hidden.local_modes -= LocalModes::ECHO;
+    hidden.local_modes |= LocalModes::ECHONL;
+    let mut err = io::stderr();
+    write!(err, "{question}")?;
+    err.flush()?;
+    tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
+    let read = line();
+    tcsetattr(&stdin, OptionalActions::Flush, &shown)?;
+    read
 }
 
 fn sources(args: WebArgs) -> Sources {

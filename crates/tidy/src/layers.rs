@@ -110,12 +110,13 @@ pub const CRATES: &[Crate] = &[
     ),
     // The pages. axum with its tokio and hyper for the server, the only place with an async
     // runtime; maud for pages that are checked when they are compiled; subtle for comparing
-    // secrets; flate2 for answers that are compressed; jiff for times in addresses.
+    // secrets, argon2 for passwords; rustls with tokio-rustls for TLS; listenfd for a socket of
+    // systemd's; flate2 for answers that are compressed; jiff for times in addresses.
     row(
         "web",
         Some("base manager model reports store why"),
-        "axum flate2 futures-util hyper hyper-util jiff maud rustix serde serde_json subtle \
-         thiserror tokio tower-service",
+        "argon2 axum flate2 futures-util hyper hyper-util jiff listenfd maud rustix rustls serde \
+         serde_json subtle thiserror tokio tokio-rustls tower-service",
     ),
     // The experiments: guests, load and managers put together, and results to be shown.
     row("lab", ANY, "rustix serde serde_json"),

@@ -1,7 +1,8 @@
 //! The pages' addresses, and what every request passes on its way to them.
 
-use crate::access::{Bucket, Fresh, Heads, Keys, Names, Refusal, Secret, check};
+use crate::access::{Bucket, Heads, Names, Password, Refusal, Tries, check};
 use crate::clock::steady_ms;
+use crate::entry::{Entry, Scheme, token_of, without_token};
 use crate::fault::Fault;
 use crate::live::Live;
 use crate::room::Place;
@@ -10,13 +11,13 @@ use crate::visitor::{Via, Visitor};
 use crate::{Error, Settings, assets, pages, squeeze};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use maud::Markup;
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 use why::when::Now;
@@ -29,16 +30,13 @@ const WAITING_MAX: usize = 64;
 const WATCHERS_MAX: usize = 128;
 /// What is sent to us is a form of a few words.
 const BODY_MAX: usize = 4 * 1024;
-/// The cookie of a session. Cookies are the same for all ports of a name, so that the port is in
-/// its own.
-const COOKIE: &str = "pinhead-session";
 /// What is to be said on the next page, of sessions.
 const SAID_MAX: usize = 64;
 
 /// How often strangers and sessions may ask.
 #[derive(Debug)]
 struct Limits {
-    strangers: Bucket,
+    strangers: Tries,
     visitors: Bucket,
 }
 
@@ -52,28 +50,19 @@ pub(crate) struct App {
     waiting: Arc<Semaphore>,
     pub(crate) watchers: Arc<Semaphore>,
     names: Names,
-    cookie: String,
-    keys: Mutex<Keys>,
+    pub(crate) entry: Entry,
     /// What came of a change, for the page that follows it, by the session's form key.
     said: Mutex<BTreeMap<Arc<str>, String>>,
     limits: Mutex<Limits>,
-    /// Of forms that come by the unix socket.
-    form_key: Arc<str>,
-    tell: Box<dyn Fn(&str) + Send + Sync>,
-}
-
-/// 32 bytes of chance.
-fn secret() -> Result<Secret, Error> {
-    let mut bytes = [0; 32];
-    let wrong =
-        |errno: rustix::io::Errno| Error::Step { step: "get random numbers", source: errno.into() };
-    // Of so few bytes all come at once.
-    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(wrong)?;
-    Ok(Secret::new(bytes))
 }
 
 impl App {
-    pub(crate) fn new(settings: Settings, names: Names) -> Result<App, Error> {
+    pub(crate) fn new(
+        settings: Settings,
+        names: Names,
+        scheme: Scheme,
+        password: Option<Password>,
+    ) -> Result<App, Error> {
         let Settings { allow_changes, mut sources, tell, .. } = settings;
         let now_ms = steady_ms();
         Ok(App {
@@ -84,24 +73,14 @@ impl App {
             readers: Arc::new(Semaphore::new(READERS)),
             waiting: Arc::new(Semaphore::new(WAITING_MAX)),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
-            cookie: match names.first().and_then(|name| name.rsplit_once(':')) {
-                Some((_, port)) => format!("{COOKIE}-{port}"),
-                None => COOKIE.to_owned(),
-            },
+            entry: Entry::new(&names, scheme, password, tell)?,
             names,
             said: Mutex::default(),
-            keys: Mutex::new(Keys::new(secret()?)),
             limits: Mutex::new(Limits {
-                strangers: Bucket::new(60, 20, now_ms),
+                strangers: Tries::new(60, 20),
                 visitors: Bucket::new(400, 100, now_ms),
             }),
-            form_key: secret()?.text().clone(),
-            tell,
         })
-    }
-
-    fn keys(&self) -> MutexGuard<'_, Keys> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn limits(&self) -> MutexGuard<'_, Limits> {
@@ -111,13 +90,6 @@ impl App {
     /// What time it is.
     pub(crate) fn now(&self) -> Now {
         (self.sources.clock)()
-    }
-
-    /// Tells the address that opens the pages once.
-    pub(crate) fn tell_address(&self) {
-        if let Some(name) = self.names.first() {
-            (self.tell)(&format!("http://{name}/?token={}", self.keys().token().text()));
-        }
     }
 
     /// Makes a page where waiting holds nobody else up.
@@ -173,42 +145,6 @@ impl App {
     pub(crate) fn take_said(&self, visitor: &Visitor) -> Option<String> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).remove(&visitor.form_key)
     }
-
-    /// Who asks, if they are let in.
-    fn visitor(&self, via: Via, headers: &HeaderMap) -> Option<Visitor> {
-        if via == Via::Unix {
-            return Some(Visitor { form_key: self.form_key.clone() });
-        }
-        let cookies = headers.get_all(header::COOKIE);
-        let sessions = cookies.iter().filter_map(|value| value.to_str().ok()).flat_map(|text| {
-            let pairs = text.split(';').filter_map(|pair| pair.trim().split_once('='));
-            pairs.filter(|(name, _)| *name == self.cookie).map(|(_, value)| value)
-        });
-        let now_ms = steady_ms();
-        let mut keys = self.keys();
-        let mut found = sessions.filter_map(|session| keys.form_key(session, now_ms));
-        found.next().map(|form_key| Visitor { form_key })
-    }
-
-    /// Trades a token for a session, and leads to the same page without it; `None` if it is not
-    /// good. Nobody guesses one, so that trying is not limited more than anything else: strangers
-    /// cannot use up what the one who has it needs.
-    fn enter(&self, token: &str, uri: &Uri) -> Option<Response> {
-        if !self.keys().is_token(token) {
-            return None;
-        }
-        let (Ok(session), Ok(form_key), Ok(next)) = (secret(), secret(), secret()) else {
-            return Some(StatusCode::INTERNAL_SERVER_ERROR.into_response());
-        };
-        let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Lax", self.cookie, session.text());
-        let fresh = Fresh { session, form_key, token: next };
-        if !self.keys().enter(token, fresh, steady_ms()) {
-            return None;
-        }
-        self.tell_address();
-        let heads = [(header::LOCATION, without_token(uri)), (header::SET_COOKIE, cookie)];
-        Some((StatusCode::SEE_OTHER, heads, "").into_response())
-    }
 }
 
 /// A page as an answer.
@@ -230,20 +166,6 @@ fn too_often() -> Response {
     ))
 }
 
-fn token_of(uri: &Uri) -> Option<&str> {
-    uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
-}
-
-/// The same address without its token.
-fn without_token(uri: &Uri) -> String {
-    let query = uri.query().unwrap_or_default();
-    let rest: Vec<&str> =
-        query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("token=")).collect();
-    // Never one that begins with two slashes: that would be another host's.
-    let path = format!("/{}", uri.path().trim_start_matches(['/', '\\']));
-    if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) }
-}
-
 /// All addresses.
 pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
@@ -251,6 +173,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/guest/{key}", get(pages::guest))
         .route("/guest/{key}/set", post(pages::set))
         .route("/reserve", post(pages::reserve))
+        .route("/login", post(pages::login))
+        .route("/logout", post(pages::logout))
         .route("/decisions", get(pages::decisions))
         .route("/reports", get(pages::reports))
         .route("/report/{name}", get(pages::report))
@@ -301,7 +225,9 @@ async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
 
 /// Who asks, and what they get.
 async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visitor>, Response) {
-    let via = request.extensions().get::<Via>().copied().unwrap_or(Via::Tcp);
+    let via = request.extensions().get::<Via>().copied();
+    // Whoever comes nobody knows how has no session to be let in by.
+    let via = via.unwrap_or(Via::Tcp(Ipv4Addr::UNSPECIFIED.into()));
     let headers = request.headers();
     let head = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let heads = Heads {
@@ -324,11 +250,11 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
         };
         return (None, pages::fault(&Fault::new(status, why)));
     }
-    let visitor = app.visitor(via, headers);
+    let visitor = app.entry.visitor(via, headers);
     let uri = request.uri();
     let token = token_of(uri).filter(|_| *request.method() == Method::GET);
     if let Some(token) = token {
-        match (app.enter(token, uri), &visitor) {
+        match (app.entry.by_token(token, uri), &visitor) {
             (Some(entered), _) => return (visitor, entered),
             // It has no place in an address that is kept.
             (None, Some(_)) => {
@@ -338,22 +264,28 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
             (None, None) => {}
         }
     }
-    let is_asset = uri.path().starts_with("/assets/");
+    let is_for_strangers = uri.path() == "/login" || uri.path().starts_with("/assets/");
     let is_often = {
         let mut limits = app.limits();
-        let bucket = if visitor.is_some() { &mut limits.visitors } else { &mut limits.strangers };
-        !bucket.take(steady_ms())
+        match visitor.is_some() {
+            true => !limits.visitors.take(steady_ms()),
+            false => !limits.strangers.may(via.peer(), steady_ms()),
+        }
     };
     if is_often {
         return (visitor, too_often());
     }
     let Some(visitor) = visitor else {
+        let stranger = |why| {
+            let to = without_token(uri);
+            pages::stranger(StatusCode::UNAUTHORIZED, why, &to, app.entry.has_password())
+        };
         let answer = match token {
-            _ if is_asset => next.run(request).await,
-            None => pages::stranger(""),
-            Some(_) => pages::stranger(
-                "This token is not good, or not any more: each opens the pages once.",
-            ),
+            _ if is_for_strangers => next.run(request).await,
+            None => stranger(""),
+            Some(_) => {
+                stranger("This token is not good, or not any more: each opens the pages once.")
+            }
         };
         return (None, answer);
     };
@@ -362,20 +294,4 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
     }
     request.extensions_mut().insert(visitor.clone());
     (Some(visitor), next.run(request).await)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_does_not_stay_in_the_address_and_leads_nowhere_else() {
-        let to = |text: &str| without_token(&text.parse::<Uri>().unwrap());
-        assert_eq!(to("/?token=abc"), "/");
-        assert_eq!(to("/guest/web1?last=1h&token=abc"), "/guest/web1?last=1h");
-        assert_eq!(to("http://127.0.0.1//evil.example/?token=a"), "/evil.example/");
-        let token = |text: &str| token_of(&text.parse::<Uri>().unwrap()).map(str::to_owned);
-        assert_eq!(token("/?a=b&token=abc"), Some("abc".into()));
-        assert_eq!(token("/?mytoken=abc"), None);
-    }
 }

@@ -8,17 +8,55 @@ use std::path::PathBuf;
 pub enum Error {
     /// An address that is none.
     #[error(
-        "{0:?} is no place to listen: write 127.0.0.1:8420, [::1]:8420 or \
-         unix:/run/pinhead/web.sock"
+        "{0:?} is no place to listen: write 127.0.0.1:8420, [::1]:8420, \
+         unix:/run/pinhead/web.sock or systemd"
     )]
     Place(String),
-    /// An address that others than this machine's users can reach.
+    /// An address that others than this machine's users can reach, without what it needs.
     #[error(
-        "{0} can be reached from other machines, and these pages have neither passwords nor TLS of \
-         their own: listen at 127.0.0.1 or at a unix socket, behind a proxy or `ssh -L` that has \
-         both"
+        "{address} can be reached from other machines, and {lacks} not given: add \
+         --password-file and --tls-cert, or listen at 127.0.0.1 or at a unix socket, behind a \
+         proxy or `ssh -L`"
     )]
-    Public(std::net::SocketAddr),
+    Public {
+        /// Which.
+        address: std::net::SocketAddr,
+        /// What it lacks.
+        lacks: &'static str,
+    },
+    /// All addresses of this machine, by none of which browsers ask.
+    #[error("{0} is no name that browsers ask by: add --name with the name that they use")]
+    Nameless(std::net::SocketAddr),
+    /// A certificate or its key.
+    #[error("{path} is no certificate or key to use: {why}")]
+    Certificate {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A password file.
+    #[error("{path} is no password file to use: {why}")]
+    PasswordFile {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file that cannot be read or written.
+    #[error("Cannot read or write {path}")]
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// No socket came with the process.
+    #[error(
+        "No socket came with this process: `--listen systemd` is for a unit with a socket unit, \
+         which gives it one"
+    )]
+    NoSocket,
     /// Nobody can listen there.
     #[error("Cannot listen at {place}")]
     Bind {

@@ -19,6 +19,7 @@ mod access;
 mod app;
 mod assets;
 mod clock;
+mod entry;
 mod error;
 mod extract;
 mod fault;
@@ -32,13 +33,20 @@ mod server;
 mod source;
 mod span;
 mod squeeze;
+mod tls;
 mod visitor;
 mod who;
 
+pub use access::write_password;
 pub use error::Error;
 pub use listen::Listen;
 pub use source::{Ask, Sources, Wanted};
+pub use tls::Certificate;
 
+use access::Password;
+use entry::Scheme;
+use listen::Guarded;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What is shown, where, and to whom.
@@ -48,6 +56,10 @@ pub struct Settings {
     /// Names by which browsers may ask for the pages, besides those of this machine itself: of a
     /// proxy in front of it.
     pub names: Vec<String>,
+    /// With which TLS is spoken at an address.
+    pub certificate: Option<Certificate>,
+    /// Has the password that opens the pages, besides tokens.
+    pub password_file: Option<PathBuf>,
     /// Whether guests may be changed from the pages.
     pub allow_changes: bool,
     /// Where everything comes from.
@@ -58,17 +70,21 @@ pub struct Settings {
 
 /// Shows the pages until the process is told to end.
 pub fn serve(settings: Settings) -> Result<(), Error> {
+    let tls = settings.certificate.as_ref().map(Certificate::acceptor).transpose()?;
+    let password = settings.password_file.as_deref().map(Password::read).transpose()?;
+    let guarded = Guarded { by_password: password.is_some(), by_tls: tls.is_some() };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // One more asks the manager for those who look.
-        .max_blocking_threads(app::READERS + 1)
+        // One more asks the manager for those who look, and one tries passwords.
+        .max_blocking_threads(app::READERS + 2)
         .build()
         .map_err(|source| Error::Step { step: "start", source })?;
     let served = runtime.block_on(async {
-        let (listener, names) = settings.listen.bind(&settings.names)?;
-        let app = Arc::new(app::App::new(settings, names)?);
-        app.tell_address();
-        server::run(listener, app).await
+        let (listener, names) = settings.listen.bind(&settings.names, guarded)?;
+        let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let app = Arc::new(app::App::new(settings, names, scheme, password)?);
+        app.entry.tell_address();
+        server::run(listener, tls, app).await
     });
     // Whoever still reads a recording ends with the process.
     runtime.shutdown_background();

@@ -1,7 +1,10 @@
-//! Where browsers come: an address of this machine alone, or a unix socket.
+//! Where browsers come: an address, a unix socket, or what systemd listens at for us.
+//!
+//! An address that other machines reach needs a password and TLS.
 
 use crate::Error;
 use crate::access::Names;
+use listenfd::ListenFd;
 use rustix::fs::Mode;
 use rustix::process::umask;
 use std::fmt;
@@ -18,41 +21,63 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A socket that only its owner and root may use.
     Unix(PathBuf),
+    /// The socket that comes with the process, of either kind.
+    Systemd,
+}
+
+/// What an address that other machines reach has to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Guarded {
+    pub(crate) by_password: bool,
+    pub(crate) by_tls: bool,
+}
+
+impl Guarded {
+    /// What is missing of it, with its verb.
+    fn lacks(self) -> Option<&'static str> {
+        match (self.by_password, self.by_tls) {
+            (true, true) => None,
+            (true, false) => Some("a certificate for TLS is"),
+            (false, true) => Some("a password file is"),
+            (false, false) => Some("a password file and a certificate for TLS are"),
+        }
+    }
 }
 
 /// What listens there.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
-    /// The path is removed at the end.
-    Unix(UnixListener, PathBuf),
+    /// A path of our own is removed at the end.
+    Unix(UnixListener, Option<PathBuf>),
 }
 
 impl Listen {
-    /// Reads `127.0.0.1:8420` or `unix:PATH`. An address that can be reached from other machines
-    /// is refused.
+    /// Reads `127.0.0.1:8420`, `unix:PATH` or `systemd`.
     pub fn parse(text: &str) -> Result<Listen, Error> {
+        if text == "systemd" {
+            return Ok(Listen::Systemd);
+        }
         if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
             return Ok(Listen::Unix(path.into()));
         }
-        let address: SocketAddr =
-            text.parse().map_err(|_| Error::Place(text.chars().take(80).collect()))?;
-        match address.ip().is_loopback() {
-            true => Ok(Listen::Tcp(address)),
-            false => Err(Error::Public(address)),
-        }
+        let address = text.parse().map_err(|_| Error::Place(text.chars().take(80).collect()))?;
+        Ok(Listen::Tcp(address))
     }
 
-    /// Begins to listen, and tells by which names browsers may ask.
-    pub(crate) fn bind(&self, names: &[String]) -> Result<(Listener, Names), Error> {
+    /// Begins to listen, and tells by which names browsers may ask. An address that can be reached
+    /// from other machines is refused unless it is guarded.
+    pub(crate) fn bind(
+        &self,
+        names: &[String],
+        guarded: Guarded,
+    ) -> Result<(Listener, Names), Error> {
         let wrong = |source| Error::Bind { place: self.to_string(), source };
         match self {
             Listen::Tcp(address) => {
+                let guarded = allowed(*address, guarded)?;
                 let listener = std::net::TcpListener::bind(address).map_err(wrong)?;
-                listener.set_nonblocking(true).map_err(wrong)?;
-                let address = listener.local_addr().map_err(wrong)?;
-                let listener = TcpListener::from_std(listener).map_err(wrong)?;
-                Ok((Listener::Tcp(listener), Names::of_address(address, names)))
+                tcp(listener, names, guarded, wrong)
             }
             Listen::Unix(path) => {
                 free(path)?;
@@ -60,10 +85,46 @@ impl Listen {
                 let before = umask(Mode::from_raw_mode(0o177));
                 let bound = UnixListener::bind(path);
                 umask(before);
-                Ok((Listener::Unix(bound.map_err(wrong)?, path.clone()), Names::of_socket(names)))
+                let listener = Listener::Unix(bound.map_err(wrong)?, Some(path.clone()));
+                Ok((listener, Names::of_socket(names)))
+            }
+            Listen::Systemd => {
+                let mut given = ListenFd::from_env();
+                // Which of both it is only trying tells.
+                if let Ok(Some(listener)) = given.take_tcp_listener(0) {
+                    let address = listener.local_addr().map_err(wrong)?;
+                    return tcp(listener, names, allowed(address, guarded)?, wrong);
+                }
+                let listener = given.take_unix_listener(0).ok().flatten().ok_or(Error::NoSocket)?;
+                listener.set_nonblocking(true).map_err(wrong)?;
+                let listener = UnixListener::from_std(listener).map_err(wrong)?;
+                Ok((Listener::Unix(listener, None), Names::of_socket(names)))
             }
         }
     }
+}
+
+/// Whether an address may be listened at.
+fn allowed(address: SocketAddr, guarded: Guarded) -> Result<Guarded, Error> {
+    match guarded.lacks().filter(|_| !address.ip().is_loopback()) {
+        None => Ok(guarded),
+        Some(lacks) => Err(Error::Public { address, lacks }),
+    }
+}
+
+fn tcp(
+    listener: std::net::TcpListener,
+    names: &[String],
+    guarded: Guarded,
+    wrong: impl Fn(io::Error) -> Error,
+) -> Result<(Listener, Names), Error> {
+    listener.set_nonblocking(true).map_err(&wrong)?;
+    let address = listener.local_addr().map_err(&wrong)?;
+    if address.ip().is_unspecified() && names.is_empty() {
+        return Err(Error::Nameless(address));
+    }
+    let listener = TcpListener::from_std(listener).map_err(&wrong)?;
+    Ok((Listener::Tcp(listener), Names::of_address(address, guarded.by_tls, names)))
 }
 
 impl fmt::Display for Listen {
@@ -71,6 +132,7 @@ impl fmt::Display for Listen {
         match self {
             Listen::Tcp(address) => write!(f, "{address}"),
             Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+            Listen::Systemd => f.write_str("the socket of systemd"),
         }
     }
 }
@@ -94,18 +156,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_this_machines_own_addresses_are_taken() {
+    fn a_place_is_an_address_or_a_socket() {
         let parsed = |text: &str| Listen::parse(text);
         assert!(matches!(parsed("127.0.0.1:0"), Ok(Listen::Tcp(_))));
         assert!(matches!(parsed("[::1]:8420"), Ok(Listen::Tcp(_))));
         assert_eq!(parsed("unix:/run/w").unwrap(), Listen::Unix("/run/w".into()));
-        for public in ["0.0.0.0:80", "[::]:80", "192.0.2.7:8420"] {
-            let error = parsed(public).unwrap_err();
-            assert!(matches!(error, Error::Public(_)), "{error}");
-        }
+        assert_eq!(parsed("systemd").unwrap(), Listen::Systemd);
         for wrong in ["", "unix:", "8420", "localhost:8420", "/run/x"] {
             let error = parsed(wrong).unwrap_err();
             assert!(error.to_string().contains("is no place to listen"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_address_that_others_reach_needs_a_password_and_tls() {
+        let allowed = |text: &str, by_password, by_tls| {
+            allowed(text.parse().unwrap(), Guarded { by_password, by_tls })
+        };
+        for public in ["0.0.0.0:80", "[::]:80", "192.0.2.7:8420"] {
+            assert!(allowed(public, true, true).is_ok());
+            for (by_password, by_tls, lacks) in [
+                (false, false, "a password file and a certificate for TLS are not given"),
+                (true, false, "and a certificate for TLS is not given"),
+                (false, true, "and a password file is not given"),
+            ] {
+                let error = allowed(public, by_password, by_tls).unwrap_err().to_string();
+                assert!(error.contains(lacks), "{error}");
+            }
+        }
+        assert!(allowed("127.0.0.2:80", false, false).is_ok());
+        assert!(allowed("[::1]:80", false, false).is_ok());
     }
 }

@@ -15,7 +15,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 /// Connections at once: a page uses a few, and a hundred people may look.
@@ -32,7 +34,11 @@ const REST: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Serves until a signal ends the process.
-pub(crate) async fn run(listener: Listener, app: Arc<App>) -> Result<(), Error> {
+pub(crate) async fn run(
+    listener: Listener,
+    tls: Option<TlsAcceptor>,
+    app: Arc<App>,
+) -> Result<(), Error> {
     let step = |source| Error::Step { step: "wait for signals", source };
     let mut term = signal(SignalKind::terminate()).map_err(step)?;
     let mut int = signal(SignalKind::interrupt()).map_err(step)?;
@@ -41,32 +47,50 @@ pub(crate) async fn run(listener: Listener, app: Arc<App>) -> Result<(), Error> 
     let room = Room::new(CONNECTIONS_MAX);
     loop {
         tokio::select! {
-            () = accept(&listener, &router, &room) => {}
+            () = accept(&listener, &router, tls.as_ref(), &room) => {}
             _ = term.recv() => break,
             _ = int.recv() => break,
         }
     }
-    if let Listener::Unix(_, path) = &listener {
+    if let Listener::Unix(_, Some(path)) = &listener {
         // Nobody is there to be told that it stays.
         let _ = std::fs::remove_file(path);
     }
     Ok(())
 }
 
-async fn accept(listener: &Listener, router: &Router, room: &Arc<Room>) {
+async fn accept(listener: &Listener, router: &Router, tls: Option<&TlsAcceptor>, room: &Arc<Room>) {
     // Where everybody who is there was let in, who comes is sent away.
     let accepted = match listener {
-        Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
+        Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| {
             let _ = stream.set_nodelay(true);
-            room.enter().map(|seat| tokio::spawn(attend(stream, Via::Tcp, router.clone(), seat)))
+            let Some(seat) = room.enter() else { return };
+            let (via, router) = (Via::Tcp(peer.ip()), router.clone());
+            match tls.cloned() {
+                Some(tls) => tokio::spawn(secure(tls, stream, via, router, seat)),
+                None => tokio::spawn(attend(stream, via, router, seat)),
+            };
         }),
         Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| {
-            room.enter().map(|seat| tokio::spawn(attend(stream, Via::Unix, router.clone(), seat)))
+            let Some(seat) = room.enter() else { return };
+            tokio::spawn(attend(stream, Via::Unix, router.clone(), seat));
         }),
     };
     if accepted.is_err() {
         // Too many files are open, or the client has left before it was taken.
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Agrees on TLS first, in the time that a request's head has.
+async fn secure(tls: TlsAcceptor, stream: TcpStream, via: Via, router: Router, seat: Seat) {
+    let agreed = tokio::select! {
+        agreed = tokio::time::timeout(HEAD, tls.accept(stream)) => agreed,
+        () = seat.is_needed() => return,
+    };
+    // Who does not speak it is told by TLS itself.
+    if let Ok(Ok(stream)) = agreed {
+        attend(stream, via, router, seat).await;
     }
 }
 

@@ -8,3 +8,4 @@ mod host_rules;
 mod manpage;
 mod surface;
 mod units;
+mod web;

@@ -29,6 +29,12 @@ impl Bucket {
         }
         has_one
     }
+
+    /// Whether nothing of it is missing at a time.
+    pub(crate) fn is_full(&self, now_ms: u64) -> bool {
+        let gained = now_ms.saturating_sub(self.at_ms).saturating_mul(self.a_second);
+        self.left.saturating_add(gained) >= self.most
+    }
 }
 
 #[cfg(test)]

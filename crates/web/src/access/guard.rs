@@ -41,17 +41,26 @@ pub(crate) enum Refusal {
 }
 
 impl Names {
-    /// The address that is listened at, `localhost` where that leads there, and others.
-    pub(crate) fn of_address(address: SocketAddr, given: &[String]) -> Names {
+    /// The address that is listened at, `localhost` where that leads there, and others. Where all
+    /// addresses are listened at, the others alone.
+    pub(crate) fn of_address(address: SocketAddr, by_tls: bool, given: &[String]) -> Names {
         let port = address.port();
         let host = match address.ip() {
             IpAddr::V4(ip) => ip.to_string(),
             IpAddr::V6(ip) => format!("[{ip}]"),
         };
         let is_usual = matches!(host.as_str(), "127.0.0.1" | "[::1]");
-        let names = [Some(host), is_usual.then(|| "localhost".to_owned())].into_iter().flatten();
-        let own = names
-            .flat_map(|name| [Some(format!("{name}:{port}")), (port == 80).then_some(name)])
+        let hosts: Vec<String> = match address.ip().is_unspecified() {
+            true => given.iter().take(1).map(|name| name.to_ascii_lowercase()).collect(),
+            false => [Some(host), is_usual.then(|| "localhost".to_owned())]
+                .into_iter()
+                .flatten()
+                .collect(),
+        };
+        let usual = if by_tls { 443 } else { 80 };
+        let own = hosts
+            .into_iter()
+            .flat_map(|name| [Some(format!("{name}:{port}")), (port == usual).then_some(name)])
             .flatten()
             .collect();
         Names { own: Some(own), given: lowered(given) }
@@ -115,7 +124,7 @@ mod tests {
         Heads { host: Some("127.0.0.1:8420"), origin: None, site: None, mode: None };
 
     fn names() -> Names {
-        Names::of_address(([127, 0, 0, 1], 8420).into(), &["pinhead.example".into()])
+        Names::of_address(([127, 0, 0, 1], 8420).into(), false, &["pinhead.example".into()])
     }
 
     #[test]
@@ -139,11 +148,15 @@ mod tests {
             assert_eq!(by(Some(host)), Err(Refusal::Host), "{host}");
         }
         assert_eq!(by(None), Err(Refusal::Host));
-        let second = Names::of_address(([127, 0, 0, 2], 80).into(), &[]);
+        let second = Names::of_address(([127, 0, 0, 2], 80).into(), false, &[]);
         assert_eq!(second.first(), Some("127.0.0.2:80"));
         assert!(second.has("127.0.0.2") && !second.has("localhost"));
-        let sixth = Names::of_address("[::1]:8420".parse().unwrap(), &[]);
+        let sixth = Names::of_address("[::1]:8420".parse().unwrap(), false, &[]);
         assert_eq!(sixth.first(), Some("[::1]:8420"));
+        let every = ([0, 0, 0, 0], 443).into();
+        let every = Names::of_address(every, true, &["Pin.example".into(), "b.example".into()]);
+        assert_eq!(every.first(), Some("pin.example:443"));
+        assert!(every.has("pin.example") && every.has("b.example") && !every.has("0.0.0.0:443"));
         let socket = Names::of_socket(&[]);
         let heads = Heads { host: Some("anything"), ..HOST };
         assert_eq!(check(&Method::GET, heads, &socket), Ok(()));

@@ -82,8 +82,14 @@ impl Keys {
         if !self.token.is(token) {
             return false;
         }
-        let Fresh { session, form_key, token } = fresh;
-        self.token = token;
+        self.token = fresh.token.clone();
+        self.begin(fresh, now_ms);
+        true
+    }
+
+    /// Begins a session; the token stays.
+    pub(crate) fn begin(&mut self, fresh: Fresh, now_ms: u64) {
+        let Fresh { session, form_key, .. } = fresh;
         if self.sessions.len() >= SESSIONS_MAX
             && let Some(oldest) =
                 (0..self.sessions.len()).min_by_key(|at| self.sessions[*at].used_ms)
@@ -91,7 +97,11 @@ impl Keys {
             self.sessions.swap_remove(oldest);
         }
         self.sessions.push(Session { secret: session, form_key, used_ms: now_ms });
-        true
+    }
+
+    /// Ends the session whose forms have this key.
+    pub(crate) fn leave(&mut self, form_key: &str) {
+        self.sessions.retain(|one| !one.form_key.is(form_key));
     }
 
     /// The key of the forms of a session that is good now.
@@ -125,6 +135,11 @@ mod tests {
         assert_eq!(keys.form_key(secret(10).text(), 5).as_deref(), Some(&**secret(11).text()));
         assert_eq!(keys.form_key(secret(11).text(), 5), None);
         assert_eq!(format!("{:?}", secret(1)), "Secret");
+        keys.begin(fresh(30), 5);
+        assert!(keys.token().is(secret(12).text()), "a password uses no token");
+        keys.leave(secret(11).text());
+        assert_eq!(keys.form_key(secret(10).text(), 5), None, "it was left");
+        assert!(keys.form_key(secret(30).text(), 5).is_some());
     }
 
     #[test]

@@ -2,13 +2,19 @@
 //!
 //! ```text
 //!   request ─► guard: is it for us, and does another site send it? ─► keys: who is it?
+//!                                 password, tries: a stranger's word ─┤
 //!                                                                      └► bucket: how often?
 //! ```
 
 mod bucket;
 mod guard;
 mod keys;
+mod password;
+mod tries;
 
 pub(crate) use bucket::Bucket;
 pub(crate) use guard::{Heads, Names, Refusal, check};
 pub(crate) use keys::{Fresh, Keys, Secret};
+pub(crate) use password::Password;
+pub use password::write_password;
+pub(crate) use tries::Tries;

@@ -4,6 +4,8 @@ use super::layout::Page;
 use crate::app::App;
 use crate::clock::{own_cpu_ms, steady_ms};
 use crate::fault::Fault;
+use crate::visitor::{Via, Visitor};
+use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use base::plain;
@@ -13,11 +15,16 @@ use reports::shown;
 use std::sync::Arc;
 
 /// The page.
-pub(crate) async fn about(State(app): State<Arc<App>>) -> Response {
-    app.make(|app| Ok::<_, Fault>(page(app))).await
+pub(crate) async fn about(
+    State(app): State<Arc<App>>,
+    Extension(visitor): Extension<Visitor>,
+    Extension(via): Extension<Via>,
+) -> Response {
+    app.make(move |app| Ok::<_, Fault>(page(app, &visitor, via))).await
 }
 
-fn page(app: &App) -> Markup {
+fn page(app: &App, visitor: &Visitor, via: Via) -> Markup {
+    let has_session = via != Via::Unix || app.entry.has_password();
     let up_ms = steady_ms().saturating_sub(app.began_ms).max(1);
     let own_percent = own_cpu_ms() as f64 * 100.0 / up_ms as f64;
     let status = match app.live.ask(&Ask::Status) {
@@ -34,6 +41,12 @@ fn page(app: &App) -> Markup {
                 / 1_000) " s ago" }
             dt { "Changes" } dd { @if app.allow_changes { "allowed" } @else {
                 "not allowed: start with --allow-changes" } }
+        }
+        @if has_session {
+            form class="row" method="post" action="/logout" {
+                input type="hidden" name="form_key" value=(visitor.form_key);
+                button { "Log out" }
+            }
         }
         h2 { "The manager" }
         @match &status {

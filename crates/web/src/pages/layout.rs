@@ -21,6 +21,9 @@ const PLACES: [(&str, &str); 5] = [
     ("/about", "About"),
 ];
 
+/// An address that is led back to is no longer.
+const TO_MAX: usize = 500;
+
 /// Local time, for reports and charts.
 pub(crate) struct Local<'a>(pub(crate) &'a Now);
 
@@ -180,15 +183,26 @@ pub(crate) fn fault(fault: &Fault) -> Response {
     (fault.status, page.whole().into_html()).into_response()
 }
 
-/// A page for who has not been let in.
-pub(crate) fn stranger(why: &str) -> Response {
+/// A page for who has not been let in. From there it leads to the page that was asked for.
+pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bool) -> Response {
     let body = html! {
         h1 { "Who are you?" }
         @if !why.is_empty() { p class="notice" role="alert" { (why) } }
-        p { "Open the address that " code { "pinhead web" } " printed last, or type its token." }
-        form class="row" method="get" action="/" {
-            label { "Token" input name="token" autocomplete="off" required; }
-            button { "Open" }
+        @if has_password {
+            form class="row" method="post" action="/login" {
+                input type="hidden" name="to" value=(plain(to, TO_MAX));
+                label { "Password" input type="password" name="password"
+                    autocomplete="current-password" required; }
+                button { "Log in" }
+            }
+            p { "Or open the address that " code { "pinhead web" } " printed last." }
+        } @else {
+            p { "Open the address that " code { "pinhead web" } " printed last, or type its \
+                token." }
+            form class="row" method="get" action="/" {
+                label { "Token" input name="token" autocomplete="off" required; }
+                button { "Open" }
+            }
         }
     };
     let page = frame(
@@ -196,7 +210,7 @@ pub(crate) fn stranger(why: &str) -> Response {
         html! { nav class="bar" aria-label="Pages" { b { "pinhead" } } },
         body,
     );
-    (StatusCode::UNAUTHORIZED, page.into_html()).into_response()
+    (status, page.into_html()).into_response()
 }
 
 /// An address that there is not.

@@ -9,12 +9,12 @@ use reports::{HostData, testing};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use web::{Listen, Settings, Sources, Wanted};
+use web::{Certificate, Listen, Settings, Sources, Wanted};
 use why::when::Now;
 
 /// Longer than any answer takes.
@@ -169,7 +169,7 @@ pub fn start_recorded(guests: usize) -> Server {
         Ok(hosts)
     };
     let sources = Sources { recorded: Box::new(recorded), ..sources_of_fleet() };
-    serve(false, sources, Orders::default(), Arc::default())
+    serve(Allowed::default(), sources, Orders::default(), Arc::default())
 }
 
 /// How many read recordings at once.
@@ -221,7 +221,7 @@ pub fn start_slow() -> (Server, Reads, Sender<()>) {
         recorded(wanted)
     };
     let sources = Sources { recorded: Box::new(slow), ..sources_of_fleet() };
-    (serve(false, sources, Orders::default(), Arc::default()), reads, open)
+    (serve(Allowed::default(), sources, Orders::default(), Arc::default()), reads, open)
 }
 
 /// What hosts have pushed to an engine, without a manager.
@@ -237,18 +237,38 @@ fn sources_of_fleet() -> Sources {
 
 /// Starts a server over what hosts have pushed to an engine.
 pub fn start_fleet() -> Server {
-    serve(false, sources_of_fleet(), Orders::default(), Arc::default())
+    serve(Allowed::default(), sources_of_fleet(), Orders::default(), Arc::default())
+}
+
+/// Settings without anything special.
+pub fn settings() -> Settings {
+    Settings {
+        listen: Listen::parse("127.0.0.1:0").expect("a place"),
+        names: Vec::new(),
+        certificate: None,
+        password_file: None,
+        allow_changes: false,
+        sources: sources_of_fleet(),
+        tell: Box::new(|_| {}),
+    }
+}
+
+/// Starts the same for who knows a password, with or without TLS.
+pub fn start_guarded(password_file: &Path, certificate: Option<Certificate>) -> Server {
+    let allowed =
+        Allowed { password_file: Some(password_file.into()), certificate, changes: false };
+    serve(allowed, sources_of_fleet(), Orders::default(), Arc::default())
 }
 
 /// Serves the same at a unix socket, for those who ask by these names, until the process ends; or
 /// why not.
-pub fn serve_at(path: &Path, names: &[&str]) -> Receiver<web::Error> {
+pub fn serve_at(path: &Path, names: &[&str], password_file: Option<&Path>) -> Receiver<web::Error> {
     let settings = Settings {
         listen: Listen::parse(&format!("unix:{}", path.display())).expect("a place"),
         names: names.iter().map(|name| (*name).to_owned()).collect(),
-        allow_changes: false,
-        sources: sources_of_fleet(),
+        password_file: password_file.map(Path::to_owned),
         tell: Box::new(|address| panic!("a socket has no address to open: {address}")),
+        ..settings()
     };
     let (sender, ended) = channel();
     std::thread::spawn(move || {
@@ -306,24 +326,34 @@ pub fn start(allow_changes: bool) -> Server {
         tune: Some(Box::new(|_, _| Ok("[]".into()))),
         clock: Box::new(now),
     };
-    serve(allow_changes, sources, orders, asked)
+    let allowed = Allowed { changes: allow_changes, ..Allowed::default() };
+    serve(allowed, sources, orders, asked)
 }
 
-fn serve(allow_changes: bool, sources: Sources, orders: Orders, asked: Arc<AtomicUsize>) -> Server {
+/// What is allowed, and to whom.
+#[derive(Default)]
+struct Allowed {
+    changes: bool,
+    password_file: Option<PathBuf>,
+    certificate: Option<Certificate>,
+}
+
+fn serve(allowed: Allowed, sources: Sources, orders: Orders, asked: Arc<AtomicUsize>) -> Server {
     let (sender, told) = channel();
     let settings = Settings {
-        listen: Listen::parse("127.0.0.1:0").expect("a place"),
-        names: Vec::new(),
-        allow_changes,
+        certificate: allowed.certificate,
+        password_file: allowed.password_file,
+        allow_changes: allowed.changes,
         sources,
         tell: Box::new(move |address| {
             let _ = sender.send(address.to_owned());
         }),
+        ..settings()
     };
     // It ends with the process.
     std::thread::spawn(move || web::serve(settings));
     let first = told.recv_timeout(PATIENCE).expect("an address");
-    let address = first.strip_prefix("http://").and_then(|rest| rest.split('/').next());
+    let address = first.split("://").nth(1).and_then(|rest| rest.split('/').next());
     let address = address.and_then(|text| text.parse().ok()).expect("an address of this machine");
     let (again, told_again) = channel();
     again.send(first).expect("it is kept");
@@ -339,8 +369,12 @@ fn serve(allow_changes: bool, sources: Sources, orders: Orders, asked: Arc<Atomi
 impl Server {
     /// The token of the newest address.
     pub fn token(&self) -> String {
-        let address = self.told.recv_timeout(PATIENCE).expect("a token");
-        address.split("token=").nth(1).expect("a token").to_owned()
+        self.told().split("token=").nth(1).expect("a token").to_owned()
+    }
+
+    /// The newest address.
+    pub fn told(&self) -> String {
+        self.told.recv_timeout(PATIENCE).expect("an address")
     }
 
     /// Sends a request as it stands, and reads until the server closes the connection.

@@ -6,4 +6,5 @@ mod browser;
 mod changes;
 mod fleet;
 mod pages;
+mod password;
 mod socket;

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// A directory of this test's own.
-struct Dir(PathBuf);
+pub struct Dir(pub PathBuf);
 
 impl Dir {
-    fn new(name: &str) -> Dir {
+    pub fn new(name: &str) -> Dir {
         let dir = std::env::temp_dir().join(format!("pinhead-web-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a directory");
         Dir(dir)
@@ -52,7 +52,7 @@ fn a_socket_is_its_owners_and_needs_no_token() {
     let path = dir.0.join("web.sock");
     // One is there at which nobody listens any more.
     drop(UnixListener::bind(&path).expect("a socket"));
-    let _served = serve_at(&path, &["pin.example.org"]);
+    let _served = serve_at(&path, &["pin.example.org"], None);
     let answer = get(&path, "pin.example.org");
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.body.contains("GUEST1"), "{}", answer.body);
@@ -64,16 +64,27 @@ fn a_socket_is_its_owners_and_needs_no_token() {
 }
 
 #[test]
+fn a_socket_behind_a_proxy_can_ask_for_the_password() {
+    let dir = Dir::new("proxied");
+    let (path, password) = (dir.0.join("web.sock"), dir.0.join("password"));
+    web::write_password(&password, "correct horse").expect("it is written");
+    let _served = serve_at(&path, &["pin.example.org"], Some(&password));
+    let answer = get(&path, "pin.example.org");
+    assert_eq!(answer.status, 401, "{answer:?}");
+    assert!(answer.body.contains("type=\"password\""), "{}", answer.body);
+}
+
+#[test]
 fn what_is_no_socket_or_in_use_is_left_alone() {
     let dir = Dir::new("taken");
     let file = dir.0.join("file");
     fs::write(&file, "mine").expect("a file");
-    let why = serve_at(&file, &[]).recv_timeout(PATIENCE).expect("a refusal").to_string();
+    let why = serve_at(&file, &[], None).recv_timeout(PATIENCE).expect("a refusal").to_string();
     assert!(why.contains(&file.display().to_string()), "{why}");
     assert_eq!(fs::read_to_string(&file).expect("the file"), "mine");
     let socket = dir.0.join("socket");
     let _other = UnixListener::bind(&socket).expect("a socket");
-    let why = serve_at(&socket, &[]).recv_timeout(PATIENCE).expect("a refusal").to_string();
+    let why = serve_at(&socket, &[], None).recv_timeout(PATIENCE).expect("a refusal").to_string();
     assert!(why.contains(&socket.display().to_string()), "{why}");
     UnixStream::connect(&socket).expect("the other one still listens");
 }

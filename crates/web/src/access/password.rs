@@ -1,0 +1,168 @@
+//! The password of the pages, as a file has it: one line, made with Argon2id.
+
+use crate::Error;
+use argon2::Argon2;
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// A shorter one is tried out too soon.
+const CHARS_MIN: usize = 8;
+/// No line of such a file is longer.
+const FILE_MAX: u64 = 1_024;
+/// Whoever is not its owner, or root.
+const OTHERS: u32 = 0o077;
+
+/// What a password is compared with.
+pub(crate) struct Password {
+    line: String,
+}
+
+// Nobody finds one in a log.
+impl std::fmt::Debug for Password {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Password")
+    }
+}
+
+impl Password {
+    /// Reads a file that only its owner may read.
+    pub(crate) fn read(path: &Path) -> Result<Password, Error> {
+        let unread = |source| Error::File { path: path.into(), source };
+        let wrong = |why: &str| Error::PasswordFile { path: path.into(), why: why.into() };
+        let mut file = fs::File::open(path).map_err(unread)?;
+        let mode = file.metadata().map_err(unread)?.mode();
+        if mode & OTHERS != 0 {
+            return Err(wrong(&format!(
+                "its mode is {:03o}, so that others than its owner may read or write it: \
+                 `chmod 600` it",
+                mode & 0o777
+            )));
+        }
+        let mut text = String::new();
+        (&mut file).take(FILE_MAX + 1).read_to_string(&mut text).map_err(unread)?;
+        let line = text.trim();
+        if text.len() as u64 > FILE_MAX || line.lines().count() != 1 {
+            return Err(wrong("it is not one line: `pinhead web --new-password` makes it"));
+        }
+        let is_ours = PasswordHash::new(line).is_ok_and(|hash| {
+            hash.algorithm.as_str() == "argon2id" && hash.hash.is_some() && hash.salt.is_some()
+        });
+        if !is_ours {
+            return Err(wrong(
+                "its line is not `$argon2id$v=19$…`: `pinhead web --new-password` makes it",
+            ));
+        }
+        Ok(Password { line: line.to_owned() })
+    }
+
+    /// Whether a text is it. That takes some hundredths of a second, as it is meant to.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        PasswordHash::new(&self.line)
+            .is_ok_and(|hash| Argon2::default().verify_password(text.as_bytes(), &hash).is_ok())
+    }
+}
+
+/// Writes a new password file that only its owner may read. One that is there is replaced in one
+/// step.
+pub fn write_password(path: &Path, password: &str) -> Result<(), Error> {
+    let wrong = |why: &str| Error::PasswordFile { path: path.into(), why: why.into() };
+    let unwritten = |source| Error::File { path: path.into(), source };
+    if password.chars().count() < CHARS_MIN {
+        return Err(wrong(&format!("nothing was written: a password has {CHARS_MIN} letters")));
+    }
+    let mut salt = [0; 16];
+    getrandom(&mut salt, GetRandomFlags::empty())
+        .map_err(|errno| Error::Step { step: "get random numbers", source: errno.into() })?;
+    let hash = Argon2::default()
+        .hash_password_with_salt(password.as_bytes(), &salt)
+        .map_err(|error| wrong(&format!("nothing was written: {error}")))?;
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = Path::new(&name);
+    match fs::remove_file(new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritten(error)),
+        _ => {}
+    }
+    let written = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(new);
+    let written = written
+        .and_then(|mut file| writeln!(file, "{hash}").and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(new, path));
+    written.map_err(|error| {
+        // What is there of it is of no use.
+        let _ = fs::remove_file(new);
+        unwritten(error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    struct File(PathBuf);
+
+    impl File {
+        fn new(name: &str, text: &str, mode: u32) -> File {
+            let name = format!("pinhead-web-password-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            File(path)
+        }
+
+        fn wrong(&self) -> String {
+            Password::read(&self.0).unwrap_err().to_string()
+        }
+    }
+
+    impl Drop for File {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_password_that_was_written_is_good_and_no_other() {
+        let file = File::new("good", "what was there before", 0o644);
+        write_password(&file.0, "correct horse").unwrap();
+        assert_eq!(fs::metadata(&file.0).unwrap().mode() & 0o777, 0o600);
+        let password = Password::read(&file.0).unwrap();
+        assert!(password.is("correct horse"));
+        for other in ["", "correct", "correct horse ", "Correct horse"] {
+            assert!(!password.is(other), "{other:?}");
+        }
+        assert_eq!(format!("{password:?}"), "Password");
+        let text = fs::read_to_string(&file.0).unwrap();
+        assert!(text.starts_with("$argon2id$v=19$m=") && !text.contains("horse"), "{text}");
+        // The same password twice is two lines.
+        write_password(&file.0, "correct horse").unwrap();
+        assert_ne!(fs::read_to_string(&file.0).unwrap(), text);
+        let error = write_password(&file.0, "1234567").unwrap_err().to_string();
+        assert!(error.contains("a password has 8 letters"), "{error}");
+        assert!(Password::read(&file.0).unwrap().is("correct horse"), "and the old one is there");
+    }
+
+    #[test]
+    fn a_file_that_is_none_says_what_would_be_right() {
+        let others = File::new("others", "x", 0o640).wrong();
+        assert!(others.contains("its mode is 640") && others.contains("chmod 600"), "{others}");
+        for (name, text) in [
+            ("plain", "correct horse"),
+            ("other", "$2b$12$abcdefghijklmnopqrstuvwxyz"),
+            ("unsalted", "$argon2id$v=19$m=19456,t=2,p=1"),
+        ] {
+            let error = File::new(name, text, 0o600).wrong();
+            assert!(error.contains("--new-password"), "{error}");
+        }
+        let long = File::new("long", &"x\n".repeat(2_000), 0o600).wrong();
+        assert!(long.contains("not one line"), "{long}");
+        let error = Password::read(Path::new("/nonexistent/password")).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent/password"), "{error}");
+    }
+}

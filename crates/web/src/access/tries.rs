@@ -1,0 +1,106 @@
+//! How often somebody asks or tries, by where from: a stranger cannot use up what others need.
+
+use super::Bucket;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Addresses that are remembered. All others share one bucket.
+const ORIGINS_MAX: usize = 1_024;
+
+/// Where a try comes from: an address, a network of IPv6, or nowhere for a unix socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Origin(Option<[u16; 4]>);
+
+impl Origin {
+    fn of(peer: Option<IpAddr>) -> Origin {
+        Origin(peer.map(|peer| {
+            let six = match peer {
+                // A network that no machine has.
+                IpAddr::V4(ip) => {
+                    let [a, b, c, d] = ip.octets();
+                    return [0, 0, u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
+                }
+                IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
+                    Some(ip) => return Origin::of(Some(IpAddr::V4(ip))).0.unwrap_or_default(),
+                    None => ip.segments(),
+                },
+            };
+            // Whoever has one address of such a network has all of them.
+            [six[0], six[1], six[2], six[3]]
+        }))
+    }
+}
+
+/// Who has tried, and how often.
+#[derive(Debug)]
+pub(crate) struct Tries {
+    at_once: u64,
+    a_second: u64,
+    /// A second of a bucket is so many of the clock's.
+    slower: u64,
+    origins: BTreeMap<Origin, Bucket>,
+    others: Option<Bucket>,
+}
+
+impl Tries {
+    /// So many at once for each, and so many a second after that.
+    pub(crate) fn new(at_once: u64, a_second: u64) -> Tries {
+        Tries { at_once, a_second, slower: 1, origins: BTreeMap::new(), others: None }
+    }
+
+    /// So many at once for each, and one in so many seconds after that.
+    pub(crate) fn slow(at_once: u64, seconds: u64) -> Tries {
+        Tries { slower: seconds, ..Tries::new(at_once, 1) }
+    }
+
+    /// Whether somebody may try now.
+    pub(crate) fn may(&mut self, peer: Option<IpAddr>, now_ms: u64) -> bool {
+        let now = now_ms / self.slower;
+        let (at_once, a_second) = (self.at_once, self.a_second);
+        let full = || Bucket::new(at_once, a_second, now);
+        let origin = Origin::of(peer);
+        if !self.origins.contains_key(&origin) && self.origins.len() >= ORIGINS_MAX {
+            // Who has not tried for so long that everything is open again.
+            self.origins.retain(|_, bucket| !bucket.is_full(now));
+            if self.origins.len() >= ORIGINS_MAX {
+                return self.others.get_or_insert_with(full).take(now);
+            }
+        }
+        self.origins.entry(origin).or_insert_with(full).take(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stranger_uses_up_their_own_tries_only() {
+        let at = |text: &str| Some(text.parse::<IpAddr>().unwrap());
+        let mut tries = Tries::slow(5, 10);
+        let mut taken = |peer, now_ms| (0..9).filter(|_| tries.may(peer, now_ms)).count();
+        assert_eq!(taken(at("192.0.2.1"), 1_000), 5);
+        assert_eq!(taken(at("192.0.2.2"), 1_000), 5);
+        assert_eq!(taken(at("::ffff:192.0.2.2"), 1_000), 0, "the same address");
+        assert_eq!(taken(at("2001:db8::1"), 1_000), 5);
+        assert_eq!(taken(at("2001:db8::2"), 1_000), 0, "the same network");
+        assert_eq!(taken(at("2001:db8:0:1::2"), 1_000), 5);
+        assert_eq!(taken(None, 1_000), 5);
+        assert_eq!(taken(at("192.0.2.1"), 10_990), 0);
+        assert_eq!(taken(at("192.0.2.1"), 11_010), 1);
+        assert_eq!(taken(at("192.0.2.1"), 1_000_000), 5);
+    }
+
+    #[test]
+    fn very_many_strangers_share_what_is_left() {
+        let mut tries = Tries::slow(5, 10);
+        let ip = |number: u32| Some(IpAddr::from((0x0a00_0000 + number).to_be_bytes()));
+        let many = u32::try_from(ORIGINS_MAX).unwrap();
+        assert!((0..many).all(|number| tries.may(ip(number), 0)));
+        let more = (many..many + 100).filter(|number| tries.may(ip(*number), 0)).count();
+        assert_eq!(more, 5);
+        // Who was there before has what is left of theirs.
+        assert!(tries.may(ip(7), 0));
+        assert!(tries.may(ip(5_000), 60_000) && tries.origins.len() < 10);
+    }
+}

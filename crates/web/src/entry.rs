@@ -1,0 +1,279 @@
+//! How somebody is let in: by a token, by the password, or by the mode of a unix socket.
+
+use crate::Error;
+use crate::access::{Fresh, Keys, Names, Password, Secret, Tries};
+use crate::clock::steady_ms;
+use crate::fault::Fault;
+use crate::visitor::{Via, Visitor};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Semaphore;
+
+/// The cookie of a session. Cookies are the same for all ports of a name, so that the port is in
+/// its own.
+const COOKIE: &str = "pinhead-session";
+/// A password is tried so often at once from one place, and once in so many seconds after that.
+const TRIES_AT_ONCE: u64 = 5;
+const TRY_S: u64 = 10;
+/// Who waits until their password is compared; more are sent away.
+const TRIES_WAITING: usize = 8;
+
+/// What browsers speak with us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scheme {
+    Http,
+    Https,
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        })
+    }
+}
+
+/// Why somebody was not let in by a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It is not the one.
+    Wrong,
+    /// That was tried too often.
+    TooOften,
+    /// There is none to be let in by.
+    NoPassword,
+}
+
+/// Who was let in, and how others are.
+pub(crate) struct Entry {
+    scheme: Scheme,
+    /// The name that the address to open has.
+    name: Option<String>,
+    cookie: String,
+    keys: Mutex<Keys>,
+    password: Option<Arc<Password>>,
+    tries: Mutex<Tries>,
+    /// One password is compared at a time: that takes a core and some MiB.
+    compares: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    /// Of forms that come by the unix socket.
+    form_key: Arc<str>,
+    tell: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// 32 bytes of chance.
+fn secret() -> Result<Secret, Error> {
+    let mut bytes = [0; 32];
+    let wrong =
+        |errno: rustix::io::Errno| Error::Step { step: "get random numbers", source: errno.into() };
+    // Of so few bytes all come at once.
+    getrandom(&mut bytes, GetRandomFlags::empty()).map_err(wrong)?;
+    Ok(Secret::new(bytes))
+}
+
+fn fresh() -> Result<Fresh, Error> {
+    Ok(Fresh { session: secret()?, form_key: secret()?, token: secret()? })
+}
+
+impl Entry {
+    pub(crate) fn new(
+        names: &Names,
+        scheme: Scheme,
+        password: Option<Password>,
+        tell: Box<dyn Fn(&str) + Send + Sync>,
+    ) -> Result<Entry, Error> {
+        let name = names.first().map(str::to_owned);
+        Ok(Entry {
+            scheme,
+            cookie: match name.as_ref().and_then(|name| name.rsplit_once(':')) {
+                Some((_, port)) => format!("{COOKIE}-{port}"),
+                None => COOKIE.to_owned(),
+            },
+            name,
+            keys: Mutex::new(Keys::new(secret()?)),
+            password: password.map(Arc::new),
+            tries: Mutex::new(Tries::slow(TRIES_AT_ONCE, TRY_S)),
+            compares: Arc::new(Semaphore::new(1)),
+            waiting: Arc::new(Semaphore::new(TRIES_WAITING)),
+            form_key: secret()?.text().clone(),
+            tell,
+        })
+    }
+
+    fn keys(&self) -> MutexGuard<'_, Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is a password to be let in by.
+    pub(crate) fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// Tells the address that opens the pages once.
+    pub(crate) fn tell_address(&self) {
+        if let Some(name) = &self.name {
+            let token = self.keys().token().text().clone();
+            (self.tell)(&format!("{}://{name}/?token={token}", self.scheme));
+        }
+    }
+
+    /// Who asks, if they are let in.
+    pub(crate) fn visitor(&self, via: Via, headers: &HeaderMap) -> Option<Visitor> {
+        if via == Via::Unix && !self.has_password() {
+            return Some(Visitor { form_key: self.form_key.clone() });
+        }
+        let cookies = headers.get_all(header::COOKIE);
+        let sessions = cookies.iter().filter_map(|value| value.to_str().ok()).flat_map(|text| {
+            let pairs = text.split(';').filter_map(|pair| pair.trim().split_once('='));
+            pairs.filter(|(name, _)| *name == self.cookie).map(|(_, value)| value)
+        });
+        let now_ms = steady_ms();
+        let mut keys = self.keys();
+        let mut found = sessions.filter_map(|session| keys.form_key(session, now_ms));
+        found.next().map(|form_key| Visitor { form_key })
+    }
+
+    /// Trades a token for a session, and leads to the same page without it; `None` if it is not
+    /// good. Nobody guesses one, so that trying is not limited more than anything else: strangers
+    /// cannot use up what the one who has it needs.
+    pub(crate) fn by_token(&self, token: &str, uri: &Uri) -> Option<Response> {
+        if !self.keys().is_token(token) {
+            return None;
+        }
+        let Ok(fresh) = fresh() else {
+            return Some(StatusCode::INTERNAL_SERVER_ERROR.into_response());
+        };
+        let session = fresh.session.clone();
+        if !self.keys().enter(token, fresh, steady_ms()) {
+            return None;
+        }
+        self.tell_address();
+        Some(self.begun(&session, without_token(uri)))
+    }
+
+    /// Trades the password for a session, and leads to a page.
+    pub(crate) async fn by_password(
+        &self,
+        given: String,
+        peer: Option<IpAddr>,
+        to: &str,
+    ) -> Result<Response, Refused> {
+        let password = self.password.clone().ok_or(Refused::NoPassword)?;
+        let may = {
+            let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
+            tries.may(peer, steady_ms())
+        };
+        let place = self.waiting.clone().try_acquire_owned().ok().filter(|_| may);
+        let place = place.ok_or(Refused::TooOften)?;
+        let turn = self.compares.clone().acquire_owned().await.map_err(|_| Refused::TooOften)?;
+        let compare = move || {
+            let is_it = password.is(&given);
+            // Who has asked may have left: the work goes on, and keeps its place.
+            drop((turn, place));
+            is_it
+        };
+        if !tokio::task::spawn_blocking(compare).await.unwrap_or(false) {
+            return Err(Refused::Wrong);
+        }
+        let Ok(fresh) = fresh() else {
+            return Ok(StatusCode::INTERNAL_SERVER_ERROR.into_response());
+        };
+        let session = fresh.session.clone();
+        self.keys().begin(fresh, steady_ms());
+        Ok(self.begun(&session, own_page(to)))
+    }
+
+    /// Ends a session.
+    pub(crate) fn leave(&self, visitor: &Visitor) {
+        self.keys().leave(&visitor.form_key);
+    }
+
+    fn begun(&self, session: &Secret, to: String) -> Response {
+        let secure = match self.scheme {
+            Scheme::Http => "",
+            Scheme::Https => "; Secure",
+        };
+        let cookie =
+            format!("{}={}; Path=/; HttpOnly; SameSite=Lax{secure}", self.cookie, session.text());
+        let heads = [(header::LOCATION, to), (header::SET_COOKIE, cookie)];
+        (StatusCode::SEE_OTHER, heads, "").into_response()
+    }
+}
+
+impl From<Refused> for Fault {
+    fn from(refused: Refused) -> Fault {
+        match refused {
+            Refused::Wrong => Fault::new(StatusCode::FORBIDDEN, "This is not the password."),
+            Refused::TooOften => Fault::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "Passwords were tried too often: wait ten seconds.",
+            ),
+            Refused::NoPassword => Fault::new(
+                StatusCode::FORBIDDEN,
+                "These pages have no password: `pinhead web --password-file` gives them one.",
+            ),
+        }
+    }
+}
+
+/// The token of an address.
+pub(crate) fn token_of(uri: &Uri) -> Option<&str> {
+    uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
+}
+
+/// The same address without its token.
+pub(crate) fn without_token(uri: &Uri) -> String {
+    let query = uri.query().unwrap_or_default();
+    let rest: Vec<&str> =
+        query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("token=")).collect();
+    // Never one that begins with two slashes: that would be another host's.
+    let path = format!("/{}", uri.path().trim_start_matches(['/', '\\']));
+    if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) }
+}
+
+/// A page of ours, whatever a form says.
+fn own_page(to: &str) -> String {
+    match to.parse::<Uri>() {
+        Ok(uri) if uri.authority().is_none() => without_token(&uri),
+        _ => "/".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_does_not_stay_in_the_address_and_leads_nowhere_else() {
+        let to = |text: &str| without_token(&text.parse::<Uri>().unwrap());
+        assert_eq!(to("/?token=abc"), "/");
+        assert_eq!(to("/guest/web1?last=1h&token=abc"), "/guest/web1?last=1h");
+        assert_eq!(to("http://127.0.0.1//evil.example/?token=a"), "/evil.example/");
+        let token = |text: &str| token_of(&text.parse::<Uri>().unwrap()).map(str::to_owned);
+        assert_eq!(token("/?a=b&token=abc"), Some("abc".into()));
+        assert_eq!(token("/?mytoken=abc"), None);
+    }
+
+    #[test]
+    fn a_form_leads_to_a_page_of_ours_only() {
+        assert_eq!(own_page("/guest/web1?last=1h"), "/guest/web1?last=1h");
+        for elsewhere in [
+            "http://evil.example/",
+            "//evil.example/x",
+            "",
+            "evil",
+            "\\\\evil",
+            "/\r\nSet-Cookie: a",
+        ] {
+            let to = own_page(elsewhere);
+            let is_ours =
+                to.starts_with('/') && !to.starts_with("//") && !to.contains("Set-Cookie");
+            assert!(is_ours, "{elsewhere:?}: {to}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! In by the password, and out.
+
+use super::stranger;
+use crate::app::App;
+use crate::extract::Filled;
+use crate::fault::Fault;
+use crate::visitor::{Via, Visitor};
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// A password, as it is sent.
+#[derive(Deserialize)]
+pub(crate) struct LoginForm {
+    password: String,
+    /// The page that was asked for.
+    #[serde(default)]
+    to: String,
+}
+
+/// The end of a session, as it is sent.
+#[derive(Debug, Deserialize)]
+pub(crate) struct LogoutForm {
+    form_key: String,
+}
+
+/// Lets somebody in.
+pub(crate) async fn login(
+    State(app): State<Arc<App>>,
+    Extension(via): Extension<Via>,
+    Filled(form): Filled<LoginForm>,
+) -> Response {
+    let LoginForm { password, to } = form;
+    match app.entry.by_password(password, via.peer(), &to).await {
+        Ok(begun) => begun,
+        Err(refused) => {
+            let fault = Fault::from(refused);
+            stranger(fault.status, &fault.message, &to, app.entry.has_password())
+        }
+    }
+}
+
+/// Ends a session.
+pub(crate) async fn logout(
+    State(app): State<Arc<App>>,
+    Extension(visitor): Extension<Visitor>,
+    Filled(form): Filled<LogoutForm>,
+) -> Response {
+    // Of another session, or of another site's page.
+    if let Err(fault) = visitor.owns(&form.form_key) {
+        return super::fault(&fault);
+    }
+    app.entry.leave(&visitor);
+    (StatusCode::SEE_OTHER, [(header::LOCATION, "/")], "").into_response()
+}

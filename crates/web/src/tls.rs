@@ -1,0 +1,56 @@
+//! TLS, with a certificate of whoever runs the pages.
+
+use crate::Error;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+
+/// Where a certificate is, and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The chain, the pages' own first, as PEM.
+    pub chain: PathBuf,
+    /// The key, as PEM.
+    pub key: PathBuf,
+}
+
+impl Certificate {
+    /// Reads both.
+    pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, Error> {
+        let chain = CertificateDer::pem_file_iter(&self.chain)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .map_err(|error| unread(&self.chain, &error))?;
+        if chain.is_empty() {
+            return Err(unread(&self.chain, &pem::Error::NoItemsFound));
+        }
+        let key =
+            PrivateKeyDer::from_pem_file(&self.key).map_err(|error| unread(&self.key, &error))?;
+        let wrong = |error: rustls::Error| Error::Certificate {
+            path: self.chain.clone(),
+            why: format!("{error}: is {} its key?", self.key.display()),
+        };
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(wrong)?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(wrong)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+fn unread(path: &Path, error: &pem::Error) -> Error {
+    let why = match error {
+        pem::Error::Io(error) => error.to_string(),
+        pem::Error::NoItemsFound => {
+            "it has no such item in PEM, which begins with `-----BEGIN …-----`".to_owned()
+        }
+        error => error.to_string(),
+    };
+    Error::Certificate { path: path.into(), why }
+}

@@ -1,0 +1,174 @@
+//! In by a password, and by TLS.
+
+use crate::browser::{Response, Server, read, start, start_guarded};
+use crate::socket::Dir;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use web::{Certificate, Settings};
+
+const PASSWORD: &str = "correct horse";
+
+fn guarded(dir: &Dir, certificate: Option<Certificate>) -> Server {
+    let path = dir.0.join("password");
+    web::write_password(&path, PASSWORD).expect("it is written");
+    start_guarded(&path, certificate)
+}
+
+fn cookie_of(answer: &Response) -> String {
+    assert_eq!(answer.status, 303, "{answer:?}");
+    let cookie = answer.heads["set-cookie"].split(';').next().expect("a cookie");
+    format!("Cookie: {cookie}\r\n")
+}
+
+#[test]
+fn the_password_opens_the_page_that_was_asked_for_and_no_other_word_does() {
+    let dir = Dir::new("password");
+    let server = guarded(&dir, None);
+    let own = format!("Origin: http://{}\r\n", server.address);
+    let log_in = |form: &str| server.post("/login", &own, form);
+    let asked = server.get("/report/MAIN?last=6h", "");
+    assert_eq!(asked.status, 401);
+    assert!(asked.body.contains("value=\"/report/MAIN?last=6h\""), "{}", asked.body);
+    let wrong = log_in("password=correct+house&to=%2Freports");
+    assert_eq!(wrong.status, 403);
+    assert!(wrong.body.contains("not the password"), "{}", wrong.body);
+    let right = log_in("password=correct+horse&to=%2Freports");
+    assert_eq!(right.heads["location"], "/reports");
+    let cookie = cookie_of(&right);
+    assert_eq!(server.get("/reports", &cookie).status, 200);
+    for (to, leads) in [("http://evil.example/x", "/"), ("//evil.example/x", "/evil.example/x")] {
+        let to = to.replace('/', "%2F").replace(':', "%3A");
+        let answer = log_in(&format!("password=correct+horse&to={to}"));
+        assert_eq!(answer.heads["location"], leads, "never another host");
+    }
+    // Tokens open the pages as before.
+    assert_eq!(server.get("/reports", &server.enter()).status, 200);
+    // Another site's page, and a form of another session.
+    let foreign = "Origin: http://evil.example\r\n";
+    assert_eq!(server.post("/login", foreign, "password=correct+horse").status, 403);
+    let out = |form: &str| server.post("/logout", &format!("{own}{cookie}"), form);
+    assert_eq!(out("form_key=").status, 403);
+    let about = server.get("/about", &cookie).body;
+    let key = about.split("name=\"form_key\" value=\"").nth(1).and_then(|rest| rest.get(..64));
+    assert_eq!(out(&format!("form_key={}", key.expect("a form"))).status, 303);
+    assert_eq!(server.get("/reports", &cookie).status, 401, "the session was left");
+}
+
+#[test]
+fn who_tries_passwords_is_slowed_down_and_tokens_are_not() {
+    let dir = Dir::new("tries");
+    let server = guarded(&dir, None);
+    let own = format!("Origin: http://{}\r\n", server.address);
+    let tried: Vec<u16> = (0..8)
+        .map(|number| server.post("/login", &own, &format!("password=wrong-{number}")).status)
+        .collect();
+    let compared = tried.iter().filter(|status| **status == 403).count();
+    // A machine that takes ten seconds for this has let in one more.
+    assert!((5..8).contains(&compared) && tried.contains(&429), "{tried:?}");
+    let right = server.post("/login", &own, "password=correct+horse");
+    assert_eq!(right.status, 429, "who has tried is not told whether it was right");
+    assert_eq!(server.get("/reports", &server.enter()).status, 200);
+}
+
+#[test]
+fn pages_without_a_password_take_none() {
+    let server = start(false);
+    let own = format!("Origin: http://{}\r\n", server.address);
+    let answer = server.post("/login", &own, "password=");
+    assert_eq!(answer.status, 403);
+    assert!(!server.get("/", "").body.contains("type=\"password\""));
+}
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures").join(name)
+}
+
+/// What a browser that trusts the certificate gets.
+fn by_tls(server: &Server, request: &str) -> Response {
+    let mut roots = RootCertStore::empty();
+    let own = CertificateDer::from_pem_file(fixture("localhost.crt")).expect("a certificate");
+    roots.add(own).expect("it is one");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("127.0.0.1").expect("a name");
+    let client = ClientConnection::new(Arc::new(config), name).expect("a client");
+    let mut stream: StreamOwned<ClientConnection, TcpStream> =
+        StreamOwned::new(client, server.connect());
+    stream.write_all(request.as_bytes()).expect("it is taken");
+    read(&mut stream)
+}
+
+#[test]
+fn tls_is_spoken_with_the_certificate_that_was_given() {
+    let dir = Dir::new("tls");
+    let certificate =
+        Certificate { chain: fixture("localhost.crt"), key: fixture("localhost.key") };
+    let server = guarded(&dir, Some(certificate));
+    let host = server.address;
+    let told = server.told();
+    assert!(told.starts_with(&format!("https://{host}/?token=")), "{told}");
+    let get = |path: &str, more: &str| {
+        let heads = format!("Host: {host}\r\nConnection: close\r\n{more}");
+        by_tls(&server, &format!("GET {path} HTTP/1.1\r\n{heads}\r\n"))
+    };
+    assert_eq!(get("/reports", "").status, 401);
+    let form = "password=correct+horse&to=%2Freports";
+    let answer = by_tls(
+        &server,
+        &format!(
+            "POST /login HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
+             Origin: https://{host}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: {}\r\n\r\n{form}",
+            form.len()
+        ),
+    );
+    let cookie = cookie_of(&answer);
+    assert!(answer.heads["set-cookie"].ends_with("; Secure"), "{answer:?}");
+    assert_eq!(get("/reports", &cookie).status, 200);
+    // Without TLS there is no answer at all.
+    let plain = server.get("/reports", &cookie);
+    assert!(plain.status == 0 && !plain.body.contains("GUEST1"), "{plain:?}");
+}
+
+#[test]
+fn an_address_that_others_reach_or_a_wrong_certificate_is_refused() {
+    let dir = Dir::new("refused");
+    let path = dir.0.join("password");
+    web::write_password(&path, PASSWORD).expect("it is written");
+    let wrong = |listen: &str, password: bool, certificate: Option<Certificate>| {
+        let settings = Settings {
+            listen: web::Listen::parse(listen).expect("a place"),
+            certificate,
+            password_file: password.then(|| path.clone()),
+            ..crate::browser::settings()
+        };
+        web::serve(settings).expect_err("a refusal").to_string()
+    };
+    let good = || Certificate { chain: fixture("localhost.crt"), key: fixture("localhost.key") };
+    let bare = wrong("0.0.0.0:0", false, None);
+    assert!(bare.contains("a password file and a certificate for TLS are not given"), "{bare}");
+    let no_password = wrong("0.0.0.0:0", false, Some(good()));
+    assert!(no_password.contains("a password file is not given"), "{no_password}");
+    let nameless = wrong("0.0.0.0:0", true, Some(good()));
+    assert!(nameless.contains("--name"), "{nameless}");
+    let turned = Certificate { chain: good().key, key: good().chain };
+    let turned = wrong("127.0.0.1:0", false, Some(turned));
+    assert!(turned.contains("localhost.key is no certificate"), "{turned}");
+    let missing = Certificate { chain: good().chain, key: dir.0.join("none") };
+    let missing = wrong("127.0.0.1:0", false, Some(missing));
+    assert!(missing.contains("/none is no certificate or key to use"), "{missing}");
+    let plain = dir.0.join("plain");
+    std::fs::write(&plain, PASSWORD).expect("a file");
+    let settings = Settings { password_file: Some(plain), ..crate::browser::settings() };
+    let error = web::serve(settings).expect_err("a refusal").to_string();
+    assert!(error.contains("/plain is no password file to use"), "{error}");
+}
