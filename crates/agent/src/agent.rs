@@ -53,6 +53,8 @@ pub enum DaemonEvent {
     Alarm(Option<u64>),
     /// Its guest has taken its name, or this is why not.
     Named(Result<(), String>),
+    /// It was on this host before.
+    CameFrom(String),
     /// It ends and has given back what it took.
     Bye,
 }
@@ -215,6 +217,7 @@ impl Agent {
             ToHost::Alarm(Alarm { sequence, in_ms }) => {
                 self.alarm.is_answered_by(sequence).then_some(DaemonEvent::Alarm(in_ms))
             }
+            ToHost::CameFrom(came) => Some(DaemonEvent::CameFrom(came.host)),
             // It has its name, and was not asked.
             ToHost::Identified(_) => None,
         };

@@ -157,6 +157,11 @@ fn prometheus(dir: &Path, config: &Path, address: &str) -> Command {
 
 /// An address of this machine that nobody listens at.
 fn free_address() -> String {
+    format!("{}:{}", Ipv4Addr::LOCALHOST, free_port())
+}
+
+/// A port of this machine's loopback that nobody listens at.
+pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-    listener.local_addr().expect("an address").to_string()
+    listener.local_addr().expect("an address").port()
 }

@@ -288,6 +288,11 @@ impl Daemon {
             }
             ToGuest::Scan(scan) => self.report_tasks(scan),
             ToGuest::Welcome(welcome) => self.welcomed(welcome),
+            ToGuest::AtHost(host) => {
+                if let Some(link) = &mut self.link {
+                    link.is_at(host.name);
+                }
+            }
             ToGuest::Capture(request) => {
                 if let Some(link) = &mut self.link {
                     capture::answer(&self.root, &self.loaded, request, link);

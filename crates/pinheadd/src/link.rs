@@ -10,7 +10,7 @@ use std::mem::discriminant;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use wire::{Decoder, Grant, MAX_FRAME, PORT, PoolRequest, ToGuest, ToHost, Welcome};
+use wire::{CameFrom, Decoder, Grant, MAX_FRAME, PORT, PoolRequest, ToGuest, ToHost, Welcome};
 
 /// Ports that are looked at to find the one of our name.
 const MAX_PORTS: usize = 64;
@@ -26,6 +26,8 @@ pub struct Link {
     owed: Vec<ToHost>,
     /// The host's description of itself, once it has sent it.
     pub host: Option<Welcome>,
+    /// The name of the host, once it has sent it. A guest that moves takes it along.
+    host_name: String,
     /// The balloon, as far as we know.
     pub balloon: Balloon,
     /// The host's side is closed: nothing to wait for until it comes back.
@@ -106,8 +108,17 @@ impl Link {
             out: Vec::with_capacity(256),
             owed: Vec::new(),
             host: None,
+            host_name: String::new(),
             balloon: Balloon::default(),
             closed: false,
+        }
+    }
+
+    /// Takes the name of the host, and tells a new one which it was before.
+    pub fn is_at(&mut self, host: String) {
+        let before = std::mem::replace(&mut self.host_name, host);
+        if !before.is_empty() && before != self.host_name {
+            self.answer(ToHost::CameFrom(CameFrom { host: before }));
         }
     }
 
@@ -290,6 +301,21 @@ mod tests {
         assert_eq!(wait(&link), sys::Ready::default());
         link.settle();
         assert_eq!(heard(&mut host), []);
+    }
+
+    #[test]
+    fn a_new_host_is_told_which_was_the_last_one() {
+        let (mut link, mut host) = full_port();
+        heard(&mut host);
+        let mut at = |name: &str| {
+            link.is_at(name.into());
+            heard(&mut host)
+        };
+        assert_eq!(at("left"), [], "it was nowhere before");
+        assert_eq!(at("left"), [], "its manager has started again");
+        let came = |host: &str| ToHost::CameFrom(CameFrom { host: host.into() });
+        assert_eq!(at("right"), [came("left")]);
+        assert_eq!(at("left"), [came("right")]);
     }
 
     #[test]

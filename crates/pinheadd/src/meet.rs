@@ -57,11 +57,12 @@ pub fn listen(link: &mut Link, clock: &Clock, deadline_ms: u64, done: impl Fn(&L
             return;
         }
         while let Some(message) = link.next() {
-            // Only these two matter before there are rules; for the rest the host asks again.
-            if let ToGuest::Welcome(welcome) = message {
-                link.host = Some(welcome);
-            } else if let ToGuest::Grant(grant) = message {
-                link.balloon.granted(&grant);
+            match message {
+                ToGuest::Welcome(welcome) => link.host = Some(welcome),
+                ToGuest::Grant(grant) => link.balloon.granted(&grant),
+                ToGuest::AtHost(host) => link.is_at(host.name),
+                // Nothing else matters before there are rules: the host asks again.
+                _ => {}
             }
         }
     }

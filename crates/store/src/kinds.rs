@@ -13,6 +13,8 @@ pub const FOUND: &str = "found";
 pub const GONE: &str = "gone";
 /// A guest started again in the same process.
 pub const REBOOTED: &str = "rebooted";
+/// A guest says on which host it was before.
+pub const CAME_FROM: &str = "came-from";
 /// Somebody else moves a balloon.
 pub const FOREIGN: &str = "foreign";
 /// The kernel's merging of equal pages was switched on or off.
@@ -35,13 +37,14 @@ pub const WOKEN: &str = "woken";
 pub const JOURNAL_GAP: &str = "journal-gap";
 
 /// All of them.
-pub const ALL: [&str; 16] = [
+pub const ALL: [&str; 17] = [
     MANAGER_START,
     MANAGER_STOP,
     RELOAD,
     FOUND,
     GONE,
     REBOOTED,
+    CAME_FROM,
     FOREIGN,
     KSM,
     RESERVED,

@@ -43,8 +43,10 @@ pub use memory::Memory;
 pub use processes::{MAX_NAME, Processes, Scan, TASKS_A_PART, Task, TaskKind, Totals};
 pub use system::System;
 pub use table::{Message, Row, ToGuest, ToHost};
-pub use to_guest::{AskAlarm, Capture, Grant, Sample, Welcome};
-pub use to_host::{Alarm, Chunk, Hello, Identified, PoolKind, PoolRequest, Pressure, Status};
+pub use to_guest::{AskAlarm, AtHost, Capture, Grant, Sample, Welcome};
+pub use to_host::{
+    Alarm, CameFrom, Chunk, Hello, Identified, PoolKind, PoolRequest, Pressure, Status,
+};
 
 /// The name of the port, as `org.qemu.guest_agent.0` is for QEMU's own agent.
 pub const PORT: &str = "org.pinhead.0";

@@ -8,8 +8,8 @@ use crate::identity::Identity;
 use crate::memory::Memory;
 use crate::processes::{Processes, Scan};
 use crate::system::System;
-use crate::to_guest::{AskAlarm, Capture, Grant, Sample, Welcome};
-use crate::to_host::{Alarm, Chunk, Hello, Identified, PoolRequest, Pressure, Status};
+use crate::to_guest::{AskAlarm, AtHost, Capture, Grant, Sample, Welcome};
+use crate::to_host::{Alarm, CameFrom, Chunk, Hello, Identified, PoolRequest, Pressure, Status};
 
 /// One end's messages.
 pub trait Message: Sized {
@@ -98,6 +98,8 @@ messages! {
             "why it does not become who it is to be; empty: it has",
         11 Alarm(alarm: Alarm)
             "number of the question, milliseconds until its next timer",
+        12 CameFrom(came: CameFrom)
+            "the host whose name it was told before that of this one",
     }
 }
 
@@ -121,5 +123,6 @@ messages! {
              address and address (10 bytes), seed (32 bytes), time since 1970 (seconds, ns)",
         73 AskAlarm(question: AskAlarm)
             "number: when does the guest want to run by itself?",
+        74 AtHost(host: AtHost) "the host's name, after a Hello",
     }
 }

@@ -30,6 +30,16 @@ body! {
 }
 
 body! {
+    /// A host tells its name, once a daemon has introduced itself: a guest that comes to another
+    /// host can tell there where it was.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct AtHost {
+        /// Its name.
+        pub name: String;
+    }
+}
+
+body! {
     /// A host asks for the text of a file.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Capture {

@@ -53,6 +53,15 @@ body! {
 }
 
 body! {
+    /// A daemon that was told the name of another host before, tells that.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CameFrom {
+        /// The other host's name.
+        pub host: String;
+    }
+}
+
+body! {
     /// What a daemon saw and did.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Status {

@@ -5,6 +5,7 @@ mod boot_hang;
 mod experiments;
 mod farm_database;
 mod farm_disks;
+mod live_migration;
 mod monitor_truth;
 mod packages;
 mod park_crash;

@@ -58,6 +58,8 @@ impl Member {
                 DaemonEvent::Named(Err(refusal)) => self.refused(&refusal),
                 DaemonEvent::Alarm(in_ms) => self.suspension.alarm.was_told(in_ms, now_ms),
                 DaemonEvent::Bye => self.state = State::Unmanaged,
+                // A farm tells nobody a host's name.
+                DaemonEvent::CameFrom(_) => {}
                 // A need is for a manager of many guests; this one grants what is asked for. Tasks
                 // are not asked for here, and a sample is kept by the link.
                 DaemonEvent::Need(_) | DaemonEvent::Sample(..) | DaemonEvent::Tasks(_) => {}

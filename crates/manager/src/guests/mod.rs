@@ -14,6 +14,7 @@ use crate::guest::ManagedGuest;
 use crate::journal;
 use crate::users::Users;
 use agent::{DaemonEvent, PoolGrants};
+use base::plain;
 use counters::Bytes;
 use hypervisor::{Event, Found, Id, Owner, RunState};
 use model::GuestIdentity;
@@ -21,12 +22,14 @@ use policy::arbiter::Limits;
 use reactor::PollSet;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Fate, kinds};
-use wire::Pressure;
+use wire::{AtHost, Pressure, ToGuest};
 
 /// What a hypervisor has for itself is measured so often, while its guest runs.
 const OWN_MS: u64 = 60_000;
 /// New guests with so much memory together are looked at in a turn, and one at least.
 const NEW_A_TURN: Bytes = Bytes::mib(1024);
+/// Characters of the name of a host that a guest tells of.
+const NAME_MAX: usize = 64;
 /// Names that an error message lists at most.
 const NAMES_MAX: usize = 12;
 
@@ -43,6 +46,8 @@ pub(crate) struct Entitlement<'a> {
 #[derive(Default)]
 pub(crate) struct Guests {
     users: Users,
+    /// What the host is called, since the manager started.
+    host_name: String,
     guests: BTreeMap<Id, ManagedGuest>,
     overrides: BTreeMap<Id, Override>,
     /// Guests that are watched closely.
@@ -52,9 +57,10 @@ pub(crate) struct Guests {
 }
 
 impl Guests {
-    /// None yet; those of these users are to be managed as well as the manager's own.
-    pub(crate) fn new(users: Users) -> Guests {
-        Guests { users, ..Guests::default() }
+    /// None yet, on a host of this name; those of these users are to be managed as well as the
+    /// manager's own.
+    pub(crate) fn new(users: Users, host_name: String) -> Guests {
+        Guests { users, host_name, ..Guests::default() }
     }
 
     pub(crate) fn get(&self, guest: Id) -> Option<&ManagedGuest> {
@@ -427,10 +433,22 @@ impl Guests {
     fn react(&mut self, id: Id, event: DaemonEvent, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         match event {
-            DaemonEvent::Here(boot) => match guest.identity.is_new_boot(boot, &guest.found) {
-                true => return self.rebooted(id, now),
-                false => return Vec::new(),
-            },
+            DaemonEvent::Here(boot) => {
+                let name = self.host_name.clone();
+                guest.daemon.link.send(&ToGuest::AtHost(AtHost { name }));
+                return match guest.identity.is_new_boot(boot, &guest.found) {
+                    true => self.rebooted(id, now),
+                    false => Vec::new(),
+                };
+            }
+            DaemonEvent::CameFrom(host) => {
+                // It may say that a hundred times a second, and whatever it likes.
+                if host == self.host_name || !guest.identity.is_worth_a_note(now.ms) {
+                    return Vec::new();
+                }
+                let text = format!("it says that it was on {} before", plain(&host, NAME_MAX));
+                return vec![Effect::note(kinds::CAME_FROM, text, Some(guest.who()))];
+            }
             DaemonEvent::Sample(sample, true_ms) => {
                 guest.daemon_sample(&sample, true_ms);
                 if !guest.demand.is_urgent {

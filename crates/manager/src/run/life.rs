@@ -16,7 +16,7 @@ use crate::parking::Parking;
 use crate::recorder::Recorder;
 use crate::requests::Requests;
 use crate::scan::Scans;
-use crate::scrape::ScrapeServer;
+use crate::scrape::{ScrapeServer, host_name};
 use crate::sources::Sources;
 use crate::{Error, start};
 use counters::Bytes;
@@ -39,6 +39,7 @@ impl Manager {
         let now_ms = clock.ms();
         let (scrape, trouble) = ScrapeServer::of(&loaded.settings.metrics);
         let is_recorded = parts.monitor.as_ref().is_some_and(|monitor| monitor.records);
+        let host_name = host_name(&loaded.settings.metrics);
         let mut manager = Manager {
             run: Run { clock, options, place, config_path, start_ms: now_ms },
             settings: loaded.settings,
@@ -55,7 +56,7 @@ impl Manager {
                 monitor: parts.monitor,
             },
             host: HostMeter::default(),
-            guests: Guests::new(parts.users),
+            guests: Guests::new(parts.users, host_name),
             memory: Memory::new(engine, shadow, is_recorded),
             schedule: Schedule::new(now_ms),
             requests: Requests::default(),

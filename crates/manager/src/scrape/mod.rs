@@ -13,7 +13,7 @@ mod listen;
 mod push;
 
 pub use listen::Listen;
-pub(crate) use push::pushing;
+pub(crate) use push::{host_name, pushing};
 
 use crate::config::MetricsSettings;
 use crate::control::socket::Socket;

@@ -101,7 +101,7 @@ impl Sink for MetricsPush {
 }
 
 /// The name of the host: by the settings, or by its kernel.
-pub(super) fn host_name(settings: &MetricsSettings) -> String {
+pub(crate) fn host_name(settings: &MetricsSettings) -> String {
     if let Some(name) = &settings.host {
         return name.clone();
     }

@@ -7,8 +7,10 @@ use crate::memory::Memory;
 use crate::processes::{Processes, Scan, Task, TaskKind, Totals};
 use crate::system::System;
 use crate::table::{ToGuest, ToHost};
-use crate::to_guest::{AskAlarm, Capture, Grant, Sample, Welcome};
-use crate::to_host::{Alarm, Chunk, Hello, Identified, PoolKind, PoolRequest, Pressure, Status};
+use crate::to_guest::{AskAlarm, AtHost, Capture, Grant, Sample, Welcome};
+use crate::to_host::{
+    Alarm, CameFrom, Chunk, Hello, Identified, PoolKind, PoolRequest, Pressure, Status,
+};
 use crate::{MAX_CHUNK, MAX_TEXT};
 
 /// The frames of version 1, as the first release wrote them: daemons and hosts of any age have to
@@ -135,6 +137,7 @@ fn from_guest() -> Vec<ToHost> {
         }),
         ToHost::Identified(Identified { refusal: "no".into() }),
         ToHost::Alarm(Alarm { sequence: 7, in_ms: n(90_000) }),
+        ToHost::CameFrom(CameFrom { host: "a".into() }),
     ]
 }
 
@@ -156,6 +159,7 @@ fn from_host() -> Vec<ToGuest> {
             clock: std::time::Duration::from_millis(1_800_000_000_001),
         }),
         ToGuest::AskAlarm(AskAlarm { sequence: 7 }),
+        ToGuest::AtHost(AtHost { name: "a".into() }),
     ]
 }
 
