@@ -69,6 +69,8 @@ pub enum Part {
     Scan,
     /// What `pinhead top` of 100 guests costs
     Top,
+    /// How soon a browser shows a thousand hosts with twenty guests each
+    Fleet,
     /// How soon a browser shows the pages of 100 guests, and of 1,000
     Pages,
 }

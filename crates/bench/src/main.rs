@@ -18,6 +18,7 @@ mod day;
 mod error;
 mod evaluate;
 mod farm;
+mod fleet;
 mod idle;
 mod meter;
 mod original;
@@ -80,6 +81,7 @@ fn measure(args: &Args, guest_dir: &Path, table: &mut Table) -> Result<(), Error
         }
         Some(Part::Top) => table.section("the live screens", top::rows(args, guest_dir)),
         Some(Part::Pages) => table.section("the pages in a browser", pages::rows()),
+        Some(Part::Fleet) => table.section("a fleet in a browser", fleet::rows()),
         Some(Part::Idle) => {
             table.section("idle guests under a manager", idle::rows(args, guest_dir));
         }

@@ -1,7 +1,7 @@
 //! Targets for the metrics: what scrapers say, and what engines answer.
 
 use ::metrics::http::{HEAD_MAX, Request, Response};
-use ::metrics::rebuild;
+use ::metrics::{ask, rebuild};
 
 /// A scraper's request: it is understood or refused as soon as it is whole or too long, and what
 /// follows it changes nothing.
@@ -26,6 +26,8 @@ pub(crate) fn http_response(data: &[u8]) {
 
 /// The JSON of an answer.
 pub(crate) fn metrics_answer(data: &[u8]) {
+    // A value is a time and a number, of five letters at least.
+    assert!(ask::count(data) <= data.len() / 5);
     let Ok(hosts) = rebuild::moments(data) else { return };
     for (at_ms, moment) in hosts.values().flatten() {
         assert_eq!(*at_ms, moment.at_ms);

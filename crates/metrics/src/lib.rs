@@ -5,17 +5,21 @@
 //!                     └─► Pusher: write::encode, snappy ─► POST, a thread of its own
 //!
 //!   Prometheus, VictoriaMetrics ─► read::pasts: raw samples ─► Moments ─► Intervals
+//!                               ─► fleet::glance: what the engine adds up, of very many
 //! ```
 //!
 //! Names, units and help texts are made from the tables of [`model`], so that there
 //! is one list of what is measured. [`names`], [`text`], [`write`], [`http`] and [`rebuild`]
-//! do no I/O; [`push`] and [`read`] wait for others, and are not for the manager's thread.
+//! do no I/O; [`push`], [`read`] and [`fleet`] wait for others, and are not for the manager's
+//! thread.
 
 #![forbid(unsafe_code)]
 
+pub mod ask;
 mod client;
 mod clock;
 mod error;
+pub mod fleet;
 pub mod http;
 mod labels;
 mod latest;

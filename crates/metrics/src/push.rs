@@ -118,12 +118,9 @@ enum Fate {
     Ended,
 }
 
-/// Tries until the body has arrived or was refused for good, or nobody wants it any more.
-fn deliver(url: &Url, body: &[u8], shared: &Shared) -> Fate {
-    let tell = |trouble| {
-        *shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
-    };
-    let call = Call {
+/// Pushes a body of [`write::encode`] once.
+pub fn send(url: &Url, body: &[u8]) -> Result<(), Error> {
+    post(&Call {
         url,
         path: "",
         headers: &[
@@ -134,14 +131,22 @@ fn deliver(url: &Url, body: &[u8], shared: &Shared) -> Fate {
         body,
         patience: PATIENCE,
         answer_max: ANSWER_MAX,
+    })
+    .map(drop)
+}
+
+/// Tries until the body has arrived or was refused for good, or nobody wants it any more.
+fn deliver(url: &Url, body: &[u8], shared: &Shared) -> Fate {
+    let tell = |trouble| {
+        *shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     };
     let mut wait = WAIT_MIN;
     loop {
         if shared.is_over.load(Ordering::Relaxed) {
             return Fate::Ended;
         }
-        match post(&call) {
-            Ok(_) => {
+        match send(url, body) {
+            Ok(()) => {
                 tell(None);
                 return Fate::Arrived;
             }

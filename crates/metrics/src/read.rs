@@ -7,13 +7,11 @@
 //! Raw samples are asked for, and not rates: the same code adds them up that adds up a host's
 //! own recordings, so a report is the same to its last digit wherever its figures come from.
 
-use crate::client::{Call, post};
-use crate::{Error, Url, rebuild};
+use crate::{Error, Url, ask, rebuild};
 use base::duration::MINUTE_MS;
 use model::{Folder, Gap, Interval, Moment, Parts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::time::Duration;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +36,6 @@ const WINDOW_MIN_MS: i64 = 5_000;
 const LEAD_MS: i64 = 150_000;
 /// What a minute was like is known for sure this long after it.
 const TAIL_MS: i64 = 75_000;
-/// An answer may take so long: an engine reads from disk, for many hosts.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of an answer.
-const ANSWER_MAX: usize = 256 << 20;
 /// Intervals of a host: a month of minutes.
 const STEPS_MAX: i64 = 50_000;
 
@@ -128,38 +122,9 @@ fn query(url: &Url, from_ms: i64, to_ms: i64, ask: &Ask) -> Result<rebuild::Mome
         let _ = write!(selector, ",host=\"{host}\"");
     }
     let _ = write!(selector, "}}[{}ms]", to_ms - from_ms);
-    let form = format!(
-        "query={}&time={}.{:03}",
-        form_encoded(&selector),
-        to_ms.div_euclid(1000),
-        to_ms.rem_euclid(1000)
-    );
-    let call = Call {
-        url,
-        path: "/api/v1/query",
-        headers: &[("Content-Type", "application/x-www-form-urlencoded")],
-        body: form.as_bytes(),
-        patience: PATIENCE,
-        answer_max: ANSWER_MAX,
-    };
-    let body = post(&call)?;
+    let body = ask::ask(url, &selector, to_ms)?;
     rebuild::moments(&body)
-        .map_err(|reason| Error::Answer { url: format!("{url}{}", call.path), reason })
-}
-
-fn form_encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
-                out.push(char::from(byte));
-            }
-            other => {
-                let _ = write!(out, "%{other:02X}");
-            }
-        }
-    }
-    out
+        .map_err(|reason| Error::Answer { url: format!("{url}{}", ask::QUERY), reason })
 }
 
 /// One host's moments, added up to minutes and these to steps.
@@ -242,12 +207,6 @@ fn add(sum: &mut Interval, minute: &Interval) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_query_is_encoded() {
-        let encoded = "%7Ba%3D%7E%22b.%2B%22%7D%5B5m%5D";
-        assert_eq!(form_encoded("{a=~\"b.+\"}[5m]"), encoded);
-    }
 
     #[test]
     fn spans_are_whole_minutes() {

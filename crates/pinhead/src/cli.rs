@@ -6,6 +6,7 @@ use crate::args::{
 use crate::cache::CacheArgs;
 use crate::experiment::ExperimentArgs;
 use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs, ParkArgs};
+use crate::fleet::FleetArgs;
 use crate::idle::IdleArgs;
 use crate::load::LoadArgs;
 use crate::manage::{HostArgs, PsArgs, ReserveArgs, SetArgs};
@@ -70,6 +71,8 @@ pub enum Command {
     Top(TopArgs),
     /// Show host and guests in a browser
     Web(WebArgs),
+    /// Show all hosts that push to an engine, and which guests would be better off elsewhere
+    Fleet(FleetArgs),
     /// Make a report of what was recorded
     Report(ReportArgs),
     /// Decide again what was decided, by the same policy or by another

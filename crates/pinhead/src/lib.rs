@@ -12,6 +12,7 @@ pub mod escape;
 pub mod experiment;
 pub mod explain;
 pub mod farm_cmds;
+pub mod fleet;
 pub mod idle;
 pub mod load;
 pub mod machine;

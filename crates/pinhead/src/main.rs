@@ -8,8 +8,8 @@ use pinhead::manage::{self, HostCommand};
 use pinhead::record::RecordArgs;
 use pinhead::sql::SqlArgs;
 use pinhead::{
-    Error, cache, conform, escape, experiment, explain, farm_cmds, idle, load, presets, record,
-    replay, report, schema, size, sql, top, tune, up, web, why,
+    Error, cache, conform, escape, experiment, explain, farm_cmds, fleet, idle, load, presets,
+    record, replay, report, schema, size, sql, top, tune, up, web, why,
 };
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Why(args) => why::run(&args).and_then(|text| print(&text)),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
         Command::Web(args) => web::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Fleet(args) => fleet::run(&args).and_then(|text| print(&text)),
         Command::Report(args) => report::run(&args).and_then(|text| print(&text)),
         Command::Replay(args) => replay::run(&args).and_then(|text| print(&text)),
         Command::Simulate(args) => replay::simulate(&args).and_then(|text| print(&text)),

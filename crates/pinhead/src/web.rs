@@ -6,11 +6,17 @@ use crate::manage::{SocketArg, ask_manager};
 use crate::report;
 use crate::tune::{self, TuneArgs};
 use crate::why::{default_recordings, journal_of};
-use ::web::{Certificate, Listen, Settings, Sources, Wanted, write_password};
+use ::web::{
+    Certificate, Fleet, Glance, Glanced, Hosts, Lines, Listen, Settings, Sources, Wanted,
+    write_password,
+};
 use base::chain;
 use clap::Args;
+use metrics::fleet;
+use model::{HostField, Over};
 use reports::Needs;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -80,7 +86,7 @@ pub fn run(args: WebArgs) -> Result<(), Error> {
         certificate: certificate.map(|(chain, key)| Certificate { chain, key }),
         password_file: args.password_file.clone(),
         allow_changes: args.allow_changes,
-        sources: sources(args),
+        sources: sources(args)?,
         tell: Box::new(|address| {
             let mut out = std::io::stdout();
             // Nobody may read it, and the pages are there all the same.
@@ -130,20 +136,23 @@ fn unseen(question: &str) -> io::Result<String> {
     read
 }
 
-fn sources(args: WebArgs) -> Sources {
+fn sources(args: WebArgs) -> Result<Sources, Error> {
     let WebArgs { dir, journal, from, host, socket, .. } = args;
     if let Some(url) = from {
+        // One host alone is no fleet.
+        let hosts = host.is_none().then(|| engine(&url)).transpose()?;
         let recorded = move |wanted: &Wanted| {
             let host = wanted.host.clone().or_else(|| host.clone());
             report::engine(&url, host, &of(wanted)).map_err(|error| chain(&error))
         };
-        return Sources {
+        return Ok(Sources {
             manager: None,
             recorded: Box::new(recorded),
+            hosts: hosts.map(|engine| Box::new(engine) as Box<dyn Hosts>),
             journal: None,
             tune: None,
             clock: Box::new(::why::now),
-        };
+        });
     }
     let journal = journal.unwrap_or_else(|| journal_of(dir.as_deref()));
     let recordings = dir.clone().unwrap_or_else(default_recordings);
@@ -162,14 +171,43 @@ fn sources(args: WebArgs) -> Sources {
     let recorded = move |wanted: &Wanted| {
         report::recordings(dir.as_deref(), host.clone(), &of(wanted)).map_err(|error| chain(&error))
     };
-    Sources {
+    Ok(Sources {
         manager: Some(Box::new(move |ask| {
             ask_manager(&socket, ask).map_err(|error| chain(&error))
         })),
         recorded: Box::new(recorded),
         journal: Some(journal),
+        hosts: None,
         tune: Some(Box::new(tune)),
         clock: Box::new(::why::now),
+    })
+}
+
+/// An engine's hosts.
+struct Engine(metrics::Url);
+
+fn engine(url: &str) -> Result<Engine, Error> {
+    Ok(Engine(metrics::Url::parse(url)?))
+}
+
+impl Hosts for Engine {
+    fn glance(&self, wanted: &Glance) -> Result<Fleet, String> {
+        let Glance { from_ms, to_ms, hosts, together, most, by, like, guests } = wanted.clone();
+        let loudest = fleet::Loudest { most, by, like, fields: guests };
+        let asked = fleet::Glance { from_ms, to_ms, hosts, together, loudest };
+        let found = fleet::glance(&self.0, &asked).map_err(|error| chain(&error))?;
+        let host = |(name, host): (String, fleet::Host)| {
+            let fleet::Host { last_ms, guests, over, together, loudest, .. } = host;
+            Glanced { name, last_ms, guests, over, together, loudest }
+        };
+        Ok(Fleet { hosts: found.hosts.into_iter().map(host).collect(), found: found.found })
+    }
+
+    fn lines(&self, wanted: &Lines) -> Result<BTreeMap<String, Vec<Over<HostField>>>, String> {
+        let hosts: Vec<&str> = wanted.hosts.iter().map(String::as_str).collect();
+        let (from_ms, to_ms) = wanted.times_ms;
+        let steps = fleet::Steps { from_ms, to_ms, step_ms: wanted.step_ms };
+        fleet::lines(&self.0, steps, &hosts, &wanted.fields).map_err(|error| chain(&error))
     }
 }
 

@@ -20,6 +20,7 @@ mod docs;
 mod error;
 mod facts;
 mod fields;
+pub mod fleet;
 mod gather;
 mod header;
 mod lines;

@@ -40,7 +40,7 @@ mod who;
 pub use access::write_password;
 pub use error::Error;
 pub use listen::Listen;
-pub use source::{Ask, Sources, Wanted};
+pub use source::{Ask, Fleet, Glance, Glanced, Hosts, Lines, Sources, Wanted};
 pub use tls::Certificate;
 
 use access::Password;

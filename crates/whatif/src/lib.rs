@@ -5,6 +5,7 @@
 //!   intervals ─► Past (a series of needs for each guest) ─► size ─► Sizing, each with its proof
 //!                                 │                          ▲
 //!                                 └──► rules (ours, others) ─┘
+//!   hosts and their guests' needs ─► moves: who would be better off on another host
 //!   passes ─► Player (the arbiter itself, or a rival) ─► decisions, tallies ─► compare
 //! ```
 //!
@@ -17,6 +18,7 @@
 mod compare;
 mod habits;
 mod imagined;
+mod moves;
 mod past;
 mod replay;
 mod rules;
@@ -27,6 +29,7 @@ mod tune;
 
 pub use compare::{Agreement, Difference, Recorded, compare};
 pub use habits::{GUEST_FIELDS, GuestHabits, Habits, HostHabits, PROCESS_FIELDS, points};
+pub use moves::{Move, Place, Plan, Tenant, moves};
 pub use past::{FIELDS, Guest, Past, Step};
 pub use replay::{Adjust, Change, HostTally, LimitsOf, PlanOf, Player, Replan, Replayed, Tally};
 pub use rules::{Options, Rule};

@@ -11,6 +11,7 @@ use e2e::pages::Pages;
 use e2e::{alone, skipped_without};
 use std::ffi::OsStr;
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 const HOSTS: [&str; 3] = ["a", "b", "c"];
@@ -32,7 +33,8 @@ fn class(name: &str) -> String {
 /// What a row of a table says of a guest, by the beginnings of its columns' heads.
 fn row(browser: &mut Browser, guest: &str) -> Vec<String> {
     let cells = browser.value(&format!(
-        "(() => {{ const table = document.querySelector('table.guests');
+        "(() => {{ const is_it = (table) => table.tHead.innerText.trim().startsWith('Guest');
+           const table = [...document.querySelectorAll('table.guests')].find(is_it);
            const heads = [...table.tHead.rows[0].cells].map((head) => head.innerText.trim());
            const is = (row) => row.cells[0].innerText.trim() === '{guest}';
            const row = [...table.tBodies[0].rows].find(is);
@@ -55,6 +57,8 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     let run_dir = farm.run_dir(service);
     let places = HOSTS.map(|_| Place::new());
     let size = Size { budget_mib: 4_096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+    // What guests may use together there is more than they have, and less than they should leave.
+    let short = Size { budget_mib: 1_200, set_point_mib: 1_100, ..size };
     let mut managers: Vec<Manager<'_>> = HOSTS
         .iter()
         .zip(&places)
@@ -63,7 +67,7 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
                 "\n[metrics]\nremote_write = \"{}\"\nhost = \"{name}\"\n",
                 engine.write_url()
             );
-            let settings = place.settings(&size, &metrics);
+            let settings = place.settings(if *name == "a" { &short } else { &size }, &metrics);
             let own = format!("{}/*.qmp", place.dir().display());
             let theirs = format!("{}/{name}*.qmp", run_dir.display());
             let text = fs::read_to_string(&settings).unwrap().replace(&own, &theirs);
@@ -90,6 +94,7 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     println!("three hosts with ten guests each: {took_ms:.0} ms");
     assert!(took_ms <= OVERVIEW_MS, "{took_ms}");
 
+    proposes(&url);
     same_numbers(&mut browser, &pages, &places[1]);
     browser.open(&format!("{}/", pages.base()));
     managers[2].signal("KILL");
@@ -103,6 +108,38 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     assert!(silent.is_some(), "{shown}");
     assert!(shown.trim_start().starts_with('c'), "who is silent comes first: {shown}");
     assert_eq!(shown.matches("heard of").count(), 2, "{shown}");
+}
+
+/// Guests of the host that is short would be better off elsewhere, each with what does it.
+fn proposes(url: &str) {
+    let asked = |format: &str| {
+        let words = ["fleet", "--from", url, "--last", "2m", "--moves", "3", "--format", format];
+        let output = Command::new(e2e::program()).args(words).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    println!("{}", asked("text"));
+    let told: serde_json::Value = serde_json::from_str(&asked("json")).unwrap();
+    let hosts = told["hosts"].as_array().unwrap();
+    assert_eq!(hosts.len(), HOSTS.len());
+    for host in hosts {
+        assert_eq!(host["guests"], EACH);
+        let spare = host["spare_mib"].as_f64().unwrap();
+        let set_point = host["set_point_mib"].as_f64().unwrap();
+        assert_eq!(spare < set_point, host["host"] == "a", "{host}");
+    }
+    let moves = told["moves"].as_array().unwrap();
+    assert!(!moves.is_empty(), "{told}");
+    for one in moves {
+        let guest = one["guest"].as_str().unwrap();
+        assert!(one["from"] == "a" && guest.starts_with('a') && one["to"] != "a", "{one}");
+        // A small part of its size.
+        let needs = one["needs_bytes"].as_u64().unwrap();
+        assert!((1 << 20..96 << 20).contains(&needs), "{one}");
+        assert!(one["to_keeps_bytes"].as_u64() > one["to_set_point_bytes"].as_u64(), "{one}");
+        let command = one["command"].as_str().unwrap();
+        assert!(command.starts_with("virsh --connect qemu+ssh://a/system migrate"), "{command}");
+    }
 }
 
 /// A host's page by what it has pushed, and by what it has recorded itself, of the same minute.
@@ -121,8 +158,12 @@ fn same_numbers(browser: &mut Browser, pages: &Pages, place: &Place) {
     let recorded: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
     browser.open(&format!("{}/?{query}&host=b", pages.base()));
     let pushed: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
-    println!("recorded {:?}, pushed {:?}", recorded[0], pushed[0]);
-    for (recorded, pushed) in recorded.iter().zip(&pushed) {
+    // And as the engine adds them up for the page of all hosts.
+    browser.open(&format!("{}/?{query}", pages.base()));
+    let added: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
+    println!("recorded {:?}, pushed {:?}, added up {:?}", recorded[0], pushed[0], added[0]);
+    let both = recorded.iter().zip(&pushed).chain(recorded.iter().zip(&added));
+    for (recorded, pushed) in both {
         for (ours, theirs) in recorded.iter().zip(pushed) {
             // Numbers are pushed every five seconds, and recorded each second.
             let is_near = match (ours.parse::<f64>(), theirs.parse::<f64>()) {

@@ -132,5 +132,7 @@ crate::field::fields! {
             "what was seen to come back of it";
         PageOutRun = "page_out_run_ns", Nanoseconds, Counter, "the manager's clock",
             "CPU time of page-out, a part of the manager's";
+        Spare = "spare_bytes", Bytes, Gauge, "meminfo, budget",
+            "what could be handed out, of what guests may use together";
     }
 }

@@ -93,7 +93,7 @@ const POINTS: i64 = 96;
 const WIDTH: usize = 80;
 
 /// Local time, for reports.
-struct Place<'a>(&'a TimeZone);
+pub(crate) struct Place<'a>(pub(crate) &'a TimeZone);
 
 impl Zone for Place<'_> {
     fn offset_min(&self, at_ms: i64) -> i64 {

@@ -115,6 +115,8 @@ derived! {
         "total_mib", "Total|MiB", Mib 0, [host Total], "memory of the host", "mean";
         "available_mib", "Avail|MiB", Mib 0, [host Available],
             "memory that could be handed out without swapping", "mean";
+        "spare_mib", "Spare|MiB", Mib 0, [host Spare],
+            "memory that could be handed out, of what guests may use together", "mean";
         "set_point_mib", "Want|MiB", Mib 0, [host SetPoint],
             "the free memory that the manager keeps", "mean";
         "guests_mib", "Guests|MiB", Mib 0,

@@ -1,50 +1,106 @@
 //! Several hosts: who is loud, who is silent, and the loudest guests of all of them.
+//!
+//! The engine adds up what is shown, so that a thousand hosts are a page as well.
 
-use super::columns::{GUEST, cell, fields, meaning, name, sought};
+use super::columns::{GUEST, cell, fields, meaning, name};
 use super::layout::{Page, hidden, stamp, time_bar};
 use super::overview::{Asked, ROWS, address};
-use crate::past::{PastHost, Track};
+use crate::fault::Fault;
+use crate::past::raw_guest_fields;
 use crate::plot::spark;
+use crate::source::{Fleet, Glance, Glanced, Hosts, Lines};
 use crate::span::Span;
 use crate::who::path_of;
 use maud::{Markup, html};
-use reports::Scope;
+use model::{GuestField as G, GuestIdentity, HostField as H};
+use reports::fleet::{BUSY, SILENT_MS, busy_percent, glanced};
+use reports::{Scope, Single};
+use std::collections::BTreeMap;
 use why::when::Now;
 
-/// Who has not been heard of for so long is silent: hosts push every five
-/// seconds, unless they are told otherwise.
-const SILENT_MS: i64 = 60_000;
+/// Hosts that a page has at once.
+const HOSTS: usize = 100;
+/// Points of a small line.
+const POINTS: i64 = 24;
 /// Of a host.
 const HOST: [&str; 6] = [
     "busy_percent",
     "capture_percent",
-    "available_mib",
+    "spare_mib",
     "psi_cpu_percent",
     "psi_memory_percent",
     "psi_io_percent",
 ];
+/// What they are made of, besides busy time.
+const OTHERS: [H; 4] = [H::Spare, H::PsiCpuSome, H::PsiMemorySome, H::PsiIoSome];
+
+/// By what an engine finds the guests that have most of a column, in the order of [`GUEST`].
+const RANKS: [&[G]; 10] = [
+    &[G::VcpuRun, G::OtherRun],
+    &[G::VcpuDelay],
+    &[G::Memory],
+    &[G::Actual],
+    // What is not available in it is what is used.
+    &[G::Actual],
+    &[G::Private],
+    &[G::Compressed],
+    &[G::Swapped],
+    &[G::OwnPsiSome],
+    &[G::VcpuDispatches],
+];
 
 /// A host as a row.
-struct Row<'a> {
-    host: &'a PastHost,
-    /// Until when something is known of it.
-    last_ms: Option<i64>,
+struct Row {
+    host: Glanced,
+    /// Its fields, with those of its guests added up.
+    single: Single,
     is_silent: bool,
     values: Vec<Option<f64>>,
 }
 
+/// Which column guests are sorted by.
+fn sorted_by(asked: &Asked) -> usize {
+    GUEST.iter().position(|id| *id == asked.sort).unwrap_or(0)
+}
+
+/// What has to be known for the page.
+pub(crate) fn wanted(asked: &Asked, span: &Span) -> Glance {
+    Glance {
+        from_ms: span.from_ms,
+        to_ms: span.to_ms,
+        hosts: [&BUSY[..], &OTHERS].concat(),
+        together: raw_guest_fields(&[], &HOST),
+        most: ROWS,
+        by: RANKS[sorted_by(asked)].to_vec(),
+        like: asked.filter.clone(),
+        guests: raw_guest_fields(&GUEST, &[]),
+    }
+}
+
 /// The page.
-pub(crate) fn page(hosts: &[PastHost], asked: &Asked, span: &Span, now: &Now) -> Markup {
-    let mut rows: Vec<Row<'_>> = hosts.iter().map(|host| row(host, span)).collect();
+pub(crate) fn page(
+    engine: &dyn Hosts,
+    fleet: Fleet,
+    asked: &Asked,
+    span: &Span,
+    now: &Now,
+) -> Result<Markup, Fault> {
+    let mut rows: Vec<Row> = fleet.hosts.into_iter().map(|host| row(host, span)).collect();
     // Who is silent before who is loud: that is what somebody has to look at.
     rows.sort_by(|a, b| {
-        let busy = |row: &Row<'_>| row.values.first().copied().flatten().unwrap_or(-1.0);
+        let busy = |row: &Row| row.values.first().copied().flatten().unwrap_or(-1.0);
         b.is_silent.cmp(&a.is_silent).then(busy(b).total_cmp(&busy(a)))
     });
     let silent = rows.iter().filter(|row| row.is_silent).count();
-    let keep = [("sort", asked.sort.as_str()), ("filter", asked.filter.as_str())];
+    let shown = if asked.rows == "all" { rows.len() } else { rows.len().min(HOSTS) };
+    let lines = lines(engine, &rows[..shown], span)?;
+    let keep = [
+        ("sort", asked.sort.as_str()),
+        ("filter", asked.filter.as_str()),
+        ("rows", asked.rows.as_str()),
+    ];
     let body = html! {
-        h1 { "Overview of " (hosts.len()) " hosts" }
+        h1 { "Overview of " (rows.len()) " hosts" }
         @if silent > 0 {
             p class="notice" role="status" {
                 "Nothing is heard of " (silent) " of them: what is shown is what was said last."
@@ -52,7 +108,13 @@ pub(crate) fn page(hosts: &[PastHost], asked: &Asked, span: &Span, now: &Now) ->
         }
         (time_bar("/", span, &keep, None, now))
         h2 { "Hosts" }
-        (host_table(&rows, span, now))
+        (host_table(&rows[..shown], &lines, span, now))
+        @if rows.len() > shown {
+            p {
+                "And " (rows.len() - shown) " more, which were heard of and are less busy. "
+                a href=(format!("{}&rows=all", address(asked, span, &asked.sort))) { "All hosts" }
+            }
+        }
         h2 { "Guests of all hosts" }
         form class="row" method="get" action="/" role="search" {
             (hidden(&span.pairs()))
@@ -60,26 +122,49 @@ pub(crate) fn page(hosts: &[PastHost], asked: &Asked, span: &Span, now: &Now) ->
             label { "Name or class" input name="filter" value=(asked.filter); }
             button { "Show" }
         }
-        (guest_table(hosts, asked, span))
+        (guest_table(&rows, fleet.found, asked, span))
     };
-    Page { title: "Overview", place: "/", span: Some(span), body }.whole()
+    Ok(Page { title: "Overview", place: "/", span: Some(span), body }.whole())
 }
 
-fn row<'a>(host: &'a PastHost, span: &Span) -> Row<'a> {
-    let known = host.steps.iter().rev().map(reports::Single::interval);
-    let mut known = known.filter(|interval| interval.host.covered_ms > 0);
-    let last_ms = known
-        .next()
-        .map(|interval| interval.from_ms.saturating_add(interval.host.covered_ms.cast_signed()));
+fn row(host: Glanced, span: &Span) -> Row {
+    let times_ms = (span.from_ms, span.to_ms);
+    let single = glanced(times_ms, host.over.clone(), host.together.clone(), host.guests);
     Row {
+        is_silent: span.to_ms - host.last_ms > SILENT_MS,
+        values: HOST.iter().map(|id| single.host(id)).collect(),
+        single,
         host,
-        last_ms,
-        is_silent: last_ms.is_none_or(|last_ms| span.to_ms - last_ms > SILENT_MS),
-        values: HOST.iter().map(|id| host.whole.host(id)).collect(),
     }
 }
 
-fn host_table(rows: &[Row<'_>], span: &Span, now: &Now) -> Markup {
+/// How busy hosts were over time.
+fn lines(
+    engine: &dyn Hosts,
+    rows: &[Row],
+    span: &Span,
+) -> Result<BTreeMap<String, Vec<Option<f64>>>, Fault> {
+    if rows.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let wanted = Lines {
+        times_ms: (span.from_ms, span.to_ms),
+        step_ms: ((span.to_ms - span.from_ms) / POINTS).max(60_000),
+        hosts: rows.iter().map(|row| row.host.name.clone()).collect(),
+        fields: BUSY.to_vec(),
+    };
+    let lines = engine.lines(&wanted).map_err(Fault::source)?;
+    let line =
+        |(host, line): (String, Vec<_>)| (host, line.into_iter().map(busy_percent).collect());
+    Ok(lines.into_iter().map(line).collect())
+}
+
+fn host_table(
+    rows: &[Row],
+    lines: &BTreeMap<String, Vec<Option<f64>>>,
+    span: &Span,
+    now: &Now,
+) -> Markup {
     let columns = fields(Scope::Host, &HOST);
     html! {
         div class="wide" tabindex="0" role="group" aria-label="Hosts" {
@@ -104,19 +189,19 @@ fn host_table(rows: &[Row<'_>], span: &Span, now: &Now) -> Markup {
                                 }
                             }
                             td class="label" {
-                                @match (row.is_silent, row.last_ms) {
-                                    (false, _) => "heard of",
-                                    (true, Some(at_ms)) => b {
-                                        "silent since " (stamp(at_ms, now))
-                                    },
-                                    (true, None) => b { "silent" },
-                                }
+                                @if row.is_silent {
+                                    b { "silent since " (stamp(row.host.last_ms, now)) }
+                                } @else { "heard of" }
                             }
-                            td { (row.host.guests.len()) }
+                            td { (row.host.guests) }
                             @for (field, value) in columns.iter().zip(&row.values) {
                                 td { (cell(field, *value)) }
                             }
-                            td { (spark(&row.host.host_series("busy_percent"), "CPU, %")) }
+                            td {
+                                @if let Some(line) = lines.get(&row.host.name) {
+                                    (spark(line, "CPU, %"))
+                                }
+                            }
                         }
                     }
                 }
@@ -125,24 +210,22 @@ fn host_table(rows: &[Row<'_>], span: &Span, now: &Now) -> Markup {
     }
 }
 
-fn guest_table(hosts: &[PastHost], asked: &Asked, span: &Span) -> Markup {
+fn guest_table(rows: &[Row], found: u64, asked: &Asked, span: &Span) -> Markup {
     let columns = fields(Scope::Guest, &GUEST);
-    let at = GUEST.iter().position(|id| *id == asked.sort).unwrap_or(0);
-    let text = asked.filter.to_lowercase();
-    let is_meant =
-        |track: &Track| text.is_empty() || sought(&track.name, &track.class).contains(&text);
-    let mut all: Vec<(&PastHost, &Track, f64)> = hosts
+    let at = sorted_by(asked);
+    let mut all: Vec<(&Row, &GuestIdentity, Vec<Option<f64>>)> = rows
         .iter()
-        .flat_map(|host| host.guests.iter().map(move |track| (host, track)))
-        .filter(|(_, track)| is_meant(track))
-        .map(|(host, track)| {
-            (host, track, host.whole.guest(&track.whole, GUEST[at]).unwrap_or(-1.0))
+        .flat_map(|row| row.host.loudest.iter().map(move |(who, over)| (row, who, over)))
+        .map(|(row, who, over)| {
+            (row, who, GUEST.iter().map(|id| row.single.guest(over, id)).collect())
         })
         .collect();
     all.sort_by(|a, b| {
-        b.2.total_cmp(&a.2).then_with(|| (&a.0.name, &a.1.name).cmp(&(&b.0.name, &b.1.name)))
+        let value = |values: &[Option<f64>]| values[at].unwrap_or(-1.0);
+        let who = |one: &(&Row, &GuestIdentity, _)| (one.0.host.name.clone(), one.1.name.clone());
+        value(&b.2).total_cmp(&value(&a.2)).then_with(|| who(a).cmp(&who(b)))
     });
-    let rest = all.len().saturating_sub(ROWS);
+    let rest = found.saturating_sub(all.len() as u64);
     html! {
         div class="wide" tabindex="0" role="group" aria-label="Guests of all hosts" {
             table class="guests" {
@@ -157,16 +240,16 @@ fn guest_table(hosts: &[PastHost], asked: &Asked, span: &Span) -> Markup {
                     }
                 } }
                 tbody {
-                    @for (host, track, _) in all.iter().take(ROWS) {
-                        @let of_host = span.of_host(&host.name);
+                    @for (row, who, values) in &all {
+                        @let of_host = span.of_host(&row.host.name);
                         tr {
                             th scope="row" class="label" {
-                                a href=(format!("{}?{}", path_of(&track.name, &track.uuid),
-                                    of_host.query())) { (name(&track.name)) }
+                                a href=(format!("{}?{}", path_of(&who.name, &who.uuid),
+                                    of_host.query())) { (name(&who.name)) }
                             }
-                            td class="label" { (name(&host.name)) }
-                            @for field in &columns {
-                                td { (cell(field, host.whole.guest(&track.whole, field.id))) }
+                            td class="label" { (name(&row.host.name)) }
+                            @for (field, value) in columns.iter().zip(values) {
+                                td { (cell(field, *value)) }
                             }
                         }
                     }
@@ -174,5 +257,22 @@ fn guest_table(hosts: &[PastHost], asked: &Asked, span: &Span) -> Markup {
             }
         }
         @if rest > 0 { p { "And " (rest) " more, which come later in this order." } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reports::{Raw, field};
+
+    #[test]
+    fn guests_are_found_by_what_their_columns_are_made_of() {
+        for (id, by) in GUEST.iter().zip(RANKS) {
+            let sources = field(Scope::Guest, id).unwrap().sources;
+            for one in by {
+                let is_one = |raw: &Raw| matches!(raw, Raw::Guest(field) if field == one);
+                assert!(sources.iter().any(is_one), "{id}");
+            }
+        }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Asked {
     pub(super) filter: String,
     /// `all` for more rows than are usual.
     #[serde(default)]
-    rows: String,
+    pub(super) rows: String,
 }
 
 /// A guest as a row.
@@ -68,6 +68,13 @@ pub(crate) async fn overview(
 
 fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
     let span = Span::of(&asked.time, POINTS, now)?;
+    if let Some(engine) = app.sources.hosts.as_deref().filter(|_| span.host.is_none()) {
+        let fleet = engine.glance(&super::fleet::wanted(asked, &span)).map_err(Fault::source)?;
+        // Of one host there is more to tell.
+        if fleet.hosts.len() > 1 {
+            return super::fleet::page(engine, fleet, asked, &span, now);
+        }
+    }
     let host_ids: Vec<&str> =
         HOST.iter().chain(OWNERS).copied().chain(["virtual_percent"]).collect();
     let past = read(&app.sources, &span, raw_guest_fields(&GUEST, &host_ids), Vec::new());
@@ -91,9 +98,6 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
         }
         None => None,
     };
-    if hosts.len() > 1 {
-        return Ok(super::fleet::page(&hosts, asked, &span, now));
-    }
     let none = PastHost::default();
     let host = hosts.first().unwrap_or(&none);
     let now_or_whole: &Single = seen.as_ref().map_or(&host.whole, |seen| &seen.single);

@@ -6,6 +6,7 @@ use manager::control::{
 };
 use model::{GuestField, GuestIdentity, HostField, Interval, Over, Row};
 use reports::{HostData, testing};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use web::{Certificate, Listen, Settings, Sources, Wanted};
+use web::{Certificate, Fleet, Glance, Glanced, Hosts, Lines, Listen, Settings, Sources, Wanted};
 use why::when::Now;
 
 /// Longer than any answer takes.
@@ -155,6 +156,54 @@ fn pushed(wanted: &Wanted) -> Result<Vec<HostData>, String> {
     Ok(hosts)
 }
 
+/// The same, added up.
+struct Engine;
+
+impl Hosts for Engine {
+    fn glance(&self, wanted: &Glance) -> Result<Fleet, String> {
+        let Glance { from_ms, to_ms, .. } = *wanted;
+        let asked = Wanted {
+            from_ms,
+            to_ms,
+            step_ms: MINUTE_MS,
+            host: None,
+            guests: Vec::new(),
+            processes: Vec::new(),
+        };
+        let glanced = |host: HostData| {
+            let mut whole = Interval::default();
+            let known = host.intervals.iter().filter(|one| one.host.covered_ms > 0);
+            known.for_each(|interval| whole.add(interval));
+            let covered_ms = whole.host.covered_ms;
+            let mut together = Over { covered_ms, ..Over::default() };
+            whole.guests.values().for_each(|over| together.add_concurrent(over));
+            let mut loudest: Vec<_> = whole.guests.into_iter().collect();
+            loudest.retain(|(who, _)| format!("{} {}", who.name, who.class).contains(&wanted.like));
+            let all = loudest.len();
+            loudest.sort_by_key(|(_, over)| Reverse(over.get(GuestField::VcpuRun)));
+            // Of three hosts that are alike each has a third.
+            loudest.truncate(wanted.most / 3);
+            let host = Glanced {
+                name: host.name,
+                last_ms: whole.from_ms + covered_ms.cast_signed(),
+                guests: all as u64,
+                over: whole.host,
+                together,
+                loudest,
+            };
+            (host, all as u64)
+        };
+        let (hosts, all): (Vec<Glanced>, Vec<u64>) =
+            pushed(&asked)?.into_iter().map(glanced).unzip();
+        Ok(Fleet { hosts, found: all.iter().sum() })
+    }
+
+    fn lines(&self, wanted: &Lines) -> Result<BTreeMap<String, Vec<Over<HostField>>>, String> {
+        let over = interval(0, wanted.step_ms.unsigned_abs()).host;
+        Ok(wanted.hosts.iter().map(|host| (host.clone(), vec![over.clone(); 24])).collect())
+    }
+}
+
 fn now() -> Now {
     Now { ms: testing::DAY_MS + 720 * MINUTE_MS, zone: TimeZone::UTC }
 }
@@ -168,7 +217,7 @@ pub fn start_recorded(guests: usize) -> Server {
         }
         Ok(hosts)
     };
-    let sources = Sources { recorded: Box::new(recorded), ..sources_of_fleet() };
+    let sources = Sources { recorded: Box::new(recorded), hosts: None, ..sources_of_fleet() };
     serve(Allowed::default(), sources, Orders::default(), Arc::default())
 }
 
@@ -220,7 +269,7 @@ pub fn start_slow() -> (Server, Reads, Sender<()>) {
         count.change(|(now, _)| *now -= 1);
         recorded(wanted)
     };
-    let sources = Sources { recorded: Box::new(slow), ..sources_of_fleet() };
+    let sources = Sources { recorded: Box::new(slow), hosts: None, ..sources_of_fleet() };
     (serve(Allowed::default(), sources, Orders::default(), Arc::default()), reads, open)
 }
 
@@ -229,6 +278,7 @@ fn sources_of_fleet() -> Sources {
     Sources {
         manager: None,
         recorded: Box::new(pushed),
+        hosts: Some(Box::new(Engine)),
         journal: None,
         tune: None,
         clock: Box::new(now),
@@ -322,6 +372,7 @@ pub fn start(allow_changes: bool) -> Server {
     let sources = Sources {
         manager: Some(Box::new(manager)),
         recorded: Box::new(recorded),
+        hosts: None,
         journal: None,
         tune: Some(Box::new(|_, _| Ok("[]".into()))),
         clock: Box::new(now),

@@ -1,0 +1,200 @@
+//! `pinhead fleet`: all hosts that push to an engine, and which guests would be better off
+//! elsewhere.
+//!
+//! ```text
+//!   engine ─► glance: a row a host ─► table
+//!          ─► lines of all hosts, and of the guests of short ones ─► whatif::moves ─► virsh
+//! ```
+//!
+//! Nothing is moved: what would do it is printed.
+
+mod show;
+#[cfg(test)]
+mod tests;
+
+use crate::Error;
+use crate::args::Format;
+use base::{Bytes, duration};
+use clap::Args;
+use metrics::Url;
+use metrics::fleet::{Glance, Host, Loudest, Steps, glance, guest_lines, lines};
+use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
+use reports::Single;
+use reports::fleet::{BUSY, SILENT_MS, busy_percent, glanced};
+use std::collections::BTreeMap;
+use whatif::{Past, Place, Plan, Tenant};
+use why::when::{self, Now};
+
+/// Steps that needs are played in.
+const STEPS: i64 = 60;
+/// Times are played up to this long.
+const SPAN_MS_MAX: i64 = 7 * 24 * 60 * duration::MINUTE_MS;
+/// Hosts whose guests are looked at, those that lack most.
+const SHORT_MAX: usize = 20;
+/// What is shown of a host, besides busy time.
+const SHOWN: [H; 4] = [H::Spare, H::SetPoint, H::PsiCpuSome, H::PsiMemorySome];
+
+/// `pinhead fleet`
+#[derive(Debug, Args)]
+pub struct FleetArgs {
+    /// The engine that hosts push to: http://127.0.0.1:8428
+    #[arg(long, value_name = "URL")]
+    pub from: String,
+    /// How much of the past is looked at, and played: 30m, 1h, 1d
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    pub last: String,
+    /// Propose no more moves than this; 0 for none
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    pub moves: usize,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// What is known of all hosts.
+struct Answer {
+    hosts: Vec<Shown>,
+    plan: Plan,
+    steps: Steps,
+}
+
+/// A host as a row.
+struct Shown {
+    name: String,
+    is_silent: bool,
+    last_ms: i64,
+    guests: u64,
+    single: Single,
+    /// The guest that uses the CPUs most.
+    loudest: Option<(String, Option<f64>)>,
+}
+
+/// Shows the hosts, and proposes moves.
+pub fn run(args: &FleetArgs) -> Result<String, Error> {
+    let now = ::why::now();
+    let answer = ask(args, &now)?;
+    show::show(&answer, args, &now)
+}
+
+fn ask(args: &FleetArgs, now: &Now) -> Result<Answer, Error> {
+    let url = Url::parse(&args.from)?;
+    let span_ms = when::span(&args.last)?;
+    if !(duration::MINUTE_MS..=SPAN_MS_MAX).contains(&span_ms) {
+        return Err(Error::Message("--last is one minute to seven days".into()));
+    }
+    let step_ms = (span_ms / STEPS).max(duration::MINUTE_MS);
+    let steps = Steps { from_ms: now.ms - span_ms, to_ms: now.ms, step_ms };
+    let found = glance(&url, &asked(steps))?;
+    if found.hosts.is_empty() {
+        return Err(Error::Message(
+            "The engine knows nothing of this time: is it the right one, and does a manager push \
+             to it?"
+                .into(),
+        ));
+    }
+    let mut hosts: Vec<Shown> =
+        found.hosts.into_iter().map(|(name, host)| shown(name, host, steps)).collect();
+    let plan = match args.moves {
+        0 => Plan::default(),
+        most => whatif::moves(places(&url, &hosts, steps)?, most),
+    };
+    let busy = |host: &Shown| host.single.host("busy_percent").unwrap_or(-1.0);
+    hosts.sort_by(|a, b| b.is_silent.cmp(&a.is_silent).then(busy(b).total_cmp(&busy(a))));
+    Ok(Answer { hosts, plan, steps })
+}
+
+fn asked(steps: Steps) -> Glance {
+    Glance {
+        from_ms: steps.from_ms,
+        to_ms: steps.to_ms,
+        hosts: [&BUSY[..], &SHOWN].concat(),
+        together: vec![G::VcpuRun, G::OtherRun],
+        loudest: Loudest {
+            // Of each host the loudest is wanted, and an engine ranks all guests together.
+            most: 1_000,
+            by: vec![G::VcpuRun, G::OtherRun],
+            like: String::new(),
+            fields: vec![G::VcpuRun, G::OtherRun],
+        },
+    }
+}
+
+fn shown(name: String, host: Host, steps: Steps) -> Shown {
+    let Host { last_ms, guests, over, together, loudest, .. } = host;
+    let single = glanced((steps.from_ms, steps.to_ms), over, together, guests);
+    let cpu = |over: &Over<G>| single.guest(over, "cpu_percent");
+    let loudest = loudest
+        .iter()
+        .map(|(who, over)| (who.name.clone(), cpu(over)))
+        .max_by(|a, b| a.1.unwrap_or(0.0).total_cmp(&b.1.unwrap_or(0.0)));
+    let is_silent = steps.to_ms - last_ms > SILENT_MS;
+    Shown { name, is_silent, last_ms, guests, single, loudest }
+}
+
+/// All hosts over time, and the guests of those that are short.
+fn places(url: &Url, hosts: &[Shown], steps: Steps) -> Result<Vec<Place>, Error> {
+    let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+    let memory = lines(url, steps, &names, &[H::Spare])?;
+    let mut places: Vec<Place> =
+        hosts.iter().map(|host| place(host, memory.get(&host.name))).collect();
+    let mut short: Vec<(Bytes, usize)> =
+        places.iter().enumerate().filter_map(|(at, place)| Some((place.short_by()?, at))).collect();
+    short.sort_unstable_by(|a, b| b.cmp(a));
+    let fields: Vec<G> = whatif::FIELDS.iter().copied().chain([G::Private]).collect();
+    for (_, at) in short.into_iter().take(SHORT_MAX) {
+        let guests = guest_lines(url, steps, &places[at].name, &fields)?;
+        places[at].tenants = tenants(&guests, steps);
+    }
+    Ok(places)
+}
+
+fn place(host: &Shown, memory: Option<&Vec<Over<H>>>) -> Place {
+    let over = &host.single.interval().host;
+    let available = memory.into_iter().flatten();
+    Place {
+        name: host.name.clone(),
+        available: available.map(|over| over.get(H::Spare).map(Bytes)).collect(),
+        set_point: over.get(H::SetPoint).map(Bytes),
+        cpus: over.get(H::Cpus).unwrap_or(0),
+        busy_permille: busy_percent(over.clone()).map_or(1_000, |percent| (percent * 10.0) as u64),
+        is_silent: host.is_silent,
+        tenants: Vec::new(),
+    }
+}
+
+/// Guests by what they needed and held in each step.
+fn tenants(guests: &BTreeMap<GuestIdentity, Vec<Over<G>>>, steps: Steps) -> Vec<Tenant> {
+    let count = guests.values().map(Vec::len).max().unwrap_or(0);
+    let mut past = Past::new(steps.step_ms.unsigned_abs());
+    for at in 0..count {
+        let of_step = |(who, line): (&GuestIdentity, &Vec<Over<G>>)| {
+            Some((who.clone(), line.get(at)?.clone()))
+        };
+        past.add(&Interval {
+            guests: guests.iter().filter_map(of_step).collect(),
+            ..Interval::default()
+        });
+    }
+    let held = |name: &str, uuid: &str| {
+        let is_it = |who: &&GuestIdentity| who.name == name && who.uuid == uuid;
+        let line = guests.keys().find(is_it).and_then(|who| guests.get(who));
+        let steps = line.into_iter().flatten();
+        steps.map(|over| over.get(G::Private).map(Bytes)).collect()
+    };
+    past.guests()
+        .map(|guest| {
+            let mut needs = vec![None; count];
+            for step in &guest.steps {
+                needs[step.at] = step.needed;
+            }
+            let cpus = guest.steps.iter().filter_map(|step| step.cpus_permille);
+            Tenant {
+                name: guest.name.clone(),
+                uuid: guest.uuid.clone(),
+                needs,
+                holds: held(&guest.name, &guest.uuid),
+                cpus_permille: cpus.max().unwrap_or(1_000),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! Hosts as a table, and moves as the commands that would do them.
+
+use super::{Answer, FleetArgs, Shown};
+use crate::Error;
+use crate::args::Format;
+use crate::escape::json;
+use crate::report::Place;
+use base::{Bytes, Table, left, plain, right, shell_word};
+use model::has_uuid;
+use reports::{clock_text, date_text, shown};
+use serde::Serialize;
+use std::fmt::Write;
+use whatif::Move;
+use why::when::Now;
+
+/// Characters of a name.
+const NAME_MAX: usize = 24;
+
+pub(super) fn show(answer: &Answer, args: &FleetArgs, now: &Now) -> Result<String, Error> {
+    match args.format {
+        Format::Text => Ok(text(answer, args, now)),
+        Format::Json => json(&Document::of(answer)),
+    }
+}
+
+fn text(answer: &Answer, args: &FleetArgs, now: &Now) -> String {
+    let columns = [
+        left("HOST").most(NAME_MAX),
+        left("STATE"),
+        right("GUESTS"),
+        right("CPU%"),
+        right("CAPT%"),
+        right("WAIT CPU%"),
+        right("WAIT MEM%"),
+        right("SPARE"),
+        right("WANT"),
+        left("LOUDEST").most(NAME_MAX),
+        right("CPU%"),
+    ];
+    let mut table = Table::new(&columns);
+    for host in &answer.hosts {
+        let value = |id: &str, decimals| shown(host.single.host(id), decimals);
+        let (loudest, cpu) = match &host.loudest {
+            Some((name, cpu)) => (plain(name, NAME_MAX), shown(*cpu, 1)),
+            None => ("-".into(), "-".into()),
+        };
+        table.row([
+            plain(&host.name, NAME_MAX),
+            state(host, now),
+            host.guests.to_string(),
+            value("busy_percent", 1),
+            value("capture_percent", 1),
+            value("psi_cpu_percent", 1),
+            value("psi_memory_percent", 1),
+            value("spare_mib", 0),
+            value("set_point_mib", 0),
+            loudest,
+            cpu,
+        ]);
+    }
+    let mut out = table.text();
+    let _ = writeln!(out, "\nOf the last {}; sizes in MiB.", args.last);
+    if args.moves > 0 {
+        moves(answer, &mut out);
+    }
+    out
+}
+
+fn state(host: &Shown, now: &Now) -> String {
+    if !host.is_silent {
+        return "heard of".into();
+    }
+    let zone = Place(&now.zone);
+    let (date, clock) = (date_text(host.last_ms, &zone), clock_text(host.last_ms, &zone));
+    format!("silent since {date} {clock}")
+}
+
+fn moves(answer: &Answer, out: &mut String) {
+    let plan = &answer.plan;
+    if plan.moves.is_empty() && plan.stuck.is_empty() {
+        out.push_str("\nNobody needs to move: each host is above its set point.\n");
+        return;
+    }
+    let name = |text: &str| plain(text, NAME_MAX);
+    for (number, one) in plan.moves.iter().enumerate() {
+        let comes = match one.is_enough() {
+            true => "comes back above its set point",
+            false => "comes nearer to its set point",
+        };
+        let _ = writeln!(
+            out,
+            "\n{}. {} from {} to {}: {} keeps {}, {} {comes} ({} MiB instead of {}, of {}).\n   It \
+             needed at most {} MiB in that time.\n   {}",
+            number + 1,
+            name(&one.guest),
+            name(&one.from),
+            name(&one.to),
+            name(&one.to),
+            size(one.to_keeps),
+            name(&one.from),
+            one.from_gets.as_mib(),
+            one.from_had.as_mib(),
+            one.from_set_point.as_mib(),
+            one.needs.as_mib(),
+            command(one)
+        );
+    }
+    for host in &plan.stuck {
+        let _ = writeln!(
+            out,
+            "\n{} is short, and no host has room for what {} guests needed.",
+            name(host),
+            if plan.moves.iter().any(|one| one.from == *host) { "more of its" } else { "its" }
+        );
+    }
+    if !plan.moves.is_empty() {
+        out.push_str("\nEach counts on those before it. Nothing is moved by this command.\n");
+    }
+}
+
+fn size(size: Bytes) -> String {
+    match size.as_mib() {
+        mib if mib >= 1_024 => format!("{}.{} GiB", mib / 1_024, mib % 1_024 * 10 / 1_024),
+        mib => format!("{mib} MiB"),
+    }
+}
+
+/// What libvirt would be told. Names come from outside: they are words, whatever is in them.
+fn command(one: &Move) -> String {
+    // Another user's guest chooses its UUID, and its name says whose it is.
+    let guest = match has_uuid(&one.uuid) && !one.guest.contains('/') {
+        true => &one.uuid,
+        false => &one.guest,
+    };
+    let at = |host: &str| shell_word(&format!("qemu+ssh://{host}/system"));
+    format!(
+        "virsh --connect {} migrate --live --persistent --undefinesource --domain {} --desturi {}",
+        at(&one.from),
+        shell_word(guest),
+        at(&one.to)
+    )
+}
+
+/// The answer for programs. Sizes are in bytes.
+#[derive(Serialize)]
+struct Document<'a> {
+    from: i64,
+    to: i64,
+    hosts: Vec<HostDocument<'a>>,
+    moves: Vec<MoveDocument<'a>>,
+    stuck: &'a [String],
+}
+
+#[derive(Serialize)]
+struct HostDocument<'a> {
+    host: &'a str,
+    silent: bool,
+    last_ms: i64,
+    guests: u64,
+    busy_percent: Option<f64>,
+    capture_percent: Option<f64>,
+    psi_cpu_percent: Option<f64>,
+    psi_memory_percent: Option<f64>,
+    spare_mib: Option<f64>,
+    set_point_mib: Option<f64>,
+    loudest: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct MoveDocument<'a> {
+    guest: &'a str,
+    uuid: &'a str,
+    from: &'a str,
+    to: &'a str,
+    needs_bytes: u64,
+    from_had_bytes: u64,
+    from_gets_bytes: u64,
+    from_set_point_bytes: u64,
+    to_keeps_bytes: u64,
+    to_set_point_bytes: u64,
+    enough: bool,
+    command: String,
+}
+
+impl<'a> Document<'a> {
+    fn of(answer: &'a Answer) -> Document<'a> {
+        let host = |host: &'a Shown| {
+            let value = |id: &str| host.single.host(id);
+            HostDocument {
+                host: &host.name,
+                silent: host.is_silent,
+                last_ms: host.last_ms,
+                guests: host.guests,
+                busy_percent: value("busy_percent"),
+                capture_percent: value("capture_percent"),
+                psi_cpu_percent: value("psi_cpu_percent"),
+                psi_memory_percent: value("psi_memory_percent"),
+                spare_mib: value("spare_mib"),
+                set_point_mib: value("set_point_mib"),
+                loudest: host.loudest.as_ref().map(|(name, _)| name.as_str()),
+            }
+        };
+        let one = |one: &'a Move| MoveDocument {
+            guest: &one.guest,
+            uuid: &one.uuid,
+            from: &one.from,
+            to: &one.to,
+            needs_bytes: one.needs.0,
+            from_had_bytes: one.from_had.0,
+            from_gets_bytes: one.from_gets.0,
+            from_set_point_bytes: one.from_set_point.0,
+            to_keeps_bytes: one.to_keeps.0,
+            to_set_point_bytes: one.to_set_point.0,
+            enough: one.is_enough(),
+            command: command(one),
+        };
+        Document {
+            from: answer.steps.from_ms,
+            to: answer.steps.to_ms,
+            hosts: answer.hosts.iter().map(host).collect(),
+            moves: answer.plan.moves.iter().map(one).collect(),
+            stuck: &answer.plan.stuck,
+        }
+    }
+}

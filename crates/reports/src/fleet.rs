@@ -1,0 +1,58 @@
+//! Hosts of a fleet, of which an engine has added up what is asked for.
+
+use crate::Single;
+use model::{GuestField, GuestIdentity, HostField as H, Interval, Over};
+
+/// Who has not been heard of for so long is silent: hosts push every five seconds, unless they are
+/// told otherwise.
+pub const SILENT_MS: i64 = 60_000;
+
+/// What a host's busy time is made of, and its CPUs.
+pub const BUSY: [H; 7] =
+    [H::Cpus, H::User, H::System, H::Nice, H::Interrupts, H::SoftInterrupts, H::Guest];
+
+/// A host over a time, with the sums of its guests' fields.
+pub fn glanced(
+    (from_ms, to_ms): (i64, i64),
+    host: Over<H>,
+    together: Over<GuestField>,
+    guests: u64,
+) -> Single {
+    let interval = Interval {
+        from_ms,
+        length_ms: to_ms.saturating_sub(from_ms).max(0).unsigned_abs(),
+        host,
+        guests: [(GuestIdentity::default(), together)].into(),
+        ..Interval::default()
+    };
+    Single::new(interval, usize::try_from(guests).ok())
+}
+
+/// How busy a host's CPUs were, in hundredths of all of them.
+pub fn busy_percent(host: Over<H>) -> Option<f64> {
+    let interval = Interval { length_ms: host.covered_ms, host, ..Interval::default() };
+    Single::new(interval, None).host("busy_percent")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::Row;
+
+    #[test]
+    fn a_host_is_as_busy_as_its_cpus_and_captured_by_its_guests() {
+        let mut row = Row::default();
+        row.extend([
+            (H::Cpus, Some(2)),
+            (H::User, Some(500_000_000)),
+            (H::System, Some(500_000_000)),
+        ]);
+        let host = Over { covered_ms: 1_000, row };
+        assert_eq!(busy_percent(host.clone()), Some(50.0));
+        let mut row = Row::default();
+        row.extend([(GuestField::VcpuRun, Some(400_000_000)), (GuestField::OtherRun, Some(0))]);
+        let single = glanced((0, 1_000), host, Over { covered_ms: 1_000, row }, 7);
+        assert_eq!(single.host("busy_percent"), Some(50.0));
+        assert_eq!(single.host("capture_percent"), Some(40.0));
+    }
+}

@@ -1,0 +1,326 @@
+//! Which guest would be better off on another host.
+//!
+//! ```text
+//!   hosts short of memory ─► each of their guests × each other host ─► played over the past
+//!                            from: what is available, and what the guest held       ─┐
+//!                            to:   what is available, less what the guest needed     ─┴─► best
+//! ```
+//!
+//! What counts is what a guest needed at each step of the past, beside what the other host had
+//! left at the same step: peaks that do not coincide share their room. What a guest was started
+//! with counts for nothing. Whatever is not known is taken for the worst that was seen, and a
+//! host of which too little is known takes nobody.
+
+use base::Bytes;
+
+/// A host may be below its set point for so much of the time, in thousandths.
+const SHORT_PERMILLE: usize = 20;
+/// So much of the time has to be known of a host, in thousandths.
+const KNOWN_PERMILLE: usize = 900;
+/// Nobody is moved to CPUs that are busier than this with it, in thousandths.
+const BUSY_PERMILLE: u64 = 800;
+/// A hypervisor has so much for itself.
+const HYPERVISOR: Bytes = Bytes::mib(32);
+
+/// A guest of a host, step by step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tenant {
+    /// Its name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: String,
+    /// What it needed.
+    pub needs: Vec<Option<Bytes>>,
+    /// What of the host's memory it held.
+    pub holds: Vec<Option<Bytes>>,
+    /// The CPUs that it used at most, in thousandths of one.
+    pub cpus_permille: u64,
+}
+
+/// A host, step by step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its name.
+    pub name: String,
+    /// What was available.
+    pub available: Vec<Option<Bytes>>,
+    /// What is to be.
+    pub set_point: Option<Bytes>,
+    /// Its CPUs, and how busy all of them were, in thousandths.
+    pub cpus: u64,
+    pub busy_permille: u64,
+    /// Nothing is heard of it: nobody is moved to it, or from it.
+    pub is_silent: bool,
+    /// Its guests, as far as they were asked for.
+    pub tenants: Vec<Tenant>,
+}
+
+/// A move that would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Whom to move.
+    pub guest: String,
+    pub uuid: String,
+    /// From where, and where to.
+    pub from: String,
+    pub to: String,
+    /// What the guest needed at most.
+    pub needs: Bytes,
+    /// What the host that it leaves had available, nearly at the least, and would have had.
+    pub from_had: Bytes,
+    pub from_gets: Bytes,
+    pub from_set_point: Bytes,
+    /// What the other would have kept available at the least.
+    pub to_keeps: Bytes,
+    pub to_set_point: Bytes,
+}
+
+impl Move {
+    /// Whether the host comes back above its set point by this move and those before it.
+    pub fn is_enough(&self) -> bool {
+        self.from_gets >= self.from_set_point
+    }
+}
+
+/// What to do, and whom nothing helps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// In their order: each counts on those before it.
+    pub moves: Vec<Move>,
+    /// Hosts that are short, and no move helps them.
+    pub stuck: Vec<String>,
+}
+
+impl Place {
+    /// Whether enough is known of it.
+    fn is_known(&self) -> bool {
+        let known = self.available.iter().flatten().count();
+        !self.is_silent
+            && self.set_point.is_some()
+            && known > 0
+            && known * 1000 >= self.available.len() * KNOWN_PERMILLE
+    }
+
+    /// How much is missing to its set point, if it was below that for longer than it may be.
+    pub fn short_by(&self) -> Option<Bytes> {
+        let set_point = self.set_point.filter(|_| self.is_known())?;
+        let low = low(self.available.iter().copied())?;
+        (low < set_point).then(|| set_point.less(low))
+    }
+}
+
+/// The least, but for the part of the time that may be worse.
+fn low(values: impl Iterator<Item = Option<Bytes>>) -> Option<Bytes> {
+    let mut known: Vec<Bytes> = values.flatten().collect();
+    known.sort_unstable();
+    let at = known.len() * SHORT_PERMILLE / 1000;
+    known.get(at).copied()
+}
+
+/// A guest's value at a step, or the worst that is known.
+fn at(values: &[Option<Bytes>], step: usize, worst: Option<Bytes>) -> Option<Bytes> {
+    values.get(step).copied().flatten().or(worst)
+}
+
+fn most(values: &[Option<Bytes>]) -> Option<Bytes> {
+    values.iter().flatten().copied().max()
+}
+
+/// What a host would have had available without a guest. What is not known of that is nothing.
+fn without<'a>(
+    place: &'a Place,
+    tenant: &'a Tenant,
+) -> impl Iterator<Item = Option<Bytes>> + use<'a> {
+    place.available.iter().enumerate().map(|(step, available)| {
+        let held = at(&tenant.holds, step, Some(Bytes(0)));
+        Some(available.as_ref()?.plus(held?))
+    })
+}
+
+/// What another would have had available with it.
+fn with<'a>(place: &'a Place, tenant: &'a Tenant) -> impl Iterator<Item = Option<Bytes>> + use<'a> {
+    let worst = most(&tenant.needs);
+    place.available.iter().enumerate().map(move |(step, available)| {
+        let needed = at(&tenant.needs, step, worst)?.plus(HYPERVISOR);
+        Some(available.as_ref()?.less(needed))
+    })
+}
+
+/// Whether a host has room for a guest at each step; with what it would have kept.
+fn room(place: &Place, tenant: &Tenant) -> Option<Bytes> {
+    let set_point = place.set_point.filter(|_| place.is_known())?;
+    let capacity = place.cpus * BUSY_PERMILLE;
+    let busy = place.cpus * place.busy_permille + tenant.cpus_permille;
+    let kept = with(place, tenant).flatten().min()?;
+    (kept >= set_point && busy <= capacity).then_some(kept)
+}
+
+/// The moves that help most, and no more than so many.
+pub fn moves(mut places: Vec<Place>, most_moves: usize) -> Plan {
+    let mut plan = Plan::default();
+    while plan.moves.len() < most_moves {
+        let short =
+            places.iter().enumerate().filter(|(_, place)| !plan.stuck.contains(&place.name));
+        let short = short.filter_map(|(from, place)| Some((place.short_by()?, from)));
+        let Some((_, from)) = short.max() else { break };
+        match best(&places, from) {
+            Some((found, tenant, to)) => {
+                plan.moves.push(found);
+                play(&mut places, from, tenant, to);
+            }
+            None => plan.stuck.push(places[from].name.clone()),
+        }
+    }
+    plan
+}
+
+/// The best move away from a host: one that is enough, of the guest that needs least; or the one
+/// that gains most.
+fn best(places: &[Place], from: usize) -> Option<(Move, usize, usize)> {
+    let place = &places[from];
+    let had = low(place.available.iter().copied())?;
+    let from_set_point = place.set_point?;
+    let mut found: Option<(Move, usize, usize)> = None;
+    for (number, tenant) in place.tenants.iter().enumerate() {
+        let Some(needs) = most(&tenant.needs) else { continue };
+        let Some(gets) = low(without(place, tenant)).filter(|gets| *gets > had) else { continue };
+        let others = places.iter().enumerate().filter(|(to, _)| *to != from);
+        let rooms = others.filter_map(|(to, other)| {
+            let kept = room(other, tenant)?;
+            Some((kept.less(other.set_point?), kept, to))
+        });
+        let Some((_, to_keeps, to)) = rooms.max() else { continue };
+        let candidate = Move {
+            guest: tenant.name.clone(),
+            uuid: tenant.uuid.clone(),
+            from: place.name.clone(),
+            to: places[to].name.clone(),
+            needs,
+            from_had: had,
+            from_gets: gets,
+            from_set_point,
+            to_keeps,
+            to_set_point: places[to].set_point?,
+        };
+        let is_better = found.as_ref().is_none_or(|(best, ..)| {
+            match (candidate.is_enough(), best.is_enough()) {
+                (true, true) => candidate.needs < best.needs,
+                (false, false) => candidate.from_gets > best.from_gets,
+                (is_enough, _) => is_enough,
+            }
+        });
+        if is_better {
+            found = Some((candidate, number, to));
+        }
+    }
+    found
+}
+
+/// Does it in the past, so that the next move counts on it.
+fn play(places: &mut [Place], from: usize, tenant: usize, to: usize) {
+    let tenant = places[from].tenants.remove(tenant);
+    let left: Vec<Option<Bytes>> = without(&places[from], &tenant).collect();
+    let joined: Vec<Option<Bytes>> = with(&places[to], &tenant).collect();
+    places[from].available = left;
+    places[to].available = joined;
+    // Whoever has come is not moved on.
+    let to = &mut places[to];
+    to.busy_permille += tenant.cpus_permille / to.cpus.max(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mib(values: &[u64]) -> Vec<Option<Bytes>> {
+        values.iter().map(|value| Some(Bytes::mib(*value))).collect()
+    }
+
+    fn place(name: &str, available: &[u64]) -> Place {
+        Place {
+            name: name.into(),
+            available: mib(available),
+            set_point: Some(Bytes::mib(512)),
+            cpus: 2,
+            ..Place::default()
+        }
+    }
+
+    fn tenant(name: &str, needs: &[u64], holds: &[u64]) -> Tenant {
+        Tenant { name: name.into(), needs: mib(needs), holds: mib(holds), ..Tenant::default() }
+    }
+
+    #[test]
+    fn who_needs_least_and_is_enough_goes_where_most_is_left() {
+        let mut a = place("a", &[100, 200, 100]);
+        a.tenants = vec![
+            tenant("small", &[50, 50, 50], &[60, 60, 60]),
+            tenant("right", &[300, 350, 300], &[450, 450, 450]),
+            tenant("large", &[900, 900, 900], &[1000, 1000, 1000]),
+        ];
+        let plan = moves(vec![a, place("b", &[1000; 3]), place("c", &[3000; 3])], 5);
+        assert_eq!(plan.moves.len(), 1, "one is enough: {plan:?}");
+        let found = &plan.moves[0];
+        assert_eq!(
+            (found.guest.as_str(), found.from.as_str(), found.to.as_str()),
+            ("right", "a", "c")
+        );
+        assert_eq!(found.needs, Bytes::mib(350));
+        assert_eq!((found.from_had, found.from_gets), (Bytes::mib(100), Bytes::mib(550)));
+        assert_eq!(found.to_keeps, Bytes::mib(3000 - 350 - 32));
+        assert!(found.is_enough());
+    }
+
+    #[test]
+    fn peaks_that_do_not_coincide_share_their_room() {
+        let mut a = place("a", &[100, 100]);
+        a.tenants = vec![tenant("g", &[800, 50], &[800, 800])];
+        // When the guest needs much, the other has much.
+        let apart = moves(vec![a.clone(), place("b", &[1400, 600])], 5);
+        assert_eq!(apart.moves.len(), 1, "{apart:?}");
+        assert_eq!(apart.moves[0].to_keeps, Bytes::mib(518));
+        let together = moves(vec![a, place("b", &[600, 1400])], 5);
+        assert_eq!((together.moves.len(), together.stuck), (0, vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn moves_count_on_those_before_them() {
+        let mut a = place("a", &[0; 4]);
+        a.tenants =
+            (0..4).map(|n| tenant(&format!("g{n}"), &[200; 4], &[200; 4])).collect::<Vec<_>>();
+        // Each other host has room for one.
+        let others = ["b", "c", "d"].map(|name| place(name, &[800; 4]));
+        let plan = moves([vec![a], others.to_vec()].concat(), 9);
+        let to: Vec<&str> = plan.moves.iter().map(|one| one.to.as_str()).collect();
+        assert_eq!(plan.moves.len(), 3, "{plan:?}");
+        assert!(["b", "c", "d"].iter().all(|name| to.contains(name)), "{to:?}");
+        assert_eq!(plan.moves[2].from_gets, Bytes::mib(600));
+        assert!(plan.moves[2].is_enough() && !plan.moves[1].is_enough());
+        let one = moves([vec![place("x", &[9000; 4])], others.to_vec()].concat(), 9);
+        assert_eq!(one, Plan::default(), "nobody is short");
+    }
+
+    #[test]
+    fn what_is_not_known_is_taken_for_the_worst() {
+        let mut a = place("a", &[100; 10]);
+        let mut g = tenant("g", &[100, 700], &[600; 10]);
+        g.needs.resize(10, None);
+        a.tenants = vec![g.clone()];
+        // Had it needed 100 all the time there would be room.
+        let plan = moves(vec![a.clone(), place("b", &[1000; 10])], 5);
+        assert_eq!(plan.stuck, ["a"]);
+        let silent = Place { is_silent: true, ..place("b", &[9000; 10]) };
+        assert_eq!(moves(vec![a.clone(), silent], 5).stuck, ["a"]);
+        let mut seldom = place("b", &[9000; 10]);
+        seldom.available[3..].fill(None);
+        assert_eq!(moves(vec![a.clone(), seldom], 5).stuck, ["a"]);
+        let busy = Place { busy_permille: 700, ..place("b", &[9000; 10]) };
+        a.tenants[0].cpus_permille = 300;
+        assert_eq!(moves(vec![a.clone(), busy.clone()], 5).stuck, ["a"]);
+        a.tenants[0].cpus_permille = 200;
+        assert_eq!(moves(vec![a.clone(), busy], 5).moves.len(), 1);
+        // A guest of which no need is known stays where it is.
+        a.tenants[0].needs.fill(None);
+        assert_eq!(moves(vec![a, place("b", &[9000; 10])], 5).stuck, ["a"]);
+    }
+}
