@@ -4,11 +4,42 @@
 
 use crate::browser::Browser;
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// How often a page is opened to see when it is there; the median counts.
 const TIMES: usize = 5;
+
+/// The width and height of a window.
+pub const WIDE: (u32, u32) = (1280, 900);
+const PHONE: (u32, u32) = (400, 800);
+/// A picture is no taller.
+const TALL: f64 = 3_000.0;
+
+/// How a page is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// What its pictures are called by.
+    pub name: &'static str,
+    window: (u32, u32),
+    is_dark: bool,
+}
+
+/// Light, dark and on a phone.
+pub const LOOKS: [Look; 3] = [
+    Look { name: "light", window: WIDE, is_dark: false },
+    Look { name: "dark", window: WIDE, is_dark: true },
+    Look { name: "phone", window: PHONE, is_dark: false },
+];
+
+/// Where pictures go.
+pub fn gallery() -> PathBuf {
+    let dir = crate::daemon_dir().with_file_name("web-pages");
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
 
 /// A running `pinhead web`. It ends with this value.
 #[derive(Debug)]
@@ -56,6 +87,38 @@ impl Pages {
     /// Its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Opens a page, keeps a picture of it, and gives what axe finds wrong with it, and whether it
+    /// is wider than its window.
+    pub fn faults(
+        &self,
+        browser: &mut Browser,
+        axe: &str,
+        look: Look,
+        (name, path): (&str, &str),
+    ) -> Vec<String> {
+        let ((width, height), look_name) = (look.window, look.name);
+        let mut faults = Vec::new();
+        browser.prefer_dark(look.is_dark);
+        browser.resize(width, height);
+        browser.open(&format!("{}{path}", self.base()));
+        let across = browser.number("document.documentElement.scrollWidth");
+        if across > f64::from(width) {
+            faults.push(format!("{look_name} {name}: {across} pixels wide"));
+        }
+        browser.value(axe);
+        let found = browser.text(
+            "axe.run().then((all) => all.violations.map((one) => \
+               `${one.id}: ${one.nodes[0].html.slice(0, 200)}`).join('\\n'))",
+        );
+        if !found.is_empty() {
+            faults.push(format!("{look_name} {name}: {found}"));
+        }
+        let tall = browser.number("document.documentElement.scrollHeight").min(TALL);
+        browser.resize(width, tall as u32);
+        browser.picture(&gallery().join(format!("{name}-{look_name}.png")));
+        faults
     }
 
     /// Opens a page some times, with nothing kept from one to the next.

@@ -123,8 +123,9 @@ pub(crate) fn ask(url: &Url, query: &str, at_ms: i64) -> Result<Vec<u8>, Error> 
 }
 
 fn post_form(url: &Url, path: &str, query: &str, times: &[(&str, i64)]) -> Result<Vec<u8>, Error> {
-    // VictoriaMetrics keeps back what came in the last half minute, unless it is told not to.
-    let mut form = format!("latency_offset=1ms&query={}", form_encoded(query));
+    // VictoriaMetrics keeps back what came in the last half minute, unless it is told not to: by
+    // the first in newer versions, by the second in 1.79.
+    let mut form = format!("latency_offset=1ms&nocache=1&query={}", form_encoded(query));
     for (name, ms) in times {
         let _ = write!(form, "&{name}={}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000));
     }

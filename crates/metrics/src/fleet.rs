@@ -12,10 +12,10 @@
 
 use crate::ask::{Line, Point, instant, range};
 use crate::names::{GUEST_INFO, Metric, SAMPLED, Scale, Table};
+use crate::select::{escaped, labels_of, one_of, pieces, quoted};
 use crate::{Error, Url};
 use model::{Field, GuestField, GuestIdentity, HostField, Kind, Over, Row};
-use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +32,19 @@ pub struct Glance {
     pub loudest: Loudest,
 }
 
+impl Glance {
+    fn length_ms(&self) -> i64 {
+        self.to_ms - self.from_ms
+    }
+}
+
 /// The guests that have most of something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loudest {
     /// How many.
     pub most: usize,
+    /// So many of each host, and not of all of them together.
+    pub of_each: bool,
     /// By what: the sum of these fields.
     pub by: Vec<GuestField>,
     /// Only those whose name or class has this in it, in letters of either size.
@@ -46,11 +54,14 @@ pub struct Loudest {
 }
 
 /// A host over the time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
-    /// When it was heard of first and last in the time.
+    /// When it was heard of last before the time, or first in it.
     pub first_ms: i64,
+    /// When it was heard of last in it.
     pub last_ms: i64,
+    /// How often it was heard of in it.
+    pub samples: f64,
     /// Its guests in the time.
     pub guests: u64,
     /// Its own fields.
@@ -61,8 +72,15 @@ pub struct Host {
     pub loudest: Vec<(GuestIdentity, Over<GuestField>)>,
 }
 
+impl Host {
+    /// How far apart it was heard of, mostly.
+    pub fn spacing_ms(&self) -> i64 {
+        ((self.last_ms - self.first_ms) as f64 / self.samples.max(1.0)) as i64
+    }
+}
+
 /// All hosts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fleet {
     /// By name.
     pub hosts: BTreeMap<String, Host>,
@@ -70,6 +88,10 @@ pub struct Fleet {
     pub found: u64,
 }
 
+/// A guest that was told of so long before a time, or as long as it is, was there before it.
+const BEFORE_MS: i64 = 3_600_000;
+/// Who was heard of so long before a time is known from its beginning on.
+const LEAD_MS: i64 = 150_000;
 /// Steps of a line.
 const STEPS_MAX: usize = 1_000;
 /// Labels of a guest.
@@ -81,21 +103,40 @@ struct Asker<'a> {
     to_ms: i64,
     /// As the engines write it.
     span: String,
+    /// Whether all hosts push, and so tell times to the nanosecond. Who is scraped does not.
+    is_exact: bool,
 }
 
 /// Who a value is of.
 type Who = (String, GuestIdentity);
 
-impl Asker<'_> {
+impl<'a> Asker<'a> {
+    fn new(url: &'a Url, to_ms: i64, span: String) -> Result<Asker<'a>, Error> {
+        let mut asker = Asker { url, to_ms, span, is_exact: false };
+        let exact = HostField::metrics()[HostField::User.index()].exact.as_deref();
+        let count = |name: &str| -> Result<f64, Error> {
+            let query = format!("count(count by (host) (count_over_time({name}[{}])))", asker.span);
+            Ok(asker.ask(&query)?.first().map_or(0.0, |point| point.value))
+        };
+        let is_exact = count(exact.unwrap_or(SAMPLED))? >= count(SAMPLED)?;
+        asker.is_exact = is_exact;
+        Ok(asker)
+    }
+
     fn ask(&self, query: &str) -> Result<Vec<Point>, Error> {
         instant(self.url, query, self.to_ms)
     }
 
     /// What a field was over the time, of series with these labels.
     fn over<F: Table>(&self, field: F, labels: &str) -> String {
-        let (name, _) = metric_of(field);
         let (function, span) = (function(field), &self.span);
-        format!("{function}({name}{{{labels}}}[{span}])")
+        let over = |name: &str| format!("{function}({name}{{{labels}}}[{span}])");
+        let metric: &Metric = &F::metrics()[field.index()];
+        match &metric.exact {
+            Some(exact) if self.is_exact => over(exact),
+            Some(exact) => format!("({} or {} * 1e9)", over(exact), over(&metric.name)),
+            None => over(&metric.name),
+        }
     }
 
     /// A value of each host.
@@ -114,13 +155,10 @@ impl Asker<'_> {
     }
 }
 
-/// A field's name in the engine, and how its numbers become the field's.
-fn metric_of<F: Table>(field: F) -> (&'static str, Scale) {
+/// How a field's numbers in the engine become its own.
+fn scale_of<F: Table>(field: F) -> Scale {
     let metric: &Metric = &F::metrics()[field.index()];
-    match &metric.exact {
-        Some(exact) => (exact, Scale::One),
-        None => (&metric.name, metric.scale),
-    }
+    if metric.exact.is_some() { Scale::One } else { metric.scale }
 }
 
 fn function<F: Field>(field: F) -> &'static str {
@@ -131,8 +169,7 @@ fn function<F: Field>(field: F) -> &'static str {
 }
 
 fn set<F: Table>(row: &mut Row<F>, field: F, value: f64) {
-    let (_, scale) = metric_of(field);
-    row.set(field, scale.field(value));
+    row.set(field, scale_of(field).field(value));
 }
 
 /// What all hosts and the loudest guests were like in a time.
@@ -141,10 +178,10 @@ pub fn glance(url: &Url, asked: &Glance) -> Result<Fleet, Error> {
         return Err(Error::Span { reason: "it ends before it begins" });
     }
     let span = format!("{}ms", asked.to_ms - asked.from_ms);
-    let asker = Asker { url, to_ms: asked.to_ms, span };
+    let asker = Asker::new(url, asked.to_ms, span)?;
     let mut fleet = Fleet::default();
     hosts(&asker, asked, &mut fleet)?;
-    guests(&asker, &asked.loudest, &mut fleet)?;
+    guests(&asker, asked, &mut fleet)?;
     Ok(fleet)
 }
 
@@ -177,7 +214,10 @@ impl Steps {
     ) -> Result<BTreeMap<K, Vec<Over<F>>>, Error> {
         let Steps { to_ms, step_ms, .. } = self;
         let count = self.count()?;
-        let asker = Asker { url, to_ms, span: format!("{step_ms}ms") };
+        let asker = Asker {
+            span: format!("{step_ms}ms"),
+            ..Asker::new(url, to_ms, format!("{}ms", to_ms - self.from_ms))?
+        };
         // The first step ends one step after the beginning.
         let first_ms = to_ms - step_ms * (count as i64 - 1);
         let mut lines: BTreeMap<K, Vec<Over<F>>> = BTreeMap::new();
@@ -203,8 +243,12 @@ pub fn lines(
     hosts: &[&str],
     fields: &[HostField],
 ) -> Result<BTreeMap<String, Vec<Over<HostField>>>, Error> {
-    let labels = format!("host=~{}", one_of(hosts.to_vec()));
-    steps.lines(url, fields, &labels, |line| line.label("host").to_owned())
+    let mut all = BTreeMap::new();
+    for piece in pieces(hosts.iter().map(|host| [*host])) {
+        let labels = format!("host=~{}", one_of(piece.into_iter().map(|[host]| host).collect()));
+        all.append(&mut steps.lines(url, fields, &labels, |line| line.label("host").to_owned())?);
+    }
+    Ok(all)
 }
 
 /// Fields of a host's guests over time.
@@ -232,13 +276,25 @@ fn hosts(asker: &Asker<'_>, asked: &Glance, fleet: &mut Fleet) -> Result<(), Err
     let span = &asker.span;
     let to_ms = |seconds: f64| (seconds * 1000.0).round() as i64;
     asker.of_hosts(&format!("min_over_time({SAMPLED}[{span}])"), |host, value| {
-        let first_ms = to_ms(value).max(asked.from_ms);
+        let first_ms = to_ms(value);
         let host = fleet.hosts.entry(host.to_owned()).or_default();
         (host.first_ms, host.last_ms) = (first_ms, first_ms);
+    })?;
+    // Counters grow from the last value before the time on.
+    let before = format!("last_over_time({SAMPLED}[{LEAD_MS}ms] offset {span})");
+    asker.of_hosts(&before, |host, value| {
+        if let Some(host) = fleet.hosts.get_mut(host) {
+            host.first_ms = to_ms(value).min(host.first_ms);
+        }
     })?;
     asker.of_hosts(&format!("max_over_time({SAMPLED}[{span}])"), |host, value| {
         if let Some(host) = fleet.hosts.get_mut(host) {
             host.last_ms = to_ms(value).max(host.first_ms);
+        }
+    })?;
+    asker.of_hosts(&format!("count_over_time({SAMPLED}[{span}])"), |host, value| {
+        if let Some(host) = fleet.hosts.get_mut(host) {
+            host.samples = value;
         }
     })?;
     for host in fleet.hosts.values_mut() {
@@ -271,14 +327,20 @@ fn hosts(asker: &Asker<'_>, asked: &Glance, fleet: &mut Fleet) -> Result<(), Err
 
 /// The sum of a guest's fields, of series with these labels.
 fn rank(asker: &Asker<'_>, by: &[GuestField], labels: &[String]) -> String {
-    let of = |field: &GuestField| {
-        let each = labels.iter().map(|labels| asker.over(*field, labels));
-        format!("sum by ({GUEST_BY}) ({})", each.collect::<Vec<_>>().join(" or "))
+    // One that lacks a field is ranked by the others: what is added up are all that there are,
+    // told apart by a label of our own.
+    let of = |(at, field): (usize, &GuestField)| {
+        let each = labels.iter().map(move |labels| {
+            format!("label_replace({},\"field\",\"{at}\",\"\",\"\")", asker.over(*field, labels))
+        });
+        each.collect::<Vec<_>>()
     };
-    by.iter().map(of).collect::<Vec<_>>().join(" + ")
+    let all: Vec<String> = by.iter().enumerate().flat_map(of).collect();
+    format!("sum by ({GUEST_BY}) ({})", all.join(" or "))
 }
 
-fn guests(asker: &Asker<'_>, loudest: &Loudest, fleet: &mut Fleet) -> Result<(), Error> {
+fn guests(asker: &Asker<'_>, asked: &Glance, fleet: &mut Fleet) -> Result<(), Error> {
+    let loudest = &asked.loudest;
     let like = match loudest.like.is_empty() {
         true => vec![String::new()],
         false => {
@@ -296,7 +358,8 @@ fn guests(asker: &Asker<'_>, loudest: &Loudest, fleet: &mut Fleet) -> Result<(),
         return Ok(());
     }
     let ranked = rank(asker, &loudest.by, &like);
-    let chosen = asker.of_guests(&format!("topk({}, {ranked})", loudest.most))?;
+    let by = if loudest.of_each { "by (host) " } else { "" };
+    let chosen = asker.of_guests(&format!("topk {by}({}, {ranked})", loudest.most))?;
     // Whose host is not heard of itself is nobody's.
     let mut places: BTreeMap<Who, usize> = BTreeMap::new();
     for (who, _) in chosen {
@@ -312,76 +375,30 @@ fn guests(asker: &Asker<'_>, loudest: &Loudest, fleet: &mut Fleet) -> Result<(),
         set(&mut over, host);
         host.loudest[*at].1 = over;
     };
-    // A guest that came later, or went, is known for its part of the host's time.
-    let heads = asker.ask(&format!("count_over_time({SAMPLED}[{span}])"))?;
-    let heads: BTreeMap<&str, f64> =
-        heads.iter().map(|point| (point.label("host"), point.value)).collect();
-    let seen = format!("sum by ({GUEST_BY}) (count_over_time({GUEST_INFO}{{{labels}}}[{span}]))");
-    for (who, count) in asker.of_guests(&seen)? {
-        let all = heads.get(who.0.as_str()).copied().unwrap_or(count).max(1.0);
-        let part = (count / all).min(1.0);
-        give(&who, &|over, host| {
-            over.covered_ms = (host.over.covered_ms as f64 * part).round() as u64;
-        });
-    }
-    for field in &loudest.fields {
-        let query = format!("sum by ({GUEST_BY}) ({})", asker.over(*field, &labels));
-        for (who, value) in asker.of_guests(&query)? {
-            give(&who, &|over, _| set(&mut over.row, *field, value));
+    // Who sleeps is not told of each time: how often it was says nothing of how long it was there.
+    // Only of a guest that nothing was known of before the time it is all that there is.
+    let before = format!("[{}ms] offset {span}", asked.length_ms().max(BEFORE_MS));
+    for labels in &labels {
+        let old =
+            format!("count by ({GUEST_BY}) (count_over_time({GUEST_INFO}{{{labels}}}{before}))");
+        let old: BTreeSet<Who> = asker.of_guests(&old)?.into_iter().map(|(who, _)| who).collect();
+        let seen =
+            format!("sum by ({GUEST_BY}) (count_over_time({GUEST_INFO}{{{labels}}}[{span}]))");
+        for (who, count) in asker.of_guests(&seen)? {
+            let is_old = old.contains(&who);
+            give(&who, &|over, host| {
+                let part = if is_old { 1.0 } else { (count / host.samples.max(1.0)).min(1.0) };
+                over.covered_ms = (host.over.covered_ms as f64 * part).round() as u64;
+            });
+        }
+        for field in &loudest.fields {
+            let query = format!("sum by ({GUEST_BY}) ({})", asker.over(*field, labels));
+            for (who, value) in asker.of_guests(&query)? {
+                give(&who, &|over, _| set(&mut over.row, *field, value));
+            }
         }
     }
     Ok(())
-}
-
-/// Labels that at least these guests have, and few others.
-fn labels_of<'a>(all: impl Iterator<Item = &'a Who>) -> String {
-    let mut hosts: Vec<&str> = Vec::new();
-    let mut guests: Vec<&str> = Vec::new();
-    for (host, who) in all {
-        hosts.push(host);
-        guests.push(&who.name);
-    }
-    format!("host=~{},guest=~{}", one_of(hosts), one_of(guests))
-}
-
-/// An expression that is one of these names.
-fn one_of(mut names: Vec<&str>) -> String {
-    names.sort_unstable();
-    names.dedup();
-    quoted(&names.into_iter().map(escaped).collect::<Vec<_>>().join("|"))
-}
-
-/// A text as a regular expression that is that text alone.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for letter in text.chars() {
-        if letter.is_ascii_punctuation() && letter != '_' {
-            out.push('\\');
-        }
-        out.push(letter);
-    }
-    out
-}
-
-/// A text as the engines' language has it.
-fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '\\' | '"' => {
-                out.push('\\');
-                out.push(letter);
-            }
-            '\n' => out.push_str("\\n"),
-            // Nothing of this can fail: it is a text.
-            letter if letter.is_control() => {
-                let _ = write!(out, "\\u{:04x}", u32::from(letter));
-            }
-            letter => out.push(letter),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]
@@ -389,30 +406,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_itself_and_no_expression() {
-        assert_eq!(escaped("web_1.a|b"), "web_1\\.a\\|b");
-        assert_eq!(quoted("a\"b\\c\nd\u{1}"), "\"a\\\"b\\\\c\\nd\\u0001\"");
-        let who = |host: &str, name: &str| {
-            (host.to_owned(), GuestIdentity { name: name.into(), ..GuestIdentity::default() })
-        };
-        let all = [who("a", "g1"), who("b", "g1"), who("a", "x\"y")];
-        assert_eq!(labels_of(all.iter()), r#"host=~"a|b",guest=~"g1|x\\\"y""#);
-    }
-
-    #[test]
     fn counters_grow_and_gauges_have_a_mean() {
         let url = Url::parse("http://127.0.0.1:1").unwrap();
-        let asker = Asker { url: &url, to_ms: 0, span: "60000ms".into() };
+        let asker = Asker { url: &url, to_ms: 0, span: "60000ms".into(), is_exact: true };
         let by = [GuestField::VcpuRun, GuestField::Private];
-        let like = ["guest=~\"a\"".to_owned(), "class=~\"a\"".to_owned()];
         assert_eq!(
-            rank(&asker, &by, &like),
-            "sum by (host,guest,class,uuid) \
-             (increase(pinhead_guest_vcpu_run_nanoseconds_total{guest=~\"a\"}[60000ms]) or \
-             increase(pinhead_guest_vcpu_run_nanoseconds_total{class=~\"a\"}[60000ms])) + \
-             sum by (host,guest,class,uuid) \
-             (avg_over_time(pinhead_guest_private_bytes{guest=~\"a\"}[60000ms]) or \
-             avg_over_time(pinhead_guest_private_bytes{class=~\"a\"}[60000ms]))"
+            rank(&asker, &by, &["guest=~\"a\"".to_owned()]),
+            "sum by (host,guest,class,uuid) (label_replace(\
+             increase(pinhead_guest_vcpu_run_nanoseconds_total{guest=~\"a\"}[60000ms]),\
+             \"field\",\"0\",\"\",\"\") or label_replace(\
+             avg_over_time(pinhead_guest_private_bytes{guest=~\"a\"}[60000ms]),\
+             \"field\",\"1\",\"\",\"\"))"
+        );
+        // Who is scraped tells seconds.
+        let scraped = Asker { is_exact: false, ..asker };
+        assert_eq!(
+            scraped.over(GuestField::VcpuRun, ""),
+            "(increase(pinhead_guest_vcpu_run_nanoseconds_total{}[60000ms]) or \
+             increase(pinhead_guest_vcpu_run_seconds_total{}[60000ms]) * 1e9)"
         );
     }
 }

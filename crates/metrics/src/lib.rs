@@ -27,6 +27,7 @@ pub mod names;
 pub mod push;
 pub mod read;
 pub mod rebuild;
+mod select;
 pub mod text;
 mod url;
 pub mod write;

@@ -116,8 +116,12 @@ fn new_password(path: &Path) -> Result<(), Error> {
 /// A line of what is typed, without its end.
 fn line() -> io::Result<String> {
     let mut line = String::new();
-    io::stdin().lock().take(PASSWORD_MAX).read_line(&mut line)?;
-    Ok(line.trim_end_matches(['\n', '\r']).to_owned())
+    io::stdin().lock().take(PASSWORD_MAX + 1).read_line(&mut line)?;
+    let line = line.trim_end_matches(['\n', '\r']);
+    if line.len() as u64 >= PASSWORD_MAX {
+        return Err(io::Error::other(format!("it has more than {} bytes", PASSWORD_MAX - 1)));
+    }
+    Ok(line.to_owned())
 }
 
 /// The same, asked for at a terminal that shows nothing of it.
@@ -193,12 +197,13 @@ fn engine(url: &str) -> Result<Engine, Error> {
 impl Hosts for Engine {
     fn glance(&self, wanted: &Glance) -> Result<Fleet, String> {
         let Glance { from_ms, to_ms, hosts, together, most, by, like, guests } = wanted.clone();
-        let loudest = fleet::Loudest { most, by, like, fields: guests };
+        let loudest = fleet::Loudest { most, of_each: false, by, like, fields: guests };
         let asked = fleet::Glance { from_ms, to_ms, hosts, together, loudest };
         let found = fleet::glance(&self.0, &asked).map_err(|error| chain(&error))?;
         let host = |(name, host): (String, fleet::Host)| {
+            let spacing_ms = host.spacing_ms();
             let fleet::Host { last_ms, guests, over, together, loudest, .. } = host;
-            Glanced { name, last_ms, guests, over, together, loudest }
+            Glanced { name, last_ms, spacing_ms, guests, over, together, loudest }
         };
         Ok(Fleet { hosts: found.hosts.into_iter().map(host).collect(), found: found.found })
     }

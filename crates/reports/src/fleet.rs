@@ -3,9 +3,13 @@
 use crate::Single;
 use model::{GuestField, GuestIdentity, HostField as H, Interval, Over};
 
-/// Who has not been heard of for so long is silent: hosts push every five seconds, unless they are
-/// told otherwise.
-pub const SILENT_MS: i64 = 60_000;
+/// Who has not been heard of for so long is silent: hosts push every five seconds,
+const SILENT_MS: i64 = 60_000;
+
+/// unless they are told otherwise. Then it is who has missed two times, and more than a moment.
+pub fn is_silent(to_ms: i64, last_ms: i64, spacing_ms: i64) -> bool {
+    to_ms.saturating_sub(last_ms) > SILENT_MS.max(spacing_ms.saturating_mul(5) / 2)
+}
 
 /// What a host's busy time is made of, and its CPUs.
 pub const BUSY: [H; 7] =
@@ -38,6 +42,12 @@ pub fn busy_percent(host: Over<H>) -> Option<f64> {
 mod tests {
     use super::*;
     use model::Row;
+
+    #[test]
+    fn a_host_is_silent_when_it_has_missed_its_times() {
+        assert!(!is_silent(100_000, 40_000, 5_000) && is_silent(100_000, 39_999, 5_000));
+        assert!(!is_silent(200_000, 60_000, 60_000) && is_silent(200_000, 49_000, 60_000));
+    }
 
     #[test]
     fn a_host_is_as_busy_as_its_cpus_and_captured_by_its_guests() {

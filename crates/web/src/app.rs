@@ -269,7 +269,7 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
         let mut limits = app.limits();
         match visitor.is_some() {
             true => !limits.visitors.take(steady_ms()),
-            false => !limits.strangers.may(via.peer(), steady_ms()),
+            false => !limits.strangers.may(via.peer(headers), steady_ms()),
         }
     };
     if is_often {

@@ -164,12 +164,15 @@ impl Entry {
         to: &str,
     ) -> Result<Response, Refused> {
         let password = self.password.clone().ok_or(Refused::NoPassword)?;
+        // A try that finds no place does not count.
+        let place = self.waiting.clone().try_acquire_owned().map_err(|_| Refused::TooOften)?;
         let may = {
             let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
             tries.may(peer, steady_ms())
         };
-        let place = self.waiting.clone().try_acquire_owned().ok().filter(|_| may);
-        let place = place.ok_or(Refused::TooOften)?;
+        if !may {
+            return Err(Refused::TooOften);
+        }
         let turn = self.compares.clone().acquire_owned().await.map_err(|_| Refused::TooOften)?;
         let compare = move || {
             let is_it = password.is(&given);

@@ -51,6 +51,12 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// A socket of systemd's that others than its owner may use.
+    #[error(
+        "Others than the owner of the socket {0} may use it, and there is no password: let its \
+         socket unit say SocketMode=0600, or add --password-file"
+    )]
+    OpenSocket(PathBuf),
     /// No socket came with the process.
     #[error(
         "No socket came with this process: `--listen systemd` is for a unit with a socket unit, \

@@ -10,7 +10,7 @@ use rustix::process::umask;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -96,11 +96,25 @@ impl Listen {
                     return tcp(listener, names, allowed(address, guarded)?, wrong);
                 }
                 let listener = given.take_unix_listener(0).ok().flatten().ok_or(Error::NoSocket)?;
+                if !guarded.by_password {
+                    owners_alone(&listener)?;
+                }
                 listener.set_nonblocking(true).map_err(wrong)?;
                 let listener = UnixListener::from_std(listener).map_err(wrong)?;
                 Ok((Listener::Unix(listener, None), Names::of_socket(names)))
             }
         }
+    }
+}
+
+/// A socket that was made by others lets in whom its mode lets in.
+fn owners_alone(listener: &std::os::unix::net::UnixListener) -> Result<(), Error> {
+    let path = listener.local_addr().ok().and_then(|at| at.as_pathname().map(Path::to_owned));
+    let mode =
+        path.as_ref().and_then(|path| std::fs::metadata(path).ok()).map(|found| found.mode());
+    match mode.is_some_and(|mode| mode & 0o077 == 0) {
+        true => Ok(()),
+        false => Err(Error::OpenSocket(path.unwrap_or_else(|| "(no path)".into()))),
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Glanced {
     pub name: String,
     /// When it was heard of last in the time.
     pub last_ms: i64,
+    /// How far apart it was heard of.
+    pub spacing_ms: i64,
     /// How many guests it had.
     pub guests: u64,
     /// Its own fields.

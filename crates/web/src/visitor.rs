@@ -1,7 +1,7 @@
 //! Who asks.
 
 use crate::fault::Fault;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use std::net::IpAddr;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
@@ -16,11 +16,15 @@ pub(crate) enum Via {
 }
 
 impl Via {
-    /// From where, where that is known.
-    pub(crate) fn peer(self) -> Option<IpAddr> {
+    /// From where, as far as that is known. At a unix socket a proxy asks for others, and says for
+    /// whom: the last of what it says is what it saw itself.
+    pub(crate) fn peer(self, headers: &HeaderMap) -> Option<IpAddr> {
         match self {
             Via::Tcp(peer) => Some(peer),
-            Via::Unix => None,
+            Via::Unix => {
+                let last = headers.get_all("x-forwarded-for").iter().next_back()?;
+                last.to_str().ok()?.rsplit(',').next()?.trim().parse().ok()
+            }
         }
     }
 }

@@ -51,8 +51,8 @@ pub struct Place {
     pub busy_permille: u64,
     /// Nothing is heard of it: nobody is moved to it, or from it.
     pub is_silent: bool,
-    /// Its guests, as far as they were asked for.
-    pub tenants: Vec<Tenant>,
+    /// Its guests that are there now; `None` where they were not asked for.
+    pub tenants: Option<Vec<Tenant>>,
 }
 
 /// A move that would help.
@@ -87,8 +87,12 @@ impl Move {
 pub struct Plan {
     /// In their order: each counts on those before it.
     pub moves: Vec<Move>,
-    /// Hosts that are short, and no move helps them.
+    /// Hosts that are short, and no move helps them, as far as is known.
     pub stuck: Vec<String>,
+    /// Hosts that are short, and were not come to.
+    pub later: Vec<String>,
+    /// Hosts of which too little is known, or nothing is heard.
+    pub unknown: Vec<String>,
 }
 
 impl Place {
@@ -101,11 +105,14 @@ impl Place {
             && known * 1000 >= self.available.len() * KNOWN_PERMILLE
     }
 
-    /// How much is missing to its set point, if it was below that for longer than it may be.
+    /// How much is missing to its set point, if it was below that for longer than it may be, and
+    /// lately too: whoever has moved a guest away is not told to do it again.
     pub fn short_by(&self) -> Option<Bytes> {
         let set_point = self.set_point.filter(|_| self.is_known())?;
+        let lately = &self.available[self.available.len() / 4 * 3..];
+        let lately = low(lately.iter().copied())?;
         let low = low(self.available.iter().copied())?;
-        (low < set_point).then(|| set_point.less(low))
+        (low < set_point && lately < set_point).then(|| set_point.less(low))
     }
 }
 
@@ -149,15 +156,16 @@ fn with<'a>(place: &'a Place, tenant: &'a Tenant) -> impl Iterator<Item = Option
 /// Whether a host has room for a guest at each step; with what it would have kept.
 fn room(place: &Place, tenant: &Tenant) -> Option<Bytes> {
     let set_point = place.set_point.filter(|_| place.is_known())?;
-    let capacity = place.cpus * BUSY_PERMILLE;
-    let busy = place.cpus * place.busy_permille + tenant.cpus_permille;
+    let capacity = place.cpus.saturating_mul(BUSY_PERMILLE);
+    let busy = place.cpus.saturating_mul(place.busy_permille).saturating_add(tenant.cpus_permille);
     let kept = with(place, tenant).flatten().min()?;
-    (kept >= set_point && busy <= capacity).then_some(kept)
+    (place.cpus > 0 && kept >= set_point && busy <= capacity).then_some(kept)
 }
 
 /// The moves that help most, and no more than so many.
 pub fn moves(mut places: Vec<Place>, most_moves: usize) -> Plan {
-    let mut plan = Plan::default();
+    let unknown = places.iter().filter(|place| !place.is_known()).map(|place| place.name.clone());
+    let mut plan = Plan { unknown: unknown.collect(), ..Plan::default() };
     while plan.moves.len() < most_moves {
         let short =
             places.iter().enumerate().filter(|(_, place)| !plan.stuck.contains(&place.name));
@@ -171,6 +179,9 @@ pub fn moves(mut places: Vec<Place>, most_moves: usize) -> Plan {
             None => plan.stuck.push(places[from].name.clone()),
         }
     }
+    let later = places.iter().filter(|place| place.short_by().is_some());
+    let later = later.map(|place| &place.name).filter(|name| !plan.stuck.contains(name));
+    plan.later = later.cloned().collect();
     plan
 }
 
@@ -181,7 +192,7 @@ fn best(places: &[Place], from: usize) -> Option<(Move, usize, usize)> {
     let had = low(place.available.iter().copied())?;
     let from_set_point = place.set_point?;
     let mut found: Option<(Move, usize, usize)> = None;
-    for (number, tenant) in place.tenants.iter().enumerate() {
+    for (number, tenant) in place.tenants.iter().flatten().enumerate() {
         let Some(needs) = most(&tenant.needs) else { continue };
         let Some(gets) = low(without(place, tenant)).filter(|gets| *gets > had) else { continue };
         let others = places.iter().enumerate().filter(|(to, _)| *to != from);
@@ -218,14 +229,16 @@ fn best(places: &[Place], from: usize) -> Option<(Move, usize, usize)> {
 
 /// Does it in the past, so that the next move counts on it.
 fn play(places: &mut [Place], from: usize, tenant: usize, to: usize) {
-    let tenant = places[from].tenants.remove(tenant);
+    let Some(tenants) = &mut places[from].tenants else { return };
+    let tenant = tenants.remove(tenant);
     let left: Vec<Option<Bytes>> = without(&places[from], &tenant).collect();
     let joined: Vec<Option<Bytes>> = with(&places[to], &tenant).collect();
     places[from].available = left;
     places[to].available = joined;
     // Whoever has come is not moved on.
     let to = &mut places[to];
-    to.busy_permille += tenant.cpus_permille / to.cpus.max(1);
+    let more = tenant.cpus_permille / to.cpus.max(1);
+    to.busy_permille = to.busy_permille.saturating_add(more);
 }
 
 #[cfg(test)]
@@ -253,11 +266,11 @@ mod tests {
     #[test]
     fn who_needs_least_and_is_enough_goes_where_most_is_left() {
         let mut a = place("a", &[100, 200, 100]);
-        a.tenants = vec![
+        a.tenants = Some(vec![
             tenant("small", &[50, 50, 50], &[60, 60, 60]),
             tenant("right", &[300, 350, 300], &[450, 450, 450]),
             tenant("large", &[900, 900, 900], &[1000, 1000, 1000]),
-        ];
+        ]);
         let plan = moves(vec![a, place("b", &[1000; 3]), place("c", &[3000; 3])], 5);
         assert_eq!(plan.moves.len(), 1, "one is enough: {plan:?}");
         let found = &plan.moves[0];
@@ -274,7 +287,7 @@ mod tests {
     #[test]
     fn peaks_that_do_not_coincide_share_their_room() {
         let mut a = place("a", &[100, 100]);
-        a.tenants = vec![tenant("g", &[800, 50], &[800, 800])];
+        a.tenants = Some(vec![tenant("g", &[800, 50], &[800, 800])]);
         // When the guest needs much, the other has much.
         let apart = moves(vec![a.clone(), place("b", &[1400, 600])], 5);
         assert_eq!(apart.moves.len(), 1, "{apart:?}");
@@ -286,8 +299,7 @@ mod tests {
     #[test]
     fn moves_count_on_those_before_them() {
         let mut a = place("a", &[0; 4]);
-        a.tenants =
-            (0..4).map(|n| tenant(&format!("g{n}"), &[200; 4], &[200; 4])).collect::<Vec<_>>();
+        a.tenants = Some((0..4).map(|n| tenant(&format!("g{n}"), &[200; 4], &[200; 4])).collect());
         // Each other host has room for one.
         let others = ["b", "c", "d"].map(|name| place(name, &[800; 4]));
         let plan = moves([vec![a], others.to_vec()].concat(), 9);
@@ -296,6 +308,23 @@ mod tests {
         assert!(["b", "c", "d"].iter().all(|name| to.contains(name)), "{to:?}");
         assert_eq!(plan.moves[2].from_gets, Bytes::mib(600));
         assert!(plan.moves[2].is_enough() && !plan.moves[1].is_enough());
+        // Those that were not come to are named, and so are those of which nothing is known.
+        let asked = |most| {
+            let mut a = place("a", &[0; 4]);
+            a.tenants = Some(vec![tenant("g", &[200; 4], &[600; 4])]);
+            let mut all = vec![a, place("unasked", &[0; 4]), place("dark", &[])];
+            all.extend(others.clone());
+            moves(all, most)
+        };
+        let plan = asked(9);
+        assert_eq!(
+            (plan.moves.len(), plan.later, plan.unknown),
+            (1, vec!["unasked".into()], vec!["dark".into()])
+        );
+        assert_eq!(asked(0).later, ["a", "unasked"]);
+        // Whoever was short long ago is not.
+        let better = moves(vec![place("a", &[0, 0, 0, 0, 0, 0, 900, 900])], 9);
+        assert_eq!(better, Plan::default());
         let one = moves([vec![place("x", &[9000; 4])], others.to_vec()].concat(), 9);
         assert_eq!(one, Plan::default(), "nobody is short");
     }
@@ -305,7 +334,7 @@ mod tests {
         let mut a = place("a", &[100; 10]);
         let mut g = tenant("g", &[100, 700], &[600; 10]);
         g.needs.resize(10, None);
-        a.tenants = vec![g.clone()];
+        a.tenants = Some(vec![g.clone()]);
         // Had it needed 100 all the time there would be room.
         let plan = moves(vec![a.clone(), place("b", &[1000; 10])], 5);
         assert_eq!(plan.stuck, ["a"]);
@@ -315,12 +344,20 @@ mod tests {
         seldom.available[3..].fill(None);
         assert_eq!(moves(vec![a.clone(), seldom], 5).stuck, ["a"]);
         let busy = Place { busy_permille: 700, ..place("b", &[9000; 10]) };
-        a.tenants[0].cpus_permille = 300;
+        let mut with_cpus = |permille: u64| {
+            a.tenants = Some(vec![Tenant { cpus_permille: permille, ..g.clone() }]);
+            a.clone()
+        };
+        let a = with_cpus(300);
         assert_eq!(moves(vec![a.clone(), busy.clone()], 5).stuck, ["a"]);
-        a.tenants[0].cpus_permille = 200;
-        assert_eq!(moves(vec![a.clone(), busy], 5).moves.len(), 1);
+        let a = with_cpus(200);
+        assert_eq!(moves(vec![a.clone(), busy.clone()], 5).moves.len(), 1);
+        let absurd = Place { cpus: u64::MAX, busy_permille: u64::MAX, ..busy.clone() };
+        assert_eq!(moves(vec![a.clone(), absurd], 5).stuck, ["a"]);
+        assert_eq!(moves(vec![a, Place { cpus: 0, ..busy }], 5).stuck, ["a"]);
         // A guest of which no need is known stays where it is.
-        a.tenants[0].needs.fill(None);
+        let mut a = place("a", &[100; 10]);
+        a.tenants = Some(vec![Tenant { needs: vec![None; 10], ..g }]);
         assert_eq!(moves(vec![a, place("b", &[9000; 10])], 5).stuck, ["a"]);
     }
 }

@@ -6,6 +6,7 @@ mod fake_guest;
 mod farm_clones;
 mod farm_life;
 mod farm_up;
+mod fleet_glance;
 mod host_alone;
 mod host_life;
 mod host_moves;

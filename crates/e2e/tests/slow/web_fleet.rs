@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use e2e::browser::{self, Browser};
+use e2e::browser::{self, Browser, Key, axe};
 use e2e::engines::{Engine, Kind};
 use e2e::farms::Farm;
 use e2e::manager::{Manager, Place, Size, wait_until};
-use e2e::pages::Pages;
-use e2e::{alone, skipped_without};
+use e2e::pages::{LOOKS, Pages, WIDE};
+use e2e::{alone, scratch, skipped_without};
 use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
@@ -49,6 +49,7 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     if !e2e::is_there(browser::PROGRAM) {
         return skipped_without(browser::PROGRAM);
     }
+    let Some(axe) = axe() else { return skipped_without("npm") };
     let Some(engine) = Engine::start(Kind::VictoriaMetrics, None) else { return };
     let classes: String = HOSTS.iter().map(|name| class(name)).collect();
     let farm = Farm::new("fleet", &classes, alone());
@@ -95,6 +96,8 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     assert!(took_ms <= OVERVIEW_MS, "{took_ms}");
 
     proposes(&url);
+    looked_at(&mut browser, &pages, &axe);
+    logs_in(&mut browser, &url, &axe);
     same_numbers(&mut browser, &pages, &places[1]);
     browser.open(&format!("{}/", pages.base()));
     managers[2].signal("KILL");
@@ -108,6 +111,37 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     assert!(silent.is_some(), "{shown}");
     assert!(shown.trim_start().starts_with('c'), "who is silent comes first: {shown}");
     assert_eq!(shown.matches("heard of").count(), 2, "{shown}");
+}
+
+/// The page of all hosts, light, dark and on a phone.
+fn looked_at(browser: &mut Browser, pages: &Pages, axe: &str) {
+    for look in LOOKS {
+        let faults = pages.faults(browser, axe, look, ("fleet", "/"));
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+}
+
+/// Who knows the password is let in where they wanted to go, by the keyboard.
+fn logs_in(browser: &mut Browser, url: &str, axe: &str) {
+    let dir = scratch("password");
+    let file = dir.join("password");
+    web::write_password(&file, "correct horse").unwrap();
+    let words: [&OsStr; 4] =
+        ["--from".as_ref(), url.as_ref(), "--password-file".as_ref(), file.as_ref()];
+    let pages = Pages::start(words);
+    for look in LOOKS {
+        let faults = pages.faults(browser, axe, look, ("login", "/reports"));
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+    browser.prefer_dark(false);
+    browser.resize(WIDE.0, WIDE.1);
+    for (word, title) in [("wrong horse", "Who are you?"), ("correct horse", "Reports")] {
+        browser.click("input[type=password]");
+        browser.types(word);
+        browser.follow(|browser| browser.press(Key::Enter));
+        assert_eq!(browser.text("document.querySelector('h1').innerText"), title);
+    }
+    assert_eq!(browser.text("location.pathname"), "/reports");
 }
 
 /// Guests of the host that is short would be better off elsewhere, each with what does it.

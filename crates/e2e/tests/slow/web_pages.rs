@@ -7,23 +7,23 @@
 use e2e::browser::{self, Browser, Key, axe};
 use e2e::farms::{Farm, text};
 use e2e::manager::{Manager, Place, Size, wait_until};
-use e2e::pages::Pages;
+use e2e::pages::{LOOKS, Pages, WIDE, gallery};
 use e2e::{alone, skipped_without};
 use procfs::parse::task::{StatField, TaskStat};
 use procfs::parse::value_of;
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const GUESTS: usize = 100;
 const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 100\nimage = \"web\"\n\
                        template = true\nmemory = \"96 MiB\"\nmemory_min = \"48 MiB\"\n";
-const WIDE: (u32, u32) = (1280, 900);
-const PHONE: (u32, u32) = (400, 800);
 /// So long a guest computes: whole minutes of it are recorded, whenever it begins.
 const LOUD_S: u64 = 130;
 /// So long a viewer looks, and then nobody does.
@@ -31,6 +31,8 @@ const LOOK: Duration = Duration::from_secs(12);
 /// The bound of all that the first page takes, over the wire.
 const FIRST_PAGE_BYTES: f64 = 100_000.0;
 const FIRST_PAINT_MS: f64 = 500.0;
+/// So long strangers attack.
+const ATTACK: Duration = Duration::from_secs(10);
 /// What a viewer may cost, of a core.
 const VIEWER_CPU: f64 = 0.01;
 
@@ -47,13 +49,6 @@ fn pages_of(place: &Place) -> Pages {
         journal.as_ref(),
     ];
     Pages::start(words)
-}
-
-/// Where pictures go.
-fn gallery() -> PathBuf {
-    let dir = e2e::daemon_dir().with_file_name("web-pages");
-    fs::create_dir_all(&dir).unwrap();
-    dir
 }
 
 fn report(place: &Place, name: &str, times: [&str; 2]) -> Value {
@@ -151,7 +146,43 @@ fn a_person_sees_a_hundred_guests_follows_a_peak_to_its_reason_and_wakes_nobody(
     by_keyboard_alone(&mut browser, &pages);
     looked_at(&mut browser, &pages, &minute, &axe);
     costs(&mut browser, &pages, &qemus);
+    attacked(&pages, &manager);
     assert_eq!(browser.complaints(), [""; 0]);
+}
+
+/// Strangers hold a thousand connections and ask as fast as they can: the manager's passes are as
+/// many as before.
+fn attacked(pages: &Pages, manager: &Manager<'_>) {
+    let address = pages.base().trim_start_matches("http://");
+    let passes = || {
+        let before = manager.status().passes;
+        let _ = wait_until(ATTACK, || false);
+        manager.status().passes - before
+    };
+    let (is_over, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    let ask = || {
+        while !is_over.load(Ordering::Relaxed) {
+            let Ok(mut stream) = TcpStream::connect(address) else { continue };
+            stream.set_read_timeout(Some(ATTACK)).unwrap();
+            let guess = asked.fetch_add(1, Ordering::Relaxed);
+            // Whoever is sent away before that has asked all the same.
+            let _ = write!(stream, "GET /?token={guess} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    };
+    let alone = passes();
+    let beside = std::thread::scope(|scope| {
+        let idle: Vec<_> = (0..1_000).map(|_| TcpStream::connect(address)).collect();
+        let busy: Vec<_> = (0..2).map(|_| scope.spawn(ask)).collect();
+        let beside = passes();
+        is_over.store(true, Ordering::Relaxed);
+        busy.into_iter().for_each(|one| one.join().unwrap());
+        drop(idle);
+        beside
+    });
+    let asked = asked.load(Ordering::Relaxed);
+    println!("passes in {ATTACK:?}: {alone}, and {beside} while strangers asked {asked} times");
+    assert!(beside * 10 >= alone * 9, "{alone}, {beside}");
 }
 
 /// What the first page takes, and when it is there.
@@ -334,39 +365,19 @@ fn by_keyboard_alone(browser: &mut Browser, pages: &Pages) {
 
 /// Every page, light, dark and on a phone: a picture, and no fault of what axe finds.
 fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
-    let gallery = gallery();
     let mut faults = Vec::new();
-    let looks = [("light", WIDE, false), ("dark", WIDE, true), ("phone", PHONE, false)];
-    for (look, (width, height), is_dark) in looks {
-        browser.prefer_dark(is_dark);
-        let most = if look == "light" { usize::MAX } else { FEW };
+    for look in LOOKS {
+        let most = if look.name == "light" { usize::MAX } else { FEW };
         for (name, path) in pages_with(minute).into_iter().take(most) {
-            browser.resize(width, height);
-            browser.open(&format!("{}{path}", pages.base()));
-            let across = browser.number("document.documentElement.scrollWidth");
-            if across > f64::from(width) {
-                faults.push(format!("{look} {name}: {across} pixels wide"));
-            }
-            browser.value(axe);
-            let found = browser.text(
-                "axe.run().then((all) => all.violations.map((one) => \
-                   `${one.id}: ${one.nodes[0].html.slice(0, 200)}`).join('\\n'))",
-            );
-            if !found.is_empty() {
-                faults.push(format!("{look} {name}: {found}"));
-            }
-            let tall = browser.number("document.documentElement.scrollHeight").min(3_000.0);
-            browser.resize(width, tall as u32);
-            browser.picture(&gallery.join(format!("{name}-{look}.png")));
+            faults.extend(pages.faults(browser, axe, look, (name, &path)));
         }
     }
     browser.prefer_dark(false);
     browser.resize(WIDE.0, WIDE.1);
     // The browser itself says so of an address that is not there.
     browser.complaints().retain(|one| !one.contains("404"));
-    let kept: BTreeSet<PathBuf> =
-        fs::read_dir(&gallery).unwrap().map(|file| file.unwrap().path()).collect();
-    println!("{} pictures are in {}", kept.len(), gallery.display());
+    let gallery = gallery();
+    println!("{} pictures are in {}", fs::read_dir(&gallery).unwrap().count(), gallery.display());
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 

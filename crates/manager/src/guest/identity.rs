@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 /// A guest that starts again is noted at most this often; none boots in less.
 const BOOT_NOTE_MS: u64 = 2_000;
+/// Nor where it was before more often than this.
+const CAME_NOTE_MS: u64 = 60_000;
 
 /// A guest's identity, through its boots.
 #[derive(Debug)]
@@ -18,13 +20,14 @@ pub struct IdentityTracker {
     boot: Option<[u8; 16]>,
     boots: u32,
     noted_ms: Option<u64>,
+    came_ms: Option<u64>,
 }
 
 impl IdentityTracker {
     /// That of a guest as it was found.
     pub fn new(found: &Found, class: String) -> IdentityTracker {
         let who = Arc::new(identity(found, &class, None, 0));
-        IdentityTracker { who, class, boot: None, boots: 0, noted_ms: None }
+        IdentityTracker { who, class, boot: None, boots: 0, noted_ms: None, came_ms: None }
     }
 
     /// It has started again.
@@ -38,6 +41,16 @@ impl IdentityTracker {
         let is_due = self.noted_ms.is_none_or(|at| now_ms >= at + BOOT_NOTE_MS);
         if is_due {
             self.noted_ms = Some(now_ms);
+        }
+        is_due
+    }
+
+    /// It says on which host it was before: whether that is to be noted. It may say what it likes,
+    /// and as often.
+    pub fn is_news_where_from(&mut self, now_ms: u64) -> bool {
+        let is_due = self.came_ms.is_none_or(|at| now_ms >= at + CAME_NOTE_MS);
+        if is_due {
+            self.came_ms = Some(now_ms);
         }
         is_due
     }

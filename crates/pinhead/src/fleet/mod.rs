@@ -20,7 +20,7 @@ use metrics::Url;
 use metrics::fleet::{Glance, Host, Loudest, Steps, glance, guest_lines, lines};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
 use reports::Single;
-use reports::fleet::{BUSY, SILENT_MS, busy_percent, glanced};
+use reports::fleet::{BUSY, busy_percent, glanced, is_silent};
 use std::collections::BTreeMap;
 use whatif::{Past, Place, Plan, Tenant};
 use why::when::{self, Now};
@@ -31,6 +31,8 @@ const STEPS: i64 = 60;
 const SPAN_MS_MAX: i64 = 7 * 24 * 60 * duration::MINUTE_MS;
 /// Hosts whose guests are looked at, those that lack most.
 const SHORT_MAX: usize = 20;
+/// A guest is there that was told of within this.
+const RECENT_MS: i64 = 5 * duration::MINUTE_MS;
 /// What is shown of a host, besides busy time.
 const SHOWN: [H; 4] = [H::Spare, H::SetPoint, H::PsiCpuSome, H::PsiMemorySome];
 
@@ -110,8 +112,8 @@ fn asked(steps: Steps) -> Glance {
         hosts: [&BUSY[..], &SHOWN].concat(),
         together: vec![G::VcpuRun, G::OtherRun],
         loudest: Loudest {
-            // Of each host the loudest is wanted, and an engine ranks all guests together.
-            most: 1_000,
+            most: 1,
+            of_each: true,
             by: vec![G::VcpuRun, G::OtherRun],
             like: String::new(),
             fields: vec![G::VcpuRun, G::OtherRun],
@@ -120,6 +122,7 @@ fn asked(steps: Steps) -> Glance {
 }
 
 fn shown(name: String, host: Host, steps: Steps) -> Shown {
+    let is_silent = is_silent(steps.to_ms, host.last_ms, host.spacing_ms());
     let Host { last_ms, guests, over, together, loudest, .. } = host;
     let single = glanced((steps.from_ms, steps.to_ms), over, together, guests);
     let cpu = |over: &Over<G>| single.guest(over, "cpu_percent");
@@ -127,7 +130,6 @@ fn shown(name: String, host: Host, steps: Steps) -> Shown {
         .iter()
         .map(|(who, over)| (who.name.clone(), cpu(over)))
         .max_by(|a, b| a.1.unwrap_or(0.0).total_cmp(&b.1.unwrap_or(0.0)));
-    let is_silent = steps.to_ms - last_ms > SILENT_MS;
     Shown { name, is_silent, last_ms, guests, single, loudest }
 }
 
@@ -143,7 +145,7 @@ fn places(url: &Url, hosts: &[Shown], steps: Steps) -> Result<Vec<Place>, Error>
     let fields: Vec<G> = whatif::FIELDS.iter().copied().chain([G::Private]).collect();
     for (_, at) in short.into_iter().take(SHORT_MAX) {
         let guests = guest_lines(url, steps, &places[at].name, &fields)?;
-        places[at].tenants = tenants(&guests, steps);
+        places[at].tenants = Some(tenants(&guests, steps));
     }
     Ok(places)
 }
@@ -158,7 +160,7 @@ fn place(host: &Shown, memory: Option<&Vec<Over<H>>>) -> Place {
         cpus: over.get(H::Cpus).unwrap_or(0),
         busy_permille: busy_percent(over.clone()).map_or(1_000, |percent| (percent * 10.0) as u64),
         is_silent: host.is_silent,
-        tenants: Vec::new(),
+        tenants: None,
     }
 }
 
@@ -175,13 +177,19 @@ fn tenants(guests: &BTreeMap<GuestIdentity, Vec<Over<G>>>, steps: Steps) -> Vec<
             ..Interval::default()
         });
     }
+    // In whatever class it was: the same guest may be told of under two.
     let held = |name: &str, uuid: &str| {
-        let is_it = |who: &&GuestIdentity| who.name == name && who.uuid == uuid;
-        let line = guests.keys().find(is_it).and_then(|who| guests.get(who));
-        let steps = line.into_iter().flatten();
-        steps.map(|over| over.get(G::Private).map(Bytes)).collect()
+        let mut held = vec![None; count];
+        let own = guests.iter().filter(|(who, _)| who.name == name && who.uuid == uuid);
+        for (at, over) in own.flat_map(|(_, line)| line.iter().enumerate()) {
+            held[at] = held[at].max(over.get(G::Private).map(Bytes));
+        }
+        held
     };
+    // Who was not heard of lately may be on another host by now.
+    let recent = usize::try_from(RECENT_MS / steps.step_ms).unwrap_or(0).max(1);
     past.guests()
+        .filter(|guest| guest.steps.last().is_some_and(|step| step.at + recent >= count))
         .map(|guest| {
             let mut needs = vec![None; count];
             for step in &guest.steps {

@@ -15,6 +15,8 @@ use why::when::Now;
 
 /// Characters of a name.
 const NAME_MAX: usize = 24;
+/// Names in a line.
+const NAMES_MAX: usize = 10;
 
 pub(super) fn show(answer: &Answer, args: &FleetArgs, now: &Now) -> Result<String, Error> {
     match args.format {
@@ -77,9 +79,9 @@ fn state(host: &Shown, now: &Now) -> String {
 
 fn moves(answer: &Answer, out: &mut String) {
     let plan = &answer.plan;
-    if plan.moves.is_empty() && plan.stuck.is_empty() {
-        out.push_str("\nNobody needs to move: each host is above its set point.\n");
-        return;
+    if plan.moves.is_empty() && plan.stuck.is_empty() && plan.later.is_empty() {
+        let known = if plan.unknown.is_empty() { "" } else { " of which that is known" };
+        let _ = writeln!(out, "\nNobody needs to move: each host{known} is above its set point.");
     }
     let name = |text: &str| plain(text, NAME_MAX);
     for (number, one) in plan.moves.iter().enumerate() {
@@ -102,20 +104,36 @@ fn moves(answer: &Answer, out: &mut String) {
             one.from_had.as_mib(),
             one.from_set_point.as_mib(),
             one.needs.as_mib(),
-            command(one)
+            command(one).unwrap_or_else(|why| why)
         );
     }
     for host in &plan.stuck {
         let _ = writeln!(
             out,
-            "\n{} is short, and no host has room for what {} guests needed.",
+            "\n{} is short, and no host is known to have room for what {} guests needed.",
             name(host),
             if plan.moves.iter().any(|one| one.from == *host) { "more of its" } else { "its" }
         );
     }
+    if !plan.later.is_empty() {
+        let (count, names) = (plan.later.len(), names(&plan.later));
+        let _ = writeln!(out, "\n{count} more hosts are short, and were not come to: {names}.");
+    }
+    if !plan.unknown.is_empty() {
+        let (count, names) = (plan.unknown.len(), names(&plan.unknown));
+        let _ = writeln!(out, "\nToo little is known of {count} hosts: {names}.");
+    }
     if !plan.moves.is_empty() {
         out.push_str("\nEach counts on those before it. Nothing is moved by this command.\n");
     }
+}
+
+/// The first of some names.
+fn names(all: &[String]) -> String {
+    let first: Vec<String> = all.iter().take(NAMES_MAX).map(|name| plain(name, NAME_MAX)).collect();
+    let rest = all.len() - first.len();
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    first.join(", ") + &more
 }
 
 fn size(size: Bytes) -> String {
@@ -125,20 +143,30 @@ fn size(size: Bytes) -> String {
     }
 }
 
-/// What libvirt would be told. Names come from outside: they are words, whatever is in them.
-fn command(one: &Move) -> String {
+/// Whether a text is a host's name, and nothing that means more in an address.
+fn is_host(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(is_letter)
+}
+
+/// What libvirt would be told; or why there is no such command. Names come from outside: they are
+/// words, whatever is in them.
+fn command(one: &Move) -> Result<String, String> {
+    if let Some(odd) = [&one.from, &one.to].into_iter().find(|name| !is_host(name)) {
+        return Err(format!("{:?} is no name that a host is reached by", plain(odd, NAME_MAX)));
+    }
     // Another user's guest chooses its UUID, and its name says whose it is.
     let guest = match has_uuid(&one.uuid) && !one.guest.contains('/') {
         true => &one.uuid,
         false => &one.guest,
     };
     let at = |host: &str| shell_word(&format!("qemu+ssh://{host}/system"));
-    format!(
+    Ok(format!(
         "virsh --connect {} migrate --live --persistent --undefinesource --domain {} --desturi {}",
         at(&one.from),
         shell_word(guest),
         at(&one.to)
-    )
+    ))
 }
 
 /// The answer for programs. Sizes are in bytes.
@@ -149,6 +177,8 @@ struct Document<'a> {
     hosts: Vec<HostDocument<'a>>,
     moves: Vec<MoveDocument<'a>>,
     stuck: &'a [String],
+    later: &'a [String],
+    unknown: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -179,7 +209,7 @@ struct MoveDocument<'a> {
     to_keeps_bytes: u64,
     to_set_point_bytes: u64,
     enough: bool,
-    command: String,
+    command: Option<String>,
 }
 
 impl<'a> Document<'a> {
@@ -212,7 +242,7 @@ impl<'a> Document<'a> {
             to_keeps_bytes: one.to_keeps.0,
             to_set_point_bytes: one.to_set_point.0,
             enough: one.is_enough(),
-            command: command(one),
+            command: command(one).ok(),
         };
         Document {
             from: answer.steps.from_ms,
@@ -220,6 +250,8 @@ impl<'a> Document<'a> {
             hosts: answer.hosts.iter().map(host).collect(),
             moves: answer.plan.moves.iter().map(one).collect(),
             stuck: &answer.plan.stuck,
+            later: &answer.plan.later,
+            unknown: &answer.plan.unknown,
         }
     }
 }

@@ -15,7 +15,7 @@ fn answer(plan: Plan) -> Answer {
             (H::SetPoint, Some(512 << 20)),
         ]);
         let over = Over { covered_ms: 3_600_000, row };
-        Host { last_ms, guests: 3, over, ..Host::default() }
+        Host { last_ms, samples: 720.0, guests: 3, over, ..Host::default() }
     };
     let hosts = vec![
         shown("b".into(), host(4_000, 0), steps),
@@ -47,7 +47,7 @@ fn one() -> Move {
 
 #[test]
 fn a_move_is_told_with_its_command_and_its_reason() {
-    let told = text(Plan { moves: vec![one()], stuck: vec!["c".into()] });
+    let told = text(Plan { moves: vec![one()], stuck: vec!["c".into()], ..Plan::default() });
     assert!(told.contains("HOST  STATE"), "{told}");
     assert!(told.contains("b     silent since 1970-01-01 00:00"), "{told}");
     assert!(
@@ -64,12 +64,18 @@ fn a_move_is_told_with_its_command_and_its_reason() {
         ),
         "{told}"
     );
-    assert!(
-        told.contains("c is short, and no host has room for what its guests needed."),
-        "{told}"
-    );
+    assert!(told.contains("c is short, and no host is known to have room for"), "{told}");
+    let names = |count: usize| (0..count).map(|n| format!("h{n}")).collect::<Vec<_>>();
+    let told = text(Plan { later: names(2), unknown: names(12), ..Plan::default() });
+    assert!(told.contains("2 more hosts are short, and were not come to: h0, h1."), "{told}");
+    assert!(told.contains("Too little is known of 12 hosts: h0, h1,"), "{told}");
+    assert!(told.contains(" and 2 more.") && !told.contains("Nobody needs"), "{told}");
+    // A host chooses what it is called.
+    let odd = Move { from: "b/system?command=/tmp/x&x=".into(), ..one() };
+    let told = text(Plan { moves: vec![odd], ..Plan::default() });
+    assert!(!told.contains("virsh") && told.contains("is no name that"), "{told}");
     let known = Move { uuid: "12345678-0000-4000-8000-000000000001".into(), ..one() };
-    let told = text(Plan { moves: vec![known], stuck: Vec::new() });
+    let told = text(Plan { moves: vec![known], ..Plan::default() });
     assert!(told.contains("--domain 12345678-0000-4000-8000-000000000001"), "{told}");
     assert!(text(Plan::default()).contains("Nobody needs to move"));
 }

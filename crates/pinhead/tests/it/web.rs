@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -69,6 +70,11 @@ fn a_socket_of_systemd_is_served_and_stays() {
     let dir = Dir::new("activated");
     let path = dir.0.join("web.sock");
     let listener = UnixListener::bind(&path).unwrap();
+    // systemd lets everybody use a socket unless it is told otherwise.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    let mut open = activated(listener.try_clone().unwrap().into(), &["--dir", "/nonexistent"]);
+    assert!(!open.0.wait().unwrap().success(), "others may use it, without a password");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let served = activated(listener.into(), &["--dir", "/nonexistent"]);
     let stream = UnixStream::connect(&path).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

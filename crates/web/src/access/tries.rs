@@ -2,7 +2,7 @@
 
 use super::Bucket;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Addresses that are remembered. All others share one bucket.
 const ORIGINS_MAX: usize = 1_024;
@@ -13,6 +13,11 @@ struct Origin(Option<[u16; 4]>);
 
 impl Origin {
     fn of(peer: Option<IpAddr>) -> Origin {
+        // This machine has very many addresses of its own.
+        let peer = match peer {
+            Some(peer) if peer.to_canonical().is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
+            peer => peer,
+        };
         Origin(peer.map(|peer| {
             let six = match peer {
                 // A network that no machine has.
@@ -25,8 +30,8 @@ impl Origin {
                     None => ip.segments(),
                 },
             };
-            // Whoever has one address of such a network has all of them.
-            [six[0], six[1], six[2], six[3]]
+            // Whoever has one address of such a network has all of them, of 65,536 networks.
+            [six[0], six[1], six[2], 0]
         }))
     }
 }
@@ -84,7 +89,12 @@ mod tests {
         assert_eq!(taken(at("::ffff:192.0.2.2"), 1_000), 0, "the same address");
         assert_eq!(taken(at("2001:db8::1"), 1_000), 5);
         assert_eq!(taken(at("2001:db8::2"), 1_000), 0, "the same network");
-        assert_eq!(taken(at("2001:db8:0:1::2"), 1_000), 5);
+        assert_eq!(taken(at("2001:db8:0:1::2"), 1_000), 0, "and the same site");
+        assert_eq!(taken(at("2001:db8:1::2"), 1_000), 5);
+        assert_eq!(taken(at("127.0.0.1"), 1_000), 5);
+        for own in ["127.7.1.1", "::1", "::ffff:127.9.9.9"] {
+            assert_eq!(taken(at(own), 1_000), 0, "{own}: this machine as well");
+        }
         assert_eq!(taken(None, 1_000), 5);
         assert_eq!(taken(at("192.0.2.1"), 10_990), 0);
         assert_eq!(taken(at("192.0.2.1"), 11_010), 1);

@@ -13,7 +13,7 @@ use crate::span::Span;
 use crate::who::path_of;
 use maud::{Markup, html};
 use model::{GuestField as G, GuestIdentity, HostField as H};
-use reports::fleet::{BUSY, SILENT_MS, busy_percent, glanced};
+use reports::fleet::{BUSY, busy_percent, glanced, is_silent};
 use reports::{Scope, Single};
 use std::collections::BTreeMap;
 use why::when::Now;
@@ -23,16 +23,17 @@ const HOSTS: usize = 100;
 /// Points of a small line.
 const POINTS: i64 = 24;
 /// Of a host.
-const HOST: [&str; 6] = [
+const HOST: [&str; 7] = [
     "busy_percent",
     "capture_percent",
     "spare_mib",
+    "set_point_mib",
     "psi_cpu_percent",
     "psi_memory_percent",
     "psi_io_percent",
 ];
 /// What they are made of, besides busy time.
-const OTHERS: [H; 4] = [H::Spare, H::PsiCpuSome, H::PsiMemorySome, H::PsiIoSome];
+const OTHERS: [H; 5] = [H::Spare, H::SetPoint, H::PsiCpuSome, H::PsiMemorySome, H::PsiIoSome];
 
 /// By what an engine finds the guests that have most of a column, in the order of [`GUEST`].
 const RANKS: [&[G]; 10] = [
@@ -69,7 +70,8 @@ pub(crate) fn wanted(asked: &Asked, span: &Span) -> Glance {
         from_ms: span.from_ms,
         to_ms: span.to_ms,
         hosts: [&BUSY[..], &OTHERS].concat(),
-        together: raw_guest_fields(&[], &HOST),
+        // What guests capture of the CPUs: each field is added up over all of them.
+        together: vec![G::VcpuRun, G::OtherRun],
         most: ROWS,
         by: RANKS[sorted_by(asked)].to_vec(),
         like: asked.filter.clone(),
@@ -131,7 +133,7 @@ fn row(host: Glanced, span: &Span) -> Row {
     let times_ms = (span.from_ms, span.to_ms);
     let single = glanced(times_ms, host.over.clone(), host.together.clone(), host.guests);
     Row {
-        is_silent: span.to_ms - host.last_ms > SILENT_MS,
+        is_silent: is_silent(span.to_ms, host.last_ms, host.spacing_ms),
         values: HOST.iter().map(|id| single.host(id)).collect(),
         single,
         host,

@@ -7,7 +7,7 @@ use crate::fault::Fault;
 use crate::visitor::{Via, Visitor};
 use axum::Extension;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -31,10 +31,11 @@ pub(crate) struct LogoutForm {
 pub(crate) async fn login(
     State(app): State<Arc<App>>,
     Extension(via): Extension<Via>,
+    headers: HeaderMap,
     Filled(form): Filled<LoginForm>,
 ) -> Response {
     let LoginForm { password, to } = form;
-    match app.entry.by_password(password, via.peer(), &to).await {
+    match app.entry.by_password(password, via.peer(&headers), &to).await {
         Ok(begun) => begun,
         Err(refused) => {
             let fault = Fault::from(refused);

@@ -186,6 +186,7 @@ impl Hosts for Engine {
             let host = Glanced {
                 name: host.name,
                 last_ms: whole.from_ms + covered_ms.cast_signed(),
+                spacing_ms: 5_000,
                 guests: all as u64,
                 over: whole.host,
                 together,

@@ -1,0 +1,101 @@
+//! What of an engine is asked for, by names that come from outside: each is a text, whatever is in
+//! it, and no query is longer than engines take.
+
+use model::GuestIdentity;
+use std::fmt::Write;
+
+/// Bytes that names take of a query: VictoriaMetrics refuses one of more than 16 KiB.
+const NAMES_BYTES: usize = 12_000;
+
+/// Labels that at least these guests have, and few others, in pieces that are short enough.
+pub(crate) fn labels_of<'a>(all: impl Iterator<Item = &'a (String, GuestIdentity)>) -> Vec<String> {
+    pieces(all.map(|(host, who)| [host.as_str(), who.name.as_str()]))
+        .into_iter()
+        .map(|piece| {
+            let of = |at: usize| one_of(piece.iter().map(|names| names[at]).collect());
+            format!("host=~{},guest=~{}", of(0), of(1))
+        })
+        .collect()
+}
+
+/// Names in pieces that are short enough for a query each.
+pub(crate) fn pieces<'a, const N: usize>(
+    all: impl Iterator<Item = [&'a str; N]>,
+) -> Vec<Vec<[&'a str; N]>> {
+    let mut pieces: Vec<Vec<[&'a str; N]>> = Vec::new();
+    let mut left = 0;
+    for names in all {
+        let length: usize = names.iter().map(|name| quoted(&escaped(name)).len()).sum();
+        match pieces.last_mut().filter(|_| length <= left) {
+            Some(piece) => piece.push(names),
+            None => {
+                pieces.push(vec![names]);
+                left = NAMES_BYTES;
+            }
+        }
+        left = left.saturating_sub(length);
+    }
+    pieces
+}
+
+/// An expression that is one of these names.
+pub(crate) fn one_of(mut names: Vec<&str>) -> String {
+    names.sort_unstable();
+    names.dedup();
+    quoted(&names.into_iter().map(escaped).collect::<Vec<_>>().join("|"))
+}
+
+/// A text as a regular expression that is that text alone.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for letter in text.chars() {
+        if "\\.+*?()|[]{}^$".contains(letter) {
+            out.push('\\');
+        }
+        out.push(letter);
+    }
+    out
+}
+
+/// A text as the engines' language has it.
+pub(crate) fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '\\' | '"' => {
+                out.push('\\');
+                out.push(letter);
+            }
+            '\n' => out.push_str("\\n"),
+            // Nothing of this can fail: it is a text.
+            letter if letter.is_control() => {
+                let _ = write!(out, "\\u{:04x}", u32::from(letter));
+            }
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_itself_and_no_expression() {
+        assert_eq!(escaped("web_1.a|b"), "web_1\\.a\\|b");
+        assert_eq!(quoted("a\"b\\c\nd\u{1}"), "\"a\\\"b\\\\c\\nd\\u0001\"");
+        let who = |host: &str, name: &str| {
+            (host.to_owned(), GuestIdentity { name: name.into(), ..GuestIdentity::default() })
+        };
+        let all = [who("a", "g1"), who("b", "g1"), who("a", "x\"y")];
+        assert_eq!(labels_of(all.iter()), [r#"host=~"a|b",guest=~"g1|x\"y""#]);
+        let many: Vec<(String, GuestIdentity)> = (0..400)
+            .map(|n| who(&format!("node-{n:04}.rack-01.dc1.example.com"), &"-.".repeat(n % 250)))
+            .collect();
+        let pieces = labels_of(many.iter());
+        let sizes = pieces.iter().map(String::len);
+        assert!(pieces.len() > 3 && sizes.max() < Some(13_000), "{}", pieces.len());
+    }
+}
