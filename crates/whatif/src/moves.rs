@@ -156,10 +156,11 @@ fn with<'a>(place: &'a Place, tenant: &'a Tenant) -> impl Iterator<Item = Option
 /// Whether a host has room for a guest at each step; with what it would have kept.
 fn room(place: &Place, tenant: &Tenant) -> Option<Bytes> {
     let set_point = place.set_point.filter(|_| place.is_known())?;
-    let capacity = place.cpus.saturating_mul(BUSY_PERMILLE);
-    let busy = place.cpus.saturating_mul(place.busy_permille).saturating_add(tenant.cpus_permille);
+    // Whose CPUs are not known has none to give.
+    let more = tenant.cpus_permille.checked_div(place.cpus)?;
+    let busy = place.busy_permille.saturating_add(more);
     let kept = with(place, tenant).flatten().min()?;
-    (place.cpus > 0 && kept >= set_point && busy <= capacity).then_some(kept)
+    (kept >= set_point && busy <= BUSY_PERMILLE).then_some(kept)
 }
 
 /// The moves that help most, and no more than so many.
@@ -167,8 +168,8 @@ pub fn moves(mut places: Vec<Place>, most_moves: usize) -> Plan {
     let unknown = places.iter().filter(|place| !place.is_known()).map(|place| place.name.clone());
     let mut plan = Plan { unknown: unknown.collect(), ..Plan::default() };
     while plan.moves.len() < most_moves {
-        let short =
-            places.iter().enumerate().filter(|(_, place)| !plan.stuck.contains(&place.name));
+        let is_open = |place: &Place| place.tenants.is_some() && !plan.stuck.contains(&place.name);
+        let short = places.iter().enumerate().filter(|(_, place)| is_open(place));
         let short = short.filter_map(|(from, place)| Some((place.short_by()?, from)));
         let Some((_, from)) = short.max() else { break };
         match best(&places, from) {
