@@ -124,12 +124,14 @@ fn tuned(fault: Fault) -> String {
     let plans: Vec<Plan> = (0..GUESTS).map(|number| fault.plan(&place, number)).collect();
     let host = Host::start(&plans);
     host.yield_to_manager();
+    // They have booted, or there would be nothing to measure the host by.
+    let mut guests: Vec<_> = (0..GUESTS).map(|number| host.guest(number)).collect();
     if let Some(number) = fault.has_cache() {
-        host.guest(number).fill_cache(COLD_MIB);
+        guests[number].fill_cache(COLD_MIB);
     }
     let settings = place.settings(&fault.size(&host), "");
     if let Some(load) = fault.load() {
-        host.guest(0).sh(load);
+        guests[0].sh(load);
     }
     let mut manager = Manager::start(&place, &settings);
     manager.knows(GUESTS);
