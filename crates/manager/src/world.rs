@@ -35,9 +35,4 @@ impl World<'_> {
         let saved = self.ksm_gain.unwrap_or(Bytes::ZERO);
         Owners::of(self.guests.iter(), own).with_saved(saved)
     }
-
-    /// What there is to hand out, within the budget.
-    pub fn spare(&self) -> Option<Bytes> {
-        self.host.available(self.settings, self.owners().sum())
-    }
 }

@@ -13,25 +13,31 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of an answer.
 const ANSWER_MAX: usize = 256 << 20;
 
+/// Whom a value of an answer is about.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Labels(HashMap<String, String>);
+
+impl Labels {
+    /// A label; an empty one is none.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+}
+
 /// One value of an answer.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Point {
-    metric: HashMap<String, String>,
+    #[serde(rename = "metric")]
+    pub(crate) labels: Labels,
     /// When, in seconds, and how much, which is text since JSON has no number that is none.
-    #[serde(rename = "value", deserialize_with = "number")]
+    #[serde(deserialize_with = "number")]
     pub(crate) value: f64,
 }
 
 fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     let (_, text) = <(f64, String)>::deserialize(from)?;
     text.parse().map_err(serde::de::Error::custom)
-}
-
-impl Point {
-    /// A label; an empty one is none.
-    pub(crate) fn label(&self, name: &str) -> &str {
-        self.metric.get(name).map_or("", String::as_str)
-    }
 }
 
 #[derive(Deserialize)]
@@ -80,16 +86,12 @@ pub fn count(body: &[u8]) -> usize {
 /// The values of an answer at equal distances.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Line {
-    metric: HashMap<String, String>,
+    #[serde(rename = "metric")]
+    pub(crate) labels: Labels,
     values: Vec<(f64, String)>,
 }
 
 impl Line {
-    /// A label; an empty one is none.
-    pub(crate) fn label(&self, name: &str) -> &str {
-        self.metric.get(name).map_or("", String::as_str)
-    }
-
     /// When, in milliseconds since 1970, and how much.
     pub(crate) fn values(&self) -> impl Iterator<Item = (i64, f64)> {
         let finite = |(at, text): &(f64, String)| {
@@ -170,7 +172,7 @@ mod tests {
             {"metric":{"host":"a"},"value":[1.5,"2.5"]},{"metric":{},"value":[1,"NaN"]}]}}"#;
         let found = points(body).unwrap();
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].label("host"), found[0].label("guest")), ("a", ""));
+        assert_eq!((found[0].labels.get("host"), found[0].labels.get("guest")), ("a", ""));
         assert!((found[0].value - 2.5).abs() < 1e-9);
         let failed = points(br#"{"status":"error","error":"no"}"#).unwrap_err();
         assert_eq!(failed, "it failed: no");

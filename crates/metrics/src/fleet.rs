@@ -10,7 +10,7 @@
 //! hosts that is gigabytes, so here the engine's own functions are asked: `increase` for counters,
 //! and `avg_over_time` for gauges, over the whole time.
 
-use crate::ask::{Line, Point, instant, range};
+use crate::ask::{Labels, Point, instant, range};
 use crate::names::{GUEST_INFO, Metric, SAMPLED, Scale, Table};
 use crate::select::{escaped, labels_of, one_of, pieces, quoted};
 use crate::{Error, Url};
@@ -103,7 +103,8 @@ struct Asker<'a> {
     to_ms: i64,
     /// As the engines write it.
     span: String,
-    /// Whether all hosts push, and so tell times to the nanosecond. Who is scraped does not.
+    /// Whether all hosts push, and so tell times to the nanosecond. One that is scraped tells
+    /// seconds.
     is_exact: bool,
 }
 
@@ -118,8 +119,7 @@ impl<'a> Asker<'a> {
             let query = format!("count(count by (host) (count_over_time({name}[{}])))", asker.span);
             Ok(asker.ask(&query)?.first().map_or(0.0, |point| point.value))
         };
-        let is_exact = count(exact.unwrap_or(SAMPLED))? >= count(SAMPLED)?;
-        asker.is_exact = is_exact;
+        asker.is_exact = count(exact.unwrap_or(SAMPLED))? >= count(SAMPLED)?;
         Ok(asker)
     }
 
@@ -139,19 +139,25 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// A value of each host.
-    fn of_hosts(&self, query: &str, mut take: impl FnMut(&str, f64)) -> Result<(), Error> {
+    /// Sets a value of each host that is known.
+    fn of_hosts(
+        &self,
+        query: &str,
+        hosts: &mut BTreeMap<String, Host>,
+        set: impl Fn(&mut Host, f64),
+    ) -> Result<(), Error> {
         for point in self.ask(query)? {
-            take(point.label("host"), point.value);
+            if let Some(host) = hosts.get_mut(point.labels.get("host")) {
+                set(host, point.value);
+            }
         }
         Ok(())
     }
 
     /// A value of each guest.
     fn of_guests(&self, query: &str) -> Result<Vec<(Who, f64)>, Error> {
-        let who =
-            |point: &Point| (point.label("host").to_owned(), identity(|name| point.label(name)));
-        Ok(self.ask(query)?.iter().map(|point| (who(point), point.value)).collect())
+        let who = |labels: &Labels| (labels.get("host").to_owned(), identity(labels));
+        Ok(self.ask(query)?.iter().map(|point| (who(&point.labels), point.value)).collect())
     }
 }
 
@@ -180,7 +186,7 @@ pub fn glance(url: &Url, asked: &Glance) -> Result<Fleet, Error> {
     let span = format!("{}ms", asked.to_ms - asked.from_ms);
     let asker = Asker::new(url, asked.to_ms, span)?;
     let mut fleet = Fleet::default();
-    hosts(&asker, asked, &mut fleet)?;
+    hosts(&asker, asked, &mut fleet.hosts)?;
     guests(&asker, asked, &mut fleet)?;
     Ok(fleet)
 }
@@ -203,27 +209,30 @@ impl Steps {
         count.ok_or(Error::Span { reason: "it has no steps, or too many" })
     }
 
+    /// Who asks for a value of each.
+    fn asker(self, url: &Url) -> Result<Asker<'_>, Error> {
+        let whole = Asker::new(url, self.to_ms, format!("{}ms", self.to_ms - self.from_ms))?;
+        Ok(Asker { span: format!("{}ms", self.step_ms), ..whole })
+    }
+
     /// Fields of what has these labels in each step, by whom they are of. What nothing is known
     /// of covers nothing.
     fn lines<F: Table, K: Ord>(
         self,
-        url: &Url,
+        asker: &Asker<'_>,
         fields: &[F],
         labels: &str,
-        key: impl Fn(&Line) -> K,
+        key: impl Fn(&Labels) -> K,
     ) -> Result<BTreeMap<K, Vec<Over<F>>>, Error> {
         let Steps { to_ms, step_ms, .. } = self;
         let count = self.count()?;
-        let asker = Asker {
-            span: format!("{step_ms}ms"),
-            ..Asker::new(url, to_ms, format!("{}ms", to_ms - self.from_ms))?
-        };
         // The first step ends one step after the beginning.
         let first_ms = to_ms - step_ms * (count as i64 - 1);
         let mut lines: BTreeMap<K, Vec<Over<F>>> = BTreeMap::new();
         for field in fields {
-            for line in range(url, &asker.over(*field, labels), (first_ms, to_ms), step_ms)? {
-                let steps = lines.entry(key(&line)).or_insert_with(|| vec![Over::default(); count]);
+            for line in range(asker.url, &asker.over(*field, labels), (first_ms, to_ms), step_ms)? {
+                let steps =
+                    lines.entry(key(&line.labels)).or_insert_with(|| vec![Over::default(); count]);
                 for (at_ms, value) in line.values() {
                     let at = usize::try_from((at_ms - first_ms).div_euclid(step_ms));
                     let Some(over) = at.ok().and_then(|at| steps.get_mut(at)) else { continue };
@@ -243,10 +252,11 @@ pub fn lines(
     hosts: &[&str],
     fields: &[HostField],
 ) -> Result<BTreeMap<String, Vec<Over<HostField>>>, Error> {
-    let mut all = BTreeMap::new();
+    let (asker, mut all) = (steps.asker(url)?, BTreeMap::new());
     for piece in pieces(hosts.iter().map(|host| [*host])) {
         let labels = format!("host=~{}", one_of(piece.into_iter().map(|[host]| host).collect()));
-        all.append(&mut steps.lines(url, fields, &labels, |line| line.label("host").to_owned())?);
+        let host = |labels: &Labels| labels.get("host").to_owned();
+        all.append(&mut steps.lines(&asker, fields, &labels, host)?);
     }
     Ok(all)
 }
@@ -259,68 +269,52 @@ pub fn guest_lines(
     fields: &[GuestField],
 ) -> Result<BTreeMap<GuestIdentity, Vec<Over<GuestField>>>, Error> {
     let labels = format!("host={}", quoted(host));
-    steps.lines(url, fields, &labels, |line| identity(|name| line.label(name)))
+    steps.lines(&steps.asker(url)?, fields, &labels, identity)
 }
 
 /// Who a guest is, by its labels.
-fn identity<'a>(label: impl Fn(&str) -> &'a str) -> GuestIdentity {
+fn identity(labels: &Labels) -> GuestIdentity {
     GuestIdentity {
-        name: label("guest").to_owned(),
-        class: label("class").to_owned(),
-        uuid: label("uuid").to_owned(),
+        name: labels.get("guest").to_owned(),
+        class: labels.get("class").to_owned(),
+        uuid: labels.get("uuid").to_owned(),
         ..GuestIdentity::default()
     }
 }
 
-fn hosts(asker: &Asker<'_>, asked: &Glance, fleet: &mut Fleet) -> Result<(), Error> {
+fn hosts(
+    asker: &Asker<'_>,
+    asked: &Glance,
+    hosts: &mut BTreeMap<String, Host>,
+) -> Result<(), Error> {
     let span = &asker.span;
     let to_ms = |seconds: f64| (seconds * 1000.0).round() as i64;
-    asker.of_hosts(&format!("min_over_time({SAMPLED}[{span}])"), |host, value| {
-        let first_ms = to_ms(value);
-        let host = fleet.hosts.entry(host.to_owned()).or_default();
-        (host.first_ms, host.last_ms) = (first_ms, first_ms);
-    })?;
+    for first in asker.ask(&format!("min_over_time({SAMPLED}[{span}])"))? {
+        let host = hosts.entry(first.labels.get("host").to_owned()).or_default();
+        host.first_ms = to_ms(first.value);
+    }
     // Counters grow from the last value before the time on.
     let before = format!("last_over_time({SAMPLED}[{LEAD_MS}ms] offset {span})");
-    asker.of_hosts(&before, |host, value| {
-        if let Some(host) = fleet.hosts.get_mut(host) {
-            host.first_ms = to_ms(value).min(host.first_ms);
-        }
-    })?;
-    asker.of_hosts(&format!("max_over_time({SAMPLED}[{span}])"), |host, value| {
-        if let Some(host) = fleet.hosts.get_mut(host) {
-            host.last_ms = to_ms(value).max(host.first_ms);
-        }
-    })?;
-    asker.of_hosts(&format!("count_over_time({SAMPLED}[{span}])"), |host, value| {
-        if let Some(host) = fleet.hosts.get_mut(host) {
-            host.samples = value;
-        }
-    })?;
-    for host in fleet.hosts.values_mut() {
+    asker
+        .of_hosts(&before, hosts, |host, value| host.first_ms = to_ms(value).min(host.first_ms))?;
+    let last = format!("max_over_time({SAMPLED}[{span}])");
+    asker.of_hosts(&last, hosts, |host, value| host.last_ms = to_ms(value).max(host.first_ms))?;
+    let count = format!("count_over_time({SAMPLED}[{span}])");
+    asker.of_hosts(&count, hosts, |host, value| host.samples = value)?;
+    for host in hosts.values_mut() {
         let covered_ms = (host.last_ms - host.first_ms).unsigned_abs();
         (host.over.covered_ms, host.together.covered_ms) = (covered_ms, covered_ms);
     }
-    let is_info = format!("count by ({GUEST_BY}) (count_over_time({GUEST_INFO}[{span}]))");
-    asker.of_hosts(&format!("count by (host) ({is_info})"), |host, value| {
-        if let Some(host) = fleet.hosts.get_mut(host) {
-            host.guests = value as u64;
-        }
-    })?;
+    let each = format!("count by ({GUEST_BY}) (count_over_time({GUEST_INFO}[{span}]))");
+    let guests = format!("count by (host) ({each})");
+    asker.of_hosts(&guests, hosts, |host, value| host.guests = value as u64)?;
     for field in &asked.hosts {
-        asker.of_hosts(&asker.over(*field, ""), |host, value| {
-            if let Some(host) = fleet.hosts.get_mut(host) {
-                set(&mut host.over.row, *field, value);
-            }
-        })?;
+        let query = asker.over(*field, "");
+        asker.of_hosts(&query, hosts, |host, value| set(&mut host.over.row, *field, value))?;
     }
     for field in &asked.together {
         let query = format!("sum by (host) ({})", asker.over(*field, ""));
-        asker.of_hosts(&query, |host, value| {
-            if let Some(host) = fleet.hosts.get_mut(host) {
-                set(&mut host.together.row, *field, value);
-            }
-        })?;
+        asker.of_hosts(&query, hosts, |host, value| set(&mut host.together.row, *field, value))?;
     }
     Ok(())
 }

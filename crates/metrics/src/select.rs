@@ -67,7 +67,7 @@ pub(crate) fn quoted(text: &str) -> String {
                 out.push(letter);
             }
             '\n' => out.push_str("\\n"),
-            // Nothing of this can fail: it is a text.
+            // Writing to a text cannot fail.
             letter if letter.is_control() => {
                 let _ = write!(out, "\\u{:04x}", u32::from(letter));
             }

@@ -110,7 +110,8 @@ fn new_password(path: &Path) -> Result<(), Error> {
         line().map_err(unread)?
     };
     write_password(path, &password).map_err(Error::Web)?;
-    writeln!(std::io::stdout(), "{} has it", path.display()).map_err(unread)
+    writeln!(std::io::stdout(), "{} has it", path.display())
+        .map_err(|error| Error::step("Cannot write the answer", error))
 }
 
 /// A line of what is typed, without its end.
@@ -144,7 +145,10 @@ fn sources(args: WebArgs) -> Result<Sources, Error> {
     let WebArgs { dir, journal, from, host, socket, .. } = args;
     if let Some(url) = from {
         // One host alone is no fleet.
-        let hosts = host.is_none().then(|| engine(&url)).transpose()?;
+        let hosts: Option<Box<dyn Hosts>> = match host {
+            None => Some(Box::new(Engine(metrics::Url::parse(&url)?))),
+            Some(_) => None,
+        };
         let recorded = move |wanted: &Wanted| {
             let host = wanted.host.clone().or_else(|| host.clone());
             report::engine(&url, host, &of(wanted)).map_err(|error| chain(&error))
@@ -152,7 +156,7 @@ fn sources(args: WebArgs) -> Result<Sources, Error> {
         return Ok(Sources {
             manager: None,
             recorded: Box::new(recorded),
-            hosts: hosts.map(|engine| Box::new(engine) as Box<dyn Hosts>),
+            hosts,
             journal: None,
             tune: None,
             clock: Box::new(::why::now),
@@ -189,10 +193,6 @@ fn sources(args: WebArgs) -> Result<Sources, Error> {
 
 /// An engine's hosts.
 struct Engine(metrics::Url);
-
-fn engine(url: &str) -> Result<Engine, Error> {
-    Ok(Engine(metrics::Url::parse(url)?))
-}
 
 impl Hosts for Engine {
     fn glance(&self, wanted: &Glance) -> Result<Fleet, String> {

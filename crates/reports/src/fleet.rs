@@ -2,11 +2,12 @@
 
 use crate::Single;
 use model::{GuestField, GuestIdentity, HostField as H, Interval, Over};
+use std::cmp::Ordering;
 
-/// Who has not been heard of for so long is silent: hosts push every five seconds,
+/// Who was heard of within this is not silent: hosts push every five seconds.
 const SILENT_MS: i64 = 60_000;
 
-/// unless they are told otherwise. Then it is who has missed two times, and more than a moment.
+/// Whether a host has fallen silent. One that was told to push less often has to miss two pushes.
 pub fn is_silent(to_ms: i64, last_ms: i64, spacing_ms: i64) -> bool {
     to_ms.saturating_sub(last_ms) > SILENT_MS.max(spacing_ms.saturating_mul(5) / 2)
 }
@@ -30,6 +31,12 @@ pub fn glanced(
         ..Interval::default()
     };
     Single::new(interval, usize::try_from(guests).ok())
+}
+
+/// Who is silent before who is loud: that is what somebody has to look at.
+pub fn silent_then_busy(a: (bool, &Single), b: (bool, &Single)) -> Ordering {
+    let busy = |host: &Single| host.host("busy_percent").unwrap_or(-1.0);
+    b.0.cmp(&a.0).then_with(|| busy(b.1).total_cmp(&busy(a.1)))
 }
 
 /// How busy a host's CPUs were, in hundredths of all of them.

@@ -226,7 +226,7 @@ async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
 /// Who asks, and what they get.
 async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visitor>, Response) {
     let via = request.extensions().get::<Via>().copied();
-    // Whoever comes nobody knows how has no session to be let in by.
+    // A connection of which nothing is known is treated as one from elsewhere.
     let via = via.unwrap_or(Via::Tcp(Ipv4Addr::UNSPECIFIED.into()));
     let headers = request.headers();
     let head = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());

@@ -75,7 +75,7 @@ impl Listen {
         let wrong = |source| Error::Bind { place: self.to_string(), source };
         match self {
             Listen::Tcp(address) => {
-                let guarded = allowed(*address, guarded)?;
+                allowed(*address, guarded)?;
                 let listener = std::net::TcpListener::bind(address).map_err(wrong)?;
                 tcp(listener, names, guarded, wrong)
             }
@@ -93,7 +93,8 @@ impl Listen {
                 // Which of both it is only trying tells.
                 if let Ok(Some(listener)) = given.take_tcp_listener(0) {
                     let address = listener.local_addr().map_err(wrong)?;
-                    return tcp(listener, names, allowed(address, guarded)?, wrong);
+                    allowed(address, guarded)?;
+                    return tcp(listener, names, guarded, wrong);
                 }
                 let listener = given.take_unix_listener(0).ok().flatten().ok_or(Error::NoSocket)?;
                 if !guarded.by_password {
@@ -119,9 +120,9 @@ fn owners_alone(listener: &std::os::unix::net::UnixListener) -> Result<(), Error
 }
 
 /// Whether an address may be listened at.
-fn allowed(address: SocketAddr, guarded: Guarded) -> Result<Guarded, Error> {
+fn allowed(address: SocketAddr, guarded: Guarded) -> Result<(), Error> {
     match guarded.lacks().filter(|_| !address.ip().is_loopback()) {
-        None => Ok(guarded),
+        None => Ok(()),
         Some(lacks) => Err(Error::Public { address, lacks }),
     }
 }

@@ -48,3 +48,27 @@ impl Visitor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_proxy_is_believed_at_a_unix_socket_only_and_what_it_saw_itself() {
+        let peer = |via: Via, said: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for one in said {
+                headers.append("x-forwarded-for", one.parse().unwrap());
+            }
+            via.peer(&headers).map(|ip| ip.to_string())
+        };
+        // A browser may send the head too: a proxy adds to what it was sent.
+        assert_eq!(peer(Via::Unix, &["10.9.9.9, 192.0.2.7"]).as_deref(), Some("192.0.2.7"));
+        assert_eq!(peer(Via::Unix, &["10.9.9.9", "2001:db8::7"]).as_deref(), Some("2001:db8::7"));
+        assert_eq!(peer(Via::Unix, &["unknown"]), None);
+        assert_eq!(peer(Via::Unix, &[]), None);
+        let direct = Via::Tcp(Ipv4Addr::LOCALHOST.into());
+        assert_eq!(peer(direct, &["192.0.2.7"]).as_deref(), Some("127.0.0.1"));
+    }
+}

@@ -139,8 +139,8 @@ fn without<'a>(
     tenant: &'a Tenant,
 ) -> impl Iterator<Item = Option<Bytes>> + use<'a> {
     place.available.iter().enumerate().map(|(step, available)| {
-        let held = at(&tenant.holds, step, Some(Bytes(0)));
-        Some(available.as_ref()?.plus(held?))
+        let held = at(&tenant.holds, step, None).unwrap_or(Bytes::ZERO);
+        Some(available.as_ref()?.plus(held))
     })
 }
 
@@ -153,12 +153,15 @@ fn with<'a>(place: &'a Place, tenant: &'a Tenant) -> impl Iterator<Item = Option
     })
 }
 
+/// How busy a host's CPUs would be with a guest; one whose CPUs are not known has none to give.
+fn busy_with(place: &Place, tenant: &Tenant) -> Option<u64> {
+    Some(place.busy_permille.saturating_add(tenant.cpus_permille.checked_div(place.cpus)?))
+}
+
 /// Whether a host has room for a guest at each step; with what it would have kept.
 fn room(place: &Place, tenant: &Tenant) -> Option<Bytes> {
     let set_point = place.set_point.filter(|_| place.is_known())?;
-    // Whose CPUs are not known has none to give.
-    let more = tenant.cpus_permille.checked_div(place.cpus)?;
-    let busy = place.busy_permille.saturating_add(more);
+    let busy = busy_with(place, tenant)?;
     let kept = with(place, tenant).flatten().min()?;
     (kept >= set_point && busy <= BUSY_PERMILLE).then_some(kept)
 }
@@ -235,11 +238,10 @@ fn play(places: &mut [Place], from: usize, tenant: usize, to: usize) {
     let left: Vec<Option<Bytes>> = without(&places[from], &tenant).collect();
     let joined: Vec<Option<Bytes>> = with(&places[to], &tenant).collect();
     places[from].available = left;
-    places[to].available = joined;
-    // Whoever has come is not moved on.
+    // It is none of the other's tenants: whoever has come is not moved on.
     let to = &mut places[to];
-    let more = tenant.cpus_permille / to.cpus.max(1);
-    to.busy_permille = to.busy_permille.saturating_add(more);
+    to.available = joined;
+    to.busy_permille = busy_with(to, &tenant).unwrap_or(to.busy_permille);
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 /// A guest that starts again is noted at most this often; none boots in less.
 const BOOT_NOTE_MS: u64 = 2_000;
-/// Nor where it was before more often than this.
-const CAME_NOTE_MS: u64 = 60_000;
+/// The host that it says it was on before is noted at most this often.
+const ORIGIN_NOTE_MS: u64 = 60_000;
 
 /// A guest's identity, through its boots.
 #[derive(Debug)]
@@ -20,14 +20,14 @@ pub struct IdentityTracker {
     boot: Option<[u8; 16]>,
     boots: u32,
     noted_ms: Option<u64>,
-    came_ms: Option<u64>,
+    origin_noted_ms: Option<u64>,
 }
 
 impl IdentityTracker {
     /// That of a guest as it was found.
     pub fn new(found: &Found, class: String) -> IdentityTracker {
         let who = Arc::new(identity(found, &class, None, 0));
-        IdentityTracker { who, class, boot: None, boots: 0, noted_ms: None, came_ms: None }
+        IdentityTracker { who, class, boot: None, boots: 0, noted_ms: None, origin_noted_ms: None }
     }
 
     /// It has started again.
@@ -38,21 +38,13 @@ impl IdentityTracker {
 
     /// Whether that is to be noted.
     pub fn is_worth_a_note(&mut self, now_ms: u64) -> bool {
-        let is_due = self.noted_ms.is_none_or(|at| now_ms >= at + BOOT_NOTE_MS);
-        if is_due {
-            self.noted_ms = Some(now_ms);
-        }
-        is_due
+        is_due(&mut self.noted_ms, BOOT_NOTE_MS, now_ms)
     }
 
     /// It says on which host it was before: whether that is to be noted. It may say what it likes,
     /// and as often.
-    pub fn is_news_where_from(&mut self, now_ms: u64) -> bool {
-        let is_due = self.came_ms.is_none_or(|at| now_ms >= at + CAME_NOTE_MS);
-        if is_due {
-            self.came_ms = Some(now_ms);
-        }
-        is_due
+    pub fn is_origin_worth_a_note(&mut self, now_ms: u64) -> bool {
+        is_due(&mut self.origin_noted_ms, ORIGIN_NOTE_MS, now_ms)
     }
 
     /// Its daemon reported its boot. True if that is another one than before.
@@ -79,5 +71,26 @@ fn identity(found: &Found, class: &str, boot: Option<[u8; 16]>, boots: u32) -> G
         pid: found.process.map(|process| process.pid),
         start_ticks: found.process.map(|process| process.start_ticks),
         boot: boot.map_or_else(|| format!("boot {boots}"), hex),
+    }
+}
+
+/// Whether something that was noted then may be noted again, and that it is.
+fn is_due(noted_ms: &mut Option<u64>, every_ms: u64, now_ms: u64) -> bool {
+    let is_due = noted_ms.is_none_or(|at| now_ms >= at + every_ms);
+    if is_due {
+        *noted_ms = Some(now_ms);
+    }
+    is_due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_guest_says_all_the_time_is_noted_now_and_then() {
+        let mut noted_ms = None;
+        let noted = (0..=120).filter(|s| is_due(&mut noted_ms, ORIGIN_NOTE_MS, s * 1_000));
+        assert_eq!(noted.collect::<Vec<_>>(), [0, 60, 120]);
     }
 }

@@ -443,7 +443,7 @@ impl Guests {
             }
             DaemonEvent::CameFrom(host) => {
                 // It may say that a hundred times a second, and whatever it likes.
-                if host == self.host_name || !guest.identity.is_news_where_from(now.ms) {
+                if host == self.host_name || !guest.identity.is_origin_worth_a_note(now.ms) {
                     return Vec::new();
                 }
                 let text = format!("it says that it was on {} before", plain(&host, NAME_MAX));

@@ -62,8 +62,10 @@ impl Recorder {
         let ballooned = world.guests.iter().filter_map(|guest| guest.memory.gained_by_balloon());
         host.set(HostField::Ballooned, Some(ballooned.fold(Bytes::ZERO, Bytes::plus).0));
         host.set(HostField::SetPoint, Some(world.plan.set_point.0));
-        host.set(HostField::Spare, world.spare().map(|size| size.0));
-        host.set(HostField::Together, Some(world.owners().shared.0));
+        let owners = world.owners();
+        let spare = world.host.available(world.settings, owners.sum());
+        host.set(HostField::Spare, spare.map(|size| size.0));
+        host.set(HostField::Together, Some(owners.shared.0));
         effects.push(Effect::Record(Box::new(self.view(world, scans, host, now))));
         effects
     }

@@ -20,7 +20,7 @@ use metrics::Url;
 use metrics::fleet::{Glance, Host, Loudest, Steps, glance, guest_lines, lines};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
 use reports::Single;
-use reports::fleet::{BUSY, busy_percent, glanced, is_silent};
+use reports::fleet::{BUSY, busy_percent, glanced, is_silent, silent_then_busy};
 use std::collections::BTreeMap;
 use whatif::{Past, Place, Plan, Tenant};
 use why::when::{self, Now};
@@ -100,8 +100,7 @@ fn ask(args: &FleetArgs, now: &Now) -> Result<Answer, Error> {
         0 => Plan::default(),
         most => whatif::moves(places(&url, &hosts, steps)?, most),
     };
-    let busy = |host: &Shown| host.single.host("busy_percent").unwrap_or(-1.0);
-    hosts.sort_by(|a, b| b.is_silent.cmp(&a.is_silent).then(busy(b).total_cmp(&busy(a))));
+    hosts.sort_by(|a, b| silent_then_busy((a.is_silent, &a.single), (b.is_silent, &b.single)));
     Ok(Answer { hosts, plan, steps })
 }
 

@@ -73,7 +73,8 @@ fn a_socket_of_systemd_is_served_and_stays() {
     // systemd lets everybody use a socket unless it is told otherwise.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     let mut open = activated(listener.try_clone().unwrap().into(), &["--dir", "/nonexistent"]);
-    assert!(!open.0.wait().unwrap().success(), "others may use it, without a password");
+    let has_ended = vm::wait_for_exit(open.0.id(), PATIENCE).unwrap();
+    assert!(has_ended && !open.0.wait().unwrap().success(), "others may use it, and no password");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let served = activated(listener.into(), &["--dir", "/nonexistent"]);
     let stream = UnixStream::connect(&path).unwrap();

@@ -4,35 +4,32 @@ use super::Bucket;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Addresses that are remembered. All others share one bucket.
+/// Origins that are remembered. All others share one bucket.
 const ORIGINS_MAX: usize = 1_024;
 
-/// Where a try comes from: an address, a network of IPv6, or nowhere for a unix socket.
+/// Where a try comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Origin(Option<[u16; 4]>);
+enum Origin {
+    /// Nobody says: a unix socket.
+    Unknown,
+    /// This machine, which has very many addresses of its own.
+    Local,
+    V4(Ipv4Addr),
+    /// A site of IPv6: whoever has one of its addresses has all of them, of 65,536 networks.
+    Site([u16; 3]),
+}
 
 impl Origin {
     fn of(peer: Option<IpAddr>) -> Origin {
-        // This machine has very many addresses of its own.
-        let peer = match peer {
-            Some(peer) if peer.to_canonical().is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
-            peer => peer,
-        };
-        Origin(peer.map(|peer| {
-            let six = match peer {
-                // A network that no machine has.
-                IpAddr::V4(ip) => {
-                    let [a, b, c, d] = ip.octets();
-                    return [0, 0, u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
-                }
-                IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
-                    Some(ip) => return Origin::of(Some(IpAddr::V4(ip))).0.unwrap_or_default(),
-                    None => ip.segments(),
-                },
-            };
-            // Whoever has one address of such a network has all of them, of 65,536 networks.
-            [six[0], six[1], six[2], 0]
-        }))
+        match peer.map(|peer| peer.to_canonical()) {
+            None => Origin::Unknown,
+            Some(ip) if ip.is_loopback() => Origin::Local,
+            Some(IpAddr::V4(ip)) => Origin::V4(ip),
+            Some(IpAddr::V6(ip)) => {
+                let [a, b, c, ..] = ip.segments();
+                Origin::Site([a, b, c])
+            }
+        }
     }
 }
 

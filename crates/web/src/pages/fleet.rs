@@ -13,7 +13,7 @@ use crate::span::Span;
 use crate::who::path_of;
 use maud::{Markup, html};
 use model::{GuestField as G, GuestIdentity, HostField as H};
-use reports::fleet::{BUSY, busy_percent, glanced, is_silent};
+use reports::fleet::{BUSY, busy_percent, glanced, is_silent, silent_then_busy};
 use reports::{Scope, Single};
 use std::collections::BTreeMap;
 use why::when::Now;
@@ -88,11 +88,7 @@ pub(crate) fn page(
     now: &Now,
 ) -> Result<Markup, Fault> {
     let mut rows: Vec<Row> = fleet.hosts.into_iter().map(|host| row(host, span)).collect();
-    // Who is silent before who is loud: that is what somebody has to look at.
-    rows.sort_by(|a, b| {
-        let busy = |row: &Row| row.values.first().copied().flatten().unwrap_or(-1.0);
-        b.is_silent.cmp(&a.is_silent).then(busy(b).total_cmp(&busy(a)))
-    });
+    rows.sort_by(|a, b| silent_then_busy((a.is_silent, &a.single), (b.is_silent, &b.single)));
     let silent = rows.iter().filter(|row| row.is_silent).count();
     let shown = if asked.rows == "all" { rows.len() } else { rows.len().min(HOSTS) };
     let lines = lines(engine, &rows[..shown], span)?;
@@ -113,7 +109,7 @@ pub(crate) fn page(
         (host_table(&rows[..shown], &lines, span, now))
         @if rows.len() > shown {
             p {
-                "And " (rows.len() - shown) " more, which were heard of and are less busy. "
+                "And " (rows.len() - shown) " more, which come later in this order. "
                 a href=(format!("{}&rows=all", address(asked, span, &asked.sort))) { "All hosts" }
             }
         }

@@ -12,6 +12,13 @@ use std::sync::Arc;
 use web::{Certificate, Settings};
 
 const PASSWORD: &str = "correct horse";
+/// A key of nothing else.
+const OTHER_KEY: &str = "\
+-----BEGIN PRIVATE KEY-----\n\
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgHg/ze9COK7de0j4s\n\
+YbndSl95+HPWCPV8OGUJsFa/1MShRANCAARc0fxtQF2cW9aHnpa4FpstcGxyYmBs\n\
+Q2nJbSLnKRnrk3bONhcdYCyTOPb2bVmvOmOxWXSTYp+qth4yUpwxB7p+\n\
+-----END PRIVATE KEY-----\n";
 
 fn guarded(dir: &Dir, certificate: Option<Certificate>) -> Server {
     let path = dir.0.join("password");
@@ -163,6 +170,11 @@ fn an_address_that_others_reach_or_a_wrong_certificate_is_refused() {
     let turned = Certificate { chain: good().key, key: good().chain };
     let turned = wrong("127.0.0.1:0", false, Some(turned));
     assert!(turned.contains("localhost.key is no certificate"), "{turned}");
+    let another = dir.0.join("another.key");
+    std::fs::write(&another, OTHER_KEY).expect("a file");
+    let another =
+        wrong("127.0.0.1:0", false, Some(Certificate { chain: good().chain, key: another }));
+    assert!(another.contains("another.key its key?"), "{another}");
     let missing = Certificate { chain: good().chain, key: dir.0.join("none") };
     let missing = wrong("127.0.0.1:0", false, Some(missing));
     assert!(missing.contains("/none is no certificate or key to use"), "{missing}");

@@ -1,0 +1,24 @@
+//! `pinhead fleet` where it cannot answer: what is wrong, and what would be right.
+
+use std::process::Command;
+
+fn wrong(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_pinhead")).arg("fleet").args(args).output();
+    let output = output.expect("it runs");
+    assert!(!output.status.success(), "{args:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_cannot_be_answered_says_what_would_be_right() {
+    // Nobody listens at a port that needs a right.
+    let nobody = "http://127.0.0.1:1";
+    for last in ["30s", "8d"] {
+        let error = wrong(&["--from", nobody, "--last", last]);
+        assert!(error.contains("--last is one minute to seven days"), "{error}");
+    }
+    let error = wrong(&["--from", nobody]);
+    assert!(error.contains(nobody) && error.contains("connect"), "{error}");
+    let error = wrong(&["--from", "localhost"]);
+    assert!(error.contains("write http://HOST:PORT/PATH"), "{error}");
+}
