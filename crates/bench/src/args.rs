@@ -71,6 +71,8 @@ pub enum Part {
     Top,
     /// How soon a browser shows a thousand hosts with twenty guests each
     Fleet,
+    /// How fast a day of z/VM becomes a recording
+    Zvm,
     /// How soon a browser shows the pages of 100 guests, and of 1,000
     Pages,
 }

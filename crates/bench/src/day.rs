@@ -142,7 +142,7 @@ struct Took {
 }
 
 /// `pinhead`, which lies beside us.
-fn program() -> Result<PathBuf, Error> {
+pub fn program() -> Result<PathBuf, Error> {
     let us = Path::new("/proc/self/exe");
     let us = std::fs::read_link(us).map_err(|source| Error::file(us, source))?;
     Ok(us.with_file_name("pinhead"))
@@ -217,7 +217,7 @@ fn best(program: &PathBuf, dir: &Path, words: &[&str]) -> Result<(f64, f64), Err
 }
 
 /// CPU time of all children that have ended, in seconds, to a hundredth.
-fn children_s() -> Result<f64, Error> {
+pub fn children_s() -> Result<f64, Error> {
     let path = Path::new("/proc/self/stat");
     let text = std::fs::read(path).map_err(|source| Error::file(path, source))?;
     let stat = TaskStat::parse(&text);

@@ -34,6 +34,7 @@ mod subject;
 mod sys;
 mod table;
 mod top;
+mod zvm;
 
 use args::{Args, Part};
 use base::chain;
@@ -80,6 +81,7 @@ fn measure(args: &Args, guest_dir: &Path, table: &mut Table) -> Result<(), Error
             table.section("web servers from one template", farm::rows(args, guest_dir));
         }
         Some(Part::Top) => table.section("the live screens", top::rows(args, guest_dir)),
+        Some(Part::Zvm) => table.section("a day of z/VM", zvm::rows()),
         Some(Part::Pages) => table.section("the pages in a browser", pages::rows()),
         Some(Part::Fleet) => table.section("a fleet in a browser", fleet::rows()),
         Some(Part::Idle) => {

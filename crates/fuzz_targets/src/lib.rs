@@ -35,6 +35,7 @@ mod recording;
 mod rules_file;
 mod terminal;
 mod virtrpc;
+mod zvm;
 
 /// A target: its name, which is also its directory's under `fuzz/corpus`, and what it does
 /// with an input.
@@ -63,6 +64,7 @@ pub const TARGETS: &[Target] = &[
     ("host_toml", host_manager::host_toml),
     ("http_request", metrics::http_request),
     ("http_response", metrics::http_response),
+    ("hypfs_files", zvm::hypfs_files),
     ("journal", files::journal),
     ("kernel_image", images::kernel_image),
     ("kernel_module", images::kernel_module),
@@ -71,6 +73,9 @@ pub const TARGETS: &[Target] = &[
     ("load_rounds", load::rounds),
     ("load_target", load::target),
     ("metrics_answer", metrics::metrics_answer),
+    ("monitor_records", zvm::monitor_records),
+    ("monreader", zvm::monreader),
+    ("monwrite_file", zvm::monwrite_file),
     ("park_file", farm_file::park_file),
     ("passes", recording::passes),
     ("proc_cgroup", proc_files::cgroup),
@@ -90,6 +95,7 @@ pub const TARGETS: &[Target] = &[
     ("raw_chain", recording::raw_chain),
     ("reader", reader::reader),
     ("record_tar", recording::record_tar),
+    ("remote_uri", zvm::remote_uri),
     ("retired", counter::retired),
     ("rules_file", rules_file::rules_file),
     ("scan_sums", hypervisor::scan_sums),
@@ -97,6 +103,7 @@ pub const TARGETS: &[Target] = &[
     ("schedstat", proc_files::schedstat),
     ("sql_views", files::sql_views),
     ("steady", rules_file::steady),
+    ("sysinfo_text", zvm::sysinfo_text),
     ("tier_record", files::tier_record),
     ("undo_record", host::undo_record),
     ("virtrpc", virtrpc::virtrpc),

@@ -37,12 +37,12 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
 }
 
 /// Every call.
-fn calls() -> [Call; 14] {
+fn calls() -> [Call; 18] {
     let domain = || Domain { name: "\"<\n".into(), uuid: [7; 16], id: -1 };
     [
         Call::AuthList,
         Call::AuthPolkit,
-        Call::Open { uri: "qemu:///system".into() },
+        Call::Open { uri: "qemu:///system".into(), is_read_only: false },
         Call::ListActive,
         Call::Xml(domain()),
         Call::State(domain()),
@@ -54,6 +54,10 @@ fn calls() -> [Call; 14] {
         Call::SetMemory { domain: domain(), memory_kib: u64::MAX },
         Call::SetStatsPeriod { domain: domain(), period_seconds: 1 },
         Call::Register(EventKind::Lifecycle),
+        Call::NodeInfo,
+        Call::NodeCpuStats { count: 4 },
+        Call::NodeMemoryStats { count: 0 },
+        Call::Stats(vec![domain(), domain()]),
     ]
 }
 

@@ -4,6 +4,7 @@ use crate::args::{
     CheckArgs, CompletionsArgs, ConformArgs, ExplainArgs, PresetsArgs, ServiceArgs, UpArgs,
 };
 use crate::cache::CacheArgs;
+use crate::capacity::CapacityArgs;
 use crate::experiment::ExperimentArgs;
 use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs, ParkArgs};
 use crate::fleet::FleetArgs;
@@ -20,6 +21,7 @@ use crate::top::TopArgs;
 use crate::tune::TuneArgs;
 use crate::web::WebArgs;
 use crate::why::WhyArgs;
+use crate::zvm::ZvmArgs;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -91,6 +93,10 @@ pub enum Command {
     Schema(SchemaArgs),
     /// Ask the recordings a question of your own
     Sql(SqlArgs),
+    /// Record what z/VM's monitor, or the hypervisor, says of its guests
+    Zvm(ZvmArgs),
+    /// Show every level of machine, partition and hypervisor above this system
+    Capacity(CapacityArgs),
     /// Hold the lease of the manager that started this process
     #[command(hide = true)]
     Keeper,

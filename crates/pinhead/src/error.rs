@@ -40,6 +40,9 @@ pub enum Error {
     /// An engine that holds a fleet's metrics does not answer as it should.
     #[error(transparent)]
     Metrics(#[from] metrics::Error),
+    /// A host without pinhead does not answer as it should.
+    #[error(transparent)]
+    Remote(#[from] remote::Error),
     #[error(transparent)]
     Report(#[from] reports::Error),
     /// A question of what if cannot be answered.

@@ -4,6 +4,7 @@
 
 pub mod args;
 pub mod cache;
+pub mod capacity;
 pub mod check;
 pub mod cli;
 pub mod conform;
@@ -32,5 +33,6 @@ pub mod tune;
 pub mod up;
 pub mod web;
 pub mod why;
+pub mod zvm;
 
 pub use error::Error;

@@ -8,8 +8,8 @@ use pinhead::manage::{self, HostCommand};
 use pinhead::record::RecordArgs;
 use pinhead::sql::SqlArgs;
 use pinhead::{
-    Error, cache, conform, escape, experiment, explain, farm_cmds, fleet, idle, load, presets,
-    record, replay, report, schema, size, sql, top, tune, up, web, why,
+    Error, cache, capacity, conform, escape, experiment, explain, farm_cmds, fleet, idle, load,
+    presets, record, replay, report, schema, size, sql, top, tune, up, web, why, zvm,
 };
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -54,6 +54,8 @@ fn main() -> ExitCode {
         Command::Record(args) => run_record(&args),
         Command::Schema(args) => schema::run(&args).and_then(|text| print(&text)),
         Command::Sql(args) => run_sql(&args),
+        Command::Zvm(args) => zvm::run(&args).and_then(|text| print(&text)),
+        Command::Capacity(args) => capacity::run(&args).and_then(|text| print(&text)),
         Command::Keeper => manage::keep().map(|()| ExitCode::SUCCESS),
     };
     match result {

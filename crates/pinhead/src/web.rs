@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::args::Format;
+use crate::farm_cmds;
 use crate::manage::{SocketArg, ask_manager};
 use crate::report;
 use crate::tune::{self, TuneArgs};
@@ -159,6 +160,7 @@ fn sources(args: WebArgs) -> Result<Sources, Error> {
             hosts,
             journal: None,
             tune: None,
+            farms: None,
             clock: Box::new(::why::now),
         });
     }
@@ -179,6 +181,10 @@ fn sources(args: WebArgs) -> Result<Sources, Error> {
     let recorded = move |wanted: &Wanted| {
         report::recordings(dir.as_deref(), host.clone(), &of(wanted)).map_err(|error| chain(&error))
     };
+    let farms = || {
+        let all = farm_cmds::tables().map_err(|error| chain(&error))?;
+        serde_json::to_string(&all).map_err(|error| chain(&error))
+    };
     Ok(Sources {
         manager: Some(Box::new(move |ask| {
             ask_manager(&socket, ask).map_err(|error| chain(&error))
@@ -187,6 +193,7 @@ fn sources(args: WebArgs) -> Result<Sources, Error> {
         journal: Some(journal),
         hosts: None,
         tune: Some(Box::new(tune)),
+        farms: Some(Box::new(farms)),
         clock: Box::new(::why::now),
     })
 }

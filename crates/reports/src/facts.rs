@@ -238,7 +238,9 @@ impl Facts<'_> {
         if self.unlisted_ns.is_some() {
             return self.unlisted_ns;
         }
-        Some(self.p(ProcessField::User)? + self.p(ProcessField::System)?)
+        let parts = self.p(ProcessField::User).zip(self.p(ProcessField::System));
+        // z/VM's monitor has both in one.
+        parts.map(|(user, system)| user + system).or_else(|| self.p(ProcessField::Run))
     }
 
     /// Busy time of the host, guests and all.

@@ -26,3 +26,4 @@ pub mod policies;
 pub mod scenario;
 pub mod table;
 pub mod world;
+pub mod zvm;

@@ -37,6 +37,9 @@ pub const CRATES: &[Crate] = &[
     row("rules", Some("counters"), ""),
     row("model", Some("counters"), ""),
     row("policy", Some("counters model rules"), ""),
+    // The monitor data of z/VM, both ways.
+    row("zmon", Some(""), ""),
+    row("zvm", Some("model zmon"), ""),
     // Layer 1, the system.
     // Itself: its tests are built with its fake kernel tree. libc for paths from an open directory.
     row("procfs", Some("counters procfs"), "libc"),
@@ -55,6 +58,8 @@ pub const CRATES: &[Crate] = &[
         Some("counters hypervisor procfs qmp reactor virtrpc"),
         "libc roxmltree rustix serde_json",
     ),
+    // Hosts without pinhead, by libvirt over ssh.
+    row("remote", Some("model reactor virtrpc"), "rustix"),
     // The file of a guest that is parked on disk. crc32fast for what a disk may change, lz4_flex
     // for memory, which is read back while somebody waits.
     row("parkfile", Some(""), "crc32fast lz4_flex"),

@@ -1,7 +1,7 @@
 //! The calls that pinhead makes.
 
 use crate::decoder::Header;
-use crate::reply::{Domain, STATS_MAX};
+use crate::reply::{DOMAINS_MAX, Domain, STATS_MAX};
 use crate::xdr::Writer;
 
 /// libvirt's own protocol among those that its socket speaks.
@@ -13,6 +13,14 @@ pub(crate) const KIND_CALL: u32 = 0;
 
 /// Domains that run or are paused, and no others.
 const LIST_ACTIVE: u32 = 1;
+/// Nothing but looking.
+const READ_ONLY: u32 = 1;
+/// All CPUs of a host together, or all cells of its memory.
+const ALL: i32 = -1;
+/// Statistics of state, CPU time, balloon, virtual CPUs, interfaces and block devices.
+const STATS: u32 = 1 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;
+/// Whose hypervisor is busy tells less, and keeps nobody waiting.
+const NO_WAIT: u32 = 1 << 29;
 /// A change is to the running domain, and not to what it is started from next time.
 const AFFECT_LIVE: u32 = 1;
 
@@ -60,11 +68,27 @@ pub enum Call {
     AuthList,
     /// Have the host's policy asked about us.
     AuthPolkit,
-    /// Open the hypervisor of this URI, for writing.
+    /// Open the hypervisor of this URI.
     Open {
         /// Such as `qemu:///system`.
         uri: String,
+        /// Calls that change anything are refused then.
+        is_read_only: bool,
     },
+    /// The host's CPUs and memory.
+    NodeInfo,
+    /// Times of all of the host's CPUs.
+    NodeCpuStats {
+        /// How many the host has: it answers that, if it is asked for 0, and refuses another count.
+        count: u32,
+    },
+    /// The host's memory.
+    NodeMemoryStats {
+        /// As with those of CPUs.
+        count: u32,
+    },
+    /// What is known of some domains, without a word to their guests.
+    Stats(Vec<Domain>),
     /// All domains that run or are paused.
     ListActive,
     /// A domain's description as it runs.
@@ -104,6 +128,7 @@ impl Call {
     pub(crate) fn procedure(&self) -> (&'static str, i32) {
         match self {
             Call::Open { .. } => ("connect_open", 1),
+            Call::NodeInfo => ("node_get_info", 6),
             Call::Xml(_) => ("domain_get_xml_desc", 14),
             Call::Info(_) => ("domain_get_info", 16),
             Call::Resume(_) => ("domain_resume", 28),
@@ -113,11 +138,19 @@ impl Call {
             Call::MemoryStats(_) => ("domain_memory_stats", 159),
             Call::SetMemory { .. } => ("domain_set_memory_flags", 204),
             Call::State(_) => ("domain_get_state", 212),
+            Call::NodeCpuStats { .. } => ("node_get_cpu_stats", 227),
+            Call::NodeMemoryStats { .. } => ("node_get_memory_stats", 228),
             Call::Control(_) => ("domain_get_control_info", 229),
             Call::ListActive => ("connect_list_all_domains", 273),
             Call::SetStatsPeriod { .. } => ("domain_set_memory_stats_period", 308),
             Call::Register(_) => ("connect_domain_event_callback_register_any", 316),
+            Call::Stats(_) => ("connect_get_all_domain_stats", 344),
         }
+    }
+
+    /// The call's name in the protocol.
+    pub fn name(&self) -> &'static str {
+        self.procedure().0
     }
 
     /// The bytes of this call.
@@ -138,11 +171,28 @@ impl Call {
         const NO_FLAGS: u32 = 0;
         let mut writer = Writer::default();
         match self {
-            Call::AuthList | Call::AuthPolkit => {}
-            Call::Open { uri } => {
+            Call::AuthList | Call::AuthPolkit | Call::NodeInfo => {}
+            Call::Open { uri, is_read_only } => {
                 writer.u32(1); // the name is there
                 writer.text(uri);
+                writer.u32(if *is_read_only { READ_ONLY } else { NO_FLAGS });
+            }
+            Call::NodeCpuStats { count } => {
+                writer.i32(ALL);
+                writer.u32(*count);
                 writer.u32(NO_FLAGS);
+            }
+            Call::NodeMemoryStats { count } => {
+                writer.u32(*count);
+                writer.i32(ALL);
+                writer.u32(NO_FLAGS);
+            }
+            Call::Stats(domains) => {
+                let count = domains.len().min(DOMAINS_MAX);
+                writer.u32(u32::try_from(count).unwrap_or(0));
+                domains.iter().take(count).for_each(|domain| domain.write(&mut writer));
+                writer.u32(STATS);
+                writer.u32(NO_WAIT);
             }
             Call::ListActive => {
                 writer.u32(1); // the domains are wanted, and not only how many there are

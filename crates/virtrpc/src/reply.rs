@@ -19,6 +19,16 @@ const MESSAGE_TEXT_MAX: usize = 16 << 10;
 /// The most statistics of a domain; there are 13 kinds today.
 pub const STATS_MAX: usize = 64;
 
+/// The longest list of values of a domain that is read.
+const VALUES_MAX: usize = 1 << 14;
+
+/// The longest name of such a value, or text in its place. libvirt's names have up to 80.
+const VALUE_NAME_MAX: usize = 255;
+const VALUE_TEXT_MAX: usize = 64 << 10;
+
+/// The most statistics of a host; there are up to 5.
+const NODE_STATS_MAX: usize = 16;
+
 /// The most ways to prove who one is; there are 3.
 const AUTHS_MAX: usize = 20;
 
@@ -92,6 +102,33 @@ pub struct MemoryStat {
     pub value: u64,
 }
 
+/// A host's CPUs and memory: `node_get_info`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// All memory.
+    pub memory_kib: u64,
+    /// CPUs that are online.
+    pub cpus: u32,
+}
+
+/// A number with libvirt's name for it, such as `balloon.current`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// The name.
+    pub name: String,
+    /// The number.
+    pub value: u64,
+}
+
+/// What is known of a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainStats {
+    /// Which one.
+    pub domain: Domain,
+    /// All numbers; texts, fractions and what is below zero are left out.
+    pub values: Vec<Value>,
+}
+
 /// What a call that succeeded returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -116,6 +153,17 @@ pub enum Reply {
     Control(Control),
     /// What is known of its memory.
     MemoryStats(Vec<MemoryStat>),
+    /// A host's CPUs and memory.
+    NodeInfo(NodeInfo),
+    /// Statistics of a host.
+    NodeStats {
+        /// How many there are.
+        count: u32,
+        /// They, where so many were asked for.
+        values: Vec<Value>,
+    },
+    /// What is known of domains.
+    Stats(Vec<DomainStats>),
     /// The number that events of this registration carry.
     Callback(i32),
 }
@@ -162,6 +210,27 @@ impl Call {
             Call::MemoryStats(_) => Reply::MemoryStats(items(&mut reader, STATS_MAX, |reader| {
                 Ok(MemoryStat { tag: reader.i32("tag")?, value: reader.u64("val")? })
             })?),
+            Call::NodeInfo => {
+                // The processor's name: a word for each of its 32 bytes.
+                reader.fixed::<128>("model")?;
+                let memory_kib = reader.u64("memory")?;
+                let cpus = reader.u32("cpus")?;
+                // Its frequency, cells, sockets, cores and threads.
+                reader.fixed::<20>("(rest)")?;
+                Reply::NodeInfo(NodeInfo { memory_kib, cpus })
+            }
+            Call::NodeCpuStats { .. } | Call::NodeMemoryStats { .. } => {
+                let values = items(&mut reader, NODE_STATS_MAX, |reader| {
+                    let name = reader.text("field", VALUE_NAME_MAX)?.to_owned();
+                    Ok(Value { name, value: reader.u64("value")? })
+                })?;
+                Reply::NodeStats { count: reader.u32("nparams")?, values }
+            }
+            Call::Stats(_) => Reply::Stats(items(&mut reader, DOMAINS_MAX, |reader| {
+                let domain = Domain::read(reader)?;
+                let values = items(reader, VALUES_MAX, value)?;
+                Ok(DomainStats { domain, values: values.into_iter().flatten().collect() })
+            })?),
             Call::Register(_) => Reply::Callback(reader.i32("callbackID")?),
             // Whatever follows is of no use.
             Call::AuthPolkit
@@ -174,6 +243,24 @@ impl Call {
         reader.end()?;
         Ok(reply)
     }
+}
+
+/// A value of any type with its name; `None` for one that is no whole number.
+fn value(reader: &mut Reader<'_>) -> Result<Option<Value>, Error> {
+    let name = reader.text("params.field", VALUE_NAME_MAX)?.to_owned();
+    const VALUE: &str = "params.value";
+    let value = match reader.u32("params.type")? {
+        // A number of one word, signed or not, or yes or no;
+        1 | 6 => u64::try_from(reader.i32(VALUE)?).ok(),
+        2 => Some(reader.u32(VALUE)?.into()),
+        // of two words; a fraction; a text.
+        3 => i64::try_from(reader.u64(VALUE)?).ok().map(i64::unsigned_abs),
+        4 => Some(reader.u64(VALUE)?),
+        5 => reader.u64(VALUE).map(|_| None)?,
+        7 => reader.text(VALUE, VALUE_TEXT_MAX).map(|_| None)?,
+        _ => return Err(reader.wrong("params.type")),
+    };
+    Ok(value.map(|value| Value { name, value }))
 }
 
 /// A list, which grows as its items are read: a count alone allocates nothing.

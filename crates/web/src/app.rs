@@ -179,6 +179,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/reports", get(pages::reports))
         .route("/report/{name}", get(pages::report))
         .route("/tune", get(pages::tune))
+        .route("/farms", get(pages::farms))
         .route("/about", get(pages::about))
         .route("/events", get(pages::events))
         .route("/assets/{name}", get(assets::serve))

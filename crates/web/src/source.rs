@@ -96,6 +96,8 @@ pub type Ask = Box<dyn Fn(&Question) -> Result<Answer, String> + Send + Sync>;
 type Recorded = Box<dyn Fn(&Wanted) -> Result<Vec<HostData>, String> + Send + Sync>;
 /// What deserves doing between two times, as JSON.
 type Tune = Box<dyn Fn(i64, i64) -> Result<String, String> + Send + Sync>;
+/// The farms that run, as a JSON list of what each tells of itself.
+type Farms = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
 
 /// Tells the time.
 type Clock = Box<dyn Fn() -> Now + Send + Sync>;
@@ -112,6 +114,8 @@ pub struct Sources {
     pub journal: Option<PathBuf>,
     /// What deserves doing, where that can be told.
     pub tune: Option<Tune>,
+    /// The farms of this host, where they can be asked.
+    pub farms: Option<Farms>,
     /// What time it is, and in which zone it is shown.
     pub clock: Clock,
 }

@@ -153,12 +153,27 @@ fn x86_64() {
     quit(session);
 }
 
+/// The kernel's own words about what is above it.
+fn check_levels(session: &mut Session) {
+    let text = session.sh("cat /proc/sysinfo", soon()).unwrap();
+    let levels = zmon::sysinfo::levels(&text);
+    println!("{levels:#?}");
+    let names: Vec<&str> = levels.iter().map(|level| level.what.as_str()).collect();
+    assert!(names.starts_with(&["machine"]) && names.len() > 1, "{names:?} in\n{text}");
+    // The level next above it is what it runs on, with its own CPUs.
+    let last = levels.last().unwrap();
+    assert!(last.what.contains("KVM"), "{names:?} in\n{text}");
+    let cpus = session.sh("grep -c ^cpu[0-9] /proc/stat", soon()).unwrap();
+    assert_eq!(last.configured, cpus.trim().parse().ok(), "{text}");
+}
+
 #[test]
 fn s390x() {
     let _share = e2e::share(1);
     let mut session = boot("s390x", Arch::S390x);
     check_life(&mut session);
     check_daemon(&mut session);
+    check_levels(&mut session);
     // On this architecture the first CPU can go as well.
     check_cpu_goes_and_comes(&mut session, 0);
     check_cpu_goes_and_comes(&mut session, 1);

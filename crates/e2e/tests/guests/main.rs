@@ -7,6 +7,7 @@ mod farm_clones;
 mod farm_life;
 mod farm_up;
 mod fleet_glance;
+mod fleet_watch;
 mod host_alone;
 mod host_life;
 mod host_moves;

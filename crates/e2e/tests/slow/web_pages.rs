@@ -27,7 +27,7 @@ const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 100\nimage = \"web\"\n
 /// So long a guest computes: whole minutes of it are recorded, whenever it begins.
 const LOUD_S: u64 = 130;
 /// So long a viewer looks, and then nobody does.
-const LOOK: Duration = Duration::from_secs(12);
+const LOOK: Duration = Duration::from_secs(30);
 /// The bound of all that the first page takes, over the wire.
 const FIRST_PAGE_BYTES: f64 = 100_000.0;
 const FIRST_PAINT_MS: f64 = 500.0;
@@ -107,6 +107,7 @@ fn pages_with(minute: &str) -> Vec<(&'static str, String)> {
         ("decisions", "/decisions".into()),
         ("reports", "/reports".into()),
         ("tune", "/tune".into()),
+        ("farms", "/farms".into()),
         ("about", "/about".into()),
         ("nowhere", "/nowhere".into()),
     ];
@@ -382,7 +383,8 @@ fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
 }
 
 /// What a page that is looked at costs the server, and the guests: somebody looks, nobody does,
-/// nobody does, somebody looks, so that what changes by itself in the meantime is in both.
+/// nobody does, somebody looks, so that what changes by itself in the meantime is in both. With
+/// half a minute each time, so is what happens once a minute, whenever that is.
 fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
     let measure = || {
         let before = (cpu_time(pages.pid()), sleeps(qemus));

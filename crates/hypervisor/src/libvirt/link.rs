@@ -50,7 +50,7 @@ impl Step {
         match self {
             Step::Auths => Call::AuthList,
             Step::Polkit => Call::AuthPolkit,
-            Step::Open => Call::Open { uri: uri.to_owned() },
+            Step::Open => Call::Open { uri: uri.to_owned(), is_read_only: false },
             Step::Register(index) => Call::Register(EventKind::ALL[index % EventKind::ALL.len()]),
             Step::List => Call::ListActive,
         }

@@ -35,6 +35,11 @@ fn running() -> Result<impl Iterator<Item = (bool, Found)>, Error> {
     }))
 }
 
+/// All that this user's `pinhead up` run.
+pub(super) fn all() -> Result<Vec<Found>, Error> {
+    Ok(running()?.map(|(_, found)| found).collect())
+}
+
 /// All farms of this user that run; one at least.
 pub(super) fn farms() -> Result<Vec<Found>, Error> {
     let found: Vec<Found> =

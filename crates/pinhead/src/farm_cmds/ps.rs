@@ -31,6 +31,11 @@ pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
     shown(tables.collect::<Result<_, Error>>()?, format)
 }
 
+/// What all of this user's farms, and guests without a farm's file, tell of themselves.
+pub(crate) fn tables() -> Result<Vec<FarmTable>, Error> {
+    find::all()?.iter().map(|found| Ok(service::ps(&found.socket)?)).collect()
+}
+
 /// What farms have answered, as it is shown.
 pub fn shown(tables: Vec<FarmTable>, format: Format) -> Result<String, Error> {
     let tables = tables.into_iter().map(|FarmTable { farm, pid, uptime_ms, guests }| {

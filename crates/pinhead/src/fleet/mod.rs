@@ -11,17 +11,19 @@
 mod show;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use crate::Error;
 use crate::args::Format;
 use base::{Bytes, duration};
-use clap::Args;
+use clap::{Args, Subcommand};
 use metrics::Url;
 use metrics::fleet::{Glance, Host, Loudest, Steps, glance, guest_lines, lines};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
 use reports::Single;
 use reports::fleet::{BUSY, busy_percent, glanced, is_silent, silent_then_busy};
 use std::collections::BTreeMap;
+pub use watch::WatchArgs;
 use whatif::{Past, Place, Plan, Tenant};
 use why::when::{self, Now};
 
@@ -38,10 +40,13 @@ const SHOWN: [H; 4] = [H::Spare, H::SetPoint, H::PsiCpuSome, H::PsiMemorySome];
 
 /// `pinhead fleet`
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct FleetArgs {
+    #[command(subcommand)]
+    pub command: Option<FleetCommand>,
     /// The engine that hosts push to: http://127.0.0.1:8428
-    #[arg(long, value_name = "URL")]
-    pub from: String,
+    #[arg(long, value_name = "URL", required = true)]
+    pub from: Option<String>,
     /// How much of the past is looked at, and played: 30m, 1h, 1d
     #[arg(long, value_name = "SPAN", default_value = "1h")]
     pub last: String,
@@ -51,6 +56,13 @@ pub struct FleetArgs {
     /// How to answer
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+}
+
+/// What else can be done with a fleet.
+#[derive(Debug, Subcommand)]
+pub enum FleetCommand {
+    /// Ask hosts without pinhead, by their libvirt over ssh, and push what they tell
+    Watch(WatchArgs),
 }
 
 /// What is known of all hosts.
@@ -73,13 +85,16 @@ struct Shown {
 
 /// Shows the hosts, and proposes moves.
 pub fn run(args: &FleetArgs) -> Result<String, Error> {
+    if let Some(FleetCommand::Watch(args)) = &args.command {
+        return watch::run(args);
+    }
     let now = ::why::now();
     let answer = ask(args, &now)?;
     show::show(&answer, args, &now)
 }
 
 fn ask(args: &FleetArgs, now: &Now) -> Result<Answer, Error> {
-    let url = Url::parse(&args.from)?;
+    let url = Url::parse(args.from.as_deref().unwrap_or_default())?;
     let span_ms = when::span(&args.last)?;
     if !(duration::MINUTE_MS..=SPAN_MS_MAX).contains(&span_ms) {
         return Err(Error::Message("--last is one minute to seven days".into()));
@@ -141,7 +156,7 @@ fn places(url: &Url, hosts: &[Shown], steps: Steps) -> Result<Vec<Place>, Error>
     let mut short: Vec<(Bytes, usize)> =
         places.iter().enumerate().filter_map(|(at, place)| Some((place.short_by()?, at))).collect();
     short.sort_unstable_by(|a, b| b.cmp(a));
-    let fields: Vec<G> = whatif::FIELDS.iter().copied().chain([G::Private]).collect();
+    let fields: Vec<G> = whatif::FIELDS.iter().copied().chain([G::Private, G::Resident]).collect();
     for (_, at) in short.into_iter().take(SHORT_MAX) {
         let guests = guest_lines(url, steps, &places[at].name, &fields)?;
         places[at].tenants = Some(tenants(&guests, steps));
@@ -181,7 +196,9 @@ fn tenants(guests: &BTreeMap<GuestIdentity, Vec<Over<G>>>, steps: Steps) -> Vec<
         let mut held = vec![None; count];
         let own = guests.iter().filter(|(who, _)| who.name == name && who.uuid == uuid);
         for (at, over) in own.flat_map(|(_, line)| line.iter().enumerate()) {
-            held[at] = held[at].max(over.get(G::Private).map(Bytes));
+            // Of a host without pinhead only the resident set is known.
+            let size = over.get(G::Private).or(over.get(G::Resident));
+            held[at] = held[at].max(size.map(Bytes));
         }
         held
     };

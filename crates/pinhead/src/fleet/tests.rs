@@ -25,7 +25,8 @@ fn answer(plan: Plan) -> Answer {
 }
 
 fn text(plan: Plan) -> String {
-    let args = FleetArgs { from: String::new(), last: "1h".into(), moves: 5, format: Format::Text };
+    let args =
+        FleetArgs { command: None, from: None, last: "1h".into(), moves: 5, format: Format::Text };
     let now = Now { ms: 3_600_000, zone: TimeZone::UTC };
     show::show(&answer(plan), &args, &now).unwrap()
 }

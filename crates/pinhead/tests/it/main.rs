@@ -10,3 +10,4 @@ mod manpage;
 mod surface;
 mod units;
 mod web;
+mod zvm;

@@ -99,12 +99,12 @@ derived! {
     PROCESS, Process {
         "processes", "Num", Count 0, [process Count], "processes of this name", "mean";
         "cpu_percent", "CPU|%", Percent 2,
-            [process User, process System, guest OwnRun, guest VcpuRun],
+            [process User, process System, process Run, guest OwnRun, guest VcpuRun],
             "CPU time of the host that it used, of one CPU",
-            "user and system time times the factor, of time",
+            "user and system time, or both together, times the factor, of time",
             |f| f.g_share(prorated(f, f.process_ns()?)?);
         "cpu_ms_per_min", "CPU|ms/min", MsPerMin 1,
-            [process User, process System, guest OwnRun, guest VcpuRun],
+            [process User, process System, process Run, guest OwnRun, guest VcpuRun],
             "the same, in milliseconds: what stopping it would save",
             "user and system time times the factor, a minute",
             |f| f.g_ms_per_min(prorated(f, f.process_ns()?)?);
@@ -132,10 +132,12 @@ derived! {
         "faults_per_min", "Faults|/min", PerMin 1, [process MajorFaults],
             "faults that had to read", "a minute";
         "threads", "Threads", Count 0, [process Threads], "its threads", "mean";
-        "own_cpu_ms_per_min", "Own|ms/min", MsPerMin 1, [process User, process System],
+        "own_cpu_ms_per_min", "Own|ms/min", MsPerMin 1,
+            [process User, process System, process Run],
             "CPU time as the guest counts it", "user and system time, a minute",
             |f| f.g_ms_per_min(f.process_ns()?);
-        "of_guest_percent", "Guest|%", Percent 1, [process User, process System, guest OwnRun],
+        "of_guest_percent", "Guest|%", Percent 1,
+            [process User, process System, process Run, guest OwnRun],
             "its share of its guest's CPU time", "its time over what the guest counted",
             |f| over(f.process_ns()? * 100.0, f.own_ns()?);
     }

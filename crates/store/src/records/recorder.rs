@@ -115,6 +115,13 @@ impl Recorder {
         }
     }
 
+    /// The same for moments that are about so far apart by themselves.
+    #[must_use]
+    pub fn spaced(mut self, spacing_ms: i64) -> Recorder {
+        self.folder = Folder::spaced(spacing_ms);
+        self
+    }
+
     /// Minutes that were lost because they could not be written for too long.
     pub fn lost(&self) -> u64 {
         self.lost

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
 use virtrpc::{
-    Auth, Call, Client, Control, Domain, Error, Event, EventKind, Failure, HEADER_BYTES, Incoming,
-    Info, Lifecycle, MESSAGE_BYTES_MAX, MemoryStat, PENDING_MAX, Reply,
+    Auth, Call, Client, Control, Domain, DomainStats, Error, Event, EventKind, Failure,
+    HEADER_BYTES, Incoming, Info, Lifecycle, MESSAGE_BYTES_MAX, MemoryStat, NodeInfo, PENDING_MAX,
+    Reply, Value,
 };
 
 const PROGRAM: u32 = 0x2000_8086;
@@ -101,7 +102,7 @@ fn the_beginning_of_a_conversation() {
     let auths = Reply::Auths(vec![Auth::Polkit, Auth::None]);
     check(Call::AuthList, 66, none(), answer, auths);
     check(Call::AuthPolkit, 70, none(), none().word(1), Reply::Done);
-    let open = Call::Open { uri: "qemu:///system".into() };
+    let open = Call::Open { uri: "qemu:///system".into(), is_read_only: false };
     check(open, 1, none().word(1).text("qemu:///system").word(0), none(), Reply::Done);
     let arguments = none().word(13).word(0);
     let register = Call::Register(EventKind::BalloonChange);
@@ -128,6 +129,40 @@ fn a_domain_is_looked_at() {
     let stats = vec![MemoryStat { tag: 9, value: 1_700_000_000 }];
     let arguments = of_domain().word(64).word(0);
     check(Call::MemoryStats(domain()), 159, arguments, answer, Reply::MemoryStats(stats));
+}
+
+#[test]
+fn a_host_and_all_its_domains_are_looked_at() {
+    let none = Body::default;
+    let open = Call::Open { uri: "qemu:///system".into(), is_read_only: true };
+    check(open, 1, none().word(1).text("qemu:///system").word(1), none(), Reply::Done);
+    // The processor's name takes 32 words.
+    let model = Body(vec![0; 128]);
+    let mut answer = model.clone().long(16 << 20).word(8);
+    answer.0.extend([0; 20]);
+    let info = NodeInfo { memory_kib: 16 << 20, cpus: 8 };
+    check(Call::NodeInfo, 6, none(), answer, Reply::NodeInfo(info));
+    let value = |name: &str, value| Value { name: name.into(), value };
+    let answer = none().word(1).text("idle").long(7).word(4);
+    let stats = Reply::NodeStats { count: 4, values: vec![value("idle", 7)] };
+    let arguments = none().word(u32::MAX).word(4).word(0);
+    check(Call::NodeCpuStats { count: 4 }, 227, arguments, answer, stats);
+    let arguments = none().word(0).word(u32::MAX).word(0);
+    let stats = Reply::NodeStats { count: 4, values: vec![] };
+    let call = Call::NodeMemoryStats { count: 0 };
+    check(call, 228, arguments, none().word(0).word(4), stats);
+    // A value of each type: two of them are no whole numbers, and one is below zero.
+    let params = none().word(8);
+    let params = params.text("a").word(1).word(3).text("b").word(2).word(u32::MAX);
+    let params = params.text("c").word(3).long(5).text("d").word(4).long(u64::MAX);
+    let params = params.text("e").word(5).long(1).text("f").word(6).word(1);
+    let params = params.text("g").word(7).text("text").text("h").word(1).word(u32::MAX);
+    let answer = Body([none().word(1).domain().0, params.0].concat());
+    let values = [("a", 3), ("b", u32::MAX.into()), ("c", 5), ("d", u64::MAX), ("f", 1)]
+        .map(|(n, v)| value(n, v));
+    let stats = DomainStats { domain: domain(), values: values.to_vec() };
+    let arguments = none().word(1).domain().word(0x3f).word(1 << 29);
+    check(Call::Stats(vec![domain()]), 344, arguments, answer, Reply::Stats(vec![stats]));
 }
 
 #[test]

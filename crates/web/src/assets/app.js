@@ -141,6 +141,13 @@ async function refresh() {
 // What was fetched is of another moment than what was sent: all of it is sent again.
 let renew = () => {};
 
+// Pages that nothing is sent to are fetched again while somebody looks.
+const again = document.querySelector('[data-again]');
+if (again) {
+  const look = () => { if (!document.hidden) refresh().catch(() => {}); };
+  setInterval(look, Number(again.dataset.again) * 1000);
+}
+
 // What is now, once a second.
 const live = document.querySelector('[data-events]');
 if (live) {

@@ -20,6 +20,9 @@ use why::when::Now;
 
 /// Hosts that a page has at once.
 const HOSTS: usize = 100;
+/// A page of what is now is asked for again after so many seconds: hosts push no more often, and
+/// an engine works for it.
+const AGAIN: u32 = 30;
 /// Points of a small line.
 const POINTS: i64 = 24;
 /// Of a host.
@@ -178,7 +181,7 @@ fn host_table(
                     }
                     th scope="col" { "CPU over time" }
                 } }
-                tbody {
+                tbody id="hosts" data-fresh="" data-again=[span.live.as_ref().map(|_| AGAIN)] {
                     @for row in rows {
                         tr {
                             th scope="row" class="label" {
@@ -237,7 +240,7 @@ fn guest_table(rows: &[Row], found: u64, asked: &Asked, span: &Span) -> Markup {
                         }
                     }
                 } }
-                tbody {
+                tbody id="guests" data-fresh="" {
                     @for (row, who, values) in &all {
                         @let of_host = span.of_host(&row.host.name);
                         tr {

@@ -13,11 +13,12 @@ use reports::{Zone, clock_text, date_text};
 use why::when::{self, Now};
 
 /// The places that are named on every page.
-const PLACES: [(&str, &str); 5] = [
+const PLACES: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/decisions", "Decisions"),
     ("/reports", "Reports"),
     ("/tune", "Tune"),
+    ("/farms", "Farms"),
     ("/about", "About"),
 ];
 
@@ -55,7 +56,7 @@ impl Page<'_> {
         // The time goes along from page to page.
         let query = self.span.map(Span::query).filter(|query| query != "last=1h");
         let to = |path: &str| match &query {
-            Some(query) if path != "/about" => format!("{path}?{query}"),
+            Some(query) if !["/farms", "/about"].contains(&path) => format!("{path}?{query}"),
             _ => path.to_owned(),
         };
         frame(

@@ -15,6 +15,7 @@ fn without_a_token_with_an_old_one_or_a_made_up_one_nothing_is_shown() {
         "/report/MAIN",
         "/report/MAIN.csv",
         "/tune",
+        "/farms",
         "/about",
         "/events",
         "/nowhere",

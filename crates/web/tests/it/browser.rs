@@ -274,6 +274,9 @@ pub fn start_slow() -> (Server, Reads, Sender<()>) {
     (serve(Allowed::default(), sources, Orders::default(), Arc::default()), reads, open)
 }
 
+/// What a farm tells of itself.
+const FARMS: &str = include_str!("fixtures/farms.json");
+
 /// What hosts have pushed to an engine, without a manager.
 fn sources_of_fleet() -> Sources {
     Sources {
@@ -282,6 +285,7 @@ fn sources_of_fleet() -> Sources {
         hosts: Some(Box::new(Engine)),
         journal: None,
         tune: None,
+        farms: None,
         clock: Box::new(now),
     }
 }
@@ -376,6 +380,7 @@ pub fn start(allow_changes: bool) -> Server {
         hosts: None,
         journal: None,
         tune: Some(Box::new(|_, _| Ok("[]".into()))),
+        farms: Some(Box::new(|| Ok(FARMS.into()))),
         clock: Box::new(now),
     };
     let allowed = Allowed { changes: allow_changes, ..Allowed::default() };

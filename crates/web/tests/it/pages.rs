@@ -156,3 +156,24 @@ fn a_page_of_many_guests_has_the_loudest_and_leads_to_all() {
     assert_eq!(rows(&all), 300);
     assert!(all.contains("data-whole") && !all.contains(" more, which"), "{all}");
 }
+
+#[test]
+fn a_farm_shows_how_far_its_start_is_and_how_each_guest_is() {
+    let server = start(false);
+    let body = page(&server, "/farms", &server.enter());
+    assert!(body.contains("<h2>example</h2>") && body.contains("1 of 3 have answered"), "{body}");
+    // The clock of these pages is a minute after its start.
+    assert!(body.contains("process 7"));
+    let row = |name: &str| {
+        let row = body.split("<tr>").find(|row| row.contains(name));
+        row.unwrap_or_else(|| panic!("no row of {name}")).to_owned()
+    };
+    let web1 = row(">web1<");
+    assert!(web1.contains("href=\"/guest/web1\"") && web1.contains(">up<"), "{web1}");
+    assert!(web1.contains("10.1.0.1, 127.0.0.1:18000 is 80") && web1.contains(">0.2<"), "{web1}");
+    assert!(row("&lt;b&gt;x").contains(">starting<"), "its text is text");
+    assert!(row(">web2<").contains("ended: QEMU ended"));
+    assert!(body.contains("data-again=\"5\""), "it is kept up to date");
+    let other = start_recorded(3);
+    assert_eq!(other.get("/farms", &other.enter()).status, 404, "of another host");
+}

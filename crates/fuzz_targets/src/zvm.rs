@@ -1,0 +1,122 @@
+//! Targets for what z/VM, a partition or another host's libvirt says.
+
+use crate::input::Cut;
+use zmon::appldata::{Memory, Network, System};
+use zmon::file::Reader;
+use zmon::frame::{FRAME_BYTES, Records};
+use zmon::layout::Layout;
+use zmon::stream::{Read, SET_MAX, Set, Stream, parts};
+use zmon::{domain, fsstatd, hypfs, monwriter, procd, sysinfo};
+use zvm::{Hypervisor, Monitor};
+
+/// A file of MONWRITE: all of it is read, what is none is told within its bounds, and moments go
+/// on in time.
+pub(crate) fn monwrite_file(data: &[u8]) {
+    let mut reader = Reader::default();
+    let mut monitor = Monitor::default();
+    let mut last_ms = i64::MIN;
+    for page in data.chunks(FRAME_BYTES) {
+        reader.page(page, |found| {
+            assert!(found.bytes.len() >= 20 && found.bytes.len() <= page.len());
+            if let Some(moment) = monitor.take(&found) {
+                assert!(moment.at_ms > last_ms);
+                last_ms = moment.at_ms;
+            }
+        });
+    }
+    assert!(monitor.counts().bad <= monitor.counts().records);
+    for gap in reader.end() {
+        assert!(gap.at <= data.len() as u64 && gap.bytes > 0, "{gap:?}");
+    }
+}
+
+/// Reads of the device, in any pieces and with any errors between them.
+pub(crate) fn monreader(data: &[u8]) {
+    let cut = Cut::new(data);
+    let mut stream = Stream::default();
+    let mut monitor = Monitor::default();
+    for piece in cut.pieces(cut.stream) {
+        let read = match piece {
+            [0xfe] => Read::Overflow,
+            [0xfd] => Read::Failed,
+            _ => Read::Bytes(piece),
+        };
+        for read in [read, Read::Bytes(&[])] {
+            let Some(Set::Whole(set) | Set::Part(set)) = stream.take(read) else { continue };
+            assert!(set.len() <= SET_MAX);
+            for found in parts(&set).0.into_iter().flatten() {
+                monitor.take(&found);
+            }
+        }
+    }
+}
+
+/// What is read of a record is written back over the same bytes, and nothing else is changed.
+fn both_ways<T: Layout>(data: &[u8]) {
+    if let Ok(read) = T::read(data) {
+        let mut written = data.to_vec();
+        read.write(&mut written);
+        assert_eq!(written, data, "{}", T::NAME);
+    }
+}
+
+/// Any bytes as each record, and as what stands in one.
+pub(crate) fn monitor_records(data: &[u8]) {
+    both_ways::<domain::Processor>(data);
+    both_ways::<domain::Storage>(data);
+    both_ways::<domain::ActivityAtEnd>(data);
+    both_ways::<domain::Interaction>(data);
+    both_ways::<procd::Summary>(data);
+    let mut records = Records::of(data);
+    for found in records.by_ref() {
+        let _ = domain::said(&found);
+    }
+    assert!(records.lost() <= data.len());
+    let _ = Memory::whole(data);
+    let _ = Network::whole(data);
+    if let Ok(system) = System::read(data) {
+        assert!(system.cpus.len() * 28 <= data.len());
+    }
+    if let Ok((head, found, rest)) = monwriter::Head::split(data) {
+        assert_eq!(monwriter::Head::BYTES + found.len() + rest.len(), data.len());
+        for record in [0, 1, head.record] {
+            let _ = procd::Record::read(record, found);
+        }
+        let _ = fsstatd::FileSystem::read(found);
+    }
+    if let Ok((_, procd::Record::Task(task))) = procd::Record::read(1, data) {
+        assert!(procd::Task::read(&task.bytes()).is_ok());
+    }
+}
+
+/// The hypervisor's files: what is read is written again as it was, as far as it is read.
+pub(crate) fn hypfs_files(data: &[u8]) {
+    if let Ok(guests) = hypfs::guests(data) {
+        assert_eq!(hypfs::guests(&hypfs::guests_bytes(&guests)).as_ref(), Ok(&guests));
+    }
+    if let Ok((top, partitions)) = hypfs::partitions(data) {
+        let written = hypfs::partitions_bytes(top, &partitions);
+        let (_, again) = hypfs::partitions(&written).expect("what was written");
+        assert_eq!(again.len(), partitions.len());
+    }
+    let _ = hypfs::own_cpus(data);
+    let mut hypervisor = Hypervisor::default();
+    for at_ms in 0..3 {
+        let _ = hypervisor.guests(data, at_ms);
+        let _ = hypervisor.partitions(data, at_ms);
+    }
+}
+
+/// /proc/sysinfo.
+pub(crate) fn sysinfo_text(data: &[u8]) {
+    let levels = sysinfo::levels(&String::from_utf8_lossy(data));
+    if let Some((level, cpus)) = sysinfo::bound(&levels) {
+        assert!(level.configured == Some(cpus) || level.total == Some(cpus));
+    }
+}
+
+/// An address of a host's libvirt. Whatever it is, it becomes no option of ssh.
+pub(crate) fn remote_uri(data: &[u8]) {
+    let Ok(uri) = remote::Uri::parse(&String::from_utf8_lossy(data)) else { return };
+    assert!(!uri.host().is_empty() && !uri.host().starts_with('-'));
+}

@@ -1,0 +1,75 @@
+//! Recordings as a file of MONWRITE.
+
+use super::args::ExportArgs;
+use crate::Error;
+use crate::why::time_between;
+use base::duration::MINUTE_MS;
+use base::plain;
+use model::Parts;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::ops::ControlFlow;
+use store::{Records, Span};
+use zmon::file::Writer;
+use zvm::Exporter;
+
+/// Guests with another name that are told one by one.
+const RENAMED_MAX: usize = 20;
+
+pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
+    let now = ::why::now();
+    let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, &now)?;
+    let records = Records::open(&crate::why::recordings(args.dir.as_deref())?)?;
+    let Some((first_ms, last_ms)) = records.extent()? else {
+        return Err(Error::Message("Nothing is recorded: nothing is written".into()));
+    };
+    let unwritten = |source| Error::Read { path: args.file.clone(), source };
+    // A file that is there is not written over.
+    let file = File::create_new(&args.file).map_err(unwritten)?;
+    let mut out = BufWriter::new(file);
+    let mut failed = None;
+    let mut writer = Writer::new(|page: &[u8]| {
+        if let Err(error) = out.write_all(page) {
+            failed.get_or_insert(error);
+        }
+    });
+    let mut exporter = Exporter::default();
+    let mut count = 0_u64;
+    let from_ms = from_ms.max(first_ms).div_euclid(MINUTE_MS) * MINUTE_MS;
+    let span = Span { from_ms, to_ms: to_ms.min(last_ms), step_ms: MINUTE_MS };
+    records.visit(span, Parts::ALL, |interval| {
+        if interval.host.covered_ms > 0 {
+            if count == 0 {
+                let begin = exporter.begin(interval.from_ms, &interval);
+                writer.interval(begin.iter().map(Vec::as_slice));
+            }
+            count += 1;
+            let records = exporter.interval(&interval);
+            writer.interval(records.iter().map(Vec::as_slice));
+        }
+        ControlFlow::Continue(())
+    })?;
+    if let Some(error) = failed {
+        return Err(unwritten(error));
+    }
+    out.flush().map_err(unwritten)?;
+    if count == 0 {
+        // Nobody is to take it for one with something in it.
+        std::fs::remove_file(&args.file).map_err(unwritten)?;
+        return Err(Error::Message("Nothing was recorded in this time: nothing is written".into()));
+    }
+    Ok(told(&exporter, count, args))
+}
+
+fn told(exporter: &Exporter, count: u64, args: &ExportArgs) -> String {
+    let mut text = format!("{count} intervals are in {}\n", args.file.display());
+    let renamed: Vec<(&str, &str)> = exporter.renamed().collect();
+    for (guest, user) in renamed.iter().take(RENAMED_MAX) {
+        let _ = writeln!(text, "{} is the user {}", plain(guest, 64), plain(user, 8));
+    }
+    if renamed.len() > RENAMED_MAX {
+        let _ = writeln!(text, "and so are {} guests more", renamed.len() - RENAMED_MAX);
+    }
+    text
+}

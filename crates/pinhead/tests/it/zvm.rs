@@ -1,0 +1,290 @@
+//! Files of MONWRITE as recordings: what is read is what a made-up system did, and what is broken
+//! is told with its place.
+
+use model::{
+    GuestField as G, GuestIdentity, HostField as H, Moment, ProcessField as P, ProcessName, Row,
+};
+use sim::zvm::{INTERVAL_MS, System};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use store::{Keep, Recorder, Records, Span};
+
+const BEGIN_MS: i64 = 1_763_942_400_000;
+const INTERVALS: usize = 90;
+const GUESTS: usize = 12;
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("pinhead-zvm-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        Dir(dir)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, bytes).expect("a file");
+        path
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pinhead"))
+        .args(words)
+        .env("TZ", "UTC")
+        .output()
+        .expect("it runs")
+}
+
+fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// A file, and what the system had done when it ended.
+fn file() -> (Vec<u8>, System) {
+    let mut system = System::new(16, GUESTS, 3);
+    let bytes = (0..INTERVALS).flat_map(|_| system.interval(BEGIN_MS)).collect();
+    (bytes, system)
+}
+
+#[test]
+fn what_is_imported_is_what_the_system_did() {
+    let dir = Dir::new("truth");
+    let (bytes, system) = file();
+    // Two files, as MONWRITE ends one each hour and begins the next.
+    let half = bytes.len() / 2 / 4_096 * 4_096;
+    let files = [dir.file("one", &bytes[..half]), dir.file("two", &bytes[half..])];
+    let to = dir.0.join("recordings");
+    let [one, two] = files.each_ref().map(|path| path.to_str().expect("text"));
+    let output = run(&["zvm", "import", one, two, "--to", to.to_str().expect("text")]);
+    assert!(output.status.success(), "{}", said(&output));
+    let told = said(&output);
+    let line = format!("{INTERVALS} intervals from 2025-11-24 00:01");
+    assert!(told.contains(&line) && told.contains("12 guests at most"), "{told}");
+
+    let records = Records::open(&to).expect("recordings");
+    // The first moment is where counting begins: what was before it is not known.
+    let (from_ms, to_ms) = (BEGIN_MS + INTERVAL_MS, BEGIN_MS + INTERVAL_MS * INTERVALS as i64);
+    let step_ms = INTERVAL_MS;
+    let found = records.intervals(from_ms, to_ms, step_ms).expect("intervals");
+    assert_eq!(found.len(), INTERVALS - 1);
+    let span = Span { from_ms, to_ms, step_ms };
+    let processes = records.processes(span, &[P::Run]).expect("processes");
+    let mut before = System::new(16, GUESTS, 3);
+    before.interval(BEGIN_MS);
+    for (truth, first) in system.guests.iter().zip(&before.guests) {
+        let who = found[0].guests.keys().find(|who| who.name == truth.name).expect("a guest");
+        let grown = |field| -> u64 {
+            found.iter().map(|one| one.guests[who].get(field).expect("it is recorded")).sum()
+        };
+        let ms = |now: u64, then: u64| (now - then) * 1_000_000;
+        assert_eq!(grown(G::VcpuRun), ms(truth.total_ms, first.total_ms), "{}", truth.name);
+        assert_eq!(grown(G::VcpuGuest), ms(truth.virtual_ms, first.virtual_ms));
+        assert_eq!(grown(G::MajorFaults), u64::from(truth.page_waits - first.page_waits));
+        assert_eq!(grown(G::OwnBusy), u64::from(truth.busy_ticks - first.busy_ticks));
+        assert_eq!(grown(G::OwnReceived), truth.received - first.received);
+        let ran: u64 = processes[who].values().filter_map(|over| over.get(P::Run)).sum();
+        assert_eq!(ran, (truth.process_time - first.process_time) * 10_000_000, "{}", truth.name);
+    }
+    let seconds = (INTERVALS as u64 - 1) * 60;
+    let host = |field| -> u64 { found.iter().filter_map(|one| one.host.get(field)).sum() };
+    assert_eq!(host(H::Guest), seconds * 450_000_000);
+    assert_eq!(host(H::Idle), seconds * 450_000_000);
+    assert_eq!(found[0].host.get(H::Total), Some(4 << 30));
+
+    // Every report that is of hosts and guests answers.
+    let dir = to.to_str().expect("text");
+    for report in ["MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "PROC", "LNXS", "HDR"] {
+        let words = [
+            "report",
+            report,
+            "--dir",
+            dir,
+            "--from",
+            "2025-11-24 00:01",
+            "--to",
+            "2025-11-24 01:30",
+        ];
+        let output = run(&words);
+        assert!(output.status.success(), "{report}: {}", said(&output));
+        let text = said(&output);
+        if ["GUEST1", "PROC"].contains(&report) {
+            assert!(text.contains("LINUX000") && text.contains("LINUX011"), "{report}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_broken_is_told_with_its_place_and_the_rest_is_read() {
+    let dir = Dir::new("broken");
+    let (bytes, _) = file();
+    let import = |name: &str, bytes: &[u8]| {
+        let path = dir.file(name, bytes);
+        let to = dir.0.join(format!("{name}-recordings"));
+        let words =
+            ["zvm", "import", path.to_str().expect("text"), "--to", to.to_str().expect("text")];
+        (run(&words), to)
+    };
+    let (cut, _) = import("cut", &bytes[..bytes.len() / 2 + 1_000]);
+    let told = said(&cut);
+    assert!(cut.status.success() && told.contains("the file ends"), "{told}");
+    let lost = [&bytes[..4_096 * 40], &bytes[4_096 * 41..]].concat();
+    let (lost, _) = import("lost", &lost);
+    assert!(lost.status.success() && said(&lost).contains("at byte"), "{}", said(&lost));
+    // What is no such file leaves nothing behind.
+    for (name, bytes) in [("empty", &b""[..]), ("text", &b"hello\n".repeat(5_000)[..])] {
+        let (output, to) = import(name, bytes);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("is it a file of MONWRITE"), "{}", said(&output));
+        assert!(!to.exists() && !to.with_file_name(format!("{name}-recordings.part")).exists());
+    }
+    // Nor is anything mixed up with what is there.
+    let (again, _) = import("cut", &bytes);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(said(&again).contains("is there already"), "{}", said(&again));
+}
+
+#[test]
+fn the_levels_above_are_shown_with_what_bounds_the_cpus() {
+    let dir = Dir::new("capacity");
+    let text = "Type: 8561\nCPUs Configured: 12\nLPAR Name: LP1\nLPAR CPUs Configured: 6\n\
+                VM00 Name: LINUX01\nVM00 Control Program: z/VM    7.3.0\nVM00 CPUs Configured: 3\n";
+    let path = dir.file("sysinfo", text.as_bytes());
+    let output = run(&["capacity", "--sysinfo", path.to_str().expect("text")]);
+    let told = said(&output);
+    assert!(
+        told.contains("At most 3 CPUs, because LINUX01 under z/VM 7.3.0 has no more"),
+        "{told}"
+    );
+    let missing = run(&["capacity", "--sysinfo", "/nowhere"]);
+    assert!(said(&missing).contains("only s390x kernels have it"), "{}", said(&missing));
+}
+
+/// Ten minutes of three guests, as a manager of KVM's guests would have recorded them.
+fn recorded(dir: &Dir) -> PathBuf {
+    let to = dir.0.join("kvm");
+    let mut recorder = Recorder::new(&to, Keep::USUAL);
+    for second in 0..=600_u64 {
+        let mut host = Row::default();
+        host.extend([
+            (H::Cpus, Some(2)),
+            (H::User, Some(second * 100_000_007)),
+            (H::System, Some(second * 50_000_003)),
+            (H::Idle, Some(second * 1_850_000_000)),
+            (H::Total, Some(8 << 30)),
+            (H::Available, Some((4 << 30) + second * 4_096)),
+            (H::Guests, Some(3)),
+        ]);
+        let mut moment =
+            Moment { at_ms: BEGIN_MS + second as i64 * 1_000, host, ..Moment::default() };
+        for (number, name) in ["web1", "web-server-1", "web-server-2"].into_iter().enumerate() {
+            let who = GuestIdentity { name: name.into(), ..GuestIdentity::default() };
+            let number = number as u64 + 1;
+            let mut row = Row::default();
+            row.extend([
+                (G::Vcpus, Some(number)),
+                (G::VcpuRun, Some(second * number * 12_345_679)),
+                (G::OtherRun, Some(second * 1_000_001)),
+                (G::Resident, Some(number << 26)),
+                (G::Private, Some(number << 25)),
+                (G::MajorFaults, Some(second / 7)),
+                (G::OwnTotal, Some(96 << 20)),
+                (G::OwnFree, Some(7 << 20)),
+                (G::OwnBusy, Some(second * number)),
+                (G::OwnIdle, Some(second * (100 - number))),
+                (G::OwnSteal, Some(second)),
+                (G::OwnLoad, Some(150)),
+                (G::OwnReceived, Some(second * 1_000)),
+            ]);
+            moment.guests.insert(who.clone(), row);
+            let mut process = Row::default();
+            process.extend([
+                (P::Count, Some(2)),
+                (P::User, Some(second * 10_000_000)),
+                (P::System, Some(second * 10_000_000)),
+                (P::Resident, Some(3 << 20)),
+            ]);
+            let name = ProcessName { name: "nginx".into(), pid: 0 };
+            moment.processes.insert(who, [(name, process)].into());
+        }
+        assert!(recorder.record(&moment).is_none(), "it is on disk");
+    }
+    recorder.close().expect("it ends");
+    to
+}
+
+#[test]
+fn what_is_exported_and_imported_again_is_what_was_recorded() {
+    let dir = Dir::new("export");
+    let kvm = recorded(&dir);
+    let file = dir.0.join("monwrite");
+    let text = |path: &PathBuf| path.to_str().expect("text").to_owned();
+    let output = run(&["zvm", "export", &text(&file), "--dir", &text(&kvm)]);
+    let told = said(&output);
+    assert!(output.status.success() && told.contains("10 intervals are in"), "{told}");
+    // Names of z/VM have eight letters, and each guest another.
+    for line in ["web1 is the user WEB1", "web-server-1 is the user WEB-SERV", "the user WEB-SER2"]
+    {
+        assert!(told.contains(line), "{told}");
+    }
+    let again = run(&["zvm", "export", &text(&file), "--dir", &text(&kvm)]);
+    assert_eq!(again.status.code(), Some(2), "a file that is there is left alone");
+    let zvm = dir.0.join("zvm");
+    let output = run(&["zvm", "import", &text(&file), "--to", &text(&zvm)]);
+    assert!(output.status.success(), "{}", said(&output));
+
+    let intervals = |dir: &PathBuf| {
+        let records = Records::open(dir).expect("recordings");
+        let to_ms = BEGIN_MS + 600_000;
+        records.intervals(BEGIN_MS, to_ms, INTERVAL_MS).expect("intervals")
+    };
+    let (before, after) = (intervals(&kvm), intervals(&zvm));
+    assert_eq!((before.len(), after.len()), (10, 10));
+    let users = [("web1", "WEB1"), ("web-server-1", "WEB-SERV"), ("web-server-2", "WEB-SER2")];
+    for (was, is) in before.iter().zip(&after) {
+        for field in [H::Cpus, H::User, H::System, H::Idle, H::Total, H::Guests] {
+            assert_eq!(is.host.get(field), was.host.get(field), "{field:?}");
+        }
+        for (guest, user) in users {
+            let of = |all: &model::Interval, name: &str| {
+                let found = all.guests.iter().find(|(who, _)| who.name == name);
+                found.unwrap_or_else(|| panic!("no {name}")).1.clone()
+            };
+            let (was, is) = (of(was, guest), of(is, user));
+            // CP's work for a guest is in its total time.
+            let all = was.get(G::VcpuRun).zip(was.get(G::OtherRun)).map(|(run, other)| run + other);
+            assert_eq!(is.get(G::VcpuRun), all);
+            let same = [
+                G::Vcpus,
+                G::Resident,
+                G::MajorFaults,
+                G::OwnTotal,
+                G::OwnFree,
+                G::OwnBusy,
+                G::OwnIdle,
+                G::OwnSteal,
+                G::OwnReceived,
+            ];
+            for field in same {
+                assert_eq!(is.get(field), was.get(field), "{guest} {field:?}");
+            }
+        }
+    }
+    let processes = |dir: &PathBuf, field| -> u64 {
+        let records = Records::open(dir).expect("recordings");
+        let span = Span { from_ms: BEGIN_MS, to_ms: BEGIN_MS + 600_000, step_ms: INTERVAL_MS };
+        let found = records.processes(span, &[P::User, P::System, P::Run]).expect("processes");
+        found.values().flat_map(|all| all.values()).filter_map(|over| over.get(field)).sum()
+    };
+    let was = processes(&kvm, P::User) + processes(&kvm, P::System);
+    assert_eq!(processes(&zvm, P::Run), was);
+}

@@ -1,0 +1,48 @@
+//! Why a host tells nothing.
+
+use std::io;
+
+/// A host that cannot be asked. What the other end says is in one line, and escaped.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The text names no such host.
+    #[error("{uri}: {what}")]
+    Uri {
+        /// The text.
+        uri: String,
+        /// What is wrong with it, and what would be right.
+        what: String,
+    },
+    /// There is no ssh here.
+    #[error("Cannot start ssh")]
+    Start(#[source] io::Error),
+    /// The connection ended.
+    #[error("ssh ended{}", tail(.0))]
+    Ended(String),
+    /// The connection failed.
+    #[error("Cannot speak to ssh")]
+    Io(#[from] io::Error),
+    /// Nothing came in time.
+    #[error("No answer within {seconds} s{}", tail(.said))]
+    Slow {
+        /// How long it had.
+        seconds: u64,
+        /// What ssh said.
+        said: String,
+    },
+    /// It speaks something else than libvirt.
+    #[error("The other end is no libvirt")]
+    Foreign(#[source] virtrpc::Error),
+    /// libvirt refuses.
+    #[error("libvirt refuses {call}: {why}")]
+    Refused {
+        /// The call.
+        call: &'static str,
+        /// Its reason.
+        why: String,
+    },
+}
+
+fn tail(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(": {text}") }
+}

@@ -1,0 +1,37 @@
+//! A host that is asked again and again.
+
+use crate::rows::Rows;
+use crate::session::Session;
+use crate::{Error, Uri};
+use model::Moment;
+
+/// A host, by its libvirt.
+pub struct Host {
+    uri: Uri,
+    session: Option<Session>,
+    rows: Rows,
+}
+
+impl Host {
+    /// One that was not asked yet.
+    pub fn new(uri: Uri) -> Host {
+        Host { uri, session: None, rows: Rows::default() }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        self.uri.host()
+    }
+
+    /// How it is at the moment, which is now. A connection that failed is made anew by the next
+    /// question.
+    pub fn ask(&mut self, now_ms: i64) -> Result<Moment, Error> {
+        let mut session = match self.session.take() {
+            Some(session) => session,
+            None => Session::open(&self.uri)?,
+        };
+        let told = session.look()?;
+        self.session = Some(session);
+        Ok(self.rows.of(&told, now_ms))
+    }
+}

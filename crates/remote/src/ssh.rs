@@ -1,0 +1,129 @@
+//! An ssh whose bytes are read and written with a deadline.
+
+use crate::clock::Until;
+use crate::{Error, Uri};
+use reactor::{read_some, write_some};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// What ssh says is kept up to this: a warning or two and the reason.
+const SAID_MAX: usize = 2_000;
+/// ssh may say why it ended for so long after it has ended.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The process, which ends with this.
+pub(crate) struct Ssh {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    errors: ChildStderr,
+    said: Vec<u8>,
+}
+
+impl Ssh {
+    pub(crate) fn start(uri: &Uri) -> Result<Ssh, Error> {
+        let mut child = Command::new("ssh")
+            .args(uri.words())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(Error::Start)?;
+        let (Some(input), Some(output), Some(errors)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(Error::Start(ErrorKind::BrokenPipe.into()));
+        };
+        let ssh = Ssh { child, input, output, errors, said: Vec::new() };
+        for fd in [ssh.input.as_fd(), ssh.output.as_fd(), ssh.errors.as_fd()] {
+            fcntl_getfl(fd)
+                .and_then(|flags| fcntl_setfl(fd, flags | OFlags::NONBLOCK))
+                .map_err(io::Error::from)?;
+        }
+        Ok(ssh)
+    }
+
+    /// Waits until something has come or some of `waiting` went, whichever is first: gives how
+    /// many of the bytes went, and what came.
+    pub(crate) fn turn(
+        &mut self,
+        waiting: &[u8],
+        buffer: &mut [u8],
+        until: Until,
+    ) -> Result<(usize, usize), Error> {
+        let wanted = if waiting.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let mut fds = [
+            PollFd::new(&self.output, PollFlags::IN),
+            PollFd::new(&self.errors, PollFlags::IN),
+            PollFd::new(&self.input, wanted),
+        ];
+        wait(&mut fds, until)?;
+        let came = fds.each_ref().map(|fd| !fd.revents().is_empty());
+        if came[1] {
+            self.listen();
+        }
+        let read = if came[0] { read_some(&mut self.output, buffer) } else { Ok(0) };
+        let read = read.map_err(|error| self.ended(error))?;
+        let sent = if came[2] { write_some(&mut self.input, waiting) } else { Ok(0) };
+        let sent = sent.map_err(|error| self.ended(error))?;
+        Ok((sent, read))
+    }
+
+    /// What it has said so far, in one line.
+    pub(crate) fn said(&self) -> String {
+        let text = String::from_utf8_lossy(&self.said);
+        let lines: Vec<&str> =
+            text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        base::plain(&lines.join("; "), SAID_MAX)
+    }
+
+    /// Hears what it has to say; `false` at the end.
+    fn listen(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        match read_some(&mut self.errors, &mut buffer) {
+            Ok(count) => {
+                // The last words are the reason.
+                self.said.extend(&buffer[..count]);
+                let over = self.said.len().saturating_sub(SAID_MAX);
+                self.said.drain(..over);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    fn ended(&mut self, error: io::Error) -> Error {
+        if !matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe) {
+            return error.into();
+        }
+        let until = Until::after(LAST_WORDS);
+        loop {
+            let mut fds = [PollFd::new(&self.errors, PollFlags::IN)];
+            let is_over = wait(&mut fds, until).is_err() || fds[0].revents().is_empty();
+            if is_over || !self.listen() {
+                return Error::Ended(self.said());
+            }
+        }
+    }
+}
+
+/// Waits for one of these, and no longer than until then.
+fn wait(fds: &mut [PollFd<'_>], until: Until) -> io::Result<()> {
+    let left = Timespec::try_from(until.left()).map_err(|_| ErrorKind::InvalidInput)?;
+    match poll(fds, Some(&left)) {
+        Err(rustix::io::Errno::INTR) => Ok(()),
+        done => done.map(drop).map_err(io::Error::from),
+    }
+}
+
+impl Drop for Ssh {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,146 @@
+//! Farms of this host: how far their start is, and how each guest is.
+
+use super::columns::name;
+use super::layout::{Page, stamp};
+use crate::app::App;
+use crate::fault::Fault;
+use crate::who::path_of;
+use axum::extract::State;
+use axum::response::Response;
+use base::plain;
+use maud::{Markup, html};
+use serde::Deserialize;
+use std::sync::Arc;
+use why::when::Now;
+
+/// A farm, as its own control socket tells it.
+#[derive(Debug, Deserialize)]
+struct Farm {
+    farm: Option<String>,
+    pid: u32,
+    uptime_ms: i64,
+    guests: Vec<Guest>,
+}
+
+/// One of its guests.
+#[derive(Debug, Deserialize)]
+struct Guest {
+    name: String,
+    class: String,
+    state: String,
+    ready: bool,
+    reason: Option<String>,
+    ports: Vec<Port>,
+    address: Option<String>,
+    arch: String,
+    cpus: u32,
+    memory_mib: u64,
+    cpu_percent: Option<f64>,
+}
+
+/// A port of a guest, and of the host.
+#[derive(Debug, Deserialize)]
+struct Port {
+    guest: u16,
+    host: u16,
+}
+
+/// The page.
+pub(crate) async fn farms(State(app): State<Arc<App>>) -> Response {
+    app.make(|app| page(app, &app.now())).await
+}
+
+fn page(app: &App, now: &Now) -> Result<Markup, Fault> {
+    let Some(farms) = &app.sources.farms else {
+        return Err(Fault::missing(
+            "Nothing is known here of farms: these pages are of other hosts",
+        ));
+    };
+    let found = farms().map_err(Fault::source).and_then(|text| {
+        let unread = |_| Fault::source("What the farms say cannot be read");
+        serde_json::from_str::<Vec<Farm>>(&text).map_err(unread)
+    });
+    let body = html! {
+        h1 { "Farms" }
+        div id="farms" data-fresh="" data-again="5" {
+            @match &found {
+                Err(fault) => p class="notice" { (fault.message) },
+                Ok(all) if all.is_empty() => p {
+                    "No farm runs that the user of these pages may ask: "
+                    code { "pinhead up FARM.toml" } " starts one." },
+                Ok(all) => @for one in all { (farm(one, now)) },
+            }
+        }
+    };
+    Ok(Page { title: "Farms", place: "/farms", span: None, body }.whole())
+}
+
+/// One word for how a guest is: up only when its services have answered.
+fn state(guest: &Guest) -> String {
+    match guest.state.as_str() {
+        "up" | "unmanaged" | "managed" if !guest.ready => "starting".into(),
+        // Up without a daemon is what was asked for where there is none.
+        "unmanaged" => "up".into(),
+        state => plain(state, 20),
+    }
+}
+
+fn farm(farm: &Farm, now: &Now) -> Markup {
+    let called = farm.farm.as_deref().map_or("guests without a file".into(), name);
+    let count = farm.guests.len();
+    let answered = farm.guests.iter().filter(|guest| guest.ready).count();
+    let parked = farm.guests.iter().filter(|guest| guest.state == "parked").count();
+    let columns = ["CPUs", "CPU %", "Memory MiB"];
+    html! {
+        section {
+            h2 { (called) }
+            dl {
+                dt { "Started" } dd { (stamp(now.ms.saturating_sub(farm.uptime_ms), now))
+                    ", process "
+                    (farm.pid) }
+                dt { "Guests" } dd { (answered) " of " (count) " have answered"
+                    @if parked > 0 { ", " (parked) " are parked" } }
+            }
+            div class="wide" tabindex="0" role="group" aria-label=(format!("Guests of {called}")) {
+                table class="farm" {
+                    thead { tr {
+                        th scope="col" class="label" { "Guest" }
+                        th scope="col" class="label" { "Class" }
+                        th scope="col" class="label" { "State" }
+                        @for column in columns { th scope="col" { (column) } }
+                        th scope="col" class="label" { "Architecture" }
+                        th scope="col" class="label" { "Address, ports" }
+                    } }
+                    tbody { @for one in &farm.guests { (guest(one)) } }
+                }
+            }
+        }
+    }
+}
+
+fn guest(guest: &Guest) -> Markup {
+    let ports: Vec<String> = guest
+        .ports
+        .iter()
+        .map(|port| format!("127.0.0.1:{} is {}", port.host, port.guest))
+        .collect();
+    let address = guest.address.as_deref().map(|address| plain(address, 60));
+    let places: Vec<String> = address.into_iter().chain(ports).collect();
+    html! {
+        tr {
+            th scope="row" class="label" {
+                a href=(path_of(&guest.name, "")) { (name(&guest.name)) }
+            }
+            td class="label" { (name(&guest.class)) }
+            td class="label" {
+                (state(guest))
+                @if let Some(reason) = &guest.reason { ": " (plain(reason, 200)) }
+            }
+            td { (guest.cpus) }
+            td { @if let Some(cpu) = guest.cpu_percent { (format!("{cpu:.1}")) } @else { "-" } }
+            td { (guest.memory_mib) }
+            td class="label" { (plain(&guest.arch, 20)) }
+            td class="label" { (places.join(", ")) }
+        }
+    }
+}

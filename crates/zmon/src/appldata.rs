@@ -1,0 +1,251 @@
+//! What a Linux kernel has CP copy into the monitor: memory, CPUs and network of a guest.
+//!
+//! The kernel counts one number up before it changes a buffer and the other one afterwards:
+//! a copy in which they differ is torn. Sizes are in KiB, times in jiffies.
+
+use crate::Error;
+use crate::layout::{Layout, record};
+use crate::text::{from_ebcdic, to_ebcdic};
+
+/// Jiffies in a second.
+pub const HZ: u64 = 100;
+/// The load average is in parts of this.
+pub const LOAD_ONE: u32 = 1 << 11;
+/// The longest buffer that CP takes.
+pub const BUFFER_MAX: usize = 4_024;
+/// CPUs that fit it.
+pub const CPUS_MAX: usize = (BUFFER_MAX - Os::BYTES) / Cpu::BYTES;
+
+record! {
+    /// Whose data a buffer has: 16 bytes of DIAGNOSE X'DC'.
+    ProductId, 16, {
+        /// The product, in EBCDIC.
+        product: [u8; 7] = 0;
+        /// What of it, in EBCDIC or a number.
+        function: u16 = 7;
+        /// Which record.
+        record: u8 = 9;
+        /// Version, release and modification, in EBCDIC or numbers.
+        version: u16 = 10;
+        release: u16 = 12;
+        modification: u16 = 14;
+    }
+}
+
+/// The kernel's product.
+const KERNEL: &str = "LINUXKR";
+/// That of programs that write to /dev/monwriter.
+const WRITER: &str = "LNXAPPL";
+
+impl ProductId {
+    /// The kernel's own for one of its records: 1 memory, 2 CPUs, 3 network.
+    pub fn of_kernel(record: u8, modification: &str) -> ProductId {
+        let pair = |text: &str| u16::from_be_bytes(to_ebcdic(text));
+        ProductId {
+            product: to_ebcdic(KERNEL),
+            function: pair("NL"),
+            record,
+            version: pair("26"),
+            release: pair("01"),
+            modification: pair(modification),
+        }
+    }
+
+    /// That of a program's record.
+    pub fn of_writer(application: u16, record: u8, modification: u16) -> ProductId {
+        ProductId {
+            product: to_ebcdic(WRITER),
+            function: application,
+            record,
+            version: 0,
+            release: 0,
+            modification,
+        }
+    }
+
+    /// Whose it is.
+    pub fn origin(&self) -> Origin {
+        match from_ebcdic(&self.product).as_str() {
+            KERNEL => Origin::Kernel,
+            WRITER => Origin::Writer,
+            _ => Origin::Other,
+        }
+    }
+}
+
+/// Who made a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A Linux kernel.
+    Kernel,
+    /// A program, by /dev/monwriter.
+    Writer,
+    /// Somebody else.
+    Other,
+}
+
+record! {
+    /// Memory: record 1 of the kernel.
+    Memory, 144, {
+        timestamp: u64 = 0;
+        sync_1: u32 = 8;
+        sync_2: u32 = 12;
+        /// KiB read from and written to storage.
+        paged_in: u64 = 16;
+        paged_out: u64 = 24;
+        /// Pages read from and written to swap space.
+        swapped_in: u64 = 32;
+        swapped_out: u64 = 40;
+        shared: u64 = 48;
+        total: u64 = 56;
+        free: u64 = 64;
+        total_high: u64 = 72;
+        free_high: u64 = 80;
+        buffers: u64 = 88;
+        /// Without buffers.
+        cached: u64 = 96;
+        swap_total: u64 = 104;
+        swap_free: u64 = 112;
+        allocations: u64 = 120;
+        faults: u64 = 128;
+        major_faults: u64 = 136;
+    }
+}
+
+record! {
+    /// CPUs and tasks: record 2 of the kernel. An entry for each CPU follows.
+    Os, 52, {
+        timestamp: u64 = 0;
+        sync_1: u32 = 8;
+        sync_2: u32 = 12;
+        cpus: u32 = 16;
+        /// How long an entry is, and where the first one begins: kernels differ.
+        cpu_bytes: u32 = 20;
+        cpu_at: u32 = 24;
+        running: u32 = 28;
+        tasks: u32 = 32;
+        /// Load averages of 1, 5 and 15 minutes.
+        load_1: u32 = 36;
+        load_5: u32 = 40;
+        load_15: u32 = 44;
+        waiting_for_io: u32 = 48;
+    }
+}
+
+record! {
+    /// A CPU's times, in jiffies. The numbers begin anew after 2^32.
+    Cpu, 36, {
+        user: u32 = 0;
+        nice: u32 = 4;
+        system: u32 = 8;
+        idle: u32 = 12;
+        irq: u32 = 16;
+        soft_irq: u32 = 20;
+        io_wait: u32 = 24;
+        /// Kernels before 2.6.18 have none: the number of the CPU stands here there.
+        steal: u32 = 28;
+        number: Option<u32> = 32;
+    }
+}
+
+record! {
+    /// Network, all interfaces together: record 3 of the kernel.
+    Network, 96, {
+        timestamp: u64 = 0;
+        sync_1: u32 = 8;
+        sync_2: u32 = 12;
+        interfaces: u32 = 16;
+        received_packets: u64 = 24;
+        sent_packets: u64 = 32;
+        received_bytes: u64 = 40;
+        sent_bytes: u64 = 48;
+        received_errors: u64 = 56;
+        sent_errors: u64 = 64;
+        received_dropped: u64 = 72;
+        sent_dropped: u64 = 80;
+        collisions: u64 = 88;
+    }
+}
+
+/// CPUs and tasks, whichever kernel wrote them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct System {
+    /// What stands first.
+    pub os: Os,
+    /// The CPUs; without steal their number stands where it would be.
+    pub cpus: Vec<Cpu>,
+    /// Whether steal is told.
+    pub has_steal: bool,
+}
+
+impl System {
+    /// Reads a whole buffer.
+    pub fn read(bytes: &[u8]) -> Result<System, Error> {
+        let os = whole::<Os>(bytes)?;
+        let (each, at) = (os.cpu_bytes as usize, os.cpu_at as usize);
+        let wrong = |field, value: u32, wanted| Error::Wrong {
+            record: "Os",
+            field,
+            value: value.into(),
+            wanted,
+        };
+        if !(28..=1_024).contains(&each) {
+            return Err(wrong("cpu_bytes", os.cpu_bytes, "an entry has 28 bytes at least"));
+        }
+        if os.cpus as usize > bytes.len() / each {
+            return Err(wrong("cpus", os.cpus, "which is more than there are bytes for"));
+        }
+        let has_steal = each >= Cpu::BYTES;
+        let mut cpus = Vec::new();
+        for number in 0..os.cpus as usize {
+            let from = number.saturating_mul(each).saturating_add(at);
+            let entry = bytes.get(from..).unwrap_or_default();
+            let entry = &entry[..each.min(entry.len())];
+            cpus.push(Cpu::read(entry)?);
+        }
+        Ok(System { os, cpus, has_steal })
+    }
+
+    /// A whole buffer as today's kernels write it.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.os.bytes();
+        self.cpus.iter().take(CPUS_MAX).for_each(|cpu| bytes.extend(cpu.bytes()));
+        bytes
+    }
+}
+
+/// A buffer that was not being changed when it was copied.
+trait Synced: Layout {
+    fn counts(&self) -> (u32, u32);
+}
+
+macro_rules! synced {
+    ($($name:ident)*) => { $(
+        impl Synced for $name {
+            fn counts(&self) -> (u32, u32) {
+                (self.sync_1, self.sync_2)
+            }
+        }
+    )* };
+}
+synced!(Memory Os Network);
+
+fn whole<T: Synced>(bytes: &[u8]) -> Result<T, Error> {
+    let read = T::read(bytes)?;
+    let (one, two) = read.counts();
+    if one == two { Ok(read) } else { Err(Error::Torn { record: T::NAME, one, two }) }
+}
+
+impl Memory {
+    /// Reads a whole buffer.
+    pub fn whole(bytes: &[u8]) -> Result<Memory, Error> {
+        whole(bytes)
+    }
+}
+
+impl Network {
+    /// Reads a whole buffer.
+    pub fn whole(bytes: &[u8]) -> Result<Network, Error> {
+        whole(bytes)
+    }
+}

@@ -1,0 +1,206 @@
+//! MONWRITE files: a page that says what follows, then the pages that it names, again and again.
+//!
+//! ```text
+//!   4096: 40 bytes of IUCV's message | entries of 12 bytes, up to 338
+//!   4096 × n: the frames of the first entry, those of the second, …
+//! ```
+//!
+//! The layout is described, but not promised. It is taken so that each entry's frames are
+//! written whole, from the one in which it begins to the one in which it ends. A file may have
+//! been cut anywhere, and a page may be missing: what is no page that was expected is told with
+//! its place, and reading goes on with the next page that says what follows.
+
+use crate::frame::{FRAME_BYTES, Found, Head, Records};
+use crate::layout::Layout;
+use crate::stream::Entry;
+use std::collections::VecDeque;
+
+/// IUCV's message.
+const MESSAGE_BYTES: usize = 40;
+/// Entries that fit behind it.
+pub const ENTRIES_MAX: usize = (FRAME_BYTES - MESSAGE_BYTES) / Entry::BYTES;
+/// The frames of an entry; a segment of 64 MiB has as many.
+const FRAMES_MAX: usize = 16_384;
+
+/// A part of a file that is not what it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// Where in the file it begins.
+    pub at: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// What is wrong.
+    pub what: &'static str,
+}
+
+/// A file, page by page.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    /// Where the next page begins.
+    at: u64,
+    /// The part of each page that has records and is still to come.
+    expected: VecDeque<(usize, usize)>,
+    gaps: Vec<Gap>,
+}
+
+/// The entries of a page that says what follows; nothing if it is none.
+fn entries(page: &[u8]) -> Option<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for bytes in page.get(MESSAGE_BYTES..)?.chunks_exact(Entry::BYTES) {
+        if bytes.iter().all(|byte| *byte == 0) {
+            break;
+        }
+        let entry = Entry::read(bytes).ok().filter(Entry::is_valid)?;
+        let frames = (entry.offset() + entry.length()).div_ceil(FRAME_BYTES);
+        entries.push(entry);
+        if frames > FRAMES_MAX {
+            return None;
+        }
+    }
+    (!entries.is_empty()).then_some(entries)
+}
+
+/// Whether a page can have records from such a place on.
+fn has_records(page: &[u8], from: usize) -> bool {
+    let is_record = |bytes| {
+        let head = Head::read(bytes).ok()?;
+        let length = usize::from(head.length);
+        Some(head.zero == 0 && length >= Head::BYTES && length <= bytes.len())
+    };
+    page.get(from..).and_then(is_record).unwrap_or(false)
+}
+
+/// How many bytes at the end of a part of a page are no record.
+fn lost_in(part: &[u8]) -> usize {
+    let mut records = Records::of(part);
+    records.by_ref().for_each(drop);
+    records.lost()
+}
+
+impl Reader {
+    /// Takes the next page, and hands out each record in it. The last page may be shorter.
+    pub fn page(&mut self, page: &[u8], mut each: impl FnMut(Found<'_>)) {
+        let at = self.at;
+        self.at += page.len() as u64;
+        let length = page.len() as u64;
+        if page.len() < FRAME_BYTES {
+            self.gap(at, length, "the file ends within a page");
+        }
+        let Some((from, to)) = self.expected.pop_front() else {
+            match entries(page) {
+                Some(entries) => self.expect(&entries),
+                None if page.len() == FRAME_BYTES => {
+                    self.gap(at, length, "a page that says what follows is missing");
+                    // It may be one of those that the lost page has named.
+                    Records::of(page).for_each(each);
+                }
+                None => {}
+            }
+            return;
+        };
+        // Whose place it has says which it is: its own beginning tells whether it is.
+        if !has_records(page, from)
+            && let Some(entries) = entries(page)
+        {
+            let lost = (self.expected.len() as u64 + 1) * FRAME_BYTES as u64;
+            self.gap(at, lost, "pages that were named are missing");
+            self.expected.clear();
+            self.expect(&entries);
+            return;
+        }
+        let to = to.min(page.len());
+        let named = page.get(from..to).unwrap_or_default();
+        let lost = lost_in(named);
+        if lost == 0 || page.len() < FRAME_BYTES {
+            Records::of(named).for_each(each);
+        } else if lost_in(page) == 0 {
+            self.gap(at, length, "a page stands in the place of another");
+            Records::of(page).for_each(each);
+        } else {
+            Records::of(named).for_each(&mut each);
+            self.gap(at + (to - lost) as u64, lost as u64, "what stands here is no record");
+        }
+    }
+
+    /// The end of the file; where it has gaps.
+    pub fn end(mut self) -> Vec<Gap> {
+        let missing = self.expected.len() as u64 * FRAME_BYTES as u64;
+        if missing > 0 {
+            self.gap(self.at, missing, "the file ends before pages that were named");
+        }
+        self.gaps
+    }
+
+    fn expect(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            let mut left = entry.offset() + entry.length();
+            let mut from = entry.offset();
+            while left > 0 {
+                let to = left.min(FRAME_BYTES);
+                self.expected.push_back((from, to));
+                (left, from) = (left - to, 0);
+            }
+        }
+    }
+
+    fn gap(&mut self, at: u64, bytes: u64, what: &'static str) {
+        match self.gaps.last_mut() {
+            // Pages in a row are one gap.
+            Some(last) if last.what == what && last.at + last.bytes == at => last.bytes += bytes,
+            _ => self.gaps.push(Gap { at, bytes, what }),
+        }
+    }
+}
+
+/// Makes a file of records: each interval's are given together, the last of them its end.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    /// Where the next frames lie in the segment that the records are said to come from.
+    from: u32,
+}
+
+/// A segment of so many frames is written from its beginning to its end, and again.
+const SEGMENT_FRAMES: u32 = 8_192;
+/// It begins there.
+const SEGMENT_AT: u32 = 0x0600_0000;
+
+impl<W: FnMut(&[u8])> Writer<W> {
+    /// Pages go to such a function.
+    pub fn new(out: W) -> Writer<W> {
+        Writer { out, from: SEGMENT_AT }
+    }
+
+    /// Writes an interval. A record that is longer than a frame is left out.
+    pub fn interval<'a>(&mut self, records: impl Iterator<Item = &'a [u8]>) {
+        let mut frames: Vec<Vec<u8>> = Vec::new();
+        for record in records.filter(|record| record.len() <= FRAME_BYTES) {
+            match frames.last_mut().filter(|last| last.len() + record.len() <= FRAME_BYTES) {
+                Some(last) => last.extend(record),
+                None => frames.push(record.to_vec()),
+            }
+        }
+        for some in frames.chunks(ENTRIES_MAX) {
+            self.pages(some);
+        }
+    }
+
+    fn pages(&mut self, frames: &[Vec<u8>]) {
+        let mut page = vec![0; FRAME_BYTES];
+        for (number, frame) in frames.iter().enumerate() {
+            let entry = Entry::of_samples(self.from, self.from + frame.len() as u32 - 1);
+            entry.write(&mut page[MESSAGE_BYTES + number * Entry::BYTES..]);
+            self.from += FRAME_BYTES as u32;
+            if self.from >= SEGMENT_AT + SEGMENT_FRAMES * FRAME_BYTES as u32 {
+                self.from = SEGMENT_AT;
+            }
+        }
+        (self.out)(&page);
+        for frame in frames {
+            page.clear();
+            page.extend(frame);
+            page.resize(FRAME_BYTES, 0);
+            (self.out)(&page);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The records of mon_fsstatd: a guest's file systems, once a minute.
+
+use crate::Error;
+use crate::layout::{Layout, record};
+use crate::monwriter::{DATA_MAX, Function, Head, Stamp};
+
+/// The daemon's application.
+pub const APPLICATION: u16 = 1;
+/// Data have so many bytes if they fit, and otherwise the second.
+pub const BYTES: [usize; 2] = [602, DATA_MAX];
+
+record! {
+    /// What statvfs says.
+    Numbers, 72, {
+        block_bytes: u64 = 0;
+        fragment_bytes: u64 = 8;
+        blocks: u64 = 16;
+        free: u64 = 24;
+        available: u64 = 32;
+        files: u64 = 40;
+        files_free: u64 = 48;
+        files_available: u64 = 56;
+        flags: u64 = 64;
+    }
+}
+
+/// A file system that is mounted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileSystem {
+    /// The device, the directory, and the type.
+    pub texts: [Vec<u8>; 3],
+    /// Its numbers.
+    pub numbers: Numbers,
+}
+
+impl FileSystem {
+    /// Reads what stands behind the head.
+    pub fn read(data: &[u8]) -> Result<(Stamp, FileSystem), Error> {
+        let (stamp, data) = Stamp::split(data)?;
+        let mut rest = data;
+        let mut texts: [Vec<u8>; 3] = Default::default();
+        for text in &mut texts {
+            let at = data.len() - rest.len();
+            let short = |to| Error::Short {
+                record: "FileSystem",
+                field: "a text",
+                from: at,
+                to,
+                length: data.len(),
+            };
+            let (length, after) = rest.split_first_chunk().ok_or_else(|| short(at + 2))?;
+            let length = usize::from(u16::from_be_bytes(*length));
+            let (found, after) =
+                after.split_at_checked(length).ok_or_else(|| short(at + 2 + length))?;
+            *text = found.to_vec();
+            rest = after;
+        }
+        Ok((stamp, FileSystem { texts, numbers: Numbers::read(rest)? }))
+    }
+
+    /// A whole write to the device. File systems are told apart by `number`.
+    pub fn write(&self, seconds: u64, number: u16) -> Vec<u8> {
+        let mut data = Vec::new();
+        let most = DATA_MAX - Stamp::BYTES - Numbers::BYTES;
+        for (index, text) in self.texts.iter().enumerate() {
+            let left = most.saturating_sub(data.len() + 2 * (self.texts.len() - index));
+            let text = &text[..text.len().min(left)];
+            data.extend((text.len() as u16).to_be_bytes());
+            data.extend(text);
+        }
+        data.extend(self.numbers.bytes());
+        let is_long = Stamp::BYTES + data.len() > BYTES[0];
+        let modification = number.saturating_mul(2).saturating_add(is_long.into());
+        let least = BYTES[usize::from(is_long)];
+        Head::of(Function::Start, APPLICATION, 0, modification)
+            .with(&Stamp::with(seconds, &data, least))
+    }
+}

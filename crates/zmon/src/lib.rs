@@ -1,0 +1,38 @@
+//! The monitor data of z/VM, of LPARs and of the Linux guests on them: bytes to values and back.
+//!
+//! ```text
+//!   MONWRITE file ─► file::Reader ─┐
+//!                                  ├─► frame: records ─► domain: what a record says
+//!   /dev/monreader ─► stream ──────┘                        │ of domain 10
+//!                                                           └─► appldata, procd, fsstatd
+//!   debugfs diag_2fc, diag_204, diag_0c ─► hypfs
+//!   /proc/sysinfo ─► sysinfo
+//! ```
+//!
+//! Each record is a table of fields with their offsets ([`layout`]), from which both directions
+//! are made. Records grow from release to release: what is behind the end of one is missing, and
+//! never 0. All numbers are big-endian, names are EBCDIC.
+//!
+//! Nothing here does I/O. Everything that is read comes from a file or a guest and is believed
+//! as far as its own length goes, and no further.
+
+#![forbid(unsafe_code)]
+
+pub mod appldata;
+pub mod domain;
+mod error;
+pub mod file;
+pub mod frame;
+pub mod fsstatd;
+pub mod hypfs;
+pub mod layout;
+pub mod monwriter;
+pub mod procd;
+pub mod stream;
+pub mod sysinfo;
+mod text;
+mod tod;
+
+pub use error::Error;
+pub use text::{from_ebcdic, to_ebcdic};
+pub use tod::{TICKS_PER_US, Tod, ns_of_ticks, ticks_of_ns};

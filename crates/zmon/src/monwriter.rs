@@ -1,0 +1,119 @@
+//! What a program writes to /dev/monwriter: a head of 13 bytes, and the data that it names.
+
+use crate::Error;
+use crate::layout::{Layout, record};
+
+/// The longest data.
+pub const DATA_MAX: usize = 4_010;
+
+record! {
+    /// The head. The device compares the length that it names with its own.
+    Head, 13, {
+        /// What is to be done.
+        function: u8 = 0;
+        /// Which application: 1 file systems, 2 processes.
+        application: u16 = 1;
+        record: u8 = 3;
+        version: u16 = 4;
+        release: u16 = 6;
+        modification: u16 = 8;
+        data_bytes: u16 = 10;
+        head_bytes: u8 = 12;
+    }
+}
+
+/// What is to be done with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Function {
+    /// Have CP copy it at each interval from now on.
+    Start = 0,
+    /// No more.
+    Stop = 1,
+    /// Copy it once, now.
+    Event = 2,
+    /// As a start, for what does not change.
+    Configuration = 3,
+}
+
+impl Head {
+    /// The head of some data.
+    pub fn of(function: Function, application: u16, record: u8, modification: u16) -> Head {
+        Head {
+            function: function as u8,
+            application,
+            record,
+            modification,
+            head_bytes: Head::BYTES as u8,
+            ..Head::default()
+        }
+    }
+
+    /// A whole write: this head and its data, which are cut at what the device takes.
+    pub fn with(mut self, data: &[u8]) -> Vec<u8> {
+        let data = &data[..data.len().min(DATA_MAX)];
+        self.data_bytes = data.len() as u16;
+        [self.bytes().as_slice(), data].concat()
+    }
+
+    /// Reads a head with its data, and what follows them.
+    pub fn split(bytes: &[u8]) -> Result<(Head, &[u8], &[u8]), Error> {
+        let head = Head::read(bytes)?;
+        let wrong =
+            |field, value: u64, wanted| Error::Wrong { record: "Head", field, value, wanted };
+        if usize::from(head.head_bytes) != Head::BYTES {
+            return Err(wrong("head_bytes", head.head_bytes.into(), "a head has 13"));
+        }
+        let length = usize::from(head.data_bytes);
+        if length > DATA_MAX {
+            return Err(wrong("data_bytes", length as u64, "the device takes 4,010"));
+        }
+        let short = Error::Short {
+            record: "Head",
+            field: "its data",
+            from: Head::BYTES,
+            to: Head::BYTES + length,
+            length: bytes.len(),
+        };
+        let (data, rest) = bytes[Head::BYTES..].split_at_checked(length).ok_or(short)?;
+        Ok((head, data, rest))
+    }
+}
+
+record! {
+    /// What the daemons' data begin with.
+    Stamp, 12, {
+        /// Seconds since 1970.
+        seconds: u64 = 0;
+        data_bytes: u16 = 8;
+        /// Where the data begin, which is behind this.
+        data_at: u16 = 10;
+    }
+}
+
+impl Stamp {
+    /// Reads data that begin with a stamp.
+    pub fn split(bytes: &[u8]) -> Result<(Stamp, &[u8]), Error> {
+        let stamp = Stamp::read(bytes)?;
+        let (from, length) = (usize::from(stamp.data_at), usize::from(stamp.data_bytes));
+        let data = bytes.get(from..).and_then(|rest| rest.get(..length));
+        let short = Error::Short {
+            record: "Stamp",
+            field: "its data",
+            from,
+            to: from + length,
+            length: bytes.len(),
+        };
+        Ok((stamp, data.ok_or(short)?))
+    }
+
+    /// Data with their stamp, filled with zeroes to so many bytes at least.
+    pub fn with(seconds: u64, data: &[u8], least: usize) -> Vec<u8> {
+        let data = &data[..data.len().min(DATA_MAX - Stamp::BYTES)];
+        let stamp = Stamp { seconds, data_bytes: data.len() as u16, data_at: Stamp::BYTES as u16 };
+        let mut bytes = [stamp.bytes().as_slice(), data].concat();
+        let length = bytes.len().max(least.min(DATA_MAX));
+        bytes.resize(length, 0);
+        bytes
+    }
+}

@@ -1,0 +1,175 @@
+//! The records of mon_procd: a guest's processes, once a minute.
+
+use crate::Error;
+use crate::layout::{Layout, record};
+use crate::monwriter::{DATA_MAX, Function, Head, Stamp};
+
+/// The daemon's application.
+pub const APPLICATION: u16 = 2;
+/// A task's data have so many bytes if they fit, and otherwise the second; how many there are
+/// says the modification: it is even or odd.
+pub const TASK_BYTES: [usize; 2] = [512, 1_500];
+/// Tasks that are written.
+pub const TASKS_MAX: usize = 100;
+
+record! {
+    /// The guest as a whole: record 0. Percents are in hundredths, sizes in KiB.
+    Summary, 166, {
+        uptime_s: u64 = 0;
+        users: u32 = 8;
+        /// Load averages as text: `0.15`.
+        load_1: [u8; 6] = 12;
+        load_5: [u8; 6] = 18;
+        load_15: [u8; 6] = 24;
+        tasks: u32 = 30;
+        running: u32 = 34;
+        sleeping: u32 = 38;
+        stopped: u32 = 42;
+        zombies: u32 = 46;
+        cpus: u32 = 50;
+        user: u16 = 54;
+        nice: u16 = 56;
+        system: u16 = 58;
+        idle: u16 = 60;
+        io_wait: u16 = 62;
+        irq: u16 = 64;
+        soft_irq: u16 = 66;
+        steal: u16 = 68;
+        memory_total: u64 = 70;
+        memory_used: u64 = 78;
+        memory_free: u64 = 86;
+        buffers: u64 = 94;
+        paged_in: u64 = 102;
+        paged_out: u64 = 110;
+        swap_total: u64 = 118;
+        swap_used: u64 = 126;
+        swap_free: u64 = 134;
+        cached: u64 = 142;
+        swapped_in: u64 = 150;
+        swapped_out: u64 = 158;
+    }
+}
+
+record! {
+    /// A task: record 1. Six texts follow, each with its length before it.
+    Numbers, 111, {
+        pid: u32 = 0;
+        parent: u32 = 4;
+        /// Only its last 16 bits.
+        user: u32 = 8;
+        terminal: u16 = 12;
+        priority: i16 = 14;
+        nice: i16 = 16;
+        cpu: u32 = 18;
+        /// Of all CPUs together, and of all memory, in hundredths of a percent.
+        cpu_percent: u16 = 22;
+        memory_percent: u16 = 24;
+        /// Hundredths of a second; the second one has its children in it.
+        time: u64 = 26;
+        time_of_all: u64 = 34;
+        size: u64 = 42;
+        /// What is not resident of it, and no measure of swap.
+        not_resident: u64 = 50;
+        resident: u64 = 58;
+        text: u64 = 66;
+        data: u64 = 74;
+        shared: u64 = 82;
+        dirty: u64 = 90;
+        major_faults: u64 = 98;
+        state: u8 = 106;
+        flags: u32 = 107;
+    }
+}
+
+/// A task with its texts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Task {
+    /// Its numbers.
+    pub numbers: Numbers,
+    /// Real user, user, group, what it waits for, command, command line.
+    pub texts: [Vec<u8>; 6],
+}
+
+impl Task {
+    /// Where its command is among the texts.
+    pub const COMMAND: usize = 4;
+
+    /// Reads a task's data.
+    pub fn read(bytes: &[u8]) -> Result<Task, Error> {
+        let numbers = Numbers::read(bytes)?;
+        let mut rest = &bytes[Numbers::BYTES..];
+        let mut texts: [Vec<u8>; 6] = Default::default();
+        for text in &mut texts {
+            let short = |to| Error::Short {
+                record: "Task",
+                field: "a text",
+                from: bytes.len() - rest.len(),
+                to,
+                length: bytes.len(),
+            };
+            let at = bytes.len() - rest.len();
+            let (length, after) = rest.split_first_chunk().ok_or_else(|| short(at + 2))?;
+            let length = usize::from(u16::from_be_bytes(*length));
+            let (found, after) =
+                after.split_at_checked(length).ok_or_else(|| short(at + 2 + length))?;
+            *text = found.to_vec();
+            rest = after;
+        }
+        Ok(Task { numbers, texts })
+    }
+
+    /// A task's data. The texts share what a record may have: the last one is cut.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = self.numbers.bytes();
+        let most = TASK_BYTES[1] - Stamp::BYTES;
+        for (number, text) in self.texts.iter().enumerate() {
+            // Two bytes for the length of each text that is still to come.
+            let left = most.saturating_sub(bytes.len() + 2 * (self.texts.len() - number));
+            let text = &text[..text.len().min(left)];
+            bytes.extend((text.len() as u16).to_be_bytes());
+            bytes.extend(text);
+        }
+        bytes
+    }
+}
+
+/// A record of the daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The guest as a whole.
+    Summary(Box<Summary>),
+    /// A task.
+    Task(Box<Task>),
+}
+
+impl Record {
+    /// Reads what stands behind the head: which record it is says the head, or a product's name.
+    pub fn read(record: u8, data: &[u8]) -> Result<(Stamp, Record), Error> {
+        let (stamp, data) = Stamp::split(data)?;
+        let record = match record {
+            0 => Record::Summary(Box::new(Summary::read(data)?)),
+            1 => Record::Task(Box::new(Task::read(data)?)),
+            other => {
+                let (value, wanted) = (other.into(), "mon_procd writes 0 and 1");
+                return Err(Error::Wrong { record: "Record", field: "record", value, wanted });
+            }
+        };
+        Ok((stamp, record))
+    }
+
+    /// A whole write to the device. Tasks are told apart by `number`.
+    pub fn write(&self, seconds: u64, number: u16) -> Vec<u8> {
+        match self {
+            Record::Summary(summary) => Head::of(Function::Start, APPLICATION, 0, 0)
+                .with(&Stamp::with(seconds, &summary.bytes(), 0)),
+            Record::Task(task) => {
+                let data = task.bytes();
+                let is_long = Stamp::BYTES + data.len() > TASK_BYTES[0];
+                let modification = number.saturating_mul(2).saturating_add(is_long.into());
+                let least = TASK_BYTES[usize::from(is_long)].min(DATA_MAX);
+                Head::of(Function::Start, APPLICATION, 1, modification)
+                    .with(&Stamp::with(seconds, &data, least))
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! /dev/monreader: data sets between two empty reads.
+//!
+//! ```text
+//!   0 bytes | entry, its records | entry, its records | … | 0 bytes
+//! ```
+//!
+//! CP overwrites what it has not been told to keep. Only at the empty read that ends a set does
+//! it become certain that what was read is what was written: until then nothing is handed out.
+
+use crate::Error;
+use crate::frame::{FRAME_BYTES, Records};
+use crate::layout::{Layout, record};
+
+/// A sample, or an event.
+const SAMPLE: u8 = 0xe2;
+const EVENT: u8 = 0xc5;
+/// A set is no longer: the segment that it lies in has 64 MiB at most.
+pub const SET_MAX: usize = 64 << 20;
+
+record! {
+    /// An entry: where CP has put records, from the first byte to the last.
+    Entry, 12, {
+        /// X'E2' samples, X'C5' events.
+        kind: u8 = 0;
+        domains: u8 = 1;
+        more_domains: u8 = 2;
+        reserved: u8 = 3;
+        from: u32 = 4;
+        to: u32 = 8;
+    }
+}
+
+impl Entry {
+    /// An entry of samples of all domains.
+    pub fn of_samples(from: u32, to: u32) -> Entry {
+        Entry { kind: SAMPLE, domains: 0xff, more_domains: 0xff, reserved: 0, from, to }
+    }
+
+    /// Whether it can be one.
+    pub fn is_valid(&self) -> bool {
+        let is_kind = [SAMPLE, EVENT].contains(&self.kind);
+        let names_domains = self.domains != 0 || self.more_domains != 0;
+        is_kind && names_domains && self.reserved == 0 && self.to > self.from
+    }
+
+    /// How many bytes its records take.
+    pub fn length(&self) -> usize {
+        (self.to - self.from) as usize + 1
+    }
+
+    /// How far into a frame it begins.
+    pub fn offset(&self) -> usize {
+        self.from as usize % FRAME_BYTES
+    }
+}
+
+/// What a read of the device gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read<'a> {
+    /// Some bytes; none at the end of a set.
+    Bytes(&'a [u8]),
+    /// EOVERFLOW: what was read so far is good, and later records may be missing.
+    Overflow,
+    /// EIO or EFAULT: what was read since the last empty read is not.
+    Failed,
+}
+
+/// What became of a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// It is whole: its entries with their records, one after the other.
+    Whole(Vec<u8>),
+    /// It is good as far as it goes.
+    Part(Vec<u8>),
+    /// It was lost, with so many bytes.
+    Lost(usize),
+}
+
+/// The device's reads, one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Stream {
+    bytes: Vec<u8>,
+    /// Whether the beginning of this set was seen.
+    is_begun: bool,
+    is_too_long: bool,
+    is_part: bool,
+}
+
+impl Stream {
+    /// Takes a read; gives a set that it ended.
+    pub fn take(&mut self, read: Read<'_>) -> Option<Set> {
+        match read {
+            Read::Bytes([]) => {
+                let set = std::mem::take(self);
+                self.is_begun = true;
+                match set {
+                    Stream { is_begun: false, .. } => None,
+                    Stream { bytes, is_too_long: true, .. } => Some(Set::Lost(bytes.len())),
+                    Stream { bytes, .. } if bytes.is_empty() => None,
+                    Stream { bytes, is_part: true, .. } => Some(Set::Part(bytes)),
+                    Stream { bytes, .. } => Some(Set::Whole(bytes)),
+                }
+            }
+            Read::Bytes(bytes) => {
+                self.is_too_long |= self.bytes.len() + bytes.len() > SET_MAX;
+                if !self.is_too_long && !self.is_part {
+                    self.bytes.extend(bytes);
+                }
+                None
+            }
+            Read::Overflow => {
+                self.is_part = true;
+                None
+            }
+            Read::Failed => {
+                let lost = std::mem::take(self).bytes.len();
+                (lost > 0).then_some(Set::Lost(lost))
+            }
+        }
+    }
+}
+
+/// The parts of frames of a set, each with where in its frame it begins; then what is wrong, if
+/// the set does not end with the records of an entry.
+pub fn parts(mut set: &[u8]) -> (Vec<Records<'_>>, Result<(), Error>) {
+    let mut parts = Vec::new();
+    while !set.is_empty() {
+        let entry = match Entry::read(set) {
+            Ok(entry) if entry.is_valid() => entry,
+            Ok(entry) => {
+                let value = entry.kind.into();
+                let wanted = "an entry has X'E2' or X'C5' and ends behind its beginning";
+                let wrong = Error::Wrong { record: "Entry", field: "kind", value, wanted };
+                return (parts, Err(wrong));
+            }
+            Err(error) => return (parts, Err(error)),
+        };
+        let rest = &set[Entry::BYTES..];
+        let length = entry.length().min(rest.len());
+        let (mut records, after) = rest.split_at(length);
+        let mut room = FRAME_BYTES - entry.offset();
+        while !records.is_empty() {
+            let (frame, more) = records.split_at(room.min(records.len()));
+            parts.push(Records::of(frame));
+            (records, room) = (more, FRAME_BYTES);
+        }
+        if length < entry.length() {
+            let (from, to) = (length, entry.length());
+            let field = "its records";
+            return (parts, Err(Error::Short { record: "Entry", field, from, to, length }));
+        }
+        set = after;
+    }
+    (parts, Ok(()))
+}

@@ -1,0 +1,137 @@
+//! /proc/sysinfo of s390x: the machine, the partition, and every hypervisor above the guest.
+
+/// A level that this system can see, from the machine to what is next above it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Level {
+    /// `machine`, `LPAR`, or the control program's name, such as `KVM/Linux` or `z/VM    7.3.0`.
+    pub what: String,
+    /// What it is called there.
+    pub name: Option<String>,
+    /// CPUs: all, those that are configured, in standby, and reserved.
+    pub total: Option<u64>,
+    pub configured: Option<u64>,
+    pub standby: Option<u64>,
+    pub reserved: Option<u64>,
+    /// CPUs of an LPAR that it has for itself, and those that it shares.
+    pub dedicated: Option<u64>,
+    pub shared: Option<u64>,
+    /// In thousandths: what of its CPUs it may use at most.
+    pub adjustment: Option<u64>,
+}
+
+/// Levels that are read: hardware knows of no more than 8 guests in each other.
+const LEVELS_MAX: usize = 16;
+
+/// All levels, the machine first. Nothing of it is on a machine of another kind.
+pub fn levels(text: &str) -> Vec<Level> {
+    let mut machine = Level { what: "machine".to_owned(), ..Level::default() };
+    let mut lpar = Level { what: "LPAR".to_owned(), ..Level::default() };
+    let mut guests: Vec<Level> = Vec::new();
+    let (mut is_machine, mut is_lpar) = (false, false);
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let (key, value) = (key.trim(), value.trim());
+        match key.split_once(' ') {
+            Some(("CPUs", rest)) => is_machine |= set(&mut machine, &format!("CPUs {rest}"), value),
+            Some(("LPAR", rest)) => is_lpar |= set(&mut lpar, rest, value),
+            Some((level, rest)) if level.starts_with("VM") => {
+                let Ok(number) = level[2..].parse::<usize>() else { continue };
+                if number < LEVELS_MAX {
+                    guests.resize_with(guests.len().max(number + 1), Level::default);
+                    set(&mut guests[number], rest, value);
+                }
+            }
+            None if key == "Type" => {
+                machine.name = Some(value.to_owned());
+                is_machine = true;
+            }
+            _ => {}
+        }
+    }
+    // The kernel numbers the level next above itself 0.
+    let guests = guests.into_iter().rev().filter(|level| *level != Level::default());
+    let first = is_machine.then_some(machine).into_iter().chain(is_lpar.then_some(lpar));
+    first.chain(guests).collect()
+}
+
+/// Sets what a key says; whether that is known here.
+fn set(level: &mut Level, key: &str, value: &str) -> bool {
+    let number = value.parse().ok();
+    match key {
+        "Name" => level.name = Some(value.to_owned()),
+        "Control Program" => level.what = value.split_whitespace().collect::<Vec<_>>().join(" "),
+        "Adjustment" => level.adjustment = number,
+        "CPUs Total" => level.total = number,
+        "CPUs Configured" => level.configured = number,
+        "CPUs Standby" => level.standby = number,
+        "CPUs Reserved" => level.reserved = number,
+        "CPUs Dedicated" => level.dedicated = number,
+        "CPUs Shared" => level.shared = number,
+        _ => return false,
+    }
+    true
+}
+
+/// The level that has the fewest CPUs, which is what all others come down to, and how many.
+pub fn bound(levels: &[Level]) -> Option<(&Level, u64)> {
+    let cpus = levels.iter().filter_map(|level| Some((level, level.configured.or(level.total)?)));
+    cpus.min_by_key(|(_, count)| *count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Manufacturer:         IBM
+Type:                 8561
+Model:                703              T01
+
+CPUs Total:           34
+CPUs Configured:      12
+CPUs Standby:         0
+CPUs Reserved:        22
+
+LPAR Number:          12
+LPAR Characteristics: Shared
+LPAR Name:            LP12
+LPAR Adjustment:      357
+LPAR CPUs Total:      8
+LPAR CPUs Configured: 6
+LPAR CPUs Standby:    2
+LPAR CPUs Reserved:   0
+LPAR CPUs Dedicated:  0
+LPAR CPUs Shared:     6
+
+VM01 Name:            ZVM
+VM01 Control Program: z/VM    7.3.0
+VM01 Adjustment:      83
+VM01 CPUs Total:      4
+VM01 CPUs Configured: 4
+VM00 Name:            LINUX01
+VM00 Control Program: KVM/Linux
+VM00 CPUs Total:      2
+VM00 CPUs Configured: 2
+VM99 Name: nobody
+VM: x
+";
+
+    #[test]
+    fn levels_go_from_the_machine_down() {
+        let found = levels(TEXT);
+        let names: Vec<_> =
+            found.iter().map(|level| (level.what.as_str(), level.name.as_deref())).collect();
+        let expected = [
+            ("machine", Some("8561")),
+            ("LPAR", Some("LP12")),
+            ("z/VM 7.3.0", Some("ZVM")),
+            ("KVM/Linux", Some("LINUX01")),
+        ];
+        assert_eq!(names, expected);
+        assert_eq!((found[0].configured, found[0].reserved), (Some(12), Some(22)));
+        assert_eq!((found[1].shared, found[1].adjustment), (Some(6), Some(357)));
+        let (level, count) = bound(&found).expect("a bound");
+        assert_eq!((level.what.as_str(), count), ("KVM/Linux", 2));
+        assert_eq!(levels("processor: 0\n"), []);
+        assert_eq!(bound(&[]), None);
+    }
+}

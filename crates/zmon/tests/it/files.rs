@@ -1,0 +1,164 @@
+//! Files and streams: whole, cut at any byte, with pages swapped and pages lost.
+
+use zmon::Tod;
+use zmon::domain::{Users, record};
+use zmon::file::{Gap, Reader, Writer};
+use zmon::frame::{END_OF_INTERVAL, FRAME_BYTES, Head};
+use zmon::layout::Layout;
+use zmon::stream::{Entry, Read, Set, Stream, parts};
+
+const INTERVALS: u32 = 4;
+/// Records of an interval: more than a frame has room for.
+const RECORDS: u32 = 200;
+
+/// A file whose records have a number each, from 0 on.
+fn file() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(|page: &[u8]| bytes.extend(page));
+    for interval in 0..INTERVALS {
+        let at = Tod::of_ms(i64::from(interval) * 60_000).expect("a time");
+        let mut records: Vec<Vec<u8>> = (0..RECORDS)
+            .map(|number| {
+                let users = Users { logged_on: interval * RECORDS + number, dormant: 0 };
+                record((0, 8), at, &users)
+            })
+            .collect();
+        records.push(Head::with(END_OF_INTERVAL, at, &[]));
+        writer.interval(records.iter().map(Vec::as_slice));
+    }
+    bytes
+}
+
+/// The numbers of the records in a file, and where it has gaps.
+fn read(file: &[u8]) -> (Vec<u32>, Vec<Gap>) {
+    let mut reader = Reader::default();
+    let mut numbers = Vec::new();
+    for page in file.chunks(FRAME_BYTES) {
+        reader.page(page, |found| {
+            if found.kind == (0, 8) {
+                numbers.push(Users::read(found.bytes).expect("users").logged_on);
+            }
+        });
+    }
+    (numbers, reader.end())
+}
+
+#[test]
+fn a_whole_file_gives_every_record_in_its_order() {
+    let file = file();
+    // A page that says what follows, and two frames, for each interval.
+    assert_eq!(file.len(), INTERVALS as usize * 3 * FRAME_BYTES);
+    let (numbers, gaps) = read(&file);
+    assert_eq!(numbers, (0..INTERVALS * RECORDS).collect::<Vec<_>>());
+    assert_eq!(gaps, []);
+}
+
+#[test]
+fn a_file_that_is_cut_anywhere_gives_what_it_has_and_says_where_it_ends() {
+    let file = file();
+    let all = read(&file).0;
+    for end in (1..file.len()).step_by(61) {
+        let (numbers, gaps) = read(&file[..end]);
+        assert!(all.starts_with(&numbers), "{end}");
+        // Between two intervals nothing is missing that the file knows of.
+        let is_between = end % (3 * FRAME_BYTES) == 0;
+        assert_eq!(gaps.is_empty(), is_between, "{end}: {gaps:?}");
+        // All records of whole pages are there.
+        let pages = end / FRAME_BYTES;
+        let least = read(&file[..pages * FRAME_BYTES]).0.len();
+        assert!(numbers.len() >= least, "{end}");
+    }
+}
+
+#[test]
+fn swapped_pages_lose_no_record() {
+    let file = file();
+    let mut swapped = file.clone();
+    let (one, two) = (FRAME_BYTES, 2 * FRAME_BYTES);
+    swapped[one..two].copy_from_slice(&file[two..two + FRAME_BYTES]);
+    swapped[two..two + FRAME_BYTES].copy_from_slice(&file[one..two]);
+    let (mut numbers, gaps) = read(&swapped);
+    numbers.sort_unstable();
+    assert_eq!(numbers.len(), (INTERVALS * RECORDS) as usize, "{gaps:?}");
+    let place = Gap {
+        at: two as u64,
+        bytes: FRAME_BYTES as u64,
+        what: "a page stands in the place of another",
+    };
+    assert_eq!(gaps, [place]);
+}
+
+#[test]
+fn a_lost_page_costs_what_it_named_at_most_and_is_told_with_its_place() {
+    let file = file();
+    // The page that says what follows of the second interval.
+    let at = 3 * FRAME_BYTES;
+    let lost = [&file[..at], &file[at + FRAME_BYTES..]].concat();
+    let (numbers, gaps) = read(&lost);
+    assert_eq!(gaps[0].at, at as u64, "{gaps:?}");
+    assert_eq!(gaps[0].what, "a page that says what follows is missing");
+    assert_eq!(numbers, read(&file).0, "its frames can be read for themselves");
+    // A frame of the second interval.
+    let at = 4 * FRAME_BYTES;
+    let lost = [&file[..at], &file[at + FRAME_BYTES..]].concat();
+    let (numbers, gaps) = read(&lost);
+    assert!(gaps.iter().any(|gap| gap.what == "pages that were named are missing"), "{gaps:?}");
+    let missing = (INTERVALS * RECORDS) as usize - numbers.len();
+    assert!(missing > 0 && missing <= RECORDS as usize, "{missing}");
+    // Something else altogether.
+    let mut noise = file.clone();
+    noise[at..at + FRAME_BYTES].fill(0xff);
+    let (numbers, gaps) = read(&noise);
+    assert_eq!(
+        (gaps.len(), gaps[0].at, gaps[0].what),
+        (1, at as u64, "what stands here is no record")
+    );
+    assert!(numbers.len() < (INTERVALS * RECORDS) as usize);
+}
+
+#[test]
+fn a_set_of_the_device_is_handed_out_when_it_is_certain() {
+    let at = Tod::of_ms(0).expect("a time");
+    let records = record((0, 8), at, &Users { logged_on: 5, dormant: 2 });
+    let from = 0x1000 * 9 + 100;
+    let entry = Entry::of_samples(from, from + records.len() as u32 - 1).bytes();
+    let mut stream = Stream::default();
+    // What was read before the first empty read is the end of a set that nobody saw begin.
+    assert_eq!(stream.take(Read::Bytes(&records)), None);
+    assert_eq!(stream.take(Read::Bytes(&[])), None);
+    assert_eq!(stream.take(Read::Bytes(&entry)), None);
+    assert_eq!(stream.take(Read::Bytes(&records[..7])), None);
+    assert_eq!(stream.take(Read::Bytes(&records[7..])), None);
+    let Some(Set::Whole(set)) = stream.take(Read::Bytes(&[])) else { panic!("a set") };
+    let (found, end) = parts(&set);
+    assert_eq!(end, Ok(()));
+    assert_eq!(found.into_iter().flatten().count(), 1);
+    // A set that CP has overwritten is not shown at all, and one that it cut as far as it goes.
+    stream.take(Read::Bytes(&entry));
+    assert_eq!(stream.take(Read::Failed), Some(Set::Lost(12)));
+    stream.take(Read::Bytes(&[]));
+    stream.take(Read::Bytes(&[entry.clone(), records.clone()].concat()));
+    stream.take(Read::Overflow);
+    stream.take(Read::Bytes(&[1, 2, 3]));
+    let Some(Set::Part(part)) = stream.take(Read::Bytes(&[])) else { panic!("a part") };
+    assert_eq!(parts(&part).0.into_iter().flatten().count(), 1);
+    // An entry that names more than came.
+    let short = [entry, records[..10].to_vec()].concat();
+    let (found, end) = parts(&short);
+    assert!(end.is_err() && found.into_iter().flatten().count() == 0);
+    assert!(parts(&[0; 12]).1.is_err());
+}
+
+#[test]
+fn records_go_over_frames_as_their_entry_says() {
+    let at = Tod::of_ms(0).expect("a time");
+    let one = record((0, 8), at, &Users { logged_on: 1, dormant: 0 });
+    // The first frame ends 30 bytes behind its record: what follows begins in the next one.
+    let from = (FRAME_BYTES - one.len() - 30) as u32;
+    let records = [one.clone(), vec![0; 30], one.clone()].concat();
+    let entry = Entry::of_samples(from, from + records.len() as u32 - 1).bytes();
+    let set = [entry, records].concat();
+    let (found, end) = parts(&set);
+    assert_eq!((found.len(), end), (2, Ok(())));
+    assert_eq!(found.into_iter().flatten().count(), 2);
+}

@@ -1,0 +1,263 @@
+//! Records put together by hand, byte by byte, from what the kernel's sources and IBM's pages say.
+//! Nothing of the tables is used to make them.
+
+use zmon::appldata::{LOAD_ONE, Memory, Origin, ProductId, System};
+use zmon::domain::{Said, said};
+use zmon::frame::{Found, Records};
+use zmon::layout::Layout;
+use zmon::monwriter::{Function, Head, Stamp};
+use zmon::{Error, Tod, hypfs, procd};
+
+/// Bytes with some numbers in their places.
+fn bytes(length: usize, places: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    for (at, value) in places {
+        bytes[*at..at + value.len()].copy_from_slice(value);
+    }
+    bytes
+}
+
+#[test]
+fn the_kernels_product_is_as_documented() {
+    // LINUXKRNL, record 1, 260100 in EBCDIC.
+    let expected = [
+        0xd3, 0xc9, 0xd5, 0xe4, 0xe7, 0xd2, 0xd9, 0xd5, 0xd3, 0x01, 0xf2, 0xf6, 0xf0, 0xf1, 0xf0,
+        0xf0,
+    ];
+    let product = ProductId::of_kernel(1, "00");
+    assert_eq!(product.bytes(), expected);
+    assert_eq!(product.origin(), Origin::Kernel);
+    // LNXAPPL, application 2, record 1, modification 4.
+    let expected =
+        [0xd3, 0xd5, 0xe7, 0xc1, 0xd7, 0xd7, 0xd3, 0x00, 0x02, 0x01, 0, 0, 0, 0, 0x00, 0x04];
+    assert_eq!(ProductId::of_writer(2, 1, 4).bytes(), expected);
+}
+
+#[test]
+fn memory_is_read_where_the_kernel_has_it() {
+    let buffer = bytes(
+        144,
+        &[
+            // sync_count_1 and sync_count_2: 7.
+            (8, &[0, 0, 0, 7]),
+            (12, &[0, 0, 0, 7]),
+            // pswpout 258 pages, totalram 512,000 KiB, cached 3, pgmajfault 255.
+            (40, &[0, 0, 0, 0, 0, 0, 1, 2]),
+            (56, &[0, 0, 0, 0, 0, 7, 0xd0, 0]),
+            (96, &[0, 0, 0, 0, 0, 0, 0, 3]),
+            (136, &[0, 0, 0, 0, 0, 0, 0, 0xff]),
+        ],
+    );
+    let memory = Memory::whole(&buffer).expect("it is whole");
+    assert_eq!((memory.swapped_out, memory.total, memory.cached), (258, 512_000, 3));
+    assert_eq!(memory.major_faults, 255);
+    let torn = bytes(144, &[(8, &[0, 0, 0, 8]), (12, &[0, 0, 0, 7])]);
+    assert_eq!(Memory::whole(&torn), Err(Error::Torn { record: "Memory", one: 8, two: 7 }));
+}
+
+#[test]
+fn cpus_are_read_by_the_length_that_the_kernel_tells() {
+    // Two CPUs, entries of 36 bytes from 52 on; a load of 1.5.
+    let head: &[(usize, &[u8])] = &[
+        (16, &[0, 0, 0, 2]),
+        (20, &[0, 0, 0, 36]),
+        (24, &[0, 0, 0, 52]),
+        (36, &[0, 0, 0x0c, 0]),
+        // The second one's steal, 28 bytes into its entry, and its number.
+        (52 + 36 + 28, &[0, 0, 1, 0]),
+        (52 + 36 + 32, &[0, 0, 0, 1]),
+    ];
+    let system = System::read(&bytes(52 + 2 * 36, head)).expect("two CPUs");
+    assert_eq!((system.cpus.len(), system.has_steal), (2, true));
+    assert_eq!((system.cpus[1].steal, system.cpus[1].number), (256, Some(1)));
+    assert_eq!(system.os.load_1, LOAD_ONE * 3 / 2);
+    // Before steal was counted an entry had 28 bytes and its number last; so it must not be longer
+    // than that, and the number is no steal.
+    let old = bytes(
+        52 + 32,
+        &[
+            (16, &[0, 0, 0, 1]),
+            (20, &[0, 0, 0, 32]),
+            (24, &[0, 0, 0, 52]),
+            (52 + 28, &[0, 0, 0, 9]),
+        ],
+    );
+    let system = System::read(&old).expect("one CPU");
+    assert!(!system.has_steal && system.cpus[0].number.is_none());
+    // More CPUs than there are bytes for allocate nothing.
+    let wrong = bytes(52, &[(16, &[0xff; 4]), (20, &[0, 0, 0, 36]), (24, &[0, 0, 0, 52])]);
+    assert!(System::read(&wrong).unwrap_err().to_string().contains("more than there are bytes"));
+    let wrong = bytes(52, &[(16, &[0, 0, 0, 1]), (20, &[0, 0, 0, 0])]);
+    assert!(System::read(&wrong).is_err(), "entries without a length");
+}
+
+#[test]
+fn a_write_of_the_daemon_is_as_long_as_the_originals() {
+    let summary = procd::Summary { uptime_s: 5, steal: 10_000, ..procd::Summary::default() };
+    let write = procd::Record::Summary(Box::new(summary)).write(1, 0);
+    // 13 bytes of head, 12 of stamp, 166 of numbers.
+    assert_eq!(write.len(), 191);
+    // Start, application 2, record 0, version 0, release 0, modification 0, 178 bytes, 13.
+    assert_eq!(write[..13], [0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 178, 13]);
+    // One second since 1970, 166 bytes, which begin 12 bytes on.
+    assert_eq!(write[13..25], [0, 0, 0, 0, 0, 0, 0, 1, 0, 166, 0, 12]);
+    // Uptime at 0, steal at 68.
+    assert_eq!(write[25..33], [0, 0, 0, 0, 0, 0, 0, 5]);
+    assert_eq!(write[25 + 68..25 + 70], [0x27, 0x10]);
+    let stop = Head::of(Function::Stop, 2, 1, 3).with(&Stamp::with(0, &[], 0));
+    assert_eq!(stop[..13], [1, 0, 2, 1, 0, 0, 0, 0, 0, 3, 0, 12, 13]);
+}
+
+/// A record's head: its length, two zeroes, domain, a reserved byte, its number, its clock.
+fn header(length: u16, domain: u8, number: u16) -> Vec<u8> {
+    let [a, b] = length.to_be_bytes();
+    let [c, d] = number.to_be_bytes();
+    // 1970 and 1 s.
+    let tod = (0x7d91_048b_ca00_0000_u64 + 4_096_000_000).to_be_bytes();
+    [&[a, b, 0, 0, domain, 0, c, d][..], &tod, &[0; 4]].concat()
+}
+
+fn only(bytes: &[u8]) -> Found<'_> {
+    let mut records = Records::of(bytes);
+    let found = records.next().expect("a record");
+    assert_eq!((records.next(), records.lost()), (None, 0));
+    found
+}
+
+#[test]
+fn a_user_is_read_whatever_release_wrote_the_record() {
+    let mut record = header(360, 4, 9);
+    record.extend(bytes(
+        340,
+        &[
+            // LINUX01 from 20 on, 28 is its CPU.
+            (0, &[0xd3, 0xc9, 0xd5, 0xe4, 0xe7, 0xf0, 0xf1, 0x40]),
+            (8, &[0, 2]),
+            // 32: a second of the clock; 64: 1,000 pages; 72: 600; 216: its storage.
+            (12, &4_096_000_000_u64.to_be_bytes()),
+            (44, &1_000_u32.to_be_bytes()),
+            (52, &600_u32.to_be_bytes()),
+            (196, &131_072_u32.to_be_bytes()),
+        ],
+    ));
+    let found = only(&record);
+    assert_eq!(found.at.ms(), Some(1_000));
+    let Ok(Said::ActivityAtEnd(user)) = said(&found) else { panic!("a user") };
+    assert_eq!(zmon::from_ebcdic(&user.user), "LINUX01");
+    assert_eq!((user.cpu, user.total_time, user.resident), (2, 4_096_000_000, 1_000));
+    assert_eq!((user.working_set, user.storage), (600, Some(131_072)));
+    // A record that ends at 192 has no block count, and no storage of 0.
+    let mut short = record[..192].to_vec();
+    short[..2].copy_from_slice(&192_u16.to_be_bytes());
+    let Ok(Said::ActivityAtEnd(user)) = said(&only(&short)) else { panic!("a user") };
+    assert_eq!((user.blocks, user.storage, user.resident), (None, None, 1_000));
+    // One that ends before what every release has is told with its place.
+    let mut short = record[..70].to_vec();
+    short[..2].copy_from_slice(&70_u16.to_be_bytes());
+    let error = said(&only(&short)).unwrap_err().to_string();
+    assert_eq!(error, "ActivityAtEnd has 70 bytes and ends before locked (bytes 68 to 72)");
+}
+
+#[test]
+fn an_applications_data_are_where_the_record_says() {
+    let data = [9, 8, 7];
+    let mut record = header(60 + 3, 10, 2);
+    record.extend(bytes(
+        43,
+        &[
+            // 20: the data begin at 60; 22: three bytes; 24: TCPIP; 32: the kernel's memory.
+            (0, &[0, 60]),
+            (2, &[0, 3]),
+            (4, &[0xe3, 0xc3, 0xd7, 0xc9, 0xd7, 0x40, 0x40, 0x40]),
+            (12, &ProductId::of_kernel(1, "00").bytes()),
+            (40, &data),
+        ],
+    ));
+    let found = only(&record);
+    let Ok(Said::Application(said)) = said(&found) else { panic!("an application") };
+    assert_eq!((said.user.as_str(), said.data), ("TCPIP", &data[..]));
+    assert_eq!((said.product.origin(), said.product.record), (Origin::Kernel, 1));
+    // Data that are said to go on behind the record's end are not read.
+    record[22..24].copy_from_slice(&[0, 4]);
+    assert!(zmon::domain::said(&only(&record)).is_err());
+}
+
+#[test]
+fn what_is_no_record_ends_a_frame_and_is_counted() {
+    let good = header(20, 1, 9);
+    let mut records = Records::of(&[]);
+    assert_eq!((records.next(), records.lost()), (None, 0));
+    // End of frame: whatever stands behind it is old.
+    let frame = [good.clone(), header(20, 1, 13), vec![0xff; 40]].concat();
+    let mut records = Records::of(&frame);
+    assert_eq!(records.by_ref().count(), 1);
+    assert_eq!(records.lost(), 0);
+    for wrong in [header(19, 1, 9), header(21, 1, 9), header(20, 99, 9), vec![1; 5]] {
+        let frame = [good.clone(), wrong.clone()].concat();
+        let mut records = Records::of(&frame);
+        assert_eq!(records.by_ref().count(), 1);
+        assert_eq!(records.lost(), wrong.len());
+    }
+}
+
+#[test]
+fn guests_of_the_hypervisor_are_read_as_hyptop_reads_them() {
+    let mut file = bytes(64, &[(0, &112_u64.to_be_bytes()), (26, &1_u64.to_be_bytes())]);
+    file.extend(bytes(
+        112,
+        &[
+            // Soft capped and dedicated; 5 s used of 60; 290,232 of 2,097,152 KiB; two CPUs.
+            (4, &[0, 0, 0, 0x0a]),
+            (8, &5_000_000_u64.to_be_bytes()),
+            (16, &60_000_000_u64.to_be_bytes()),
+            (32, &2_097_152_u64.to_be_bytes()),
+            (48, &290_232_u64.to_be_bytes()),
+            (68, &[0, 0, 0, 2]),
+            // Samples: using 3, delay 5, page 7, idle 11, other 13, all 39.
+            (80, &[0, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0, 7, 0, 0, 0, 11, 0, 0, 0, 13, 0, 0, 0, 39]),
+            (104, &[0xd3, 0xc9, 0xd5, 0xe4, 0xe7, 0xf0, 0xf1, 0x40]),
+        ],
+    ));
+    let guests = hypfs::guests(&file).expect("one guest");
+    let [guest] = &guests[..] else { panic!("{guests:?}") };
+    assert_eq!((guest.name().as_str(), guest.capped(), guest.is_dedicated()), ("LINUX01", 1, true));
+    assert_eq!((guest.used_us, guest.elapsed_us), (5_000_000, 60_000_000));
+    assert_eq!((guest.memory_max, guest.memory_used, guest.operating), (2_097_152, 290_232, 2));
+    assert_eq!((guest.using_samples, guest.delay_samples, guest.page_samples), (3, 5, 7));
+    assert_eq!((guest.idle_samples, guest.other_samples, guest.all_samples), (11, 13, 39));
+    assert_eq!(hypfs::guests_bytes(&guests), file);
+    file[26..34].copy_from_slice(&u64::MAX.to_be_bytes());
+    assert!(hypfs::guests(&file).is_err());
+    file[26..34].copy_from_slice(&2_u64.to_be_bytes());
+    assert!(hypfs::guests(&file).is_err(), "one guest, and two are said to be there");
+}
+
+#[test]
+fn partitions_are_read_with_their_processors() {
+    let name = [0xd3, 0xd7, 0xf1, 0xf2, 0x40, 0x40, 0x40, 0x40];
+    let mut file = bytes(64, &[(10, &[4])]);
+    // One partition, five physical processors.
+    file.extend(bytes(64, &[(0, &[1]), (4, &[0, 5])]));
+    // Partition 12 with one processor, LP12.
+    file.extend(bytes(96, &[(0, &[12, 1, 1]), (8, &name)]));
+    // Processor 3: 2 s used, 1.5 s of them by the partition itself, online for 60 s.
+    file.extend(bytes(
+        96,
+        &[
+            (0, &[0, 3]),
+            (8, &2_000_000_u64.to_be_bytes()),
+            (16, &1_500_000_u64.to_be_bytes()),
+            (32, &60_000_000_u64.to_be_bytes()),
+        ],
+    ));
+    let (top, partitions) = hypfs::partitions(&file).expect("one partition");
+    let [partition] = &partitions[..] else { panic!("{partitions:?}") };
+    assert_eq!((top.physical, partition.name().as_str(), partition.head.number), (5, "LP12", 12));
+    let cpu = &partition.cpus[0];
+    assert_eq!((cpu.address, cpu.used_us, cpu.partition_us), (3, 2_000_000, 1_500_000));
+    let (again, same) =
+        hypfs::partitions(&hypfs::partitions_bytes(top, &partitions)).expect("what was written");
+    assert_eq!((again.physical, same), (5, partitions));
+    assert!(hypfs::partitions(&file[..file.len() - 1]).is_err());
+    assert_eq!(Tod::of_ms(0).map(|tod| tod.0), Some(0x7d91_048b_ca00_0000));
+}

@@ -1,0 +1,305 @@
+//! Recordings as z/VM's monitor would have told them, for programs that read that.
+//!
+//! The monitor has counters where a recording has what they grew by: they are added up again from
+//! zero. What the records have no place for is left out, and so is what was not recorded of it.
+
+use base::{KIB, PAGE_BYTES};
+use model::{
+    Field, GuestField as G, GuestIdentity, HostField as H, Interval, Kind, Over, ProcessField as P,
+    Row,
+};
+use std::collections::BTreeMap;
+use zmon::appldata::{Cpu, LOAD_ONE, Memory, Network, Os, ProductId, System};
+use zmon::domain::{ActivityAtEnd, Application, Processor, Storage, Users, record};
+use zmon::frame::{END_OF_INTERVAL, Head};
+use zmon::layout::Layout;
+use zmon::procd::{self, Task};
+use zmon::{Tod, monwriter, ticks_of_ns, to_ebcdic};
+
+/// A user's name has so many letters.
+const NAME_MAX: usize = 8;
+const NS_PER_CENTI: u64 = 10_000_000;
+/// A processor's records: more than a machine has.
+const PROCESSORS_MAX: u64 = 4_096;
+/// Processes of a guest that are told one by one.
+const TASKS_MAX: u64 = 100;
+
+/// What has been added up of a guest.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    fields: BTreeMap<G, u64>,
+    /// CPU time and faults of processes by their names.
+    processes: BTreeMap<String, (u64, u64)>,
+}
+
+/// Makes the records of one interval after the other.
+#[derive(Clone, Debug, Default)]
+pub struct Exporter {
+    host: BTreeMap<H, u64>,
+    guests: BTreeMap<GuestIdentity, Sums>,
+    names: BTreeMap<GuestIdentity, String>,
+    intervals: u32,
+}
+
+impl Exporter {
+    /// The name that a guest has as a user: capital letters and digits, eight at most, and
+    /// another one for each guest.
+    pub fn user(&mut self, who: &GuestIdentity) -> String {
+        if let Some(name) = self.names.get(who) {
+            return name.clone();
+        }
+        let letters = who.name.chars().map(|c| c.to_ascii_uppercase());
+        let is_kept =
+            |c: &char| c.is_ascii_uppercase() || c.is_ascii_digit() || "@#$_-".contains(*c);
+        let wanted: String = letters.filter(is_kept).take(NAME_MAX).collect();
+        let is_free =
+            |name: &String| !name.is_empty() && !self.names.values().any(|one| one == name);
+        let numbered = |number: usize| {
+            let tail = number.to_string();
+            let head: String = wanted.chars().take(NAME_MAX.saturating_sub(tail.len())).collect();
+            head + &tail
+        };
+        let mut all = std::iter::once(wanted.clone()).chain((2..).map(numbered));
+        let name = all.find(is_free).unwrap_or(wanted);
+        self.names.insert(who.clone(), name.clone());
+        name
+    }
+
+    /// Who is called how, where a guest's name could not stay as it is.
+    pub fn renamed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let names = self.names.iter().map(|(who, name)| (who.name.as_str(), name.as_str()));
+        names.filter(|(guest, user)| guest != user)
+    }
+
+    /// The records at the beginning: counters stand at zero.
+    pub fn begin(&mut self, at_ms: i64, first: &Interval) -> Vec<Vec<u8>> {
+        let nothing = |over: &Over<G>| Over { row: zeroed(&over.row), ..over.clone() };
+        let guests = first.guests.iter().map(|(who, over)| (who.clone(), nothing(over))).collect();
+        let host = Over { row: zeroed(&first.host.row), ..first.host.clone() };
+        let mut processes = first.processes.clone();
+        for over in processes.values_mut().flat_map(BTreeMap::values_mut) {
+            over.row = zeroed(&over.row);
+        }
+        let zero = Interval { guests, host, processes, ..Interval::default() };
+        self.records(at_ms, &zero)
+    }
+
+    /// The records of an interval, the last of which ends it.
+    pub fn interval(&mut self, interval: &Interval) -> Vec<Vec<u8>> {
+        let end_ms = interval.from_ms.saturating_add(interval.length_ms.cast_signed());
+        self.records(end_ms, interval)
+    }
+
+    fn records(&mut self, at_ms: i64, interval: &Interval) -> Vec<Vec<u8>> {
+        let Some(at) = Tod::of_ms(at_ms) else { return Vec::new() };
+        self.intervals = self.intervals.wrapping_add(1);
+        let mut records = self.host_records(at, &interval.host);
+        for (who, over) in &interval.guests {
+            let user = self.user(who);
+            let sums = self.guests.entry(who.clone()).or_default();
+            add_up(&mut sums.fields, over);
+            let told = Told { sums, user: &user, at, count: self.intervals };
+            told.activity(&mut records);
+            told.inside(&mut records);
+        }
+        for (who, processes) in &interval.processes {
+            let user = self.user(who);
+            let sums = self.guests.entry(who.clone()).or_default();
+            let mut number = 0;
+            for (name, over) in processes {
+                task_records(sums, &user, at, (&name.name, over), &mut number, &mut records);
+            }
+        }
+        records.push(Head::with(END_OF_INTERVAL, at, &[]));
+        records
+    }
+
+    fn host_records(&mut self, at: Tod, over: &Over<H>) -> Vec<Vec<u8>> {
+        add_up(&mut self.host, over);
+        let get = |field: H| self.host.get(&field).copied();
+        let sum = |fields: &[H]| {
+            fields.iter().filter_map(|field| get(*field)).fold(0, u64::saturating_add)
+        };
+        let mut records = Vec::new();
+        for address in 0..get(H::Cpus).unwrap_or(0).min(PROCESSORS_MAX) {
+            // What is known is the sum: the first processor has it.
+            let ticks = |fields: &[H]| if address == 0 { ticks_of_ns(sum(fields)) } else { 0 };
+            let processor = Processor {
+                address: address as u16,
+                guest_time: ticks(&[H::Guest]),
+                user_time: ticks(&[H::Guest, H::User, H::Nice]),
+                system_time: ticks(&[H::System, H::Interrupts, H::SoftInterrupts]),
+                wait_time: ticks(&[H::Idle, H::IoWait]),
+            };
+            records.push(record((0, 2), at, &processor));
+        }
+        let frames = |field| get(field).map(|bytes| (bytes / PAGE_BYTES) as u32);
+        if let Some((pageable, available)) = frames(H::Total).zip(frames(H::Available)) {
+            records.push(record((0, 3), at, &Storage { pageable, available }));
+        }
+        if let Some(logged_on) = get(H::Guests) {
+            let awake = get(H::GuestsAwake).unwrap_or(logged_on);
+            let dormant = logged_on.saturating_sub(awake) as u32;
+            records.push(record((0, 8), at, &Users { logged_on: logged_on as u32, dormant }));
+        }
+        records
+    }
+}
+
+/// Counters at zero, and gauges as they are.
+fn zeroed<F: Field>(row: &Row<F>) -> Row<F> {
+    let value = |field: F| match field.kind() {
+        Kind::Counter => row.get(field).map(|_| 0),
+        Kind::Gauge => row.get(field),
+    };
+    let mut zeroed = Row::default();
+    zeroed.extend(F::ALL.iter().map(|field| (*field, value(*field))));
+    zeroed
+}
+
+/// Counters grow by what they grew by, and gauges are what they are now.
+fn add_up<F: Field + Ord>(sums: &mut BTreeMap<F, u64>, over: &Over<F>) {
+    for field in F::ALL {
+        let Some(value) = over.get(*field) else { continue };
+        let sum = sums.entry(*field).or_default();
+        *sum = match field.kind() {
+            Kind::Counter => sum.saturating_add(value),
+            Kind::Gauge => value,
+        };
+    }
+}
+
+/// A guest at the end of an interval.
+struct Told<'a> {
+    sums: &'a Sums,
+    user: &'a str,
+    at: Tod,
+    count: u32,
+}
+
+impl Told<'_> {
+    fn get(&self, field: G) -> Option<u64> {
+        self.sums.fields.get(&field).copied()
+    }
+
+    fn activity(&self, records: &mut Vec<Vec<u8>>) {
+        let Some(run) = self.get(G::VcpuRun) else { return };
+        let pages = |field| self.get(field).map_or(0, |bytes| (bytes / PAGE_BYTES) as u32);
+        let count = |field| self.get(field).unwrap_or(0) as u32;
+        let all = run.saturating_add(self.get(G::OtherRun).unwrap_or(0));
+        for cpu in 0..self.get(G::Vcpus).unwrap_or(1).clamp(1, PROCESSORS_MAX) as u16 {
+            let user = to_ebcdic(self.user);
+            // What is known is the sum: the first virtual CPU has it.
+            let mut activity = ActivityAtEnd { user, cpu, ..ActivityAtEnd::default() };
+            if cpu == 0 {
+                activity.total_time = ticks_of_ns(all);
+                // Under emulation nobody knows which part of it was the guest's own.
+                activity.virtual_time = ticks_of_ns(self.get(G::VcpuGuest).unwrap_or(run));
+                activity.resident = pages(G::Private).max(pages(G::Resident));
+                activity.locked = pages(G::Locked);
+                activity.working_set = pages(G::OwnWorkingSet);
+                activity.slots = pages(G::Swapped);
+                activity.page_waits = count(G::MajorFaults);
+                activity.pages_read = count(G::GroupSwapIn);
+                activity.pages_written = count(G::GroupSwapOut);
+            }
+            records.push(record((4, 9), self.at, &activity));
+        }
+    }
+
+    fn inside(&self, records: &mut Vec<Vec<u8>>) {
+        let mut tell = |product: ProductId, data: &[u8]| {
+            let said = Application { user: self.user.to_owned(), product, data };
+            records.push(said.record(self.at));
+        };
+        let kib = |field| self.get(field).map_or(0, |bytes| bytes / KIB);
+        let count = |field| self.get(field).unwrap_or(0);
+        if self.get(G::OwnTotal).is_some() {
+            let memory = Memory {
+                sync_1: self.count,
+                sync_2: self.count,
+                total: kib(G::OwnTotal),
+                free: kib(G::OwnFree),
+                cached: kib(G::OwnCached),
+                swap_total: kib(G::OwnSwapTotal),
+                swap_free: kib(G::OwnSwapFree),
+                swapped_in: count(G::OwnSwapIn),
+                swapped_out: count(G::OwnSwapOut),
+                major_faults: count(G::OwnMajorFaults),
+                ..Memory::default()
+            };
+            tell(ProductId::of_kernel(1, "00"), &memory.bytes());
+        }
+        if self.get(G::OwnBusy).is_some() {
+            let load = |field| (count(field) * u64::from(LOAD_ONE)).div_ceil(1_000) as u32;
+            let cpus = count(G::OwnCpus).clamp(1, zmon::appldata::CPUS_MAX as u64);
+            let os = Os {
+                sync_1: self.count,
+                sync_2: self.count,
+                cpus: cpus as u32,
+                cpu_bytes: Cpu::BYTES as u32,
+                cpu_at: Os::BYTES as u32,
+                running: count(G::OwnRunning) as u32,
+                load_1: load(G::OwnLoad),
+                load_5: load(G::OwnLoad5),
+                load_15: load(G::OwnLoad15),
+                waiting_for_io: count(G::OwnBlocked) as u32,
+                ..Os::default()
+            };
+            let mut cpus: Vec<Cpu> = (0..cpus)
+                .map(|number| Cpu { number: Some(number as u32), ..Cpu::default() })
+                .collect();
+            // The numbers begin anew after 2^32, as the kernel's do.
+            cpus[0].user = count(G::OwnBusy) as u32;
+            cpus[0].idle = count(G::OwnIdle) as u32;
+            cpus[0].steal = count(G::OwnSteal) as u32;
+            let system = System { os, cpus, has_steal: true };
+            tell(ProductId::of_kernel(2, "01"), &system.bytes());
+        }
+        if self.get(G::OwnReceived).is_some() {
+            let network = Network {
+                sync_1: self.count,
+                sync_2: self.count,
+                received_bytes: count(G::OwnReceived),
+                received_packets: count(G::OwnReceivedPackets),
+                sent_bytes: count(G::OwnSent),
+                sent_packets: count(G::OwnSentPackets),
+                ..Network::default()
+            };
+            tell(ProductId::of_kernel(3, "00"), &network.bytes());
+        }
+    }
+}
+
+/// A record for each process of a name: the first one has all that they did.
+fn task_records(
+    sums: &mut Sums,
+    user: &str,
+    at: Tod,
+    (name, over): (&str, &Over<P>),
+    number: &mut u16,
+    records: &mut Vec<Vec<u8>>,
+) {
+    let both = over.get(P::User).zip(over.get(P::System));
+    let ran = both.map(|(user, system)| user.saturating_add(system)).or(over.get(P::Run));
+    let sum = sums.processes.entry(name.to_owned()).or_default();
+    sum.0 = sum.0.saturating_add(ran.unwrap_or(0));
+    sum.1 = sum.1.saturating_add(over.get(P::MajorFaults).unwrap_or(0));
+    for one in 0..over.get(P::Count).unwrap_or(1).clamp(1, TASKS_MAX) {
+        let mut task = Task::default();
+        task.texts[Task::COMMAND] = name.as_bytes().to_vec();
+        task.numbers.pid = u32::from(*number) + 1;
+        if one == 0 {
+            task.numbers.time = sum.0 / NS_PER_CENTI;
+            task.numbers.resident = over.get(P::Resident).unwrap_or(0) / KIB;
+            task.numbers.major_faults = sum.1;
+        }
+        let seconds = at.ms().unwrap_or(0).unsigned_abs() / 1_000;
+        let write = procd::Record::Task(Box::new(task)).write(seconds, *number);
+        if let Ok((head, data, _)) = monwriter::Head::split(&write) {
+            let product = ProductId::of_writer(head.application, head.record, head.modification);
+            records.push(Application { user: user.to_owned(), product, data }.record(at));
+        }
+        *number = number.saturating_add(1);
+    }
+}

@@ -1,0 +1,157 @@
+//! The hypervisor's own counters, by DIAGNOSE X'2FC' of z/VM and X'204' of the machine.
+
+use crate::states::States;
+use base::KIB;
+use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
+use std::collections::BTreeMap;
+use zmon::Error;
+use zmon::hypfs::{Guest, LogicalCpu, guests, partitions};
+
+const NS_PER_US: u64 = 1_000;
+
+/// What was seen of guests before: samples are times only from one look to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Hypervisor {
+    states: BTreeMap<String, States>,
+}
+
+fn named(name: String) -> GuestIdentity {
+    GuestIdentity { name, ..GuestIdentity::default() }
+}
+
+fn moment(at_ms: i64, guests: BTreeMap<GuestIdentity, Row<G>>) -> Moment {
+    let mut host = Row::default();
+    host.set(H::Guests, Some(guests.len() as u64));
+    Moment { at_ms, host, guests, ..Moment::default() }
+}
+
+impl Hypervisor {
+    /// z/VM's guests: a diag_2fc file, read at such a time.
+    pub fn guests(&mut self, file: &[u8], at_ms: i64) -> Result<Moment, Error> {
+        let found = guests(file)?;
+        let mut states = std::mem::take(&mut self.states);
+        let mut rows = BTreeMap::new();
+        for guest in &found {
+            let mut known = states.remove(&guest.name()).unwrap_or_default();
+            known.add(guest);
+            let mut row = row(guest);
+            known.put(&mut row);
+            rows.insert(named(guest.name()), row);
+            self.states.insert(guest.name(), known);
+        }
+        let mut moment = moment(at_ms, rows);
+        let processors = found.iter().map(|guest| u64::from(guest.processors)).max();
+        moment.host.set(H::Cpus, processors.filter(|count| *count > 0));
+        Ok(moment)
+    }
+
+    /// Partitions of the machine: a diag_204 file, read at such a time.
+    pub fn partitions(&mut self, file: &[u8], at_ms: i64) -> Result<Moment, Error> {
+        let (top, found) = partitions(file)?;
+        let mut rows = BTreeMap::new();
+        for partition in &found {
+            let sum = |of: fn(&LogicalCpu) -> u64| {
+                let times = partition.cpus.iter().map(of);
+                times.fold(0, u64::saturating_add).saturating_mul(NS_PER_US)
+            };
+            let mut row = Row::default();
+            row.extend([
+                (G::Vcpus, Some(partition.cpus.len() as u64)),
+                (G::VcpuRun, Some(sum(|cpu| cpu.partition_us))),
+                // What the hypervisor does for it.
+                (G::OtherRun, Some(sum(|cpu| cpu.used_us.saturating_sub(cpu.partition_us)))),
+            ]);
+            rows.insert(named(partition.name()), row);
+        }
+        let mut moment = moment(at_ms, rows);
+        moment.host.set(H::Cpus, Some(u64::from(top.physical)).filter(|count| *count > 0));
+        Ok(moment)
+    }
+}
+
+fn row(guest: &Guest) -> Row<G> {
+    let kib = |size: u64| Some(size.saturating_mul(KIB));
+    let mut row = Row::default();
+    row.extend([
+        (G::Vcpus, Some(guest.operating.into())),
+        (G::VcpuRun, Some(guest.used_us.saturating_mul(NS_PER_US))),
+        // CP's work for it is a part of that already.
+        (G::OtherRun, Some(0)),
+        (G::Memory, kib(guest.memory_max)),
+        (G::Actual, kib(guest.memory_max)),
+        (G::Minimum, kib(guest.memory_min)),
+        (G::Resident, kib(guest.memory_used)),
+        (G::Private, kib(guest.memory_used)),
+    ]);
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::MIB;
+    use zmon::hypfs::{Partition, PartitionHead, PartitionsHead, guests_bytes, partitions_bytes};
+    use zmon::to_ebcdic;
+
+    fn guest(seconds: u64, delay: u32, idle: u32) -> Guest {
+        Guest {
+            name: to_ebcdic("LINUX01"),
+            used_us: seconds * 100_000,
+            elapsed_us: seconds * 1_000_000,
+            memory_max: 2 << 20,
+            memory_used: 1 << 20,
+            processors: 4,
+            operating: 2,
+            delay_samples: delay,
+            idle_samples: idle,
+            all_samples: seconds as u32,
+            ..Guest::default()
+        }
+    }
+
+    fn only(moment: &Moment) -> (&GuestIdentity, &Row<G>) {
+        moment.guests.first_key_value().unwrap()
+    }
+
+    #[test]
+    fn samples_are_times_between_two_looks() {
+        let mut hypervisor = Hypervisor::default();
+        let mut look = |guest| hypervisor.guests(&guests_bytes(&[guest]), 7).unwrap();
+        let first = look(guest(1_000, 500, 400));
+        let (who, row) = only(&first);
+        assert_eq!((who.name.as_str(), first.at_ms), ("LINUX01", 7));
+        assert_eq!(row.get(G::VcpuRun), Some(100_000_000_000));
+        assert_eq!(row.get(G::Resident), Some(1_024 * MIB));
+        assert_eq!(first.host.get(H::Cpus), Some(4));
+        assert_eq!(row.get(G::VcpuDelay), Some(0), "what was before the first look is not known");
+        // A minute later: a quarter of the samples waited for a CPU, half were idle, of two CPUs.
+        let then = look(guest(1_060, 515, 430));
+        let row = only(&then).1;
+        assert_eq!(row.get(G::VcpuDelay), Some(30_000_000_000));
+        assert_eq!(row.get(G::HaltWait), Some(60_000_000_000));
+        assert_eq!(row.get(G::PsiMemory), Some(0));
+        // It has logged on again: its counters begin anew, and ours do not go back.
+        let again = look(guest(10, 1, 1));
+        assert_eq!(only(&again).1.get(G::VcpuDelay), Some(30_000_000_000));
+        let gone = hypervisor.guests(&guests_bytes(&[]), 8).unwrap();
+        assert!(gone.guests.is_empty() && hypervisor.states.is_empty());
+    }
+
+    #[test]
+    fn a_partition_is_a_guest_of_the_machine() {
+        let cpu =
+            |used_us, partition_us| LogicalCpu { used_us, partition_us, ..LogicalCpu::default() };
+        let partition = Partition {
+            head: PartitionHead { name: to_ebcdic("LP12"), ..PartitionHead::default() },
+            cpus: vec![cpu(2_000, 1_500), cpu(1_000, 1_000)],
+        };
+        let top = PartitionsHead { physical: 34, ..PartitionsHead::default() };
+        let file = partitions_bytes(top, &[partition]);
+        let moment = Hypervisor::default().partitions(&file, 0).unwrap();
+        let (who, row) = only(&moment);
+        assert_eq!((who.name.as_str(), moment.host.get(H::Cpus)), ("LP12", Some(34)));
+        assert_eq!(row.get(G::VcpuRun), Some(2_500_000));
+        assert_eq!(row.get(G::OtherRun), Some(500_000));
+        assert_eq!(row.get(G::Vcpus), Some(2));
+    }
+}

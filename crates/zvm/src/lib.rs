@@ -1,0 +1,24 @@
+//! What z/VM's monitor and the hypervisor's counters say, as the fields that are recorded.
+//!
+//! ```text
+//!   zmon::frame::Found ─► Monitor: what is known of each user ─► a Moment at each interval's end
+//!   diag_2fc ───────────► Hypervisor ─► a Moment
+//!   diag_204 ───────────► Hypervisor ─► a Moment
+//!   recorded intervals ─► Exporter ─► records, for what reads z/VM's monitor
+//! ```
+//!
+//! A user is a guest. What z/VM does not tell is missing, and nothing is made up in its place;
+//! what is concluded says so where it is done.
+
+#![forbid(unsafe_code)]
+
+mod export;
+mod guest;
+mod hypervisor;
+mod inside;
+mod monitor;
+mod states;
+
+pub use export::Exporter;
+pub use hypervisor::Hypervisor;
+pub use monitor::{Counts, Monitor};

@@ -1,0 +1,145 @@
+//! z/VM's monitor: what is known of the system and of each user, and a moment of it whenever an
+//! interval is over.
+
+use crate::guest::Guest;
+use base::PAGE_BYTES;
+use model::{GuestIdentity, HostField as H, Moment, Row};
+use std::collections::BTreeMap;
+use zmon::domain::{Processor, Said, Storage, Users, said};
+use zmon::frame::Found;
+use zmon::{Tod, from_ebcdic, ns_of_ticks};
+
+/// A user of whom nothing was told for so many intervals is taken to have gone.
+const SILENT_MAX: u32 = 15;
+/// Users that are followed: z/VM has room for fewer.
+const USERS_MAX: usize = 100_000;
+
+/// What came of a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records that were read.
+    pub records: u64,
+    /// Those of them that say nothing that is recorded.
+    pub others: u64,
+    /// Those that could not be read.
+    pub bad: u64,
+    /// What was wrong with the first of these.
+    pub first_bad: Option<String>,
+}
+
+/// What has been seen so far.
+#[derive(Clone, Debug, Default)]
+pub struct Monitor {
+    processors: BTreeMap<u16, Processor>,
+    storage: Option<Storage>,
+    users: Option<Users>,
+    guests: BTreeMap<String, Guest>,
+    counts: Counts,
+    /// When the last interval ended.
+    last_ms: i64,
+}
+
+impl Monitor {
+    /// Takes the next record. At the end of an interval it gives how everything is then; an end
+    /// that is not later than the one before ends nothing.
+    pub fn take(&mut self, found: &Found<'_>) -> Option<Moment> {
+        self.counts.records += 1;
+        let said = match said(found) {
+            Ok(said) => said,
+            Err(error) => {
+                self.bad(&error);
+                return None;
+            }
+        };
+        match said {
+            Said::Processor(one) => drop(self.processors.insert(one.address, one)),
+            Said::Storage(storage) => self.storage = Some(storage),
+            Said::Users(users) => self.users = Some(users),
+            Said::ActivityAtEnd(activity) => {
+                let name = from_ebcdic(&activity.user);
+                if let Some(guest) = self.guest(name) {
+                    guest.take(*activity);
+                }
+            }
+            Said::Application(application) => {
+                let name = application.user.clone();
+                let taken = self.guest(name).map(|guest| guest.inside.take(&application));
+                if let Some(Err(error)) = taken {
+                    self.bad(&error);
+                }
+            }
+            Said::EndOfInterval => return self.end(found.at),
+            Said::States(_) | Said::Activity(_) | Said::Interaction(_) | Said::Other => {
+                self.counts.others += 1;
+            }
+        }
+        None
+    }
+
+    /// How many records there were.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    fn bad(&mut self, error: &zmon::Error) {
+        self.counts.bad += 1;
+        self.counts.first_bad.get_or_insert_with(|| error.to_string());
+    }
+
+    fn guest(&mut self, name: String) -> Option<&mut Guest> {
+        if self.guests.len() >= USERS_MAX && !self.guests.contains_key(&name) {
+            return None;
+        }
+        let guest = self.guests.entry(name).or_default();
+        guest.silent = 0;
+        Some(guest)
+    }
+
+    fn end(&mut self, at: Tod) -> Option<Moment> {
+        let at_ms = at.ms().filter(|at_ms| *at_ms > self.last_ms)?;
+        self.last_ms = at_ms;
+        self.guests.retain(|_, guest| guest.silent < SILENT_MAX);
+        let mut moment = Moment { at_ms, host: self.host(), ..Moment::default() };
+        for (name, guest) in &mut self.guests {
+            guest.silent += 1;
+            let who = GuestIdentity { name: name.clone(), ..GuestIdentity::default() };
+            let processes = guest.inside.processes();
+            if !processes.is_empty() {
+                moment.processes.insert(who.clone(), processes);
+            }
+            moment.guests.insert(who, guest.row());
+        }
+        Some(moment)
+    }
+
+    fn host(&self) -> Row<H> {
+        let sum = |of: fn(&Processor) -> u64| {
+            let times = self.processors.values().map(|one| ns_of_ticks(of(one)));
+            times.reduce(u64::saturating_add)
+        };
+        let frames = |of: fn(&Storage) -> u32| {
+            self.storage.as_ref().map(|storage| u64::from(of(storage)) * PAGE_BYTES)
+        };
+        let mut row = Row::default();
+        row.extend([
+            (H::Cpus, Some(self.processors.len() as u64).filter(|count| *count > 0)),
+            (H::Guest, sum(|one| one.guest_time.min(one.user_time))),
+            // CP's work for users.
+            (H::User, sum(|one| one.user_time.saturating_sub(one.guest_time))),
+            (H::System, sum(|one| one.system_time)),
+            (H::Idle, sum(|one| one.wait_time)),
+            // What users may have: CP's own part is not told with it.
+            (H::Total, frames(|storage| storage.pageable)),
+            (H::Available, frames(|storage| storage.available)),
+            (H::Free, frames(|storage| storage.available)),
+        ]);
+        if let Some(users) = &self.users {
+            let awake = users.logged_on.saturating_sub(users.dormant);
+            row.extend([
+                (H::Guests, Some(users.logged_on.into())),
+                (H::GuestsAwake, Some(awake.into())),
+            ]);
+        }
+        row
+    }
+}
