@@ -92,7 +92,10 @@ pub(crate) fn monitor_records(data: &[u8]) {
 /// The hypervisor's files: what is read is written again as it was, as far as it is read.
 pub(crate) fn hypfs_files(data: &[u8]) {
     if let Ok(guests) = hypfs::guests(data) {
-        assert_eq!(hypfs::guests(&hypfs::guests_bytes(&guests)).as_ref(), Ok(&guests));
+        assert_eq!(
+            hypfs::guests(&hypfs::guests_bytes(&guests, zmon::Tod(1))).as_ref(),
+            Ok(&guests)
+        );
     }
     if let Ok((top, partitions)) = hypfs::partitions(data) {
         let written = hypfs::partitions_bytes(top, &partitions);

@@ -94,6 +94,11 @@ impl Folder {
         Folder { spacing_ms, ..Folder::default() }
     }
 
+    /// From now on moments are about so far apart.
+    pub fn space(&mut self, spacing_ms: i64) {
+        self.spacing_ms = spacing_ms;
+    }
+
     /// Moments further apart have a gap between them. Where they are far apart anyway, one that
     /// is missing makes none.
     fn gap_ms(&self) -> i64 {

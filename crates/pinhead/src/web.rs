@@ -16,11 +16,13 @@ use clap::Args;
 use metrics::fleet;
 use model::{HostField, Over};
 use reports::Needs;
-use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
+/// What Ctrl-C sends.
+const INTERRUPT: u8 = 3;
 /// More is no password.
 const PASSWORD_MAX: u64 = 1_024;
 
@@ -108,17 +110,28 @@ fn new_password(path: &Path) -> Result<(), Error> {
         }
         first
     } else {
-        line().map_err(unread)?
+        line(b"\n").map_err(unread)?
     };
     write_password(path, &password).map_err(Error::Web)?;
     writeln!(std::io::stdout(), "{} has it", path.display())
         .map_err(|error| Error::step("Cannot write the answer", error))
 }
 
-/// A line of what is typed, without its end.
-fn line() -> io::Result<String> {
-    let mut line = String::new();
-    io::stdin().lock().take(PASSWORD_MAX + 1).read_line(&mut line)?;
+/// A line of what is typed, without its end, which is one of these bytes.
+fn line(ends: &[u8]) -> io::Result<String> {
+    let mut input = io::stdin().lock().take(PASSWORD_MAX + 1);
+    let mut line = Vec::new();
+    loop {
+        let bytes = input.fill_buf()?;
+        let end = bytes.iter().position(|byte| ends.contains(byte));
+        let taken = end.map_or(bytes.len(), |at| at + 1);
+        line.extend(&bytes[..taken]);
+        input.consume(taken);
+        if end.is_some() || taken == 0 {
+            break;
+        }
+    }
+    let line = String::from_utf8(line).map_err(|_| io::Error::other("it is no UTF-8"))?;
     let line = line.trim_end_matches(['\n', '\r']);
     if line.len() as u64 >= PASSWORD_MAX {
         return Err(io::Error::other(format!("it has more than {} bytes", PASSWORD_MAX - 1)));
@@ -133,13 +146,21 @@ fn unseen(question: &str) -> io::Result<String> {
     let mut hidden = shown.clone();
     hidden.local_modes -= LocalModes::ECHO;
     hidden.local_modes |= LocalModes::ECHONL;
+    // A process that a key ends leaves the terminal as it is: here the key ends the line instead.
+    hidden.local_modes -= LocalModes::ISIG;
+    hidden.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
     let mut err = io::stderr();
     write!(err, "{question}")?;
     err.flush()?;
     tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
-    let read = line();
+    let read = line(&[b'\n', INTERRUPT]);
     tcsetattr(&stdin, OptionalActions::Flush, &shown)?;
-    read
+    match read {
+        Ok(text) if text.ends_with(char::from(INTERRUPT)) => {
+            Err(io::Error::new(io::ErrorKind::Interrupted, "Ctrl-C was pressed"))
+        }
+        read => read,
+    }
 }
 
 fn sources(args: WebArgs) -> Result<Sources, Error> {

@@ -33,6 +33,14 @@ pub enum Error {
     /// It speaks something else than libvirt.
     #[error("The other end is no libvirt")]
     Foreign(#[source] virtrpc::Error),
+    /// What it answers is longer than is taken, or not what it should be.
+    #[error("The answer to {call} cannot be read: {why}")]
+    Unread {
+        /// The call.
+        call: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
     /// libvirt refuses.
     #[error("libvirt refuses {call}: {why}")]
     Refused {

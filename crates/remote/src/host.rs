@@ -23,15 +23,15 @@ impl Host {
         self.uri.host()
     }
 
-    /// How it is at the moment, which is now. A connection that failed is made anew by the next
-    /// question.
-    pub fn ask(&mut self, now_ms: i64) -> Result<Moment, Error> {
+    /// How it is at the moment: when that is is asked once all is known. A connection that failed
+    /// is made anew by the next question.
+    pub fn ask(&mut self, now_ms: impl FnOnce() -> i64) -> Result<Moment, Error> {
         let mut session = match self.session.take() {
             Some(session) => session,
             None => Session::open(&self.uri)?,
         };
         let told = session.look()?;
         self.session = Some(session);
-        Ok(self.rows.of(&told, now_ms))
+        Ok(self.rows.of(&told, now_ms()))
     }
 }

@@ -15,6 +15,7 @@
 
 mod clock;
 mod error;
+mod growth;
 mod host;
 mod rows;
 mod session;

@@ -3,57 +3,77 @@
 //! What it does not tell is missing. Two things are concluded, and [`available`] and
 //! [`SET_POINT_PERMILLE`] say how.
 
-use crate::session::Told;
-use base::{Bytes, KIB};
+use crate::growth::Growth;
+use crate::session::{Seen, Told};
+use base::{Bytes, KIB, PAGE_BYTES};
 use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
 use std::collections::BTreeMap;
-use virtrpc::{DomainStats, Value};
+use virtrpc::{Domain, Value};
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// A host without a manager is taken to want as much free memory as one by default.
 const SET_POINT_PERMILLE: u64 = 100;
-
-/// The times of a domain so far, which never go back.
-#[derive(Clone, Copy, Debug, Default)]
-struct Times {
-    run: u64,
-    other: u64,
-}
+/// Counters of devices, each of which has a number of its own: `net.0.rx.bytes`.
+const OF_DEVICES: [(&str, &str, G); 8] = [
+    ("block", "rd.reqs", G::BlockReads),
+    ("block", "rd.bytes", G::BlockReadBytes),
+    ("block", "wr.reqs", G::BlockWrites),
+    ("block", "wr.bytes", G::BlockWriteBytes),
+    ("net", "rx.pkts", G::NetInPackets),
+    ("net", "rx.bytes", G::NetInBytes),
+    ("net", "tx.pkts", G::NetOutPackets),
+    ("net", "tx.bytes", G::NetOutBytes),
+];
+const CPU: &str = "cpu.time";
+const BALLOON: &str = "balloon.";
 
 /// Moments of one host.
 #[derive(Default)]
 pub(crate) struct Rows {
-    times: BTreeMap<GuestIdentity, Times>,
+    host: Growth,
+    guests: BTreeMap<GuestIdentity, Growth>,
 }
 
 impl Rows {
     pub(crate) fn of(&mut self, told: &Told, at_ms: i64) -> Moment {
-        let mut guests = BTreeMap::new();
-        let mut times = BTreeMap::new();
-        for domain in &told.domains {
-            let who = identity(domain);
-            let before = self.times.get(&who).copied().unwrap_or_default();
-            let (row, now) = guest(&domain.values, before);
-            times.insert(who.clone(), now);
-            guests.insert(who, row);
+        let mut rows = BTreeMap::new();
+        let mut before = std::mem::take(&mut self.guests);
+        for seen in &told.domains {
+            let who = identity(&seen.domain);
+            let mut growth = before.remove(&who).unwrap_or_default();
+            rows.insert(who.clone(), guest(seen, &mut growth));
+            self.guests.insert(who, growth);
         }
-        self.times = times;
-        let held = guests.values().filter_map(|row| row.get(G::Resident)).map(Bytes).sum();
-        let mut host = host(told, held);
-        host.set(H::Guests, Some(guests.len() as u64));
-        Moment { at_ms, host, guests, ..Moment::default() }
+        let held = rows.values().filter_map(|row| row.get(G::Resident)).map(Bytes).sum();
+        let mut host = host(told, held, &mut self.host);
+        host.set(H::Guests, Some(rows.len() as u64));
+        Moment { at_ms, host, guests: rows, ..Moment::default() }
     }
 }
 
-fn identity(domain: &DomainStats) -> GuestIdentity {
+/// Whether a number of a domain is used at all: there are dozens more.
+pub(crate) fn is_used(name: &str) -> bool {
+    name == CPU || name.starts_with(BALLOON) || of_device(name).is_some()
+}
+
+/// The end of the name of a device's counter, and what it counts.
+fn of_device(name: &str) -> Option<(&'static str, G)> {
+    OF_DEVICES.iter().find_map(|(kind, of, field)| {
+        let rest = name.strip_prefix(kind)?.strip_prefix('.')?;
+        let number = rest.strip_suffix(of)?.strip_suffix('.')?;
+        number.bytes().all(|byte| byte.is_ascii_digit()).then_some((*of, *field))
+    })
+}
+
+fn identity(domain: &Domain) -> GuestIdentity {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let uuid = &domain.domain.uuid;
+    let uuid = &domain.uuid;
     let parts = [&uuid[..4], &uuid[4..6], &uuid[6..8], &uuid[8..10], &uuid[10..]].map(hex);
     GuestIdentity {
         uuid: parts.join("-"),
-        name: domain.domain.name.clone(),
-        // libvirt's number of it is new with each start.
-        boot: domain.domain.id.to_string(),
+        name: domain.name.clone(),
+        // libvirt's number of it: new with each start, until the host itself starts again.
+        boot: domain.id.to_string(),
         ..GuestIdentity::default()
     }
 }
@@ -70,24 +90,21 @@ fn find_kib(values: &[Value], name: &str) -> Option<u64> {
     find(values, name).map(|kib| bytes(kib).0)
 }
 
-/// The sum over all devices of a kind: `net.*.rx.bytes`.
-fn sum(values: &[Value], kind: &str, of: &str) -> Option<u64> {
-    let each = values.iter().filter(|value| {
-        let rest = value.name.strip_prefix(kind).and_then(|rest| rest.strip_prefix('.'));
-        let number = rest.and_then(|rest| rest.strip_suffix(of)?.strip_suffix('.'));
-        number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
-    });
-    each.map(|value| value.value).reduce(u64::saturating_add)
-}
-
-fn host(told: &Told, held: Bytes) -> Row<H> {
+fn host(told: &Told, held: Bytes, growth: &mut Growth) -> Row<H> {
     let memory = |name| find_kib(&told.memory, name);
-    let cpu = |name| find(&told.cpu, name);
+    // The kernel's own counters of idle time go back a little now and then.
+    for name in ["user", "kernel", "idle", "iowait"] {
+        if let Some(now) = find(&told.cpu, name) {
+            growth.add(name, name, now);
+        }
+    }
+    let cpu = |name| growth.sum(name);
     let total = memory("total").unwrap_or(bytes(told.node.memory_kib).0);
     let left = available(told, Bytes(total), held).map(|size| size.0);
     let mut row = Row::default();
     row.extend([
         (H::Cpus, Some(told.node.cpus.into())),
+        // Guests are in it: libvirt does not tell their part.
         (H::User, cpu("user")),
         (H::System, cpu("kernel")),
         (H::Idle, cpu("idle")),
@@ -114,58 +131,60 @@ fn available(told: &Told, total: Bytes, held: Bytes) -> Option<Bytes> {
     Some(free?.plus(cache.less(held.less(beside))))
 }
 
-fn guest(values: &[Value], before: Times) -> (Row<G>, Times) {
+fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
+    let values = seen.values.as_slice();
     let kib = |name| find_kib(values, name);
-    let vcpus = find(values, "vcpu.current");
-    let run = sum(values, "vcpu", "time");
-    let all = find(values, "cpu.time");
-    // They are not read at the same time, and a CPU that is unplugged takes its time with it.
-    let times = Times {
-        run: before.run.max(run.unwrap_or(0)),
-        other: before.other.max(all.unwrap_or(0).saturating_sub(run.unwrap_or(0))),
-    };
+    for Value { name, value } in values {
+        if name == CPU {
+            growth.add(CPU, name, *value);
+        } else if let Some((of, _)) = of_device(name) {
+            growth.add(of, name, *value);
+        }
+    }
+    let run = growth.sum(CPU);
     let updated = find(values, "balloon.last-update").filter(|seconds| *seconds > 0);
     // Without a report these are what they were before the first one.
-    let report = |name| updated.and_then(|_| find_kib(values, name));
+    let report = |name: &str| updated.and_then(|_| find_kib(values, name));
+    let pages = |bytes: Option<u64>| bytes.map(|bytes| bytes / PAGE_BYTES);
+    let [free, available, cached, swap_in, swap_out] =
+        ["unused", "usable", "disk_caches", "swap_in", "swap_out"]
+            .map(|name| report(&format!("{BALLOON}{name}")));
+    let major_faults = updated.and_then(|_| find(values, "balloon.major_fault"));
     let mut row = Row::default();
     row.extend([
-        (G::Vcpus, vcpus),
-        (G::VcpuRun, run.map(|_| times.run)),
-        (G::VcpuDelay, sum(values, "vcpu", "delay")),
-        (G::OtherRun, all.map(|_| times.other)),
+        (G::Vcpus, seen.vcpus.map(u64::from)),
+        // Its virtual CPUs' and its hypervisor's time together.
+        (G::VcpuRun, run),
+        (G::OtherRun, run.map(|_| 0)),
         (G::Memory, kib("balloon.maximum")),
         (G::Actual, kib("balloon.current")),
         (G::Resident, kib("balloon.rss")),
         (G::BalloonTime, updated.and_then(|seconds| seconds.checked_mul(NS_PER_S))),
         (G::BalloonTotal, report("balloon.available")),
-        (G::BalloonFree, report("balloon.unused")),
-        (G::BalloonAvailable, report("balloon.usable")),
-        (G::BalloonCached, report("balloon.disk_caches")),
-        (G::BalloonSwapIn, report("balloon.swap_in")),
-        (G::BalloonSwapOut, report("balloon.swap_out")),
-        (G::BalloonMajorFaults, updated.and_then(|_| find(values, "balloon.major_fault"))),
-        // As a manager does where no daemon runs.
-        (G::OwnTotal, report("balloon.available")),
-        (G::OwnFree, report("balloon.unused")),
-        (G::OwnAvailable, report("balloon.usable")),
-        (G::OwnCached, report("balloon.disk_caches")),
-        (G::BlockReads, sum(values, "block", "rd.reqs")),
-        (G::BlockReadBytes, sum(values, "block", "rd.bytes")),
-        (G::BlockWrites, sum(values, "block", "wr.reqs")),
-        (G::BlockWriteBytes, sum(values, "block", "wr.bytes")),
-        (G::NetInPackets, sum(values, "net", "rx.pkts")),
-        (G::NetInBytes, sum(values, "net", "rx.bytes")),
-        (G::NetOutPackets, sum(values, "net", "tx.pkts")),
-        (G::NetOutBytes, sum(values, "net", "tx.bytes")),
+        (G::BalloonFree, free),
+        (G::BalloonAvailable, available),
+        (G::BalloonCached, cached),
+        (G::BalloonSwapIn, swap_in),
+        (G::BalloonSwapOut, swap_out),
+        (G::BalloonMajorFaults, major_faults),
+        // As a manager does where no daemon runs. A driver from before 4.6 does not tell what is
+        // available; what is free surely is.
+        (G::OwnFree, free),
+        (G::OwnAvailable, available.or(free)),
+        (G::OwnCached, cached),
+        (G::OwnSwapIn, pages(swap_in)),
+        (G::OwnSwapOut, pages(swap_out)),
+        (G::OwnMajorFaults, major_faults),
     ]);
-    (row, times)
+    row.extend(OF_DEVICES.map(|(_, of, field)| (field, growth.sum(of))));
+    row
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use base::MIB;
-    use virtrpc::{Domain, NodeInfo};
+    use virtrpc::NodeInfo;
 
     fn values(pairs: &[(&str, u64)]) -> Vec<Value> {
         pairs.iter().map(|(name, value)| Value { name: (*name).into(), value: *value }).collect()
@@ -177,7 +196,7 @@ mod tests {
             node: NodeInfo { memory_kib: 4 << 20, cpus: 2 },
             cpu: values(&[("kernel", 5), ("user", 7), ("idle", 11), ("iowait", 13)]),
             memory: values(memory),
-            domains: vec![DomainStats { domain: of, values: values(domain) }],
+            domains: vec![Seen { domain: of, vcpus: Some(2), values: values(domain) }],
         }
     }
 
@@ -189,10 +208,6 @@ mod tests {
     fn a_domain_is_a_guest() {
         let domain = [
             ("cpu.time", 90),
-            ("vcpu.current", 2),
-            ("vcpu.0.time", 30),
-            ("vcpu.1.time", 40),
-            ("vcpu.1.wait", 1_000),
             ("balloon.current", 2_048),
             ("balloon.maximum", 4_096),
             ("balloon.rss", 1_024),
@@ -209,9 +224,9 @@ mod tests {
         assert_eq!((who.name.as_str(), who.boot.as_str(), moment.at_ms), ("web", "3", 1_000));
         let expected = [
             (G::Vcpus, Some(2)),
-            (G::VcpuRun, Some(70)),
+            (G::VcpuRun, Some(90)),
             (G::VcpuDelay, None),
-            (G::OtherRun, Some(20)),
+            (G::OtherRun, Some(0)),
             (G::Actual, Some(2 * MIB)),
             (G::Memory, Some(4 * MIB)),
             (G::Resident, Some(MIB)),
@@ -232,18 +247,32 @@ mod tests {
         let reported = [&domain[..], &[("balloon.last-update", 1_700_000_000)]].concat();
         let moment = rows.of(&told(&reported, &[]), 2_000);
         assert_eq!(only(&moment).get(G::OwnAvailable), Some(MIB / 2));
+        assert_eq!(only(&moment).get(G::OwnTotal), None, "no daemon has told it");
     }
 
     #[test]
-    fn times_never_go_back() {
+    fn counters_never_go_back() {
         let mut rows = Rows::default();
-        let of = |rows: &mut Rows, all, run| {
-            let moment = rows.of(&told(&[("cpu.time", all), ("vcpu.0.time", run)], &[]), 0);
-            [G::VcpuRun, G::OtherRun].map(|field| only(&moment).get(field))
+        let mut of = |cpu, disks: &[(&str, u64)]| {
+            let moment = rows.of(&told(&[&[("cpu.time", cpu)], disks].concat(), &[]), 0);
+            [G::VcpuRun, G::BlockReads].map(|field| only(&moment).get(field))
         };
-        assert_eq!(of(&mut rows, 100, 70), [Some(70), Some(30)]);
-        assert_eq!(of(&mut rows, 101, 75), [Some(75), Some(30)]);
-        assert_eq!(of(&mut rows, 120, 60), [Some(75), Some(60)]);
+        let both = [("block.0.rd.reqs", 1_000), ("block.1.rd.reqs", 50)];
+        assert_eq!(of(100, &both), [Some(100), Some(1_050)]);
+        assert_eq!(of(120, &both[1..]), [Some(120), Some(1_050)], "a disk was unplugged");
+        // The host was started again, and the guest has the same number there.
+        assert_eq!(of(7, &[("block.1.rd.reqs", 2)]), [Some(127), Some(1_052)]);
+        assert_eq!(of(9, &[]), [Some(129), Some(1_052)]);
+    }
+
+    #[test]
+    fn what_is_not_used_is_not_kept() {
+        for name in ["cpu.time", "balloon.rss", "net.12.tx.pkts", "block.0.wr.bytes"] {
+            assert!(is_used(name), "{name}");
+        }
+        for name in ["cpu.user", "net.count", "net.0.name", "net.x.rx.bytes", "block.0.rd.times"] {
+            assert!(!is_used(name), "{name}");
+        }
     }
 
     #[test]

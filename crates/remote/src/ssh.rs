@@ -20,7 +20,8 @@ pub(crate) struct Ssh {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
-    errors: ChildStderr,
+    /// Until it has closed that.
+    errors: Option<ChildStderr>,
     said: Vec<u8>,
 }
 
@@ -38,13 +39,12 @@ impl Ssh {
         else {
             return Err(Error::Start(ErrorKind::BrokenPipe.into()));
         };
-        let ssh = Ssh { child, input, output, errors, said: Vec::new() };
-        for fd in [ssh.input.as_fd(), ssh.output.as_fd(), ssh.errors.as_fd()] {
+        for fd in [input.as_fd(), output.as_fd(), errors.as_fd()] {
             fcntl_getfl(fd)
                 .and_then(|flags| fcntl_setfl(fd, flags | OFlags::NONBLOCK))
                 .map_err(io::Error::from)?;
         }
-        Ok(ssh)
+        Ok(Ssh { child, input, output, errors: Some(errors), said: Vec::new() })
     }
 
     /// Waits until something has come or some of `waiting` went, whichever is first: gives how
@@ -56,19 +56,22 @@ impl Ssh {
         until: Until,
     ) -> Result<(usize, usize), Error> {
         let wanted = if waiting.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
-        let mut fds = [
-            PollFd::new(&self.output, PollFlags::IN),
-            PollFd::new(&self.errors, PollFlags::IN),
-            PollFd::new(&self.input, wanted),
-        ];
+        let mut fds =
+            vec![PollFd::new(&self.output, PollFlags::IN), PollFd::new(&self.input, wanted)];
+        fds.extend(self.errors.as_ref().map(|errors| PollFd::new(errors, PollFlags::IN)));
         wait(&mut fds, until)?;
-        let came = fds.each_ref().map(|fd| !fd.revents().is_empty());
-        if came[1] {
+        let came: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
+        if came.get(2).is_some_and(|flags| !flags.is_empty()) {
             self.listen();
         }
-        let read = if came[0] { read_some(&mut self.output, buffer) } else { Ok(0) };
+        let read = if came[0].is_empty() { Ok(0) } else { read_some(&mut self.output, buffer) };
         let read = read.map_err(|error| self.ended(error))?;
-        let sent = if came[2] { write_some(&mut self.input, waiting) } else { Ok(0) };
+        if read == 0 && came[1].intersects(PollFlags::ERR | PollFlags::HUP) {
+            // Nobody reads what is written any more, and nothing more comes.
+            return Err(self.ended(ErrorKind::BrokenPipe.into()));
+        }
+        let is_ready = came[1].contains(PollFlags::OUT);
+        let sent = if is_ready { write_some(&mut self.input, waiting) } else { Ok(0) };
         let sent = sent.map_err(|error| self.ended(error))?;
         Ok((sent, read))
     }
@@ -81,18 +84,18 @@ impl Ssh {
         base::plain(&lines.join("; "), SAID_MAX)
     }
 
-    /// Hears what it has to say; `false` at the end.
-    fn listen(&mut self) -> bool {
+    /// Hears what it has to say.
+    fn listen(&mut self) {
         let mut buffer = [0; 4096];
-        match read_some(&mut self.errors, &mut buffer) {
+        let Some(errors) = &mut self.errors else { return };
+        match read_some(errors, &mut buffer) {
             Ok(count) => {
                 // The last words are the reason.
                 self.said.extend(&buffer[..count]);
                 let over = self.said.len().saturating_sub(SAID_MAX);
                 self.said.drain(..over);
-                true
             }
-            Err(_) => false,
+            Err(_) => self.errors = None,
         }
     }
 
@@ -101,13 +104,18 @@ impl Ssh {
             return error.into();
         }
         let until = Until::after(LAST_WORDS);
-        loop {
-            let mut fds = [PollFd::new(&self.errors, PollFlags::IN)];
-            let is_over = wait(&mut fds, until).is_err() || fds[0].revents().is_empty();
-            if is_over || !self.listen() {
-                return Error::Ended(self.said());
+        while let Some(errors) = &self.errors
+            && !until.left().is_zero()
+        {
+            let mut fds = [PollFd::new(errors, PollFlags::IN)];
+            if wait(&mut fds, until).is_err() {
+                break;
+            }
+            if !fds[0].revents().is_empty() {
+                self.listen();
             }
         }
+        Error::Ended(self.said())
     }
 }
 

@@ -61,10 +61,9 @@ impl Uri {
     /// What ssh is told.
     pub(crate) fn words(&self) -> Vec<String> {
         // Nobody is there to type a password, and nothing is forwarded.
-        let mut words: Vec<String> =
-            ["-T", "-x", "-a", "-e", "none", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
-                .map(str::to_owned)
-                .to_vec();
+        let mut words: Vec<String> = ["-T", "-x", "-a", "-e", "none"].map(str::to_owned).to_vec();
+        let options = ["BatchMode=yes", "ConnectTimeout=10", "ClearAllForwardings=yes"];
+        words.extend(options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]));
         let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
         if let Some(port) = self.port {
             option("-p", port.to_string());
@@ -101,15 +100,18 @@ impl Uri {
 
     fn netcat_script(&self) -> String {
         let netcat = shell_word(self.netcat.as_deref().unwrap_or("nc"));
+        // Some end with what they read only if they are told so, and others do not know the word.
+        let q = format!("q=; {netcat} -h 2>&1 | grep -q -e -q && q=\"-q 0\"; ");
         if let Some(socket) = &self.socket {
-            return format!("exec {netcat} -U {}", shell_word(socket));
+            return format!("{q}exec {netcat} $q -U {}", shell_word(socket));
         }
         let ([first, second], dir) = match self.is_session {
             true => (USER_SOCKETS, "${XDG_RUNTIME_DIR:-/run/user/$(id -u)}/libvirt/"),
             false => (SOCKETS, ""),
         };
         format!(
-            "s=\"{dir}{first}\"; test -S \"$s\" || s=\"{dir}{second}\"; exec {netcat} -U \"$s\""
+            "{q}s=\"{dir}{first}\"; test -S \"$s\" || s=\"{dir}{second}\"; \
+             exec {netcat} $q -U \"$s\""
         )
     }
 }
@@ -143,7 +145,7 @@ fn parse(text: &str) -> Result<Uri, String> {
         None => place,
     };
     let (host, port) = split_port(place)?;
-    uri.host = word("host", host)?;
+    uri.host = word("host", &decoded(host)?)?;
     uri.port = port;
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -234,7 +236,7 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
-        Uri::parse(text).unwrap().words().split_off(9)
+        Uri::parse(text).unwrap().words().split_off(11)
     }
 
     #[test]
@@ -243,11 +245,13 @@ mod tests {
         assert_eq!((uri.host(), uri.to_open()), ("b", "qemu:///system"));
         let script = "sh -c 'if command -v virt-ssh-helper >/dev/null 2>&1; then exec \
                       virt-ssh-helper -r qemu:///system; fi; \
+                      q=; nc -h 2>&1 | grep -q -e -q && q=\"-q 0\"; \
                       s=\"/var/run/libvirt/libvirt-sock-ro\"; test -S \"$s\" || \
-                      s=\"/var/run/libvirt/virtqemud-sock-ro\"; exec nc -U \"$s\"'";
+                      s=\"/var/run/libvirt/virtqemud-sock-ro\"; exec nc $q -U \"$s\"'";
         assert_eq!(words("qemu+ssh://b/system"), ["--", "b", script]);
         let words = words("qemu+ssh://an%40n@[fe80::1]:2222/session?socket=/run/a%20b&keyfile=k");
-        let command = "sh -c 'exec nc -U '\\''/run/a b'\\'''";
+        let command = "sh -c 'q=; nc -h 2>&1 | grep -q -e -q && q=\"-q 0\"; exec nc $q -U \
+                       '\\''/run/a b'\\'''";
         assert_eq!(words, ["-p", "2222", "-l", "an@n", "-i", "k", "--", "fe80::1", command]);
         let native = Uri::parse("qemu+ssh://b/session?proxy=native&no_verify=1").unwrap();
         assert_eq!(native.command(), "sh -c 'exec virt-ssh-helper -r qemu:///session'");

@@ -35,7 +35,20 @@ pub struct Truth {
     pub received: u64,
     /// Hundredths of a second of CPU of its processes, all of one name.
     pub process_time: u64,
+    /// Milliseconds of its second CPU, where it has one: told every other time.
+    pub second_ms: u64,
+    /// Ticks of its CPU before its Linux was started last, busy and all.
+    booted: (u32, u32),
 }
+
+/// What happens to guests besides their work, by their number and the interval.
+pub const HAS_SECOND_CPU: usize = 0;
+pub const STARTS_AGAIN: (usize, u32) = (1, 40);
+pub const LOGS_OFF: (usize, u32) = (3, 60);
+/// A process of each that has run for long ends then.
+pub const ENDS: u32 = 50;
+/// What it had used, in hundredths of a second.
+const OLD_TIME: u64 = 100_000;
 
 /// A system.
 #[derive(Clone, Debug)]
@@ -134,6 +147,18 @@ impl System {
         let tod = EPOCH + ms.unsigned_abs() * PER_MS;
         let mut records = vec![self.processor(tod), self.storage(tod)];
         for number in 0..self.guests.len() {
+            if number == LOGS_OFF.0 && self.intervals >= LOGS_OFF.1 {
+                if self.intervals == LOGS_OFF.1 {
+                    let mut bytes = record(4, 2, tod, 180);
+                    bytes.put(20, &name(&self.guests[number].name));
+                    records.push(bytes.0);
+                }
+                continue;
+            }
+            if (number, self.intervals) == STARTS_AGAIN {
+                let guest = &mut self.guests[number];
+                guest.booted = (guest.busy_ticks, (self.intervals - 1) * 6_000);
+            }
             self.work(number);
             self.guest(number, tod, &mut records);
         }
@@ -170,6 +195,9 @@ impl System {
         guest.busy_ticks = guest.busy_ticks.wrapping_add((busy_ms / 10) as u32);
         guest.received += rng.within(0, 1_000_000);
         guest.process_time += busy_ms / 10;
+        if number == HAS_SECOND_CPU {
+            guest.second_ms += 1_000;
+        }
     }
 
     fn guest(&self, number: usize, tod: u64, records: &mut Vec<Vec<u8>>) {
@@ -179,6 +207,12 @@ impl System {
         bytes.put(20, &user).long(32, guest.total_ms * PER_MS).long(40, guest.virtual_ms * PER_MS);
         bytes.word(64, guest.resident).word(72, guest.working_set).word(100, guest.page_waits);
         records.push(bytes.0);
+        if number == HAS_SECOND_CPU && self.intervals.is_multiple_of(2) {
+            let mut bytes = record(4, 9, tod, 360);
+            bytes.put(20, &user).put(28, &1_u16.to_be_bytes());
+            bytes.long(32, guest.second_ms * PER_MS).word(64, guest.resident);
+            records.push(bytes.0);
+        }
 
         let mut memory = Bytes::zeroes(144);
         memory.word(8, self.intervals).word(12, self.intervals);
@@ -188,8 +222,9 @@ impl System {
         let mut os = Bytes::zeroes(52 + 36);
         os.word(8, self.intervals).word(12, self.intervals);
         os.word(16, 1).word(20, 36).word(24, 52).word(36, 1 << 10);
-        let ticks = self.intervals * 6_000;
-        os.word(52, guest.busy_ticks).word(52 + 12, ticks - guest.busy_ticks);
+        let (busy, all) = guest.booted;
+        let busy = guest.busy_ticks - busy;
+        os.word(52, busy).word(52 + 12, self.intervals * 6_000 - all - busy);
         records.push(application(tod, &user, &kernel(2, 0xf1), &os.0));
 
         let mut network = Bytes::zeroes(96);
@@ -197,7 +232,15 @@ impl System {
         records.push(application(tod, &user, &kernel(3, 0xf0), &network.0));
 
         for task in 0..self.tasks {
-            records.push(self.task(guest, &user, task, tod));
+            let mut task_record = self.task(guest, &user, task, tod);
+            if task == 1 && self.intervals > ENDS {
+                if self.intervals > ENDS + 1 {
+                    continue;
+                }
+                // The last that is told of it: nobody has it copied any more.
+                task_record[7] = 1;
+            }
+            records.push(task_record);
         }
     }
 
@@ -210,7 +253,11 @@ impl System {
         let length = 111 + texts.len();
         data.put(8, &(length as u16).to_be_bytes()).put(10, &12_u16.to_be_bytes());
         data.word(12, number + 1);
-        let time = if number == 0 { guest.process_time } else { 0 };
+        let time = match number {
+            0 => guest.process_time,
+            1 => OLD_TIME,
+            _ => 0,
+        };
         data.long(12 + 26, time).long(12 + 58, 4_000);
         data.put(12 + 111, &texts);
         // LNXAPPL, application 2, record 1, and an even number for each.

@@ -82,6 +82,8 @@ pub struct Info {
     pub max_memory_kib: u64,
     /// The memory that it has now.
     pub memory_kib: u64,
+    /// Its virtual CPUs.
+    pub vcpus: u32,
 }
 
 /// Whether a domain's hypervisor can be spoken to: `domain_get_control_info`.
@@ -197,8 +199,8 @@ impl Call {
                     state: u8::try_from(state).map_err(|_| reader.wrong("state"))?,
                     max_memory_kib: reader.u64("maxMem")?,
                     memory_kib: reader.u64("memory")?,
+                    vcpus: reader.u32("nrVirtCpu")?,
                 };
-                reader.u32("nrVirtCpu")?;
                 reader.u64("cpuTime")?;
                 Reply::Info(info)
             }

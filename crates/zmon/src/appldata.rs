@@ -142,8 +142,8 @@ record! {
         irq: u32 = 16;
         soft_irq: u32 = 20;
         io_wait: u32 = 24;
-        /// Kernels before 2.6.18 have none: the number of the CPU stands here there.
-        steal: u32 = 28;
+        /// Kernels before 2.6.18 have none: the number of the CPU stands here there, if at all.
+        steal: Option<u32> = 28;
         number: Option<u32> = 32;
     }
 }
@@ -172,7 +172,7 @@ record! {
 pub struct System {
     /// What stands first.
     pub os: Os,
-    /// The CPUs; without steal their number stands where it would be.
+    /// The CPUs that are online.
     pub cpus: Vec<Cpu>,
     /// Whether steal is told.
     pub has_steal: bool,
@@ -201,7 +201,11 @@ impl System {
             let from = number.saturating_mul(each).saturating_add(at);
             let entry = bytes.get(from..).unwrap_or_default();
             let entry = &entry[..each.min(entry.len())];
-            cpus.push(Cpu::read(entry)?);
+            let mut cpu = Cpu::read(entry)?;
+            if !has_steal {
+                (cpu.number, cpu.steal) = (cpu.steal, None);
+            }
+            cpus.push(cpu);
         }
         Ok(System { os, cpus, has_steal })
     }

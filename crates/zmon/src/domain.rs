@@ -60,6 +60,13 @@ record! {
 }
 
 record! {
+    /// Domain 4, record 2: a user logs off.
+    Logoff, 28, {
+        user: [u8; 8] = 20;
+    }
+}
+
+record! {
     /// Domain 4, record 3: a virtual processor at each interval. The place of its times and its
     /// memory is in a part of its description that is not read here.
     Activity, 33, {
@@ -136,6 +143,8 @@ record! {
 pub struct Application<'a> {
     /// The guest.
     pub user: String,
+    /// These are the last data: nobody has them copied any more.
+    pub is_over: bool,
     /// Which application.
     pub product: ProductId,
     /// The data.
@@ -153,6 +162,8 @@ pub enum Said<'a> {
     Users(Users),
     /// States of all users.
     States(States),
+    /// A user logs off.
+    Logoff(Logoff),
     /// A virtual processor at an interval.
     Activity(Activity),
     /// A virtual processor at the end of a transaction.
@@ -175,16 +186,17 @@ pub fn said<'a>(found: &Found<'a>) -> Result<Said<'a>, Error> {
         (0, 3) => Said::Storage(Storage::read(bytes)?),
         (0, 8) => Said::Users(Users::read(bytes)?),
         (0, 12) => Said::States(States::read(bytes)?),
+        (4, 2) => Said::Logoff(Logoff::read(bytes)?),
         (4, 3) => Said::Activity(Activity::read(bytes)?),
         (4, 9) => Said::ActivityAtEnd(Box::new(ActivityAtEnd::read(bytes)?)),
         (4, 10) => Said::Interaction(Box::new(Interaction::read(bytes)?)),
-        (10, 1 | 2) => Said::Application(application(bytes)?),
+        (10, 1 | 2) => Said::Application(application(bytes, found.kind == (10, 1))?),
         crate::frame::END_OF_INTERVAL => Said::EndOfInterval,
         _ => Said::Other,
     })
 }
 
-fn application(bytes: &[u8]) -> Result<Application<'_>, Error> {
+fn application(bytes: &[u8], is_over: bool) -> Result<Application<'_>, Error> {
     let head = ApplicationHead::read(bytes)?;
     let (from, length) = (usize::from(head.data_at), usize::from(head.data_bytes));
     let data = bytes.get(from..).and_then(|rest| rest.get(..length)).ok_or(Error::Short {
@@ -195,7 +207,7 @@ fn application(bytes: &[u8]) -> Result<Application<'_>, Error> {
         length: bytes.len(),
     })?;
     let product = ProductId::read(&head.product)?;
-    Ok(Application { user: from_ebcdic(&head.user), product, data })
+    Ok(Application { user: from_ebcdic(&head.user), is_over, product, data })
 }
 
 impl Application<'_> {
@@ -208,7 +220,7 @@ impl Application<'_> {
             product: self.product.bytes().try_into().unwrap_or_default(),
         };
         let rest = [&head.bytes()[Head::BYTES..], self.data].concat();
-        Head::with((10, 2), at, &rest)
+        Head::with(if self.is_over { (10, 1) } else { (10, 2) }, at, &rest)
     }
 }
 

@@ -50,7 +50,7 @@ fn entries(page: &[u8]) -> Option<Vec<Entry>> {
         if bytes.iter().all(|byte| *byte == 0) {
             break;
         }
-        let entry = Entry::read(bytes).ok().filter(Entry::is_valid)?;
+        let entry = Entry::read(bytes).ok().filter(Entry::is_known)?;
         let frames = (entry.offset() + entry.length()).div_ceil(FRAME_BYTES);
         entries.push(entry);
         if frames > FRAMES_MAX {

@@ -6,7 +6,7 @@ use crate::monwriter::{DATA_MAX, Function, Head, Stamp};
 
 /// The daemon's application.
 pub const APPLICATION: u16 = 1;
-/// Data have so many bytes if they fit, and otherwise the second.
+/// A write, head and all, has so many bytes if it fits, and otherwise the second.
 pub const BYTES: [usize; 2] = [602, DATA_MAX];
 
 record! {
@@ -61,7 +61,7 @@ impl FileSystem {
     /// A whole write to the device. File systems are told apart by `number`.
     pub fn write(&self, seconds: u64, number: u16) -> Vec<u8> {
         let mut data = Vec::new();
-        let most = DATA_MAX - Stamp::BYTES - Numbers::BYTES;
+        let most = DATA_MAX - Head::BYTES - Stamp::BYTES - Numbers::BYTES;
         for (index, text) in self.texts.iter().enumerate() {
             let left = most.saturating_sub(data.len() + 2 * (self.texts.len() - index));
             let text = &text[..text.len().min(left)];
@@ -69,9 +69,9 @@ impl FileSystem {
             data.extend(text);
         }
         data.extend(self.numbers.bytes());
-        let is_long = Stamp::BYTES + data.len() > BYTES[0];
+        let is_long = Head::BYTES + Stamp::BYTES + data.len() > BYTES[0];
         let modification = number.saturating_mul(2).saturating_add(is_long.into());
-        let least = BYTES[usize::from(is_long)];
+        let least = BYTES[usize::from(is_long)] - Head::BYTES;
         Head::of(Function::Start, APPLICATION, 0, modification)
             .with(&Stamp::with(seconds, &data, least))
     }

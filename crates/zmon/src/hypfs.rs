@@ -1,8 +1,8 @@
 //! What the hypervisor counts, as the kernel hands it out in debugfs/s390_hypfs.
 
-use crate::Error;
 use crate::layout::{Layout, record};
 use crate::text::from_ebcdic;
+use crate::{Error, Tod};
 
 /// What each file begins with.
 pub const HEAD_BYTES: usize = 64;
@@ -53,6 +53,11 @@ impl Guest {
         from_ebcdic(&self.name)
     }
 
+    /// The virtual CPUs that run: of a user with an absolute share that is not told, and all count.
+    pub fn cpus(&self) -> u32 {
+        if self.cpu_max == 0 { self.virtual_cpus } else { self.operating }
+    }
+
     /// 0 not capped, 1 soft, 2 hard.
     pub fn capped(&self) -> u32 {
         (self.flags & 6) >> 1
@@ -70,11 +75,14 @@ pub fn guests(bytes: &[u8]) -> Result<Vec<Guest>, Error> {
     entries(bytes, HEAD_BYTES, head.count, "GuestsHead")
 }
 
-/// The file that has these guests.
-pub fn guests_bytes(guests: &[Guest]) -> Vec<u8> {
+/// The file that has these guests as of then: a reader waits for another time than before.
+pub fn guests_bytes(guests: &[Guest], at: Tod) -> Vec<u8> {
     let count = guests.len() as u64;
     let length = count * Guest::BYTES as u64;
-    let mut bytes = GuestsHead { length, version: 0, tod: [0; 16], count }.bytes();
+    // The extended clock has eight bits more in front.
+    let mut tod = [0; 16];
+    tod[1..9].copy_from_slice(&at.0.to_be_bytes());
+    let mut bytes = GuestsHead { length, version: 0, tod, count }.bytes();
     bytes.resize(HEAD_BYTES, 0);
     guests.iter().for_each(|guest| bytes.extend(guest.bytes()));
     bytes

@@ -2,12 +2,12 @@
 
 use crate::Error;
 use crate::layout::{Layout, record};
-use crate::monwriter::{DATA_MAX, Function, Head, Stamp};
+use crate::monwriter::{Function, Head, Stamp};
 
 /// The daemon's application.
 pub const APPLICATION: u16 = 2;
-/// A task's data have so many bytes if they fit, and otherwise the second; how many there are
-/// says the modification: it is even or odd.
+/// A task's write, head and all, has so many bytes if it fits, and otherwise the second; which it
+/// is says the modification: it is even or odd.
 pub const TASK_BYTES: [usize; 2] = [512, 1_500];
 /// Tasks that are written.
 pub const TASKS_MAX: usize = 100;
@@ -121,7 +121,7 @@ impl Task {
     /// A task's data. The texts share what a record may have: the last one is cut.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.numbers.bytes();
-        let most = TASK_BYTES[1] - Stamp::BYTES;
+        let most = TASK_BYTES[1] - Head::BYTES - Stamp::BYTES;
         for (number, text) in self.texts.iter().enumerate() {
             // Two bytes for the length of each text that is still to come.
             let left = most.saturating_sub(bytes.len() + 2 * (self.texts.len() - number));
@@ -164,9 +164,9 @@ impl Record {
                 .with(&Stamp::with(seconds, &summary.bytes(), 0)),
             Record::Task(task) => {
                 let data = task.bytes();
-                let is_long = Stamp::BYTES + data.len() > TASK_BYTES[0];
+                let is_long = Head::BYTES + Stamp::BYTES + data.len() > TASK_BYTES[0];
                 let modification = number.saturating_mul(2).saturating_add(is_long.into());
-                let least = TASK_BYTES[usize::from(is_long)].min(DATA_MAX);
+                let least = TASK_BYTES[usize::from(is_long)] - Head::BYTES;
                 Head::of(Function::Start, APPLICATION, 1, modification)
                     .with(&Stamp::with(seconds, &data, least))
             }

@@ -36,11 +36,15 @@ impl Entry {
         Entry { kind: SAMPLE, domains: 0xff, more_domains: 0xff, reserved: 0, from, to }
     }
 
-    /// Whether it can be one.
+    /// Whether it can be one, by the rules of the device's driver.
     pub fn is_valid(&self) -> bool {
-        let is_kind = [SAMPLE, EVENT].contains(&self.kind);
         let names_domains = self.domains != 0 || self.more_domains != 0;
-        is_kind && names_domains && self.reserved == 0 && self.to > self.from
+        self.kind != 0 && names_domains && self.to > self.from
+    }
+
+    /// Whether it is of a kind that is known: where a page may be anything, that tells more.
+    pub fn is_known(&self) -> bool {
+        self.is_valid() && [SAMPLE, EVENT].contains(&self.kind)
     }
 
     /// How many bytes its records take.
@@ -76,14 +80,11 @@ pub enum Set {
     Lost(usize),
 }
 
-/// The device's reads, one after the other.
+/// The device's reads, one after the other. The first one after it is opened begins a set.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     bytes: Vec<u8>,
-    /// Whether the beginning of this set was seen.
-    is_begun: bool,
     is_too_long: bool,
-    is_part: bool,
 }
 
 impl Stream {
@@ -91,26 +92,24 @@ impl Stream {
     pub fn take(&mut self, read: Read<'_>) -> Option<Set> {
         match read {
             Read::Bytes([]) => {
-                let set = std::mem::take(self);
-                self.is_begun = true;
-                match set {
-                    Stream { is_begun: false, .. } => None,
-                    Stream { bytes, is_too_long: true, .. } => Some(Set::Lost(bytes.len())),
-                    Stream { bytes, .. } if bytes.is_empty() => None,
-                    Stream { bytes, is_part: true, .. } => Some(Set::Part(bytes)),
-                    Stream { bytes, .. } => Some(Set::Whole(bytes)),
+                let Stream { bytes, is_too_long } = std::mem::take(self);
+                match (bytes.is_empty(), is_too_long) {
+                    (true, _) => None,
+                    (false, true) => Some(Set::Lost(bytes.len())),
+                    (false, false) => Some(Set::Whole(bytes)),
                 }
             }
             Read::Bytes(bytes) => {
                 self.is_too_long |= self.bytes.len() + bytes.len() > SET_MAX;
-                if !self.is_too_long && !self.is_part {
+                if !self.is_too_long {
                     self.bytes.extend(bytes);
                 }
                 None
             }
+            // The driver says so before it goes on with the next set.
             Read::Overflow => {
-                self.is_part = true;
-                None
+                let bytes = std::mem::take(self).bytes;
+                (!bytes.is_empty()).then_some(Set::Part(bytes))
             }
             Read::Failed => {
                 let lost = std::mem::take(self).bytes.len();
@@ -129,7 +128,7 @@ pub fn parts(mut set: &[u8]) -> (Vec<Records<'_>>, Result<(), Error>) {
             Ok(entry) if entry.is_valid() => entry,
             Ok(entry) => {
                 let value = entry.kind.into();
-                let wanted = "an entry has X'E2' or X'C5' and ends behind its beginning";
+                let wanted = "an entry has a kind and domains, and ends behind its beginning";
                 let wrong = Error::Wrong { record: "Entry", field: "kind", value, wanted };
                 return (parts, Err(wrong));
             }

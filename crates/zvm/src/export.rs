@@ -6,7 +6,7 @@
 use base::{KIB, PAGE_BYTES};
 use model::{
     Field, GuestField as G, GuestIdentity, HostField as H, Interval, Kind, Over, ProcessField as P,
-    Row,
+    ProcessName, Row,
 };
 use std::collections::BTreeMap;
 use zmon::appldata::{Cpu, LOAD_ONE, Memory, Network, Os, ProductId, System};
@@ -28,24 +28,34 @@ const TASKS_MAX: u64 = 100;
 #[derive(Clone, Debug, Default)]
 struct Sums {
     fields: BTreeMap<G, u64>,
-    /// CPU time and faults of processes by their names.
-    processes: BTreeMap<String, (u64, u64)>,
+    /// CPU time and faults of its processes.
+    processes: BTreeMap<ProcessName, (u64, u64)>,
+}
+
+/// A guest, in whatever process and boot: its name and its UUID.
+type Key = (String, String);
+
+fn key(who: &GuestIdentity) -> Key {
+    (who.name.clone(), who.uuid.clone())
 }
 
 /// Makes the records of one interval after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Exporter {
     host: BTreeMap<H, u64>,
-    guests: BTreeMap<GuestIdentity, Sums>,
-    names: BTreeMap<GuestIdentity, String>,
+    guests: BTreeMap<Key, Sums>,
+    names: BTreeMap<Key, String>,
     intervals: u32,
+    /// When the last records were made.
+    last_ms: Option<i64>,
 }
 
 impl Exporter {
     /// The name that a guest has as a user: capital letters and digits, eight at most, and
     /// another one for each guest.
     pub fn user(&mut self, who: &GuestIdentity) -> String {
-        if let Some(name) = self.names.get(who) {
+        let key = key(who);
+        if let Some(name) = self.names.get(&key) {
             return name.clone();
         }
         let letters = who.name.chars().map(|c| c.to_ascii_uppercase());
@@ -61,57 +71,77 @@ impl Exporter {
         };
         let mut all = std::iter::once(wanted.clone()).chain((2..).map(numbered));
         let name = all.find(is_free).unwrap_or(wanted);
-        self.names.insert(who.clone(), name.clone());
+        self.names.insert(key, name.clone());
         name
     }
 
     /// Who is called how, where a guest's name could not stay as it is.
     pub fn renamed(&self) -> impl Iterator<Item = (&str, &str)> {
-        let names = self.names.iter().map(|(who, name)| (who.name.as_str(), name.as_str()));
+        let names = self.names.iter().map(|((guest, _), name)| (guest.as_str(), name.as_str()));
         names.filter(|(guest, user)| guest != user)
     }
 
-    /// The records at the beginning: counters stand at zero.
-    pub fn begin(&mut self, at_ms: i64, first: &Interval) -> Vec<Vec<u8>> {
-        let nothing = |over: &Over<G>| Over { row: zeroed(&over.row), ..over.clone() };
-        let guests = first.guests.iter().map(|(who, over)| (who.clone(), nothing(over))).collect();
-        let host = Over { row: zeroed(&first.host.row), ..first.host.clone() };
-        let mut processes = first.processes.clone();
-        for over in processes.values_mut().flat_map(BTreeMap::values_mut) {
-            over.row = zeroed(&over.row);
+    /// The records of an interval, the last of which ends it. Before the first one, and after a
+    /// time without any, stand those of its beginning, from which it is counted. Who is new in
+    /// the next one begins with the end of this.
+    pub fn interval(&mut self, interval: &Interval, next: Option<&Interval>) -> Vec<Vec<u8>> {
+        let mut records = Vec::new();
+        if self.last_ms != Some(interval.from_ms) {
+            records = self.records(interval.from_ms, &zero(interval), None);
         }
-        let zero = Interval { guests, host, processes, ..Interval::default() };
-        self.records(at_ms, &zero)
+        let end_ms = end_ms(interval);
+        let follows = next.filter(|next| next.from_ms == end_ms);
+        records.extend(self.records(end_ms, interval, follows));
+        self.last_ms = Some(end_ms);
+        records
     }
 
-    /// The records of an interval, the last of which ends it.
-    pub fn interval(&mut self, interval: &Interval) -> Vec<Vec<u8>> {
-        let end_ms = interval.from_ms.saturating_add(interval.length_ms.cast_signed());
-        self.records(end_ms, interval)
-    }
-
-    fn records(&mut self, at_ms: i64, interval: &Interval) -> Vec<Vec<u8>> {
+    fn records(
+        &mut self,
+        at_ms: i64,
+        interval: &Interval,
+        next: Option<&Interval>,
+    ) -> Vec<Vec<u8>> {
         let Some(at) = Tod::of_ms(at_ms) else { return Vec::new() };
         self.intervals = self.intervals.wrapping_add(1);
         let mut records = self.host_records(at, &interval.host);
-        for (who, over) in &interval.guests {
-            let user = self.user(who);
-            let sums = self.guests.entry(who.clone()).or_default();
-            add_up(&mut sums.fields, over);
-            let told = Told { sums, user: &user, at, count: self.intervals };
-            told.activity(&mut records);
-            told.inside(&mut records);
-        }
-        for (who, processes) in &interval.processes {
-            let user = self.user(who);
-            let sums = self.guests.entry(who.clone()).or_default();
-            let mut number = 0;
-            for (name, over) in processes {
-                task_records(sums, &user, at, (&name.name, over), &mut number, &mut records);
-            }
+        self.guest_records(at, interval, &mut records);
+        if let Some(next) = next {
+            let newcomers = self.newcomers(next);
+            self.guest_records(at, &newcomers, &mut records);
         }
         records.push(Head::with(END_OF_INTERVAL, at, &[]));
         records
+    }
+
+    /// What of an interval was not told of before, with nothing done yet.
+    fn newcomers(&self, next: &Interval) -> Interval {
+        let mut new = zero(next);
+        new.guests.retain(|who, _| !self.guests.contains_key(&key(who)));
+        for (who, processes) in &mut new.processes {
+            let known = self.guests.get(&key(who)).map(|sums| &sums.processes);
+            processes.retain(|name, _| !known.is_some_and(|known| known.contains_key(name)));
+        }
+        new
+    }
+
+    fn guest_records(&mut self, at: Tod, interval: &Interval, records: &mut Vec<Vec<u8>>) {
+        for (who, over) in &interval.guests {
+            let user = self.user(who);
+            let sums = self.guests.entry(key(who)).or_default();
+            add_up(&mut sums.fields, over);
+            let told = Told { sums, user: &user, at, count: self.intervals };
+            told.activity(records);
+            told.inside(records);
+        }
+        for (who, processes) in &interval.processes {
+            let user = self.user(who);
+            let sums = self.guests.entry(key(who)).or_default();
+            let mut number = 0;
+            for process in processes {
+                task_records(sums, &user, at, process, &mut number, records);
+            }
+        }
     }
 
     fn host_records(&mut self, at: Tod, over: &Over<H>) -> Vec<Vec<u8>> {
@@ -146,6 +176,21 @@ impl Exporter {
     }
 }
 
+fn end_ms(interval: &Interval) -> i64 {
+    interval.from_ms.saturating_add(interval.length_ms.cast_signed())
+}
+
+/// An interval's beginning: everybody is there, and has done nothing yet.
+fn zero(interval: &Interval) -> Interval {
+    let mut zero = interval.clone();
+    zero.host.row = zeroed(&zero.host.row);
+    zero.guests.values_mut().for_each(|over| over.row = zeroed(&over.row));
+    for over in zero.processes.values_mut().flat_map(BTreeMap::values_mut) {
+        over.row = zeroed(&over.row);
+    }
+    zero
+}
+
 /// Counters at zero, and gauges as they are.
 fn zeroed<F: Field>(row: &Row<F>) -> Row<F> {
     let value = |field: F| match field.kind() {
@@ -157,15 +202,19 @@ fn zeroed<F: Field>(row: &Row<F>) -> Row<F> {
     zeroed
 }
 
-/// Counters grow by what they grew by, and gauges are what they are now.
+/// Counters grow by what they grew by, and gauges are what they are now, if they are known now.
 fn add_up<F: Field + Ord>(sums: &mut BTreeMap<F, u64>, over: &Over<F>) {
     for field in F::ALL {
-        let Some(value) = over.get(*field) else { continue };
-        let sum = sums.entry(*field).or_default();
-        *sum = match field.kind() {
-            Kind::Counter => sum.saturating_add(value),
-            Kind::Gauge => value,
+        let before = sums.get(field).copied();
+        let now = match (field.kind(), over.get(*field)) {
+            (Kind::Gauge, value) => value,
+            (Kind::Counter, Some(more)) => Some(before.unwrap_or(0).saturating_add(more)),
+            (Kind::Counter, None) => before,
         };
+        match now {
+            Some(now) => drop(sums.insert(*field, now)),
+            None => drop(sums.remove(field)),
+        }
     }
 }
 
@@ -209,7 +258,7 @@ impl Told<'_> {
 
     fn inside(&self, records: &mut Vec<Vec<u8>>) {
         let mut tell = |product: ProductId, data: &[u8]| {
-            let said = Application { user: self.user.to_owned(), product, data };
+            let said = Application { user: self.user.to_owned(), is_over: false, product, data };
             records.push(said.record(self.at));
         };
         let kib = |field| self.get(field).map_or(0, |bytes| bytes / KIB);
@@ -231,7 +280,7 @@ impl Told<'_> {
             tell(ProductId::of_kernel(1, "00"), &memory.bytes());
         }
         if self.get(G::OwnBusy).is_some() {
-            let load = |field| (count(field) * u64::from(LOAD_ONE)).div_ceil(1_000) as u32;
+            let load = |field| count(field).saturating_mul(LOAD_ONE.into()).div_ceil(1_000) as u32;
             let cpus = count(G::OwnCpus).clamp(1, zmon::appldata::CPUS_MAX as u64);
             let os = Os {
                 sync_1: self.count,
@@ -247,12 +296,12 @@ impl Told<'_> {
                 ..Os::default()
             };
             let mut cpus: Vec<Cpu> = (0..cpus)
-                .map(|number| Cpu { number: Some(number as u32), ..Cpu::default() })
+                .map(|number| Cpu { steal: Some(0), number: Some(number as u32), ..Cpu::default() })
                 .collect();
             // The numbers begin anew after 2^32, as the kernel's do.
             cpus[0].user = count(G::OwnBusy) as u32;
             cpus[0].idle = count(G::OwnIdle) as u32;
-            cpus[0].steal = count(G::OwnSteal) as u32;
+            cpus[0].steal = Some(count(G::OwnSteal) as u32);
             let system = System { os, cpus, has_steal: true };
             tell(ProductId::of_kernel(2, "01"), &system.bytes());
         }
@@ -276,19 +325,23 @@ fn task_records(
     sums: &mut Sums,
     user: &str,
     at: Tod,
-    (name, over): (&str, &Over<P>),
+    (name, over): (&ProcessName, &Over<P>),
     number: &mut u16,
     records: &mut Vec<Vec<u8>>,
 ) {
     let both = over.get(P::User).zip(over.get(P::System));
     let ran = both.map(|(user, system)| user.saturating_add(system)).or(over.get(P::Run));
-    let sum = sums.processes.entry(name.to_owned()).or_default();
+    let sum = sums.processes.entry(name.clone()).or_default();
     sum.0 = sum.0.saturating_add(ran.unwrap_or(0));
     sum.1 = sum.1.saturating_add(over.get(P::MajorFaults).unwrap_or(0));
     for one in 0..over.get(P::Count).unwrap_or(1).clamp(1, TASKS_MAX) {
         let mut task = Task::default();
-        task.texts[Task::COMMAND] = name.as_bytes().to_vec();
-        task.numbers.pid = u32::from(*number) + 1;
+        task.texts[Task::COMMAND] = name.name.as_bytes().to_vec();
+        // All of one name have none of their own.
+        task.numbers.pid = match name.pid {
+            0 => u32::from(*number) + 1,
+            pid => pid,
+        };
         if one == 0 {
             task.numbers.time = sum.0 / NS_PER_CENTI;
             task.numbers.resident = over.get(P::Resident).unwrap_or(0) / KIB;
@@ -298,7 +351,8 @@ fn task_records(
         let write = procd::Record::Task(Box::new(task)).write(seconds, *number);
         if let Ok((head, data, _)) = monwriter::Head::split(&write) {
             let product = ProductId::of_writer(head.application, head.record, head.modification);
-            records.push(Application { user: user.to_owned(), product, data }.record(at));
+            let user = user.to_owned();
+            records.push(Application { user, is_over: false, product, data }.record(at));
         }
         *number = number.saturating_add(1);
     }

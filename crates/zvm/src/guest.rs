@@ -1,5 +1,6 @@
 //! What the monitor has told of a user: by CP, and by the Linux in it.
 
+use crate::growth::Growth;
 use crate::inside::Inside;
 use base::PAGE_BYTES;
 use model::{GuestField as G, Row};
@@ -12,6 +13,11 @@ use zmon::ns_of_ticks;
 pub(crate) struct Guest {
     /// Its virtual CPUs, each as of its last transaction.
     cpus: BTreeMap<u16, ActivityAtEnd>,
+    total: Growth,
+    own: Growth,
+    page_waits: Growth,
+    read: Growth,
+    written: Growth,
     pub(crate) inside: Inside,
     /// Intervals since something was told of it.
     pub(crate) silent: u32,
@@ -19,18 +25,18 @@ pub(crate) struct Guest {
 
 impl Guest {
     pub(crate) fn take(&mut self, activity: ActivityAtEnd) {
+        let cpu = activity.cpu.into();
+        self.total.take(cpu, activity.total_time);
+        self.own.take(cpu, activity.virtual_time);
+        self.page_waits.take(cpu, activity.page_waits.into());
+        self.read.take(cpu, activity.pages_read.into());
+        self.written.take(cpu, activity.pages_written.into());
         self.cpus.insert(activity.cpu, activity);
     }
 
     pub(crate) fn row(&self) -> Row<G> {
         let mut row = Row::default();
-        let time = |of: fn(&ActivityAtEnd) -> u64| {
-            let times = self.cpus.values().map(|cpu| ns_of_ticks(of(cpu)));
-            times.reduce(u64::saturating_add)
-        };
-        let sum = |of: fn(&ActivityAtEnd) -> u32| {
-            self.cpus.values().map(|cpu| u64::from(of(cpu))).reduce(u64::saturating_add)
-        };
+        let time = |of: &Growth| of.sum().map(ns_of_ticks);
         // A user's memory is told with each of its CPUs.
         let pages = |of: fn(&ActivityAtEnd) -> u32| {
             let most = self.cpus.values().map(of).max();
@@ -38,19 +44,19 @@ impl Guest {
         };
         row.extend([
             (G::Vcpus, Some(self.cpus.len() as u64).filter(|count| *count > 0)),
-            (G::VcpuRun, time(|cpu| cpu.total_time)),
-            (G::VcpuGuest, time(|cpu| cpu.virtual_time)),
+            (G::VcpuRun, time(&self.total)),
+            (G::VcpuGuest, time(&self.own)),
             // CP's work for it is a part of its total time.
-            (G::OtherRun, time(|_| 0)),
+            (G::OtherRun, self.total.sum().map(|_| 0)),
             (G::Resident, pages(|cpu| cpu.resident)),
             (G::Private, pages(|cpu| cpu.resident)),
             (G::Locked, pages(|cpu| cpu.locked)),
             // CP's projection.
             (G::OwnWorkingSet, pages(|cpu| cpu.working_set)),
             (G::Swapped, pages(|cpu| cpu.slots)),
-            (G::MajorFaults, sum(|cpu| cpu.page_waits)),
-            (G::GroupSwapIn, sum(|cpu| cpu.pages_read)),
-            (G::GroupSwapOut, sum(|cpu| cpu.pages_written)),
+            (G::MajorFaults, self.page_waits.sum()),
+            (G::GroupSwapIn, self.read.sum()),
+            (G::GroupSwapOut, self.written.sum()),
         ]);
         self.inside.put(&mut row);
         row

@@ -73,7 +73,7 @@ fn row(guest: &Guest) -> Row<G> {
     let kib = |size: u64| Some(size.saturating_mul(KIB));
     let mut row = Row::default();
     row.extend([
-        (G::Vcpus, Some(guest.operating.into())),
+        (G::Vcpus, Some(guest.cpus().into())),
         (G::VcpuRun, Some(guest.used_us.saturating_mul(NS_PER_US))),
         // CP's work for it is a part of that already.
         (G::OtherRun, Some(0)),
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use base::MIB;
     use zmon::hypfs::{Partition, PartitionHead, PartitionsHead, guests_bytes, partitions_bytes};
-    use zmon::to_ebcdic;
+    use zmon::{Tod, to_ebcdic};
 
     fn guest(seconds: u64, delay: u32, idle: u32) -> Guest {
         Guest {
@@ -102,6 +102,7 @@ mod tests {
             memory_used: 1 << 20,
             processors: 4,
             operating: 2,
+            cpu_max: 100,
             delay_samples: delay,
             idle_samples: idle,
             all_samples: seconds as u32,
@@ -116,7 +117,7 @@ mod tests {
     #[test]
     fn samples_are_times_between_two_looks() {
         let mut hypervisor = Hypervisor::default();
-        let mut look = |guest| hypervisor.guests(&guests_bytes(&[guest]), 7).unwrap();
+        let mut look = |guest| hypervisor.guests(&guests_bytes(&[guest], Tod(0)), 7).unwrap();
         let first = look(guest(1_000, 500, 400));
         let (who, row) = only(&first);
         assert_eq!((who.name.as_str(), first.at_ms), ("LINUX01", 7));
@@ -133,7 +134,7 @@ mod tests {
         // It has logged on again: its counters begin anew, and ours do not go back.
         let again = look(guest(10, 1, 1));
         assert_eq!(only(&again).1.get(G::VcpuDelay), Some(30_000_000_000));
-        let gone = hypervisor.guests(&guests_bytes(&[]), 8).unwrap();
+        let gone = hypervisor.guests(&guests_bytes(&[], Tod(0)), 8).unwrap();
         assert!(gone.guests.is_empty() && hypervisor.states.is_empty());
     }
 

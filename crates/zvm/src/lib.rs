@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod export;
+mod growth;
 mod guest;
 mod hypervisor;
 mod inside;

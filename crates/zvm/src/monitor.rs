@@ -9,8 +9,12 @@ use zmon::domain::{Processor, Said, Storage, Users, said};
 use zmon::frame::Found;
 use zmon::{Tod, from_ebcdic, ns_of_ticks};
 
-/// A user of whom nothing was told for so many intervals is taken to have gone.
-const SILENT_MAX: u32 = 15;
+/// A user of whom nothing was told for so many intervals is taken to have gone without a word. One
+/// that computes on end has no end of a transaction for as long as that takes.
+const SILENT_MAX: u32 = 60;
+/// Time does not go on by more than this from one interval to the next, unless the next one says
+/// so too: a clock in a damaged record must not hide all that follows.
+const JUMP_MS: i64 = 24 * 60 * 60 * 1_000;
 /// Users that are followed: z/VM has room for fewer.
 const USERS_MAX: usize = 100_000;
 
@@ -23,7 +27,9 @@ pub struct Counts {
     pub others: u64,
     /// Those that could not be read.
     pub bad: u64,
-    /// What was wrong with the first of these.
+    /// Ends of intervals that are not later than the one before, or later by more than a day.
+    pub ignored: u64,
+    /// What was wrong with the first of these that could not be read.
     pub first_bad: Option<String>,
 }
 
@@ -36,7 +42,9 @@ pub struct Monitor {
     guests: BTreeMap<String, Guest>,
     counts: Counts,
     /// When the last interval ended.
-    last_ms: i64,
+    last_ms: Option<i64>,
+    /// When one ended that was too far ahead.
+    ahead_ms: Option<i64>,
 }
 
 impl Monitor {
@@ -61,6 +69,9 @@ impl Monitor {
                     guest.take(*activity);
                 }
             }
+            Said::Logoff(logoff) => drop(self.guests.remove(&from_ebcdic(&logoff.user))),
+            // The last word of one that has ended makes nobody of a user that has gone.
+            Said::Application(one) if one.is_over && !self.guests.contains_key(&one.user) => {}
             Said::Application(application) => {
                 let name = application.user.clone();
                 let taken = self.guest(name).map(|guest| guest.inside.take(&application));
@@ -96,8 +107,11 @@ impl Monitor {
     }
 
     fn end(&mut self, at: Tod) -> Option<Moment> {
-        let at_ms = at.ms().filter(|at_ms| *at_ms > self.last_ms)?;
-        self.last_ms = at_ms;
+        let Some(at_ms) = at.ms().filter(|at_ms| self.goes_on(*at_ms)) else {
+            self.counts.ignored += 1;
+            return None;
+        };
+        self.last_ms = Some(at_ms);
         self.guests.retain(|_, guest| guest.silent < SILENT_MAX);
         let mut moment = Moment { at_ms, host: self.host(), ..Moment::default() };
         for (name, guest) in &mut self.guests {
@@ -110,6 +124,18 @@ impl Monitor {
             moment.guests.insert(who, guest.row());
         }
         Some(moment)
+    }
+
+    /// Whether an interval may end then.
+    fn goes_on(&mut self, at_ms: i64) -> bool {
+        let Some(last_ms) = self.last_ms else { return true };
+        if at_ms <= last_ms {
+            return false;
+        }
+        let is_near = |of_ms: i64| (0..=JUMP_MS).contains(&(at_ms - of_ms));
+        let goes_on = is_near(last_ms) || self.ahead_ms.is_some_and(is_near);
+        self.ahead_ms = (!goes_on).then_some(at_ms);
+        goes_on
     }
 
     fn host(&self) -> Row<H> {

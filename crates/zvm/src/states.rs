@@ -30,7 +30,7 @@ impl States {
         }
         // All of its virtual CPUs are sampled.
         let elapsed = u128::from(now.elapsed_us - before.elapsed_us) * US;
-        let all = elapsed.saturating_mul(u128::from(now.operating.max(1)));
+        let all = elapsed.saturating_mul(u128::from(now.cpus().max(1)));
         let time = |now: u32, before: u32| {
             let part = u128::from(now.wrapping_sub(before).min(samples));
             u64::try_from(all.saturating_mul(part) / u128::from(samples)).unwrap_or(u64::MAX)

@@ -14,6 +14,7 @@ mod host_moves;
 mod host_parks;
 mod host_rivals;
 mod hypervisor;
+mod hyptop;
 mod kvm;
 mod libvirt;
 mod machine;

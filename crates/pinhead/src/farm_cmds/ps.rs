@@ -4,7 +4,7 @@ use super::find;
 use crate::Error;
 use crate::args::Format;
 use crate::escape;
-use base::{Column, Table, left, plain, right};
+use base::{Column, Table, chain, left, plain, right};
 use farm::service::{self, FarmTable, GuestRow};
 use serde::Serialize;
 use serde_json::json;
@@ -31,9 +31,24 @@ pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
     shown(tables.collect::<Result<_, Error>>()?, format)
 }
 
-/// What all of this user's farms, and guests without a farm's file, tell of themselves.
-pub(crate) fn tables() -> Result<Vec<FarmTable>, Error> {
-    find::all()?.iter().map(|found| Ok(service::ps(&found.socket)?)).collect()
+/// What all of this user's farms, and guests without a farm's file, tell of themselves, and which
+/// of them tell nothing.
+#[derive(Default, Serialize)]
+pub(crate) struct Farms {
+    farms: Vec<FarmTable>,
+    silent: Vec<String>,
+}
+
+pub(crate) fn tables() -> Result<Farms, Error> {
+    let mut all = Farms::default();
+    for found in find::all()? {
+        match service::ps(&found.socket) {
+            Ok(table) => all.farms.push(table),
+            // It may just be ending; the others are there all the same.
+            Err(error) => all.silent.push(format!("{}: {}", found.name, chain(&error))),
+        }
+    }
+    Ok(all)
 }
 
 /// What farms have answered, as it is shown.

@@ -12,6 +12,7 @@ use model::{GuestField as G, HostField as H, Moment};
 use remote::{Host, Uri};
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 use why::when;
@@ -19,7 +20,7 @@ use why::when;
 /// Characters of a name.
 const NAME_MAX: usize = 24;
 /// Who does not answer is asked less and less often, down to this.
-const WAIT_MAX: Duration = Duration::from_secs(300);
+const WAIT_MAX_MS: i64 = 5 * duration::MINUTE_MS;
 /// So often at most and at least: engines take a series that is older for one that has ended.
 const EVERY_MS: std::ops::RangeInclusive<i64> = 1_000..=4 * duration::MINUTE_MS;
 
@@ -47,9 +48,7 @@ pub(super) fn run(args: &WatchArgs) -> Result<String, Error> {
     }
     match &args.to {
         None => once(hosts),
-        Some(url) => {
-            watch(hosts, &Url::parse(url)?, Duration::from_millis(every_ms.unsigned_abs()))
-        }
+        Some(url) => watch(hosts, &Url::parse(url)?, every_ms),
     }
 }
 
@@ -74,7 +73,7 @@ fn hosts(texts: &[String]) -> Result<Vec<Host>, Error> {
 /// Asks all hosts once, at the same time, and shows what they tell.
 fn once(mut hosts: Vec<Host>) -> Result<String, Error> {
     let answers = thread::scope(|scope| {
-        let ask = |host| scope.spawn(move || Host::ask(host, ::why::now().ms));
+        let ask = |host| scope.spawn(move || Host::ask(host, || ::why::now().ms));
         let asked: Vec<_> = hosts.iter_mut().map(ask).collect();
         asked.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
@@ -154,43 +153,72 @@ fn show(told: &[(&str, Moment)]) -> String {
     text
 }
 
-/// Asks and pushes until a signal ends the process.
-fn watch(hosts: Vec<Host>, url: &Url, every: Duration) -> Result<String, Error> {
-    let mut threads = Vec::new();
+/// Asks and pushes until a signal ends the process, or nobody can be told of it any more.
+fn watch(hosts: Vec<Host>, url: &Url, every_ms: i64) -> Result<String, Error> {
+    let (ended, ends) = channel();
     for host in hosts {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let started = Pusher::start(url.clone(), host.name().to_owned(), version);
         let pusher = started.map_err(|error| Error::step("Cannot push", error))?;
-        threads.push(thread::spawn(move || follow(host, &pusher, every)));
+        let ended = ended.clone();
+        thread::spawn(move || {
+            // Who waits for it has ended already if nobody takes it.
+            let _ = ended.send(follow(host, &pusher, every_ms));
+        });
     }
-    for thread in threads {
-        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    drop(ended);
+    // The first that ends ends all: a host that nobody watches any more is not to look watched.
+    match ends.recv() {
+        Ok(result) => result.map(|()| String::new()),
+        Err(_) => Err(Error::Message("A host is not watched any more: see above".into())),
     }
-    Ok(String::new())
+}
+
+/// How it goes with a host.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Watched,
+    NotPushed,
+    Silent,
 }
 
 /// Asks a host for ever, and says when that begins to fail, and when it goes again.
-fn follow(mut host: Host, pusher: &Pusher, every: Duration) -> Result<(), Error> {
+fn follow(mut host: Host, pusher: &Pusher, every_ms: i64) -> Result<(), Error> {
+    let clock = || ::why::now().ms;
     let mut said = None;
-    let mut wait = every;
+    let mut wait_ms = every_ms;
+    let mut due_ms = clock();
     loop {
-        let (state, next) = match host.ask(::why::now().ms) {
+        let told = match host.ask(clock) {
             Ok(moment) => {
                 pusher.offer(&moment);
-                let state = match pusher.health().trouble {
-                    Some(trouble) => format!("cannot push: {trouble}"),
-                    None => "is watched".into(),
-                };
-                (state, every)
+                wait_ms = every_ms;
+                let health = pusher.health();
+                match health.trouble {
+                    Some(trouble) => Some((State::NotPushed, format!("cannot push: {trouble}"))),
+                    // What was offered is on its way yet.
+                    None if health.pushed == 0 => None,
+                    None => Some((State::Watched, "is watched".to_owned())),
+                }
             }
-            Err(error) => (chain(&error), (wait * 2).min(WAIT_MAX).max(every)),
+            Err(error) => {
+                wait_ms = (wait_ms * 2).min(WAIT_MAX_MS).max(every_ms);
+                Some((State::Silent, chain(&error)))
+            }
         };
-        wait = next;
-        if said.as_ref() != Some(&state) {
-            print(&format!("{}: {state}\n", host.name()))?;
+        if let Some((state, words)) = told
+            && said != Some(state)
+        {
+            print(&format!("{}: {words}\n", host.name()))?;
             said = Some(state);
         }
-        thread::sleep(wait);
+        // However long the answer took; a clock that was set begins anew.
+        due_ms += wait_ms;
+        let left_ms = due_ms - clock();
+        if !(0..=wait_ms).contains(&left_ms) {
+            due_ms = clock() + left_ms.clamp(0, wait_ms);
+        }
+        thread::sleep(Duration::from_millis(left_ms.clamp(0, wait_ms).unsigned_abs()));
     }
 }
 

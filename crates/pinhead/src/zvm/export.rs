@@ -5,7 +5,7 @@ use crate::Error;
 use crate::why::time_between;
 use base::duration::MINUTE_MS;
 use base::plain;
-use model::Parts;
+use model::{Interval, Parts};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -38,18 +38,24 @@ pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     let mut count = 0_u64;
     let from_ms = from_ms.max(first_ms).div_euclid(MINUTE_MS) * MINUTE_MS;
     let span = Span { from_ms, to_ms: to_ms.min(last_ms), step_ms: MINUTE_MS };
+    // Who is new in an interval begins at the end of the one before: each waits for the next.
+    let mut waiting: Option<Interval> = None;
+    let mut write = |interval: &Interval, next: Option<&Interval>| {
+        count += 1;
+        let records = exporter.interval(interval, next);
+        writer.interval(records.iter().map(Vec::as_slice));
+    };
     records.visit(span, Parts::ALL, |interval| {
-        if interval.host.covered_ms > 0 {
-            if count == 0 {
-                let begin = exporter.begin(interval.from_ms, &interval);
-                writer.interval(begin.iter().map(Vec::as_slice));
-            }
-            count += 1;
-            let records = exporter.interval(&interval);
-            writer.interval(records.iter().map(Vec::as_slice));
+        if interval.host.covered_ms > 0
+            && let Some(before) = waiting.replace(interval)
+        {
+            write(&before, waiting.as_ref());
         }
         ControlFlow::Continue(())
     })?;
+    if let Some(last) = waiting {
+        write(&last, None);
+    }
     if let Some(error) = failed {
         return Err(unwritten(error));
     }

@@ -37,21 +37,27 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
     let mut stream = Stream::default();
     let mut buffer = vec![0; READ_BYTES];
     let mut empty = 0;
+    let mut has_failed = false;
     loop {
         let read = match device.read(&mut buffer) {
             Ok(count) => stream::Read::Bytes(&buffer[..count]),
             Err(error) => match error.raw_os_error() {
-                Some(EOVERFLOW) => stream::Read::Overflow,
-                Some(EIO | EFAULT) => stream::Read::Failed,
+                Some(EOVERFLOW) => {
+                    tell("CP was faster: records were lost");
+                    stream::Read::Overflow
+                }
+                // Twice with nothing between them: CP has severed the connection.
+                Some(EIO | EFAULT) if !has_failed => stream::Read::Failed,
                 _ if error.kind() == io::ErrorKind::Interrupted => continue,
                 _ => return Err(Error::Read { path: args.device.clone(), source: error }),
             },
         };
+        has_failed = read == stream::Read::Failed;
         // An empty read ends a set. A file or a pipe in the device's place gives them for ever.
         empty = if read == stream::Read::Bytes(&[]) { empty + 1 } else { 0 };
         match stream.take(read) {
             Some(Set::Whole(set) | Set::Part(set)) => take(&set, &mut monitor, &mut recording)?,
-            Some(Set::Lost(bytes)) => eprintln!("pinhead: {bytes} bytes were lost: CP was faster"),
+            Some(Set::Lost(bytes)) => tell(&format!("{bytes} bytes could not be kept")),
             None => {}
         }
         if empty > 2 && !is_device(&args.device) {
@@ -61,6 +67,11 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
             return Ok(format!("{told}; {moments} intervals, {guests} guests at most\n"));
         }
     }
+}
+
+/// Says something while it goes on.
+fn tell(what: &str) {
+    eprintln!("pinhead: {what}");
 }
 
 fn is_device(path: &Path) -> bool {
@@ -76,7 +87,7 @@ fn take(set: &[u8], monitor: &mut Monitor, recording: &mut Recording) -> Result<
         }
     }
     if let Err(error) = end {
-        eprintln!("pinhead: a set of data ends before its time: {error}");
+        tell(&format!("a set of data ends before its time: {error}"));
     }
     Ok(())
 }

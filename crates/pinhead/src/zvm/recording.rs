@@ -2,7 +2,7 @@
 
 use crate::Error;
 use model::Moment;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use store::{Keep, News, Recorder};
 use zvm::Counts;
 
@@ -17,10 +17,10 @@ const KEEP: Keep = Keep {
 
 /// Recordings that are made.
 pub(super) struct Recording {
-    recorder: Option<Recorder>,
-    dir: PathBuf,
+    recorder: Recorder,
     /// The first moment waits for the second: how far they are apart is how often z/VM tells.
     first: Option<Moment>,
+    spacing: Spacing,
     /// The moments, and the first and the last of them.
     pub(super) moments: u64,
     pub(super) span_ms: Option<(i64, i64)>,
@@ -30,21 +30,17 @@ pub(super) struct Recording {
 impl Recording {
     pub(super) fn to(dir: &Path) -> Recording {
         Recording {
-            recorder: None,
-            dir: dir.into(),
+            recorder: Recorder::new(dir, KEEP),
             first: None,
+            spacing: Spacing::default(),
             moments: 0,
             span_ms: None,
             guests: 0,
         }
     }
 
-    fn recorder(&mut self, spacing_ms: i64) -> &mut Recorder {
-        self.recorder.get_or_insert_with(|| Recorder::new(&self.dir, KEEP).spaced(spacing_ms))
-    }
-
     pub(super) fn add(&mut self, moment: &Moment) -> Result<(), Error> {
-        let first_ms = self.span_ms.map_or(moment.at_ms, |(first_ms, _)| first_ms);
+        let (first_ms, last_ms) = self.span_ms.unwrap_or((moment.at_ms, moment.at_ms));
         self.span_ms = Some((first_ms, moment.at_ms));
         self.moments += 1;
         self.guests = self.guests.max(moment.guests.len());
@@ -52,25 +48,48 @@ impl Recording {
             self.first = Some(moment.clone());
             return Ok(());
         }
-        let spacing_ms = moment.at_ms.saturating_sub(first_ms);
-        let first = self.first.take();
-        let recorder = self.recorder(spacing_ms);
-        for moment in first.iter().chain([moment]) {
-            if let Some(News::Failed(error)) = recorder.record(moment) {
-                return Err(error.into());
-            }
+        self.spacing.take(moment.at_ms.saturating_sub(last_ms));
+        self.recorder.space(self.spacing.ms);
+        for moment in self.first.take().iter().chain([moment]) {
+            self.record(moment)?;
         }
         Ok(())
     }
 
-    pub(super) fn end(mut self) -> Result<(), Error> {
-        let first = self.first.take();
-        self.recorder(0);
-        let Some(mut recorder) = self.recorder else { return Ok(()) };
-        if let Some(News::Failed(error)) = first.and_then(|moment| recorder.record(&moment)) {
-            return Err(error.into());
+    fn record(&mut self, moment: &Moment) -> Result<(), Error> {
+        match self.recorder.record(moment) {
+            Some(News::Failed(error)) => Err(error.into()),
+            _ => Ok(()),
         }
-        Ok(recorder.close()?)
+    }
+
+    pub(super) fn end(mut self) -> Result<(), Error> {
+        if let Some(first) = self.first.take() {
+            self.record(&first)?;
+        }
+        match self.moments {
+            // Nothing was ever written.
+            0 => Ok(()),
+            _ => Ok(self.recorder.close()?),
+        }
+    }
+}
+
+/// How far moments are apart: as far as two were that followed each other, whatever is between
+/// others. A gap is as far as nothing else.
+#[derive(Debug, Default)]
+struct Spacing {
+    ms: i64,
+    before_ms: i64,
+}
+
+impl Spacing {
+    fn take(&mut self, span_ms: i64) {
+        let is_alike = |other_ms: i64| (span_ms - other_ms).abs() * 5 <= span_ms;
+        if self.ms == 0 || is_alike(self.before_ms) {
+            self.ms = span_ms;
+        }
+        self.before_ms = span_ms;
     }
 }
 
@@ -80,9 +99,30 @@ pub(super) fn told(counts: &Counts) -> String {
         "{} records, {} of them of kinds that are not recorded",
         counts.records, counts.others
     );
+    if counts.ignored > 0 {
+        text.push_str(&format!(", {} ends of intervals out of their time", counts.ignored));
+    }
     if counts.bad > 0 {
         let first = counts.first_bad.as_deref().unwrap_or_default();
         text.push_str(&format!(", {} that cannot be read (the first: {first})", counts.bad));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_none_and_another_rate_is_seen_with_its_second_moment() {
+        let mut spacing = Spacing::default();
+        let mut take = |seconds: i64| {
+            spacing.take(seconds * 1_000);
+            spacing.ms / 1_000
+        };
+        assert_eq!([60, 61, 60].map(&mut take), [60, 61, 60]);
+        assert_eq!(take(3_600), 60, "an hour was lost");
+        assert_eq!(take(60), 60);
+        assert_eq!([300, 300, 301].map(&mut take), [60, 300, 301]);
+    }
 }

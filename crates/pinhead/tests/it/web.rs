@@ -1,5 +1,7 @@
 //! `pinhead web` with a password that was asked for, and with a socket of systemd's.
 
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -120,4 +122,37 @@ fn a_password_becomes_a_file_that_only_its_owner_reads() {
     let output = Command::new(PROGRAM).args(public).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && error.contains("a certificate for TLS is not"), "{error}");
+}
+
+#[test]
+fn ctrl_c_at_the_prompt_writes_nothing_and_leaves_the_terminal_as_it_was() {
+    let dir = Dir::new("interrupted");
+    let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&keys).and_then(|()| unlockpt(&keys)).expect("it is ours");
+    let name = ptsname(&keys, Vec::new()).expect("a name");
+    let name = name.to_str().expect("text");
+    let terminal = fs::File::options().read(true).write(true).open(name).expect("its other end");
+    let file = dir.0.join("password");
+    let mut command = Command::new(PROGRAM);
+    command.args(["web", "--new-password"]).arg(&file);
+    command.stdin(terminal.try_clone().expect("another")).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut said = child.stderr.take().expect("what it says");
+    let mut asked = [0; "Password: ".len()];
+    said.read_exact(&mut asked).expect("a question");
+    // What is typed is not shown from when the question is: the key may come before that.
+    let is_hidden = || {
+        let found = tcgetattr(&terminal).expect("its settings");
+        !found.local_modes.contains(LocalModes::ECHO)
+    };
+    while !is_hidden() {
+        std::thread::yield_now();
+    }
+    fs::File::from(keys.try_clone().expect("another")).write_all(b"secret\x03").expect("typed");
+    let status = child.wait().expect("it ends");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("what it says");
+    assert_eq!(status.code(), Some(2), "{rest}");
+    assert!(rest.contains("Ctrl-C was pressed") && !file.exists(), "{rest}");
+    assert!(!is_hidden(), "what is typed next is shown again");
 }

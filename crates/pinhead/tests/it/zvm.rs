@@ -4,11 +4,13 @@
 use model::{
     GuestField as G, GuestIdentity, HostField as H, Moment, ProcessField as P, ProcessName, Row,
 };
-use sim::zvm::{INTERVAL_MS, System};
+use sim::zvm::{HAS_SECOND_CPU, INTERVAL_MS, LOGS_OFF, System};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use store::{Keep, Recorder, Records, Span};
+use zmon::hypfs::{Guest, guests_bytes};
+use zmon::{Tod, to_ebcdic};
 
 const BEGIN_MS: i64 = 1_763_942_400_000;
 const INTERVALS: usize = 90;
@@ -81,13 +83,20 @@ fn what_is_imported_is_what_the_system_did() {
     let processes = records.processes(span, &[P::Run]).expect("processes");
     let mut before = System::new(16, GUESTS, 3);
     before.interval(BEGIN_MS);
-    for (truth, first) in system.guests.iter().zip(&before.guests) {
+    let first = before.guests.clone();
+    before.interval(BEGIN_MS);
+    // Its second CPU was told of with the second interval.
+    let second_ms = before.guests[HAS_SECOND_CPU].second_ms;
+    for (number, (truth, first)) in system.guests.iter().zip(&first).enumerate() {
         let who = found[0].guests.keys().find(|who| who.name == truth.name).expect("a guest");
         let grown = |field| -> u64 {
-            found.iter().map(|one| one.guests[who].get(field).expect("it is recorded")).sum()
+            let there = found.iter().filter_map(|one| one.guests.get(who));
+            there.map(|over| over.get(field).expect("it is recorded")).sum()
         };
         let ms = |now: u64, then: u64| (now - then) * 1_000_000;
-        assert_eq!(grown(G::VcpuRun), ms(truth.total_ms, first.total_ms), "{}", truth.name);
+        let second = if number == HAS_SECOND_CPU { ms(truth.second_ms, second_ms) } else { 0 };
+        let total = ms(truth.total_ms, first.total_ms) + second;
+        assert_eq!(grown(G::VcpuRun), total, "{}", truth.name);
         assert_eq!(grown(G::VcpuGuest), ms(truth.virtual_ms, first.virtual_ms));
         assert_eq!(grown(G::MajorFaults), u64::from(truth.page_waits - first.page_waits));
         assert_eq!(grown(G::OwnBusy), u64::from(truth.busy_ticks - first.busy_ticks));
@@ -95,6 +104,10 @@ fn what_is_imported_is_what_the_system_did() {
         let ran: u64 = processes[who].values().filter_map(|over| over.get(P::Run)).sum();
         assert_eq!(ran, (truth.process_time - first.process_time) * 10_000_000, "{}", truth.name);
     }
+    let gone = &system.guests[LOGS_OFF.0].name;
+    let is_there = |one: &model::Interval| one.guests.keys().any(|who| who.name == *gone);
+    let times = found.iter().filter(|one| is_there(one)).count();
+    assert_eq!(times, LOGS_OFF.1 as usize - 2, "a user that has logged off is gone");
     let seconds = (INTERVALS as u64 - 1) * 60;
     let host = |field| -> u64 { found.iter().filter_map(|one| one.host.get(field)).sum() };
     assert_eq!(host(H::Guest), seconds * 450_000_000);
@@ -287,4 +300,56 @@ fn what_is_exported_and_imported_again_is_what_was_recorded() {
     };
     let was = processes(&kvm, P::User) + processes(&kvm, P::System);
     assert_eq!(processes(&zvm, P::Run), was);
+}
+
+/// What the device would have given of a file: each entry, then the bytes that it names.
+fn as_read(file: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut at = 0;
+    while at < file.len() {
+        let entries: Vec<&[u8]> =
+            file[at + 40..at + 4_096].chunks(12).take_while(|entry| entry[0] != 0).collect();
+        at += 4_096;
+        for entry in entries {
+            let word = |from: usize| {
+                u32::from_be_bytes(entry[from..from + 4].try_into().expect("four bytes"))
+            };
+            bytes.extend(entry);
+            bytes.extend(&file[at..at + (word(8) - word(4)) as usize + 1]);
+            at += 4_096;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn what_the_device_gives_is_recorded_and_the_hypervisors_files_are() {
+    let dir = Dir::new("live");
+    let mut system = System::new(5, 2, 1);
+    let file: Vec<u8> = (0..4).flat_map(|_| system.interval(BEGIN_MS)).collect();
+    let text = |path: &PathBuf| path.to_str().expect("text").to_owned();
+    let device = dir.file("monreader", &as_read(&file));
+    let to = dir.0.join("recordings");
+    let output = run(&["zvm", "read", "--device", &text(&device), "--to", &text(&to)]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("4 intervals, 2 guests at most"), "{}", said(&output));
+    let records = Records::open(&to).expect("recordings");
+    let to_ms = BEGIN_MS + 4 * INTERVAL_MS;
+    let found = records.intervals(BEGIN_MS, to_ms, INTERVAL_MS).expect("intervals");
+    assert_eq!(found.iter().filter(|one| one.guests.len() == 2).count(), 3);
+
+    let hypfs = dir.0.join("hypfs");
+    fs::create_dir_all(&hypfs).expect("a directory");
+    let guest = Guest { name: to_ebcdic("LINUX01"), used_us: 5, ..Guest::default() };
+    fs::write(hypfs.join("diag_2fc"), guests_bytes(&[guest], Tod(0))).expect("a file");
+    let to = dir.0.join("users");
+    let words = ["zvm", "hypfs", "--from", &text(&hypfs), "--to", &text(&to), "--every", "1s"];
+    let output = run(&[&words[..], &["--times", "2"]].concat());
+    assert!(said(&output).contains("2 times, 1 guests at most"), "{}", said(&output));
+    assert!(Records::open(&to).expect("recordings").extent().expect("read").is_some());
+    fs::write(hypfs.join("diag_2fc"), b"short").expect("a file");
+    let output = run(&[&words[..], &["--times", "1"]].concat());
+    assert!(said(&output).contains("diag_2fc: GuestsHead has 5 bytes"), "{}", said(&output));
+    let output = run(&["zvm", "read", "--device", "/nowhere", "--to", &text(&to)]);
+    assert!(said(&output).contains("IUCV *MONITOR"), "{}", said(&output));
 }

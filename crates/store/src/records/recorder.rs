@@ -115,11 +115,9 @@ impl Recorder {
         }
     }
 
-    /// The same for moments that are about so far apart by themselves.
-    #[must_use]
-    pub fn spaced(mut self, spacing_ms: i64) -> Recorder {
-        self.folder = Folder::spaced(spacing_ms);
-        self
+    /// From now on moments are about so far apart by themselves.
+    pub fn space(&mut self, spacing_ms: i64) {
+        self.folder.space(spacing_ms);
     }
 
     /// Minutes that were lost because they could not be written for too long.

@@ -117,7 +117,7 @@ fn a_domain_is_looked_at() {
     let flags = || of_domain().word(0);
     let answer = Body::default().text("<domain/>");
     check(Call::Xml(domain()), 14, flags(), answer, Reply::Xml("<domain/>".into()));
-    let info = Info { state: 1, max_memory_kib: 1 << 40, memory_kib: 5 };
+    let info = Info { state: 1, max_memory_kib: 1 << 40, memory_kib: 5, vcpus: 2 };
     let answer = Body::default().word(1).long(1 << 40).long(5).word(2).long(99);
     check(Call::Info(domain()), 16, of_domain(), answer, Reply::Info(info));
     let answer = Body::default().word(3).word(2);
@@ -161,7 +161,7 @@ fn a_host_and_all_its_domains_are_looked_at() {
     let values = [("a", 3), ("b", u32::MAX.into()), ("c", 5), ("d", u64::MAX), ("f", 1)]
         .map(|(n, v)| value(n, v));
     let stats = DomainStats { domain: domain(), values: values.to_vec() };
-    let arguments = none().word(1).domain().word(0x3f).word(1 << 29);
+    let arguments = none().word(1).domain().word(0x37).word(1 << 29);
     check(Call::Stats(vec![domain()]), 344, arguments, answer, Reply::Stats(vec![stats]));
 }
 

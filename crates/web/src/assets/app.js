@@ -128,7 +128,7 @@ wire();
 // but not what somebody reads or types in just now.
 async function refresh() {
   const answer = await fetch(location.href);
-  if (!answer.ok) return;
+  if (!answer.ok) throw new Error(answer.status);
   const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
   for (const part of document.querySelectorAll('[data-fresh]')) {
     const isInUse = part.contains(document.activeElement) || part.querySelector('details[open]');
@@ -137,6 +137,7 @@ async function refresh() {
   }
   wire();
   renew();
+  return page.querySelectorAll('[data-fresh]').length;
 }
 // What was fetched is of another moment than what was sent: all of it is sent again.
 let renew = () => {};
@@ -144,8 +145,24 @@ let renew = () => {};
 // Pages that nothing is sent to are fetched again while somebody looks.
 const again = document.querySelector('[data-again]');
 if (again) {
-  const look = () => { if (!document.hidden) refresh().catch(() => {}); };
-  setInterval(look, Number(again.dataset.again) * 1000);
+  const stale = document.querySelector('#stale');
+  const parts = () => document.querySelectorAll('[data-fresh]').length;
+  const look = async () => {
+    const before = parts();
+    try {
+      if (!document.hidden) {
+        const other = await refresh();
+        // Something came or went that has a part of its own.
+        if (other !== before) location.reload();
+        stale.hidden = true;
+      }
+    } catch {
+      stale.hidden = false;
+    }
+    // The next one waits for this one: a server that is slow is not asked twice.
+    setTimeout(look, Number(again.dataset.again) * 1000);
+  };
+  setTimeout(look, Number(again.dataset.again) * 1000);
 }
 
 // What is now, once a second.

@@ -1,7 +1,9 @@
 //! Farms of this host: how far their start is, and how each guest is.
+//!
+//! Tables are renewed under a person's eyes; a farm that comes or goes has the page loaded again.
 
 use super::columns::name;
-use super::layout::{Page, stamp};
+use super::layout::{Page, stale, stamp};
 use crate::app::App;
 use crate::fault::Fault;
 use crate::who::path_of;
@@ -12,6 +14,14 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use std::sync::Arc;
 use why::when::Now;
+
+/// All farms.
+#[derive(Debug, Deserialize)]
+struct Farms {
+    farms: Vec<Farm>,
+    /// Those that do not answer, and why.
+    silent: Vec<String>,
+}
 
 /// A farm, as its own control socket tells it.
 #[derive(Debug, Deserialize)]
@@ -58,17 +68,26 @@ fn page(app: &App, now: &Now) -> Result<Markup, Fault> {
     };
     let found = farms().map_err(Fault::source).and_then(|text| {
         let unread = |_| Fault::source("What the farms say cannot be read");
-        serde_json::from_str::<Vec<Farm>>(&text).map_err(unread)
+        serde_json::from_str::<Farms>(&text).map_err(unread)
     });
     let body = html! {
         h1 { "Farms" }
-        div id="farms" data-fresh="" data-again="5" {
+        (stale())
+        div data-again="5" {
             @match &found {
                 Err(fault) => p class="notice" { (fault.message) },
-                Ok(all) if all.is_empty() => p {
-                    "No farm runs that the user of these pages may ask: "
-                    code { "pinhead up FARM.toml" } " starts one." },
-                Ok(all) => @for one in all { (farm(one, now)) },
+                Ok(all) => {
+                    @if all.farms.is_empty() && all.silent.is_empty() {
+                        p {
+                            "No farm runs that the user of these pages may ask: "
+                            code { "pinhead up FARM.toml" } " starts one."
+                        }
+                    }
+                    @for one in &all.silent {
+                        p class="notice" { "It does not answer: " (plain(one, 300)) }
+                    }
+                    @for one in &all.farms { (farm(one, now)) }
+                }
             }
         }
     };
@@ -94,7 +113,7 @@ fn farm(farm: &Farm, now: &Now) -> Markup {
     html! {
         section {
             h2 { (called) }
-            dl {
+            dl id=(format!("farm-{}", farm.pid)) data-fresh="" {
                 dt { "Started" } dd { (stamp(now.ms.saturating_sub(farm.uptime_ms), now))
                     ", process "
                     (farm.pid) }
@@ -111,7 +130,8 @@ fn farm(farm: &Farm, now: &Now) -> Markup {
                         th scope="col" class="label" { "Architecture" }
                         th scope="col" class="label" { "Address, ports" }
                     } }
-                    tbody { @for one in &farm.guests { (guest(one)) } }
+                    tbody id=(format!("guests-{}", farm.pid)) data-fresh="" { @for one in
+                        &farm.guests { (guest(one)) } }
                 }
             }
         }

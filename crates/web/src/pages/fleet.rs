@@ -3,7 +3,7 @@
 //! The engine adds up what is shown, so that a thousand hosts are a page as well.
 
 use super::columns::{GUEST, cell, fields, meaning, name};
-use super::layout::{Page, hidden, stamp, time_bar};
+use super::layout::{Page, hidden, stale, stamp, time_bar};
 use super::overview::{Asked, ROWS, address};
 use crate::fault::Fault;
 use crate::past::raw_guest_fields;
@@ -101,12 +101,16 @@ pub(crate) fn page(
         ("rows", asked.rows.as_str()),
     ];
     let body = html! {
-        h1 { "Overview of " (rows.len()) " hosts" }
-        @if silent > 0 {
-            p class="notice" role="status" {
-                "Nothing is heard of " (silent) " of them: what is shown is what was said last."
+        h1 id="count" data-fresh="" { "Overview of " (rows.len()) " hosts" }
+        div id="silent" data-fresh="" {
+            @if silent > 0 {
+                p class="notice" role="status" {
+                    "Nothing is heard of " (silent)
+                        " of them: what is shown is what was said last."
+                }
             }
         }
+        (stale())
         (time_bar("/", span, &keep, None, now))
         h2 { "Hosts" }
         (host_table(&rows[..shown], &lines, span, now))

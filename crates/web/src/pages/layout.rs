@@ -96,6 +96,15 @@ fn frame(title: &str, bar: Markup, body: Markup) -> Markup {
     }
 }
 
+/// Says so where a page that is fetched again could not be.
+pub(crate) fn stale() -> Markup {
+    html! {
+        p id="stale" class="notice" role="status" hidden {
+            "This page cannot be renewed: it is as it was when that went last."
+        }
+    }
+}
+
 /// Values of an address that a form keeps.
 pub(crate) fn hidden(pairs: &[(&'static str, String)]) -> Markup {
     html! {

@@ -162,7 +162,6 @@ fn a_farm_shows_how_far_its_start_is_and_how_each_guest_is() {
     let server = start(false);
     let body = page(&server, "/farms", &server.enter());
     assert!(body.contains("<h2>example</h2>") && body.contains("1 of 3 have answered"), "{body}");
-    // The clock of these pages is a minute after its start.
     assert!(body.contains("process 7"));
     let row = |name: &str| {
         let row = body.split("<tr>").find(|row| row.contains(name));
@@ -173,6 +172,7 @@ fn a_farm_shows_how_far_its_start_is_and_how_each_guest_is() {
     assert!(web1.contains("10.1.0.1, 127.0.0.1:18000 is 80") && web1.contains(">0.2<"), "{web1}");
     assert!(row("&lt;b&gt;x").contains(">starting<"), "its text is text");
     assert!(row(">web2<").contains("ended: QEMU ended"));
+    assert!(body.contains("It does not answer: other: it hangs"), "the others are shown");
     assert!(body.contains("data-again=\"5\""), "it is kept up to date");
     let other = start_recorded(3);
     assert_eq!(other.get("/farms", &other.enter()).status, 404, "of another host");

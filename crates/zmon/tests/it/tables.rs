@@ -42,9 +42,9 @@ fn every_record_is_written_as_it_was_read() {
     }
     all!(ProductId Memory Os Cpu Network monwriter::Head monwriter::Stamp procd::Summary
         procd::Numbers fsstatd::Numbers stream::Entry frame::Head domain::Processor domain::Storage
-        domain::Users domain::States domain::Activity domain::ActivityAtEnd domain::Interaction
-        domain::ApplicationHead hypfs::GuestsHead hypfs::Guest hypfs::OwnHead hypfs::OwnCpu
-        hypfs::PartitionsHead hypfs::PartitionHead hypfs::LogicalCpu);
+        domain::Users domain::States domain::Logoff domain::Activity domain::ActivityAtEnd
+        domain::Interaction domain::ApplicationHead hypfs::GuestsHead hypfs::Guest hypfs::OwnHead
+        hypfs::OwnCpu hypfs::PartitionsHead hypfs::PartitionHead hypfs::LogicalCpu);
 }
 
 #[test]
@@ -60,9 +60,9 @@ fn tasks_and_file_systems_go_through_the_device_whatever_their_texts() {
         };
         let write = procd::Record::Task(Box::new(task.clone())).write(1_700_000_000, 3);
         let (head, data, rest) = monwriter::Head::split(&write).expect("a write");
-        assert!(rest.is_empty() && procd::TASK_BYTES.contains(&data.len()), "{}", data.len());
+        assert!(rest.is_empty() && procd::TASK_BYTES.contains(&write.len()), "{}", write.len());
         // Which of the two lengths it has is told by the last bit of its number.
-        assert_eq!(head.modification, 6 + u16::from(data.len() == procd::TASK_BYTES[1]));
+        assert_eq!(head.modification, 6 + u16::from(write.len() == procd::TASK_BYTES[1]));
         let (stamp, read) = procd::Record::read(head.record, data).expect("a record");
         assert_eq!(stamp.seconds, 1_700_000_000);
         let procd::Record::Task(read) = read else { panic!("a task: {read:?}") };
@@ -75,7 +75,7 @@ fn tasks_and_file_systems_go_through_the_device_whatever_their_texts() {
         let write = system.write(1, 0);
         let (head, data, _) = monwriter::Head::split(&write).expect("a write");
         assert_eq!((head.application, head.record), (fsstatd::APPLICATION, 0));
-        assert!(fsstatd::BYTES.contains(&data.len()), "{}", data.len());
+        assert!(fsstatd::BYTES.contains(&write.len()), "{}", write.len());
         assert_eq!(fsstatd::FileSystem::read(data).expect("a record").1, system);
     }
 }

@@ -69,21 +69,24 @@ fn cpus_are_read_by_the_length_that_the_kernel_tells() {
     ];
     let system = System::read(&bytes(52 + 2 * 36, head)).expect("two CPUs");
     assert_eq!((system.cpus.len(), system.has_steal), (2, true));
-    assert_eq!((system.cpus[1].steal, system.cpus[1].number), (256, Some(1)));
+    assert_eq!((system.cpus[1].steal, system.cpus[1].number), (Some(256), Some(1)));
     assert_eq!(system.os.load_1, LOAD_ONE * 3 / 2);
-    // Before steal was counted an entry had 28 bytes and its number last; so it must not be longer
-    // than that, and the number is no steal.
-    let old = bytes(
-        52 + 32,
-        &[
-            (16, &[0, 0, 0, 1]),
-            (20, &[0, 0, 0, 32]),
-            (24, &[0, 0, 0, 52]),
-            (52 + 28, &[0, 0, 0, 9]),
-        ],
-    );
-    let system = System::read(&old).expect("one CPU");
-    assert!(!system.has_steal && system.cpus[0].number.is_none());
+    // Before steal was counted an entry had its number in that place, and before that none.
+    for (each, number) in [(32, Some(9)), (28, None)] {
+        let old = bytes(
+            52 + 32,
+            &[
+                (16, &[0, 0, 0, 1]),
+                (20, &[0, 0, 0, each]),
+                (24, &[0, 0, 0, 52]),
+                (52 + 12, &[0, 0, 0, 7]),
+                (52 + 28, &[0, 0, 0, 9]),
+            ],
+        );
+        let system = System::read(&old).expect("one CPU");
+        assert!(!system.has_steal && system.cpus[0].steal.is_none());
+        assert_eq!((system.cpus[0].idle, system.cpus[0].number), (7, number));
+    }
     // More CPUs than there are bytes for allocate nothing.
     let wrong = bytes(52, &[(16, &[0xff; 4]), (20, &[0, 0, 0, 36]), (24, &[0, 0, 0, 52])]);
     assert!(System::read(&wrong).unwrap_err().to_string().contains("more than there are bytes"));
@@ -225,7 +228,7 @@ fn guests_of_the_hypervisor_are_read_as_hyptop_reads_them() {
     assert_eq!((guest.memory_max, guest.memory_used, guest.operating), (2_097_152, 290_232, 2));
     assert_eq!((guest.using_samples, guest.delay_samples, guest.page_samples), (3, 5, 7));
     assert_eq!((guest.idle_samples, guest.other_samples, guest.all_samples), (11, 13, 39));
-    assert_eq!(hypfs::guests_bytes(&guests), file);
+    assert_eq!(hypfs::guests_bytes(&guests, Tod(0)), file);
     file[26..34].copy_from_slice(&u64::MAX.to_be_bytes());
     assert!(hypfs::guests(&file).is_err());
     file[26..34].copy_from_slice(&2_u64.to_be_bytes());

@@ -1,0 +1,67 @@
+//! What counters of 32 or 64 bits have grown by since they were first seen.
+
+use std::collections::BTreeMap;
+
+/// Above this a counter of 32 bits may begin anew by itself soon, and below that it just has.
+const HIGH: u64 = 3 << 30;
+const LOW: u64 = 1 << 30;
+
+/// A sum over counters that come and go. What one had when it was first seen is not known to have
+/// happened since, and does not count.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Growth {
+    before: BTreeMap<u32, u64>,
+    sum: u64,
+}
+
+impl Growth {
+    /// Takes what the counter of such a number is now.
+    pub(crate) fn take(&mut self, number: u32, now: u64) {
+        let before = self.before.get(&number).copied();
+        let (more, kept) = match before {
+            None => (0, now),
+            Some(before) if now >= before => (now - before, now),
+            // It has come to the end of its 32 bits;
+            Some(before) if before >> 32 == 0 && before >= HIGH && now < LOW => {
+                ((1 << 32) - before + now, now)
+            }
+            // it was read a little early, as idle time is now and then;
+            Some(before) if now >= before / 2 => (0, before),
+            // or what it counts has begun anew.
+            Some(_) => (now, now),
+        };
+        self.before.insert(number, kept);
+        self.sum = self.sum.saturating_add(more);
+    }
+
+    /// All that was added; nothing where no counter was ever seen.
+    pub(crate) fn sum(&self) -> Option<u64> {
+        (!self.before.is_empty()).then_some(self.sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_is_what_happened_since_its_counters_were_seen() {
+        let mut growth = Growth::default();
+        assert_eq!(growth.sum(), None);
+        let mut sum = |number, now| {
+            growth.take(number, now);
+            growth.sum()
+        };
+        assert_eq!(sum(0, 1_000_000), Some(0));
+        assert_eq!(sum(0, 1_000_010), Some(10));
+        assert_eq!(sum(7, 5_000_000), Some(10), "another CPU was not seen before");
+        assert_eq!(sum(7, 5_000_001), Some(11));
+        assert_eq!(sum(0, 1_000_009), Some(11), "a little early");
+        assert_eq!(sum(0, 1_000_012), Some(13));
+        assert_eq!(sum(0, 300), Some(313), "the guest was started again");
+        assert_eq!(sum(1, u64::from(u32::MAX) - 9), Some(313));
+        assert_eq!(sum(1, 5), Some(328), "it came to the end of its 32 bits");
+        assert_eq!(sum(2, 1 << 40), Some(328));
+        assert_eq!(sum(2, 1), Some(329), "64 bits have no such end");
+    }
+}
