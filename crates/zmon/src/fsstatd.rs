@@ -1,8 +1,8 @@
 //! The records of mon_fsstatd: a guest's file systems, once a minute.
 
-use crate::Error;
 use crate::layout::{Layout, record};
 use crate::monwriter::{DATA_MAX, Function, Head, Stamp};
+use crate::{Error, texts};
 
 /// The daemon's application.
 pub const APPLICATION: u16 = 1;
@@ -37,24 +37,7 @@ impl FileSystem {
     /// Reads what stands behind the head.
     pub fn read(data: &[u8]) -> Result<(Stamp, FileSystem), Error> {
         let (stamp, data) = Stamp::split(data)?;
-        let mut rest = data;
-        let mut texts: [Vec<u8>; 3] = Default::default();
-        for text in &mut texts {
-            let at = data.len() - rest.len();
-            let short = |to| Error::Short {
-                record: "FileSystem",
-                field: "a text",
-                from: at,
-                to,
-                length: data.len(),
-            };
-            let (length, after) = rest.split_first_chunk().ok_or_else(|| short(at + 2))?;
-            let length = usize::from(u16::from_be_bytes(*length));
-            let (found, after) =
-                after.split_at_checked(length).ok_or_else(|| short(at + 2 + length))?;
-            *text = found.to_vec();
-            rest = after;
-        }
+        let (texts, rest) = texts::read(data, "FileSystem")?;
         Ok((stamp, FileSystem { texts, numbers: Numbers::read(rest)? }))
     }
 
@@ -62,12 +45,7 @@ impl FileSystem {
     pub fn write(&self, seconds: u64, number: u16) -> Vec<u8> {
         let mut data = Vec::new();
         let most = DATA_MAX - Head::BYTES - Stamp::BYTES - Numbers::BYTES;
-        for (index, text) in self.texts.iter().enumerate() {
-            let left = most.saturating_sub(data.len() + 2 * (self.texts.len() - index));
-            let text = &text[..text.len().min(left)];
-            data.extend((text.len() as u16).to_be_bytes());
-            data.extend(text);
-        }
+        texts::write(&self.texts, most, &mut data);
         data.extend(self.numbers.bytes());
         let is_long = Head::BYTES + Stamp::BYTES + data.len() > BYTES[0];
         let modification = number.saturating_mul(2).saturating_add(is_long.into());

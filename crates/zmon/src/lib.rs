@@ -31,6 +31,7 @@ pub mod procd;
 pub mod stream;
 pub mod sysinfo;
 mod text;
+mod texts;
 mod tod;
 
 pub use error::Error;

@@ -1,8 +1,8 @@
 //! The records of mon_procd: a guest's processes, once a minute.
 
-use crate::Error;
 use crate::layout::{Layout, record};
 use crate::monwriter::{Function, Head, Stamp};
+use crate::{Error, texts};
 
 /// The daemon's application.
 pub const APPLICATION: u16 = 2;
@@ -97,24 +97,7 @@ impl Task {
     /// Reads a task's data.
     pub fn read(bytes: &[u8]) -> Result<Task, Error> {
         let numbers = Numbers::read(bytes)?;
-        let mut rest = &bytes[Numbers::BYTES..];
-        let mut texts: [Vec<u8>; 6] = Default::default();
-        for text in &mut texts {
-            let short = |to| Error::Short {
-                record: "Task",
-                field: "a text",
-                from: bytes.len() - rest.len(),
-                to,
-                length: bytes.len(),
-            };
-            let at = bytes.len() - rest.len();
-            let (length, after) = rest.split_first_chunk().ok_or_else(|| short(at + 2))?;
-            let length = usize::from(u16::from_be_bytes(*length));
-            let (found, after) =
-                after.split_at_checked(length).ok_or_else(|| short(at + 2 + length))?;
-            *text = found.to_vec();
-            rest = after;
-        }
+        let (texts, _) = texts::read(&bytes[Numbers::BYTES..], "Task")?;
         Ok(Task { numbers, texts })
     }
 
@@ -122,13 +105,7 @@ impl Task {
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.numbers.bytes();
         let most = TASK_BYTES[1] - Head::BYTES - Stamp::BYTES;
-        for (number, text) in self.texts.iter().enumerate() {
-            // Two bytes for the length of each text that is still to come.
-            let left = most.saturating_sub(bytes.len() + 2 * (self.texts.len() - number));
-            let text = &text[..text.len().min(left)];
-            bytes.extend((text.len() as u16).to_be_bytes());
-            bytes.extend(text);
-        }
+        texts::write(&self.texts, most, &mut bytes);
         bytes
     }
 }

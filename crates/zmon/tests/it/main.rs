@@ -2,5 +2,6 @@
 //! are cut, swapped and torn.
 
 mod files;
+mod peers;
 mod tables;
 mod vectors;

@@ -1,0 +1,71 @@
+//! What IBM's own mon_procd and mon_fsstatd wrote in a real Linux on an emulated s390x, with a
+//! file in the place of the device: it is read as that guest's /proc was, and written again byte
+//! for byte.
+
+use zmon::fsstatd::FileSystem;
+use zmon::monwriter::Head;
+use zmon::procd::{Record, Task};
+
+/// Two tasks, the daemon itself, and the guest as a whole, twice.
+const PROCD: &[u8] = include_bytes!("../data/mon_procd.bin");
+/// The guest's root.
+const FSSTATD: &[u8] = include_bytes!("../data/mon_fsstatd.bin");
+
+fn writes(mut bytes: &[u8]) -> Vec<(Head, &[u8], &[u8])> {
+    let mut writes = Vec::new();
+    while !bytes.is_empty() {
+        let (head, data, rest) = Head::split(bytes).expect("a write");
+        writes.push((head, data, &bytes[..bytes.len() - rest.len()]));
+        bytes = rest;
+    }
+    writes
+}
+
+#[test]
+fn processes_are_read_as_they_were_and_written_as_they_came() {
+    let mut tasks = Vec::new();
+    let mut summaries = Vec::new();
+    for (head, data, whole) in writes(PROCD) {
+        let (stamp, record) = Record::read(head.record, data).expect("a record");
+        assert_eq!(record.write(stamp.seconds, head.modification / 2), whole);
+        match record {
+            Record::Task(task) => tasks.push(task),
+            Record::Summary(summary) => summaries.push(summary),
+        }
+    }
+    let [init, kernel, own] = &tasks[..] else { panic!("{} tasks", tasks.len()) };
+    // /proc/1/stat: pinhead-guest, S, parent 0, 3 and 31 ticks, 2,375,680 bytes, 406 pages.
+    let text = |task: &Task, at: usize| String::from_utf8_lossy(&task.texts[at]).into_owned();
+    assert_eq!(text(init, Task::COMMAND), "pinhead-guest");
+    assert_eq!(text(init, 5), "/bin/sh /sbin/pinhead-guest ");
+    let numbers = &init.numbers;
+    assert_eq!((numbers.pid, numbers.parent, numbers.state), (1, 0, b'S'));
+    assert_eq!((numbers.time, numbers.size, numbers.resident), (34, 2_375_680 / 1_024, 406 * 4));
+    assert_eq!((numbers.priority, numbers.nice, numbers.flags), (20, 0, 4_194_560));
+    // /proc/2/stat: kthreadd, 2 ticks, no memory of its own.
+    assert_eq!(text(kernel, Task::COMMAND), "kthreadd");
+    assert_eq!((kernel.numbers.time, kernel.numbers.resident, kernel.numbers.cpu), (2, 0, 1));
+    assert_eq!(text(own, 5), "mon_procd -a -i 4 ");
+    let [first, second] = &summaries[..] else { panic!("{} summaries", summaries.len()) };
+    // /proc/meminfo: 110,956 kB in all; 54 tasks on two CPUs, four seconds apart.
+    assert_eq!((first.memory_total, first.tasks, first.cpus), (110_956, 54, 2));
+    assert_eq!(first.memory_used + first.memory_free, first.memory_total);
+    assert_eq!((first.uptime_s, second.uptime_s), (3, 7));
+    assert_eq!(&second.load_1, b"0.00\0\0");
+    let parts = [second.user, second.nice, second.system, second.idle, second.io_wait];
+    let more = [second.irq, second.soft_irq, second.steal];
+    let sum: u16 = parts.into_iter().chain(more).sum();
+    assert!((9_990..=10_000).contains(&sum), "hundredths of a percent: {sum}");
+}
+
+#[test]
+fn a_file_system_is_read_as_it_was_and_written_as_it_came() {
+    let [(head, data, whole)] = &writes(FSSTATD)[..] else { panic!("one write") };
+    let (stamp, system) = FileSystem::read(data).expect("a file system");
+    assert_eq!(system.write(stamp.seconds, head.modification / 2), *whole);
+    assert_eq!(system.texts, [b"rootfs".to_vec(), b"/".to_vec(), b"rootfs".to_vec()]);
+    // stat -f /: blocks of 4,096 bytes, 12,670 of them; as many inodes.
+    let numbers = &system.numbers;
+    assert_eq!((numbers.block_bytes, numbers.blocks, numbers.files), (4_096, 12_670, 12_670));
+    assert_eq!((numbers.free, numbers.files_free), (11_698, 12_544));
+}
