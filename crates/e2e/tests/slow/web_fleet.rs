@@ -100,6 +100,12 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     logs_in(&mut browser, &url, &axe);
     same_numbers(&mut browser, &pages, &places[1]);
     browser.open(&format!("{}/", pages.base()));
+    // The page renews its tables by itself, and stays the page that it is.
+    browser.value("window.kept = 1; document.querySelector('#hosts').dataset.old = ''; 1");
+    let renewed = wait_until(RENEWED, || browser.number(OLD) == 0.0);
+    assert!(renewed.is_some(), "the table of hosts was not renewed");
+    assert_eq!(browser.number("window.kept ?? 0"), 1.0, "it was loaded again");
+    assert_eq!(browser.text(states).matches("heard of").count(), 3);
     managers[2].signal("KILL");
     managers[2].end(Duration::from_secs(20));
     let silent = wait_until(SILENT, || {
@@ -112,6 +118,11 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     assert!(shown.trim_start().starts_with('c'), "who is silent comes first: {shown}");
     assert_eq!(shown.matches("heard of").count(), 2, "{shown}");
 }
+
+/// The table of hosts as it was.
+const OLD: &str = "document.querySelectorAll('#hosts[data-old]').length";
+/// A page asks again each half minute.
+const RENEWED: Duration = Duration::from_secs(60);
 
 /// The page of all hosts, light, dark and on a phone.
 fn looked_at(browser: &mut Browser, pages: &Pages, axe: &str) {

@@ -130,6 +130,8 @@ async function refresh() {
   const answer = await fetch(location.href);
   if (!answer.ok) throw new Error(answer.status);
   const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+  // Counted now: what replaces a part leaves the page that it came with.
+  const count = page.querySelectorAll('[data-fresh]').length;
   for (const part of document.querySelectorAll('[data-fresh]')) {
     const isInUse = part.contains(document.activeElement) || part.querySelector('details[open]');
     const fresh = page.getElementById(part.id);
@@ -137,7 +139,7 @@ async function refresh() {
   }
   wire();
   renew();
-  return page.querySelectorAll('[data-fresh]').length;
+  return count;
 }
 // What was fetched is of another moment than what was sent: all of it is sent again.
 let renew = () => {};
