@@ -49,7 +49,6 @@ impl Guest {
             // CP's work for it is a part of its total time.
             (G::OtherRun, self.total.sum().map(|_| 0)),
             (G::Resident, pages(|cpu| cpu.resident)),
-            (G::Private, pages(|cpu| cpu.resident)),
             (G::Locked, pages(|cpu| cpu.locked)),
             // CP's projection.
             (G::OwnWorkingSet, pages(|cpu| cpu.working_set)),

@@ -81,7 +81,6 @@ fn row(guest: &Guest) -> Row<G> {
         (G::Actual, kib(guest.memory_max)),
         (G::Minimum, kib(guest.memory_min)),
         (G::Resident, kib(guest.memory_used)),
-        (G::Private, kib(guest.memory_used)),
     ]);
     row
 }
