@@ -62,8 +62,9 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     let (web1, web2) = (farm.guest("web1"), farm.guest("web2"));
     let qemus = pids(&farm);
     let silent = TcpStream::connect("127.0.0.1:27421").unwrap();
-    let refused = farm.run(&["park", &web2]);
-    assert!(text(&refused.stderr).contains("clients are connected"), "{refused:?}");
+    // Until the relay has let a client in, the guest begins to park and is woken by him.
+    let refused = || text(&farm.run(&["park", &web2]).stderr).contains("clients are connected");
+    assert!(wait_until(PATIENCE, refused).is_some(), "it is parked under its client");
     assert_eq!(states(&farm)[1], "up");
     drop(silent);
     let parked = || farm.run(&["park", &web1, &web2]).status.success();
