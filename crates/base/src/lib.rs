@@ -10,6 +10,7 @@ pub mod civil;
 mod csv;
 pub mod duration;
 mod error;
+mod fall;
 pub mod glob;
 mod hash;
 pub mod html;
@@ -28,6 +29,7 @@ mod units;
 
 pub use csv::{csv_record, csv_text};
 pub use error::chain;
+pub use fall::is_small_fall;
 pub use hash::StableHash;
 pub use names::{edits, nearest};
 pub use page_run::PageRun;

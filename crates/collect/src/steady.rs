@@ -1,5 +1,6 @@
 //! Counters that fall a little.
 
+use base::is_small_fall;
 use model::{Field, Kind, Row};
 
 /// Holds counters that fell a little since the last row at what they were, and keeps the row as
@@ -7,11 +8,11 @@ use model::{Field, Kind, Row};
 ///
 /// The kernel sums some counters up from parts that it does not read at one moment, and idle
 /// time goes back a little as such. Whoever takes a fall for a new beginning would count all the
-/// time since boot once more. One that started over has, as a rule, less than half of what it had.
+/// time since boot once more.
 pub(crate) fn hold<F: Field>(row: &mut Row<F>, last: &mut Row<F>) {
     for field in F::ALL.iter().filter(|field| field.kind() == Kind::Counter) {
         if let (Some(now), Some(before)) = (row.get(*field), last.get(*field))
-            && (before / 2..before).contains(&now)
+            && is_small_fall(before, now)
         {
             row.set(*field, Some(before));
         }

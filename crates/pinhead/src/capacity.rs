@@ -3,6 +3,7 @@
 
 use crate::Error;
 use crate::args::Format;
+use crate::cells::{number, percent};
 use crate::escape::json;
 use base::{Table, left, plain, right};
 use clap::Args;
@@ -82,26 +83,26 @@ fn shown(levels: &[Level]) -> String {
         right("SHARED"),
         right("AT MOST %"),
     ];
-    let count = |count: Option<u64>| count.map_or_else(|| "-".into(), |count| count.to_string());
-    let percent = |permille: u64| format!("{}.{}", permille / 10, permille % 10);
     let mut table = Table::new(&columns);
     for level in levels {
         table.row([
             plain(&level.what, NAME_MAX),
             level.name.as_deref().map_or_else(|| "-".into(), |name| plain(name, NAME_MAX)),
-            count(level.total),
-            count(level.configured),
-            count(level.standby),
-            count(level.reserved),
-            count(level.dedicated),
-            count(level.shared),
+            number(level.total),
+            number(level.configured),
+            number(level.standby),
+            number(level.reserved),
+            number(level.dedicated),
+            number(level.shared),
             level.adjustment.map_or_else(|| "-".into(), percent),
         ]);
     }
     let mut text = table.text();
     if let Some((level, cpus)) = bound(levels) {
-        text.push_str(&format!("\nAt most {cpus} CPUs, because {} has no more", called(level)));
-        text.push_str(" configured.\n");
+        let called = called(level);
+        text.push_str(&format!(
+            "\nAt most {cpus} CPUs, because {called} has no more configured.\n"
+        ));
     }
     text
 }

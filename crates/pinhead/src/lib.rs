@@ -5,6 +5,7 @@
 pub mod args;
 pub mod cache;
 pub mod capacity;
+mod cells;
 pub mod check;
 pub mod cli;
 pub mod conform;
@@ -17,6 +18,7 @@ pub mod fleet;
 pub mod idle;
 pub mod load;
 pub mod machine;
+mod making;
 pub mod manage;
 pub mod presets;
 pub mod record;

@@ -1,5 +1,6 @@
-//! Messages to whoever watches a process that goes on without them.
+//! Messages to whoever watches a process that goes on without them, and answers on the way.
 
+use crate::Error;
 use std::io::Write;
 
 /// The longest message.
@@ -12,4 +13,11 @@ pub(crate) fn tell(by: &str, text: &str) {
     // In one piece, so that no other process writes into it.
     let line = format!("{by}: {}\n", base::plain(text, WIDTH));
     let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Writes a part of the answer to standard output at once, while more is to come.
+pub(crate) fn say(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout();
+    let said = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    said.map_err(|error| Error::step("Cannot write the answer", error))
 }

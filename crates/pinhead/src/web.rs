@@ -5,6 +5,7 @@ use crate::args::Format;
 use crate::farm_cmds;
 use crate::manage::{SocketArg, ask_manager};
 use crate::report;
+use crate::tell::say;
 use crate::tune::{self, TuneArgs};
 use crate::why::{default_recordings, journal_of};
 use ::web::{
@@ -113,8 +114,7 @@ fn new_password(path: &Path) -> Result<(), Error> {
         line(b"\n").map_err(unread)?
     };
     write_password(path, &password).map_err(Error::Web)?;
-    writeln!(std::io::stdout(), "{} has it", path.display())
-        .map_err(|error| Error::step("Cannot write the answer", error))
+    say(&format!("{} has it\n", path.display()))
 }
 
 /// A line of what is typed, without its end, which is one of these bytes.

@@ -1,5 +1,6 @@
 //! Counters that never go back, from numbers that do.
 
+use base::is_small_fall;
 use std::collections::BTreeMap;
 
 /// Sums of what numbers have grown by. A number that falls a little is read a little early; one
@@ -16,7 +17,7 @@ impl Growth {
         let before = self.last.get(name).copied();
         let (more, last) = match before {
             Some(before) if now >= before => (now - before, now),
-            Some(before) if now >= before / 2 => (0, before),
+            Some(before) if is_small_fall(before, now) => (0, before),
             Some(_) | None => (now, now),
         };
         match self.last.get_mut(name) {

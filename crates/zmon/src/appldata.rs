@@ -32,13 +32,20 @@ record! {
     }
 }
 
+/// The kernel's record of memory.
+pub const MEMORY: u8 = 1;
+/// That of CPUs and load.
+pub const SYSTEM: u8 = 2;
+/// That of the network.
+pub const NETWORK: u8 = 3;
+
 /// The kernel's product.
 const KERNEL: &str = "LINUXKR";
 /// That of programs that write to /dev/monwriter.
 const WRITER: &str = "LNXAPPL";
 
 impl ProductId {
-    /// The kernel's own for one of its records: 1 memory, 2 CPUs, 3 network.
+    /// The kernel's own for one of its records: [`MEMORY`], [`SYSTEM`] or [`NETWORK`].
     pub fn of_kernel(record: u8, modification: &str) -> ProductId {
         let pair = |text: &str| u16::from_be_bytes(to_ebcdic(text));
         ProductId {

@@ -9,6 +9,8 @@ pub const APPLICATION: u16 = 2;
 /// A task's write, head and all, has so many bytes if it fits, and otherwise the second; which it
 /// is says the modification: it is even or odd.
 pub const TASK_BYTES: [usize; 2] = [512, 1_500];
+/// Nanoseconds in a hundredth of a second, in which tasks' times are told.
+pub const NS_PER_CENTI: u64 = 10_000_000;
 /// Tasks that are written.
 pub const TASKS_MAX: usize = 100;
 

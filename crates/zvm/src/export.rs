@@ -9,7 +9,9 @@ use model::{
     ProcessName, Row,
 };
 use std::collections::BTreeMap;
-use zmon::appldata::{Cpu, LOAD_ONE, Memory, Network, Os, ProductId, System};
+use zmon::appldata::{
+    Cpu, LOAD_ONE, MEMORY, Memory, NETWORK, Network, Os, ProductId, SYSTEM, System,
+};
 use zmon::domain::{ActivityAtEnd, Application, Processor, Storage, Users, record};
 use zmon::frame::{END_OF_INTERVAL, Head};
 use zmon::layout::Layout;
@@ -18,7 +20,6 @@ use zmon::{Tod, monwriter, ticks_of_ns, to_ebcdic};
 
 /// A user's name has so many letters.
 const NAME_MAX: usize = 8;
-const NS_PER_CENTI: u64 = 10_000_000;
 /// A processor's records: more than a machine has.
 const PROCESSORS_MAX: u64 = 4_096;
 /// Processes of a guest that are told one by one.
@@ -277,7 +278,7 @@ impl Told<'_> {
                 major_faults: count(G::OwnMajorFaults),
                 ..Memory::default()
             };
-            tell(ProductId::of_kernel(1, "00"), &memory.bytes());
+            tell(ProductId::of_kernel(MEMORY, "00"), &memory.bytes());
         }
         if self.get(G::OwnBusy).is_some() {
             let load = |field| count(field).saturating_mul(LOAD_ONE.into()).div_ceil(1_000) as u32;
@@ -303,7 +304,7 @@ impl Told<'_> {
             cpus[0].idle = count(G::OwnIdle) as u32;
             cpus[0].steal = Some(count(G::OwnSteal) as u32);
             let system = System { os, cpus, has_steal: true };
-            tell(ProductId::of_kernel(2, "01"), &system.bytes());
+            tell(ProductId::of_kernel(SYSTEM, "01"), &system.bytes());
         }
         if self.get(G::OwnReceived).is_some() {
             let network = Network {
@@ -315,7 +316,7 @@ impl Told<'_> {
                 sent_packets: count(G::OwnSentPackets),
                 ..Network::default()
             };
-            tell(ProductId::of_kernel(3, "00"), &network.bytes());
+            tell(ProductId::of_kernel(NETWORK, "00"), &network.bytes());
         }
     }
 }
@@ -343,7 +344,7 @@ fn task_records(
             pid => pid,
         };
         if one == 0 {
-            task.numbers.time = sum.0 / NS_PER_CENTI;
+            task.numbers.time = sum.0 / procd::NS_PER_CENTI;
             task.numbers.resident = over.get(P::Resident).unwrap_or(0) / KIB;
             task.numbers.major_faults = sum.1;
         }

@@ -1,5 +1,6 @@
 //! What counters of 32 or 64 bits have grown by since they were first seen.
 
+use base::is_small_fall;
 use std::collections::BTreeMap;
 
 /// Above this a counter of 32 bits may begin anew by itself soon, and below that it just has.
@@ -26,7 +27,7 @@ impl Growth {
                 ((1 << 32) - before + now, now)
             }
             // it was read a little early, as idle time is now and then;
-            Some(before) if now >= before / 2 => (0, before),
+            Some(before) if is_small_fall(before, now) => (0, before),
             // or what it counts has begun anew.
             Some(_) => (now, now),
         };

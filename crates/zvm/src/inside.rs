@@ -5,16 +5,9 @@ use base::KIB;
 use model::{GuestField as G, ProcessField as P, ProcessName, Row};
 use std::collections::BTreeMap;
 use zmon::Error;
-use zmon::appldata::{Cpu, LOAD_ONE, Memory, Network, Origin, System};
+use zmon::appldata::{Cpu, LOAD_ONE, MEMORY, Memory, NETWORK, Network, Origin, SYSTEM, System};
 use zmon::domain::Application;
 use zmon::procd::{self, Numbers, Record, Task};
-
-/// Nanoseconds in a hundredth of a second.
-const NS_PER_CENTI: u64 = 10_000_000;
-/// The kernel's records.
-const MEMORY: u8 = 1;
-const CPUS: u8 = 2;
-const NETWORK: u8 = 3;
 
 /// What is known of the inside of a guest.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +30,7 @@ impl Inside {
             // What was copied when it ended was told before.
             (Origin::Kernel, _) if said.is_over => {}
             (Origin::Kernel, MEMORY) => self.memory = Some(Memory::whole(said.data)?),
-            (Origin::Kernel, CPUS) => self.take_system(System::read(said.data)?),
+            (Origin::Kernel, SYSTEM) => self.take_system(System::read(said.data)?),
             (Origin::Kernel, NETWORK) => self.network = Some(Network::whole(said.data)?),
             (Origin::Writer, 1) if said.is_over => {
                 // Its place is another's, or nobody's.
@@ -76,7 +69,7 @@ impl Inside {
             row.extend([
                 (P::Count, Some(1)),
                 // What of it was in the kernel is not told.
-                (P::Run, Some(numbers.time.saturating_mul(NS_PER_CENTI))),
+                (P::Run, Some(numbers.time.saturating_mul(procd::NS_PER_CENTI))),
                 (P::Resident, Some(numbers.resident.saturating_mul(KIB))),
                 (P::MajorFaults, Some(numbers.major_faults)),
             ]);

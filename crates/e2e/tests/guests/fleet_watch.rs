@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use vm::{Deadline, Process, wait_for_exit};
 
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.
@@ -53,12 +53,6 @@ fn run(dir: &Path, words: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[allow(clippy::disallowed_methods, reason = "an engine is asked about now")]
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    i64::try_from(since.as_millis()).unwrap()
 }
 
 /// The row of a table that begins so, without the space between its cells.
@@ -154,7 +148,7 @@ fn pushed(daemon: &mut Daemon, dir: &Path) {
     let memory = (MEMORY_MIB << 20).to_string();
     engine.until("its memory", || {
         let query = format!("pinhead_guest_memory_bytes{{host=\"b\",guest=\"{NAME}\"}}");
-        let answer = asked.query(&query, now_ms())?;
+        let answer = asked.query(&query, why::now().ms)?;
         if answer.contains(&format!("\"{memory}\"")) { Ok(()) } else { Err(answer) }
     });
     let lines = |wanted: &str| match said().lines().filter(|line| line.contains(wanted)).count() {

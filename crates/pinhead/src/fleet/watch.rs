@@ -5,13 +5,14 @@
 //! ```
 
 use crate::Error;
+use crate::cells::{mib, number};
+use crate::tell::say;
 use base::{Bytes, Table, chain, duration, left, plain, right};
 use clap::Args;
 use metrics::{Pusher, Url};
 use model::{GuestField as G, HostField as H, Moment};
 use remote::{Host, Uri};
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -90,16 +91,8 @@ fn once(mut hosts: Vec<Host>) -> Result<String, Error> {
     if silent.is_empty() {
         return Ok(text);
     }
-    print(&text)?;
+    say(&text)?;
     Err(Error::Message(silent.join("\npinhead: ")))
-}
-
-fn mib(size: Option<u64>) -> String {
-    size.map_or_else(|| "-".into(), |size| Bytes(size).as_mib().to_string())
-}
-
-fn count(count: Option<u64>) -> String {
-    count.map_or_else(|| "-".into(), |count| count.to_string())
 }
 
 fn show(told: &[(&str, Moment)]) -> String {
@@ -117,10 +110,10 @@ fn show(told: &[(&str, Moment)]) -> String {
         table.row([
             plain(name, NAME_MAX),
             moment.guests.len().to_string(),
-            count(row.get(H::Cpus)),
-            mib(row.get(H::Total)),
-            mib(row.get(H::Free)),
-            mib(row.get(H::Available)),
+            number(row.get(H::Cpus)),
+            mib(row.get(H::Total).map(Bytes)),
+            mib(row.get(H::Free).map(Bytes)),
+            mib(row.get(H::Available).map(Bytes)),
         ]);
     }
     let mut text = table.text();
@@ -139,11 +132,11 @@ fn show(told: &[(&str, Moment)]) -> String {
             table.row([
                 plain(&who.name, NAME_MAX),
                 plain(name, NAME_MAX),
-                count(row.get(G::Vcpus)),
-                mib(row.get(G::Memory)),
-                mib(row.get(G::Actual)),
-                mib(row.get(G::Resident)),
-                mib(row.get(G::OwnAvailable)),
+                number(row.get(G::Vcpus)),
+                mib(row.get(G::Memory).map(Bytes)),
+                mib(row.get(G::Actual).map(Bytes)),
+                mib(row.get(G::Resident).map(Bytes)),
+                mib(row.get(G::OwnAvailable).map(Bytes)),
             ]);
         }
     }
@@ -209,7 +202,7 @@ fn follow(mut host: Host, pusher: &Pusher, every_ms: i64) -> Result<(), Error> {
         if let Some((state, words)) = told
             && said != Some(state)
         {
-            print(&format!("{}: {words}\n", host.name()))?;
+            say(&format!("{}: {words}\n", host.name()))?;
             said = Some(state);
         }
         // However long the answer took; a clock that was set begins anew.
@@ -220,11 +213,4 @@ fn follow(mut host: Host, pusher: &Pusher, every_ms: i64) -> Result<(), Error> {
         }
         thread::sleep(Duration::from_millis(left_ms.clamp(0, wait_ms).unsigned_abs()));
     }
-}
-
-fn print(text: &str) -> Result<(), Error> {
-    let mut out = std::io::stdout();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Error::step("Cannot write the answer", error))
 }

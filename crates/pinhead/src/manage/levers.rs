@@ -1,5 +1,6 @@
 //! The levers on the host's memory, and what page-out did with each guest, on one screen.
 
+use crate::cells::number;
 use base::{Column, Table, duration, left, plain, right};
 use manager::control::{LeverRow, Levers, PagedOutRow};
 use std::fmt::Write as _;
@@ -75,10 +76,6 @@ fn guest(row: &PagedOutRow) -> [String; 8] {
         mib(row.working_set_bytes),
         cost,
     ]
-}
-
-fn number(value: Option<u64>) -> String {
-    value.map_or("-".to_owned(), |value| value.to_string())
 }
 
 fn mib(bytes: Option<u64>) -> String {

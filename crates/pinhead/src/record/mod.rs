@@ -10,22 +10,19 @@ mod bundle;
 pub use bundle::read as unpack;
 
 use crate::Error;
+use crate::making::Making;
 use crate::why::{journal_of, time_between};
 use clap::{Args, Subcommand};
 use std::fs;
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use store::{Journal, Names, Records, Taken, Travel};
 use why::when::Now;
 
 /// Names of what is in a directory that travels.
 const RECORDINGS: &str = "recordings";
 const JOURNAL: &str = "journal.db";
-/// As the manager's own.
-const DIR_MODE: u32 = 0o750;
 /// Where a stream is made ready: on a disk, for it may be large.
 const READY: &str = "/var/tmp";
 /// Guests in one question to a journal.
@@ -86,68 +83,26 @@ pub struct ImportArgs {
     pub to: PathBuf,
 }
 
-/// A directory that is filled, and is there under its name when it is whole. Until then it has
-/// another name, and goes if it does not come so far.
-struct Making {
-    to: PathBuf,
-    partial: PathBuf,
-}
-
-impl Making {
-    fn begin(to: &Path) -> Result<Making, Error> {
-        if to.exists() {
-            let path = to.display();
-            return Err(Error::Message(format!("{path} is there already: name a new directory")));
-        }
-        let name = to.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = name.ok_or_else(|| {
-            Error::Message(format!("{} is no name for a new directory", to.display()))
-        })?;
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let own = format!(".{name}.partial-{}-{number}", std::process::id());
-        let partial = to.with_file_name(own);
-        // Nobody else's directory is filled, and nobody else reads what has guests' names in it.
-        let mut whole = fs::DirBuilder::new();
-        whole.mode(DIR_MODE);
-        let made = whole.create(&partial).and_then(|()| whole.create(partial.join(RECORDINGS)));
-        made.map_err(|source| Error::step(format!("Cannot make {}", partial.display()), source))?;
-        Ok(Making { to: to.to_owned(), partial })
-    }
-
-    fn recordings(&self) -> PathBuf {
-        self.partial.join(RECORDINGS)
-    }
-
-    fn journal(&self) -> PathBuf {
-        self.partial.join(JOURNAL)
-    }
-
-    /// Takes away what reading left beside the files.
-    fn tidy(&self) -> Result<(), Error> {
-        for dir in [&self.partial, &self.recordings()] {
-            let failed = |source| Error::Read { path: dir.clone(), source };
-            for entry in fs::read_dir(dir).map_err(failed)? {
-                let path = entry.map_err(failed)?.path();
-                let name = path.to_string_lossy();
-                if name.ends_with("-wal") || name.ends_with("-shm") {
-                    fs::remove_file(&path).map_err(failed)?;
-                }
+/// Takes away what reading left beside the files.
+fn tidy(making: &Making) -> Result<(), Error> {
+    for dir in [making.path().to_owned(), making.path().join(RECORDINGS)] {
+        let failed = |source| Error::Read { path: dir.clone(), source };
+        for entry in fs::read_dir(&dir).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.to_string_lossy();
+            if name.ends_with("-wal") || name.ends_with("-shm") {
+                fs::remove_file(&path).map_err(failed)?;
             }
         }
-        Ok(())
     }
-
-    fn done(self) -> Result<(), Error> {
-        let renamed = fs::rename(&self.partial, &self.to);
-        renamed.map_err(|source| Error::step(format!("Cannot make {}", self.to.display()), source))
-    }
+    Ok(())
 }
 
-impl Drop for Making {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.partial);
-    }
+/// A new directory with one for recordings in it.
+fn begin(to: &Path) -> Result<Making, Error> {
+    let making = Making::begin(to)?;
+    making.add(RECORDINGS)?;
+    Ok(making)
 }
 
 /// Exports or imports; what to say of it.
@@ -168,15 +123,15 @@ fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, E
     let making = match is_stream {
         true => {
             let name = format!("pinhead-export-{}", std::process::id());
-            Making::begin(&Path::new(READY).join(name))?
+            begin(&Path::new(READY).join(name))?
         }
-        false => Making::begin(&args.target)?,
+        false => begin(&args.target)?,
     };
     let names = args.rename.then(Names::default);
     let mut travel = Travel { from_ms, to_ms, names };
-    let mut taken = travel.records(&Records::open(&dir)?, &making.recordings())?;
+    let mut taken = travel.records(&Records::open(&dir)?, &making.path().join(RECORDINGS))?;
     if args.journal.is_some() || journal.exists() {
-        let mut to = Journal::open(&making.journal())?;
+        let mut to = Journal::open(&making.path().join(JOURNAL))?;
         to.begin()?;
         taken.decisions = travel.journal(&Journal::read_only(&journal)?, &mut to)?;
         to.commit()?;
@@ -185,7 +140,7 @@ fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, E
         return Err(Error::Message("Nothing was recorded in this time: nothing is written".into()));
     }
     if is_stream {
-        bundle::write(&making.partial, out)?;
+        bundle::write(making.path(), out)?;
         return Ok(String::new());
     }
     making.done()?;
@@ -204,14 +159,14 @@ fn told(taken: &Taken, to: &Path) -> String {
 }
 
 fn import(args: &ImportArgs, input: &mut dyn Read) -> Result<String, Error> {
-    let making = Making::begin(&args.to)?;
+    let making = begin(&args.to)?;
     if args.from == Path::new(STREAM) {
-        bundle::read(input, &making.partial)?;
+        bundle::read(input, making.path())?;
     } else if args.from.is_dir() {
-        bundle::copy(&args.from, &making.partial)?;
+        bundle::copy(&args.from, making.path())?;
     } else {
         let failed = |source| Error::Read { path: args.from.clone(), source };
-        bundle::read(&mut fs::File::open(&args.from).map_err(failed)?, &making.partial)?;
+        bundle::read(&mut fs::File::open(&args.from).map_err(failed)?, making.path())?;
     }
     let taken = look_through(&making)?;
     if taken == Taken::default() {
@@ -225,7 +180,7 @@ fn import(args: &ImportArgs, input: &mut dyn Read) -> Result<String, Error> {
 
 /// Reads all of it, so that what is damaged is refused and not found later.
 fn look_through(making: &Making) -> Result<Taken, Error> {
-    let records = Records::open(&making.recordings())?;
+    let records = Records::open(&making.path().join(RECORDINGS))?;
     let mut taken = Taken::default();
     if let Some((mut from_ms, end_ms)) = records.extent()? {
         while from_ms < end_ms {
@@ -246,8 +201,8 @@ fn look_through(making: &Making) -> Result<Taken, Error> {
         taken.passes += 1;
         ControlFlow::Continue(())
     })?;
-    if making.journal().exists() {
-        let journal = Journal::read_only(&making.journal())?;
+    if making.path().join(JOURNAL).exists() {
+        let journal = Journal::read_only(&making.path().join(JOURNAL))?;
         let guests: Vec<_> = journal.guests()?.iter().map(|guest| guest.key).collect();
         let range = store::Range { from_ms: i64::MIN, to_ms: i64::MAX };
         for part in guests.chunks(GUESTS_MAX) {
@@ -258,7 +213,7 @@ fn look_through(making: &Making) -> Result<Taken, Error> {
             })?;
         }
     }
-    making.tidy()?;
+    tidy(making)?;
     Ok(taken)
 }
 

@@ -2,6 +2,7 @@
 
 use super::SizeFormat;
 use crate::Error;
+use crate::cells::{mib, number, percent};
 use crate::escape::json;
 use backtest::{Sizes, SizesDocument};
 use base::{Bytes, Table, csv_record, csv_text, left, right};
@@ -17,18 +18,6 @@ pub(super) fn show(answer: &Sizes, format: SizeFormat, now: &Now) -> Result<Stri
         SizeFormat::Csv => Ok(csv(answer)),
         SizeFormat::Json => json(&SizesDocument::of(answer)),
     }
-}
-
-fn mib(size: Option<Bytes>) -> String {
-    size.map_or_else(|| "-".into(), |size| size.as_mib().to_string())
-}
-
-fn number(value: Option<u64>) -> String {
-    value.map_or_else(|| "-".into(), |value| value.to_string())
-}
-
-fn percent(permille: u64) -> String {
-    format!("{}.{}", permille / 10, permille % 10)
 }
 
 fn hours(ms: u64) -> String {

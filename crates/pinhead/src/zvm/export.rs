@@ -7,15 +7,19 @@ use base::duration::MINUTE_MS;
 use base::plain;
 use model::{Interval, Parts};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use store::{Records, Span};
 use zmon::file::Writer;
 use zvm::Exporter;
 
 /// Guests with another name that are told one by one.
 const RENAMED_MAX: usize = 20;
+/// As the manager's own recordings.
+const FILE_MODE: u32 = 0o640;
 
 pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     let now = ::why::now();
@@ -24,10 +28,9 @@ pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     let Some((first_ms, last_ms)) = records.extent()? else {
         return Err(Error::Message("Nothing is recorded: nothing is written".into()));
     };
-    let unwritten = |source| Error::Read { path: args.file.clone(), source };
-    // A file that is there is not written over.
-    let file = File::create_new(&args.file).map_err(unwritten)?;
-    let mut out = BufWriter::new(file);
+    let unwritten = |source| Error::step(format!("Cannot write {}", args.file.display()), source);
+    let making = NewFile::make(&args.file).map_err(unwritten)?;
+    let mut out = BufWriter::new(&making.file);
     let mut failed = None;
     let mut writer = Writer::new(|page: &[u8]| {
         if let Err(error) = out.write_all(page) {
@@ -61,11 +64,40 @@ pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     }
     out.flush().map_err(unwritten)?;
     if count == 0 {
-        // Nobody is to take it for one with something in it.
-        std::fs::remove_file(&args.file).map_err(unwritten)?;
         return Err(Error::Message("Nothing was recorded in this time: nothing is written".into()));
     }
+    drop(out);
+    making.keep();
     Ok(told(&exporter, count, args))
+}
+
+/// A file that was not there before. It goes if it does not become whole, so that nobody takes it
+/// for what it is not.
+struct NewFile<'a> {
+    file: File,
+    path: &'a Path,
+    is_whole: bool,
+}
+
+impl NewFile<'_> {
+    /// It has guests' names in it: nobody else reads them.
+    fn make(path: &Path) -> io::Result<NewFile<'_>> {
+        let mut options = File::options();
+        let file = options.write(true).create_new(true).mode(FILE_MODE).open(path)?;
+        Ok(NewFile { file, path, is_whole: false })
+    }
+
+    fn keep(mut self) {
+        self.is_whole = true;
+    }
+}
+
+impl Drop for NewFile<'_> {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            let _ = fs::remove_file(self.path);
+        }
+    }
 }
 
 fn told(exporter: &Exporter, count: u64, args: &ExportArgs) -> String {

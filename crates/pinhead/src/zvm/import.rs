@@ -3,12 +3,13 @@
 use super::args::ImportArgs;
 use super::recording::{Recording, told};
 use crate::Error;
+use crate::making::Making;
 use crate::report::Place;
 use reports::{clock_text, date_text};
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use zmon::file::{Gap, Reader};
 use zmon::frame::FRAME_BYTES;
 use zvm::Monitor;
@@ -19,15 +20,12 @@ const PAGES: usize = 256;
 const GAPS_MAX: usize = 10;
 
 pub(super) fn run(args: &ImportArgs) -> Result<String, Error> {
-    if args.to.exists() {
-        let message = format!(
-            "{} is there already: name a directory that is not, so that nothing is mixed up",
-            args.to.display()
-        );
-        return Err(Error::Message(message));
+    if let Some(parent) = args.to.parent() {
+        let made = fs::create_dir_all(parent);
+        made.map_err(|error| Error::step(format!("Cannot make {}", parent.display()), error))?;
     }
-    let part = Part::beside(&args.to)?;
-    let mut recording = Recording::to(&part.0);
+    let making = Making::begin(&args.to)?;
+    let mut recording = Recording::to(making.path());
     let mut monitor = Monitor::default();
     let mut gaps = Vec::new();
     let mut bytes = 0;
@@ -45,7 +43,7 @@ pub(super) fn run(args: &ImportArgs) -> Result<String, Error> {
     };
     let (moments, guests) = (recording.moments, recording.guests);
     recording.end()?;
-    part.becomes(&args.to)?;
+    making.done()?;
     let now = ::why::now();
     let zone = Place(&now.zone);
     let stamp = |ms| format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone));
@@ -101,36 +99,5 @@ fn file(
         if filled < buffer.len() {
             return Ok((length, reader.end()));
         }
-    }
-}
-
-/// A directory beside the one that is wanted. It goes if it does not become that one.
-struct Part(PathBuf);
-
-impl Part {
-    fn beside(to: &Path) -> Result<Part, Error> {
-        let mut name = to.file_name().unwrap_or_default().to_owned();
-        name.push(".part");
-        let path = to.with_file_name(name);
-        if path.exists() {
-            let message = format!(
-                "{} is there: an import is at work, or one was killed; remove it if none is",
-                path.display()
-            );
-            return Err(Error::Message(message));
-        }
-        fs::create_dir_all(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
-        Ok(Part(path))
-    }
-
-    fn becomes(self, to: &Path) -> Result<(), Error> {
-        fs::rename(&self.0, to).map_err(|source| Error::Read { path: to.into(), source })
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // It has another name by now where all went well.
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

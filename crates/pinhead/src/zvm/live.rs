@@ -3,6 +3,7 @@
 use super::args::{HypfsArgs, ReadArgs};
 use super::recording::{Recording, told};
 use crate::Error;
+use crate::tell::tell;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -43,7 +44,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
             Ok(count) => stream::Read::Bytes(&buffer[..count]),
             Err(error) => match error.raw_os_error() {
                 Some(EOVERFLOW) => {
-                    tell("CP was faster: records were lost");
+                    tell("pinhead", "CP was faster: records were lost");
                     stream::Read::Overflow
                 }
                 // Twice with nothing between them: CP has severed the connection.
@@ -57,7 +58,7 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
         empty = if read == stream::Read::Bytes(&[]) { empty + 1 } else { 0 };
         match stream.take(read) {
             Some(Set::Whole(set) | Set::Part(set)) => take(&set, &mut monitor, &mut recording)?,
-            Some(Set::Lost(bytes)) => tell(&format!("{bytes} bytes could not be kept")),
+            Some(Set::Lost(bytes)) => tell("pinhead", &format!("{bytes} bytes could not be kept")),
             None => {}
         }
         if empty > 2 && !is_device(&args.device) {
@@ -67,11 +68,6 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
             return Ok(format!("{told}; {moments} intervals, {guests} guests at most\n"));
         }
     }
-}
-
-/// Says something while it goes on.
-fn tell(what: &str) {
-    eprintln!("pinhead: {what}");
 }
 
 fn is_device(path: &Path) -> bool {
@@ -87,7 +83,7 @@ fn take(set: &[u8], monitor: &mut Monitor, recording: &mut Recording) -> Result<
         }
     }
     if let Err(error) = end {
-        tell(&format!("a set of data ends before its time: {error}"));
+        tell("pinhead", &format!("a set of data ends before its time: {error}"));
     }
     Ok(())
 }
