@@ -103,6 +103,7 @@ pub const TARGETS: &[Target] = &[
     ("schedstat", proc_files::schedstat),
     ("sql_views", files::sql_views),
     ("steady", rules_file::steady),
+    ("sthyi_page", zvm::sthyi_page),
     ("sysinfo_text", zvm::sysinfo_text),
     ("tier_record", files::tier_record),
     ("undo_record", host::undo_record),

@@ -6,7 +6,7 @@ use zmon::file::Reader;
 use zmon::frame::{FRAME_BYTES, Records};
 use zmon::layout::Layout;
 use zmon::stream::{Read, SET_MAX, Set, Stream, parts};
-use zmon::{domain, fsstatd, hypfs, monwriter, procd, sysinfo};
+use zmon::{domain, fsstatd, hypfs, monwriter, procd, sthyi, sysinfo};
 use zvm::{Hypervisor, Monitor};
 
 /// A file of MONWRITE: all of it is read, what is none is told within its bounds, and moments go
@@ -113,8 +113,20 @@ pub(crate) fn hypfs_files(data: &[u8]) {
 /// /proc/sysinfo.
 pub(crate) fn sysinfo_text(data: &[u8]) {
     let levels = sysinfo::levels(&String::from_utf8_lossy(data));
-    if let Some((level, cpus)) = sysinfo::bound(&levels) {
-        assert!(level.configured == Some(cpus) || level.total == Some(cpus));
+    if let Some(bound) = sysinfo::bound(&levels) {
+        let all = bound.level.configured.or(bound.level.total);
+        assert_eq!(all.map(|count| count.saturating_mul(1000)), Some(bound.cpus));
+    }
+}
+
+/// STHYI: what is read is written again as it was, as far as sections do not lie over each other.
+pub(crate) fn sthyi_page(data: &[u8]) {
+    if let Ok(info) = sthyi::read(data) {
+        let _ = sthyi::read(&info.bytes());
+        let mut levels = sysinfo::levels("Type: 8561\nLPAR Name: LP1\nVM00 Name: LINUX01\n");
+        info.add_to(&mut levels);
+        assert!(levels.len() <= 3 + 6, "{}", levels.len());
+        let _ = sysinfo::bound(&levels);
     }
 }
 

@@ -7,10 +7,12 @@ use crate::cells::{number, percent};
 use crate::escape::json;
 use base::{Table, left, plain, right};
 use clap::Args;
+use model::quantity;
 use serde::Serialize;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use zmon::sthyi;
 use zmon::sysinfo::{Level, bound, levels};
 
 const NAME_MAX: usize = 24;
@@ -21,6 +23,9 @@ pub struct CapacityArgs {
     /// What the kernel knows of the levels above it
     #[arg(long, value_name = "FILE", default_value = "/proc/sysinfo")]
     pub sysinfo: PathBuf,
+    /// What STHYI tells, a page as the system call s390_sthyi has it
+    #[arg(long, value_name = "FILE")]
+    pub sthyi: Option<PathBuf>,
     /// How to answer
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
@@ -38,18 +43,27 @@ struct Row<'a> {
     dedicated: Option<u64>,
     shared: Option<u64>,
     adjustment_permille: Option<u64>,
+    cap_cpus: Option<f64>,
 }
 
 #[derive(Serialize)]
 struct Document<'a> {
     levels: Vec<Row<'a>>,
-    cpus: Option<u64>,
+    cpus: Option<f64>,
     because: Option<&'a str>,
+    capped: Option<bool>,
 }
 
 /// Shows the levels.
 pub fn run(args: &CapacityArgs) -> Result<String, Error> {
-    let found = levels(&text(&args.sysinfo)?);
+    let mut found = levels(&text(&args.sysinfo)?);
+    if let Some(path) = &args.sthyi {
+        let bytes = fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
+        let info = sthyi::read(&bytes).map_err(|error| {
+            Error::Message(format!("{} is no answer of STHYI: {error}", path.display()))
+        })?;
+        info.add_to(&mut found);
+    }
     if found.is_empty() {
         let message = format!("{} names no level", args.sysinfo.display());
         return Err(Error::Message(message));
@@ -82,6 +96,7 @@ fn shown(levels: &[Level]) -> String {
         right("DEDICATED"),
         right("SHARED"),
         right("AT MOST %"),
+        right("CAP"),
     ];
     let mut table = Table::new(&columns);
     for level in levels {
@@ -95,16 +110,21 @@ fn shown(levels: &[Level]) -> String {
             number(level.dedicated),
             number(level.shared),
             level.adjustment.map_or_else(|| "-".into(), percent),
+            level.cap.map_or_else(|| "-".into(), cpus),
         ]);
     }
     let mut text = table.text();
-    if let Some((level, cpus)) = bound(levels) {
-        let called = called(level);
-        text.push_str(&format!(
-            "\nAt most {cpus} CPUs, because {called} has no more configured.\n"
-        ));
+    if let Some(bound) = bound(levels) {
+        let (called, most) = (called(bound.level), cpus(bound.cpus));
+        let why = if bound.is_capped { "is capped there" } else { "has no more configured" };
+        text.push_str(&format!("\nAt most {most} CPUs, because {called} {why}.\n"));
     }
     text
+}
+
+/// "2", "2.5": from thousandths.
+fn cpus(thousandths: u64) -> String {
+    quantity::short(thousandths as f64 / 1000.0)
 }
 
 fn called(level: &Level) -> String {
@@ -127,11 +147,13 @@ fn document(levels: &[Level]) -> Document<'_> {
         dedicated: level.dedicated,
         shared: level.shared,
         adjustment_permille: level.adjustment,
+        cap_cpus: level.cap.map(|thousandths| thousandths as f64 / 1000.0),
     });
     let bound = bound(levels);
     Document {
         levels: rows.collect(),
-        cpus: bound.map(|(_, cpus)| cpus),
-        because: bound.map(|(level, _)| level.what.as_str()),
+        cpus: bound.map(|bound| bound.cpus as f64 / 1000.0),
+        because: bound.map(|bound| bound.level.what.as_str()),
+        capped: bound.map(|bound| bound.is_capped),
     }
 }

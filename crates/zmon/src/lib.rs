@@ -6,7 +6,7 @@
 //!   /dev/monreader ─► stream ──────┘                        │ of domain 10
 //!                                                           └─► appldata, procd, fsstatd
 //!   debugfs diag_2fc, diag_204, diag_0c ─► hypfs
-//!   /proc/sysinfo ─► sysinfo
+//!   /proc/sysinfo ─► sysinfo ◄── sthyi ◄─ STHYI
 //! ```
 //!
 //! Each record is a table of fields with their offsets ([`layout`]), from which both directions
@@ -28,6 +28,7 @@ pub mod hypfs;
 pub mod layout;
 pub mod monwriter;
 pub mod procd;
+pub mod sthyi;
 pub mod stream;
 pub mod sysinfo;
 mod text;

@@ -17,6 +17,19 @@ pub struct Level {
     pub shared: Option<u64>,
     /// In thousandths: what of its CPUs it may use at most.
     pub adjustment: Option<u64>,
+    /// In thousandths of a CPU: what it may use of CPUs at most, where it is capped.
+    pub cap: Option<u64>,
+}
+
+/// The level that all others come down to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound<'a> {
+    /// Which.
+    pub level: &'a Level,
+    /// What it may use at most, in thousandths of a CPU.
+    pub cpus: u64,
+    /// It has more CPUs, and is capped.
+    pub is_capped: bool,
 }
 
 /// Levels that are read: hardware knows of no more than 8 guests in each other.
@@ -72,10 +85,15 @@ fn set(level: &mut Level, key: &str, value: &str) -> bool {
     true
 }
 
-/// The level that has the fewest CPUs, which is what all others come down to, and how many.
-pub fn bound(levels: &[Level]) -> Option<(&Level, u64)> {
-    let cpus = levels.iter().filter_map(|level| Some((level, level.configured.or(level.total)?)));
-    cpus.min_by_key(|(_, count)| *count)
+/// The level with which the fewest CPUs can be used.
+pub fn bound(levels: &[Level]) -> Option<Bound<'_>> {
+    levels.iter().filter_map(bound_of).min_by_key(|bound| bound.cpus)
+}
+
+fn bound_of(level: &Level) -> Option<Bound<'_>> {
+    let all = level.configured.or(level.total).map(|count| count.saturating_mul(1000));
+    let cap = level.cap.filter(|cap| all.is_none_or(|all| *cap < all));
+    Some(Bound { level, cpus: cap.or(all)?, is_capped: cap.is_some() })
 }
 
 #[cfg(test)]
@@ -129,8 +147,9 @@ VM: x
         assert_eq!(names, expected);
         assert_eq!((found[0].configured, found[0].reserved), (Some(12), Some(22)));
         assert_eq!((found[1].shared, found[1].adjustment), (Some(6), Some(357)));
-        let (level, count) = bound(&found).expect("a bound");
-        assert_eq!((level.what.as_str(), count), ("KVM/Linux", 2));
+        let least = bound(&found).expect("a bound");
+        assert_eq!((least.level.what.as_str(), least.cpus), ("KVM/Linux", 2000));
+        assert!(!least.is_capped);
         assert_eq!(levels("processor: 0\n"), []);
         assert_eq!(bound(&[]), None);
     }

@@ -183,6 +183,25 @@ fn the_levels_above_are_shown_with_what_bounds_the_cpus() {
         told.contains("At most 3 CPUs, because LINUX01 under z/VM 7.3.0 has no more"),
         "{told}"
     );
+    // The guest has two and a half CPUs of the LPAR's four, by the second word for it.
+    let mut page = vec![0_u8; 4096];
+    page[12..20].copy_from_slice(&[0, 0, 0, 0, 0, 48, 0, 56]);
+    page[48 + 2] = 0xa0;
+    page[48 + 10..48 + 12].copy_from_slice(&[0, 4]);
+    page[48 + 36..48 + 40].copy_from_slice(&[0, 2, 0x80, 0]);
+    let sthyi = |bytes: &[u8]| {
+        let (path, page) = (path.to_str().expect("text"), dir.file("sthyi", bytes));
+        run(&["capacity", "--sysinfo", path, "--sthyi", page.to_str().expect("text")])
+    };
+    let told = said(&sthyi(&page));
+    assert!(told.contains("At most 2.5 CPUs, because the LPAR LP1 is capped there"), "{told}");
+    let cut = sthyi(&page[..60]);
+    assert_eq!(cut.status.code(), Some(2));
+    assert!(
+        said(&cut).contains("no answer of STHYI") && said(&cut).contains("60"),
+        "{}",
+        said(&cut)
+    );
     let missing = run(&["capacity", "--sysinfo", "/nowhere"]);
     assert!(said(&missing).contains("only s390x kernels have it"), "{}", said(&missing));
 }

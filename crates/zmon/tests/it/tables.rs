@@ -4,7 +4,7 @@ use base::Rng;
 use std::fmt::Debug;
 use zmon::appldata::{Cpu, Memory, Network, Os, ProductId};
 use zmon::layout::Layout;
-use zmon::{domain, frame, fsstatd, hypfs, monwriter, procd, stream};
+use zmon::{domain, frame, fsstatd, hypfs, monwriter, procd, sthyi, stream};
 
 fn check<T: Layout + Debug + PartialEq>(rng: &mut Rng) {
     let mut ends = 0;
@@ -44,7 +44,8 @@ fn every_record_is_written_as_it_was_read() {
         procd::Numbers fsstatd::Numbers stream::Entry frame::Head domain::Processor domain::Storage
         domain::Users domain::States domain::Logoff domain::Activity domain::ActivityAtEnd
         domain::Interaction domain::ApplicationHead hypfs::GuestsHead hypfs::Guest hypfs::OwnHead
-        hypfs::OwnCpu hypfs::PartitionsHead hypfs::PartitionHead hypfs::LogicalCpu);
+        hypfs::OwnCpu hypfs::PartitionsHead hypfs::PartitionHead hypfs::LogicalCpu
+        sthyi::Head sthyi::Machine sthyi::Lpar sthyi::Hypervisor sthyi::Guest);
 }
 
 #[test]

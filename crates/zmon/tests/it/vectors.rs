@@ -6,7 +6,7 @@ use zmon::domain::{Said, said};
 use zmon::frame::{Found, Records};
 use zmon::layout::Layout;
 use zmon::monwriter::{Function, Head, Stamp};
-use zmon::{Error, Tod, hypfs, procd};
+use zmon::{Error, Tod, hypfs, procd, sthyi};
 
 /// Bytes with some numbers in their places.
 fn bytes(length: usize, places: &[(usize, &[u8])]) -> Vec<u8> {
@@ -263,4 +263,55 @@ fn partitions_are_read_with_their_processors() {
     assert_eq!((again.physical, same), (5, partitions));
     assert!(hypfs::partitions(&file[..file.len() - 1]).is_err());
     assert_eq!(Tod::of_ms(0).map(|tod| tod.0), Some(0x7d91_048b_ca00_0000));
+}
+
+#[test]
+fn sthyi_is_read_where_each_section_is() {
+    let page = bytes(
+        4096,
+        &[
+            // One hypervisor; 236 bytes in all, of which the head has 48.
+            (7, &[1]),
+            (8, &[0, 236]),
+            (10, &[0, 48]),
+            // The machine at 48 with 64, the LPAR at 112 with 56, a hypervisor at 168 with 32, its
+            // guest at 200 with 36, as the oldest release has it.
+            (12, &[0, 48, 0, 64]),
+            (16, &[0, 112, 0, 56]),
+            (20, &[0, 168, 0, 32]),
+            (24, &[0, 200, 0, 36]),
+            // The machine: counts and type are valid; 12 shared CPs, 0x0102 shared IFLs; 3931.
+            (48 + 2, &[0xc0]),
+            (48 + 4, &[0, 12]),
+            (48 + 8, &[1, 2]),
+            (48 + 20, &[0xf3, 0xf9, 0xf3, 0xf1]),
+            // The LPAR: counts, absolute cap and name are valid; 4 shared IFLs, capped at 2.5.
+            (112 + 2, &[0xb0]),
+            (112 + 10, &[0, 4]),
+            (112 + 16, &[0xd3, 0xd7, 0xf1, 0x40, 0x40, 0x40, 0x40, 0x40]),
+            (112 + 36, &[0, 2, 0x80, 0]),
+            // z/VM, of the system ZVM1, with 4 IFLs that its guests share.
+            (168 + 4, &[1]),
+            (168 + 8, &[0xe9, 0xe5, 0xd4, 0xf1, 0x40, 0x40, 0x40, 0x40]),
+            (168 + 28, &[0, 4]),
+            // The guest LNX1: 2 shared IFLs.
+            (200 + 4, &[0xd3, 0xd5, 0xe7, 0xf1, 0x40, 0x40, 0x40, 0x40]),
+            (200 + 24, &[0, 2]),
+        ],
+    );
+    let info = sthyi::read(&page).expect("an answer");
+    assert_eq!(info.bytes(), page);
+    let mut levels = Vec::new();
+    info.add_to(&mut levels);
+    let told: Vec<_> =
+        levels.iter().map(|level| (level.name.as_deref(), level.shared, level.cap)).collect();
+    let expected = [
+        (Some("3931"), Some(12 + 258), None),
+        (Some("LP1"), Some(4), Some(2500)),
+        (Some("ZVM1"), Some(4), None),
+        (Some("LNX1"), Some(2), None),
+    ];
+    assert_eq!(told, expected);
+    let least = zmon::sysinfo::bound(&levels).expect("a bound");
+    assert_eq!((least.cpus, least.is_capped), (2000, false));
 }

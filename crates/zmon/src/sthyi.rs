@@ -1,0 +1,358 @@
+//! STHYI: what each level above a guest has of CPUs, and how far it is capped.
+//!
+//! ```text
+//!   head ─► machine ─► LPAR ─► hypervisor 1 ─► guest 1 ─► hypervisor 2 ─► guest 2 ─► ... 3
+//! ```
+//!
+//! The head says where each section is and how long; a later release has longer ones. The kernel
+//! hands it out by a system call (function code 0), a page of it, and makes up what it knows
+//! itself where no hypervisor tells.
+
+use crate::Error;
+use crate::layout::{Layout, record};
+use crate::sysinfo::Level;
+use crate::text::from_ebcdic;
+
+/// What the system call hands out.
+pub const PAGE_BYTES: usize = 4096;
+/// Hypervisors in each other that the head has a place for.
+const DEPTH: usize = 3;
+/// A capped capacity of one CPU.
+const ONE: u64 = 0x1_0000;
+
+/// Of the machine: its CPUs are told, and its type.
+const MACHINE_CPUS: u8 = 0x80;
+const MACHINE_ID: u8 = 0x40;
+/// Of an LPAR: its CPUs are told, its absolute cap, its name, its group.
+const LPAR_CPUS: u8 = 0x80;
+const LPAR_WEIGHT: u8 = 0x40;
+const LPAR_CAP: u8 = 0x20;
+const LPAR_ID: u8 = 0x10;
+
+record! {
+    /// Where the sections are: pairs of an offset from the head and a length. 0 is none.
+    Head, 48, {
+        flags: u8 = 0;
+        /// How many hypervisors are told of.
+        hypervisors: u8 = 7;
+        length: u16 = 8;
+        head_length: u16 = 10;
+        machine: u16 = 12;
+        machine_length: u16 = 14;
+        lpar: u16 = 16;
+        lpar_length: u16 = 18;
+        hypervisor_1: u16 = 20;
+        hypervisor_1_length: u16 = 22;
+        guest_1: u16 = 24;
+        guest_1_length: u16 = 26;
+        hypervisor_2: u16 = 28;
+        hypervisor_2_length: u16 = 30;
+        guest_2: u16 = 32;
+        guest_2_length: u16 = 34;
+        hypervisor_3: u16 = 36;
+        hypervisor_3_length: u16 = 38;
+        guest_3: u16 = 40;
+        guest_3_length: u16 = 42;
+    }
+}
+
+record! {
+    /// The machine. Names are EBCDIC; CPUs are general ones (CP) and those for Linux (IFL).
+    Machine, 64, {
+        flags: u8 = 0;
+        valid: u8 = 2;
+        shared_cp: u16 = 4;
+        dedicated_cp: u16 = 6;
+        shared_ifl: u16 = 8;
+        dedicated_ifl: u16 = 10;
+        name: [u8; 8] = 12;
+        kind: [u8; 4] = 20;
+        maker: [u8; 16] = 24;
+        sequence: [u8; 16] = 40;
+        plant: [u8; 4] = 56;
+    }
+}
+
+record! {
+    /// An LPAR. Caps are in 1/65536 of a CPU, and 0 where there is none.
+    Lpar, 56, {
+        flags: u8 = 0;
+        valid: u8 = 2;
+        number: u16 = 4;
+        shared_cp: u16 = 6;
+        dedicated_cp: u16 = 8;
+        shared_ifl: u16 = 10;
+        dedicated_ifl: u16 = 12;
+        name: [u8; 8] = 16;
+        weight_cap_cp: u32 = 24;
+        cap_cp: u32 = 28;
+        weight_cap_ifl: u32 = 32;
+        cap_ifl: u32 = 36;
+        group: [u8; 8] = 40;
+        group_cap_cp: u32 = 48;
+        group_cap_ifl: u32 = 52;
+    }
+}
+
+record! {
+    /// A hypervisor, and the CPUs that its guests have.
+    Hypervisor, 32, {
+        flags: u8 = 0;
+        kind: u8 = 4;
+        threads_cp: u8 = 6;
+        threads_ifl: u8 = 7;
+        name: [u8; 8] = 8;
+        cluster: [u8; 8] = 16;
+        shared_cp: u16 = 24;
+        dedicated_cp: u16 = 26;
+        shared_ifl: u16 = 28;
+        dedicated_ifl: u16 = 30;
+    }
+}
+
+record! {
+    /// A guest of it: this system, or the hypervisor below. The pool of CPUs is of a later release.
+    Guest, 60, {
+        flags: u8 = 0;
+        name: [u8; 8] = 4;
+        shared_cp: u16 = 12;
+        dedicated_cp: u16 = 14;
+        dispatch_cp: u8 = 16;
+        cap_cp: u32 = 20;
+        shared_ifl: u16 = 24;
+        dedicated_ifl: u16 = 26;
+        dispatch_ifl: u8 = 28;
+        cap_ifl: u32 = 32;
+        pool_flags: Option<u8> = 36;
+        pool: Option<[u8; 8]> = 40;
+        pool_cap_cp: Option<u32> = 48;
+        pool_cap_ifl: Option<u32> = 52;
+    }
+}
+
+/// All of an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    /// Where what is.
+    pub head: Head,
+    /// The machine.
+    pub machine: Option<Machine>,
+    /// The LPAR.
+    pub lpar: Option<Lpar>,
+    /// The hypervisors in the order of the head, each with its guest.
+    pub above: Vec<(Option<Hypervisor>, Option<Guest>)>,
+}
+
+/// A kind of CPU that a level has: how many, and the cap of those that are shared.
+#[derive(Clone, Copy)]
+struct Kind {
+    shared: u16,
+    dedicated: u16,
+    cap: u32,
+}
+
+/// Reads an answer. A section that begins or ends behind the bytes is a fault of whoever wrote it.
+pub fn read(bytes: &[u8]) -> Result<Info, Error> {
+    let head = Head::read(bytes)?;
+    let places = head.places();
+    let mut above = Vec::new();
+    for [hypervisor, guest] in places {
+        let (hypervisor, guest) = (section(bytes, hypervisor)?, section(bytes, guest)?);
+        if hypervisor.is_some() || guest.is_some() {
+            above.push((hypervisor, guest));
+        }
+    }
+    Ok(Info {
+        machine: section(bytes, (head.machine, head.machine_length))?,
+        lpar: section(bytes, (head.lpar, head.lpar_length))?,
+        above,
+        head,
+    })
+}
+
+fn section<T: Layout>(bytes: &[u8], (at, length): (u16, u16)) -> Result<Option<T>, Error> {
+    if at == 0 || length == 0 {
+        return Ok(None);
+    }
+    let (from, to) = (usize::from(at), usize::from(at) + usize::from(length));
+    let short =
+        || Error::Short { record: T::NAME, field: "the section", from, to, length: bytes.len() };
+    T::read(bytes.get(from..to).ok_or_else(short)?).map(Some)
+}
+
+impl Head {
+    fn places(&self) -> [[(u16, u16); 2]; DEPTH] {
+        [
+            [(self.hypervisor_1, self.hypervisor_1_length), (self.guest_1, self.guest_1_length)],
+            [(self.hypervisor_2, self.hypervisor_2_length), (self.guest_2, self.guest_2_length)],
+            [(self.hypervisor_3, self.hypervisor_3_length), (self.guest_3, self.guest_3_length)],
+        ]
+    }
+}
+
+impl Info {
+    /// Writes it: each section where the head says, and cut to the length that it gives it.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; PAGE_BYTES];
+        self.head.write(&mut bytes);
+        let mut put = |(at, length): (u16, u16), section: Option<Vec<u8>>| {
+            let Some(section) = section.filter(|_| at > 0) else { return };
+            let most = section.len().min(usize::from(length));
+            let place = bytes.get_mut(usize::from(at)..usize::from(at) + most);
+            if let Some(place) = place {
+                place.copy_from_slice(&section[..most]);
+            }
+        };
+        let head = &self.head;
+        put((head.machine, head.machine_length), self.machine.as_ref().map(Layout::bytes));
+        put((head.lpar, head.lpar_length), self.lpar.as_ref().map(Layout::bytes));
+        let told = head.places().into_iter().filter(|[a, b]| a.0 > 0 || b.0 > 0);
+        for ([hypervisor, guest], (of_it, under_it)) in told.zip(&self.above) {
+            put(hypervisor, of_it.as_ref().map(Layout::bytes));
+            put(guest, under_it.as_ref().map(Layout::bytes));
+        }
+        bytes
+    }
+
+    /// Adds what it tells to the levels of /proc/sysinfo. A hypervisor stands above its guest.
+    pub fn add_to(&self, levels: &mut Vec<Level>) {
+        if let Some(machine) = &self.machine {
+            let at = place_of(levels, 0, "machine");
+            machine.add_to(&mut levels[at]);
+        }
+        if let Some(lpar) = &self.lpar {
+            let after = usize::from(levels.first().is_some_and(|level| level.what == "machine"));
+            let at = place_of(levels, after, "LPAR");
+            lpar.add_to(&mut levels[at]);
+        }
+        for (hypervisor, guest) in &self.above {
+            let name = guest.as_ref().map(|guest| from_ebcdic(&guest.name));
+            let mut at = levels.iter().position(|level| name.is_some() && level.name == name);
+            if let Some(hypervisor) = hypervisor {
+                let level = Level {
+                    what: "hypervisor".to_owned(),
+                    name: some(from_ebcdic(&hypervisor.name)),
+                    ..counted(&hypervisor.kinds())
+                };
+                let place = at.unwrap_or(levels.len());
+                levels.insert(place, level);
+                at = at.map(|at| at + 1);
+            }
+            if let Some(guest) = guest {
+                let told = counted(&guest.kinds());
+                match at {
+                    Some(at) => fill(&mut levels[at], told),
+                    None => levels.push(Level { what: "guest".to_owned(), name, ..told }),
+                }
+            }
+        }
+    }
+}
+
+/// The place of a level of this kind, which is put there if there is none.
+fn place_of(levels: &mut Vec<Level>, or_at: usize, what: &str) -> usize {
+    levels.iter().position(|level| level.what == what).unwrap_or_else(|| {
+        levels.insert(or_at, Level { what: what.to_owned(), ..Level::default() });
+        or_at
+    })
+}
+
+fn some(name: String) -> Option<String> {
+    (!name.is_empty()).then_some(name)
+}
+
+/// What is not known of a level is taken from another word for it.
+fn fill(level: &mut Level, told: Level) {
+    level.configured = level.configured.or(told.configured);
+    level.shared = level.shared.or(told.shared);
+    level.dedicated = level.dedicated.or(told.dedicated);
+    level.cap = level.cap.or(told.cap);
+}
+
+/// CPUs of all kinds together, and what may be used of them, in thousandths of a CPU, where one of
+/// the kinds is capped.
+fn counted(kinds: &[Kind]) -> Level {
+    let sum = |of: fn(&Kind) -> u16| kinds.iter().map(|kind| u64::from(of(kind))).sum::<u64>();
+    let (shared, dedicated) = (sum(|kind| kind.shared), sum(|kind| kind.dedicated));
+    let usable = |kind: &Kind| {
+        let shared = u64::from(kind.shared) * 1000;
+        let capped = u64::from(kind.cap) * 1000 / ONE;
+        let shared = if kind.cap > 0 { shared.min(capped) } else { shared };
+        shared + u64::from(kind.dedicated) * 1000
+    };
+    let is_capped = kinds.iter().any(|kind| kind.cap > 0 && kind.shared > 0);
+    Level {
+        configured: Some(shared + dedicated),
+        shared: Some(shared),
+        dedicated: Some(dedicated),
+        cap: is_capped.then(|| kinds.iter().map(usable).sum()),
+        ..Level::default()
+    }
+}
+
+impl Machine {
+    fn add_to(&self, level: &mut Level) {
+        if self.valid & MACHINE_ID != 0 {
+            level.name = level.name.take().or_else(|| some(from_ebcdic(&self.kind)));
+        }
+        if self.valid & MACHINE_CPUS != 0 {
+            let kinds = [
+                Kind { shared: self.shared_cp, dedicated: self.dedicated_cp, cap: 0 },
+                Kind { shared: self.shared_ifl, dedicated: self.dedicated_ifl, cap: 0 },
+            ];
+            fill(level, counted(&kinds));
+        }
+    }
+}
+
+impl Lpar {
+    fn add_to(&self, level: &mut Level) {
+        if self.valid & LPAR_ID != 0 {
+            level.name = level.name.take().or_else(|| some(from_ebcdic(&self.name)));
+        }
+        if self.valid & LPAR_CPUS != 0 {
+            let cap = |weight: u32, absolute: u32| {
+                let weight = if self.valid & LPAR_WEIGHT != 0 { weight } else { 0 };
+                let absolute = if self.valid & LPAR_CAP != 0 { absolute } else { 0 };
+                match (weight, absolute) {
+                    (0, cap) | (cap, 0) => cap,
+                    (weight, absolute) => weight.min(absolute),
+                }
+            };
+            let kinds = [
+                Kind {
+                    shared: self.shared_cp,
+                    dedicated: self.dedicated_cp,
+                    cap: cap(self.weight_cap_cp, self.cap_cp),
+                },
+                Kind {
+                    shared: self.shared_ifl,
+                    dedicated: self.dedicated_ifl,
+                    cap: cap(self.weight_cap_ifl, self.cap_ifl),
+                },
+            ];
+            fill(level, counted(&kinds));
+        }
+    }
+}
+
+impl Hypervisor {
+    fn kinds(&self) -> [Kind; 2] {
+        [
+            Kind { shared: self.shared_cp, dedicated: self.dedicated_cp, cap: 0 },
+            Kind { shared: self.shared_ifl, dedicated: self.dedicated_ifl, cap: 0 },
+        ]
+    }
+}
+
+impl Guest {
+    fn kinds(&self) -> [Kind; 2] {
+        [
+            Kind { shared: self.shared_cp, dedicated: self.dedicated_cp, cap: self.cap_cp },
+            Kind { shared: self.shared_ifl, dedicated: self.dedicated_ifl, cap: self.cap_ifl },
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests;

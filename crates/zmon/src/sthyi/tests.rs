@@ -1,0 +1,114 @@
+use super::*;
+use crate::sysinfo::{bound, levels};
+use crate::text::to_ebcdic;
+
+fn head() -> Head {
+    Head {
+        hypervisors: 1,
+        length: 280,
+        head_length: 48,
+        machine: 48,
+        machine_length: 64,
+        lpar: 112,
+        lpar_length: 56,
+        hypervisor_1: 168,
+        hypervisor_1_length: 48,
+        guest_1: 216,
+        guest_1_length: 64,
+        ..Head::default()
+    }
+}
+
+fn info() -> Info {
+    let machine = Machine {
+        valid: MACHINE_CPUS | MACHINE_ID,
+        shared_cp: 4,
+        dedicated_ifl: 6,
+        kind: [0xf8, 0xf5, 0xf6, 0xf1],
+        ..Machine::default()
+    };
+    let lpar = Lpar {
+        valid: LPAR_CPUS | LPAR_ID | LPAR_CAP | LPAR_WEIGHT,
+        shared_cp: 4,
+        shared_ifl: 2,
+        name: to_ebcdic("LP12"),
+        // 3.5 and 3 of 4: the lower counts. 2 IFLs are not capped.
+        weight_cap_cp: 0x3_8000,
+        cap_cp: 0x3_0000,
+        ..Lpar::default()
+    };
+    let hypervisor = Hypervisor {
+        name: to_ebcdic("ZVMSYS"),
+        shared_cp: 4,
+        shared_ifl: 2,
+        ..Hypervisor::default()
+    };
+    let guest = Guest {
+        name: to_ebcdic("LINUX01"),
+        shared_cp: 4,
+        cap_cp: 0x1_8000,
+        pool_flags: Some(0),
+        pool: Some([0x40; 8]),
+        pool_cap_cp: Some(0),
+        pool_cap_ifl: Some(0),
+        ..Guest::default()
+    };
+    Info {
+        head: head(),
+        machine: Some(machine),
+        lpar: Some(lpar),
+        above: vec![(Some(hypervisor), Some(guest))],
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    assert_eq!(read(&info().bytes()), Ok(info()));
+    // An older release has no pool in its guests.
+    let mut older = info();
+    older.head.guest_1_length = 36;
+    let read = read(&older.bytes()).expect("an answer");
+    let guest = read.above[0].1.as_ref().expect("a guest");
+    assert_eq!((guest.cap_cp, guest.pool_cap_cp), (0x1_8000, None));
+}
+
+#[test]
+fn a_section_behind_the_end_is_an_error_and_no_section_is_none() {
+    let bytes = info().bytes();
+    assert!(read(&bytes[..200]).is_err(), "the hypervisor is cut");
+    assert!(read(&bytes[..20]).is_err(), "the head is cut");
+    let alone = Info { head: Head::default(), ..Info::default() };
+    assert_eq!(read(&alone.bytes()), Ok(alone));
+}
+
+#[test]
+fn the_levels_of_sysinfo_get_what_they_lack_and_a_cap_bounds() {
+    let mut chain = levels(
+        "Type: 8561\nCPUs Total: 34\nLPAR Name: LP12\nLPAR CPUs Configured: 6\n\
+         VM00 Name: LINUX01\nVM00 Control Program: z/VM    7.3.0\nVM00 CPUs Configured: 4\n",
+    );
+    info().add_to(&mut chain);
+    let names: Vec<_> = chain.iter().map(|one| (one.what.as_str(), one.name.as_deref())).collect();
+    let expected = [
+        ("machine", Some("8561")),
+        ("LPAR", Some("LP12")),
+        ("hypervisor", Some("ZVMSYS")),
+        ("z/VM 7.3.0", Some("LINUX01")),
+    ];
+    assert_eq!(names, expected);
+    assert_eq!((chain[0].shared, chain[0].dedicated, chain[0].cap), (Some(4), Some(6), None));
+    // 3 CPs and 2 IFLs.
+    assert_eq!((chain[1].configured, chain[1].cap), (Some(6), Some(5000)));
+    assert_eq!((chain[3].shared, chain[3].cap), (Some(4), Some(1500)));
+    let least = bound(&chain).expect("a bound");
+    assert_eq!(
+        (least.level.name.as_deref(), least.cpus, least.is_capped),
+        (Some("LINUX01"), 1500, true)
+    );
+    // Without /proc/sysinfo the chain is that of STHYI.
+    let mut alone = Vec::new();
+    info().add_to(&mut alone);
+    let names: Vec<_> = alone.iter().map(|one| one.what.as_str()).collect();
+    assert_eq!(names, ["machine", "LPAR", "hypervisor", "guest"]);
+    assert_eq!(alone[0].name.as_deref(), Some("8561"));
+}
