@@ -25,6 +25,7 @@ pub mod outcome;
 mod page;
 mod penguins;
 mod plug;
+mod promotion;
 pub mod published;
 mod resume;
 pub mod shelf;

@@ -1,9 +1,10 @@
 //! The phases, carried out.
 
 use super::{CASES, Case, Limit, USUAL, phase};
+use crate::promotion::Promotion;
 use crate::site::held::Held;
 use crate::site::meter::{Reading, Usage};
-use crate::site::{NO_PAGE_OUT, Settings, Site, has_page_out, jobs, wait};
+use crate::site::{Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs, wait};
 use crate::{Bench, Error, bench, clock};
 use policy::rivals::Kind;
 use std::time::Duration;
@@ -127,7 +128,7 @@ fn one(
             Ok(())
         })?;
     }
-    idle(run, &site, pace, phase::IDLE)?;
+    idle(run, &site, manager.as_ref(), pace, phase::IDLE)?;
     for name in phase::WIPES {
         run.phase(name, |measures| {
             let from = Reading::of(site.guests(), false);
@@ -137,7 +138,7 @@ fn one(
             Ok(())
         })?;
     }
-    idle(run, &site, pace, phase::AFTER)?;
+    idle(run, &site, manager.as_ref(), pace, phase::AFTER)?;
     if case.single {
         single(run, &site, pace)?;
     }
@@ -151,14 +152,24 @@ fn one(
     Ok(())
 }
 
-fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace, name: &str) -> Result<(), Error> {
+fn idle(
+    run: &mut bench::Case<'_, '_>,
+    site: &Site,
+    manager: Option<&Manager>,
+    pace: Pace,
+    name: &str,
+) -> Result<(), Error> {
     run.phase(name, |measures| {
+        let before = Promotion::of(manager)?;
         let (from, own_s) = (Reading::of(site.guests(), false), site.own_cpu_s());
         wait(pace.idle);
         let own_s = site.own_cpu_s() - own_s;
         let to = Reading::of(site.guests(), true);
         let usage = Usage { from: &from, to: &to };
         usage.note(measures);
+        if let Some((before, after)) = before.zip(Promotion::of(manager)?) {
+            after.note_since(before, usage.seconds(), measures);
+        }
         if let Some(held) = Held::of(site.guests(), &to) {
             let private_mib = held.private_mib / to.guests as f64;
             let compressed_mib = held.compressed_mib / to.guests as f64;

@@ -2,7 +2,7 @@
 
 use super::{BOTH, CASES, FORTY, FREE, LIMITED, PAGED, PRIVATE, SHARED, SQUEEZED, phase};
 use crate::view::{Chart, Table, View, cell, figure};
-use crate::{Finding, Outcome, published};
+use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 
 const ABOUT: &str = "Web servers from one template, one hit after the other over all of them \
@@ -67,7 +67,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
         Finding::at_most(promise, outcome.interval(case, phase, measure), bound, "")
     };
     let shared = "memory a guest, shared";
-    vec![
+    let mut findings = vec![
         at_most("all answer, s (<= 30)", SHARED, phase::START, "all answer after", 30.0),
         at_most("memory a guest once shared, MiB (<= 35)", SHARED, phase::AFTER, shared, 35.0),
         at_most("memory a guest when squeezed, MiB (<= 18)", SQUEEZED, phase::AFTER, shared, 18.0),
@@ -90,7 +90,9 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
             "x",
         ),
         Finding::never("paged out: no request fails", &failed(PAGED)),
-    ]
+    ];
+    findings.extend(promotion::findings(outcome, &[(PAGED, phase::IDLE)]));
+    findings
 }
 
 fn ours(outcome: &Outcome) -> Table {

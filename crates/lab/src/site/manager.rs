@@ -3,7 +3,9 @@
 use super::child::Child;
 use super::{LOOK, Site, Tools, wait};
 use crate::Error;
-use manager::control::{Answer, Ask, Ps, ask};
+use base::Bytes;
+use manager::config::Share;
+use manager::control::{Answer, Ask, Change, Levers, Ps, ask};
 use policy::rivals::Kind;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -100,14 +102,31 @@ impl Manager {
         Ok(left as f64 / ps.guests.len().max(1) as f64 / 1_048_576.0)
     }
 
+    /// Gives a guest so much, whatever its kernel and the host would like.
+    pub fn pin(&self, guest: &str, mib: u32) -> Result<(), Error> {
+        let size = Share::Bytes(Bytes::mib(mib.into()));
+        match ask(
+            &self.socket,
+            &Ask::Set { guest: guest.to_owned(), change: Change::Pin(size) },
+            ANSWER,
+        )? {
+            Answer::Set(_) => Ok(()),
+            _ => Err(Error::Failed("The manager answers something else".into())),
+        }
+    }
+
     /// CPU time that it has used so far, with that of its page-out, in seconds.
     pub fn cpu_s(&self) -> Result<f64, Error> {
+        let levers = self.levers()?;
+        let page_out = levers.levers.iter().find(|lever| lever.name == "page-out");
+        let page_out_us = page_out.and_then(|lever| lever.cost_us).unwrap_or(0);
+        Ok((levers.manager_cpu_us + page_out_us) as f64 / 1e6)
+    }
+
+    /// What each of its levers gained and cost.
+    pub fn levers(&self) -> Result<Levers, Error> {
         match ask(&self.socket, &Ask::Levers, ANSWER)? {
-            Answer::Levers(levers) => {
-                let page_out = levers.levers.iter().find(|lever| lever.name == "page-out");
-                let page_out_us = page_out.and_then(|lever| lever.cost_us).unwrap_or(0);
-                Ok((levers.manager_cpu_us + page_out_us) as f64 / 1e6)
-            }
+            Answer::Levers(levers) => Ok(*levers),
             _ => Err(Error::Failed("The manager answers something else".into())),
         }
     }

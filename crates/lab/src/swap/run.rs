@@ -1,10 +1,11 @@
 //! The phases, carried out.
 
 use super::{Case, USUAL, cases, phase};
+use crate::promotion::Promotion;
 use crate::site::inside::Inside;
 use crate::site::meter::{Reading, Usage};
 use crate::site::{ASLEEP_AFTER, Guest, Settings, Site, jobs};
-use crate::{Bench, Error, Measures, bench};
+use crate::{Bench, Error, Measures, bench, clock};
 use load::{Failure, Job, Pattern, Target};
 use policy::rivals::Kind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,7 +74,14 @@ fn one(
     run.phase(phase::ALONE, |measures| {
         respond(measures, &targets, seconds, &AtomicBool::new(false))
     })?;
-    run.phase(phase::TAR, |measures| tar(measures, &site, &targets, job))?;
+    run.phase(phase::TAR, |measures| {
+        let (before, began_s) = (Promotion::of(manager.as_ref())?, clock::seconds());
+        let done = tar(measures, &site, &targets, job);
+        if let Some((before, after)) = before.zip(Promotion::of(manager.as_ref())?) {
+            after.note_since(before, clock::seconds() - began_s, measures);
+        }
+        done
+    })?;
     drop(manager);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::{LARGE, MANAGED, SMALL, cases, phase};
 use crate::view::{Chart, Table, View, cell, figure};
-use crate::{Finding, Outcome, published};
+use crate::{Finding, Outcome, promotion, published};
 
 const ABOUT: &str = "The same tar in a large guest, whose cache it fills, in a small one with \
     swap on compressed memory, and in a small one without, while other guests answer a few hits \
@@ -21,7 +21,7 @@ pub fn view(outcome: &Outcome) -> View {
 
 fn findings(outcome: &Outcome) -> Vec<Finding> {
     let ratio = |name| outcome.ratio(name, LARGE.name, phase::TAR, "average");
-    vec![
+    let mut findings = vec![
         Finding::at_most(
             "others' average response beside the small guest that swaps to memory, against beside \
              the large one (<= 0.5x, published: 0.33)",
@@ -35,7 +35,9 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
             0.5,
             "x",
         ),
-    ]
+    ];
+    findings.extend(promotion::findings(outcome, &[(MANAGED.name, phase::TAR)]));
+    findings
 }
 
 fn comparison(outcome: &Outcome) -> Table {

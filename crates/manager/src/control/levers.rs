@@ -38,6 +38,10 @@ pub struct LeverRow {
     pub cost_percent: Option<f64>,
     /// What came back of it.
     pub came_back_bytes: Option<u64>,
+    /// What of that came back later than in the first look after a taking: promotion.
+    pub promoted_bytes: Option<u64>,
+    /// How often it had to rest because tasks of the host waited for memory.
+    pub alarms: Option<u64>,
 }
 
 /// A guest, as page-out has it. Its name comes from outside: escape it before it is shown.

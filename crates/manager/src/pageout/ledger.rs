@@ -31,6 +31,7 @@ pub(super) struct Ledger {
     gained: Bytes,
     takes: Bytes,
     came_back: Bytes,
+    promoted: Bytes,
     times: u64,
 }
 
@@ -62,6 +63,7 @@ impl Ledger {
     /// True once for each taking, when so much came back later that it is news.
     pub(super) fn promoted(&mut self, guest: Id, size: Bytes) -> bool {
         self.came_back = self.came_back.plus(size);
+        self.promoted = self.promoted.plus(size);
         let account = self.accounts.entry(guest).or_default();
         let was_news = account.promoted >= NEWS;
         account.promoted = account.promoted.plus(size);
@@ -90,6 +92,7 @@ impl Ledger {
             gained_bytes: Some(self.gained.0),
             compressed_bytes: Some(self.takes.0),
             came_back_bytes: Some(self.came_back.0),
+            promoted_bytes: Some(self.promoted.0),
             ..LeverRow::default()
         }
     }

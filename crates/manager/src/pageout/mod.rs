@@ -338,6 +338,7 @@ impl PageOuts {
             why: off,
             guests: Some(self.ledger.guests()),
             cost_us: Some(cpu_us),
+            alarms: Some(self.policy.alarms()),
             ..self.ledger.row()
         }
     }

@@ -3,6 +3,7 @@
 use crate::cells::number;
 use base::{Column, Table, duration, left, plain, right};
 use manager::control::{LeverRow, Levers, PagedOutRow};
+use policy::pageout::PROMOTION_PERMILLE;
 use std::fmt::Write as _;
 
 const LEVERS: [Column; 8] = [
@@ -37,6 +38,11 @@ pub fn table(answer: &Levers) -> String {
             let _ = writeln!(out, "{} is off: {}", plain(&row.name, 20), plain(why, 300));
         }
     }
+    for row in &answer.levers {
+        if let Some(line) = promotion(row, answer) {
+            let _ = writeln!(out, "{line}");
+        }
+    }
     let own = answer.manager_cpu_us as f64 / 10.0 / answer.uptime_ms.max(1) as f64;
     let up = duration::show(i64::try_from(answer.uptime_ms).unwrap_or(i64::MAX));
     let _ = writeln!(out, "The manager itself took {own:.2} % of a core over {up}.\n");
@@ -44,6 +50,22 @@ pub fn table(answer: &Levers) -> String {
     answer.guests.iter().for_each(|row| guests.row(guest(row)));
     out.push_str(&guests.text());
     out
+}
+
+/// How much of what was taken came back when it had been settled, beside what is allowed.
+fn promotion(row: &LeverRow, answer: &Levers) -> Option<String> {
+    let (promoted, alarms) = (row.promoted_bytes?, row.alarms?);
+    let working_set: u64 = answer.guests.iter().filter_map(|guest| guest.working_set_bytes).sum();
+    let minutes = answer.uptime_ms as f64 / 60_000.0;
+    let percent = match working_set > 0 && minutes > 0.0 {
+        true => format!("{:.2} %", promoted as f64 * 100.0 / working_set as f64 / minutes),
+        false => "-".to_owned(),
+    };
+    Some(format!(
+        "Of the guests' working sets {percent} a minute came back later than a minute after \
+         (bound: {:.1} %); it rested {alarms} times since tasks of the host waited for memory.",
+        PROMOTION_PERMILLE as f64 / 10.0
+    ))
 }
 
 fn lever(row: &LeverRow) -> [String; 8] {
@@ -94,6 +116,8 @@ mod tests {
                 state: "off".into(),
                 why: Some("this host has no swap".into()),
                 gained_bytes: Some(24 << 20),
+                promoted_bytes: Some(4 << 18),
+                alarms: Some(2),
                 cost_us: Some(1_250_000),
                 ..LeverRow::default()
             },
@@ -116,6 +140,8 @@ mod tests {
         assert!(text.contains("24.0"), "{text}");
         assert!(text.contains("1.2 s of CPU") && text.contains("4.0 % of a core"), "{text}");
         assert!(text.contains("page-out is off: this host has no swap"), "{text}");
+        // 1 MiB of 8 in a minute.
+        assert!(text.contains("12.50 % a minute") && text.contains("rested 2 times"), "{text}");
         assert!(text.contains("0.50 % of a core over 1 min"), "{text}");
         assert!(text.contains("8.0") && !text.contains('\u{1b}'), "{text}");
     }

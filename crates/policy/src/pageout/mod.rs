@@ -108,6 +108,8 @@ impl Memory {
 pub struct PageOut {
     guests: BTreeMap<Key, Memory>,
     lever: Lever,
+    /// How often that became [`Lever::Pressure`].
+    alarms: u64,
     /// What swap has room for.
     room: Bytes,
     is_short: bool,
@@ -121,6 +123,11 @@ impl PageOut {
     /// Whether anything may be taken, as of the last step.
     pub fn lever(&self) -> Lever {
         self.lever
+    }
+
+    /// How often it had to rest because tasks of the host waited for memory.
+    pub fn alarms(&self) -> u64 {
+        self.alarms
     }
 
     /// The measured working set of a guest.
@@ -137,7 +144,8 @@ impl PageOut {
         now_ms: u64,
     ) -> Vec<Order> {
         self.guests.retain(|key, _| guests.iter().any(|guest| guest.key == *key));
-        self.lever = lever(config, host);
+        let before = std::mem::replace(&mut self.lever, lever(config, host));
+        self.alarms += u64::from(self.lever == Lever::Pressure && before != self.lever);
         self.room = room(config, host);
         (self.is_short, self.after_ms) = (host.is_short, config.after_ms);
         let mut orders = self.looks(now_ms);

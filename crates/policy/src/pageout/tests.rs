@@ -82,6 +82,15 @@ fn who_runs_needs_memory_or_is_excepted_is_not_taken() {
 }
 
 #[test]
+fn an_alarm_is_the_begin_of_a_wait_and_not_each_step_of_it() {
+    let mut lever = PageOut::default();
+    for (waited, alarms) in [(0, 0), (11, 1), (40, 1), (10, 1), (11, 2)] {
+        lever.step(&CONFIG, &HostSample { pressure: Some(waited), ..host() }, &[], 0);
+        assert_eq!(lever.alarms(), alarms, "{waited}");
+    }
+}
+
+#[test]
 fn the_host_must_have_room_and_nobody_may_wait() {
     let hosts = [
         (HostSample { swap_total: Some(Bytes::ZERO), ..host() }, Lever::NoSwap),

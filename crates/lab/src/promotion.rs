@@ -1,0 +1,95 @@
+//! Promotion: what page-out took, and guests needed again when it had long been settled.
+//!
+//! The manager looks once a minute, so that a phase of less than that tells little; the alarms
+//! of its steps are counted at once.
+
+use crate::site::Manager;
+use crate::{Error, Finding, Measures, Outcome};
+use base::Spread;
+use policy::pageout::PROMOTION_PERMILLE;
+
+const PROMOTION: &str = "promotion";
+const ALARMS: &str = "thrash alarms";
+
+/// What a manager had counted up to a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Promotion {
+    promoted_bytes: u64,
+    /// The working sets of all guests, as page-out has measured them.
+    working_set_bytes: u64,
+    alarms: u64,
+}
+
+impl Promotion {
+    /// Asks a manager; nothing where there is none, or one that pages nothing out.
+    pub(crate) fn of(manager: Option<&Manager>) -> Result<Option<Promotion>, Error> {
+        let Some(manager) = manager else { return Ok(None) };
+        let levers = manager.levers()?;
+        let row = levers.levers.iter().find(|lever| lever.name == "page-out");
+        let row = row.filter(|lever| lever.state != "off");
+        Ok(row.map(|row| Promotion {
+            promoted_bytes: row.promoted_bytes.unwrap_or(0),
+            working_set_bytes: levers.guests.iter().filter_map(|g| g.working_set_bytes).sum(),
+            alarms: row.alarms.unwrap_or(0),
+        }))
+    }
+
+    /// Notes what has been added since an earlier moment.
+    pub(crate) fn note_since(self, earlier: Promotion, seconds: f64, measures: &mut Measures) {
+        let promoted = self.promoted_bytes.saturating_sub(earlier.promoted_bytes) as f64;
+        let all = self.working_set_bytes as f64 * seconds / 60.0;
+        let percent = match promoted > 0.0 {
+            true => (all > 0.0).then(|| promoted * 100.0 / all),
+            false => Some(0.0),
+        };
+        measures.note(PROMOTION, "% of the working sets a minute", percent);
+        measures.note(ALARMS, "", self.alarms.saturating_sub(earlier.alarms) as f64);
+    }
+}
+
+/// What is promised of it, for these cases and phases. Nothing of results that did not measure it.
+pub(crate) fn findings(outcome: &Outcome, all: &[(&str, &str)]) -> Vec<Finding> {
+    let worse = |a: Spread, b: Spread| if b.high > a.high { b } else { a };
+    let worst = all.iter().filter_map(|(case, phase)| outcome.interval(case, phase, PROMOTION));
+    let alarms: Vec<f64> = all
+        .iter()
+        .flat_map(|(case, phase)| outcome.values(case, phase, ALARMS))
+        .map(|(_, count)| count)
+        .collect();
+    let Some(worst) = worst.reduce(worse) else { return Vec::new() };
+    let bound = PROMOTION_PERMILLE as f64 / 10.0;
+    vec![
+        Finding::at_most(
+            &format!("promotion by page-out, % of the working sets a minute (<= {bound})"),
+            Some(worst),
+            bound,
+            "%",
+        ),
+        Finding::never("no thrash alarm: page-out never rests for the host's waits", &alarms),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn noted(earlier: Promotion, later: Promotion) -> Vec<f64> {
+        let mut measures = Measures::default();
+        later.note_since(earlier, 30.0, &mut measures);
+        measures.0.iter().map(|one| one.value).collect()
+    }
+
+    #[test]
+    fn promotion_is_of_the_working_sets_and_a_minute() {
+        let earlier = Promotion { promoted_bytes: 2 * MIB, alarms: 1, ..Promotion::default() };
+        let later = Promotion { promoted_bytes: 3 * MIB, working_set_bytes: 500 * MIB, alarms: 3 };
+        assert_eq!(noted(earlier, later), [0.4, 2.0]);
+        let still = Promotion { working_set_bytes: 500 * MIB, ..earlier };
+        assert_eq!(noted(earlier, still), [0.0, 0.0]);
+        // What came back of a working set that nobody has measured is not known as a part of it.
+        let unknown = Promotion { working_set_bytes: 0, ..later };
+        assert_eq!(noted(earlier, unknown), [2.0]);
+    }
+}
