@@ -113,6 +113,7 @@ fn cmm() {
 fn plug() {
     let more = ["--case", "memory 4", "--case", "pinhead"];
     let Some(outcome) = quick("plug", &more) else { return };
+    has(&outcome, "sizes by hand", "sizes", "comboa, memory");
     has(&outcome, "calibration", "a step", "CPU a request");
     has(&outcome, "calibration", "found", "rate");
     for case in ["hand-sized", "memory 4", "pinhead"] {

@@ -22,22 +22,29 @@ pub(crate) struct Way {
     pub reporting: bool,
     /// Whether the manager also pages out who sleeps.
     pub page_out: bool,
+    /// Whether the host has less than all of them could use.
+    pub limited: bool,
 }
 
-const NOTHING: Way = Way { name: "nothing", rules: None, reporting: false, page_out: false };
+const NOTHING: Way =
+    Way { name: "nothing", rules: None, reporting: false, page_out: false, limited: true };
+/// A host with memory for all: what a way can gain at most, against doing nothing.
+const NO_LIMIT: Way = Way { name: "no limit", limited: false, ..NOTHING };
 const BALLOON: Way = Way { name: "balloon", rules: Some(Kind::Pinhead), ..NOTHING };
 const REPORTING: Way = Way { name: "page reporting", reporting: true, ..NOTHING };
 const BOTH: Way = Way { name: "both", reporting: true, ..BALLOON };
 /// Ours: all levers that there are.
 const OURS: Way = Way { name: "both, page-out", page_out: true, ..BOTH };
+/// Ours where guests report no free pages.
+const UNREPORTED: Way = Way { name: "balloon, page-out", page_out: true, ..BALLOON };
 
 /// The ways that are run when none is named: six rounds of them fit into an hour.
 const USUAL: [Way; 4] = [NOTHING, REPORTING, BOTH, OURS];
 
-/// All ways: the study's, page-out beside both of them, and other managers' rules.
+/// All ways: the study's, page-out beside them, a host that has enough, and other managers' rules.
 pub(crate) fn ways() -> Vec<Way> {
     let rival = |rules: &Kind| Way { name: rules.name(), rules: Some(*rules), ..NOTHING };
-    let ours = [NOTHING, BALLOON, REPORTING, BOTH, OURS];
+    let ours = [NO_LIMIT, NOTHING, BALLOON, REPORTING, BOTH, OURS, UNREPORTED];
     ours.into_iter().chain(RIVALS.iter().map(rival)).collect()
 }
 

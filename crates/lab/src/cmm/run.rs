@@ -1,6 +1,7 @@
 //! The phases, carried out.
 
 use super::{CLAIM, CLAIMS, OLTP, USUAL, Way, case, phase, ways};
+use crate::promotion::Promotion;
 use crate::site::meter::{Reading, Usage};
 use crate::site::{Guest, Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs};
 use crate::{Bench, Error, Measures, bench};
@@ -76,7 +77,7 @@ fn start(
     limit_mib: u64,
 ) -> Result<Option<(Site, Option<Manager>)>, Error> {
     let site = run.start(farm, UP_MAX, |site, measures| {
-        measures.note("limit", "MiB", limit_mib as f64);
+        measures.note("limit", "MiB", way.limited.then_some(limit_mib as f64));
         Reading::of(site.guests(), false).note(measures);
     })?;
     let Some(site) = site else { return Ok(None) };
@@ -99,7 +100,7 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
         "name = \"oltp\"\n{}[[class]]\nname = \"db\"\ncount = {guests}\n\
          image = \"debian-postgres\"\nmemory = \"{DATABASE_MIB} MiB\"\nmemory_min = \"96 MiB\"\n\
          cpus = 2\npage_reporting = {}\nargs = [\"pinhead.shared_mib=48\"]\n",
-        limits(limit_mib),
+        limits(way, limit_mib),
         way.reporting
     );
     let Some((site, manager)) = start(run, way, &farm, limit_mib)? else { return Ok(()) };
@@ -120,6 +121,7 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
         return Ok(());
     }
     run.phase(phase::LOAD, |measures| {
+        let before = Promotion::of(manager.as_ref())?;
         let from = Reading::of(site.guests(), false);
         let mut latencies_ms = transactions(&site, seed, seconds)?;
         let to = Reading::of(site.guests(), false);
@@ -130,7 +132,11 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
         measures.note("done of those asked for", "%", done / asked * 100.0);
         let cpu_ms = (to.cpu_s - from.cpu_s) * 1000.0;
         measures.note("CPU a transaction", "ms", (done > 0.0).then(|| cpu_ms / done));
-        Usage { from: &from, to: &to }.note(measures);
+        let usage = Usage { from: &from, to: &to };
+        usage.note(measures);
+        if let Some((before, after)) = before.zip(Promotion::of(manager.as_ref())?) {
+            after.note_since(before, usage.seconds(), measures);
+        }
         note_balloon(measures, manager.as_ref())
     })?;
     Ok(())
@@ -148,7 +154,7 @@ fn claim(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64) -> Result<(), Er
     };
     let farm = format!(
         "name = \"claim\"\n{}{}{}",
-        limits(limit_mib),
+        limits(way, limit_mib),
         class("toucher", guests, TOUCHER_MIB),
         class("claimer", 1, TOUCHER_MIB + 64)
     );
@@ -247,7 +253,10 @@ fn note_balloon(measures: &mut Measures, manager: Option<&Manager>) -> Result<()
     Ok(())
 }
 
-fn limits(limit_mib: u64) -> String {
+fn limits(way: &Way, limit_mib: u64) -> String {
+    if !way.limited {
+        return String::new();
+    }
     format!("[limits]\nmemory = \"{limit_mib} MiB\"\nzram = \"1 GiB\"\nswap = \"2 GiB\"\n")
 }
 

@@ -1,8 +1,8 @@
 //! A result, next to what the study found.
 
-use super::{BOTH, CLAIM, CLAIMS, NOTHING, OLTP, OURS, Way, case, phase, ways};
+use super::{BOTH, CLAIM, CLAIMS, NO_LIMIT, NOTHING, OLTP, OURS, Way, case, phase, ways};
 use crate::view::{Chart, Table, View, cell, figure, percent};
-use crate::{Finding, Outcome, published};
+use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 
 const ABOUT: &str = "Databases on half of the memory that they think they have, and a guest that \
@@ -48,7 +48,9 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
             ),
         ]
     };
-    [of(&BOTH, "both"), of(&OURS, "both and page-out")].concat()
+    let ours = case(OLTP, OURS.name);
+    let promotion = promotion::findings(outcome, &[(&ours, phase::LOAD)]);
+    [&of(&BOTH, "both")[..], &of(&OURS, "both and page-out"), &promotion].concat()
 }
 
 /// The ways that were run.
@@ -116,7 +118,12 @@ fn claims(outcome: &Outcome) -> Table {
     let mut heads = vec!["Way"];
     heads.extend(sizes.iter().flat_map(|size| [size, "pages out"]));
     let title = "A claim, after the others have touched all of their memory";
-    Table::new(title, &heads, ran(outcome).iter().map(row).collect(), "")
+    let note = format!(
+        "`{}` has memory for all: what a claim takes there no way can undercut, and what doing \
+         nothing takes beyond it is all that there is to gain.",
+        NO_LIMIT.name
+    );
+    Table::new(title, &heads, ran(outcome).iter().map(row).collect(), &note)
 }
 
 fn published() -> Table {

@@ -1,77 +1,83 @@
 //! The two farms, as files for `pinhead up`.
 
-/// What a guest serves: its image, its port inside, and its heap.
+/// What a guest serves: its image, its port inside, its heap, and the memory with which it was seen
+/// to come up and serve, below which no size is looked for.
 struct Kind {
     image: &'static str,
     port: u32,
     heap_mib: Option<u32>,
+    boots_mib: u32,
 }
 
-const DATABASE: Kind = Kind { image: "debian-postgres", port: 5432, heap_mib: None };
-const APP: Kind = Kind { image: "debian-app", port: 8000, heap_mib: Some(48) };
-const WEB: Kind = Kind { image: "debian-nginx", port: 80, heap_mib: None };
-const COMBINED: Kind = Kind { image: "debian-combo", port: 80, heap_mib: Some(48) };
+const DATABASE: Kind = Kind { image: "debian-postgres", port: 5432, heap_mib: None, boots_mib: 96 };
+const APP: Kind = Kind { image: "debian-app", port: 8000, heap_mib: Some(48), boots_mib: 112 };
+const WEB: Kind = Kind { image: "debian-nginx", port: 80, heap_mib: None, boots_mib: 80 };
+const COMBINED: Kind = Kind { image: "debian-combo", port: 80, heap_mib: Some(48), boots_mib: 144 };
 
-/// A guest, and its size by hand. Its port on the host is the farm's first and its place.
+/// A guest. Its port on the host is the farm's first and its place.
 struct Role {
     class: &'static str,
     kind: Kind,
-    cpus: u32,
-    memory_mib: u32,
     /// The word for its kernel that names the server that it asks, and that one's place.
     asks: Option<(&'static str, usize)>,
 }
 
-/// Sizes by hand: what a server of this kind needs to come up and to keep its data in memory. They
-/// were chosen once, and not refined by trying smaller and larger ones, as the study's were. Those
-/// are four times as large, on a machine forty times as fast.
-const ROLES: &[Role] = &[
-    Role { class: "dba", kind: DATABASE, cpus: 1, memory_mib: 160, asks: None },
-    Role { class: "dbb", kind: DATABASE, cpus: 1, memory_mib: 160, asks: None },
-    Role { class: "appa", kind: APP, cpus: 1, memory_mib: 192, asks: Some(("db", 0)) },
-    Role { class: "appb", kind: APP, cpus: 2, memory_mib: 192, asks: Some(("db", 1)) },
-    Role { class: "weba", kind: WEB, cpus: 1, memory_mib: 128, asks: Some(("app", 2)) },
-    Role { class: "webb", kind: WEB, cpus: 1, memory_mib: 128, asks: Some(("app", 3)) },
-    Role { class: "comboa", kind: COMBINED, cpus: 3, memory_mib: 256, asks: None },
-    Role { class: "combob", kind: COMBINED, cpus: 3, memory_mib: 256, asks: None },
+/// The study's guests, whose memory was four times as large, on a machine forty times as fast.
+const ROLES: [Role; 8] = [
+    Role { class: "dba", kind: DATABASE, asks: None },
+    Role { class: "dbb", kind: DATABASE, asks: None },
+    Role { class: "appa", kind: APP, asks: Some(("db", 0)) },
+    Role { class: "appb", kind: APP, asks: Some(("db", 1)) },
+    Role { class: "weba", kind: WEB, asks: Some(("app", 2)) },
+    Role { class: "webb", kind: WEB, asks: Some(("app", 3)) },
+    Role { class: "comboa", kind: COMBINED, asks: None },
+    Role { class: "combob", kind: COMBINED, asks: None },
 ];
 
 /// CPUs and memory of each managed guest: more than any of them needs.
 const MANAGED_CPUS: u32 = 4;
-const MANAGED_MIB: u32 = 512;
+pub(super) const MANAGED_MIB: u32 = 512;
 /// Compressed memory of the host, for what managed guests do not touch.
 const ZRAM_MIB: u32 = 2048;
 
-/// Memory that these guests have when they are sized by hand, in MiB.
-pub(super) fn hand_mib(only: &[&str]) -> u32 {
-    wanted(only).map(|(_, role)| role.memory_mib).sum()
+/// How large a guest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    pub class: &'static str,
+    pub cpus: u32,
+    pub memory_mib: u32,
 }
 
-/// CPUs that they have.
-pub(super) fn hand_cpus(only: &[&str]) -> u32 {
-    wanted(only).map(|(_, role)| role.cpus).sum()
+/// The least memory that a guest of a class comes up with.
+pub(super) fn boots_mib(class: &str) -> Option<u32> {
+    ROLES.iter().find(|role| role.class == class).map(|role| role.kind.boots_mib)
 }
 
-/// The guests of these classes, or all of them if there are none, with their places.
-fn wanted<'a>(only: &'a [&str]) -> impl Iterator<Item = (u32, &'static Role)> + 'a {
-    let is_wanted = |role: &Role| only.is_empty() || only.contains(&role.class);
-    (0..).zip(ROLES).filter(move |(_, role)| is_wanted(role))
+/// The classes, in the farms' order.
+pub(super) fn classes() -> [&'static str; ROLES.len()] {
+    std::array::from_fn(|at| ROLES[at].class)
 }
 
-/// The farm's file. Only these classes, or all of them if there are none.
-pub(super) fn text(name: &str, is_managed: bool, first_port: u32, only: &[&str]) -> String {
+/// The guests of these classes, or all of them if there are none, larger than any of them needs.
+pub(super) fn large(only: &[&str]) -> Vec<Size> {
+    let size =
+        |role: &Role| Size { class: role.class, cpus: MANAGED_CPUS, memory_mib: MANAGED_MIB };
+    let is_wanted = |role: &&Role| only.is_empty() || only.contains(&role.class);
+    ROLES.iter().filter(is_wanted).map(size).collect()
+}
+
+/// The file of a farm with guests of these sizes.
+pub(super) fn text(name: &str, sizes: &[Size], has_zram: bool, first_port: u32) -> String {
     let mut out = format!("name = \"{name}\"\n");
-    if is_managed {
+    if has_zram {
         out.push_str(&format!("[limits]\nzram = \"{ZRAM_MIB} MiB\"\n"));
     }
-    for (place, Role { class, kind, cpus, memory_mib, asks }) in wanted(only) {
-        let (cpus, memory_mib) = match is_managed {
-            true => (MANAGED_CPUS, MANAGED_MIB),
-            false => (*cpus, *memory_mib),
-        };
+    let size_of = |class: &str| sizes.iter().find(|size| size.class == class);
+    for (place, Role { class, kind, asks }) in (0..).zip(&ROLES) {
+        let Some(Size { cpus, memory_mib, .. }) = size_of(class) else { continue };
         let asked = asks.and_then(|(what, place)| Some((what, ROLES.get(place)?)));
         // A class that is not started cannot be linked with, and is not asked then.
-        let asked = asked.filter(|(_, other)| only.is_empty() || only.contains(&other.class));
+        let asked = asked.filter(|(_, other)| size_of(other.class).is_some());
         let asks = asked.map(|(what, Role { class: to, kind: Kind { port, .. }, .. })| {
             format!(
                 "args = [\"pinhead.{what}={to}:{port}\"]\n\

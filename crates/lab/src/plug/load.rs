@@ -8,6 +8,7 @@
 //! ```
 
 use super::{PAGE, Set, phase};
+use crate::promotion::Promotion;
 use crate::site::held::Held;
 use crate::site::inside::Inside;
 use crate::site::meter::{Reading, Usage};
@@ -120,7 +121,7 @@ fn next_rate(rate: f64, cost_s: f64, cpus: u32) -> f64 {
     (next * 10.0).round().max(1.0) / 10.0
 }
 
-fn open(rate: f64) -> Pattern {
+pub(super) fn open(rate: f64) -> Pattern {
     Pattern::Open { rate, in_flight_max: IN_FLIGHT_MAX }
 }
 
@@ -152,6 +153,7 @@ pub(super) fn measured(
         reading.cpu_s += manager.map_or(Ok(0.0), Manager::cpu_s)?;
         Ok(reading)
     };
+    let before = Promotion::of(manager)?;
     let from = reading()?;
     let is_over = AtomicBool::new(false);
     let (driven, to, samples) = std::thread::scope(|scope| {
@@ -171,6 +173,9 @@ pub(super) fn measured(
     });
     let to = to?;
     note_usage(measures, &from, &to);
+    if let Some((before, after)) = before.zip(Promotion::of(manager)?) {
+        after.note_since(before, to.at_s - from.at_s, measures);
+    }
     let answered = driven?.all.answered as f64;
     let cpu_ms = (to.cpu_s - from.cpu_s) * 1000.0;
     measures.note("CPU a request", "ms", (answered > 0.0).then(|| cpu_ms / answered));

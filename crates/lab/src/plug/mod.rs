@@ -3,14 +3,15 @@
 //! think time; at saturation rounds spread by tens of percent, so that here requests come at a
 //! rate that the guests sized by hand serve with 60 % of the CPU, and latencies are compared.
 //!
-//! Two farms are there at the same time, so that all is measured within one run: one that was
-//! sized by hand, and one whose guests have every CPU and more memory than they need, with rules
+//! Two farms are there at the same time, so that all is measured within one run: one that is
+//! sized by hand, by a search on the other before it starts, and one whose guests have every CPU and more memory than they need, with rules
 //! to give it back; what those do not touch may go to compressed memory of the host. Between two
 //! configurations only the rules change.
 
 mod farms;
 mod load;
 mod run;
+mod sizes;
 mod view;
 
 pub use run::run;
@@ -31,8 +32,10 @@ pub(crate) const ALL: &str = "no rules";
 pub(crate) const DYNAMIC: &str = "dynamic";
 pub(crate) const STEAL: &str = "steal";
 
-/// The two farms, which live as long as the experiment, and the search for the rate.
+/// The two farms, which live as long as the experiment, and the searches for the sizes by hand and
+/// for the rate.
 pub(crate) const FARMS: &str = "the farms";
+pub(crate) const SIZES: &str = "sizes by hand";
 pub(crate) const CALIBRATION: &str = "calibration";
 
 /// Cases that are run when none is named: six rounds of them fit into an hour.
@@ -46,6 +49,8 @@ pub(crate) const VIEWS: [&str; 3] =
 /// The phases.
 pub(crate) mod phase {
     pub const START: &str = "start";
+    pub const MEMORY: &str = "memory";
+    pub const SIZES: &str = "sizes";
     pub const STEP: &str = "a step";
     pub const FOUND: &str = "found";
     pub const RULES: &str = "rules";

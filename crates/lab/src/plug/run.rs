@@ -1,8 +1,11 @@
 //! The phases, carried out.
 
-use super::farms::{hand_cpus, hand_mib, text};
+use super::farms::{large, text};
 use super::load::{HELD, Shape, calibrate, measured, note_usage, order, size_mib};
-use super::{CALIBRATION, DYNAMIC, FARMS, HAND, SETS, STEAL, Set, USUAL, cases, phase, rules_of};
+use super::sizes::{self, Search, search};
+use super::{
+    CALIBRATION, DYNAMIC, FARMS, HAND, SETS, SIZES, STEAL, Set, USUAL, cases, phase, rules_of,
+};
 use crate::site::meter::Reading;
 use crate::site::{ASLEEP_AFTER, Manager, Settings, Site, jobs, wait};
 use crate::{Bench, Error, bench};
@@ -23,6 +26,7 @@ const PORTS_STEP: u32 = 32;
 #[derive(Clone, Copy)]
 struct Pace {
     shape: Shape,
+    search: Search,
     rest: Duration,
     units: u32,
 }
@@ -45,30 +49,44 @@ const FULL: Shape = Shape {
     steps_max: 8,
 };
 
+const QUICK_SEARCH: Search =
+    Search { settle: seconds(1), look: seconds(2), grid_mib: 128, turns: 1, turn: seconds(2) };
+
+const FULL_SEARCH: Search =
+    Search { settle: seconds(10), look: seconds(20), grid_mib: 8, turns: 3, turn: seconds(30) };
+
 /// Runs it.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let only: &[&str] = if quick { &["comboa"] } else { &[] };
     let pace = match quick {
-        true => Pace { shape: QUICK, rest: seconds(3), units: 4 },
-        false => Pace { shape: FULL, rest: seconds(12), units: 40 },
+        true => Pace { shape: QUICK, search: QUICK_SEARCH, rest: seconds(3), units: 4 },
+        false => Pace { shape: FULL, search: FULL_SEARCH, rest: seconds(12), units: 40 },
     };
     let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 6 });
     let sets: Vec<Set> =
         SETS.iter().filter(|set| only.is_empty() || only.contains(&set.class)).copied().collect();
     let chosen = chosen(bench)?;
     bench.setting("requests", pace.shape.requests)?;
-    bench.setting("hand-sized memory of all, MiB", hand_mib(only))?;
     if bench.is_done(repetitions, &chosen) {
         return Ok(());
     }
     let first = PORTS_FROM + std::process::id() % 300 * PORTS_STEP;
     bench.discard_open_rounds(repetitions, &chosen);
     bench.discard(FARMS, 1);
-    let hand = start(&mut bench.case(FARMS, 1), &text("hand", false, first, only))?;
-    let managed = start(&mut bench.case(FARMS, 1), &text("managed", true, first + 16, only))?;
-    let (Some(hand), Some(managed)) = (hand, managed) else { return Ok(()) };
-    let cpus = bench.outcome().machine.cpus.min(hand_cpus(only));
+    let large = large(only);
+    let managed = start(&mut bench.case(FARMS, 1), &text("managed", &large, true, first + 16))?;
+    let Some(managed) = managed else { return Ok(()) };
+    bench.rounds(1, &[SIZES], |run| match give_rules(run, &managed, None)? {
+        true => search(run, &managed, &sets, pace.shape, pace.search),
+        false => Ok(()),
+    })?;
+    let Some(sizes) = sizes::found(bench.outcome(), &large) else { return Ok(()) };
+    let hand_mib: u32 = sizes.iter().map(|size| size.memory_mib).sum();
+    bench.setting("hand-sized memory of all, MiB", hand_mib)?;
+    let hand = start(&mut bench.case(FARMS, 1), &text("hand", &sizes, false, first))?;
+    let Some(hand) = hand else { return Ok(()) };
+    let cpus = bench.outcome().machine.cpus.min(sizes.iter().map(|size| size.cpus).sum());
     bench.rounds(1, &[CALIBRATION], |run| calibrate(run, &hand, &sets, cpus, pace.shape))?;
     let found = |measure| {
         let values = bench.outcome().values(CALIBRATION, phase::FOUND, measure);

@@ -1,8 +1,8 @@
 //! A result, next to the study's table.
 
-use super::{ALL, CALIBRATION, DYNAMIC, HAND, OURS, STEAL, VIEWS, cases, phase};
+use super::{ALL, CALIBRATION, DYNAMIC, HAND, OURS, SIZES, STEAL, VIEWS, cases, phase};
 use crate::view::{Chart, Table, View, cell, figure, percent};
-use crate::{Finding, Outcome, published};
+use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 
 const ABOUT: &str = "Two triplets and two combined servers, asked at a rate that the guests sized \
@@ -27,6 +27,7 @@ pub fn view(outcome: &Outcome) -> View {
             service(outcome),
             intervals(outcome),
             dynamic(outcome),
+            sizes(outcome),
             calibration(outcome),
         ],
         charts: vec![chart(outcome)],
@@ -72,6 +73,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     for view in VIEWS {
         findings.push(at_most(&format!("our policy: memory, {view} (<= 100 %)"), view, 100.0));
     }
+    findings.extend(promotion::findings(outcome, &[(OURS, phase::LOAD)]));
     let steal = outcome.interval(STEAL, phase::BUILD, "steal");
     findings.push(Finding::at_most(
         "steal of a build while the pool grows (<= 4 %)",
@@ -112,8 +114,7 @@ fn comparison(outcome: &Outcome) -> Table {
         &format!(
             "`{ALL}` has all CPUs and all memory. `{OURS}` has the CPUs of `cpu-loadavg`, \
              and memory from the manager. The hypervisor's view is what lies in the host's \
-             memory, QEMU's own included. Our sizes by hand were chosen once and not refined by \
-             trying others."
+             memory, QEMU's own included."
         ),
     )
 }
@@ -139,6 +140,40 @@ fn service(outcome: &Outcome) -> Table {
          Private is what a QEMU has in the host's memory and shares with nobody; compressed is \
          what the rest takes in zram.",
     )
+}
+
+/// The search for the sizes.
+fn sizes(outcome: &Outcome) -> Table {
+    let steps = outcome.run(SIZES, 1).map_or(&[][..], |run| &run.phases);
+    let classes = super::farms::classes();
+    let row = |step: &crate::outcome::Phase| -> Option<Vec<String>> {
+        let is_step = [phase::MEMORY, phase::SIZES].contains(&&*step.name);
+        let size = |class: &&str| {
+            let mib = step.value(&format!("{class}, memory")).map(figure);
+            let waits = step.value(&format!("{class} waits")).map(|percent| figure(percent));
+            let cpus = step.value(&format!("{class}, CPUs")).map(figure);
+            cell(mib.map(|mib| match (waits, cpus) {
+                (Some(waits), _) => format!("{mib} ({waits} %)"),
+                (None, Some(cpus)) => format!("{mib}, CPUs {cpus}"),
+                (None, None) => mib,
+            }))
+        };
+        let cells = classes.iter().map(size);
+        is_step.then(|| std::iter::once(step.name.clone()).chain(cells).collect())
+    };
+    let note = match steps.iter().find(|step| step.name == phase::SIZES) {
+        Some(found) => format!(
+            "In brackets is how long a guest waited for memory. With what was found p95 is {} \
+             times ({} to {}) that of guests with all they could want.",
+            cell(found.value("p95 against large guests").map(figure)),
+            cell(found.value("lowest").map(figure)),
+            cell(found.value("highest").map(figure)),
+        ),
+        None => "Sizes of this result were chosen once, and not refined by trying others.".into(),
+    };
+    let heads: Vec<&str> = std::iter::once("Step").chain(classes.iter().copied()).collect();
+    let title = "Sizes by hand, looked for: MiB of each guest";
+    Table::new(title, &heads, steps.iter().filter_map(row).collect(), &note)
 }
 
 /// The search for the rate.
