@@ -1,18 +1,17 @@
 //! The hypervisor's own counters, by DIAGNOSE X'2FC' of z/VM and X'204' of the machine.
 
-use crate::states::States;
-use base::KIB;
+use crate::states::CountedUser;
 use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
 use std::collections::BTreeMap;
 use zmon::Error;
-use zmon::hypfs::{Guest, LogicalCpu, guests, partitions};
+use zmon::hypfs::{LogicalCpu, guests, partitions};
 
 const NS_PER_US: u64 = 1_000;
 
 /// What was seen of guests before: samples are times only from one look to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Hypervisor {
-    states: BTreeMap<String, States>,
+    states: BTreeMap<String, CountedUser>,
 }
 
 fn named(name: String) -> GuestIdentity {
@@ -34,9 +33,7 @@ impl Hypervisor {
         for guest in &found {
             let mut known = states.remove(&guest.name()).unwrap_or_default();
             known.add(guest);
-            let mut row = row(guest);
-            known.put(&mut row);
-            rows.insert(named(guest.name()), row);
+            rows.insert(named(guest.name()), known.row());
             self.states.insert(guest.name(), known);
         }
         let mut moment = moment(at_ms, rows);
@@ -69,27 +66,13 @@ impl Hypervisor {
     }
 }
 
-fn row(guest: &Guest) -> Row<G> {
-    let kib = |size: u64| Some(size.saturating_mul(KIB));
-    let mut row = Row::default();
-    row.extend([
-        (G::Vcpus, Some(guest.cpus().into())),
-        (G::VcpuRun, Some(guest.used_us.saturating_mul(NS_PER_US))),
-        // CP's work for it is a part of that already.
-        (G::OtherRun, Some(0)),
-        (G::Memory, kib(guest.memory_max)),
-        (G::Actual, kib(guest.memory_max)),
-        (G::Minimum, kib(guest.memory_min)),
-        (G::Resident, kib(guest.memory_used)),
-    ]);
-    row
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use base::MIB;
-    use zmon::hypfs::{Partition, PartitionHead, PartitionsHead, guests_bytes, partitions_bytes};
+    use zmon::hypfs::{
+        Guest, Partition, PartitionHead, PartitionsHead, guests_bytes, partitions_bytes,
+    };
     use zmon::{Tod, to_ebcdic};
 
     fn guest(seconds: u64, delay: u32, idle: u32) -> Guest {

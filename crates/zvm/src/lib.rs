@@ -4,6 +4,7 @@
 //!   zmon::frame::Found ─► Monitor: what is known of each user ─► a Moment at each interval's end
 //!   diag_2fc ───────────► Hypervisor ─► a Moment
 //!   diag_204 ───────────► Hypervisor ─► a Moment
+//!   a user, as it was counted ─► CountedUser ─► a Row
 //!   recorded intervals ─► Exporter ─► records, for what reads z/VM's monitor
 //! ```
 //!
@@ -18,8 +19,11 @@ mod guest;
 mod hypervisor;
 mod inside;
 mod monitor;
+mod notify;
 mod states;
 
 pub use export::Exporter;
 pub use hypervisor::Hypervisor;
 pub use monitor::{Counts, Monitor};
+pub use notify::{NotifyFault, notified};
+pub use states::CountedUser;

@@ -1,24 +1,29 @@
-//! Samples of states as times: a guest that was found so in half of the samples of a minute was
-//! so for half of the minute.
+//! What z/VM counts of a user, as the fields that are recorded.
+//!
+//! Samples of states become times: a guest that was found so in half of the samples of a minute
+//! was so for half of the minute.
 
+use base::KIB;
 use model::{GuestField as G, Row};
 use zmon::hypfs::Guest;
 
 /// Nanoseconds in a microsecond.
 const US: u128 = 1_000;
+const NS_PER_US: u64 = 1_000;
 
-/// Times in states so far, from samples that each cover a part of the time.
+/// A user so far: its last counters, and its times in states from samples that each cover a part
+/// of the time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct States {
+pub struct CountedUser {
     before: Option<Guest>,
     waited_for_cpu: u64,
     waited_for_pages: u64,
     idle: u64,
 }
 
-impl States {
+impl CountedUser {
     /// Adds what happened since the last time.
-    pub(crate) fn add(&mut self, now: &Guest) {
+    pub fn add(&mut self, now: &Guest) {
         let before = self.before.replace(now.clone());
         let Some(before) = before.filter(|before| before.elapsed_us <= now.elapsed_us) else {
             // The first look, or another logon: what was before is not known.
@@ -41,12 +46,29 @@ impl States {
         add(&mut self.idle, time(now.idle_samples, before.idle_samples));
     }
 
-    /// The fields that these times are.
-    pub(crate) fn put(&self, row: &mut Row<G>) {
+    /// How long its virtual CPUs have waited for pages, in nanoseconds.
+    pub fn waited_for_pages_ns(&self) -> u64 {
+        self.waited_for_pages
+    }
+
+    /// The fields; none of a user that was not counted yet.
+    pub fn row(&self) -> Row<G> {
+        let mut row = Row::default();
+        let Some(guest) = &self.before else { return row };
+        let kib = |size: u64| Some(size.saturating_mul(KIB));
         row.extend([
+            (G::Vcpus, Some(guest.cpus().into())),
+            (G::VcpuRun, Some(guest.used_us.saturating_mul(NS_PER_US))),
+            // CP's work for it is a part of that already.
+            (G::OtherRun, Some(0)),
+            (G::Memory, kib(guest.memory_max)),
+            (G::Actual, kib(guest.memory_max)),
+            (G::Minimum, kib(guest.memory_min)),
+            (G::Resident, kib(guest.memory_used)),
             (G::VcpuDelay, Some(self.waited_for_cpu)),
             (G::PsiMemory, Some(self.waited_for_pages)),
             (G::HaltWait, Some(self.idle)),
         ]);
+        row
     }
 }
