@@ -137,6 +137,22 @@ pub struct BlockStats {
     pub written: Bytes,
 }
 
+/// The memory that a source's guests share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostMemory {
+    /// That of the kernel that this process runs on.
+    OfThisKernel,
+    /// Another's, and how much of it is free is not known.
+    Unknown,
+    /// Another's.
+    Known {
+        /// All that guests may use.
+        total: Bytes,
+        /// What of it nobody has.
+        available: Bytes,
+    },
+}
+
 /// An event of a source of guests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -152,6 +168,8 @@ pub enum Event {
     Stats(Id, BalloonStats),
     /// What it did with its disks.
     Blocks(Id, BlockStats),
+    /// What z/VM counts of it.
+    Counted(Id, Box<zmon::hypfs::Guest>),
     /// The last target was taken; the guest is on its way.
     Taken(Id, Bytes),
     /// The last target was refused, and why.

@@ -3,6 +3,7 @@
 //! ```text
 //!   QMP sockets (glob) ─► qmp::Client ──┐
 //!   libvirt's socket ─► virtrpc ────────┼─► Event ─► the manager ─► set_target, ask_stats
+//!   diag_2fc, vmcp ─► Zvm ──────────────┤
 //!   Fake, for tests ────────────────────┘
 //!   /proc/PID of a guest's process ─► ProcessView
 //!   /proc/PID/maps of a guest's process ─► PageOut ─► the host's own reclaim
@@ -37,10 +38,13 @@ mod sys;
 #[cfg(test)]
 mod testing;
 mod vcpu;
+mod zvm;
 
 pub use ahead::InMemory;
 pub use error::Error;
-pub use event::{BalloonStats, BlockStats, Capabilities, Event, Found, Id, ProcessId, RunState};
+pub use event::{
+    BalloonStats, BlockStats, Capabilities, Event, Found, HostMemory, Id, ProcessId, RunState,
+};
 #[cfg(feature = "testing")]
 pub use fake::{Balloon, Fake};
 pub use guest_memory::GuestMemory;
@@ -57,6 +61,7 @@ pub use ram::{BackingFile, RamMapping};
 #[cfg(feature = "testing")]
 pub use stranger::{Claim, Stranger};
 pub use vcpu::{Usage, Vcpus};
+pub use zvm::{ZVM_SOURCE, Zvm, ZvmOptions, ZvmRelease};
 
 use std::collections::BTreeSet;
 
@@ -94,6 +99,11 @@ pub trait Hypervisor {
     /// Stops a guest's virtual CPUs, or lets them run again. That it was done is a later
     /// [`Event::State`], that it could not be is [`Event::Stays`].
     fn set_running(&mut self, guest: Id, runs: bool, now_ms: u64);
+
+    /// The memory that the guests share.
+    fn host_memory(&self) -> HostMemory {
+        HostMemory::OfThisKernel
+    }
 
     /// The users who seem to have guests here that do not count.
     fn others(&self) -> BTreeSet<Owner> {

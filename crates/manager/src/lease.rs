@@ -3,10 +3,10 @@
 use crate::config::{Libvirt, Settings};
 use crate::control::LeaseRow;
 use crate::guest::ManagedGuest;
-use crate::keeper::{self, Held};
+use crate::keeper::{self, Held, Place};
 use crate::ksm::Saved;
 use counters::Bytes;
-use hypervisor::Id;
+use hypervisor::{Id, ZVM_SOURCE};
 use std::io;
 
 /// The lease of this manager's targets. One that only looks on has none to keep.
@@ -137,5 +137,12 @@ fn held(guest: &ManagedGuest, settings: &Settings, restore: Bytes, size: Bytes) 
         }
         Libvirt::Auto => None,
     };
-    Held::of(guest.id, &guest.found, socket, restore, size)
+    let held = Held::of(guest.id, &guest.found, socket, restore, size);
+    match guest.found.source == ZVM_SOURCE {
+        true => {
+            let program = settings.zvm.program.display().to_string();
+            Held { place: Place::Messages { program }, ..held }
+        }
+        false => held,
+    }
 }

@@ -133,6 +133,12 @@ impl Machine {
         }
     }
 
+    /// Another host with this much, in a guest of which this machine runs. What that host swaps its
+    /// counters do not tell, and this machine's own are not about its guests.
+    pub(crate) fn in_guest_of(&self, total: Bytes, available: Bytes) -> Machine {
+        Machine { total, available, own: self.own, ..Machine::default() }
+    }
+
     /// The arbiter's input. With a budget guests may use that much together, whatever
     /// else the host has; so much of it is used.
     pub fn sample(
@@ -202,11 +208,7 @@ pub(crate) struct HostMeter {
 impl HostMeter {
     /// Takes a reading. What cannot be read is not known: the arbiter then moves nothing. Returns
     /// a message about that, once.
-    pub(crate) fn observe(
-        &mut self,
-        read: Result<Machine, procfs::Error>,
-        now_ms: u64,
-    ) -> Option<String> {
+    pub(crate) fn observe(&mut self, read: Result<Machine, String>, now_ms: u64) -> Option<String> {
         match read {
             Ok(machine) => {
                 if let Some((before, at)) = self.last {

@@ -1,7 +1,8 @@
 //! The sources of guests, and what is wrong with each.
 
 use crate::control::SourceRow;
-use hypervisor::{Event, Hypervisor, Owner};
+use crate::machine::Machine;
+use hypervisor::{Event, HostMemory, Hypervisor, Owner};
 use reactor::{PollSet, Ready};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,6 +61,18 @@ impl Sources {
             source.turn(Some(own), now_ms, &mut events);
         }
         events
+    }
+
+    /// The host whose memory guests share: this machine, as it was read, unless a source has
+    /// another.
+    pub(crate) fn host(&self, own: Result<Machine, procfs::Error>) -> Result<Machine, String> {
+        let own = own.map_err(|error| error.to_string())?;
+        let mut hosts = self.sources.iter().map(|source| source.host_memory());
+        match hosts.find(|memory| *memory != HostMemory::OfThisKernel) {
+            None | Some(HostMemory::OfThisKernel) => Ok(own),
+            Some(HostMemory::Known { total, available }) => Ok(own.in_guest_of(total, available)),
+            Some(HostMemory::Unknown) => Err("what its users have is not known".to_owned()),
+        }
     }
 
     /// The users who seem to have guests here that are not managed.

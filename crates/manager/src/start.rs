@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::clock::Clock;
-use crate::config::{self, Libvirt, LibvirtUri, MonitorSettings, Place, Settings};
+use crate::config::{self, Libvirt, LibvirtUri, MonitorSettings, Place, Settings, ZvmSettings};
 use crate::control::Server;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
@@ -12,7 +12,7 @@ use crate::pageout::PageOutWorker;
 use crate::run::{Options, Parts};
 use crate::scrape::pushing;
 use crate::users::Users;
-use hypervisor::{Hypervisor, IdSource, QmpSource, Trust};
+use hypervisor::{Hypervisor, IdSource, QmpSource, Trust, Zvm, ZvmOptions};
 use policy::rivals::Kind;
 use procfs::Root;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -34,13 +34,16 @@ pub(crate) fn parts(
     let place = Place::of_this_process(Some(total));
     let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
     let settings = &loaded.settings;
+    let total = settings.zvm.memory.unwrap_or(total);
     let control = control(settings)?;
     let users = Users::find(&settings.sources.users, Path::new("/etc/passwd"), total)?;
     let (sources, mut notices) = sources(settings, &users.trust(), &place);
     let (journal, trouble) = journal(settings);
     notices.extend(trouble);
     notices.extend(other_rules(settings));
-    let mode = if options.dry_run { config::KsmMode::Leave } else { settings.ksm };
+    // Pages of this kernel's processes are no guests' where guests are z/VM's.
+    let leaves = options.dry_run || settings.zvm.is_on();
+    let mode = if leaves { config::KsmMode::Leave } else { settings.ksm };
     let ksm = Ksm::open(Path::new("/"), mode);
     let reserve = settings.arbiter(total).reserve;
     let lease = match options.dry_run {
@@ -91,6 +94,7 @@ pub(crate) fn needs_restart(old: &Settings, new: &Settings) -> Vec<String> {
         }
     };
     note(old.sources != new.sources, "[sources]");
+    note(old.zvm != new.zvm, "[zvm]");
     note(old.control != new.control, "[control]");
     note(old.ksm != new.ksm, "[ksm]");
     note(old.journal.path != new.journal.path, "[journal] path");
@@ -130,6 +134,9 @@ fn sources(
             Err(error) => notices.push(error.to_string()),
         }
     }
+    if settings.zvm.is_on() {
+        sources.push(Box::new(Zvm::new(zvm_options(&settings.zvm), ids.clone())));
+    }
     let uris: Vec<LibvirtUri> = match &settings.sources.libvirt {
         Libvirt::Uris(uris) => uris.clone(),
         Libvirt::Auto => {
@@ -148,6 +155,16 @@ fn sources(
         }
     }
     (sources, notices)
+}
+
+fn zvm_options(zvm: &ZvmSettings) -> ZvmOptions {
+    ZvmOptions {
+        counters: zvm.counters.clone(),
+        program: zvm.program.clone(),
+        managed: zvm.managed().to_vec(),
+        memory: zvm.memory,
+        interval_ms: zvm.interval_ms,
+    }
 }
 
 /// The monitor. The manager goes on without one if it cannot be had.

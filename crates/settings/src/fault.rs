@@ -24,7 +24,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn new(
+    /// A fault at these bytes of a text.
+    pub fn at(
         text: &str,
         span: Range<usize>,
         key: &str,

@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
     /// Reports a fault.
     pub fn fault(&mut self, span: Range<usize>, key: &str, message: String, help: Option<&str>) {
         if self.faults.len() < ERRORS_MAX {
-            self.faults.push(Fault::new(self.text, span, key, message, help));
+            self.faults.push(Fault::at(self.text, span, key, message, help));
         }
     }
 

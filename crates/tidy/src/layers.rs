@@ -55,7 +55,7 @@ pub const CRATES: &[Crate] = &[
     // libc for process_madvise, roxmltree for the description that libvirt gives of a domain.
     row(
         "hypervisor",
-        Some("counters hypervisor procfs qmp reactor virtrpc"),
+        Some("counters hypervisor procfs qmp reactor virtrpc zmon"),
         "libc roxmltree rustix serde_json",
     ),
     // Hosts without pinhead, by libvirt over ssh.
@@ -94,7 +94,7 @@ pub const CRATES: &[Crate] = &[
         "manager",
         Some(
             "agent collect counters hypervisor procfs metrics model policy reactor rules \
-             settings store wire",
+             settings store wire zmon zvm",
         ),
         "rustix serde serde_json",
     ),

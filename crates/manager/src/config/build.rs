@@ -13,6 +13,7 @@ use super::settings::{
     Class, ControlSettings, HostSettings, JournalSettings, KsmSettings, MonitorSettings,
     PolicySettings, Settings, Sources, UserSettings,
 };
+use super::zvm::zvm;
 
 /// The directories that a user's sockets are in, mostly.
 const USUAL_RUNTIME_DIR: &str = "/run/user/*";
@@ -23,10 +24,15 @@ const USERS_MAX: usize = 1000;
 
 /// Builds the settings; what is wrong is reported to the reader.
 pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> Settings {
-    let (host, at) = reader.table(tree);
+    let zvm = zvm(reader, tree);
+    let place = &Place { host_total: zvm.memory.or(place.host_total), ..place.clone() };
+    let (host, at): (HostSettings, _) = reader.table(tree);
     check_set_point(reader, &at, &host, place);
+    zvm.check_interval(reader, &at, host.interval_ms);
     let (mut sources, at): (Sources, _) = reader.table(tree);
-    if at.get("qmp").is_none() {
+    if zvm.is_on() {
+        zvm.keep_alone(reader, &at, &mut sources);
+    } else if at.get("qmp").is_none() {
         sources.qmp = default_qmp(place);
     }
     let mut journal: JournalSettings = reader.table(tree).0;
@@ -46,6 +52,7 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
         policy,
         users: users(reader, tree, &sources.users),
         sources,
+        zvm,
         classes: classes(reader, tree),
         ksm: reader.table::<KsmSettings>(tree).0.mode,
         page_out: reader.table(tree).0,

@@ -11,6 +11,7 @@
 mod build;
 mod kinds;
 mod settings;
+mod zvm;
 
 pub use ::settings::{Fault as ConfigError, LoadError, Share};
 pub use settings::{
@@ -18,6 +19,7 @@ pub use settings::{
     MetricsSettings, MonitorSettings, PageOutMode, PageOutSettings, PolicySettings, Settings,
     Sources, UserPart, UserSettings,
 };
+pub use zvm::{ZvmMode, ZvmSettings};
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -93,7 +95,8 @@ pub fn load(path: Option<&Path>, place: &Place) -> Result<Loaded, LoadError> {
         text => text?,
     };
     let path = path.unwrap_or(default);
-    let settings = of_file(path, &text, place)?;
+    let mut settings = of_file(path, &text, place)?;
+    settings.zvm.read_notify()?;
     let Some(shadow) = settings.policy.shadow.as_deref() else {
         return Ok(Loaded { settings, shadow: None });
     };

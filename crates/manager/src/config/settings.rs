@@ -16,6 +16,7 @@ use super::kinds::{
     absolute, globs, group_may, ksm_mode, libvirt, listen, page_out_mode, policy_kind, processes,
     socket, url,
 };
+use super::zvm::ZvmSettings;
 use crate::scrape::Listen;
 
 /// A sample older than this decides nothing.
@@ -49,6 +50,8 @@ pub struct Settings {
     pub host: HostSettings,
     /// `[sources]`
     pub sources: Sources,
+    /// `[zvm]`
+    pub zvm: ZvmSettings,
     /// `[policy]`
     pub policy: PolicySettings,
     /// `[[user]]`
@@ -276,6 +279,7 @@ settings::table! {
 pub(super) const SECTIONS: &[Section] = &[
     HostSettings::SECTION,
     Sources::SECTION,
+    ZvmSettings::SECTION,
     PolicySettings::SECTION,
     UserSettings::SECTION,
     Class::SECTION,
@@ -412,7 +416,9 @@ impl Settings {
     /// The same, with paths relative to `dir`.
     #[must_use]
     pub fn below(mut self, dir: &Path) -> Settings {
-        for path in [&mut self.policy.rules, &mut self.policy.shadow].into_iter().flatten() {
+        let policy = &mut self.policy;
+        let paths = [&mut policy.rules, &mut policy.shadow, &mut self.zvm.notify];
+        for path in paths.into_iter().flatten() {
             *path = dir.join(&*path);
         }
         self

@@ -48,6 +48,8 @@ pub struct CpuWatch {
     /// Empty places are windows that were not seen.
     recent_percent: [Option<f64>; ASLEEP_WINDOWS],
     parked: Stands,
+    /// Whether they ran, where somebody else counts it.
+    ran_elsewhere: Option<bool>,
     /// What they used in the last whole window.
     pub usage: Option<Usage>,
 }
@@ -71,7 +73,7 @@ impl CpuWatch {
             return None;
         }
         let before = self.tick_ms.replace(now_ms).unwrap_or(now_ms);
-        let usage = self.vcpus.as_mut().and_then(|vcpus| vcpus.usage(now_ms));
+        let usage = self.vcpus.as_mut()?.usage(now_ms);
         self.take(usage, before, now_ms)
     }
 
@@ -100,9 +102,22 @@ impl CpuWatch {
         Some(usage.cpu_percent)
     }
 
+    /// Takes what they used between two readings of a hypervisor's own counters; `None` where there
+    /// was one only.
+    pub fn counted(&mut self, usage: Option<Usage>) {
+        let Some(usage) = usage else { return };
+        self.ran_elsewhere = Some(usage.cpu_percent > 0.0);
+        self.recent_percent.rotate_left(1);
+        self.recent_percent[ASLEEP_WINDOWS - 1] = Some(usage.cpu_percent);
+        self.usage = Some(usage);
+    }
+
     /// Whether they have run of late: in this window or in the last. `None` where that cannot be
     /// seen, or was not looked at for so long.
     pub fn runs(&self) -> Option<bool> {
+        if self.ran_elsewhere.is_some() {
+            return self.ran_elsewhere;
+        }
         let usage = self.usage.filter(|_| self.is_watched)?;
         Some(usage.cpu_percent > 0.0 || self.window.ran_ms > 0.0)
     }

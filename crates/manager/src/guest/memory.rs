@@ -2,9 +2,10 @@
 //! is in the host's memory.
 
 use super::arbiter_view::{memory_of, memory_of_stats};
+use super::counted::Counted;
 use crate::outside::InHost;
 use counters::Bytes;
-use hypervisor::BalloonStats;
+use hypervisor::{BalloonStats, Usage};
 use policy::arbiter::Memory;
 
 /// What of a guest that sleeps is in the host's memory is read this often.
@@ -30,6 +31,8 @@ pub struct GuestMemory {
     pub view: Option<Memory>,
     /// The last sample as it was sent: this is what is recorded.
     pub last_sample: Option<MemorySample>,
+    /// What z/VM counts of it, if it is a user of that.
+    pub counted: Option<Counted>,
     /// Since when a question is open.
     pub question_ms: Option<u64>,
     /// When its balloon was asked for statistics.
@@ -110,6 +113,16 @@ impl GuestMemory {
         let at_ms = self.stats_asked_ms.unwrap_or(now_ms);
         self.last_sample = Some(MemorySample::Balloon(Box::new(*stats)));
         self.sampled(memory_of_stats(stats, self.actual, at_ms));
+    }
+
+    /// Takes what z/VM counts of it: that is all that is known. Gives what its virtual CPUs used.
+    pub(super) fn count(&mut self, user: &zmon::hypfs::Guest, now_ms: u64) -> Option<Usage> {
+        let counted = self.counted.get_or_insert_default();
+        let view = counted.take(user, self.actual, now_ms);
+        let usage = counted.usage();
+        self.held = Some(counted.held());
+        self.sampled(view);
+        usage
     }
 
     fn sampled(&mut self, memory: Memory) {

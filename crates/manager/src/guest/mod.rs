@@ -1,6 +1,7 @@
 //! One guest: what it is, what it may have, and what is known of it now.
 
 mod arbiter_view;
+mod counted;
 mod cpu;
 mod demand;
 mod identity;
@@ -171,6 +172,12 @@ impl ManagedGuest {
     pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
         self.memory.balloon_sample(stats, now_ms);
         self.cpu.sampled();
+    }
+
+    /// Takes what z/VM counts of it.
+    pub fn count(&mut self, user: &zmon::hypfs::Guest, now_ms: u64) {
+        let usage = self.memory.count(user, now_ms);
+        self.cpu.counted(usage);
     }
 
     /// Its memory on the host, read while it runs or its balloon moves. What left it without

@@ -302,6 +302,7 @@ impl Guests {
             Event::Stays(id, why) => return vec![Effect::Parking(ParkEvent::Stays(id, why))],
             Event::Actual(id, actual) => return self.sized(id, actual),
             Event::Stats(id, stats) => self.with(id, |guest| guest.balloon_sample(&stats, now.ms)),
+            Event::Counted(id, user) => self.with(id, |guest| guest.count(&user, now.ms)),
             Event::Blocks(id, blocks) => self.with(id, |guest| guest.blocks = Some(blocks)),
             Event::Taken(..) => {}
             Event::Refused(id, why) => {

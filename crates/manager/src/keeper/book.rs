@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use counters::Bytes;
 
-use super::{Held, Order};
+use super::{Held, Order, Place};
 use crate::ksm::Saved;
 
 /// More guests than that are on no host; the manager's own bound is lower.
@@ -113,6 +113,11 @@ impl Book {
         self.guests.values()
     }
 
+    /// Those of them whose memory is this host's, and to be had of what that has free.
+    pub fn of_this_host(&self) -> impl Iterator<Item = &Held> {
+        self.guests().filter(|held| !matches!(held.place, Place::Messages { .. }))
+    }
+
     /// The guests that are parked.
     pub fn parked(&self) -> impl Iterator<Item = &Held> {
         self.parked.values()
@@ -140,7 +145,6 @@ fn keep(among: &mut BTreeMap<u64, Held>, held: Held) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::Place;
 
     const LIMITS: Limits = Limits { beat_ms: 15_000, rescue_ms: 30_000 };
 

@@ -15,6 +15,7 @@
 mod book;
 mod lease;
 mod order;
+mod pools;
 mod rescue;
 mod run;
 mod sources;

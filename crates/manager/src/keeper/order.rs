@@ -57,6 +57,11 @@ pub enum Place {
         /// Its socket, where it is not the usual one.
         socket: Option<String>,
     },
+    /// Special messages to the kernel of a user of z/VM, by the guest's name.
+    Messages {
+        /// What sends them.
+        program: String,
+    },
 }
 
 /// A guest that has given memory up, or is parked.
@@ -149,6 +154,10 @@ mod tests {
         let orders = [
             Order::Manager { pid: 1, start_ticks: 2 },
             Order::Guest(Held { place, process: None, ..held.clone() }),
+            Order::Guest(Held {
+                place: Place::Messages { program: "vmcp".into() },
+                ..held.clone()
+            }),
             Order::Parked(held.clone()),
             Order::Guest(held),
             Order::Drop(3),

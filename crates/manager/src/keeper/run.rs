@@ -13,6 +13,7 @@ use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::order::{LINE_MAX, Order, decode};
+use super::pools::Pools;
 use super::sources::Sources;
 use super::{Book, Limits, Outcome, Rescue, Verdict, Wakes};
 use crate::clock::Clock;
@@ -161,11 +162,16 @@ fn rescue(
     }
     let mut memory = Reader::open(&options.root, &[Counter::Meminfo("MemAvailable".into())]).ok();
     let limit_ms = options.limits.rescue_ms;
-    let mut rescue = Rescue::new(book.guests(), book.reserve, limit_ms, clock.ms());
+    let mut rescue = Rescue::new(book.of_this_host(), book.reserve, limit_ms, clock.ms());
+    let mut pools = Pools::of(book, clock.ms());
     let mut wakes = Wakes::new(book.parked());
     let mut sources = Sources::of(book);
     let mut ready = None;
-    while !rescue.is_over(clock.ms()) || (!wakes.is_over() && !rescue.is_late(clock.ms())) {
+    let is_over = |rescue: &Rescue, wakes: &Wakes, pools: &Pools| {
+        let rest = wakes.is_over() && pools.are_over();
+        rescue.is_over(clock.ms()) && (rest || rescue.is_late(clock.ms()))
+    };
+    while !is_over(&rescue, &wakes, &pools) {
         for held in book.all() {
             if held.process().is_some_and(|process| !process.is_alive()) {
                 rescue.gone(held.id, "its process has ended");
@@ -176,10 +182,13 @@ fn rescue(
         wakes.step(clock.ms());
         let targets = rescue.step(available(&mut memory), clock.ms());
         sources.ask(&targets, clock.ms());
+        pools.turn(clock.ms());
         let until_ms = rescue.next_ms(clock.ms()).min(sources.next_ms()).min(wakes.next_ms());
-        ready = Some(wait(sources.poll_set(), until_ms, clock)?);
+        let mut set = sources.poll_set();
+        pools.fds(&mut set);
+        ready = Some(wait(set, until_ms.min(pools.next_ms()), clock)?);
     }
-    let ended = report(&rescue, !failed.is_empty(), log);
+    let ended = pools.report(report(&rescue, !failed.is_empty(), log), log);
     Ok(report_wakes(wakes, ended, log))
 }
 

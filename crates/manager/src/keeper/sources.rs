@@ -32,7 +32,7 @@ impl Sources {
                 Place::Qmp(path) if QmpSource::new(&[path], trust.clone(), ids.clone()).is_ok() => {
                     paths.push(path);
                 }
-                Place::Qmp(_) => {}
+                Place::Qmp(_) | Place::Messages { .. } => {}
                 place @ Place::Libvirt { uri, socket } => {
                     let socket = socket.as_deref().map(Path::new);
                     let libvirt = Libvirt::of_uri(uri, socket, runtime_dir.as_deref(), ids.clone());
@@ -159,6 +159,7 @@ fn learn(
         | Event::Actual(..)
         | Event::Stats(..)
         | Event::Blocks(..)
+        | Event::Counted(..)
         | Event::Trouble(_) => {}
     }
     None
@@ -170,6 +171,8 @@ fn is_at(held: &Held, found: &Found) -> bool {
     let is_there = match &held.place {
         Place::Qmp(path) => found.has_monitor() && *path == found.source,
         Place::Libvirt { uri, .. } => *uri == found.source && held.uuid == found.uuid,
+        // Nobody looks for them.
+        Place::Messages { .. } => false,
     };
     is_there && Owner(held.owner) == found.owner
 }

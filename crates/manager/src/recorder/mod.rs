@@ -66,6 +66,12 @@ impl Recorder {
         let spare = world.host.available(world.settings, owners.sum());
         host.set(HostField::Spare, spare.map(|size| size.0));
         host.set(HostField::Together, Some(owners.shared.0));
+        if world.settings.zvm.is_on() {
+            // The monitor reads this machine, which is a guest itself.
+            let machine = world.host.machine();
+            host.set(HostField::Total, machine.map(|machine| machine.total.0));
+            host.set(HostField::Available, machine.map(|machine| machine.available.0));
+        }
         effects.push(Effect::Record(Box::new(self.view(world, scans, host, now))));
         effects
     }

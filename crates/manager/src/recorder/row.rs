@@ -61,7 +61,8 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
         _ => {}
     }
     put_working_set(&mut row);
-    if let Some(held) = guest.memory.held {
+    // z/VM tells what is resident, and not whose of it others are as well.
+    if let Some(held) = guest.memory.held.filter(|_| guest.memory.counted.is_none()) {
         row.extend([
             (G::Private, Some(held.private.0)),
             (G::Together, Some(held.shared.0)),
@@ -82,7 +83,10 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     if let Some(system) = guest.daemon.link.agent().system() {
         put_system(&mut row, system);
     }
-    row
+    let Some(counted) = &guest.memory.counted else { return row };
+    let mut all = counted.row();
+    all.overlay(&row);
+    all
 }
 
 /// Its working set: what it could not do without, by one rule whoever told the numbers. A balloon

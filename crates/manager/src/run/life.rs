@@ -5,7 +5,7 @@ use super::{Devices, Manager, Run, Timers};
 use crate::attach::Attachments;
 use crate::config::{self, Place};
 use crate::control::{Failure, Reloaded};
-use crate::effect::{Effect, Now};
+use crate::effect::{Effect, GuestEvent, Now};
 use crate::guests::Guests;
 use crate::journal::JournalWriter;
 use crate::machine::HostMeter;
@@ -74,6 +74,14 @@ impl Manager {
         let started = Effect::note(kinds::MANAGER_START, "the manager has started", None);
         manager.perform(vec![started], now);
         Ok(manager)
+    }
+
+    /// Applies the settings to the host's size and to all guests.
+    pub(super) fn configure(&mut self, now: Now) {
+        if let Some(machine) = self.host.machine() {
+            self.memory.resize(&self.settings, machine.total);
+        }
+        self.step_guests(GuestEvent::Settings, now);
     }
 
     /// Reads the settings again: all of them are taken, or none.

@@ -384,20 +384,18 @@ impl Manager {
     }
 
     fn read_host(&mut self, now: Now) {
-        let read = self.devices.reader.read();
+        let read = self.devices.sources.host(self.devices.reader.read());
+        let total = |host: &HostMeter| host.machine().map(|machine| machine.total);
+        let before = total(&self.host);
         self.notices.extend(self.host.observe(read, now.ms));
+        if total(&self.host).is_some_and(|total| before != Some(total)) {
+            // Another host may be read later than this machine, and any may become larger.
+            self.configure(now);
+        }
         if self.page_outs.take_worked(self.devices.page_out.slices()) {
             // What goes to swap at our own wish is no sign that the host is short.
             self.host.rates.swap_out_s = None;
         }
-    }
-
-    /// Applies the settings to the host's size and to all guests.
-    fn configure(&mut self, now: Now) {
-        if let Some(machine) = self.host.machine() {
-            self.memory.resize(&self.settings, machine.total);
-        }
-        self.step_guests(GuestEvent::Settings, now);
     }
 
     /// One pass over all guests.

@@ -9,3 +9,4 @@ mod scan;
 mod scene;
 mod scrape;
 mod strangers;
+mod zvm;

@@ -1,0 +1,285 @@
+//! Special messages to the kernels of z/VM's users, one program run for each, one at a time.
+//!
+//! ```text
+//!   put(user, pages) ─► what waits: the newest of each user ─► PROGRAM smsg USER CMM SHRINK n
+//!                                                                 │ its end, or its deadline
+//!                                          turn() ─► Answer ◄─────┘
+//! ```
+//!
+//! `CMM SHRINK n` sets the size of the pool of the kernel's `cmm` module, whatever it was: 0 gives
+//! all of it back. (`CMM RELEASE n` would take n pages more, for a while.)
+
+use super::name::UserId;
+use crate::Id;
+use base::plain;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::VecDeque;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+/// CP answers a message at once. A program that has not ended by then hangs.
+const DEADLINE_MS: u64 = 5_000;
+/// Where the kernel gives no descriptor of a child, its end is looked for so often.
+const LOOK_MS: u64 = 50;
+/// What is read of the words of a program that failed, and what is shown of them.
+const WORDS_BYTES: usize = 1_024;
+const WORDS_SHOWN: usize = 120;
+
+/// A message that is to be sent.
+#[derive(Debug)]
+struct Message {
+    guest: Id,
+    user: UserId,
+    pages: u64,
+}
+
+/// The program that sends one.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    /// Readable when it has ended.
+    descriptor: Option<OwnedFd>,
+    message: Message,
+    until_ms: u64,
+    look_ms: u64,
+    /// Its deadline is over, and it was ended.
+    is_ended: bool,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Whose pool.
+    pub(crate) guest: Id,
+    /// Its size.
+    pub(crate) pages: u64,
+    /// Why it was not sent, if it was not.
+    pub(crate) sent: Result<(), String>,
+}
+
+/// The messages of a source.
+#[derive(Debug)]
+pub(crate) struct Messages {
+    program: PathBuf,
+    waiting: VecDeque<Message>,
+    running: Option<Running>,
+}
+
+impl Messages {
+    /// To be sent by this program.
+    pub(crate) fn by(program: PathBuf) -> Messages {
+        Messages { program, waiting: VecDeque::new(), running: None }
+    }
+
+    /// Sends a message when those before it are sent. One that still waits for the same guest is
+    /// not worth sending any more.
+    pub(crate) fn put(&mut self, guest: Id, user: UserId, pages: u64) {
+        match self.waiting.iter_mut().find(|message| message.guest == guest) {
+            Some(message) => message.pages = pages,
+            None => self.waiting.push_back(Message { guest, user, pages }),
+        }
+    }
+
+    /// A guest is gone: what waits for it is for nobody.
+    pub(crate) fn forget(&mut self, guest: Id) {
+        self.waiting.retain(|message| message.guest != guest);
+    }
+
+    /// What is waited for.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.running.as_ref()?.descriptor.as_ref()?.as_fd())
+    }
+
+    /// When a turn is wanted even if nothing can be read.
+    pub(crate) fn next_ms(&self) -> u64 {
+        match &self.running {
+            Some(running) if running.descriptor.is_none() => running.look_ms,
+            // Nothing is done about one that the kernel itself keeps, but to wait for its end.
+            Some(running) if running.is_ended => u64::MAX,
+            Some(running) => running.until_ms,
+            None if self.waiting.is_empty() => u64::MAX,
+            None => 0,
+        }
+    }
+
+    /// Takes the end of one message, and begins with the next.
+    pub(crate) fn turn(&mut self, now_ms: u64) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        if let Some(running) = &mut self.running {
+            match running.look(now_ms) {
+                Look::Runs => {}
+                Look::Late => answers.push(running.answer(Err(format!(
+                    "{} did not end within {} s",
+                    self.program.display(),
+                    DEADLINE_MS / 1000
+                )))),
+                Look::Ended(sent) => {
+                    // That one was too late was told.
+                    if !running.is_ended {
+                        answers.push(running.answer(sent));
+                    }
+                    self.running = None;
+                }
+            }
+        }
+        while self.running.is_none()
+            && let Some(message) = self.waiting.pop_front()
+        {
+            let (guest, pages) = (message.guest, message.pages);
+            match self.start(message, now_ms) {
+                Ok(running) => self.running = Some(running),
+                Err(error) => {
+                    let why = format!("{} cannot be started: {error}", self.program.display());
+                    answers.push(Answer { guest, pages, sent: Err(why) });
+                }
+            }
+        }
+        answers
+    }
+
+    fn start(&self, message: Message, now_ms: u64) -> std::io::Result<Running> {
+        let child = Command::new(&self.program)
+            .args(["smsg", message.user.as_str(), "CMM", "SHRINK", &message.pages.to_string()])
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let descriptor = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).ok();
+        let (until_ms, look_ms) = (now_ms + DEADLINE_MS, now_ms + LOOK_MS);
+        Ok(Running { child, descriptor, message, until_ms, look_ms, is_ended: false })
+    }
+}
+
+enum Look {
+    Runs,
+    /// It was ended just now, because its time is over.
+    Late,
+    Ended(Result<(), String>),
+}
+
+impl Running {
+    fn look(&mut self, now_ms: u64) -> Look {
+        self.look_ms = now_ms + LOOK_MS;
+        match self.child.try_wait() {
+            Ok(Some(status)) if status.success() => Look::Ended(Ok(())),
+            Ok(Some(status)) => Look::Ended(Err(self.why(status))),
+            Err(error) => Look::Ended(Err(error.to_string())),
+            Ok(None) if self.is_ended || now_ms < self.until_ms => Look::Runs,
+            Ok(None) => {
+                // It is our own child that nobody has waited for: no other process is meant.
+                let _ = self.child.kill();
+                self.is_ended = true;
+                Look::Late
+            }
+        }
+    }
+
+    fn answer(&self, sent: Result<(), String>) -> Answer {
+        Answer { guest: self.message.guest, pages: self.message.pages, sent }
+    }
+
+    /// Why it failed: in CP's words, if there are any.
+    fn why(&mut self, status: ExitStatus) -> String {
+        let words = [first_words(self.child.stdout.take()), first_words(self.child.stderr.take())];
+        words.into_iter().flatten().next().unwrap_or_else(|| status.to_string())
+    }
+}
+
+impl Drop for Running {
+    /// What nobody waits for any more is not to be sent later, when another message may have been.
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+        }
+    }
+}
+
+/// The first line that has words. What is not there yet never comes: the program has ended.
+fn first_words<T: Read + AsFd>(output: Option<T>) -> Option<String> {
+    let mut output = output?;
+    let flags = fcntl_getfl(&output).ok()?;
+    fcntl_setfl(&output, flags | OFlags::NONBLOCK).ok()?;
+    let mut bytes = [0; WORDS_BYTES];
+    let count = output.read(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..count]);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    Some(plain(line, WORDS_SHOWN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reactor::PollSet;
+    use rustix::event::PollFlags;
+
+    fn user(name: &str) -> UserId {
+        UserId::of(name).unwrap()
+    }
+
+    /// Waits until the program has ended.
+    fn wait(messages: &Messages) {
+        let mut set = PollSet::new();
+        set.add(0, messages.fd().expect("it runs"), PollFlags::IN);
+        set.wait(30_000).unwrap();
+    }
+
+    /// The next answers, at a time that stands still while the program runs.
+    fn answers(messages: &mut Messages, now_ms: u64) -> Vec<Answer> {
+        loop {
+            let found = messages.turn(now_ms);
+            if !found.is_empty() {
+                return found;
+            }
+            wait(messages);
+        }
+    }
+
+    #[test]
+    fn messages_are_sent_one_after_the_other_and_the_newest_of_a_guest_alone() {
+        let mut messages = Messages::by("true".into());
+        messages.put(Id(1), user("LINUX01"), 7);
+        messages.put(Id(2), user("LINUX02"), 8);
+        messages.put(Id(3), user("LINUX03"), 9);
+        messages.put(Id(2), user("LINUX02"), 80);
+        messages.forget(Id(3));
+        assert_eq!(messages.next_ms(), 0);
+        let sent = |guest, pages| vec![Answer { guest: Id(guest), pages, sent: Ok(()) }];
+        assert_eq!(answers(&mut messages, 0), sent(1, 7));
+        assert_eq!(answers(&mut messages, 0), sent(2, 80));
+        assert_eq!((messages.turn(0), messages.next_ms()), (Vec::new(), u64::MAX));
+    }
+
+    #[test]
+    fn a_program_that_fails_says_why() {
+        let mut messages = Messages::by("ls".into());
+        messages.put(Id(1), user("A"), 1);
+        let sent = answers(&mut messages, 0).remove(0).sent.unwrap_err();
+        assert!(sent.starts_with("ls: ") && !sent.contains('\n'), "{sent}");
+        let mut messages = Messages::by("false".into());
+        messages.put(Id(1), user("A"), 1);
+        let sent = answers(&mut messages, 0).remove(0).sent.unwrap_err();
+        assert!(sent.contains('1'), "{sent}");
+        let mut messages = Messages::by("/nonexistent/vmcp".into());
+        messages.put(Id(1), user("A"), 1);
+        let sent = messages.turn(0).remove(0).sent.unwrap_err();
+        assert!(sent.starts_with("/nonexistent/vmcp cannot be started"), "{sent}");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_ended_and_the_next_message_waits_for_that() {
+        // It writes on end to a pipe that nobody reads.
+        let mut messages = Messages::by("yes".into());
+        messages.put(Id(1), user("A"), 1);
+        assert_eq!((messages.turn(0), messages.next_ms()), (Vec::new(), DEADLINE_MS));
+        messages.put(Id(2), user("B"), 1);
+        assert_eq!(messages.turn(DEADLINE_MS - 1), []);
+        let late = messages.turn(DEADLINE_MS).remove(0);
+        assert!(late.guest == Id(1) && late.sent.unwrap_err().contains("did not end"));
+        wait(&messages);
+        assert_eq!((messages.turn(DEADLINE_MS), messages.next_ms()), (Vec::new(), 2 * DEADLINE_MS));
+    }
+}

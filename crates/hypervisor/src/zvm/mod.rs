@@ -1,0 +1,309 @@
+//! z/VM's users as guests: what z/VM counts of them (DIAGNOSE X'2FC', as the kernel hands it out in
+//! debugfs), and the pool of their kernels' `cmm` as their balloon, by special messages.
+//!
+//! ```text
+//!   diag_2fc ─► zmon::hypfs ─► User ─► Found, Counted, Actual, Gone
+//!   set_target ─► Messages: vmcp smsg USER CMM SHRINK n ─► Taken, Refused
+//! ```
+//!
+//! This process runs in a guest itself, so that the memory of its own kernel is not what guests
+//! share. z/VM tells neither what a user has free nor how large its pool is: what it gave is seen
+//! by what of it is in memory.
+
+mod messages;
+mod name;
+mod release;
+mod user;
+
+pub use release::ZvmRelease;
+
+use crate::{Capabilities, Event, Found, HostMemory, Hypervisor, Id, IdSource, Owner, RunState};
+use base::{KIB, PAGE_BYTES, glob};
+use counters::Bytes;
+use messages::{Answer, Messages};
+use name::UserId;
+use reactor::{PollFlags, PollSet};
+use rustix::fs::OFlags;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use user::User;
+use zmon::hypfs::{Guest, guests};
+use zmon::to_ebcdic;
+
+/// Where z/VM's users are found.
+pub const ZVM_SOURCE: &str = "z/VM";
+
+/// A longer file has more users than there are on any z/VM: 64 Ki of them.
+const FILE_MAX: u64 = 8 << 20;
+/// Users that are looked at. More are logged on to no z/VM that runs Linux.
+const USERS_MAX: usize = 10_000;
+
+/// What is known of a z/VM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ZvmOptions {
+    /// The file of DIAGNOSE X'2FC'.
+    pub counters: PathBuf,
+    /// The program that sends commands to CP.
+    pub program: PathBuf,
+    /// Patterns of the users whose memory is managed. None at all are shown only.
+    pub managed: Vec<String>,
+    /// What users may have of z/VM's memory together.
+    pub memory: Option<Bytes>,
+    /// How often is read what nobody asks for.
+    pub interval_ms: u64,
+}
+
+/// The users of the z/VM above this guest.
+#[derive(Debug)]
+pub struct Zvm {
+    options: ZvmOptions,
+    ids: IdSource,
+    users: BTreeMap<Id, User>,
+    names: BTreeMap<String, Id>,
+    messages: Messages,
+    /// Events that came of a call.
+    events: Vec<Event>,
+    read_ms: Option<u64>,
+    is_asked: bool,
+    /// What all users have in memory, by the last reading.
+    used: Option<Bytes>,
+    trouble: Option<String>,
+}
+
+impl Zvm {
+    /// Nobody was looked for yet.
+    pub fn new(options: ZvmOptions, ids: IdSource) -> Zvm {
+        let messages = Messages::by(options.program.clone());
+        Zvm {
+            options,
+            ids,
+            users: BTreeMap::new(),
+            names: BTreeMap::new(),
+            messages,
+            events: Vec::new(),
+            read_ms: None,
+            is_asked: false,
+            used: None,
+            trouble: None,
+        }
+    }
+
+    /// What is asked for is read at once, but no more than twice in an interval.
+    fn due_ms(&self) -> u64 {
+        let wait_ms = match self.is_asked {
+            true => self.options.interval_ms / 2,
+            false => self.options.interval_ms,
+        };
+        self.read_ms.map_or(0, |read_ms| read_ms + wait_ms)
+    }
+
+    fn read(&mut self, now_ms: u64, events: &mut Vec<Event>) {
+        (self.read_ms, self.is_asked) = (Some(now_ms), false);
+        match counted(&self.options.counters) {
+            Ok(all) => {
+                if self.trouble.take().is_some() {
+                    events.extend(self.users.keys().map(|id| Event::Answers(*id, true)));
+                }
+                self.take(all, events);
+            }
+            Err(why) => {
+                let text = format!("z/VM's users cannot be read: {why}");
+                self.used = None;
+                if self.trouble.is_none() {
+                    events.extend(self.users.keys().map(|id| Event::Answers(*id, false)));
+                }
+                self.complain(text, events);
+            }
+        }
+    }
+
+    fn complain(&mut self, text: String, events: &mut Vec<Event>) {
+        if self.trouble.as_ref() != Some(&text) {
+            self.trouble = Some(text.clone());
+            events.push(Event::Trouble(text));
+        }
+    }
+
+    fn take(&mut self, all: Vec<Guest>, events: &mut Vec<Event>) {
+        let used = all.iter().map(|one| one.memory_used).fold(0, u64::saturating_add);
+        self.used = Some(Bytes(used.saturating_mul(KIB)));
+        let mut seen = BTreeSet::new();
+        for counted in all.into_iter().take(USERS_MAX) {
+            let name = counted.name();
+            if name.is_empty() || !seen.insert(name.clone()) {
+                continue;
+            }
+            match self.names.get(&name).copied() {
+                Some(id) if self.is_same(id, &counted) => self.count(id, counted, events),
+                Some(id) => {
+                    self.gone(id, "it has logged on again", events);
+                    self.found(name, counted, events);
+                }
+                None => self.found(name, counted, events),
+            }
+        }
+        let is_gone = |(name, id): (&String, &Id)| (!seen.contains(name)).then_some(*id);
+        let gone: Vec<Id> = self.names.iter().filter_map(is_gone).collect();
+        gone.into_iter().for_each(|id| self.gone(id, "it has logged off", events));
+    }
+
+    /// Whether this is the user that was known: it has not logged off since, and is as large.
+    fn is_same(&self, id: Id, counted: &Guest) -> bool {
+        self.users.get(&id).is_some_and(|user| {
+            counted.elapsed_us >= user.counted.elapsed_us
+                && counted.memory_max == user.counted.memory_max
+        })
+    }
+
+    fn found(&mut self, name: String, counted: Guest, events: &mut Vec<Event>) {
+        let id = self.ids.next();
+        let is_managed = self.options.managed.iter().any(|one| glob::matches(one, &name));
+        let address = UserId::of(&name).filter(|_| is_managed && counted.memory_max > 0);
+        let user = User::new(counted.clone(), address);
+        events.push(Event::Found(id, Box::new(found(&name, &user))));
+        events.push(Event::Counted(id, Box::new(counted)));
+        self.users.insert(id, user);
+        self.names.insert(name, id);
+    }
+
+    fn count(&mut self, id: Id, counted: Guest, events: &mut Vec<Event>) {
+        let Some(user) = self.users.get_mut(&id) else { return };
+        user.count(counted.clone());
+        events.push(Event::Actual(id, user.actual));
+        events.push(Event::Counted(id, Box::new(counted)));
+    }
+
+    fn gone(&mut self, id: Id, why: &str, events: &mut Vec<Event>) {
+        self.users.remove(&id);
+        self.names.retain(|_, known| *known != id);
+        self.messages.forget(id);
+        events.push(Event::Gone(id, why.to_owned()));
+    }
+
+    fn answered(&mut self, answer: Answer, events: &mut Vec<Event>) {
+        let Answer { guest, pages, sent } = answer;
+        let Some(user) = self.users.get_mut(&guest) else { return };
+        match sent {
+            Ok(()) => {
+                user.told(pages);
+                let left = user.size().less(Bytes(pages.saturating_mul(PAGE_BYTES)));
+                events.push(Event::Taken(guest, left));
+                events.push(Event::Actual(guest, user.actual));
+            }
+            Err(why) => events.push(Event::Refused(guest, why)),
+        }
+    }
+}
+
+impl Hypervisor for Zvm {
+    fn name(&self) -> String {
+        format!("{ZVM_SOURCE} by {}", self.options.counters.display())
+    }
+
+    fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        if let Some(descriptor) = self.messages.fd() {
+            set.add(0, descriptor, PollFlags::IN);
+        }
+    }
+
+    fn next_ms(&self) -> u64 {
+        match self.events.is_empty() {
+            true => self.due_ms().min(self.messages.next_ms()),
+            false => 0,
+        }
+    }
+
+    fn turn(&mut self, _ready: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>) {
+        events.append(&mut self.events);
+        for answer in self.messages.turn(now_ms) {
+            self.answered(answer, events);
+        }
+        if now_ms >= self.due_ms() {
+            self.read(now_ms, events);
+        }
+    }
+
+    fn set_target(&mut self, guest: Id, target: Bytes, _now_ms: u64) {
+        let Some(user) = self.users.get(&guest) else { return };
+        match &user.address {
+            Some(address) => self.messages.put(guest, address.clone(), user.pool(target)),
+            None => {
+                let why = "its memory is not to be managed".to_owned();
+                self.events.push(Event::Refused(guest, why));
+            }
+        }
+    }
+
+    fn ask_stats(&mut self, _guest: Id, _now_ms: u64) {
+        self.is_asked = true;
+    }
+
+    fn ask_actual(&mut self, _guest: Id, _now_ms: u64) {
+        self.is_asked = true;
+    }
+
+    fn set_running(&mut self, guest: Id, _runs: bool, _now_ms: u64) {
+        let why = "users of z/VM are not stopped".to_owned();
+        self.events.push(Event::Stays(guest, why));
+    }
+
+    fn host_memory(&self) -> HostMemory {
+        match self.options.memory.zip(self.used) {
+            Some((total, used)) => HostMemory::Known { total, available: total.less(used) },
+            None => HostMemory::Unknown,
+        }
+    }
+}
+
+fn found(name: &str, user: &User) -> Found {
+    let is_managed = user.address.is_some();
+    Found {
+        name: name.to_owned(),
+        uuid: uuid_of(name),
+        // z/VM says who they are, and whoever runs this was given class B by it.
+        owner: Owner::own(),
+        user: None,
+        process: None,
+        memory: user.size(),
+        actual: user.actual,
+        vcpu_tids: Vec::new(),
+        can: Capabilities {
+            balloon: is_managed,
+            statistics: is_managed,
+            // The kernel's cmm gives its pages back before anybody is killed.
+            deflate_on_oom: Some(true),
+            page_reporting: None,
+            port: false,
+        },
+        port: None,
+        state: RunState::Running,
+        source: ZVM_SOURCE.to_owned(),
+    }
+}
+
+/// z/VM knows no UUIDs. A user's name is its own in a z/VM, and stands for one.
+fn uuid_of(name: &str) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    uuid[..4].copy_from_slice(b"z/VM");
+    uuid[8..].copy_from_slice(&to_ebcdic::<8>(name));
+    uuid
+}
+
+/// What is in the file. One that is none does not keep this process waiting.
+fn counted(path: &Path) -> Result<Vec<Guest>, String> {
+    let read = || -> io::Result<Vec<u8>> {
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = File::options().read(true).custom_flags(flags).open(path)?;
+        let mut bytes = Vec::new();
+        file.take(FILE_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().map_err(|error| format!("{}: {error}", path.display()))?;
+    guests(&bytes).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

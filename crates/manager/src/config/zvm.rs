@@ -1,0 +1,250 @@
+//! Users of the z/VM in whose guest the manager runs.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use counters::Bytes;
+use settings::{
+    Converted, DeValue, Entries, Fault, LoadError, Reader, Tree, checked, list, one_of, path,
+    shown, size, time, words, wrong,
+};
+
+use super::kinds::absolute;
+use super::settings::{Libvirt, Sources};
+
+/// CP counts no faster, and a longer wait would leave a guest in need alone.
+const INTERVAL_MS: RangeInclusive<u64> = 1_000..=10_000;
+
+/// What is done about z/VM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZvmMode {
+    /// Nothing.
+    Off,
+    /// Its users are shown and recorded.
+    Watch,
+    /// Their memory is moved as well.
+    Manage,
+}
+
+impl ZvmMode {
+    const ALL: &[ZvmMode] = &[ZvmMode::Off, ZvmMode::Watch, ZvmMode::Manage];
+
+    fn name(self) -> &'static str {
+        match self {
+            ZvmMode::Off => "off",
+            ZvmMode::Watch => "watch",
+            ZvmMode::Manage => "manage",
+        }
+    }
+}
+
+settings::table! {
+    /// z/VM, where the manager runs in one of its guests.
+    pub struct ZvmSettings in "zvm" {
+        /// `watch` shows z/VM's users, `manage` moves their memory as well, `off` does neither
+        mode: ZvmMode = one_of("mode", ZvmMode::ALL, ZvmMode::name), "off";
+        /// patterns of the users whose memory is moved
+        users: Vec<String> = patterns, else "none";
+        /// a configuration file of VMRM, whose NOTIFY MEMORY names such users;
+        /// relative to this file
+        notify: Option<PathBuf> = path, else "none";
+        /// what of z/VM's memory its users may have together, with what is to stay free
+        memory: Option<Bytes> = checked(
+            size,
+            |size| *size > Bytes::ZERO,
+            "users could have nothing",
+            "write what of z/VM's memory users may have, such as \"64 GiB\"",
+        ), else "needed to manage";
+        /// what z/VM counts of its users
+        counters: PathBuf = absolute, "/sys/kernel/debug/s390_hypfs/diag_2fc";
+        /// the program that sends messages: a name, or an absolute path
+        program: PathBuf = program, "vmcp";
+        /// time between two readings, 1s to 10s
+        interval_ms("interval"): u64 = checked(
+            time,
+            |interval| INTERVAL_MS.contains(interval),
+            "too short or too long between two readings",
+            "from \"1s\" to \"10s\"",
+        ), "1s";
+    }
+}
+
+fn patterns(value: &DeValue<'_>) -> Converted<Vec<String>> {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "@#$_-+*?".contains(c);
+    list(value)?
+        .into_iter()
+        .map(|text| match text.chars().all(is_of_name) && !text.is_empty() {
+            true => Ok(text.to_ascii_uppercase()),
+            false => wrong(
+                format!("`{}` is no pattern of users' names", shown(&text)),
+                "names have letters, digits and @ # $ _ - +, patterns * and ? as well",
+            ),
+        })
+        .collect()
+}
+
+fn program(value: &DeValue<'_>) -> Converted<PathBuf> {
+    let text = words(value)?;
+    match text.is_empty() || (text.contains('/') && !text.starts_with('/')) {
+        true => wrong(
+            format!("`{}` is neither a name nor an absolute path", shown(&text)),
+            "write \"vmcp\" or \"/usr/sbin/vmcp\"",
+        ),
+        false => Ok(text.into()),
+    }
+}
+
+/// Reads the table, and what must be true of several of its keys.
+pub(super) fn zvm(reader: &mut Reader<'_>, tree: &Tree<'_>) -> ZvmSettings {
+    let (zvm, at): (ZvmSettings, _) = reader.table(tree);
+    if zvm.mode != ZvmMode::Manage || !reader.is_ok() {
+        return zvm;
+    }
+    let is_nobody = zvm.users.is_empty() && zvm.notify.is_none();
+    if is_nobody {
+        let message = "nobody is named whose memory is to be moved".to_owned();
+        let help = "write users = [\"LINUX*\"], or notify with a configuration file of VMRM";
+        reader.refuse(&at, &["mode"], message, help);
+    } else if zvm.memory.is_none() {
+        let message = "nobody tells how much memory z/VM has".to_owned();
+        let help = "write memory = \"64 GiB\", as QUERY STORAGE shows it, less CP's own";
+        reader.refuse(&at, &["mode"], message, help);
+    }
+    zvm
+}
+
+impl ZvmSettings {
+    /// Whether z/VM is looked at.
+    pub fn is_on(&self) -> bool {
+        self.mode != ZvmMode::Off
+    }
+
+    /// Patterns of the users whose memory is moved.
+    pub fn managed(&self) -> &[String] {
+        if self.mode == ZvmMode::Manage { &self.users } else { &[] }
+    }
+
+    /// A pass must have counters that are no older than it allows.
+    pub(super) fn check_interval(
+        &self,
+        reader: &mut Reader<'_>,
+        host: &Entries<'_, '_>,
+        pass_ms: u64,
+    ) {
+        if self.mode == ZvmMode::Manage && self.interval_ms > pass_ms {
+            let message = "passes would come more often than z/VM is read ([zvm] interval)";
+            let help = "make it as long as that";
+            reader.refuse(host, &["interval"], message.to_owned(), help);
+        }
+    }
+
+    /// Guests of this kernel have memory of this guest, and not of z/VM: one manager has one host.
+    pub(super) fn keep_alone(
+        &self,
+        reader: &mut Reader<'_>,
+        at: &Entries<'_, '_>,
+        sources: &mut Sources,
+    ) {
+        let has_uris = matches!(&sources.libvirt, Libvirt::Uris(uris) if !uris.is_empty());
+        for (key, is_used) in [("qmp", !sources.qmp.is_empty()), ("libvirt", has_uris)] {
+            if is_used {
+                let message = "guests of this machine are not z/VM's, whose memory is managed";
+                let help = "leave it out, or write mode = \"off\" in [zvm]";
+                reader.refuse(at, &[key], message.to_owned(), help);
+            }
+        }
+        sources.libvirt = Libvirt::Uris(Vec::new());
+    }
+
+    /// Adds the users of the configuration file of VMRM, if one is named.
+    pub(super) fn read_notify(&mut self) -> Result<(), LoadError> {
+        let Some(path) = self.notify.as_deref().filter(|_| self.mode == ZvmMode::Manage) else {
+            return Ok(());
+        };
+        let text = settings::load(path)?;
+        self.users.extend(users_of(path, &text)?);
+        Ok(())
+    }
+}
+
+fn users_of(path: &Path, text: &str) -> Result<Vec<String>, LoadError> {
+    ::zvm::notified(text).map_err(|faults| {
+        let fault = |fault: ::zvm::NotifyFault| {
+            Fault::at(text, fault.span, "NOTIFY", fault.message, Some(fault.help))
+        };
+        let faults = faults.into_iter().map(fault).collect();
+        LoadError::Wrong { path: path.to_path_buf(), faults }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Place, load, parse};
+    use std::fs;
+
+    fn faults(text: &str) -> String {
+        let faults = parse(text, &Place::default()).unwrap_err();
+        faults.iter().map(|fault| format!("{fault}\n")).collect()
+    }
+
+    #[test]
+    fn z_vm_is_managed_alone_and_only_those_who_are_named() {
+        let text = "[zvm]\nmode = 'manage'\nmemory = '64 GiB'\nusers = ['linux*', 'ORA?']\n";
+        let settings = parse(text, &Place::default()).unwrap();
+        assert_eq!(settings.zvm.managed(), ["LINUX*", "ORA?"]);
+        assert_eq!(
+            (settings.sources.qmp.len(), &settings.sources.libvirt),
+            (0, &Libvirt::Uris(Vec::new()))
+        );
+        let watch = text.replace("manage", "watch");
+        assert_eq!(parse(&watch, &Place::default()).unwrap().zvm.managed(), [""; 0]);
+        let both =
+            faults(&format!("[sources]\nqmp = ['/a']\nlibvirt = ['qemu:///system']\n{text}"));
+        assert!(both.contains("2:7: sources.qmp: guests of this machine are not z/VM's"), "{both}");
+        assert!(both.contains("3:11: sources.libvirt: "), "{both}");
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_told_with_its_place() {
+        let bare = faults("[zvm]\nmode = 'manage'\n");
+        assert!(bare.contains("2:8: zvm.mode: nobody is named"), "{bare}");
+        let sizeless = faults("[zvm]\nmode = 'manage'\nusers = ['A']\n");
+        assert!(sizeless.contains("2:8: zvm.mode: nobody tells how much"), "{sizeless}");
+        let fast = "[host]\ninterval = '1s'\n[zvm]\nmode = 'manage'\nmemory = '1 GiB'\n\
+                    users = ['*']\ninterval = '5s'\n";
+        assert!(
+            faults(fast).contains("2:12: host.interval: passes would come"),
+            "{}",
+            faults(fast)
+        );
+        let text = "[zvm]\nmode = 'on'\nusers = ['A;B']\nmemory = '0 B'\ninterval = '1min'\n\
+                    program = 'sbin/vmcp'\n";
+        let found = faults(text);
+        for place in [
+            "2:8: zvm.mode",
+            "3:9: zvm.users",
+            "4:10: zvm.memory",
+            "5:12: zvm.interval",
+            "6:11: zvm.program",
+        ] {
+            assert!(found.contains(place), "{place}: {found}");
+        }
+    }
+
+    #[test]
+    fn whom_vmrm_was_to_notify_is_managed_and_what_is_wrong_there_is_told_with_its_file() {
+        let dir = std::env::temp_dir().join(format!("pinhead-vmrm-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("host.toml");
+        let text = "[zvm]\nmode = 'manage'\nmemory = '64 GiB'\nusers = ['A']\nnotify = 'vmrm'\n";
+        fs::write(&path, text).unwrap();
+        fs::write(dir.join("vmrm"), "NOTIFY MEMORY b c*\n").unwrap();
+        let load = || load(Some(&path), &Place::default());
+        assert_eq!(load().unwrap().settings.zvm.managed(), ["A", "B", "C*"]);
+        fs::write(dir.join("vmrm"), "\nNOTIFY MEMORY b c.d\n").unwrap();
+        let faults = load().unwrap_err().faults().unwrap();
+        assert!(faults.contains("vmrm:2:17: NOTIFY: `c.d` is no user's name ("), "{faults}");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

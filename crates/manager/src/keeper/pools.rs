@@ -1,0 +1,66 @@
+//! The pools of z/VM's users, given back by the keeper.
+//!
+//! Their memory is not this host's, and z/VM pages what it lacks: all of them get all of it at
+//! once, whatever is free here.
+
+use super::{Book, Ended, Place};
+use hypervisor::ZvmRelease;
+use reactor::PollSet;
+use std::collections::BTreeMap;
+
+/// The owner of these descriptors among those of a rescue: sources are counted from 0.
+const OWNER: u64 = u64::MAX;
+
+/// By the program that sends messages.
+#[derive(Debug)]
+pub(super) struct Pools(Vec<ZvmRelease>);
+
+impl Pools {
+    /// Those of a book.
+    pub(super) fn of(book: &Book, now_ms: u64) -> Pools {
+        let mut users: BTreeMap<&str, Vec<(u64, String)>> = BTreeMap::new();
+        for held in book.guests() {
+            if let Place::Messages { program } = &held.place {
+                users.entry(program).or_default().push((held.id, held.name.clone()));
+            }
+        }
+        let release = |(program, users): (&str, Vec<(u64, String)>)| {
+            let release = ZvmRelease::of(program.into(), users);
+            // One that ends in order has ended what it had begun.
+            if book.is_asked_for() { release } else { release.and_again(now_ms) }
+        };
+        Pools(users.into_iter().map(release).collect())
+    }
+
+    pub(super) fn are_over(&self) -> bool {
+        self.0.iter().all(ZvmRelease::is_over)
+    }
+
+    pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        let set = set.owner(OWNER);
+        self.0.iter().for_each(|release| release.fds(set));
+    }
+
+    pub(super) fn next_ms(&self) -> u64 {
+        self.0.iter().map(ZvmRelease::next_ms).min().unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn turn(&mut self, now_ms: u64) {
+        self.0.iter_mut().for_each(|release| release.turn(now_ms));
+    }
+
+    /// Nothing is said where there was no pool.
+    pub(super) fn report(&self, ended: Ended, log: &mut dyn FnMut(&str)) -> Ended {
+        let mut ended = ended;
+        for release in &self.0 {
+            let (given, failed) = release.outcomes();
+            log(&format!("{given} users of z/VM were told to take all their memory back"));
+            for (name, why) in failed {
+                ended = Ended::Partly;
+                let why = why.escape_debug();
+                log(&format!("{name} could not be told to take its memory back: {why}"));
+            }
+        }
+        ended
+    }
+}

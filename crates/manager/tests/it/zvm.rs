@@ -1,0 +1,336 @@
+//! A manager of twenty users of z/VM: what z/VM counts of them is a file that this writes, and the
+//! program that sends messages is a script, whose messages a model of their kernels hears.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use counters::Bytes;
+use hypervisor::{Event, HostMemory, Hypervisor, Id, IdSource, Zvm, ZvmOptions};
+use manager::config::Place;
+use manager::control::Server;
+use manager::ksm::Ksm;
+use manager::{
+    Clock, Lease, MachineReader, Manager, Options, PageOutWorker, Parts, Signals, Turn, Users,
+};
+use reactor::PollSet;
+use std::cell::{Cell, RefCell};
+use std::fs;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+use store::{Decided, Journal, Query, Range, Writer};
+use zmon::hypfs::{Guest, guests_bytes};
+use zmon::{Tod, to_ebcdic};
+
+const USERS: usize = 20;
+const SIZE_MIB: u64 = 1_024;
+/// What users may have together.
+const ALL_MIB: u64 = 16 * 1_024;
+const PAGE_BYTES: u64 = 4096;
+
+/// A user with Linux: programs, a cache that grows into what is left, and a pool.
+#[derive(Clone, Copy, Debug, Default)]
+struct Linux {
+    programs_mib: u64,
+    pool_mib: u64,
+    /// Its kernel does not hear messages.
+    is_deaf: bool,
+    counted: [u32; 2],
+}
+
+impl Linux {
+    fn left_mib(&self) -> u64 {
+        SIZE_MIB - self.pool_mib
+    }
+
+    /// A cache fills what programs do not use.
+    fn used_mib(&self) -> u64 {
+        self.left_mib()
+    }
+
+    fn lacks(&self) -> bool {
+        self.programs_mib + 32 > self.left_mib()
+    }
+}
+
+/// The source as it is; the test can wait for the end of its program, for which the manager's
+/// clock stands still.
+struct Shared(Rc<RefCell<Zvm>>);
+
+impl Hypervisor for Shared {
+    fn name(&self) -> String {
+        self.0.borrow().name()
+    }
+
+    fn fds<'a>(&'a self, _set: &mut PollSet<'a>) {}
+
+    fn next_ms(&self) -> u64 {
+        let zvm = self.0.borrow();
+        let mut set = PollSet::new();
+        zvm.fds(&mut set);
+        // Its program has ended before time went on.
+        if set.is_empty() { zvm.next_ms() } else { 0 }
+    }
+
+    fn turn(&mut self, _: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>) {
+        self.0.borrow_mut().turn(None, now_ms, events);
+    }
+
+    fn set_target(&mut self, guest: Id, target: Bytes, now_ms: u64) {
+        self.0.borrow_mut().set_target(guest, target, now_ms);
+    }
+
+    fn ask_stats(&mut self, guest: Id, now_ms: u64) {
+        self.0.borrow_mut().ask_stats(guest, now_ms);
+    }
+
+    fn ask_actual(&mut self, guest: Id, now_ms: u64) {
+        self.0.borrow_mut().ask_actual(guest, now_ms);
+    }
+
+    fn set_running(&mut self, guest: Id, runs: bool, now_ms: u64) {
+        self.0.borrow_mut().set_running(guest, runs, now_ms);
+    }
+
+    fn host_memory(&self) -> HostMemory {
+        self.0.borrow().host_memory()
+    }
+}
+
+struct Scene {
+    dir: PathBuf,
+    hand: Rc<Cell<u64>>,
+    zvm: Rc<RefCell<Zvm>>,
+    manager: Manager,
+    users: Vec<Linux>,
+    heard: usize,
+    stop: (UnixStream, UnixStream),
+}
+
+fn name_of(number: usize) -> String {
+    format!("LINUX{number:02}")
+}
+
+/// A script that writes down what it is called with. Another process writes it: none of ours that
+/// is being started may have it open for writing.
+fn script(path: &Path) {
+    let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
+    let mut sh = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 700 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    sh.stdin.take().unwrap().write_all(words.as_bytes()).unwrap();
+    assert!(sh.wait().unwrap().success());
+}
+
+impl Scene {
+    fn new(name: &str, programs_mib: u64) -> Scene {
+        let dir = std::env::temp_dir().join(format!("pinhead-smsg-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(dir.join("proc")).unwrap();
+        // What this machine has does not count.
+        let meminfo = "MemTotal: 1024 kB\nMemFree: 512 kB\nMemAvailable: 512 kB\n";
+        fs::write(dir.join("proc/meminfo"), meminfo).unwrap();
+        fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
+        script(&dir.join("vmcp"));
+        fs::write(dir.join("vmcp.log"), "").unwrap();
+        fs::write(dir.join("vmrm"), "* VMRM's\nNOTIFY MEMORY linux1* LINUX0*\n").unwrap();
+        let settings = format!(
+            "[zvm]\nmode = \"manage\"\nmemory = \"{ALL_MIB} MiB\"\nnotify = \"vmrm\"\n\
+             counters = \"{0}/diag_2fc\"\nprogram = \"{0}/vmcp\"\n\
+             [[class]]\nname = \"all\"\nmatch = [\"*\"]\nmin = \"256 MiB\"\n",
+            dir.display()
+        );
+        let config_path = dir.join("host.toml");
+        fs::write(&config_path, settings).unwrap();
+        let place = Place::default();
+        let loaded = manager::config::load(Some(&config_path), &place).unwrap();
+        assert_eq!(loaded.settings.zvm.managed(), ["LINUX1*", "LINUX0*"]);
+        let options = ZvmOptions {
+            counters: loaded.settings.zvm.counters.clone(),
+            program: loaded.settings.zvm.program.clone(),
+            managed: loaded.settings.zvm.managed().to_vec(),
+            memory: loaded.settings.zvm.memory,
+            interval_ms: loaded.settings.zvm.interval_ms,
+        };
+        let zvm = Rc::new(RefCell::new(Zvm::new(options, IdSource::new())));
+        let hand = Rc::new(Cell::new(0));
+        let manager = Manager::new(Parts {
+            clock: Clock::by_hand(Rc::clone(&hand)),
+            options: Options::default(),
+            place,
+            config_path: Some(config_path),
+            users: Users::find(&[], Path::new("/etc/passwd"), Bytes::mib(ALL_MIB)).unwrap(),
+            loaded,
+            sources: vec![Box::new(Shared(Rc::clone(&zvm)))],
+            reader: MachineReader::open(&procfs::Root::at(&dir)).unwrap(),
+            journal: Writer::new(&dir.join("journal.db")),
+            control: Server::open(&dir.join("host.sock"), None).unwrap(),
+            lease: Lease::none(),
+            ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
+            page_out: PageOutWorker::none("no test hands memory of this machine over"),
+            monitor: None,
+        })
+        .unwrap();
+        let users = vec![Linux { programs_mib, ..Linux::default() }; USERS];
+        let stop = UnixStream::pair().unwrap();
+        let scene = Scene { dir, hand, zvm, manager, users, heard: 0, stop };
+        scene.count();
+        scene
+    }
+
+    /// What z/VM counts now.
+    fn count(&self) {
+        let guest = |(number, user): (usize, &Linux)| Guest {
+            name: to_ebcdic(&name_of(number)),
+            elapsed_us: self.hand.get() * 1_000,
+            used_us: self.hand.get() * 100,
+            memory_max: SIZE_MIB << 10,
+            memory_used: user.used_mib() << 10,
+            virtual_cpus: 1,
+            all_samples: user.counted[0],
+            page_samples: user.counted[1],
+            ..Guest::default()
+        };
+        let all: Vec<Guest> = self.users.iter().enumerate().map(guest).collect();
+        fs::write(self.dir.join("diag_2fc"), guests_bytes(&all, Tod(1))).unwrap();
+    }
+
+    /// All messages so far.
+    fn messages(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.dir.join("vmcp.log")).unwrap();
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// What was said is heard, and four times a second it is sampled who waits.
+    fn live(&mut self) {
+        for message in &self.messages()[self.heard..] {
+            self.heard += 1;
+            let words: Vec<&str> = message.split(' ').collect();
+            let ["smsg", name, "CMM", "SHRINK", pages] = words[..] else { panic!("{message}") };
+            let number: usize = name.strip_prefix("LINUX").unwrap().parse().unwrap();
+            let user = &mut self.users[number];
+            if !user.is_deaf {
+                user.pool_mib = (pages.parse::<u64>().unwrap() * PAGE_BYTES) >> 20;
+            }
+        }
+        if self.hand.get().is_multiple_of(250) {
+            for user in &mut self.users {
+                user.counted[0] += 1;
+                user.counted[1] += u32::from(user.lacks());
+            }
+            self.count();
+        }
+    }
+
+    fn run(&mut self, ms: u64) {
+        let end = self.hand.get() + ms;
+        while self.hand.get() < end {
+            self.hand.set(self.hand.get() + 50);
+            self.live();
+            let signals = Signals { stop: self.stop.0.as_fd(), reload: self.stop.0.as_fd() };
+            assert_eq!(self.manager.turn(&signals).unwrap(), Turn::On);
+            // A program that was started ends before time goes on.
+            let zvm = self.zvm.borrow();
+            let mut set = PollSet::new();
+            zvm.fds(&mut set);
+            if !set.is_empty() {
+                set.wait(60_000).unwrap();
+            }
+        }
+    }
+
+    fn free_mib(&self) -> u64 {
+        ALL_MIB.saturating_sub(self.users.iter().map(Linux::used_mib).sum())
+    }
+
+    fn decisions(&self, name: &str) -> Vec<Decided> {
+        let journal = Journal::read_only(&self.dir.join("journal.db")).unwrap();
+        let guests = journal.guests().unwrap();
+        let of = guests.iter().filter(|row| row.guest.name == name).map(|row| row.key).collect();
+        let range = Range { from_ms: 0, to_ms: i64::MAX };
+        let mut all = Vec::new();
+        let query = Query { guests: of, range, policy: None };
+        journal
+            .decisions(&query, |decided| {
+                all.push(decided);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        all
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[test]
+fn twenty_users_hold_the_set_point_and_one_that_starves_is_served() {
+    let mut scene = Scene::new("twenty", 200);
+    assert_eq!(scene.free_mib(), 0, "they have more than z/VM");
+    scene.run(60_000);
+    // A tenth, less the hysteresis of a hundredth.
+    let wanted = ALL_MIB * 9 / 100;
+    assert!(scene.free_mib() >= wanted, "{} MiB are free", scene.free_mib());
+    let quiet = scene.messages().len();
+    println!("{} MiB are free after {quiet} messages", scene.free_mib());
+    scene.run(60_000);
+    assert!(scene.free_mib() >= wanted, "{} MiB are free", scene.free_mib());
+    assert!(scene.messages().len() <= quiet + 5, "it has come to rest");
+    let least = scene.users.iter().map(Linux::left_mib).min().unwrap();
+    assert!(least >= 256, "{least} MiB are below the minimum");
+    let shrink = scene.decisions("LINUX00");
+    let shrink = shrink.iter().find(|d| d.decision.action == "shrink").expect("a shrink");
+    assert!(
+        shrink.decision.acted && shrink.outcomes.iter().any(|o| o.fate == store::Fate::Reached)
+    );
+
+    scene.users[7].programs_mib = 900;
+    assert!(scene.users[7].lacks(), "{:?}", scene.users[7]);
+    scene.run(20_000);
+    assert!(!scene.users[7].lacks(), "{:?}", scene.users[7]);
+    let grows = scene.decisions("LINUX07");
+    let needs = grows.iter().filter(|d| d.decision.action == "grow" && d.decision.clause == "need");
+    assert!(needs.count() > 0, "{grows:?}");
+    scene.run(60_000);
+    println!("{:?}, {} messages", scene.users[7], scene.messages().len());
+    assert!(!scene.users[7].lacks(), "what it needs it keeps");
+    assert!(scene.free_mib() >= wanted, "{} MiB are free", scene.free_mib());
+}
+
+#[test]
+fn a_kernel_that_does_not_give_is_left_alone_and_the_others_give() {
+    let mut scene = Scene::new("deaf", 200);
+    scene.users[3].is_deaf = true;
+    scene.run(60_000);
+    assert!(scene.free_mib() >= ALL_MIB * 9 / 100, "{} MiB are free", scene.free_mib());
+    let clauses = scene.decisions("LINUX03");
+    let clauses: Vec<String> = clauses.iter().map(|d| d.decision.clause.to_string()).collect();
+    assert!(clauses.iter().any(|clause| clause == "stuck"), "{clauses:?}");
+    let told = scene.messages().iter().filter(|message| message.contains("LINUX03")).count();
+    assert!(told < 20, "{told} messages to one who does not hear");
+}
+
+#[test]
+fn nothing_is_moved_while_z_vm_cannot_be_read() {
+    let mut scene = Scene::new("blind", 200);
+    scene.run(1_000);
+    // Before anything is decided.
+    let said = scene.messages().len();
+    let counters = scene.dir.join("diag_2fc");
+    for _ in 0..200 {
+        scene.hand.set(scene.hand.get() + 50);
+        let _ = fs::remove_file(&counters);
+        let signals = Signals { stop: scene.stop.0.as_fd(), reload: scene.stop.0.as_fd() };
+        scene.manager.turn(&signals).unwrap();
+    }
+    assert_eq!((said, scene.messages().len()), (0, 0));
+}
