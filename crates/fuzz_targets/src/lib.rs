@@ -109,6 +109,7 @@ pub const TARGETS: &[Target] = &[
     ("undo_record", host::undo_record),
     ("virtrpc", virtrpc::virtrpc),
     ("virtrpc_replies", virtrpc::virtrpc_replies),
+    ("vmrm_notify", zvm::vmrm_notify),
 ];
 
 /// What the target of that name does.

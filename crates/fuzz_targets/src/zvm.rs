@@ -7,7 +7,7 @@ use zmon::frame::{FRAME_BYTES, Records};
 use zmon::layout::Layout;
 use zmon::stream::{Read, SET_MAX, Set, Stream, parts};
 use zmon::{domain, fsstatd, hypfs, monwriter, procd, sthyi, sysinfo};
-use zvm::{Hypervisor, Monitor};
+use zvm::{Hypervisor, Monitor, notified};
 
 /// A file of MONWRITE: all of it is read, what is none is told within its bounds, and moments go
 /// on in time.
@@ -107,6 +107,30 @@ pub(crate) fn hypfs_files(data: &[u8]) {
     for at_ms in 0..3 {
         let _ = hypervisor.guests(data, at_ms);
         let _ = hypervisor.partitions(data, at_ms);
+    }
+}
+
+/// A configuration file of VMRM: a user is named once, by what a name may have, and what is wrong
+/// has its place in the text.
+pub(crate) fn vmrm_notify(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match notified(text) {
+        Ok(users) => {
+            assert!(!users.is_empty());
+            for (number, user) in users.iter().enumerate() {
+                let is_of_name =
+                    |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "@#$_-+*".contains(c);
+                assert!(user.len() <= 9 && user.chars().all(is_of_name), "{user:?}");
+                assert!(number > 100 || !users[..number].contains(user), "{user} twice");
+            }
+        }
+        Err(faults) => {
+            assert!(!faults.is_empty());
+            for fault in faults {
+                assert!(text.get(fault.span.clone()).is_some(), "{fault:?}");
+                assert!(!fault.message.contains(char::is_control), "{fault:?}");
+            }
+        }
     }
 }
 

@@ -11,3 +11,4 @@ mod surface;
 mod units;
 mod web;
 mod zvm;
+mod zvm_host;

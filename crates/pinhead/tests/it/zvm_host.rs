@@ -1,0 +1,190 @@
+//! `pinhead host` in a guest of z/VM, as a process: twenty users of a model, whose counters are a
+//! file and whose kernels hear a script in the place of `vmcp`; and the manager's end.
+
+use rustix::event::{Timespec, poll};
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use zmon::hypfs::{Guest, guests_bytes};
+use zmon::{Tod, to_ebcdic};
+
+const USERS: usize = 20;
+const SIZE_MIB: u64 = 1_024;
+const ALL_MIB: u64 = 16 * 1_024;
+/// Longer than the manager takes, also on a busy machine.
+const LONG: Duration = Duration::from_secs(120);
+/// What the lease promises.
+const RESCUE: Duration = Duration::from_secs(30);
+const LOOK_MS: u32 = 50;
+
+struct Scene {
+    dir: PathBuf,
+    manager: Child,
+    pools_mib: [u64; USERS],
+    messages: usize,
+    passed: Duration,
+}
+
+/// A script that writes down what it is called with. Another process writes it: none of ours that
+/// is being started may have it open for writing.
+fn script(path: &Path) {
+    let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
+    let mut sh = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 700 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    sh.stdin.take().expect("its input").write_all(words.as_bytes()).expect("a script");
+    assert!(sh.wait().expect("its end").success());
+}
+
+impl Scene {
+    fn new(name: &str) -> Scene {
+        let dir = std::env::temp_dir().join(format!("pinhead-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        script(&dir.join("vmcp"));
+        fs::write(dir.join("vmcp.log"), "").expect("a file");
+        fs::write(dir.join("vmrm"), "/* VMRM's */\nNOTIFY MEMORY LINUX*\n").expect("a file");
+        let settings = format!(
+            "[zvm]\nmode = \"manage\"\nmemory = \"{ALL_MIB} MiB\"\nnotify = \"vmrm\"\n\
+             counters = \"{0}/diag_2fc\"\nprogram = \"{0}/vmcp\"\n\
+             [journal]\npath = \"{0}/journal.db\"\n[monitor]\nrecord = false\n\
+             [pageout]\nmode = \"off\"\n[control]\nsocket = \"{0}/host.sock\"\n",
+            dir.display()
+        );
+        fs::write(dir.join("host.toml"), settings).expect("settings");
+        let manager = Command::new(env!("CARGO_BIN_EXE_pinhead"))
+            .args(["host", "--config"])
+            .arg(dir.join("host.toml"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a manager");
+        let pools_mib = [0; USERS];
+        Scene { dir, manager, pools_mib, messages: 0, passed: Duration::ZERO }
+    }
+
+    /// What was said is heard, and z/VM counts again.
+    fn live(&mut self) {
+        let log = fs::read_to_string(self.dir.join("vmcp.log")).expect("a log");
+        // A line that is being written is heard when it ends.
+        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+        for message in whole.lines().skip(self.messages) {
+            self.messages += 1;
+            let words: Vec<&str> = message.split(' ').collect();
+            let ["smsg", name, "CMM", "SHRINK", pages] = words[..] else { panic!("{message}") };
+            let number = name.strip_prefix("LINUX").expect("one of ours").parse::<usize>();
+            let pages: u64 = pages.parse().expect("a number");
+            self.pools_mib[number.expect("a number")] = pages / 256;
+        }
+        let guest = |(number, pool_mib): (usize, &u64)| Guest {
+            name: to_ebcdic(&format!("LINUX{number:02}")),
+            elapsed_us: self.passed.as_micros() as u64,
+            used_us: self.passed.as_micros() as u64 / 10,
+            memory_max: SIZE_MIB << 10,
+            memory_used: (SIZE_MIB - pool_mib) << 10,
+            virtual_cpus: 1,
+            ..Guest::default()
+        };
+        let mut all: Vec<Guest> = self.pools_mib.iter().enumerate().map(guest).collect();
+        all.push(Guest { name: to_ebcdic("MAINT"), memory_max: 1 << 18, ..Guest::default() });
+        let new = self.dir.join("new");
+        fs::write(&new, guests_bytes(&all, Tod(1))).expect("a file");
+        fs::rename(new, self.dir.join("diag_2fc")).expect("a name");
+    }
+
+    fn free_mib(&self) -> u64 {
+        let used: u64 = self.pools_mib.iter().map(|pool_mib| SIZE_MIB - pool_mib).sum();
+        ALL_MIB.saturating_sub(used)
+    }
+
+    /// Lives until something holds. How long that took.
+    fn until(&mut self, what: &str, limit: Duration, holds: impl Fn(&Scene) -> bool) -> Duration {
+        let before = self.passed;
+        loop {
+            self.live();
+            let took = self.passed - before;
+            if holds(self) {
+                return took;
+            }
+            assert!(took < limit, "{what}: {:?}, {} MiB are free", self.pools_mib, self.free_mib());
+            let time = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_MS) * 1_000_000 };
+            poll(&mut [], Some(&time)).expect("a poll of nothing");
+            self.passed += Duration::from_millis(LOOK_MS.into());
+        }
+    }
+
+    /// What the manager and its keeper have told, when both have ended.
+    fn told(&mut self) -> String {
+        let mut told = String::new();
+        let mut errors = self.manager.stderr.take().expect("its messages");
+        errors.read_to_string(&mut told).expect("text");
+        told
+    }
+
+    fn pinhead(&self, words: &[&str]) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_pinhead"))
+            .args(words)
+            .stdin(Stdio::null())
+            .output()
+            .expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        let _ = self.manager.kill();
+        let _ = self.manager.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The set point of a tenth, less the hysteresis of a hundredth.
+fn is_held(scene: &Scene) -> bool {
+    scene.free_mib() >= ALL_MIB * 9 / 100
+}
+
+#[test]
+fn all_users_have_their_memory_back_within_30_s_of_a_managers_sudden_end() {
+    let mut scene = Scene::new("zvm-kill");
+    let took = scene.until("the set point is not held", LONG, is_held);
+    println!("{} MiB are free after {took:?}, {} messages", scene.free_mib(), scene.messages);
+    let socket = scene.dir.join("host.sock").display().to_string();
+    let shown = scene.pinhead(&["ps", "--socket", &socket]);
+    assert!(shown.contains("LINUX00") && shown.contains("MAINT"), "{shown}");
+    let why = scene.pinhead(&[
+        "why",
+        "LINUX00",
+        "--journal",
+        &scene.dir.join("journal.db").display().to_string(),
+    ]);
+    assert!(why.contains("LINUX00"), "{why}");
+
+    scene.manager.kill().expect("it is killed");
+    let took = scene.until("some are small", RESCUE, |scene| scene.pools_mib == [0; USERS]);
+    println!("all have their memory back after {took:?}");
+    let told = scene.told();
+    assert!(told.contains("users of z/VM were told to take all their memory back"), "{told}");
+    scene.live();
+    assert_eq!(scene.pools_mib, [0; USERS], "nothing came late");
+    let log = fs::read_to_string(scene.dir.join("vmcp.log")).expect("a log");
+    assert!(!log.contains("MAINT"), "nobody has named it: {log}");
+}
+
+#[test]
+fn a_manager_that_ends_in_order_gives_all_back_and_is_done() {
+    let mut scene = Scene::new("zvm-end");
+    scene.until("the set point is not held", LONG, is_held);
+    let pid = rustix::process::Pid::from_child(&scene.manager);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+    scene.until("some are small", RESCUE, |scene| scene.pools_mib == [0; USERS]);
+    let told = scene.told();
+    assert!(told.contains("users of z/VM were told"), "{told}");
+    assert!(scene.manager.wait().expect("its end").success(), "{told}");
+}
