@@ -69,7 +69,8 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let inputs = record.and_then(|record| record.recent.front().copied());
     let sample = guest.sample(view.now.ms);
     let outside = guest.outside.seen;
-    let held = guest.memory.held;
+    // z/VM tells what is in memory, and not how much of that others have as well.
+    let held = guest.memory.held.filter(|_| guest.memory.counted.is_none());
     GuestRow {
         id: guest.id.0,
         name: guest.found.name.clone(),

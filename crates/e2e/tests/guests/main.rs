@@ -31,3 +31,4 @@ mod qemu_rights;
 mod restore;
 mod signals;
 mod top_tmux;
+mod zvm_cmm;

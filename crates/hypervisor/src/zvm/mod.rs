@@ -274,7 +274,7 @@ fn found(name: &str, user: &User) -> Found {
             balloon: is_managed,
             statistics: is_managed,
             // The kernel's cmm gives its pages back before anybody is killed.
-            deflate_on_oom: Some(true),
+            deflate_on_oom: is_managed.then_some(true),
             page_reporting: None,
             port: false,
         },

@@ -235,7 +235,10 @@ impl ManagedGuest {
 
     fn usable(&self) -> Usable {
         if !self.found.can.balloon {
-            return Usable::No("it has no balloon");
+            return Usable::No(match self.memory.counted {
+                Some(_) => "[zvm] does not name it",
+                None => "it has no balloon",
+            });
         }
         if self.part.is_some() && self.found.process.is_none() {
             // Another user can hide its process, and with it all that its claims are held against.

@@ -1,0 +1,145 @@
+//! `pinhead host` as on z/VM, with the pools of two real s390x kernels: what z/VM would count of
+//! them is a file made of their pools, and messages, which only z/VM carries, are put into
+//! `/proc/sys/vm/cmm_pages`, which sets the same size.
+
+use e2e::manager::{Manager, Place, wait_until};
+use images::{Arch, Cache, ImageSpec};
+use std::cell::RefCell;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation};
+use zmon::hypfs::{Guest, guests_bytes};
+use zmon::{Tod, to_ebcdic};
+
+/// Under emulation on a busy machine a boot may take many times its usual five seconds.
+const PATIENCE: Duration = Duration::from_secs(180);
+const SIZE_MIB: u64 = 256;
+/// What the two may have together, of which a tenth is to be free.
+const ALL_MIB: u64 = 480;
+const PAGES_A_MIB: u64 = 256;
+
+/// Two kernels, and how many messages they have heard.
+struct Guests {
+    sessions: Vec<Session>,
+    heard: usize,
+    looks: u64,
+}
+
+fn soon() -> Deadline {
+    Deadline::after(PATIENCE)
+}
+
+impl Guests {
+    fn boot() -> Guests {
+        let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
+        let image = ImageSpec { arch: Arch::S390x, daemon: None, files: Vec::new() };
+        let image = image.build(&cache).unwrap_or_else(|e| panic!("{e}"));
+        let session = |name: &str| {
+            let accel = Accel::Emulation(WhyEmulation::Asked);
+            let spec =
+                GuestSpec { memory_mib: SIZE_MIB, ..GuestSpec::new(name, image.clone(), accel) };
+            Session::boot(&spec, soon()).unwrap_or_else(|error| panic!("{error}"))
+        };
+        Guests { sessions: vec![session("LINUX01"), session("LINUX02")], heard: 0, looks: 0 }
+    }
+
+    /// The sizes of their pools, as their kernels say.
+    fn pools(&mut self) -> Vec<u64> {
+        let pages = |session: &mut Session| {
+            let text = session.sh("cat /proc/sys/vm/cmm_pages", soon());
+            let text = text.unwrap_or_else(|e| panic!("{e}"));
+            text.trim().parse().unwrap_or_else(|_| panic!("{text:?}"))
+        };
+        self.sessions.iter_mut().map(pages).collect()
+    }
+
+    /// Carries messages, and counts.
+    fn live(&mut self, dir: &Path) -> Vec<u64> {
+        let log = fs::read_to_string(dir.join("vmcp.log")).unwrap_or_default();
+        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+        for message in whole.lines().skip(self.heard) {
+            self.heard += 1;
+            let words: Vec<&str> = message.split(' ').collect();
+            let ["smsg", name, "CMM", "SHRINK", pages] = words[..] else { panic!("{message}") };
+            let session = &mut self.sessions[usize::from(name == "LINUX02")];
+            let set = session.sh(&format!("echo {pages} > /proc/sys/vm/cmm_pages"), soon());
+            set.unwrap_or_else(|e| panic!("{message}: {e}"));
+        }
+        let pools = self.pools();
+        self.looks += 1;
+        let user = |(pages, name): (&u64, &str)| Guest {
+            name: to_ebcdic(name),
+            elapsed_us: self.looks * 1_000_000,
+            used_us: self.looks * 100_000,
+            memory_max: SIZE_MIB << 10,
+            memory_used: (SIZE_MIB << 10).saturating_sub(pages * 4),
+            virtual_cpus: 1,
+            ..Guest::default()
+        };
+        let all: Vec<Guest> = pools.iter().zip(["LINUX01", "LINUX02"]).map(user).collect();
+        let new = dir.join("new");
+        fs::write(&new, guests_bytes(&all, Tod(1))).unwrap_or_else(|e| panic!("{e}"));
+        fs::rename(new, dir.join("diag_2fc")).unwrap_or_else(|e| panic!("{e}"));
+        pools
+    }
+}
+
+/// A program in the place of `vmcp`, that writes down what it is called with. Another process
+/// writes it: none of ours that is being started may have it open for writing.
+fn program(path: &Path) {
+    let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
+    let mut sh = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod 700 \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|e| panic!("a shell: {e}"));
+    let mut input = sh.stdin.take().unwrap_or_else(|| panic!("its input"));
+    input.write_all(words.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+    drop(input);
+    assert!(sh.wait().is_ok_and(|status| status.success()));
+}
+
+#[test]
+fn two_kernels_pools_hold_the_set_point_and_are_empty_after_the_managers_sudden_end() {
+    let _share = e2e::share(2);
+    let guests = RefCell::new(Guests::boot());
+    let place = Place::new();
+    let dir = place.dir();
+    program(&dir.join("vmcp"));
+    guests.borrow_mut().live(dir);
+    let settings = format!(
+        "[zvm]\nmode = \"manage\"\nmemory = \"{ALL_MIB} MiB\"\nusers = [\"LINUX*\"]\n\
+         counters = \"{0}/diag_2fc\"\nprogram = \"{0}/vmcp\"\n\
+         [journal]\npath = \"{0}/journal.db\"\n[monitor]\nrecord = false\n\
+         [pageout]\nmode = \"off\"\n[control]\nsocket = \"{0}/host.sock\"\n",
+        dir.display()
+    );
+    let path = dir.join("host.toml");
+    fs::write(&path, settings).unwrap_or_else(|e| panic!("{e}"));
+    let manager = Manager::start(&place, &path);
+    let live = || guests.borrow_mut().live(dir);
+    // Less the hysteresis of a hundredth.
+    let free_mib = |pools: &[u64]| {
+        (ALL_MIB + pools.iter().sum::<u64>() / PAGES_A_MIB).saturating_sub(2 * SIZE_MIB)
+    };
+    let held = wait_until(PATIENCE, || free_mib(&live()) >= ALL_MIB * 9 / 100);
+    let pools = live();
+    println!("{} MiB are free after {held:?}, pools of {pools:?} pages", free_mib(&pools));
+    assert!(held.is_some() && pools.iter().all(|pages| *pages > 0), "{}", manager.log());
+
+    manager.signal("KILL");
+    let empty = wait_until(Duration::from_secs(30), || live() == [0, 0]);
+    println!("all pools are empty after {empty:?}");
+    assert!(empty.is_some(), "{}", manager.log());
+    let told = || manager.log().contains("2 users of z/VM were told to take all their memory back");
+    let ended = wait_until(PATIENCE, || {
+        live();
+        told()
+    });
+    assert!(ended.is_some(), "{}", manager.log());
+    assert_eq!(live(), [0, 0], "nothing came late");
+}
