@@ -34,7 +34,7 @@ pub(crate) fn parts(
     let place = Place::of_this_process(Some(total));
     let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
     let settings = &loaded.settings;
-    let total = settings.zvm.memory.unwrap_or(total);
+    let total = settings.zvm.host_total().unwrap_or(total);
     let control = control(settings)?;
     let users = Users::find(&settings.sources.users, Path::new("/etc/passwd"), total)?;
     let (sources, mut notices) = sources(settings, &users.trust(), &place);
@@ -162,9 +162,17 @@ fn zvm_options(zvm: &ZvmSettings) -> ZvmOptions {
         counters: zvm.counters.clone(),
         program: zvm.program.clone(),
         managed: zvm.managed().to_vec(),
+        own: own_user(),
         memory: zvm.memory,
         interval_ms: zvm.interval_ms,
     }
+}
+
+/// The user of z/VM in which this runs: the level next above it, if that is z/VM.
+fn own_user() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sysinfo").ok()?;
+    let level = zmon::sysinfo::levels(&text).pop()?;
+    level.name.filter(|_| level.what.starts_with("z/VM"))
 }
 
 /// The monitor. The manager goes on without one if it cannot be had.

@@ -50,6 +50,9 @@ pub struct ZvmOptions {
     pub program: PathBuf,
     /// Patterns of the users whose memory is managed. None at all are shown only.
     pub managed: Vec<String>,
+    /// The user in which this process runs, if that is known: it is shown only, since it would have
+    /// to wait for itself.
+    pub own: Option<String>,
     /// What users may have of z/VM's memory together.
     pub memory: Option<Bytes>,
     /// How often is read what nobody asks for.
@@ -160,7 +163,8 @@ impl Zvm {
 
     fn found(&mut self, name: String, counted: Guest, events: &mut Vec<Event>) {
         let id = self.ids.next();
-        let is_managed = self.options.managed.iter().any(|one| glob::matches(one, &name));
+        let is_managed = self.options.own.as_ref() != Some(&name)
+            && self.options.managed.iter().any(|one| glob::matches(one, &name));
         let address = UserId::of(&name).filter(|_| is_managed && counted.memory_max > 0);
         let user = User::new(counted.clone(), address);
         events.push(Event::Found(id, Box::new(found(&name, &user))));

@@ -17,6 +17,7 @@ impl Scene {
             counters: path.clone(),
             program: "true".into(),
             managed: managed.iter().map(|one| (*one).to_owned()).collect(),
+            own: Some("LINUX09".to_owned()),
             memory: Some(Bytes::mib(4_096)),
             interval_ms: 1_000,
         };
@@ -80,9 +81,17 @@ fn users_are_found_counted_and_gone() {
     let events = scene.turn(500);
     assert!(events.contains(&Event::Gone(two, "it has logged off".into())), "{events:?}");
     assert!(events.iter().any(|event| matches!(event, Event::Counted(id, _) if *id == one)));
+    scene.write(&[guest("LINUX01", 900, 12), guest("LINUX09", 9, 9)]);
+    let events = scene.turn(1_500);
+    let of = |event: &Event| match event {
+        Event::Found(_, found) => Some((found.name.clone(), found.can.balloon)),
+        _ => None,
+    };
+    let found: Vec<_> = events.iter().filter_map(of).collect();
+    assert_eq!(found, [("LINUX09".to_owned(), false)], "it is this one");
     // It is another that has been there for less time.
     scene.write(&[guest("LINUX01", 30, 2)]);
-    let events = scene.turn(1_500);
+    let events = scene.turn(2_500);
     assert_eq!(events[0], Event::Gone(one, "it has logged on again".into()));
     assert!(matches!(events[1], Event::Found(id, _) if id > two));
 }

@@ -25,7 +25,7 @@ const USERS_MAX: usize = 1000;
 /// Builds the settings; what is wrong is reported to the reader.
 pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> Settings {
     let zvm = zvm(reader, tree);
-    let place = &Place { host_total: zvm.memory.or(place.host_total), ..place.clone() };
+    let place = &Place { host_total: zvm.host_total().or(place.host_total), ..place.clone() };
     let (host, at): (HostSettings, _) = reader.table(tree);
     check_set_point(reader, &at, &host, place);
     zvm.check_interval(reader, &at, host.interval_ms);

@@ -119,6 +119,11 @@ impl ZvmSettings {
         self.mode != ZvmMode::Off
     }
 
+    /// The memory of the host that is managed, where that is not this machine.
+    pub fn host_total(&self) -> Option<Bytes> {
+        self.memory.filter(|_| self.is_on())
+    }
+
     /// Patterns of the users whose memory is moved.
     pub fn managed(&self) -> &[String] {
         if self.mode == ZvmMode::Manage { &self.users } else { &[] }
@@ -203,6 +208,15 @@ mod tests {
             faults(&format!("[sources]\nqmp = ['/a']\nlibvirt = ['qemu:///system']\n{text}"));
         assert!(both.contains("2:7: sources.qmp: guests of this machine are not z/VM's"), "{both}");
         assert!(both.contains("3:11: sources.libvirt: "), "{both}");
+    }
+
+    #[test]
+    fn what_is_off_says_nothing_about_this_host() {
+        let text = "[host]\nset_point = '2 GiB'\n[zvm]\nmemory = '1 GiB'\n";
+        let place = Place { host_total: Some(Bytes::mib(4_096)), ..Place::default() };
+        assert_eq!(parse(text, &place).unwrap().zvm.host_total(), None);
+        let on = text.to_owned() + "mode = 'watch'\n";
+        assert!(parse(&on, &place).is_err(), "nothing would be left of 1 GiB");
     }
 
     #[test]

@@ -155,6 +155,7 @@ impl Scene {
             counters: loaded.settings.zvm.counters.clone(),
             program: loaded.settings.zvm.program.clone(),
             managed: loaded.settings.zvm.managed().to_vec(),
+            own: None,
             memory: loaded.settings.zvm.memory,
             interval_ms: loaded.settings.zvm.interval_ms,
         };
