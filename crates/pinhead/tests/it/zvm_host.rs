@@ -51,7 +51,7 @@ impl Scene {
         let settings = format!(
             "[zvm]\nmode = \"manage\"\nmemory = \"{ALL_MIB} MiB\"\nnotify = \"vmrm\"\n\
              counters = \"{0}/diag_2fc\"\nprogram = \"{0}/vmcp\"\n\
-             [journal]\npath = \"{0}/journal.db\"\n[monitor]\nrecord = false\n\
+             [journal]\npath = \"{0}/journal.db\"\n\
              [pageout]\nmode = \"off\"\n[control]\nsocket = \"{0}/host.sock\"\n",
             dir.display()
         );
@@ -178,7 +178,7 @@ fn all_users_have_their_memory_back_within_30_s_of_a_managers_sudden_end() {
 }
 
 #[test]
-fn a_manager_that_ends_in_order_gives_all_back_and_is_done() {
+fn a_manager_that_ends_in_order_gives_all_back_and_its_passes_can_be_decided_again() {
     let mut scene = Scene::new("zvm-end");
     scene.until("the set point is not held", LONG, is_held);
     let pid = rustix::process::Pid::from_child(&scene.manager);
@@ -187,4 +187,24 @@ fn a_manager_that_ends_in_order_gives_all_back_and_is_done() {
     let told = scene.told();
     assert!(told.contains("users of z/VM were told"), "{told}");
     assert!(scene.manager.wait().expect("its end").success(), "{told}");
+    let dir = |name: &str| scene.dir.join(name).display().to_string();
+    let (journal, recordings) = (dir("journal.db"), dir("recordings"));
+    let replayed = scene.pinhead(&[
+        "replay",
+        "--from",
+        "1d ago",
+        "--format",
+        "json",
+        "--dir",
+        &recordings,
+        "--journal",
+        &journal,
+    ]);
+    let replayed: serde_json::Value = serde_json::from_str(&replayed).expect("JSON");
+    let number = |name: &str| replayed["agreement"][name].as_u64().expect("a number");
+    let [all, same, moves] = ["decisions", "same", "moves"].map(number);
+    println!("decided again: {same} of {all}, {moves} of them moves");
+    assert!(moves > 0 && same * 100 >= all * 95, "{same} of {all} are the same");
+    let report = scene.pinhead(&["report", "GUEST1", "--dir", &recordings]);
+    assert!(report.contains("LINUX00"), "{report}");
 }
