@@ -18,14 +18,26 @@ use zmon::{Tod, to_ebcdic};
 const PATIENCE: Duration = Duration::from_secs(180);
 const SIZE_MIB: u64 = 256;
 /// What the two may have together, of which a tenth is to be free.
-const ALL_MIB: u64 = 480;
+const ALL_MIB: u64 = 360;
 const PAGES_A_MIB: u64 = 256;
+/// A kernel with less than that available has its tasks wait.
+const WAITS_MIB: u64 = 24;
+/// How often a guest is sampled at each look.
+const SAMPLES: u32 = 4;
 
 /// Two kernels, and how many messages they have heard.
 struct Guests {
     sessions: Vec<Session>,
     heard: usize,
-    looks: u64,
+    looks: u32,
+    /// Samples that found a guest waiting.
+    waited: [u32; 2],
+}
+
+/// What a look at both has shown.
+struct Seen {
+    pools: Vec<u64>,
+    available_mib: Vec<u64>,
 }
 
 fn soon() -> Deadline {
@@ -43,21 +55,41 @@ impl Guests {
                 GuestSpec { memory_mib: SIZE_MIB, ..GuestSpec::new(name, image.clone(), accel) };
             Session::boot(&spec, soon()).unwrap_or_else(|error| panic!("{error}"))
         };
-        Guests { sessions: vec![session("LINUX01"), session("LINUX02")], heard: 0, looks: 0 }
+        Guests {
+            sessions: vec![session("LINUX01"), session("LINUX02")],
+            heard: 0,
+            looks: 0,
+            waited: [0; 2],
+        }
     }
 
-    /// The sizes of their pools, as their kernels say.
-    fn pools(&mut self) -> Vec<u64> {
-        let pages = |session: &mut Session| {
-            let text = session.sh("cat /proc/sys/vm/cmm_pages", soon());
-            let text = text.unwrap_or_else(|e| panic!("{e}"));
-            text.trim().parse().unwrap_or_else(|_| panic!("{text:?}"))
+    /// The sizes of their pools, and what is available in them, as their kernels say.
+    fn see(&mut self) -> Seen {
+        let numbers = |session: &mut Session| -> (u64, u64) {
+            let script =
+                "cat /proc/sys/vm/cmm_pages; awk '/^MemAvailable/ {print $2}' /proc/meminfo";
+            let text = session.sh(script, soon()).unwrap_or_else(|e| panic!("{e}"));
+            let numbers: Vec<u64> = text.split_whitespace().flat_map(str::parse).collect();
+            let [pages, kib] = numbers[..] else { panic!("{text:?}") };
+            (pages, kib / 1024)
         };
-        self.sessions.iter_mut().map(pages).collect()
+        let (pools, available_mib) = self.sessions.iter_mut().map(numbers).unzip();
+        Seen { pools, available_mib }
+    }
+
+    /// The second one's programs take all that is available but so much.
+    fn starve(&mut self, left_mib: u64) {
+        let take = self.see().available_mib[1].saturating_sub(left_mib);
+        let script = format!(
+            "mkdir -p /full && mount -t tmpfs -o size=100% none /full && \
+             dd if=/dev/zero of=/full/file bs=1048576 count={take} 2> /dev/null; echo $?"
+        );
+        let text = self.sessions[1].sh(&script, soon()).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(text.trim(), "0", "{take} MiB");
     }
 
     /// Carries messages, and counts.
-    fn live(&mut self, dir: &Path) -> Vec<u64> {
+    fn live(&mut self, dir: &Path) -> Seen {
         let log = fs::read_to_string(dir.join("vmcp.log")).unwrap_or_default();
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         for message in whole.lines().skip(self.heard) {
@@ -68,22 +100,27 @@ impl Guests {
             let set = session.sh(&format!("echo {pages} > /proc/sys/vm/cmm_pages"), soon());
             set.unwrap_or_else(|e| panic!("{message}: {e}"));
         }
-        let pools = self.pools();
+        let seen = self.see();
         self.looks += 1;
-        let user = |(pages, name): (&u64, &str)| Guest {
-            name: to_ebcdic(name),
-            elapsed_us: self.looks * 1_000_000,
-            used_us: self.looks * 100_000,
+        for (waited, available_mib) in self.waited.iter_mut().zip(&seen.available_mib) {
+            *waited += if *available_mib < WAITS_MIB { SAMPLES } else { 0 };
+        }
+        let user = |number: usize| Guest {
+            name: to_ebcdic(["LINUX01", "LINUX02"][number]),
+            elapsed_us: u64::from(self.looks) * 1_000_000,
+            used_us: u64::from(self.looks) * 100_000,
             memory_max: SIZE_MIB << 10,
-            memory_used: (SIZE_MIB << 10).saturating_sub(pages * 4),
+            memory_used: (SIZE_MIB << 10).saturating_sub(seen.pools[number] * 4),
             virtual_cpus: 1,
+            all_samples: self.looks * SAMPLES,
+            page_samples: self.waited[number],
             ..Guest::default()
         };
-        let all: Vec<Guest> = pools.iter().zip(["LINUX01", "LINUX02"]).map(user).collect();
+        let all = [user(0), user(1)];
         let new = dir.join("new");
         fs::write(&new, guests_bytes(&all, Tod(1))).unwrap_or_else(|e| panic!("{e}"));
         fs::rename(new, dir.join("diag_2fc")).unwrap_or_else(|e| panic!("{e}"));
-        pools
+        seen
     }
 }
 
@@ -104,7 +141,7 @@ fn program(path: &Path) {
 }
 
 #[test]
-fn two_kernels_pools_hold_the_set_point_and_are_empty_after_the_managers_sudden_end() {
+fn two_kernels_pools_hold_the_set_point_serve_one_that_starves_and_are_empty_after_a_kill() {
     let _share = e2e::share(2);
     let guests = RefCell::new(Guests::boot());
     let place = Place::new();
@@ -126,13 +163,24 @@ fn two_kernels_pools_hold_the_set_point_and_are_empty_after_the_managers_sudden_
     let free_mib = |pools: &[u64]| {
         (ALL_MIB + pools.iter().sum::<u64>() / PAGES_A_MIB).saturating_sub(2 * SIZE_MIB)
     };
-    let held = wait_until(PATIENCE, || free_mib(&live()) >= ALL_MIB * 9 / 100);
-    let pools = live();
-    println!("{} MiB are free after {held:?}, pools of {pools:?} pages", free_mib(&pools));
+    let is_held = || free_mib(&live().pools) >= ALL_MIB * 9 / 100;
+    let held = wait_until(PATIENCE, is_held);
+    let Seen { pools, available_mib } = live();
+    println!("held after {held:?}: pools of {pools:?} pages, {available_mib:?} MiB are available");
     assert!(held.is_some() && pools.iter().all(|pages| *pages > 0), "{}", manager.log());
 
+    guests.borrow_mut().starve(8);
+    let served = wait_until(PATIENCE, || live().available_mib[1] >= WAITS_MIB);
+    let Seen { pools: after, available_mib } = live();
+    println!("served after {served:?}: pools of {after:?} pages, {available_mib:?} MiB available");
+    assert!(served.is_some() && after[1] < pools[1], "{}", manager.log());
+    assert!(wait_until(PATIENCE, is_held).is_some(), "the other gives: {:?}", live().pools);
+    let pools = live().pools;
+    println!("held again: pools of {pools:?} pages");
+    assert!(pools[0] > 0, "{pools:?}");
+
     manager.signal("KILL");
-    let empty = wait_until(Duration::from_secs(30), || live() == [0, 0]);
+    let empty = wait_until(Duration::from_secs(30), || live().pools == [0, 0]);
     println!("all pools are empty after {empty:?}");
     assert!(empty.is_some(), "{}", manager.log());
     let told = || manager.log().contains("2 users of z/VM were told to take all their memory back");
@@ -141,5 +189,5 @@ fn two_kernels_pools_hold_the_set_point_and_are_empty_after_the_managers_sudden_
         told()
     });
     assert!(ended.is_some(), "{}", manager.log());
-    assert_eq!(live(), [0, 0], "nothing came late");
+    assert_eq!(live().pools, [0, 0], "nothing came late");
 }
