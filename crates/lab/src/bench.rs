@@ -17,6 +17,8 @@ pub struct Asked {
     pub guests: Option<u32>,
     /// How often each case is run.
     pub repetitions: Option<u32>,
+    /// How many requests a case gets, where the experiment asks for pages at a rate.
+    pub requests: Option<u32>,
     /// Only these cases; the usual ones if it is empty.
     pub cases: Vec<String>,
     /// Where the result goes.

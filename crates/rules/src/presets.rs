@@ -1,4 +1,4 @@
-//! The published configurations, as rules files to use and to learn from.
+//! The published configurations, as rules files to use and to learn from, and one of our own.
 //!
 //! They come from IBM's study of `cpuplugd` on z/VM guests. A preset is put together
 //! from a few parts, as the study's own tables are, so that the same rule is written
@@ -11,11 +11,14 @@ pub struct Preset {
     pub name: &'static str,
     /// What it is for, in one sentence.
     pub summary: &'static str,
+    /// With pinhead's additions, which the original refuses.
+    is_extended: bool,
     update: u8,
     parts: &'static [&'static str],
 }
 
 const LOAD_AVERAGE: &str = include_str!("presets/load-average.conf");
+const STEADY_LOAD_AVERAGE: &str = include_str!("presets/load-average-steady.conf");
 const REAL_LOAD: &str = include_str!("presets/real-load.conf");
 const REAL_LOAD_2_SECONDS: &str = include_str!("presets/real-load-2-seconds.conf");
 const REAL_LOAD_5_SECONDS: &str = include_str!("presets/real-load-5-seconds.conf");
@@ -31,76 +34,95 @@ const UNPLUG_CACHE_5: &str = include_str!("presets/unplug-cache-5.conf");
 const UNPLUG_CACHE_5_FAST: &str = include_str!("presets/unplug-cache-5-fast.conf");
 
 /// Every preset; the first is the default.
-pub const PRESETS: [Preset; 12] = [
+pub const PRESETS: [Preset; 13] = [
     Preset {
         name: "default",
         summary: "the study's recommendation for most guests: CPUs by real load, memory 4",
+        is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_DIRECT_SCANS, UNPLUG_CACHE_10],
     },
     Preset {
         name: "cpu-loadavg",
         summary: "CPUs by load average: easy to read, slow to follow; memory is left alone",
+        is_extended: false,
         update: 1,
         parts: &[LOAD_AVERAGE, NO_MEMORY],
     },
     Preset {
         name: "cpu-real-load",
         summary: "CPUs by what was really used; memory is left alone",
+        is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, NO_MEMORY],
     },
     Preset {
+        name: "cpu-steady",
+        summary: "CPUs by load average, switched rarely; memory is left alone",
+        is_extended: true,
+        update: 1,
+        parts: &[STEADY_LOAD_AVERAGE, NO_MEMORY],
+    },
+    Preset {
         name: "memory-1",
         summary: "any scan plugs, free memory or a large cache unplugs: keeps the most throughput",
+        is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_ALL_SCANS, UNPLUG_HALF_CACHE],
     },
     Preset {
         name: "memory-2",
         summary: "any scan plugs, free memory unplugs: the cache is never counted as spare",
+        is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_ALL_SCANS, UNPLUG_FREE],
     },
     Preset {
         name: "memory-3",
         summary: "any scan plugs, free memory with the cache unplugs",
+        is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_ALL_SCANS, UNPLUG_CACHE_10],
     },
     Preset {
         name: "memory-4",
         summary: "for servers that do several things: as the default",
+        is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_DIRECT_SCANS, UNPLUG_CACHE_10],
     },
     Preset {
         name: "memory-5",
         summary: "plugs when the kernel scans more pages than it finds to take",
+        is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_SCANS_NOT_TAKEN, UNPLUG_CACHE_10],
     },
     Preset {
         name: "memory-7",
         summary: "for web and application servers: gives up all but 5 % of the memory",
+        is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_DIRECT_SCANS, UNPLUG_CACHE_5],
     },
     Preset {
         name: "memory-8",
         summary: "for database servers: as memory-7, and the cache goes as fast as free memory",
+        is_extended: false,
         update: 1,
         parts: &[REAL_LOAD, POOL, PLUG_DIRECT_SCANS, UNPLUG_CACHE_5_FAST],
     },
     Preset {
         name: "memory-9",
         summary: "memory-2, looking every 2 seconds",
+        is_extended: false,
         update: 2,
         parts: &[REAL_LOAD_2_SECONDS, POOL, PLUG_ALL_SCANS, UNPLUG_FREE],
     },
     Preset {
         name: "memory-10",
         summary: "memory-2, looking every 5 seconds",
+        is_extended: false,
         update: 5,
         parts: &[REAL_LOAD_5_SECONDS, POOL, PLUG_ALL_SCANS, UNPLUG_FREE],
     },
@@ -114,8 +136,12 @@ pub fn preset(name: &str) -> Option<&'static Preset> {
 impl Preset {
     /// The rules file.
     pub fn text(&self) -> String {
+        let head = match self.is_extended {
+            true => "A rules file for pinheadd; IBM's cpuplugd refuses it.\n\nLANGUAGE=\"2\"",
+            false => "A rules file for pinheadd, and as well for IBM's cpuplugd.",
+        };
         format!(
-            "# {}: {}.\n#\n# A rules file for pinheadd, and as well for IBM's cpuplugd.\n\n\
+            "# {}: {}.\n#\n# {head}\n\n\
              # Seconds between two looks.\nUPDATE=\"{}\"\n\n\
              # At least one CPU stays online; 0 allows all that are present.\n\
              CPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\n{}",

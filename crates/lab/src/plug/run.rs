@@ -53,7 +53,7 @@ const QUICK_SEARCH: Search =
     Search { settle: seconds(1), look: seconds(2), grid_mib: 128, turns: 1, turn: seconds(2) };
 
 const FULL_SEARCH: Search =
-    Search { settle: seconds(10), look: seconds(20), grid_mib: 8, turns: 3, turn: seconds(30) };
+    Search { settle: seconds(25), look: seconds(15), grid_mib: 8, turns: 2, turn: seconds(25) };
 
 /// Runs it.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
@@ -63,6 +63,8 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
         true => Pace { shape: QUICK, search: QUICK_SEARCH, rest: seconds(3), units: 4 },
         false => Pace { shape: FULL, search: FULL_SEARCH, rest: seconds(12), units: 40 },
     };
+    let requests = bench.asked.requests.unwrap_or(pace.shape.requests);
+    let pace = Pace { shape: Shape { requests, ..pace.shape }, ..pace };
     let repetitions = bench.asked.repetitions.unwrap_or(if quick { 1 } else { 6 });
     let sets: Vec<Set> =
         SETS.iter().filter(|set| only.is_empty() || only.contains(&set.class)).copied().collect();

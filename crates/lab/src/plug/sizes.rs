@@ -2,7 +2,7 @@
 //! the fewest CPUs, with which pages come as fast as from large guests.
 //!
 //! ```text
-//!   large guests ─► memory: every guest pinned by halves, each judged by its own waits
+//!   large guests ─► memory: every guest pinned ever smaller, each judged by its own waits
 //!                   CPUs:   one each against the host's, in turns
 //!                   both:   large against found, in turns; memory grows while p95 is worse
 //! ```
@@ -27,7 +27,9 @@ const WAIT_MAX: f64 = 0.1;
 const P95_MAX: f64 = 1.02;
 /// A size whose p95 is worse grows by one of so many parts, so often at most.
 const GROWTH: u32 = 8;
-const GROWTHS_MAX: u32 = 2;
+const GROWTHS_MAX: u32 = 1;
+/// The next size is less by one of so many parts.
+const STEP: u32 = 8;
 /// A balloon has come to its target if it is this near.
 const NEAR_MIB: u32 = 4;
 /// What a guest's hypervisor has for itself at most, for which there is room as well.
@@ -48,32 +50,45 @@ pub(super) struct Search {
     pub turn: Duration,
 }
 
-/// Sizes that fit and that do not, ever nearer to each other.
+/// Ever smaller sizes of a guest, until one does not fit: what is far too small would cost it, and
+/// those that ask it, more than it tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Halves {
-    /// The largest that may be too small.
-    below: u32,
+struct Descent {
+    boots: u32,
+    has: u32,
     /// The smallest that fits.
     fits: u32,
+    /// The largest that does not.
+    fails: u32,
+    /// The one to try next, if any is left.
+    next: Option<u32>,
 }
 
-impl Halves {
-    /// Nothing is known of a guest that comes up with so much.
-    fn from(boots_mib: u32) -> Halves {
-        Halves { below: boots_mib - 1, fits: MANAGED_MIB }
+impl Descent {
+    /// Of a guest that comes up with so much, has so much and has so much of that in use: half as
+    /// much again is tried first.
+    fn from(boots: u32, has: u32, in_use: u32, grid: u32) -> Descent {
+        let mut descent = Descent { boots, has, fits: has, fails: 0, next: None };
+        descent.look_at(in_use + in_use / 2, grid);
+        descent
     }
 
-    /// The size to try next, if there is one between them.
-    fn next(self, grid_mib: u32) -> Option<u32> {
-        let middle = (self.below + self.fits) / 2 / grid_mib * grid_mib;
-        (middle > self.below && middle < self.fits).then_some(middle)
-    }
-
-    fn judge(&mut self, size_mib: u32, fits: bool) {
-        match fits {
-            true => self.fits = size_mib,
-            false => self.below = size_mib,
+    fn judge(&mut self, fits: bool, grid: u32) {
+        let Some(tried) = self.next.take() else { return };
+        if fits {
+            self.fits = tried;
+            self.look_at((tried - tried / STEP) / grid * grid, grid);
+        } else {
+            self.fails = self.fails.max(tried);
+            self.look_at(tried + tried / 2, grid);
         }
+    }
+
+    /// Tries a size next, if it may tell something.
+    fn look_at(&mut self, size: u32, grid: u32) {
+        let size = size.next_multiple_of(grid).max(self.boots);
+        let is_new = size > self.fails && size < self.fits.min(self.has);
+        self.next = is_new.then_some(size);
     }
 }
 
@@ -182,46 +197,50 @@ impl Hand<'_> {
     /// The least memory of each guest at which it does not wait.
     fn memory(&self, run: &mut bench::Case<'_, '_>) -> Result<Option<Vec<u32>>, Error> {
         let guests = self.site.guests();
-        let begin = |guest: &Guest| boots_mib(&guest.class).map(Halves::from);
-        let mut halves: Vec<Halves> = guests.iter().filter_map(begin).collect();
-        while halves.iter().any(|one| one.next(self.search.grid_mib).is_some()) {
-            let tried: Vec<u32> =
-                halves.iter().map(|h| h.next(self.search.grid_mib).unwrap_or(h.fits)).collect();
+        let grid = self.search.grid_mib;
+        let begin = |guest: &Guest| -> Result<Descent, Error> {
+            let class = &guest.class;
+            let in_use = Inside::read(self.site, &guest.name)?.in_use_mib;
+            let in_use = in_use.ok_or_else(|| failed(&format!("{class} does not tell its use")))?;
+            let boots = boots_mib(class).unwrap_or(MANAGED_MIB);
+            Ok(Descent::from(boots, MANAGED_MIB, in_use as u32, grid))
+        };
+        let mut descents = guests.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
+        while descents.iter().any(|descent| descent.next.is_some()) {
+            let tried: Vec<u32> = descents.iter().map(|d| d.next.unwrap_or(d.fits)).collect();
             let fits = run.phase(phase::MEMORY, |measures| {
                 self.size(&tried)?;
                 (self.load)(&mut Measures::default(), self.search.settle)?;
-                let look = || guests.iter().map(|guest| Inside::read(self.site, &guest.name));
-                let before: Vec<Inside> = look().collect::<Result<_, _>>()?;
+                let before = self.look();
                 let from_s = clock::seconds();
                 (self.load)(measures, self.search.look)?;
-                let has = self.manager.ps()?.guests;
                 let seconds = clock::seconds() - from_s;
-                let after: Vec<Inside> = look().collect::<Result<_, _>>()?;
+                let after = self.look();
+                let has = self.manager.ps()?.guests;
                 let mut fits = Vec::new();
                 for (((guest, mib), from), to) in guests.iter().zip(&tried).zip(before).zip(after) {
-                    let waited_us = to.memory_wait_us.zip(from.memory_wait_us);
-                    let percent = waited_us.map(|(to, from)| (to - from) / seconds / 1e4);
-                    let class = &guest.class;
-                    let waits = percent.ok_or_else(|| {
-                        failed(&format!("{class} does not tell how long it waits for memory"))
-                    })?;
+                    let waits = from.zip(to).map(|(from, to)| (to - from) / seconds / 1e4);
                     let has = has.iter().find(|row| row.name == guest.name);
-                    let has = has.and_then(|row| row.actual_bytes).ok_or_else(|| {
-                        failed(&format!("The manager does not know how much {class} has"))
-                    })?;
+                    let has = has.and_then(|row| row.actual_bytes);
+                    let is_there = has.is_some_and(|has| has >> 20 <= u64::from(mib + NEAR_MIB));
+                    let class = &guest.class;
                     measures.note(&format!("{class}, memory"), "MiB", f64::from(*mib));
                     measures.note(&format!("{class} waits"), "%", waits);
-                    let is_there = has >> 20 <= u64::from(mib + NEAR_MIB);
-                    fits.push(waits <= WAIT_MAX && is_there);
+                    fits.push(is_there && waits.is_some_and(|waits| waits <= WAIT_MAX));
                 }
                 Ok(fits)
             })?;
             let Some(fits) = fits else { return Ok(None) };
-            for ((half, size), fits) in halves.iter_mut().zip(tried).zip(fits) {
-                half.judge(size, fits);
-            }
+            descents.iter_mut().zip(fits).for_each(|(descent, fits)| descent.judge(fits, grid));
         }
-        Ok(Some(halves.iter().map(|half| half.fits).collect()))
+        Ok(Some(descents.iter().map(|descent| descent.fits).collect()))
+    }
+
+    /// How long some task of each guest has waited for memory, in microseconds. One that does not
+    /// answer has too little.
+    fn look(&self) -> Vec<Option<f64>> {
+        let of = |guest: &Guest| Inside::read(self.site, &guest.name).ok()?.memory_wait_us;
+        self.site.guests().iter().map(of).collect()
     }
 
     /// How much slower the second of two ways is than the first: the ratios of their p95.
@@ -273,25 +292,29 @@ impl Hand<'_> {
 mod tests {
     use super::*;
 
-    /// The size that is found of a guest that needs so much, and in how many steps.
-    fn found(needs_mib: u32, grid_mib: u32) -> (u32, u32) {
-        let mut halves = Halves::from(96);
+    /// The size that is found of a guest that needs so much and has so much in use, and in how
+    /// many steps.
+    fn found(needs: u32, in_use: u32) -> (u32, u32) {
+        let mut descent = Descent::from(96, MANAGED_MIB, in_use, 8);
         let mut steps = 0;
-        while let Some(size_mib) = halves.next(grid_mib) {
-            halves.judge(size_mib, size_mib >= needs_mib);
+        while let Some(size) = descent.next {
+            descent.judge(size >= needs, 8);
             steps += 1;
         }
-        (halves.fits, steps)
+        (descent.fits, steps)
     }
 
     #[test]
-    fn the_least_size_that_fits_is_found_in_a_few_steps() {
-        for needs_mib in [1, 96, 97, 104, 130, 200, 333, 504, 511, MANAGED_MIB] {
-            let (size_mib, steps) = found(needs_mib, 8);
-            let expected = needs_mib.max(96).next_multiple_of(8);
-            assert_eq!(size_mib, expected, "{needs_mib}");
-            assert!(steps <= 6, "{needs_mib}: {steps}");
-        }
+    fn sizes_go_down_from_what_is_in_use_until_one_does_not_fit() {
+        // 152, 128, 112; 96 does not fit.
+        assert_eq!(found(100, 100), (112, 4));
+        assert_eq!(found(1, 100), (96, 4), "it must come up with it");
+        assert_eq!(found(140, 100), (152, 2));
+        // Half as much again, 152, is not enough: 232, 200, 168.
+        assert_eq!(found(160, 100), (168, 4));
+        assert_eq!(found(1, 20), (96, 1));
+        assert_eq!(found(510, 200), (MANAGED_MIB, 2), "304, 456");
+        assert_eq!(found(1, 400), (MANAGED_MIB, 0), "nothing smaller is to be tried");
     }
 
     #[test]

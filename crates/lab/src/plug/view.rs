@@ -112,8 +112,8 @@ fn comparison(outcome: &Outcome) -> Table {
         &heads,
         ran(outcome).map(row).collect(),
         &format!(
-            "`{ALL}` has all CPUs and all memory. `{OURS}` has the CPUs of `cpu-loadavg`, \
-             and memory from the manager. The hypervisor's view is what lies in the host's \
+            "`{ALL}` has all CPUs and all memory. `{OURS}` has CPUs by rules (`cpu-steady`; \
+             `cpu-loadavg` in results of before 2026-11-26), and memory from the manager. The hypervisor's view is what lies in the host's \
              memory, QEMU's own included."
         ),
     )

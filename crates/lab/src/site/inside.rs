@@ -20,6 +20,8 @@ pub struct Inside {
     pub used_mib: Option<f64>,
     /// Memory that nothing has in use.
     pub free_mib: Option<f64>,
+    /// Memory that its kernel could not give to others without swapping.
+    pub in_use_mib: Option<f64>,
 }
 
 impl Inside {
@@ -45,6 +47,7 @@ impl Inside {
             io_wait_us: total("io "),
             used_mib: used(number("MemTotal"), number("MemFree")),
             free_mib: number("MemFree").map(|kib| kib / 1024.0),
+            in_use_mib: used(number("MemTotal"), number("MemAvailable")),
         }
     }
 
@@ -70,7 +73,8 @@ mod tests {
     #[test]
     fn counters_are_found_and_what_is_not_there_is_missing() {
         let text = "pswpin 3\npswpout 4\nmemory avg10=0.00 avg60=0.00 avg300=0.00 total=50000\n\
-                    full avg10=0.00 total=1\nMemTotal:  2048 kB\nMemFree: 1024 kB\n";
+                    full avg10=0.00 total=1\nMemTotal:  2048 kB\nMemFree: 1024 kB\n\
+                    MemAvailable: 512 kB\n";
         let now = Inside::parse(text);
         let swapped = Some(7.0);
         let expected = Inside {
@@ -79,6 +83,7 @@ mod tests {
             io_wait_us: None,
             used_mib: Some(1.0),
             free_mib: Some(1.0),
+            in_use_mib: Some(1.5),
         };
         assert_eq!(now, expected);
         assert_eq!(Inside::parse(""), Inside::default());

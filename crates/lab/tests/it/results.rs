@@ -37,7 +37,15 @@ pub(crate) fn directory(name: &str) -> PathBuf {
 
 pub(crate) fn asked(out: PathBuf) -> Asked {
     let tools = lab::site::Tools::default();
-    Asked { quick: false, guests: None, repetitions: None, cases: Vec::new(), out, tools }
+    Asked {
+        quick: false,
+        guests: None,
+        repetitions: None,
+        requests: None,
+        cases: Vec::new(),
+        out,
+        tools,
+    }
 }
 
 #[test]

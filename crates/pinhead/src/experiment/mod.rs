@@ -96,6 +96,10 @@ pub struct RunArgs {
     /// How often each case is run: in rounds, in which all take turns
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repetitions: Option<u32>,
+    /// How many requests a case gets, where the experiment asks at a rate: fewer are sooner done,
+    /// and their percentiles spread more
+    #[arg(long, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    pub requests: Option<u32>,
     /// Only this case instead of the usual ones; may be given more than once
     #[arg(long = "case", value_name = "CASE")]
     pub cases: Vec<String>,
@@ -155,6 +159,7 @@ fn experiment(experiment: &Experiment, args: &RunArgs, guests: Option<u32>) -> R
         quick: args.quick,
         guests,
         repetitions: args.repetitions,
+        requests: args.requests,
         cases: args.cases.clone(),
         out: args.out.clone(),
         tools: Tools {
