@@ -200,10 +200,13 @@ impl Hand<'_> {
         let grid = self.search.grid_mib;
         let begin = |guest: &Guest| -> Result<Descent, Error> {
             let class = &guest.class;
-            let in_use = Inside::read(self.site, &guest.name)?.in_use_mib;
-            let in_use = in_use.ok_or_else(|| failed(&format!("{class} does not tell its use")))?;
+            let available = Inside::read(self.site, &guest.name)?.available_mib;
+            let available =
+                available.ok_or_else(|| failed(&format!("{class} does not tell what it has")))?;
+            // With what its kernel has for itself and never tells.
+            let in_use = MANAGED_MIB.saturating_sub(available as u32);
             let boots = boots_mib(class).unwrap_or(MANAGED_MIB);
-            Ok(Descent::from(boots, MANAGED_MIB, in_use as u32, grid))
+            Ok(Descent::from(boots, MANAGED_MIB, in_use, grid))
         };
         let mut descents = guests.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
         while descents.iter().any(|descent| descent.next.is_some()) {

@@ -20,8 +20,8 @@ pub struct Inside {
     pub used_mib: Option<f64>,
     /// Memory that nothing has in use.
     pub free_mib: Option<f64>,
-    /// Memory that its kernel could not give to others without swapping.
-    pub in_use_mib: Option<f64>,
+    /// Memory that its processes could still get.
+    pub available_mib: Option<f64>,
 }
 
 impl Inside {
@@ -47,7 +47,7 @@ impl Inside {
             io_wait_us: total("io "),
             used_mib: used(number("MemTotal"), number("MemFree")),
             free_mib: number("MemFree").map(|kib| kib / 1024.0),
-            in_use_mib: used(number("MemTotal"), number("MemAvailable")),
+            available_mib: number("MemAvailable").map(|kib| kib / 1024.0),
         }
     }
 
@@ -83,7 +83,7 @@ mod tests {
             io_wait_us: None,
             used_mib: Some(1.0),
             free_mib: Some(1.0),
-            in_use_mib: Some(1.5),
+            available_mib: Some(0.5),
         };
         assert_eq!(now, expected);
         assert_eq!(Inside::parse(""), Inside::default());
