@@ -4,9 +4,9 @@
 //! rate that the guests sized by hand serve with 60 % of the CPU, and latencies are compared.
 //!
 //! Two farms are there at the same time, so that all is measured within one run: one that is
-//! sized by hand, by a search on the other before it starts, and one whose guests have every CPU and more memory than they need, with rules
-//! to give it back; what those do not touch may go to compressed memory of the host. Between two
-//! configurations only the rules change.
+//! sized by hand, by a search on the other before it starts, and one whose guests have every CPU
+//! and more memory than they need, with rules to give it back; what those do not touch may go to
+//! compressed memory of the host. Between two configurations only the rules change.
 
 mod farms;
 mod load;

@@ -113,8 +113,8 @@ fn comparison(outcome: &Outcome) -> Table {
         ran(outcome).map(row).collect(),
         &format!(
             "`{ALL}` has all CPUs and all memory. `{OURS}` has CPUs by rules (`cpu-steady`; \
-             `cpu-loadavg` in results of before 2026-11-26), and memory from the manager. The hypervisor's view is what lies in the host's \
-             memory, QEMU's own included."
+             `cpu-loadavg` in results of before 2026-11-26), and memory from the manager. The \
+             hypervisor's view is what lies in the host's memory, QEMU's own included."
         ),
     )
 }
@@ -150,7 +150,7 @@ fn sizes(outcome: &Outcome) -> Table {
         let is_step = [phase::MEMORY, phase::SIZES].contains(&&*step.name);
         let size = |class: &&str| {
             let mib = step.value(&format!("{class}, memory")).map(figure);
-            let waits = step.value(&format!("{class} waits")).map(|percent| figure(percent));
+            let waits = step.value(&format!("{class} waits")).map(figure);
             let cpus = step.value(&format!("{class}, CPUs")).map(figure);
             cell(mib.map(|mib| match (waits, cpus) {
                 (Some(waits), _) => format!("{mib} ({waits} %)"),
