@@ -23,8 +23,10 @@ pub enum Error {
     #[error("Cannot speak to ssh")]
     Io(#[from] io::Error),
     /// Nothing came in time.
-    #[error("No answer within {seconds} s{}", tail(.said))]
+    #[error("No answer to {call} within {seconds} s{}", tail(.said))]
     Slow {
+        /// The call.
+        call: &'static str,
         /// How long it had.
         seconds: u64,
         /// What ssh said.

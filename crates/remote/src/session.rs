@@ -148,7 +148,7 @@ impl Session {
             }
             if until.left().is_zero() {
                 let said = self.ssh.said();
-                return Err(Error::Slow { seconds: PATIENCE.as_secs(), said });
+                return Err(Error::Slow { call: name, seconds: PATIENCE.as_secs(), said });
             }
             let (sent, read) = self.ssh.turn(self.client.output(), &mut buffer, until)?;
             self.client.advance(sent);
