@@ -28,6 +28,8 @@ const P95_MAX: f64 = 1.02;
 /// A size whose p95 is worse grows by one of so many parts, so often at most.
 const GROWTH: u32 = 8;
 const GROWTHS_MAX: u32 = 1;
+/// A guest that takes longer to say how it is has too little memory.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// The next size is less by one of so many parts.
 const STEP: u32 = 8;
 /// A balloon has come to its target if it is this near.
@@ -242,7 +244,9 @@ impl Hand<'_> {
     /// How long some task of each guest has waited for memory, in microseconds. One that does not
     /// answer has too little.
     fn look(&self) -> Vec<Option<f64>> {
-        let of = |guest: &Guest| Inside::read(self.site, &guest.name).ok()?.memory_wait_us;
+        let of = |guest: &Guest| {
+            Inside::read_within(self.site, &guest.name, ANSWER_MAX).ok()?.memory_wait_us
+        };
         self.site.guests().iter().map(of).collect()
     }
 

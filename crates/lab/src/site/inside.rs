@@ -27,10 +27,15 @@ pub struct Inside {
 impl Inside {
     /// Asks a guest.
     pub fn read(site: &Site, guest: &str) -> Result<Inside, Error> {
+        Inside::read_within(site, guest, LIMIT)
+    }
+
+    /// Asks a guest that may take no longer than this.
+    pub fn read_within(site: &Site, guest: &str, limit: Duration) -> Result<Inside, Error> {
         let line = "cat /proc/vmstat; \
                     sed 's/^some/memory/' /proc/pressure/memory 2> /dev/null; \
                     sed 's/^some/io/' /proc/pressure/io 2> /dev/null; cat /proc/meminfo";
-        Ok(Inside::parse(&site.sh(guest, line, LIMIT)?))
+        Ok(Inside::parse(&site.sh(guest, line, limit)?))
     }
 
     fn parse(text: &str) -> Inside {
