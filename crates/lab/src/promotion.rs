@@ -34,8 +34,20 @@ impl Promotion {
         }))
     }
 
-    /// Notes what has been added since an earlier moment.
-    pub(crate) fn note_since(self, earlier: Promotion, seconds: f64, measures: &mut Measures) {
+    /// Asks again, and notes what has been added since an earlier moment, if there was a figure.
+    pub(crate) fn note(
+        earlier: Option<Promotion>,
+        manager: Option<&Manager>,
+        seconds: f64,
+        measures: &mut Measures,
+    ) -> Result<(), Error> {
+        if let Some((earlier, now)) = earlier.zip(Promotion::of(manager)?) {
+            now.note_since(earlier, seconds, measures);
+        }
+        Ok(())
+    }
+
+    fn note_since(self, earlier: Promotion, seconds: f64, measures: &mut Measures) {
         let promoted = self.promoted_bytes.saturating_sub(earlier.promoted_bytes) as f64;
         let all = self.working_set_bytes as f64 * seconds / 60.0;
         let percent = match promoted > 0.0 {
@@ -72,6 +84,8 @@ pub(crate) fn findings(outcome: &Outcome, all: &[(&str, &str)]) -> Vec<Finding> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::{Phase, Run};
+    use crate::verdict::Verdict;
 
     const MIB: u64 = 1 << 20;
 
@@ -91,5 +105,34 @@ mod tests {
         // What came back of a working set that nobody has measured is not known as a part of it.
         let unknown = Promotion { working_set_bytes: 0, ..later };
         assert_eq!(noted(earlier, unknown), [2.0]);
+    }
+
+    #[test]
+    fn the_worst_phase_is_judged_and_a_result_without_figures_says_nothing() {
+        let mut outcome = Outcome::default();
+        let cases = [("a", "load"), ("b", "load")];
+        assert_eq!(findings(&outcome, &cases), []);
+        for round in 1..=6 {
+            for (case, percent) in [("a", 0.1), ("b", 0.3)] {
+                let mut measures = Measures::default();
+                measures.note(PROMOTION, "", percent);
+                measures.note(ALARMS, "", 0.0);
+                let phase =
+                    Phase { name: "load".into(), seconds: 1.0, failed: None, measures: measures.0 };
+                outcome.runs.push(Run {
+                    case: case.into(),
+                    repetition: round,
+                    seed: None,
+                    finished: true,
+                    phases: vec![phase],
+                });
+            }
+        }
+        let verdicts = |cases| {
+            let found = findings(&outcome, cases);
+            found.iter().map(|finding| finding.verdict).collect::<Vec<_>>()
+        };
+        assert_eq!(verdicts(&cases[..1]), [Verdict::Shown, Verdict::Shown]);
+        assert_eq!(verdicts(&cases), [Verdict::Refuted, Verdict::Shown]);
     }
 }

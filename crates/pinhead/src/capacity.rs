@@ -9,8 +9,8 @@ use base::{Table, left, plain, right};
 use clap::Args;
 use model::quantity;
 use serde::Serialize;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use zmon::sthyi;
 use zmon::sysinfo::{Level, bound, levels};
@@ -58,7 +58,7 @@ struct Document<'a> {
 pub fn run(args: &CapacityArgs) -> Result<String, Error> {
     let mut found = levels(&text(&args.sysinfo)?);
     if let Some(path) = &args.sthyi {
-        let bytes = fs::read(path).map_err(|source| Error::Read { path: path.into(), source })?;
+        let bytes = page(path).map_err(|source| Error::Read { path: path.into(), source })?;
         let info = sthyi::read(&bytes).map_err(|error| {
             Error::Message(format!("{} is no answer of STHYI: {error}", path.display()))
         })?;
@@ -72,6 +72,13 @@ pub fn run(args: &CapacityArgs) -> Result<String, Error> {
         Format::Text => Ok(shown(&found)),
         Format::Json => json(&document(&found)),
     }
+}
+
+/// A page, and nothing of what stands behind it: that may be without end.
+fn page(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(sthyi::PAGE_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn text(path: &Path) -> Result<String, Error> {

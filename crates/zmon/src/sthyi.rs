@@ -290,17 +290,20 @@ fn counted(kinds: &[Kind]) -> Level {
     }
 }
 
+/// Both kinds of CPUs of a level, CP and IFL: those that are shared, those that are dedicated, and
+/// the cap of the shared ones.
+fn kinds(cp: (u16, u16, u32), ifl: (u16, u16, u32)) -> [Kind; 2] {
+    [cp, ifl].map(|(shared, dedicated, cap)| Kind { shared, dedicated, cap })
+}
+
 impl Machine {
     fn add_to(&self, level: &mut Level) {
         if self.valid & MACHINE_ID != 0 {
             level.name = level.name.take().or_else(|| some(from_ebcdic(&self.kind)));
         }
         if self.valid & MACHINE_CPUS != 0 {
-            let kinds = [
-                Kind { shared: self.shared_cp, dedicated: self.dedicated_cp, cap: 0 },
-                Kind { shared: self.shared_ifl, dedicated: self.dedicated_ifl, cap: 0 },
-            ];
-            fill(level, counted(&kinds));
+            let cp = (self.shared_cp, self.dedicated_cp, 0);
+            fill(level, counted(&kinds(cp, (self.shared_ifl, self.dedicated_ifl, 0))));
         }
     }
 }
@@ -311,46 +314,36 @@ impl Lpar {
             level.name = level.name.take().or_else(|| some(from_ebcdic(&self.name)));
         }
         if self.valid & LPAR_CPUS != 0 {
-            let cap = |weight: u32, absolute: u32| {
-                let weight = if self.valid & LPAR_WEIGHT != 0 { weight } else { 0 };
-                let absolute = if self.valid & LPAR_CAP != 0 { absolute } else { 0 };
-                match (weight, absolute) {
-                    (0, cap) | (cap, 0) => cap,
-                    (weight, absolute) => weight.min(absolute),
-                }
-            };
-            let kinds = [
-                Kind {
-                    shared: self.shared_cp,
-                    dedicated: self.dedicated_cp,
-                    cap: cap(self.weight_cap_cp, self.cap_cp),
-                },
-                Kind {
-                    shared: self.shared_ifl,
-                    dedicated: self.dedicated_ifl,
-                    cap: cap(self.weight_cap_ifl, self.cap_ifl),
-                },
-            ];
+            let cp = self.cap(self.weight_cap_cp, self.cap_cp);
+            let ifl = self.cap(self.weight_cap_ifl, self.cap_ifl);
+            let kinds = kinds(
+                (self.shared_cp, self.dedicated_cp, cp),
+                (self.shared_ifl, self.dedicated_ifl, ifl),
+            );
             fill(level, counted(&kinds));
         }
+    }
+
+    /// The lower of a cap by weight and an absolute one, of those that are told.
+    fn cap(&self, by_weight: u32, absolute: u32) -> u32 {
+        let told = [(LPAR_WEIGHT, by_weight), (LPAR_CAP, absolute)];
+        let told = told.into_iter().filter(|(bit, cap)| self.valid & bit != 0 && *cap > 0);
+        told.map(|(_, cap)| cap).min().unwrap_or(0)
     }
 }
 
 impl Hypervisor {
     fn kinds(&self) -> [Kind; 2] {
-        [
-            Kind { shared: self.shared_cp, dedicated: self.dedicated_cp, cap: 0 },
-            Kind { shared: self.shared_ifl, dedicated: self.dedicated_ifl, cap: 0 },
-        ]
+        kinds((self.shared_cp, self.dedicated_cp, 0), (self.shared_ifl, self.dedicated_ifl, 0))
     }
 }
 
 impl Guest {
     fn kinds(&self) -> [Kind; 2] {
-        [
-            Kind { shared: self.shared_cp, dedicated: self.dedicated_cp, cap: self.cap_cp },
-            Kind { shared: self.shared_ifl, dedicated: self.dedicated_ifl, cap: self.cap_ifl },
-        ]
+        kinds(
+            (self.shared_cp, self.dedicated_cp, self.cap_cp),
+            (self.shared_ifl, self.dedicated_ifl, self.cap_ifl),
+        )
     }
 }
 

@@ -134,9 +134,7 @@ fn oltp(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64, seconds: u32) -> 
         measures.note("CPU a transaction", "ms", (done > 0.0).then(|| cpu_ms / done));
         let usage = Usage { from: &from, to: &to };
         usage.note(measures);
-        if let Some((before, after)) = before.zip(Promotion::of(manager.as_ref())?) {
-            after.note_since(before, usage.seconds(), measures);
-        }
+        Promotion::note(before, manager.as_ref(), usage.seconds(), measures)?;
         note_balloon(measures, manager.as_ref())
     })?;
     Ok(())

@@ -167,9 +167,7 @@ fn idle(
         let to = Reading::of(site.guests(), true);
         let usage = Usage { from: &from, to: &to };
         usage.note(measures);
-        if let Some((before, after)) = before.zip(Promotion::of(manager)?) {
-            after.note_since(before, usage.seconds(), measures);
-        }
+        Promotion::note(before, manager, usage.seconds(), measures)?;
         if let Some(held) = Held::of(site.guests(), &to) {
             let private_mib = held.private_mib / to.guests as f64;
             let compressed_mib = held.compressed_mib / to.guests as f64;

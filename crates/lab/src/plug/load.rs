@@ -173,9 +173,7 @@ pub(super) fn measured(
     });
     let to = to?;
     note_usage(measures, &from, &to);
-    if let Some((before, after)) = before.zip(Promotion::of(manager)?) {
-        after.note_since(before, to.at_s - from.at_s, measures);
-    }
+    Promotion::note(before, manager, to.at_s - from.at_s, measures)?;
     let answered = driven?.all.answered as f64;
     let cpu_ms = (to.cpu_s - from.cpu_s) * 1000.0;
     measures.note("CPU a request", "ms", (answered > 0.0).then(|| cpu_ms / answered));

@@ -77,9 +77,7 @@ fn one(
     run.phase(phase::TAR, |measures| {
         let (before, began_s) = (Promotion::of(manager.as_ref())?, clock::seconds());
         let done = tar(measures, &site, &targets, job);
-        if let Some((before, after)) = before.zip(Promotion::of(manager.as_ref())?) {
-            after.note_since(before, clock::seconds() - began_s, measures);
-        }
+        Promotion::note(before, manager.as_ref(), clock::seconds() - began_s, measures)?;
         done
     })?;
     drop(manager);
