@@ -109,7 +109,7 @@ clauses! {
         "nothing can be asked of it"
         "nothing can be asked of it",
     Stuck "stuck"
-        "The guest's balloon does not move; it is left out and tried again later."
+        "The guest's balloon does not move; it is tried again later, and may be given more."
         "its balloon does not move"
         "its balloon did not move",
     Foreign "foreign"

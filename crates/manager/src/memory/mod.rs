@@ -320,7 +320,7 @@ fn news(decision: &Decision, guest: &ManagedGuest) -> Option<Effect> {
     let name = &guest.found.name;
     match decision.clause {
         Clause::Stuck => Some(Effect::Notify(format!(
-            "The balloon of {name} does not move: it is left out, and tried again later"
+            "The balloon of {name} does not move: it is tried again later"
         ))),
         Clause::NoYield => Some(Effect::Notify(format!(
             "What {name} gave did not reach the host: nothing is asked of it for a while"

@@ -60,7 +60,10 @@ pub struct BalloonTracker {
     /// It has more than that since then, and its guest has not said why.
     rose_ms: Option<u64>,
     tries: u32,
+    /// It does not take what it is given, and nothing is asked of it until then.
     stuck_until_ms: Option<u64>,
+    /// It does not give what it is asked for. What it has too little of it still gets.
+    stingy_until_ms: Option<u64>,
     unexplained_ms: Option<u64>,
     foreign_until_ms: Option<u64>,
     /// What the host gets of what it takes.
@@ -161,6 +164,11 @@ impl BalloonTracker {
         self.stuck_until_ms.is_some_and(|until| now_ms < until)
     }
 
+    /// Whether nothing is asked of it because it gave nothing when it was.
+    pub fn is_stingy(&self, now_ms: u64) -> bool {
+        self.stingy_until_ms.is_some_and(|until| now_ms < until)
+    }
+
     /// Whether another manager moves it, and it is left to that one.
     pub fn is_foreign(&self, now_ms: u64) -> bool {
         self.foreign_until_ms.is_some_and(|until| now_ms < until)
@@ -241,7 +249,11 @@ impl BalloonTracker {
         }
         let wait_ms = (RETRY_MS << self.tries.min(10)).min(RETRY_MS_MAX);
         self.tries += 1;
-        self.stuck_until_ms = Some(now_ms + wait_ms);
+        let until = match target.shrinks() {
+            true => &mut self.stingy_until_ms,
+            false => &mut self.stuck_until_ms,
+        };
+        *until = Some(now_ms + wait_ms);
         let host_got = self.yielded(&target, actual, sample.resident, now_ms);
         self.settle(actual);
         let cap = (!self.is_disturbed(now_ms)).then_some(actual);

@@ -106,11 +106,12 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
     }
 }
 
-/// Whether what speaks against a move down leaves this one: nobody is shrunk who waits for memory,
-/// and what its own rules are content with has time until it has cooled.
+/// Whether what speaks against a move down leaves this one: nobody is shrunk who waits for memory
+/// or gave nothing when it was asked, and what its own rules are content with has time until it has
+/// cooled.
 fn shrinks(state: &GuestState<'_>, clause: Clause) -> bool {
     match (clause, state.assessment.against(Urgency::None)) {
-        (_, Some(Clause::Strained)) => false,
+        (_, Some(Clause::Strained | Clause::Stuck)) => false,
         (Clause::Request, against) => matches!(against, None | Some(Clause::Moving)),
         _ => true,
     }

@@ -334,7 +334,8 @@ impl GuestHistory {
             ..Assessment::default()
         };
         let (Some(view), None) = (self.view, assessment.held) else {
-            assessment.against = [assessment.held.map(|(clause, _)| clause); 4];
+            let stingy = self.balloon.is_stingy(now_ms).then_some(Clause::Stuck);
+            assessment.against = [assessment.held.map(|(clause, _)| clause).or(stingy); 4];
             assessment.against_now = assessment.against;
             return assessment;
         };
@@ -362,7 +363,9 @@ impl GuestHistory {
         assessment.need = need.less(going).min(room).min(assessment.backed);
         assessment.not_seen = self.evidence.contradicts && why == Some(Clause::Need);
         assessment.why = why;
-        let besides = if self.gives_nothing(&assessment) {
+        let besides = if self.balloon.is_stingy(now_ms) {
+            Some(Clause::Stuck)
+        } else if self.gives_nothing(&assessment) {
             Some(Clause::NoYield)
         } else if verdicts.may_shrink == Some(false) || verdicts.shrink == Some(false) {
             Some(Clause::Rule)

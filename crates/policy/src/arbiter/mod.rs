@@ -54,6 +54,8 @@ use std::collections::BTreeMap;
 /// other within milliseconds while guests are in need, and what one of them takes at once is no
 /// rate that a second goes on with.
 const FALL_MS: u64 = 500;
+/// Why nothing is taken from a guest, where that is worth telling of one that nobody takes from.
+const SPOKEN: [Clause; 4] = [Clause::Strained, Clause::Moving, Clause::NoYield, Clause::Stuck];
 
 /// What is remembered from pass to pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -332,10 +334,7 @@ fn close(
         (None, Some((clause, _))) => (actual, Action::Hold, clause),
         (None, None) if !sees_host => (actual, Action::Hold, Clause::Blind),
         (None, None) => {
-            let why = state
-                .assessment
-                .against(Urgency::None)
-                .filter(|c| matches!(c, Clause::Strained | Clause::Moving | Clause::NoYield));
+            let why = state.assessment.against(Urgency::None).filter(|c| SPOKEN.contains(c));
             let content = match state.assessment.not_seen {
                 true => Clause::NotSeen,
                 false => Clause::Content,

@@ -204,52 +204,6 @@ fn memory_moves_between_guests_while_the_host_is_at_its_set_point() {
 }
 
 #[test]
-fn a_stuck_balloon_is_reported_after_its_time_and_left_out() {
-    let mut arbiter = Arbiter::new();
-    let short = Bytes::mib(100);
-    assert!(command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).is_some());
-    let mut reported_ms = None;
-    for now_ms in (2000..=15_000).step_by(1000) {
-        let decided = pass(&mut arbiter, short, &[idle(1, now_ms)], now_ms);
-        if decided.outcomes.iter().any(|o| o.result == Arrival::Stuck) {
-            reported_ms = reported_ms.or(Some(now_ms));
-            assert_eq!(command(&decided, 1), Some(gib(4)), "it is capped");
-        } else if reported_ms.is_some() {
-            assert_eq!(command(&decided, 1), None, "it is left out");
-        }
-    }
-    assert_eq!(reported_ms, Some(6000));
-}
-
-#[test]
-fn asking_a_stuck_balloon_for_more_does_not_hide_that_it_is_stuck() {
-    let mut arbiter = Arbiter::new();
-    let stuck_ms = (1000..20_000).step_by(500).find(|now_ms| {
-        let decided = pass(&mut arbiter, gib(40), &[starved(1, gib(2), *now_ms)], *now_ms);
-        decided.outcomes.iter().any(|o| o.result == Arrival::Stuck)
-    });
-    assert!(stuck_ms.is_some_and(|ms| ms <= 7000), "{stuck_ms:?}");
-}
-
-#[test]
-fn a_slow_balloon_does_not_keep_what_others_could_use() {
-    let mut arbiter = Arbiter::new();
-    let free = config().reserve.plus(gib(4));
-    let mut granted = Bytes::ZERO;
-    for turn in 1..8 {
-        let now_ms = turn * 1000;
-        let slow = starved(1, gib(2).plus(Bytes::mib(10 * turn)), now_ms);
-        let guests = [slow, starved(2, gib(2), now_ms)];
-        let guests = if turn < 4 { &guests[..1] } else { &guests[..] };
-        let decided = pass(&mut arbiter, free, guests, now_ms);
-        granted = granted.max(command(&decided, 2).unwrap_or(Bytes::ZERO));
-    }
-    assert!(granted >= gib(2).plus(Bytes::mib(512)), "{granted}");
-    let slow = arbiter.target(Key(1)).unwrap();
-    assert!(slow <= gib(2).plus(Bytes::mib(400)), "{slow}");
-}
-
-#[test]
 fn a_balloon_that_another_manager_moves_is_left_alone() {
     let mut arbiter = Arbiter::new();
     let sizes = [4, 4, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 4, 4, 4, 4];

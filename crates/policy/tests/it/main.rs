@@ -1,6 +1,7 @@
 //! Decisions: of a guest, and of a host about its guests.
 
 mod arbiter;
+mod arbiter_balloon;
 mod arbiter_real;
 mod claims;
 mod gain;

@@ -1,0 +1,77 @@
+//! Balloons that do not move, or not as fast as they were asked.
+
+use crate::arbiter::{command, config, gib, idle, pass, starved};
+use counters::Bytes;
+use policy::arbiter::{Arbiter, Arrival, Key, Mode};
+
+#[test]
+fn a_stuck_balloon_is_reported_after_its_time_and_left_out() {
+    let mut arbiter = Arbiter::new();
+    let short = Bytes::mib(100);
+    assert!(command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).is_some());
+    let mut reported_ms = None;
+    for now_ms in (2000..=15_000).step_by(1000) {
+        let decided = pass(&mut arbiter, short, &[idle(1, now_ms)], now_ms);
+        if decided.outcomes.iter().any(|o| o.result == Arrival::Stuck) {
+            reported_ms = reported_ms.or(Some(now_ms));
+            assert_eq!(command(&decided, 1), Some(gib(4)), "it is capped");
+        } else if reported_ms.is_some() {
+            assert_eq!(command(&decided, 1), None, "it is left out");
+        }
+    }
+    assert_eq!(reported_ms, Some(6000));
+}
+
+#[test]
+fn one_that_gives_nothing_still_gets_what_it_needs() {
+    let mut arbiter = Arbiter::new();
+    let short = Bytes::mib(100);
+    let pinned = |now_ms, size| {
+        let mut guest = idle(1, now_ms);
+        guest.limits.mode = Mode::Pinned(size);
+        guest
+    };
+    let mut is_stuck = |now_ms| {
+        let decided = pass(&mut arbiter, short, &[pinned(now_ms, gib(1))], now_ms);
+        decided.outcomes.iter().any(|o| o.result == Arrival::Stuck)
+    };
+    let stuck_ms = (1000..20_000).step_by(1000).find(|now_ms| is_stuck(*now_ms));
+    let stuck_ms = stuck_ms.expect("it does not move");
+    let then = stuck_ms + 1000;
+    let decided = pass(&mut arbiter, short, &[pinned(then, gib(1))], then);
+    assert_eq!(command(&decided, 1), None, "nothing is asked of it");
+    // Its size is to be larger, or it waits for memory: it does not wait for the end of that.
+    let then = then + 1000;
+    let decided = pass(&mut arbiter.clone(), gib(40), &[pinned(then, gib(6))], then);
+    assert!(command(&decided, 1).is_some_and(|to| to > gib(4)), "{decided:?}");
+    let decided = pass(&mut arbiter, gib(40), &[starved(1, gib(4), then)], then);
+    assert!(command(&decided, 1).is_some_and(|to| to > gib(4)), "{decided:?}");
+}
+
+#[test]
+fn asking_a_stuck_balloon_for_more_does_not_hide_that_it_is_stuck() {
+    let mut arbiter = Arbiter::new();
+    let stuck_ms = (1000..20_000).step_by(500).find(|now_ms| {
+        let decided = pass(&mut arbiter, gib(40), &[starved(1, gib(2), *now_ms)], *now_ms);
+        decided.outcomes.iter().any(|o| o.result == Arrival::Stuck)
+    });
+    assert!(stuck_ms.is_some_and(|ms| ms <= 7000), "{stuck_ms:?}");
+}
+
+#[test]
+fn a_slow_balloon_does_not_keep_what_others_could_use() {
+    let mut arbiter = Arbiter::new();
+    let free = config().reserve.plus(gib(4));
+    let mut granted = Bytes::ZERO;
+    for turn in 1..8 {
+        let now_ms = turn * 1000;
+        let slow = starved(1, gib(2).plus(Bytes::mib(10 * turn)), now_ms);
+        let guests = [slow, starved(2, gib(2), now_ms)];
+        let guests = if turn < 4 { &guests[..1] } else { &guests[..] };
+        let decided = pass(&mut arbiter, free, guests, now_ms);
+        granted = granted.max(command(&decided, 2).unwrap_or(Bytes::ZERO));
+    }
+    assert!(granted >= gib(2).plus(Bytes::mib(512)), "{granted}");
+    let slow = arbiter.target(Key(1)).unwrap();
+    assert!(slow <= gib(2).plus(Bytes::mib(400)), "{slow}");
+}
