@@ -7,6 +7,9 @@
 //!                   both:   large against found, in turns; memory grows while p95 is worse
 //! ```
 //!
+//! Sizes that just do for a quarter of a minute were seen to hang under the same load later: what
+//! is found has an eighth more.
+//!
 //! A guest that has too little memory waits for it long before its users can tell: that decides
 //! within seconds, and for all guests at the same time, where p95 takes minutes for each.
 
@@ -25,7 +28,8 @@ use std::time::Duration;
 const WAIT_MAX: f64 = 0.1;
 /// p95 may be so much of that of large guests.
 const P95_MAX: f64 = 1.02;
-/// A size whose p95 is worse grows by one of so many parts, so often at most.
+/// A size that just does, or one whose p95 is worse, grows by one of so many parts; the latter so
+/// often at most.
 const GROWTH: u32 = 8;
 const GROWTHS_MAX: u32 = 1;
 /// A guest that takes longer to say how it is has too little memory.
@@ -36,8 +40,9 @@ const STEP: u32 = 8;
 const NEAR_MIB: u32 = 4;
 /// What a guest's hypervisor has for itself at most, for which there is room as well.
 const ROOM_MIB: u32 = 256;
-/// A guest takes a CPU off in this time.
-const PLUG_MAX: Duration = Duration::from_secs(60);
+/// A guest takes a CPU off in this time, and one that had far too little memory a moment ago comes
+/// to itself.
+const PLUG_MAX: Duration = Duration::from_secs(300);
 
 /// How it is done.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +167,11 @@ impl Hand<'_> {
         let large = vec![MANAGED_MIB; guests.len()];
         self.cpus(host_cpus)?;
         let Some(mut sizes) = self.memory(run)? else { return Ok(()) };
-        self.size(&sizes)?;
+        let more = |mib: u32| (mib + mib / GROWTH).next_multiple_of(self.search.grid_mib);
+        let grow = |mib: &mut u32| *mib = more(*mib).min(MANAGED_MIB);
+        sizes.iter_mut().for_each(grow);
+        // Those that had too little in the last step come to themselves first.
+        self.size(&large)?;
         let of = ["the host's CPUs", "one CPU each"];
         let counts = [host_cpus, 1];
         let Some(slower) = self.in_turns(run, of, &|at| self.cpus(counts[at]))? else {
@@ -181,7 +190,7 @@ impl Hand<'_> {
                 break slower;
             }
             growths += 1;
-            sizes.iter_mut().for_each(|mib| *mib = (*mib + *mib / GROWTH).min(MANAGED_MIB));
+            sizes.iter_mut().for_each(grow);
         };
         run.phase(phase::SIZES, |measures| {
             for (Guest { class, .. }, mib) in guests.iter().zip(&sizes) {
@@ -217,6 +226,16 @@ impl Hand<'_> {
                 self.size(&tried)?;
                 (self.load)(&mut Measures::default(), self.search.settle)?;
                 let before = self.look();
+                // Who asks one that does not answer waits for it, so that nothing can be said of
+                // the others: they have their turn in the next step.
+                if before.contains(&None) {
+                    let judged = before.iter().map(|answer| answer.is_none().then_some(false));
+                    for (guest, mib) in guests.iter().zip(&tried) {
+                        let class = &guest.class;
+                        measures.note(&format!("{class}, memory"), "MiB", f64::from(*mib));
+                    }
+                    return Ok(judged.collect());
+                }
                 let from_s = clock::seconds();
                 (self.load)(measures, self.search.look)?;
                 let seconds = clock::seconds() - from_s;
@@ -231,12 +250,16 @@ impl Hand<'_> {
                     let class = &guest.class;
                     measures.note(&format!("{class}, memory"), "MiB", f64::from(*mib));
                     measures.note(&format!("{class} waits"), "%", waits);
-                    fits.push(is_there && waits.is_some_and(|waits| waits <= WAIT_MAX));
+                    fits.push(Some(is_there && waits.is_some_and(|waits| waits <= WAIT_MAX)));
                 }
                 Ok(fits)
             })?;
             let Some(fits) = fits else { return Ok(None) };
-            descents.iter_mut().zip(fits).for_each(|(descent, fits)| descent.judge(fits, grid));
+            for (descent, fits) in descents.iter_mut().zip(fits) {
+                if let Some(fits) = fits {
+                    descent.judge(fits, grid);
+                }
+            }
         }
         Ok(Some(descents.iter().map(|descent| descent.fits).collect()))
     }
