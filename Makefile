@@ -25,6 +25,8 @@ SYSROOT := $(abspath $(TARGET))/sysroot/s390x
 S390X_FLAGS := -C link-self-contained=no -L native=$(SYSROOT) -C link-arg=-nostartfiles \
 	-C link-arg=$(SYSROOT)/crt1.o -C link-arg=$(SYSROOT)/crti.o \
 	-C link-arg=-lc -C link-arg=$(SYSROOT)/crtn.o
+# The daemon, and what writes for z/VM's monitor.
+PROGRAMS := pinheadd pinheadd-monwriter
 BUILD_GUEST := cargo build --locked --profile guest -p pinheadd --target-dir $(TARGET)/build-std \
 	-Zbuild-std=std,panic_abort -Zbuild-std-features=optimize_for_size
 
@@ -40,12 +42,12 @@ up: setup-test build ## build, then start guests: make up ARGS="..."
 build: setup-build ## pinhead, and the static guest daemons for x86-64 and s390x
 	cargo build --locked --release -p pinhead -p images --bin pinhead --example sysroot
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(GUEST_FLAGS)' $(BUILD_GUEST) --target $(X86_64)
-	@install -CD $(TARGET)/build-std/$(X86_64)/guest/pinheadd $(GUEST)/x86_64/pinheadd
+	@install -Ct $(GUEST)/x86_64 -D $(PROGRAMS:%=$(TARGET)/build-std/$(X86_64)/guest/%)
 	@$(TARGET)/release/examples/sysroot $(SYSROOT)
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(GUEST_FLAGS) $(S390X_FLAGS)' \
 	CARGO_TARGET_S390X_UNKNOWN_LINUX_MUSL_LINKER=s390x-linux-gnu-gcc \
 	$(BUILD_GUEST) --target $(S390X)
-	@install -CD $(TARGET)/build-std/$(S390X)/guest/pinheadd $(GUEST)/s390x/pinheadd
+	@install -Ct $(GUEST)/s390x -D $(PROGRAMS:%=$(TARGET)/build-std/$(S390X)/guest/%)
 
 package: setup-package build ## .deb and .rpm of pinhead and pinheadd, in target/packages
 	@rm -rf $(TARGET)/packages

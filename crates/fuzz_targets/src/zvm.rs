@@ -6,7 +6,7 @@ use zmon::file::Reader;
 use zmon::frame::{FRAME_BYTES, Records};
 use zmon::layout::Layout;
 use zmon::stream::{Read, SET_MAX, Set, Stream, parts};
-use zmon::{domain, fsstatd, hypfs, monwriter, procd, sthyi, sysinfo};
+use zmon::{domain, fsstatd, hypfs, monwriter, pinhead, procd, sthyi, sysinfo, tree};
 use zvm::{Hypervisor, Monitor, notified};
 
 /// A file of MONWRITE: all of it is read, what is none is told within its bounds, and moments go
@@ -83,6 +83,9 @@ pub(crate) fn monitor_records(data: &[u8]) {
             let _ = procd::Record::read(record, found);
         }
         let _ = fsstatd::FileSystem::read(found);
+        if let Ok((stamp, own)) = pinhead::Own::read(found) {
+            assert!(own.write(stamp.seconds).len() >= pinhead::BYTES);
+        }
     }
     if let Ok((_, procd::Record::Task(task))) = procd::Record::read(1, data) {
         assert!(procd::Task::read(&task.bytes()).is_ok());
@@ -91,6 +94,7 @@ pub(crate) fn monitor_records(data: &[u8]) {
 
 /// The hypervisor's files: what is read is written again as it was, as far as it is read.
 pub(crate) fn hypfs_files(data: &[u8]) {
+    hypfs_tree(data);
     if let Ok(guests) = hypfs::guests(data) {
         assert_eq!(
             hypfs::guests(&hypfs::guests_bytes(&guests, zmon::Tod(1))).as_ref(),
@@ -158,4 +162,14 @@ pub(crate) fn sthyi_page(data: &[u8]) {
 pub(crate) fn remote_uri(data: &[u8]) {
     let Ok(uri) = remote::Uri::parse(&String::from_utf8_lossy(data)) else { return };
     assert!(!uri.host().is_empty() && !uri.host().starts_with('-'));
+}
+
+/// Lines as the files of a tree: a path, a blank, and a text.
+fn hypfs_tree(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let Ok(tree) = tree::read(text.lines().filter_map(|line| line.split_once(' '))) else { return };
+    let files = tree::write(&tree);
+    let again = tree::read(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    // A name that EBCDIC does not have is another one then.
+    assert!(again.is_ok());
 }

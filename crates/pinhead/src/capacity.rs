@@ -56,7 +56,12 @@ struct Document<'a> {
 
 /// Shows the levels.
 pub fn run(args: &CapacityArgs) -> Result<String, Error> {
-    let mut found = levels(&text(&args.sysinfo)?);
+    let mut found = match text(&args.sysinfo) {
+        Ok(text) => levels(&text),
+        // STHYI's page may be of another machine, which is told by it alone.
+        Err(_) if args.sthyi.is_some() && !args.sysinfo.exists() => Vec::new(),
+        Err(error) => return Err(error),
+    };
     if let Some(path) = &args.sthyi {
         let bytes = page(path).map_err(|source| Error::Read { path: path.into(), source })?;
         let info = sthyi::read(&bytes).map_err(|error| {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// How often the daemon looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub enum Command {
     Version,
     /// Say what the host's balloon is, by the file in this directory, and end well.
     Balloon(PathBuf),
+    /// Write records for z/VM's monitor to this device, so often. No rules are needed.
+    Monitor(Args, PathBuf, Duration),
     /// Print this and end badly.
     Usage(String),
 }
@@ -68,7 +71,10 @@ const fn flag(
     Flag { letter, name, value, help }
 }
 
-const FLAGS: [Flag; 11] = [
+/// What is written to z/VM's monitor is as old at most.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+const FLAGS: [Flag; 13] = [
     flag(Some('c'), "config", Some("FILE"), "the rules file"),
     flag(Some('f'), "foreground", None, "stay in the foreground"),
     flag(Some('h'), "help", None, "print this help, then exit"),
@@ -91,6 +97,14 @@ const FLAGS: [Flag; 11] = [
         Some("DIR"),
         "where lock, pid, undo record and status are kept (default /run)",
     ),
+    flag(
+        None,
+        "monwriter",
+        Some("FILE"),
+        "without rules, beside the daemon: write processes, file systems\n\
+         and what the rules did to FILE (/dev/monwriter) for z/VM's monitor",
+    ),
+    flag(None, "interval", Some("SECONDS"), "how often --monwriter writes (default 60)"),
     flag(None, "balloon", None, "say what the host's balloon in this guest is and why, then exit"),
 ];
 
@@ -129,6 +143,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         },
         has_config: false,
         balloon: false,
+        monwriter: None,
+        interval: None,
     };
     let mut any = false;
     while let Some(word) = words.next() {
@@ -157,6 +173,15 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
     }
     match parser {
         Parser { balloon: true, args, .. } => Command::Balloon(args.run_dir),
+        Parser { monwriter: Some(_), has_config: true, .. } => Command::Usage(
+            "--monwriter takes no rules: run it beside the daemon that has them".into(),
+        ),
+        Parser { monwriter: Some(device), args, interval, .. } => {
+            Command::Monitor(args, device, interval.unwrap_or(INTERVAL))
+        }
+        Parser { interval: Some(_), .. } => {
+            Command::Usage("--interval is how often --monwriter writes, which is missing".into())
+        }
         Parser { has_config: true, args, .. } => Command::Run(args),
         _ => Command::Usage("You have to specify a configuration file!".into()),
     }
@@ -166,6 +191,8 @@ struct Parser {
     args: Args,
     has_config: bool,
     balloon: bool,
+    monwriter: Option<PathBuf>,
+    interval: Option<Duration>,
 }
 
 type Words<'a> = &'a mut dyn Iterator<Item = OsString>;
@@ -231,6 +258,13 @@ impl Parser {
             "verbose" => self.args.verbose = true,
             "dry-run" => self.args.dry_run = true,
             "balloon" => self.balloon = true,
+            "monwriter" => self.monwriter = Some(value.into()),
+            "interval" => {
+                let seconds = value.to_str().and_then(|text| text.parse().ok());
+                let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));
+                let seconds = seconds.ok_or("--interval is a number of seconds, 1 to 86400")?;
+                self.interval = Some(Duration::from_secs(seconds));
+            }
             "root" => self.args.root = value.into(),
             "port" => self.args.port = Some(value.into()),
             "run-dir" => self.args.run_dir = value.into(),
@@ -305,6 +339,28 @@ mod tests {
         // The original's long names, as short as it takes them, mean what they did.
         for line in ["-c x --f", "--c x --foreground", "-c x --verb"] {
             args(line);
+        }
+    }
+
+    #[test]
+    fn records_for_the_monitor_need_no_rules_and_take_none() {
+        let of = |line| match command(line) {
+            Command::Monitor(args, device, interval) => (args.foreground, device, interval),
+            other => panic!("{line}: {other:?}"),
+        };
+        let (device, minute) = (PathBuf::from("/dev/monwriter"), Duration::from_secs(60));
+        assert_eq!(of("--monwriter /dev/monwriter"), (false, device.clone(), minute));
+        let quick = Duration::from_secs(4);
+        assert_eq!(of("-f --monw /dev/monwriter --interval=4"), (true, device, quick));
+        let wrong = [
+            ("--monwriter x -c y", "takes no rules"),
+            ("-c y --interval 5", "which is missing"),
+            ("--monwriter x --interval 0", "1 to 86400"),
+            ("--monwriter x --interval soon", "1 to 86400"),
+            ("--monwriter", "needs a value"),
+        ];
+        for (line, what) in wrong {
+            assert!(matches!(command(line), Command::Usage(m) if m.contains(what)), "{line}");
         }
     }
 

@@ -99,7 +99,7 @@ impl Daemon {
         let guest = Guest::new(&root, cmm, &loaded, args.dry_run, &mut log)
             .map_err(|error| Failed(chain(&*error)))?;
         let pacer = pacer(&args, &loaded, &link, &clock);
-        let status = StatusFile::new(args.run_dir.join("pinheadd.status"));
+        let status = StatusFile::new(&args.run_dir);
         let files = RunFiles { status, balloon: BalloonFile::new(&args.run_dir) };
         let triggers = Triggers::open(&root, args.pace, link.as_ref().and_then(|l| l.host));
         let notify = Notify::from_env();

@@ -12,26 +12,40 @@ pub struct Lock {
     written: bool,
 }
 
+/// Who there is at most one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The daemon with the rules.
+    Daemon,
+    /// What writes records for z/VM's monitor.
+    Monitor,
+}
+
 /// Takes the lock.
-pub fn take(run_dir: &Path) -> Result<Lock, String> {
-    let path = run_dir.join("pinheadd.lock");
+pub fn take(run_dir: &Path, who: Who) -> Result<Lock, String> {
+    let name = match who {
+        Who::Daemon => "pinheadd",
+        Who::Monitor => "pinheadd-monwriter",
+    };
+    let (path, pid_path) =
+        (run_dir.join(format!("{name}.lock")), run_dir.join(format!("{name}.pid")));
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| format!("Cannot open lock file {}: {e}", path.display()))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let pid = std::fs::read_to_string(run_dir.join("pinheadd.pid")).unwrap_or_default();
+            let pid = std::fs::read_to_string(&pid_path).unwrap_or_default();
             let who = match pid.trim() {
                 "" => String::new(),
                 pid => format!(" (process {pid})"),
             };
-            return Err(format!("Another pinheadd is running{who}: it holds {}", path.display()));
+            return Err(format!("Another {name} is running{who}: it holds {}", path.display()));
         }
         Err(TryLockError::Error(e)) => {
             return Err(format!("Cannot lock {}: {e}", path.display()));
         }
     }
-    Ok(Lock { _file: file, pid_path: run_dir.join("pinheadd.pid"), written: false })
+    Ok(Lock { _file: file, pid_path, written: false })
 }
 
 impl Lock {

@@ -33,16 +33,27 @@ pub enum Topic {
     Memory,
     /// The status file.
     Status,
+    /// The device of z/VM's monitor, or what is told there.
+    Monitor,
 }
 
 impl Topic {
-    const COUNT: usize = 4;
+    const COUNT: usize = 5;
 }
 
 impl Log {
     /// A log on the terminal.
     pub fn new(verbose: bool) -> Log {
         Log { verbose, syslog: None, foreground: true, last: [const { None }; Topic::COUNT] }
+    }
+
+    /// One that goes where this one does, for another thread.
+    pub fn another(&self) -> Log {
+        let mut log = Log::new(self.verbose);
+        if !self.foreground {
+            log.use_syslog();
+        }
+        log
     }
 
     /// From now on to syslog.

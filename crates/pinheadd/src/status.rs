@@ -1,9 +1,13 @@
 //! The status file: what the daemon last saw and did, for scripts in the guest.
 
 use crate::tally::{Actions, Summary};
+use guestmon::Rules;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// Its name in the directory that the daemon runs in.
+const NAME: &str = "pinheadd.status";
 
 /// A file of `name=value` lines, written again only when something in it changes.
 #[derive(Debug)]
@@ -14,8 +18,8 @@ pub struct StatusFile {
 
 impl StatusFile {
     /// A file that is not there yet.
-    pub fn new(path: PathBuf) -> StatusFile {
-        StatusFile { path, last: None }
+    pub fn new(run_dir: &Path) -> StatusFile {
+        StatusFile { path: run_dir.join(NAME), last: None }
     }
 
     /// Writes what changed. Counters that grow by themselves are not in it: a file
@@ -43,5 +47,59 @@ impl StatusFile {
     /// Removes it: a file that stays would show a daemon that is not there.
     pub fn remove(&self) {
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// What the rules have done by the file of a daemon that runs; nothing where none does.
+pub fn rules(run_dir: &Path) -> Option<Rules> {
+    let text = fs::read_to_string(run_dir.join(NAME)).ok()?;
+    let value = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once('='));
+        lines.find(|(found, _)| *found == name).map(|(_, value)| value)
+    };
+    let number = |name| value(name)?.parse().ok();
+    Some(Rules {
+        plugs: number("cpu_plugs")?,
+        unplugs: number("cpu_unplugs")?,
+        grows: number("pool_grows")?,
+        shrinks: number("pool_shrinks")?,
+        is_settled: value("settled")? == "1",
+        reason: value("reason")?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::Actions;
+    use counters::Pages;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let dir = std::env::temp_dir().join(format!("pinheadd-status-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let mut file = StatusFile::new(&dir);
+        assert_eq!(rules(&dir), None);
+        file.write(&Summary {
+            cpus_online: 2,
+            cpus_present: 4,
+            pool: Pages(7),
+            actions: Actions { plugs: 1, unplugs: 2, grows: 3, shrinks: 4 },
+            settled: true,
+            reason: "plug: a=b".into(),
+        })
+        .unwrap();
+        let read = Rules {
+            plugs: 1,
+            unplugs: 2,
+            grows: 3,
+            shrinks: 4,
+            is_settled: true,
+            reason: "plug: a=b".into(),
+        };
+        assert_eq!(rules(&dir), Some(read));
+        file.remove();
+        assert_eq!(rules(&dir), None);
+        fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -1,10 +1,12 @@
 //! The system calls that the standard library does not have, and nothing else.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A signal that the daemon obeys.
@@ -199,6 +201,24 @@ pub fn detach() -> io::Result<Starter> {
     }
 }
 
+/// A program in the directory of this one.
+pub fn beside(name: &str) -> PathBuf {
+    let own = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    own.with_file_name(name)
+}
+
+/// Goes on as another program, with these words. Returns only if that cannot be.
+pub fn become_program(program: &Path, words: impl Iterator<Item = OsString>) -> io::Error {
+    let text = |word: OsString| CString::new(word.into_vec()).map_err(io::Error::from);
+    let texts = (text(program.into()), words.map(text).collect::<io::Result<Vec<_>>>());
+    let (Ok(program), Ok(words)) = texts else { return io::ErrorKind::InvalidInput.into() };
+    let mut pointers: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    // SAFETY: the texts end in a zero, the list in a null, and all of them outlive the call.
+    unsafe { libc::execv(program.as_ptr(), pointers.as_ptr()) };
+    io::Error::last_os_error()
+}
+
 /// Milliseconds since the boot, with those that the machine was suspended.
 pub fn uptime_ms() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -209,17 +229,22 @@ pub fn uptime_ms() -> u64 {
     u64::try_from(ms).unwrap_or(0)
 }
 
-/// A file system's size, and what of it is available, in KiB.
-pub fn filesystem_kib(path: &CStr) -> io::Result<(u64, u64)> {
+/// What the kernel says of a file system.
+pub fn filesystem(path: &CStr) -> io::Result<libc::statvfs> {
     let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the path ends in a zero; the structure is filled where the call succeeds, and is
     // read only then.
-    let found = unsafe {
+    unsafe {
         match libc::statvfs(path.as_ptr(), found.as_mut_ptr()) {
-            0 => found.assume_init(),
-            _ => return Err(io::Error::last_os_error()),
+            0 => Ok(found.assume_init()),
+            _ => Err(io::Error::last_os_error()),
         }
-    };
+    }
+}
+
+/// A file system's size, and what of it is available, in KiB.
+pub fn filesystem_kib(path: &CStr) -> io::Result<(u64, u64)> {
+    let found = filesystem(path)?;
     let unit = u128::from(found.f_frsize as u64);
     let kib = |blocks: u128| u64::try_from(blocks * unit / 1024).unwrap_or(u64::MAX);
     Ok((kib(u128::from(found.f_blocks as u64)), kib(u128::from(found.f_bavail as u64))))

@@ -44,6 +44,8 @@ pub const CRATES: &[Crate] = &[
     // Itself: its tests are built with its fake kernel tree. libc for paths from an open directory.
     row("procfs", Some("counters procfs"), "libc"),
     row("plug", Some("counters procfs"), ""),
+    // What a guest of z/VM tells its monitor.
+    row("guestmon", Some("counters procfs zmon"), ""),
     row("wire", Some("counters"), ""),
     row("qmp", Some(""), "serde serde_json"),
     // libvirt's wire protocol, without its library: no C, nothing that blocks.
@@ -126,7 +128,7 @@ pub const CRATES: &[Crate] = &[
     // The experiments: guests, load and managers put together, and results to be shown.
     row("lab", ANY, "rustix serde serde_json"),
     // Layer 3, the binaries. What the daemon links, a hundred guests load.
-    row("pinheadd", Some("counters rules policy procfs plug wire"), "libc"),
+    row("pinheadd", Some("counters guestmon rules policy procfs plug wire zmon"), "libc"),
     // The host's side may be comfortable. flate2 reads the conformance vectors as they come.
     // flate2 for recorded scenarios, which are shipped compressed; jiff for the local zone; tar for
     // recordings that travel.

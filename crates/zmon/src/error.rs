@@ -29,6 +29,16 @@ pub enum Error {
         /// What would be right.
         wanted: &'static str,
     },
+    /// A file of the hypervisor's tree has another text than it should.
+    #[error("{file} has `{found}`, {wanted}")]
+    Text {
+        /// Its path below the tree.
+        file: String,
+        /// The beginning of its text.
+        found: String,
+        /// What would be right.
+        wanted: &'static str,
+    },
     /// The kernel was changing a buffer when it was copied.
     #[error("{record} was being written when it was copied ({one} and {two})")]
     Torn {

@@ -1,7 +1,7 @@
 //! The records of mon_fsstatd: a guest's file systems, once a minute.
 
 use crate::layout::{Layout, record};
-use crate::monwriter::{DATA_MAX, Function, Head, Stamp};
+use crate::monwriter::{DATA_MAX, Function, Head, Series, Stamp};
 use crate::{Error, texts};
 
 /// The daemon's application.
@@ -41,16 +41,15 @@ impl FileSystem {
         Ok((stamp, FileSystem { texts, numbers: Numbers::read(rest)? }))
     }
 
-    /// A whole write to the device. File systems are told apart by `number`.
-    pub fn write(&self, seconds: u64, number: u16) -> Vec<u8> {
+    /// A whole write to the device. File systems are told apart by their place in a series.
+    pub fn write(&self, seconds: u64, systems: &mut Series) -> Vec<u8> {
         let mut data = Vec::new();
         let most = DATA_MAX - Head::BYTES - Stamp::BYTES - Numbers::BYTES;
         texts::write(&self.texts, most, &mut data);
         data.extend(self.numbers.bytes());
         let is_long = Head::BYTES + Stamp::BYTES + data.len() > BYTES[0];
-        let modification = number.saturating_mul(2).saturating_add(is_long.into());
         let least = BYTES[usize::from(is_long)] - Head::BYTES;
-        Head::of(Function::Start, APPLICATION, 0, modification)
+        Head::of(Function::Start, APPLICATION, 0, systems.next(is_long))
             .with(&Stamp::with(seconds, &data, least))
     }
 }

@@ -4,8 +4,8 @@
 //!   MONWRITE file ─► file::Reader ─┐
 //!                                  ├─► frame: records ─► domain: what a record says
 //!   /dev/monreader ─► stream ──────┘                        │ of domain 10
-//!                                                           └─► appldata, procd, fsstatd
-//!   debugfs diag_2fc, diag_204, diag_0c ─► hypfs
+//!                                                           └─► appldata, procd, fsstatd, pinhead
+//!   debugfs diag_2fc, diag_204, diag_0c ─► hypfs ◄─ tree ◄─ /sys/hypervisor/s390
 //!   /proc/sysinfo ─► sysinfo ◄── sthyi ◄─ STHYI
 //! ```
 //!
@@ -27,6 +27,7 @@ pub mod fsstatd;
 pub mod hypfs;
 pub mod layout;
 pub mod monwriter;
+pub mod pinhead;
 pub mod procd;
 pub mod sthyi;
 pub mod stream;
@@ -34,6 +35,7 @@ pub mod sysinfo;
 mod text;
 mod texts;
 mod tod;
+pub mod tree;
 
 pub use error::Error;
 pub use text::{from_ebcdic, to_ebcdic};

@@ -80,6 +80,47 @@ impl Head {
     }
 }
 
+/// The modifications of records that are alike: short ones have even numbers and long ones odd,
+/// each from the least on, for a buffer of the device has its length for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Series {
+    short: u16,
+    long: u16,
+}
+
+impl Series {
+    /// How many there are.
+    pub fn count(self) -> u16 {
+        self.short.saturating_add(self.long)
+    }
+
+    /// The modification of one more.
+    pub fn next(&mut self, is_long: bool) -> u16 {
+        let count = if is_long { &mut self.long } else { &mut self.short };
+        let modification = modification(*count, is_long);
+        *count = count.saturating_add(1);
+        modification
+    }
+
+    /// The writes that end those which another series has and this one has not.
+    pub fn ends(
+        self,
+        before: Series,
+        application: u16,
+        record: u8,
+    ) -> impl Iterator<Item = Vec<u8>> {
+        let short = (self.short..before.short).map(|number| modification(number, false));
+        let long = (self.long..before.long).map(|number| modification(number, true));
+        short.chain(long).map(move |modification| {
+            Head::of(Function::Stop, application, record, modification).with(&[])
+        })
+    }
+}
+
+fn modification(number: u16, is_long: bool) -> u16 {
+    number.saturating_mul(2).saturating_add(is_long.into())
+}
+
 record! {
     /// What the daemons' data begin with.
     Stamp, 12, {

@@ -1,11 +1,15 @@
 //! The records of mon_procd: a guest's processes, once a minute.
 
 use crate::layout::{Layout, record};
-use crate::monwriter::{Function, Head, Stamp};
+use crate::monwriter::{Function, Head, Series, Stamp};
 use crate::{Error, texts};
 
 /// The daemon's application.
 pub const APPLICATION: u16 = 2;
+/// Which record is the guest's as a whole, and which a task's.
+pub const SUMMARY: u8 = 0;
+/// See [`SUMMARY`].
+pub const TASK: u8 = 1;
 /// A task's write, head and all, has so many bytes if it fits, and otherwise the second; which it
 /// is says the modification: it is even or odd.
 pub const TASK_BYTES: [usize; 2] = [512, 1_500];
@@ -126,8 +130,8 @@ impl Record {
     pub fn read(record: u8, data: &[u8]) -> Result<(Stamp, Record), Error> {
         let (stamp, data) = Stamp::split(data)?;
         let record = match record {
-            0 => Record::Summary(Box::new(Summary::read(data)?)),
-            1 => Record::Task(Box::new(Task::read(data)?)),
+            SUMMARY => Record::Summary(Box::new(Summary::read(data)?)),
+            TASK => Record::Task(Box::new(Task::read(data)?)),
             other => {
                 let (value, wanted) = (other.into(), "mon_procd writes 0 and 1");
                 return Err(Error::Wrong { record: "Record", field: "record", value, wanted });
@@ -136,17 +140,16 @@ impl Record {
         Ok((stamp, record))
     }
 
-    /// A whole write to the device. Tasks are told apart by `number`.
-    pub fn write(&self, seconds: u64, number: u16) -> Vec<u8> {
+    /// A whole write to the device. Tasks are told apart by their place in a series.
+    pub fn write(&self, seconds: u64, tasks: &mut Series) -> Vec<u8> {
         match self {
-            Record::Summary(summary) => Head::of(Function::Start, APPLICATION, 0, 0)
+            Record::Summary(summary) => Head::of(Function::Start, APPLICATION, SUMMARY, 0)
                 .with(&Stamp::with(seconds, &summary.bytes(), 0)),
             Record::Task(task) => {
                 let data = task.bytes();
                 let is_long = Head::BYTES + Stamp::BYTES + data.len() > TASK_BYTES[0];
-                let modification = number.saturating_mul(2).saturating_add(is_long.into());
                 let least = TASK_BYTES[usize::from(is_long)] - Head::BYTES;
-                Head::of(Function::Start, APPLICATION, 1, modification)
+                Head::of(Function::Start, APPLICATION, TASK, tasks.next(is_long))
                     .with(&Stamp::with(seconds, &data, least))
             }
         }

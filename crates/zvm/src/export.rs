@@ -15,8 +15,9 @@ use zmon::appldata::{
 use zmon::domain::{ActivityAtEnd, Application, Processor, Storage, Users, record};
 use zmon::frame::{END_OF_INTERVAL, Head};
 use zmon::layout::Layout;
+use zmon::monwriter::{self, Series};
 use zmon::procd::{self, Task};
-use zmon::{Tod, monwriter, ticks_of_ns, to_ebcdic};
+use zmon::{Tod, ticks_of_ns, to_ebcdic};
 
 /// A user's name has so many letters.
 const NAME_MAX: usize = 8;
@@ -138,9 +139,9 @@ impl Exporter {
         for (who, processes) in &interval.processes {
             let user = self.user(who);
             let sums = self.guests.entry(key(who)).or_default();
-            let mut number = 0;
+            let mut series = Series::default();
             for process in processes {
-                task_records(sums, &user, at, process, &mut number, records);
+                task_records(sums, &user, at, process, &mut series, records);
             }
         }
     }
@@ -327,7 +328,7 @@ fn task_records(
     user: &str,
     at: Tod,
     (name, over): (&ProcessName, &Over<P>),
-    number: &mut u16,
+    series: &mut Series,
     records: &mut Vec<Vec<u8>>,
 ) {
     let both = over.get(P::User).zip(over.get(P::System));
@@ -340,7 +341,7 @@ fn task_records(
         task.texts[Task::COMMAND] = name.name.as_bytes().to_vec();
         // All of one name have none of their own.
         task.numbers.pid = match name.pid {
-            0 => u32::from(*number) + 1,
+            0 => u32::from(series.count()) + 1,
             pid => pid,
         };
         if one == 0 {
@@ -349,12 +350,11 @@ fn task_records(
             task.numbers.major_faults = sum.1;
         }
         let seconds = at.ms().unwrap_or(0).unsigned_abs() / 1_000;
-        let write = procd::Record::Task(Box::new(task)).write(seconds, *number);
+        let write = procd::Record::Task(Box::new(task)).write(seconds, series);
         if let Ok((head, data, _)) = monwriter::Head::split(&write) {
             let product = ProductId::of_writer(head.application, head.record, head.modification);
             let user = user.to_owned();
             records.push(Application { user, is_over: false, product, data }.record(at));
         }
-        *number = number.saturating_add(1);
     }
 }

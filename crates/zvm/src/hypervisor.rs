@@ -4,7 +4,8 @@ use crate::states::CountedUser;
 use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
 use std::collections::BTreeMap;
 use zmon::Error;
-use zmon::hypfs::{LogicalCpu, guests, partitions};
+use zmon::hypfs::{Guest, LogicalCpu, Partition, guests, partitions};
+use zmon::tree::{self, Tree};
 
 const NS_PER_US: u64 = 1_000;
 
@@ -27,26 +28,49 @@ fn moment(at_ms: i64, guests: BTreeMap<GuestIdentity, Row<G>>) -> Moment {
 impl Hypervisor {
     /// z/VM's guests: a diag_2fc file, read at such a time.
     pub fn guests(&mut self, file: &[u8], at_ms: i64) -> Result<Moment, Error> {
-        let found = guests(file)?;
+        Ok(self.of_guests(&guests(file)?, at_ms))
+    }
+
+    /// Partitions of the machine: a diag_204 file, read at such a time.
+    pub fn partitions(&mut self, file: &[u8], at_ms: i64) -> Result<Moment, Error> {
+        let (top, found) = partitions(file)?;
+        Ok(self.of_partitions(top.physical, &found, at_ms))
+    }
+
+    /// The one or the other: the files of a tree, read at such a time.
+    pub fn tree<'a>(
+        &mut self,
+        files: impl IntoIterator<Item = (&'a str, &'a str)>,
+        at_ms: i64,
+    ) -> Result<Moment, Error> {
+        Ok(match tree::read(files)? {
+            Tree::Guests(found) => self.of_guests(&found, at_ms),
+            Tree::Partitions(physical, found) => self.of_partitions(physical, &found, at_ms),
+        })
+    }
+
+    fn of_guests(&mut self, found: &[Guest], at_ms: i64) -> Moment {
         let mut states = std::mem::take(&mut self.states);
         let mut rows = BTreeMap::new();
-        for guest in &found {
+        for guest in found {
             let mut known = states.remove(&guest.name()).unwrap_or_default();
             known.add(guest);
             rows.insert(named(guest.name()), known.row());
             self.states.insert(guest.name(), known);
         }
         let mut moment = moment(at_ms, rows);
-        let processors = found.iter().map(|guest| u64::from(guest.processors)).max();
-        moment.host.set(H::Cpus, processors.filter(|count| *count > 0));
-        Ok(moment)
+        // A tree tells of logical ones only.
+        let processors = found.iter().map(|guest| match guest.processors {
+            0 => u64::from(guest.logical),
+            count => u64::from(count),
+        });
+        moment.host.set(H::Cpus, processors.max().filter(|count| *count > 0));
+        moment
     }
 
-    /// Partitions of the machine: a diag_204 file, read at such a time.
-    pub fn partitions(&mut self, file: &[u8], at_ms: i64) -> Result<Moment, Error> {
-        let (top, found) = partitions(file)?;
+    fn of_partitions(&self, physical: u16, found: &[Partition], at_ms: i64) -> Moment {
         let mut rows = BTreeMap::new();
-        for partition in &found {
+        for partition in found {
             let sum = |of: fn(&LogicalCpu) -> u64| {
                 let times = partition.cpus.iter().map(of);
                 times.fold(0, u64::saturating_add).saturating_mul(NS_PER_US)
@@ -61,8 +85,8 @@ impl Hypervisor {
             rows.insert(named(partition.name()), row);
         }
         let mut moment = moment(at_ms, rows);
-        moment.host.set(H::Cpus, Some(u64::from(top.physical)).filter(|count| *count > 0));
-        Ok(moment)
+        moment.host.set(H::Cpus, Some(u64::from(physical)).filter(|count| *count > 0));
+        moment
     }
 }
 
@@ -136,5 +160,27 @@ mod tests {
         assert_eq!(row.get(G::VcpuRun), Some(2_500_000));
         assert_eq!(row.get(G::OtherRun), Some(500_000));
         assert_eq!(row.get(G::Vcpus), Some(2));
+    }
+
+    #[test]
+    fn a_tree_of_texts_says_the_same_as_the_file() {
+        let files = |tree: &Tree| zmon::tree::write(tree);
+        let read = |files: &[(String, String)], at_ms| {
+            let files = files.iter().map(|(path, text)| (path.as_str(), text.as_str()));
+            Hypervisor::default().tree(files, at_ms).unwrap()
+        };
+        let guest = Guest { processors: 0, logical: 4, ..guest(1_000, 500, 400) };
+        let told = read(&files(&Tree::Guests(vec![guest.clone()])), 7);
+        let file = guests_bytes(&[guest], Tod(0));
+        assert_eq!(told, Hypervisor::default().guests(&file, 7).unwrap());
+        assert_eq!(told.host.get(H::Cpus), Some(4));
+
+        let cpu = LogicalCpu { used_us: 2_000, partition_us: 1_500, ..LogicalCpu::default() };
+        let head = PartitionHead { name: to_ebcdic("LP12"), ..PartitionHead::default() };
+        let partition = Partition { head, cpus: vec![cpu] };
+        let told = read(&files(&Tree::Partitions(34, vec![partition.clone()])), 9);
+        let top = PartitionsHead { physical: 34, ..PartitionsHead::default() };
+        let file = partitions_bytes(top, &[partition]);
+        assert_eq!(told, Hypervisor::default().partitions(&file, 9).unwrap());
     }
 }

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use zmon::Error;
 use zmon::appldata::{Cpu, LOAD_ONE, MEMORY, Memory, NETWORK, Network, Origin, SYSTEM, System};
 use zmon::domain::Application;
-use zmon::procd::{self, Numbers, Record, Task};
+use zmon::procd::{self, Numbers, Record, Summary, Task};
+use zmon::{fsstatd, pinhead};
 
 /// What is known of the inside of a guest.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,9 @@ pub(crate) struct Inside {
     memory: Option<Memory>,
     system: Option<System>,
     network: Option<Network>,
+    summary: Option<Summary>,
+    root: Option<fsstatd::Numbers>,
+    own: Option<pinhead::Numbers>,
     busy: Growth,
     idle: Growth,
     steal: Growth,
@@ -32,14 +36,26 @@ impl Inside {
             (Origin::Kernel, MEMORY) => self.memory = Some(Memory::whole(said.data)?),
             (Origin::Kernel, SYSTEM) => self.take_system(System::read(said.data)?),
             (Origin::Kernel, NETWORK) => self.network = Some(Network::whole(said.data)?),
-            (Origin::Writer, 1) if said.is_over => {
-                // Its place is another's, or nobody's.
-                self.tasks.remove(&product.modification);
-            }
             (Origin::Writer, record) if product.function == procd::APPLICATION => {
-                if let (_, Record::Task(task)) = Record::read(record, said.data)? {
-                    self.tasks.insert(product.modification, *task);
+                if said.is_over && record == procd::TASK {
+                    // Its place is another's, or nobody's.
+                    self.tasks.remove(&product.modification);
+                    return Ok(());
                 }
+                match Record::read(record, said.data)?.1 {
+                    Record::Task(task) => _ = self.tasks.insert(product.modification, *task),
+                    Record::Summary(summary) => self.summary = Some(*summary),
+                }
+            }
+            (Origin::Writer, _) if product.function == fsstatd::APPLICATION && !said.is_over => {
+                let (_, system) = fsstatd::FileSystem::read(said.data)?;
+                let [_, directory, _] = &system.texts;
+                if directory == b"/" {
+                    self.root = Some(system.numbers);
+                }
+            }
+            (Origin::Writer, _) if product.function == pinhead::APPLICATION => {
+                self.own = Some(pinhead::Own::read(said.data)?.1.numbers);
             }
             _ => {}
         }
@@ -83,8 +99,10 @@ impl Inside {
         named.collect()
     }
 
+    /// What is told twice is the kernel's: it has no program between.
     pub(crate) fn put(&self, row: &mut Row<G>) {
         let kib = |size: u64| Some(size.saturating_mul(KIB));
+        self.put_written(row);
         if let Some(memory) = &self.memory {
             row.extend([
                 (G::OwnTotal, kib(memory.total)),
@@ -120,4 +138,63 @@ impl Inside {
             ]);
         }
     }
+
+    /// What programs in it have written.
+    fn put_written(&self, row: &mut Row<G>) {
+        let kib = |size: u64| Some(size.saturating_mul(KIB));
+        if let Some(told) = &self.summary {
+            row.extend([
+                (G::OwnTotal, kib(told.memory_total)),
+                (G::OwnFree, kib(told.memory_free)),
+                (G::OwnCached, kib(told.cached.saturating_add(told.buffers))),
+                (G::OwnSwapTotal, kib(told.swap_total)),
+                (G::OwnSwapFree, kib(told.swap_free)),
+                (G::OwnSwapIn, Some(told.swapped_in)),
+                (G::OwnSwapOut, Some(told.swapped_out)),
+                (G::OwnCpus, Some(told.cpus.into())),
+                (G::OwnLoad, permille(&told.load_1)),
+                (G::OwnLoad5, permille(&told.load_5)),
+                (G::OwnLoad15, permille(&told.load_15)),
+                (G::OwnRunning, Some(told.running.into())),
+            ]);
+        }
+        if let Some(root) = self.root.as_ref().filter(|root| root.blocks > 0) {
+            let bytes = |blocks: u64| Some(blocks.saturating_mul(root.fragment_bytes));
+            let used = u128::from(root.blocks.saturating_sub(root.available)) * 1_000;
+            row.extend([
+                (G::OwnRootTotal, bytes(root.blocks)),
+                (G::OwnRootAvailable, bytes(root.available)),
+                (G::OwnRootUsed, u64::try_from(used / u128::from(root.blocks)).ok()),
+            ]);
+        }
+        if let Some(own) = &self.own {
+            let known = |value: u64| Some(value).filter(|value| *value != pinhead::UNKNOWN);
+            let has_rules = own.flags & pinhead::HAS_RULES != 0;
+            let ruled = |value: u64| known(value).filter(|_| has_rules);
+            let ns = |us: u64| known(us).map(|us| us.saturating_mul(NS_PER_US));
+            row.extend([
+                (G::OwnCpus, Some(own.cpus.into())),
+                (G::OwnCpusPresent, Some(own.present.into())),
+                (G::OwnPool, known(own.pool_pages)),
+                (G::OwnAvailable, known(own.available).and_then(kib)),
+                (G::OwnPsiSome, ns(own.some_us)),
+                (G::OwnPsiFull, ns(own.full_us)),
+                (G::OwnOomKills, known(own.killed)),
+                (G::OwnPlugs, ruled(own.plugs)),
+                (G::OwnUnplugs, ruled(own.unplugs)),
+                (G::OwnGrows, ruled(own.grows)),
+                (G::OwnShrinks, ruled(own.shrinks)),
+                (G::OwnSettled, ruled((own.flags & pinhead::IS_SETTLED).min(1).into())),
+            ]);
+        }
+    }
+}
+
+const NS_PER_US: u64 = 1_000;
+
+/// A load average as its text says: `0.15`.
+fn permille(text: &[u8; 6]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?.trim_end_matches('\0');
+    let load: f64 = text.parse().ok()?;
+    Some((load * 1_000.0).round() as u64)
 }

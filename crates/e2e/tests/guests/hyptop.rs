@@ -1,5 +1,5 @@
-//! hyptop, IBM's own, in a real s390x guest, over the same two looks at made-up users of z/VM that
-//! ours reads: its columns and ours agree.
+//! hyptop, IBM's own, in a real s390x guest, over the same looks at made-up users of z/VM, and at
+//! made-up partitions, that ours reads: its columns and ours agree.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -9,7 +9,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation};
-use zmon::hypfs::{Guest, guests_bytes};
+use zmon::hypfs::{
+    Guest, LogicalCpu, Partition, PartitionHead, PartitionsHead, guests_bytes, partitions_bytes,
+};
 use zmon::{Tod, to_ebcdic};
 use zvm::Hypervisor;
 
@@ -60,6 +62,40 @@ fn looks() -> [Vec<Guest>; 6] {
     })
 }
 
+/// A partition that has so many processors, each of which uses so many thousandths of itself, and
+/// the hypervisor a tenth of that for it.
+fn partition(name: &str, cpus: u16, permille: u64, look: u64) -> Partition {
+    let cpu = |address| {
+        let partition_us = 70_000_000 + look * LOOK_US * permille / 1_000;
+        LogicalCpu {
+            address,
+            partition_us,
+            used_us: partition_us + 5_000_000 + look * LOOK_US * permille / 10_000,
+            online_us: 3_600_000_000 + look * LOOK_US,
+            ..LogicalCpu::default()
+        }
+    };
+    let head = PartitionHead { name: to_ebcdic(name), ..PartitionHead::default() };
+    Partition { head, cpus: (0..cpus).map(cpu).collect() }
+}
+
+fn machines() -> [Vec<u8>; 6] {
+    [0, 1, 2, 3, 4, 5].map(|look| {
+        let top = PartitionsHead { physical: 12, tod: at(look).0, ..PartitionsHead::default() };
+        let all = [
+            partition("LP01", 4, 500, look),
+            partition("LP02", 1, 20, look),
+            partition("IDLE", 2, 0, look),
+        ];
+        partitions_bytes(top, &all)
+    })
+}
+
+fn at(look: u64) -> Tod {
+    let ms = u64::try_from(Tod::of_ms(1_763_942_400_000).unwrap().ms().unwrap()).unwrap();
+    Tod::of_ms(i64::try_from(ms + look * LOOK_US / 1_000).unwrap()).unwrap()
+}
+
 /// The files of packages that the program needs, where it looks for them.
 fn files(tree: &Path) -> Vec<GuestFile> {
     let read = |below: &[&str], name: &str| {
@@ -83,22 +119,43 @@ fn files(tree: &Path) -> Vec<GuestFile> {
     }));
     let bytes = read(&["usr/sbin", "sbin"], "hyptop");
     files.push(GuestFile { path: "/sbin/hyptop".into(), mode: 0o755, bytes });
-    for (number, look) in looks().iter().enumerate() {
-        let at = Tod::of_ms(1_763_942_400_000 + i64::try_from(number).unwrap() * 4_000).unwrap();
-        let bytes = guests_bytes(look, at);
-        files.push(GuestFile { path: format!("/look/{number}"), mode: 0o644, bytes });
+    let users = (0..).zip(looks()).map(|(look, guests)| guests_bytes(&guests, at(look)));
+    for (name, looks) in [("diag_2fc", users.collect()), ("diag_204", machines().to_vec())] {
+        for (number, bytes) in looks.into_iter().enumerate() {
+            files.push(GuestFile { path: format!("/{name}/{number}"), mode: 0o644, bytes });
+        }
     }
     files
 }
 
-/// Its second screen, as a table: the heads, and a row for each user.
-fn screen(text: &str) -> (Vec<String>, Vec<Vec<String>>) {
-    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let lines: Vec<&str> = text.lines().collect();
-    let head = lines.iter().rposition(|line| line.trim_start().starts_with("system"));
-    let head = head.unwrap_or_else(|| panic!("no heads:\n{text}"));
-    let rows = lines[head + 1..].iter().map(|line| words(line));
-    (words(lines[head]), rows.filter(|row| row.len() > 2).collect())
+/// Its second screen, as a table: the heads, and a row for each user or partition.
+struct Screen {
+    heads: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Screen {
+    fn read(text: &str) -> Screen {
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let lines: Vec<&str> = text.lines().collect();
+        let head = lines.iter().rposition(|line| line.trim_start().starts_with("system"));
+        let head = head.unwrap_or_else(|| panic!("no heads:\n{text}"));
+        let rows = lines[head + 1..].iter().map(|line| words(line));
+        Screen { heads: words(lines[head]), rows: rows.filter(|row| row.len() > 2).collect() }
+    }
+
+    fn value(&self, of: &str, column: &str) -> f64 {
+        let row = self.rows.iter().find(|row| row[0] == of);
+        let row = row.unwrap_or_else(|| panic!("no row of {of} in {:?}", self.rows));
+        let at = self.heads.iter().position(|head| head == column);
+        let at = at.unwrap_or_else(|| panic!("no column {column} in {:?}", self.heads));
+        row[at].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
+    }
+
+    fn is_near(&self, of: &str, column: &str, ours: f64, by: f64) {
+        let theirs = self.value(of, column);
+        assert!((theirs - ours).abs() < by, "{column} of {of}: {theirs} and {ours}");
+    }
 }
 
 #[test]
@@ -110,21 +167,32 @@ fn hyptops_columns_and_ours_agree() {
     let image = image.build(&cache).unwrap();
     let spec = GuestSpec::new("hyptop", image, Accel::Emulation(WhyEmulation::Asked));
     let mut session = Session::boot(&spec, soon()).unwrap_or_else(|error| panic!("{error}"));
-    let dir = "/sys/kernel/debug/s390_hypfs";
     // debugfs is there for who looks for it, and made-up files lie in its place.
+    let mounts = "mount -t debugfs none /sys/kernel/debug; mount -t tmpfs none /sys/kernel/debug";
+    session.sh(mounts, soon()).unwrap();
+    let users = run(&mut session, "diag_2fc", "#,c,C,o,u,a");
+    users_agree(&users);
+    let partitions = run(&mut session, "diag_204", "#,c,m");
+    partitions_agree(&partitions);
+}
+
+/// hyptop's screen over the looks at one of the hypervisor's files.
+fn run(session: &mut Session, file: &str, fields: &str) -> Screen {
+    let dir = "/sys/kernel/debug/s390_hypfs";
     // Each look comes whole, while hyptop waits for it.
     let script = format!(
-        "mount -t debugfs none /sys/kernel/debug; mount -t tmpfs none /sys/kernel/debug; \
-         mkdir {dir}; cp /look/0 {dir}/diag_2fc; \
-         (for n in 1 2 3 4 5; do sleep 2; cp /look/$n {dir}/next; \
-         mv {dir}/next {dir}/diag_2fc; done) > /dev/null 2>&1 & \
+        "mkdir {dir}; cp /{file}/0 {dir}/{file}; \
+         (for n in 1 2 3 4 5; do sleep 2; cp /{file}/$n {dir}/next; \
+         mv {dir}/next {dir}/{file}; done) > /dev/null 2>&1 & looks=$!; \
          LD_LIBRARY_PATH=/lib GCONV_PATH=/lib/gconv timeout 60 hyptop -b -d 1 -n 2 -w sys_list \
-         -f '#,c,C,o,u,a' 2>&1; echo code $?"
+         -f '{fields}' 2>&1; echo code $?; kill $looks; wait; rm -r {dir}"
     );
     let text = session.sh(&script, soon()).unwrap();
     println!("{text}");
-    let (heads, rows) = screen(&text);
+    Screen::read(&text)
+}
 
+fn users_agree(screen: &Screen) {
     let mut hypervisor = Hypervisor::default();
     let [first, second, ..] = looks();
     let mut look = |guests: &[Guest], at_ms| -> Moment {
@@ -133,20 +201,33 @@ fn hyptops_columns_and_ours_agree() {
     let before = look(&first, 0);
     let now = look(&second, i64::try_from(LOOK_US / 1_000).unwrap());
     let ours = Interval::between(&before, &now);
-    let column = |row: &[String], name: &str| -> f64 {
-        let at = heads.iter().position(|head| head == name);
-        let at = at.unwrap_or_else(|| panic!("no column {name} in {heads:?}"));
-        row[at].parse().unwrap_or_else(|_| panic!("{name} of {row:?}"))
-    };
     for (who, over) in &ours.guests {
-        let row = rows.iter().find(|row| row[0] == who.name);
-        let row = row.unwrap_or_else(|| panic!("no row of {}:\n{text}", who.name));
-        let cpu = over.get(G::VcpuRun).unwrap() as f64 / LOOK_US as f64 / 10.0;
-        assert!((column(row, "cpu") - cpu).abs() < 0.01, "{row:?}: {cpu} %");
+        let near = |column, ours, by| screen.is_near(&who.name, column, ours, by);
+        near("cpu", percent(over.get(G::VcpuRun)), 0.01);
         let gib = |field| over.get(field).unwrap() as f64 / f64::from(1 << 30);
-        assert!((column(row, "memuse") - gib(G::Resident)).abs() < 0.006, "{row:?}");
-        assert!((column(row, "memmax") - gib(G::Memory)).abs() < 0.006, "{row:?}");
-        assert!((column(row, "#cpu") - over.get(G::Vcpus).unwrap() as f64).abs() < 0.1, "{row:?}");
+        near("memuse", gib(G::Resident), 0.006);
+        near("memmax", gib(G::Memory), 0.006);
+        near("#cpu", over.get(G::Vcpus).unwrap() as f64, 0.1);
     }
     assert_eq!(ours.guests.len(), 3);
+}
+
+fn partitions_agree(screen: &Screen) {
+    let mut hypervisor = Hypervisor::default();
+    let [first, second, ..] = machines();
+    let before = hypervisor.partitions(&first, 0).unwrap();
+    let at_ms = i64::try_from(LOOK_US / 1_000).unwrap();
+    let ours = Interval::between(&before, &hypervisor.partitions(&second, at_ms).unwrap());
+    for (who, over) in &ours.guests {
+        let near = |column, ours, by| screen.is_near(&who.name, column, ours, by);
+        near("core", percent(over.get(G::VcpuRun)), 0.01);
+        near("mgm", percent(over.get(G::OtherRun)), 0.01);
+        near("#core", over.get(G::Vcpus).unwrap() as f64, 0.1);
+    }
+    assert_eq!(ours.guests.len(), 3);
+}
+
+/// Of one processor, between two looks.
+fn percent(ns: Option<u64>) -> f64 {
+    ns.unwrap() as f64 / LOOK_US as f64 / 10.0
 }

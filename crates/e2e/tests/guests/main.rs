@@ -32,3 +32,5 @@ mod restore;
 mod signals;
 mod top_tmux;
 mod zvm_cmm;
+mod zvm_monwriter;
+mod zvm_sthyi;

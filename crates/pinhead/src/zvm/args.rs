@@ -65,7 +65,7 @@ pub struct ReadArgs {
 /// `pinhead zvm hypfs`
 #[derive(Debug, Args)]
 pub struct HypfsArgs {
-    /// Where the kernel has the hypervisor's files
+    /// Where the kernel has the hypervisor's counters: diag_2fc, diag_204, or a tree of texts
     #[arg(long, value_name = "DIR", default_value = "/sys/kernel/debug/s390_hypfs")]
     pub from: PathBuf,
     /// The directory of the recordings

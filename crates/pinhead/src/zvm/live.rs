@@ -4,9 +4,10 @@ use super::args::{HypfsArgs, ReadArgs};
 use super::recording::{Recording, told};
 use crate::Error;
 use crate::tell::tell;
+use model::Moment;
 use std::fs::{self, File};
-use std::io::{self, Read};
-use std::path::Path;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use why::when;
@@ -15,6 +16,11 @@ use zvm::{Hypervisor, Monitor};
 
 /// A read of the device.
 const READ_BYTES: usize = 1 << 16;
+/// Where kernels have the hypervisor's counters as texts.
+const TREE: &str = "/sys/hypervisor/s390";
+/// Directories in each other, and how often it is read anew.
+const TREE_DEPTH: u32 = 8;
+const TREE_TRIES: u32 = 5;
 /// Numbers of errors of Linux that mean something to a reader.
 const EIO: i32 = 5;
 const EFAULT: i32 = 14;
@@ -88,6 +94,88 @@ fn take(set: &[u8], monitor: &mut Monitor, recording: &mut Recording) -> Result<
     Ok(())
 }
 
+/// Where the kernel has the hypervisor's counters.
+enum Counters {
+    /// z/VM's, in one file.
+    Guests(PathBuf),
+    /// The machine's, in one file.
+    Partitions(PathBuf),
+    /// Either, in a file for each number.
+    Tree(PathBuf),
+}
+
+impl Counters {
+    fn find(args: &HypfsArgs) -> Result<Counters, Error> {
+        let tree = Path::new(TREE);
+        let (guests, partitions) = (args.from.join("diag_2fc"), args.from.join("diag_204"));
+        let is_tree = |dir: &Path| dir.join("hyp/type").exists();
+        match () {
+            () if guests.exists() => Ok(Counters::Guests(guests)),
+            () if partitions.exists() => Ok(Counters::Partitions(partitions)),
+            () if is_tree(&args.from) => Ok(Counters::Tree(args.from.clone())),
+            () if is_tree(tree) => Ok(Counters::Tree(tree.into())),
+            () => Err(Error::Message(format!(
+                "{} has none of diag_2fc, diag_204 and hyp/type, and {TREE} is not there: it takes \
+                 a guest of z/VM or an LPAR, root, and debugfs",
+                args.from.display()
+            ))),
+        }
+    }
+
+    fn look(&self, hypervisor: &mut Hypervisor) -> Result<Moment, Error> {
+        let (Counters::Guests(path) | Counters::Partitions(path) | Counters::Tree(path)) = self;
+        let read = || fs::read(path).map_err(|source| Error::Read { path: path.clone(), source });
+        let at_ms = ::why::now().ms;
+        let moment = match self {
+            Counters::Guests(_) => hypervisor.guests(&read()?, at_ms),
+            Counters::Partitions(_) => hypervisor.partitions(&read()?, at_ms),
+            Counters::Tree(_) => {
+                let files = tree_files(path)?;
+                let files = files.iter().map(|(path, text)| (path.as_str(), text.as_str()));
+                hypervisor.tree(files, at_ms)
+            }
+        };
+        moment.map_err(|error| Error::step(path.display().to_string(), error))
+    }
+}
+
+/// All files of a tree, as they were at one time: the kernel renews them when somebody writes to
+/// one, and that one has the time of it.
+fn tree_files(dir: &Path) -> Result<Vec<(String, String)>, Error> {
+    let update = dir.join("update");
+    let renewed = || fs::metadata(&update).and_then(|found| found.modified()).ok();
+    // Within a second of the last time it refuses, and the numbers are as new as that.
+    let _ = File::options().write(true).open(&update).and_then(|mut file| file.write_all(b"1"));
+    for _ in 0..TREE_TRIES {
+        let (before, mut files) = (renewed(), Vec::new());
+        let read = walk(dir, "", 0, &mut files);
+        if renewed() == before {
+            read.map_err(|source| Error::Read { path: dir.into(), source })?;
+            return Ok(files);
+        }
+    }
+    Err(Error::Message(format!("{} changes all the time: somebody else renews it", dir.display())))
+}
+
+fn walk(dir: &Path, below: &str, depth: u32, files: &mut Vec<(String, String)>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let path = if below.is_empty() { name } else { format!("{below}/{name}") };
+        // No link is followed: a tree has none.
+        match entry.file_type()? {
+            kind if kind.is_dir() && depth < TREE_DEPTH => {
+                walk(&entry.path(), &path, depth + 1, files)?;
+            }
+            kind if kind.is_file() && path != "update" => {
+                files.push((path, fs::read_to_string(entry.path())?));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Reads the hypervisor's counters again and again.
 pub(super) fn hypfs(args: &HypfsArgs) -> Result<String, Error> {
     let every_ms = when::span(&args.every)?;
@@ -96,27 +184,10 @@ pub(super) fn hypfs(args: &HypfsArgs) -> Result<String, Error> {
     }
     let mut hypervisor = Hypervisor::default();
     let mut recording = Recording::to(&args.to);
-    let (guests, partitions) = (args.from.join("diag_2fc"), args.from.join("diag_204"));
-    let is_vm = guests.exists();
-    if !is_vm && !partitions.exists() {
-        let message = format!(
-            "{} has neither diag_2fc nor diag_204: it takes a guest of z/VM or an LPAR, root, and \
-             debugfs",
-            args.from.display()
-        );
-        return Err(Error::Message(message));
-    }
-    let path = if is_vm { guests } else { partitions };
+    let counters = Counters::find(args)?;
     let mut times = 0;
     loop {
-        let bytes = fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
-        let at_ms = ::why::now().ms;
-        let moment = match is_vm {
-            true => hypervisor.guests(&bytes, at_ms),
-            false => hypervisor.partitions(&bytes, at_ms),
-        };
-        let moment = moment.map_err(|error| Error::step(path.display().to_string(), error))?;
-        recording.add(&moment)?;
+        recording.add(&counters.look(&mut hypervisor)?)?;
         times += 1;
         if args.times.is_some_and(|most| times >= most) {
             let guests = recording.guests;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use store::{Keep, Recorder, Records, Span};
 use zmon::hypfs::{Guest, guests_bytes};
+use zmon::tree::{self, Tree};
 use zmon::{Tod, to_ebcdic};
 
 const BEGIN_MS: i64 = 1_763_942_400_000;
@@ -374,6 +375,18 @@ fn what_the_device_gives_is_recorded_and_the_hypervisors_files_are() {
     fs::write(hypfs.join("diag_2fc"), b"short").expect("a file");
     let output = run(&[&words[..], &["--times", "1"]].concat());
     assert!(said(&output).contains("diag_2fc: GuestsHead has 5 bytes"), "{}", said(&output));
+    fs::remove_dir_all(&hypfs).expect("it was there");
+    let guest = Guest { name: to_ebcdic("LINUX01"), used_us: 5, ..Guest::default() };
+    for (path, text) in tree::write(&Tree::Guests(vec![guest])) {
+        let path = hypfs.join(path);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+    let output = run(&[&words[..], &["--times", "1"]].concat());
+    assert!(said(&output).contains("1 times, 1 guests at most"), "{}", said(&output));
+    fs::write(hypfs.join("systems/LINUX01/cpus/count"), "many").expect("a file");
+    let output = run(&[&words[..], &["--times", "1"]].concat());
+    assert!(said(&output).contains("systems/LINUX01/cpus/count has `many`"), "{}", said(&output));
     let output = run(&["zvm", "read", "--device", "/nowhere", "--to", &text(&to)]);
     assert!(said(&output).contains("IUCV *MONITOR"), "{}", said(&output));
 }

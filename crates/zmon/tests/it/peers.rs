@@ -2,14 +2,19 @@
 //! file in the place of the device: it is read as that guest's /proc was, and written again byte
 //! for byte.
 
-use zmon::fsstatd::FileSystem;
-use zmon::monwriter::Head;
-use zmon::procd::{Record, Task};
+use zmon::fsstatd::{self, FileSystem};
+use zmon::monwriter::{Head, Series};
+use zmon::procd::{Record, Summary, Task};
 
 /// Two tasks, the daemon itself, and the guest as a whole, twice.
 const PROCD: &[u8] = include_bytes!("../data/mon_procd.bin");
 /// The guest's root.
 const FSSTATD: &[u8] = include_bytes!("../data/mon_fsstatd.bin");
+
+/// What IBM's daemons and ours wrote of the same guest within the same second: seven tasks, the
+/// guest as a whole, its root.
+const BESIDE: [&[u8]; 2] =
+    [include_bytes!("../data/beside_mon_procd.bin"), include_bytes!("../data/beside_pinheadd.bin")];
 
 fn writes(mut bytes: &[u8]) -> Vec<(Head, &[u8], &[u8])> {
     let mut writes = Vec::new();
@@ -21,13 +26,20 @@ fn writes(mut bytes: &[u8]) -> Vec<(Head, &[u8], &[u8])> {
     writes
 }
 
+/// A series that goes on with this one: not all that were written are kept here.
+fn before(head: &Head) -> Series {
+    let mut series = Series::default();
+    (0..head.modification / 2).for_each(|_| _ = series.next(head.modification % 2 == 1));
+    series
+}
+
 #[test]
 fn processes_are_read_as_they_were_and_written_as_they_came() {
     let mut tasks = Vec::new();
     let mut summaries = Vec::new();
     for (head, data, whole) in writes(PROCD) {
         let (stamp, record) = Record::read(head.record, data).expect("a record");
-        assert_eq!(record.write(stamp.seconds, head.modification / 2), whole);
+        assert_eq!(record.write(stamp.seconds, &mut before(&head)), whole);
         match record {
             Record::Task(task) => tasks.push(task),
             Record::Summary(summary) => summaries.push(summary),
@@ -62,10 +74,57 @@ fn processes_are_read_as_they_were_and_written_as_they_came() {
 fn a_file_system_is_read_as_it_was_and_written_as_it_came() {
     let [(head, data, whole)] = &writes(FSSTATD)[..] else { panic!("one write") };
     let (stamp, system) = FileSystem::read(data).expect("a file system");
-    assert_eq!(system.write(stamp.seconds, head.modification / 2), *whole);
+    assert_eq!(system.write(stamp.seconds, &mut before(head)), *whole);
     assert_eq!(system.texts, [b"rootfs".to_vec(), b"/".to_vec(), b"rootfs".to_vec()]);
     // stat -f /: blocks of 4,096 bytes, 12,670 of them; as many inodes.
     let numbers = &system.numbers;
     assert_eq!((numbers.block_bytes, numbers.blocks, numbers.files), (4_096, 12_670, 12_670));
     assert_eq!((numbers.free, numbers.files_free), (11_698, 12_544));
+}
+
+/// A record without what goes on between two looks at the same thing, as text.
+fn lasting(head: &Head, data: &[u8]) -> String {
+    let alike = Head { modification: head.modification & 1, ..head.clone() };
+    if head.application == fsstatd::APPLICATION {
+        return format!("{alike:?} {:?}", FileSystem::read(data).expect("a file system").1);
+    }
+    let record = match Record::read(head.record, data).expect("a record").1 {
+        Record::Task(mut task) => {
+            let numbers = &mut task.numbers;
+            (numbers.cpu, numbers.cpu_percent) = (0, 0);
+            (numbers.time, numbers.time_of_all) = (0, 0);
+            Record::Task(task)
+        }
+        Record::Summary(summary) => {
+            // One that began later counts itself as well.
+            assert!((67..=68).contains(&summary.tasks), "{}", summary.tasks);
+            let Summary { memory_total, cpus, users, swap_total, buffers, cached, .. } = *summary;
+            let Summary { swapped_in, swapped_out, paged_in, paged_out, .. } = *summary;
+            Record::Summary(Box::new(Summary {
+                memory_total,
+                cpus,
+                users,
+                swap_total,
+                buffers,
+                cached,
+                swapped_in,
+                swapped_out,
+                paged_in,
+                paged_out,
+                ..Summary::default()
+            }))
+        }
+    };
+    format!("{alike:?} {record:?}")
+}
+
+#[test]
+fn ours_wrote_what_the_originals_wrote_beside_it_but_for_times() {
+    let [theirs, ours] = BESIDE.map(writes);
+    assert_eq!(theirs.len(), 9);
+    assert_eq!(theirs.len(), ours.len());
+    for ((head, data, whole), (our_head, our_data, our_whole)) in theirs.iter().zip(&ours) {
+        assert_eq!(whole.len(), our_whole.len());
+        assert_eq!(lasting(head, data), lasting(our_head, our_data));
+    }
 }

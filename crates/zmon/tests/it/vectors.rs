@@ -5,7 +5,7 @@ use zmon::appldata::{LOAD_ONE, Memory, Origin, ProductId, System};
 use zmon::domain::{Said, said};
 use zmon::frame::{Found, Records};
 use zmon::layout::Layout;
-use zmon::monwriter::{Function, Head, Stamp};
+use zmon::monwriter::{Function, Head, Series, Stamp};
 use zmon::{Error, Tod, hypfs, procd, sthyi};
 
 /// Bytes with some numbers in their places.
@@ -97,7 +97,7 @@ fn cpus_are_read_by_the_length_that_the_kernel_tells() {
 #[test]
 fn a_write_of_the_daemon_is_as_long_as_the_originals() {
     let summary = procd::Summary { uptime_s: 5, steal: 10_000, ..procd::Summary::default() };
-    let write = procd::Record::Summary(Box::new(summary)).write(1, 0);
+    let write = procd::Record::Summary(Box::new(summary)).write(1, &mut Series::default());
     // 13 bytes of head, 12 of stamp, 166 of numbers.
     assert_eq!(write.len(), 191);
     // Start, application 2, record 0, version 0, release 0, modification 0, 178 bytes, 13.

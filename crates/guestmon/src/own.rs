@@ -1,0 +1,69 @@
+//! The record of our own: what the guest has, what it waits for, and what its rules did.
+
+use crate::text::Text;
+use counters::PsiLine;
+use procfs::Root;
+use procfs::parse::{cpulist, numbers, pressure, value_of};
+use std::fs;
+use zmon::pinhead::{HAS_RULES, IS_SETTLED, Numbers, Own, UNKNOWN};
+
+/// What the rules of a guest have done since their daemon began, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// CPUs that they plugged and unplugged.
+    pub plugs: u64,
+    /// See `plugs`.
+    pub unplugs: u64,
+    /// Times that they took memory from the guest, and gave it back.
+    pub grows: u64,
+    /// See `grows`.
+    pub shrinks: u64,
+    /// They have nothing to do.
+    pub is_settled: bool,
+    /// Why they did what they did last.
+    pub reason: String,
+}
+
+/// The record, of the system below a root.
+pub fn own(root: &Root, rules: Option<Rules>) -> Own {
+    let mut text = Text::default();
+    let mut numbers = Numbers {
+        cpus: cpus(root, &mut text, "online"),
+        present: cpus(root, &mut text, "present"),
+        pool_pages: number(root, &mut text, "proc/sys/vm/cmm_pages"),
+        timed_pages: number(root, &mut text, "proc/sys/vm/cmm_timed_pages"),
+        available: value(root, "proc/meminfo", "MemAvailable"),
+        killed: value(root, "proc/vmstat", "oom_kill"),
+        some_us: UNKNOWN,
+        full_us: UNKNOWN,
+        plugs: UNKNOWN,
+        unplugs: UNKNOWN,
+        grows: UNKNOWN,
+        shrinks: UNKNOWN,
+        flags: 0,
+    };
+    if let Ok(found) = text.read(root, "proc/pressure/memory") {
+        let of = |line| pressure::total_us(found, line).unwrap_or(UNKNOWN);
+        (numbers.some_us, numbers.full_us) = (of(PsiLine::Some), of(PsiLine::Full));
+    }
+    let Some(rules) = rules else { return Own { numbers, reason: Vec::new() } };
+    let Rules { plugs, unplugs, grows, shrinks, is_settled, reason } = rules;
+    let flags = HAS_RULES | if is_settled { IS_SETTLED } else { 0 };
+    let numbers = Numbers { plugs, unplugs, grows, shrinks, flags, ..numbers };
+    Own { numbers, reason: reason.into_bytes() }
+}
+
+fn cpus(root: &Root, text: &mut Text, list: &str) -> u32 {
+    let found = text.read(root, &format!("sys/devices/system/cpu/{list}"));
+    found.ok().and_then(|found| cpulist::count(found).ok()).unwrap_or(0)
+}
+
+fn number(root: &Root, text: &mut Text, path: &str) -> u64 {
+    let found = text.read(root, path).ok().and_then(numbers);
+    found.map_or(UNKNOWN, |[number]| number)
+}
+
+fn value(root: &Root, path: &str, name: &str) -> u64 {
+    let text = fs::read(root.join(path)).unwrap_or_default();
+    value_of(&text, name).unwrap_or(UNKNOWN)
+}

@@ -1,0 +1,88 @@
+//! The guest as a whole, as mon_procd tells it.
+
+use crate::names::logins;
+use crate::text::Text;
+use procfs::parse::{lines, number, value_of, words};
+use procfs::{Root, parse};
+use zmon::procd::Summary;
+
+/// Fields of the CPUs' line that count: user, nice, system, idle, I/O wait, both kinds of
+/// interrupts, and steal.
+const FIELDS: usize = 8;
+/// Of a whole.
+const HUNDREDTHS: u64 = 10_000;
+
+/// The CPUs' line as it was when it was last read.
+pub(crate) type Ticks = [u64; FIELDS];
+
+/// All of the record but its tasks.
+pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut Ticks) -> Summary {
+    let mut summary = Summary { users: logins(root), ..Summary::default() };
+    if let Ok(found) = text.read(root, "proc/uptime") {
+        let seconds = found.split(|byte| *byte == b'.').next().and_then(number);
+        summary.uptime_s = seconds.unwrap_or(0);
+    }
+    if let Ok(found) = text.read(root, "proc/loadavg") {
+        let mut loads = words(found);
+        for place in [&mut summary.load_1, &mut summary.load_5, &mut summary.load_15] {
+            let load = loads.next().unwrap_or_default();
+            place.iter_mut().zip(load).for_each(|(place, byte)| *place = *byte);
+        }
+    }
+    summary.cpus = cpus(root, text);
+    if let Ok(found) = text.read(root, "proc/stat") {
+        parts(&mut summary, found, ticks);
+    }
+    if let Ok(found) = text.read(root, "proc/meminfo") {
+        let of = |name| value_of(found, name).unwrap_or(0);
+        summary.memory_total = of("MemTotal");
+        summary.memory_free = of("MemFree");
+        summary.buffers = of("Buffers");
+        summary.cached = of("Cached");
+        summary.swap_total = of("SwapTotal");
+        summary.swap_free = of("SwapFree");
+        summary.memory_used = summary.memory_total.saturating_sub(summary.memory_free);
+        summary.swap_used = summary.swap_total.saturating_sub(summary.swap_free);
+    }
+    if let Ok(found) = text.read(root, "proc/vmstat") {
+        let of = |name| value_of(found, name).unwrap_or(0);
+        // The kernel counts these two in KiB and mon_procd takes them for pages: what reads its
+        // records divides by as much.
+        summary.paged_in = of("pgpgin").saturating_mul(page_kib);
+        summary.paged_out = of("pgpgout").saturating_mul(page_kib);
+        summary.swapped_in = of("pswpin");
+        summary.swapped_out = of("pswpout");
+    }
+    summary
+}
+
+/// CPUs that are online. mon_procd asks once, at its start; ours come and go.
+fn cpus(root: &Root, text: &mut Text) -> u32 {
+    let listed = text.read(root, "sys/devices/system/cpu/online").ok();
+    listed.and_then(|found| parse::cpulist::count(found).ok()).unwrap_or(0).max(1)
+}
+
+fn parts(summary: &mut Summary, text: &[u8], before: &mut Ticks) {
+    let Some(line) = lines(text).next().filter(|line| line.starts_with(b"cpu ")) else { return };
+    let mut ticks = Ticks::default();
+    for (place, word) in ticks.iter_mut().zip(words(line).skip(1)) {
+        *place = number(word).unwrap_or(0);
+    }
+    // The counter of a CPU that was taken off may fall.
+    let grown: Ticks = std::array::from_fn(|at| ticks[at].saturating_sub(before[at]));
+    *before = ticks;
+    let all = grown.iter().sum::<u64>().max(1);
+    let part = |at: usize| (grown[at].saturating_mul(HUNDREDTHS) / all) as u16;
+    let [user, nice, system, idle, io_wait, irq, soft_irq, steal] = std::array::from_fn(part);
+    *summary = Summary {
+        user,
+        nice,
+        system,
+        idle,
+        io_wait,
+        irq,
+        soft_irq,
+        steal,
+        ..std::mem::take(summary)
+    };
+}

@@ -1,0 +1,172 @@
+//! `pinheadd`, the daemon inside a guest: plugs and unplugs CPUs and memory by rules.
+//!
+//! ```text
+//!   /proc /sys ─► procfs ─► History ─► policy::guest::step ─► plug (CPUs, CMM pool)
+//!                              rules ──────┘             └──► link (the host's balloon)
+//!   Pacer says when; signals, the host and pressure triggers wake it
+//! ```
+//!
+//! One thread, no runtime. `daemon` owns everything; `look` is one interval; `pace`
+//! is pure; `sys` has the system calls that the standard library lacks.
+//!
+//! What writes records for z/VM's monitor is a program of its own, which the daemon's puts in its
+//! place: a hundred guests load the one, and few the other.
+
+mod alarm;
+mod args;
+mod balloon;
+mod capture;
+mod clock;
+mod config;
+mod cron;
+mod daemon;
+mod identity;
+mod interface;
+mod intervals;
+mod link;
+mod lock;
+mod log;
+mod look;
+mod meet;
+mod memory;
+mod monitor;
+mod notify;
+mod pace;
+mod pressure;
+mod rate;
+mod readings;
+mod scan;
+mod status;
+mod sys;
+mod system;
+mod tally;
+mod undo;
+
+use args::{Args, Command};
+use clock::Clock;
+use daemon::{Daemon, Failed};
+use lock::Who;
+use log::Log;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+use sys::Signals;
+
+/// The program for z/VM's monitor, which lies where the daemon's does.
+const MONITOR: &str = "pinheadd-monwriter";
+
+/// The daemon's program.
+pub fn daemon() -> ExitCode {
+    let (program, command) = command();
+    match command {
+        Command::Help => print(&args::help(&program)),
+        Command::Version => print(concat!(
+            "pinheadd: rules for CPUs and memory, version ",
+            env!("CARGO_PKG_VERSION"),
+            "\n"
+        )),
+        Command::Usage(message) => usage(&program, &message),
+        Command::Balloon(run_dir) => match balloon::show(&run_dir, Clock::new().epoch_s()) {
+            Ok(text) => print(&text),
+            Err(message) => {
+                eprintln!("{message}");
+                ExitCode::FAILURE
+            }
+        },
+        Command::Run(args) => code(run(args)),
+        Command::Monitor(..) => {
+            let program = sys::beside(MONITOR);
+            let error = sys::become_program(&program, std::env::args_os());
+            eprintln!("Cannot run {}: {error}", program.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The program that writes records for z/VM's monitor. It has the daemon's command line.
+pub fn monwriter() -> ExitCode {
+    match command() {
+        (_, Command::Monitor(args, device, every)) => code(monitor(args, &device, every)),
+        (program, Command::Usage(message)) => usage(&program, &message),
+        (program, _) => usage(&program, "This program is for --monwriter"),
+    }
+}
+
+fn command() -> (String, Command) {
+    let mut words = std::env::args_os();
+    let program = words.next().unwrap_or_default();
+    (program.to_string_lossy().into_owned(), args::parse(words))
+}
+
+fn usage(program: &str, message: &str) -> ExitCode {
+    eprintln!("{message}\nTry '{program} --help' for more information.");
+    ExitCode::FAILURE
+}
+
+fn code(ended: Result<(), Failed>) -> ExitCode {
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failed(message)) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn run(args: Args) -> Result<(), Failed> {
+    // From the first moment on: a signal during the start must not leave half of it.
+    let signals = Signals::new().map_err(cannot_collect)?;
+    let mut lock = lock::take(&args.run_dir, Who::Daemon).map_err(Failed)?;
+    let foreground = args.foreground;
+    let log = Log::new(args.verbose);
+    let mut daemon = Daemon::prepare(args, log, signals)?;
+    if foreground {
+        daemon.start()?;
+    } else {
+        // Errors up to here were shown on the terminal.
+        let starter = detach()?;
+        daemon.log().use_syslog();
+        let started = daemon.start().and_then(|()| lock.write_pid().map_err(Failed));
+        starter.report(u8::from(started.is_err()));
+        if let Err(Failed(message)) = started {
+            daemon.log().error(&message);
+            return Err(Failed(message));
+        }
+    }
+    daemon.run().map_err(cannot_wait)
+}
+
+fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
+    let signals = Signals::new().map_err(cannot_collect)?;
+    let mut lock = lock::take(&args.run_dir, Who::Monitor).map_err(Failed)?;
+    let mut log = Log::new(args.verbose);
+    let devices = monitor::open(device)?;
+    if !args.foreground {
+        let starter = detach()?;
+        log.use_syslog();
+        let written = lock.write_pid();
+        starter.report(u8::from(written.is_err()));
+        written.map_err(Failed)?;
+    }
+    monitor::run(&args, devices, every, log, signals).map_err(cannot_wait)
+}
+
+fn detach() -> Result<sys::Starter, Failed> {
+    sys::detach().map_err(|e| Failed(format!("Cannot go on alone: {e}")))
+}
+
+fn cannot_collect(error: io::Error) -> Failed {
+    Failed(format!("Cannot collect signals: {error}"))
+}
+
+fn cannot_wait(error: io::Error) -> Failed {
+    Failed(format!("Cannot wait for anything: {error}"))
+}

@@ -1,0 +1,133 @@
+//! Records of this guest for z/VM's monitor, in a process of its own: what it asks of a file system
+//! may never be answered, and the rules do not wait for that.
+
+use crate::args::Args;
+use crate::clock::Clock;
+use crate::daemon::Failed;
+use crate::log::{Log, Topic};
+use crate::status;
+use crate::sys::{self, Interest, Signal, Signals};
+use guestmon::{FileSystems, Now, Processes};
+use procfs::Root;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+use zmon::fsstatd::Numbers;
+
+/// In a file system's flags: the others are true. glibc takes it away, and the original is linked
+/// with that.
+const ST_VALID: u64 = 0x20;
+
+/// The device, once for each of those who write: each has its own records there, which end when it
+/// is closed, whatever closes it.
+#[derive(Debug)]
+pub struct Devices {
+    processes: File,
+    file_systems: File,
+}
+
+/// Opens it.
+pub fn open(device: &Path) -> Result<Devices, Failed> {
+    let open = || {
+        // To append makes no difference to the device, and lets a file be in its place.
+        let file = File::options().read(true).append(true).open(device);
+        file.map_err(|e| Failed(format!("Cannot open {}: {e}", device.display())))
+    };
+    Ok(Devices { processes: open()?, file_systems: open()? })
+}
+
+/// Writes until a signal says that it is over.
+pub fn run(
+    args: &Args,
+    devices: Devices,
+    every: Duration,
+    log: Log,
+    mut signals: Signals,
+) -> io::Result<()> {
+    let root = Root::at(&args.root);
+    // It may wait for a server that does not answer, and ends with the process.
+    let others = (root.clone(), devices.file_systems, log.another());
+    thread::Builder::new().spawn(move || {
+        let (root, device, log) = others;
+        tell_file_systems(root, device, log, every);
+    })?;
+    let clock = Clock::new();
+    let mut device = Device { file: devices.processes, log };
+    let mut processes = Processes::new(root.clone(), sys::page_kib());
+    let mut next_ms = clock.ms();
+    loop {
+        let now = Now { us: (clock.epoch_s() * 1e6) as u64 };
+        processes.round(now, |record| device.write(record));
+        let own = guestmon::own(&root, status::rules(&args.run_dir));
+        device.write(&own.write(now.seconds()));
+        next_ms += every.as_millis() as u64;
+        loop {
+            let left = next_ms.saturating_sub(clock.ms());
+            if left == 0 {
+                break;
+            }
+            sys::wait([Some((signals.as_raw_fd(), Interest::Input))], left)?;
+            while let Some(signal) = signals.next() {
+                if signal == Signal::End {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+fn tell_file_systems(root: Root, device: File, log: Log, every: Duration) {
+    let clock = Clock::new();
+    let mut device = Device { file: device, log };
+    let mut systems = FileSystems::new(root);
+    let mut next_ms = clock.ms();
+    loop {
+        let told = systems.round(clock.epoch_s() as u64, room, |record| device.write(record));
+        if let Err(error) = told {
+            let message = format!("Cannot read which file systems there are: {error}");
+            device.log.error_once(Topic::Read, message);
+        }
+        next_ms += every.as_millis() as u64;
+        let _ = sys::wait([None::<(RawFd, Interest)>], next_ms.saturating_sub(clock.ms()));
+    }
+}
+
+fn room(directory: &CStr) -> io::Result<Numbers> {
+    let found = sys::filesystem(directory)?;
+    Ok(Numbers {
+        block_bytes: found.f_bsize as u64,
+        fragment_bytes: found.f_frsize as u64,
+        blocks: found.f_blocks as u64,
+        free: found.f_bfree as u64,
+        available: found.f_bavail as u64,
+        files: found.f_files as u64,
+        files_free: found.f_ffree as u64,
+        files_available: found.f_favail as u64,
+        flags: found.f_flag as u64 & !ST_VALID,
+    })
+}
+
+struct Device {
+    file: File,
+    log: Log,
+}
+
+impl Device {
+    /// A record is one write; one that is not taken is told once.
+    fn write(&mut self, record: &[u8]) {
+        match self.file.write(record) {
+            Ok(count) if count == record.len() => self.log.works(Topic::Monitor),
+            Ok(count) => {
+                let message = format!("A record of {} bytes was cut to {count}", record.len());
+                self.log.error_once(Topic::Monitor, message);
+            }
+            Err(error) => {
+                self.log.error_once(Topic::Monitor, format!("A record was not taken: {error}"));
+            }
+        }
+    }
+}
