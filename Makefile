@@ -17,9 +17,11 @@ S390X := s390x-unknown-linux-musl
 # file, and a position-independent one adds the pages that relocation writes to. The toolchain's own
 # source of std is built for size, for rustup's is built for speed and carries backtraces. That is
 # not yet a stable feature of cargo; the pinned toolchain is what makes it safe to use. Nothing
-# unwinds, so no tables for it; and a page less between what is read and what is run.
+# unwinds, so no tables for it; and a page less between what is read and what is run. The profile's
+# word for stripping does not reach a package that has a level of its own.
 GUEST_FLAGS := -C target-feature=+crt-static -C relocation-model=static \
-	-C force-unwind-tables=no -C link-arg=-Wl,-z,noseparate-code,--build-id=none
+	-C force-unwind-tables=no -C link-arg=-Wl,-z,noseparate-code,--build-id=none \
+	-C strip=symbols
 # musl comes with rustup for x86-64, and from Debian's package for s390x.
 SYSROOT := $(abspath $(TARGET))/sysroot/s390x
 S390X_FLAGS := -C link-self-contained=no -L native=$(SYSROOT) -C link-arg=-nostartfiles \

@@ -203,8 +203,8 @@ fn from_stat(stat: TaskStat<'_>, task: &mut Task) -> Option<u64> {
         F::ChildSystemTicks,
         F::Processor,
     ])?;
-    let [terminal, priority, nice] =
-        stat.signed([SignedField::Terminal, SignedField::Priority, SignedField::Nice])?;
+    let terminal = stat.signed(SignedField::Terminal)?;
+    let (priority, nice) = (stat.signed(SignedField::Priority)?, stat.signed(SignedField::Nice)?);
     let ran = user.saturating_add(system);
     let children = child_user.saturating_add(child_system);
     task.texts[Task::COMMAND] = stat.name[..stat.name.len().min(NAME_MAX)].to_vec();

@@ -45,16 +45,16 @@ mod undo;
 use args::{Args, Command};
 use clock::Clock;
 use daemon::{Daemon, Failed};
-use lock::Who;
 use log::Log;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use sys::Signals;
 
-/// The program for z/VM's monitor, which lies where the daemon's does.
-const MONITOR: &str = "pinheadd-monwriter";
+/// What is written to z/VM's monitor is as old at most.
+const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The daemon's program.
 pub fn daemon() -> ExitCode {
@@ -76,9 +76,9 @@ pub fn daemon() -> ExitCode {
         },
         Command::Run(args) => code(run(args)),
         Command::Monitor(..) => {
-            let program = sys::beside(MONITOR);
-            let error = sys::become_program(&program, std::env::args_os());
-            eprintln!("Cannot run {}: {error}", program.display());
+            // It lies where this one does.
+            let error = sys::become_program(c"-monwriter");
+            eprintln!("Cannot run pinheadd-monwriter: {error}");
             ExitCode::FAILURE
         }
     }
@@ -87,10 +87,22 @@ pub fn daemon() -> ExitCode {
 /// The program that writes records for z/VM's monitor. It has the daemon's command line.
 pub fn monwriter() -> ExitCode {
     match command() {
-        (_, Command::Monitor(args, device, every)) => code(monitor(args, &device, every)),
+        (program, Command::Monitor(args, device, every)) => match interval(every) {
+            Ok(every) => code(monitor(args, &device, every)),
+            Err(message) => usage(&program, message),
+        },
         (program, Command::Usage(message)) => usage(&program, &message),
         (program, _) => usage(&program, "This program is for --monwriter"),
     }
+}
+
+/// How often to write, which the daemon's program does not read.
+fn interval(text: Option<OsString>) -> Result<Duration, &'static str> {
+    let Some(text) = text else { return Ok(INTERVAL) };
+    let seconds = text.to_str().and_then(|text| text.parse().ok());
+    let seconds = seconds.filter(|seconds| (1..=86_400).contains(seconds));
+    let seconds = seconds.ok_or("--interval is a number of seconds, 1 to 86400")?;
+    Ok(Duration::from_secs(seconds))
 }
 
 fn command() -> (String, Command) {
@@ -124,7 +136,7 @@ fn print(text: &str) -> ExitCode {
 fn run(args: Args) -> Result<(), Failed> {
     // From the first moment on: a signal during the start must not leave half of it.
     let signals = Signals::new().map_err(cannot_collect)?;
-    let mut lock = lock::take(&args.run_dir, Who::Daemon).map_err(Failed)?;
+    let mut lock = lock::take(&args.run_dir, &lock::DAEMON).map_err(Failed)?;
     let foreground = args.foreground;
     let log = Log::new(args.verbose);
     let mut daemon = Daemon::prepare(args, log, signals)?;
@@ -146,7 +158,7 @@ fn run(args: Args) -> Result<(), Failed> {
 
 fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
     let signals = Signals::new().map_err(cannot_collect)?;
-    let mut lock = lock::take(&args.run_dir, Who::Monitor).map_err(Failed)?;
+    let mut lock = lock::take(&args.run_dir, &lock::MONITOR).map_err(Failed)?;
     let mut log = Log::new(args.verbose);
     let devices = monitor::open(device)?;
     if !args.foreground {
@@ -169,4 +181,18 @@ fn cannot_collect(error: io::Error) -> Failed {
 
 fn cannot_wait(error: io::Error) -> Failed {
     Failed(format!("Cannot wait for anything: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_a_number_of_seconds() {
+        let of = |text: &str| interval(Some(text.into()));
+        assert_eq!((interval(None), of("4")), (Ok(INTERVAL), Ok(Duration::from_secs(4))));
+        for text in ["0", "86401", "soon", "-1", "1.5", ""] {
+            assert!(of(text).is_err_and(|message| message.contains("1 to 86400")), "{text}");
+        }
+    }
 }

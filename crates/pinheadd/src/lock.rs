@@ -12,23 +12,27 @@ pub struct Lock {
     written: bool,
 }
 
-/// Who there is at most one of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
-    /// The daemon with the rules.
-    Daemon,
-    /// What writes records for z/VM's monitor.
-    Monitor,
+/// Who there is at most one of, and its files.
+#[derive(Debug)]
+pub struct Who {
+    name: &'static str,
+    lock: &'static str,
+    pid: &'static str,
 }
 
+/// The daemon with the rules.
+pub const DAEMON: Who = Who { name: "pinheadd", lock: "pinheadd.lock", pid: "pinheadd.pid" };
+/// What writes records for z/VM's monitor.
+pub const MONITOR: Who = Who {
+    name: "pinheadd-monwriter",
+    lock: "pinheadd-monwriter.lock",
+    pid: "pinheadd-monwriter.pid",
+};
+
 /// Takes the lock.
-pub fn take(run_dir: &Path, who: Who) -> Result<Lock, String> {
-    let name = match who {
-        Who::Daemon => "pinheadd",
-        Who::Monitor => "pinheadd-monwriter",
-    };
-    let (path, pid_path) =
-        (run_dir.join(format!("{name}.lock")), run_dir.join(format!("{name}.pid")));
+pub fn take(run_dir: &Path, who: &Who) -> Result<Lock, String> {
+    let name = who.name;
+    let (path, pid_path) = (run_dir.join(who.lock), run_dir.join(who.pid));
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| format!("Cannot open lock file {}: {e}", path.display()))?;
     match file.try_lock() {

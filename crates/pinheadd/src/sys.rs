@@ -1,12 +1,10 @@
 //! The system calls that the standard library does not have, and nothing else.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A signal that the daemon obeys.
@@ -201,21 +199,32 @@ pub fn detach() -> io::Result<Starter> {
     }
 }
 
-/// A program in the directory of this one.
-pub fn beside(name: &str) -> PathBuf {
-    let own = std::fs::read_link("/proc/self/exe").unwrap_or_default();
-    own.with_file_name(name)
-}
-
-/// Goes on as another program, with these words. Returns only if that cannot be.
-pub fn become_program(program: &Path, words: impl Iterator<Item = OsString>) -> io::Error {
-    let text = |word: OsString| CString::new(word.into_vec()).map_err(io::Error::from);
-    let texts = (text(program.into()), words.map(text).collect::<io::Result<Vec<_>>>());
-    let (Ok(program), Ok(words)) = texts else { return io::ErrorKind::InvalidInput.into() };
-    let mut pointers: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
-    pointers.push(std::ptr::null());
-    // SAFETY: the texts end in a zero, the list in a null, and all of them outlive the call.
-    unsafe { libc::execv(program.as_ptr(), pointers.as_ptr()) };
+/// Goes on as the program whose name is this one's and `more`, with the words of this one. Returns
+/// only if that cannot be. Apart from its caller, whose place on the stack is there as long as the
+/// daemon is.
+#[inline(never)]
+pub fn become_program(more: &CStr) -> io::Error {
+    const WORDS_MAX: usize = 32;
+    let (mut program, mut words) = ([0_u8; 1024], [0; 4096]);
+    let more = more.to_bytes_with_nul();
+    let room = program.len() - more.len();
+    // SAFETY: the path ends in a zero, and no more is written than there is room for.
+    let length =
+        unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), room) };
+    let read = File::open("/proc/self/cmdline").and_then(|mut file| file.read(&mut words));
+    let (Ok(length), Ok(all @ 1..4096)) = (usize::try_from(length), read) else {
+        return io::Error::last_os_error();
+    };
+    program[length..length + more.len()].copy_from_slice(more);
+    let mut pointers = [std::ptr::null::<libc::c_char>(); WORDS_MAX + 1];
+    // Each word ends in a zero.
+    let starts = words[..all].split_inclusive(|byte| *byte == 0);
+    for (place, word) in pointers[..WORDS_MAX].iter_mut().zip(starts) {
+        *place = word.as_ptr().cast();
+    }
+    // SAFETY: the name and the words end in a zero, the list in a null, and all of them outlive
+    // the call.
+    unsafe { libc::execv(program.as_ptr().cast(), pointers.as_ptr()) };
     io::Error::last_os_error()
 }
 

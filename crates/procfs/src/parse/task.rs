@@ -60,31 +60,25 @@ impl<'a> TaskStat<'a> {
 
     /// These fields, which ascend. `None` if one is not there, or is no number.
     pub fn numbers<const N: usize>(&self, wanted: [StatField; N]) -> Option<[u64; N]> {
-        self.fields(wanted.map(|field| field as usize), number)
-    }
-
-    /// The same of fields that may be negative.
-    pub fn signed<const N: usize>(&self, wanted: [SignedField; N]) -> Option<[i64; N]> {
-        self.fields(wanted.map(|field| field as usize), |word| match word.strip_prefix(b"-") {
-            Some(digits) => 0_i64.checked_sub_unsigned(number(digits)?),
-            None => i64::try_from(number(word)?).ok(),
-        })
-    }
-
-    fn fields<const N: usize, T: Copy + Default>(
-        &self,
-        wanted: [usize; N],
-        read: impl Fn(&[u8]) -> Option<T>,
-    ) -> Option<[T; N]> {
         // The first field behind the state.
         let mut next = StatField::Parent as usize;
         let mut words = words(self.rest);
-        let mut found = [T::default(); N];
+        let mut found = [0; N];
         for (place, field) in found.iter_mut().zip(wanted) {
-            *place = read(words.nth(field.checked_sub(next)?)?)?;
-            next = field + 1;
+            let skip = (field as usize).checked_sub(next)?;
+            *place = number(words.nth(skip)?)?;
+            next = field as usize + 1;
         }
         Some(found)
+    }
+
+    /// A field that may be negative.
+    pub fn signed(&self, wanted: SignedField) -> Option<i64> {
+        let word = words(self.rest).nth(wanted as usize - StatField::Parent as usize)?;
+        match word.strip_prefix(b"-") {
+            Some(digits) => 0_i64.checked_sub_unsigned(number(digits)?),
+            None => i64::try_from(number(word)?).ok(),
+        }
     }
 
     /// Whether nothing of it is left but its number.
@@ -112,13 +106,13 @@ mod tests {
         let wanted = [Parent, Flags, MajorFaults, StartTicks, ResidentPages];
         assert_eq!(stat.numbers(wanted), Some([1, 4_194_304, 3, 150, 25]));
         assert_eq!(stat.numbers([StatField::GuestTicks]), None);
-        let signed = [SignedField::Terminal, SignedField::Priority, SignedField::Nice];
-        assert_eq!(stat.signed(signed), Some([0, 20, 0]));
+        let all = [SignedField::Terminal, SignedField::Priority, SignedField::Nice];
+        assert_eq!(all.map(|field| stat.signed(field)), [Some(0), Some(20), Some(0)]);
         let negative = b"7 (a) S 1 1 1 -1 -1 0 9 0 3 0 11 12 13 14 -2 -20 2 0 150 4096 25";
         let negative = TaskStat::parse(negative).unwrap();
-        assert_eq!(negative.signed(signed), Some([-1, -2, -20]));
+        assert_eq!(all.map(|field| negative.signed(field)), [Some(-1), Some(-2), Some(-20)]);
         let wrong = TaskStat::parse(b"7 (a) S 1 1 1 --1 -1").unwrap();
-        assert_eq!(wrong.signed([SignedField::Terminal]), None);
+        assert_eq!(wrong.signed(SignedField::Terminal), None);
         assert!(!is_kernel(4_194_304) && is_kernel(0x20_8040));
     }
 
