@@ -3,9 +3,9 @@
 //! own.
 //!
 //! ```text
-//!   /proc/PID/* ─► Processes ──┐
-//!   /proc/mounts ─► FileSystems ├─► zmon: records ─► the caller's device
-//!   /proc, /sys ─► own ────────┘
+//!   /proc/PID/* ─► Processes ────┐
+//!   /proc/mounts ─► FileSystems ─┼─► zmon: records ─► the caller's device
+//!   /proc, /sys ─► own ──────────┘
 //! ```
 //!
 //! Nothing here opens the device, waits, or reads a clock. A file that is not there is nothing to

@@ -1,9 +1,10 @@
 //! The record of our own: what the guest has, what it waits for, and what its rules did.
 
+use crate::summary::cpus;
 use crate::text::Text;
 use counters::PsiLine;
 use procfs::Root;
-use procfs::parse::{cpulist, numbers, pressure, value_of};
+use procfs::parse::{numbers, pressure, value_of};
 use std::fs;
 use zmon::pinhead::{HAS_RULES, IS_SETTLED, Numbers, Own, UNKNOWN};
 
@@ -51,11 +52,6 @@ pub fn own(root: &Root, rules: Option<Rules>) -> Own {
     let flags = HAS_RULES | if is_settled { IS_SETTLED } else { 0 };
     let numbers = Numbers { plugs, unplugs, grows, shrinks, flags, ..numbers };
     Own { numbers, reason: reason.into_bytes() }
-}
-
-fn cpus(root: &Root, text: &mut Text, list: &str) -> u32 {
-    let found = text.read(root, &format!("sys/devices/system/cpu/{list}"));
-    found.ok().and_then(|found| cpulist::count(found).ok()).unwrap_or(0)
 }
 
 fn number(root: &Root, text: &mut Text, path: &str) -> u64 {

@@ -2,8 +2,8 @@
 
 use crate::names::logins;
 use crate::text::Text;
-use procfs::parse::{lines, number, value_of, words};
-use procfs::{Root, parse};
+use procfs::Root;
+use procfs::parse::{cpulist, lines, number, value_of, words};
 use zmon::procd::Summary;
 
 /// Fields of the CPUs' line that count: user, nice, system, idle, I/O wait, both kinds of
@@ -29,7 +29,8 @@ pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut T
             place.iter_mut().zip(load).for_each(|(place, byte)| *place = *byte);
         }
     }
-    summary.cpus = cpus(root, text);
+    // mon_procd asks once, at its start; ours come and go.
+    summary.cpus = cpus(root, text, "online").max(1);
     if let Ok(found) = text.read(root, "proc/stat") {
         parts(&mut summary, found, ticks);
     }
@@ -56,10 +57,10 @@ pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut T
     summary
 }
 
-/// CPUs that are online. mon_procd asks once, at its start; ours come and go.
-fn cpus(root: &Root, text: &mut Text) -> u32 {
-    let listed = text.read(root, "sys/devices/system/cpu/online").ok();
-    listed.and_then(|found| parse::cpulist::count(found).ok()).unwrap_or(0).max(1)
+/// How many CPUs are in one of the kernel's lists of them.
+pub(crate) fn cpus(root: &Root, text: &mut Text, list: &str) -> u32 {
+    let found = text.read(root, &format!("sys/devices/system/cpu/{list}")).ok();
+    found.and_then(|found| cpulist::count(found).ok()).unwrap_or(0)
 }
 
 fn parts(summary: &mut Summary, text: &[u8], before: &mut Ticks) {

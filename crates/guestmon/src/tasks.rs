@@ -3,9 +3,9 @@
 use crate::names::{NAME_MAX, Names};
 use crate::summary::{Ticks, summary};
 use crate::text::Text;
-use procfs::Root;
 use procfs::parse::task::{SignedField, StatField, TaskStat};
 use procfs::parse::{lines, number, numbers, words};
+use procfs::{Root, USER_HZ};
 use std::collections::BTreeMap;
 use std::fs;
 use zmon::monwriter::Series;
@@ -13,8 +13,6 @@ use zmon::procd::{APPLICATION, Numbers, Record, Summary, TASK, TASKS_MAX, Task};
 
 /// Of a whole, which no task is said to use.
 const HUNDREDTHS: u64 = 10_000;
-/// Ticks in a second, which the kernel's files have had for ever.
-const HERTZ: u64 = 100;
 const US_PER_S: u64 = 1_000_000;
 
 /// When a round begins, in microseconds since 1970.
@@ -142,7 +140,7 @@ impl Round<'_> {
     /// What a task has used of all CPUs since the last round.
     fn percent(&self, pid: u32, ran: u64) -> u16 {
         let ran = ran.saturating_sub(self.before.get(&pid).copied().unwrap_or(0));
-        let used = ran.saturating_mul(HUNDREDTHS) / HERTZ;
+        let used = ran.saturating_mul(HUNDREDTHS) / USER_HZ as u64;
         let part = used as f32 / (self.elapsed * self.summary.cpus as f32);
         (part as u16).min(HUNDREDTHS as u16 - 1)
     }

@@ -205,20 +205,25 @@ pub fn detach() -> io::Result<Starter> {
 #[inline(never)]
 pub fn become_program(more: &CStr) -> io::Error {
     const WORDS_MAX: usize = 32;
-    let (mut program, mut words) = ([0_u8; 1024], [0; 4096]);
+    const ALL_MAX: usize = 4096;
+    let (mut program, mut words) = ([0_u8; 1024], [0; ALL_MAX]);
     let more = more.to_bytes_with_nul();
     let room = program.len() - more.len();
     // SAFETY: the path ends in a zero, and no more is written than there is room for.
     let length =
         unsafe { libc::readlink(c"/proc/self/exe".as_ptr(), program.as_mut_ptr().cast(), room) };
     let read = File::open("/proc/self/cmdline").and_then(|mut file| file.read(&mut words));
-    let (Ok(length), Ok(all @ 1..4096)) = (usize::try_from(length), read) else {
+    let (Ok(length), Ok(all)) = (usize::try_from(length), read) else {
         return io::Error::last_os_error();
     };
+    let words = &words[..all];
+    if all == ALL_MAX || words.iter().filter(|byte| **byte == 0).count() > WORDS_MAX {
+        return io::ErrorKind::ArgumentListTooLong.into();
+    }
     program[length..length + more.len()].copy_from_slice(more);
     let mut pointers = [std::ptr::null::<libc::c_char>(); WORDS_MAX + 1];
     // Each word ends in a zero.
-    let starts = words[..all].split_inclusive(|byte| *byte == 0);
+    let starts = words.split_inclusive(|byte| *byte == 0);
     for (place, word) in pointers[..WORDS_MAX].iter_mut().zip(starts) {
         *place = word.as_ptr().cast();
     }

@@ -1,3 +1,4 @@
 //! The daemon as a process, in a kernel tree that is made up.
 
 mod daemon;
+mod monwriter;

@@ -68,6 +68,22 @@ pub fn value_of(text: &[u8], name: &str) -> Option<u64> {
     lines(text).filter_map(named).find(|(found, _)| *found == name.as_bytes()).map(|(_, n)| n)
 }
 
+/// A path as the kernel writes it, with blanks and the like as three octal digits: `a\040b`.
+pub fn unescaped(word: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((first, behind)) = rest.split_first() {
+        let code = behind.get(..3).filter(|_| *first == b'\\').and_then(octal);
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { behind.get(3..).unwrap_or_default() } else { behind };
+    }
+    bytes
+}
+
+fn octal(digits: &[u8]) -> Option<u8> {
+    u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
+}
+
 /// `bytes` without the blanks and tabs at their start.
 #[inline]
 pub fn skip_blanks(bytes: &[u8]) -> &[u8] {
@@ -146,6 +162,24 @@ mod tests {
         assert_eq!(value_of(text, "MemFree"), Some(7));
         assert_eq!(value_of(text, "Mem"), None);
         assert_eq!(value_of(text, "allocstall"), Some(4));
+    }
+
+    #[test]
+    fn a_path_is_unescaped_as_far_as_it_is_escaped() {
+        let paths = [
+            ("a\\040b", "a b"),
+            ("/a\\040b", "/a b"),
+            ("\\134", "\\"),
+            ("\\", "\\"),
+            ("\\04", "\\04"),
+            ("/a\\04", "/a\\04"),
+            ("/a\\09x", "/a\\09x"),
+            ("\\777", "\\777"),
+            ("\\999", "\\999"),
+        ];
+        for (word, path) in paths {
+            assert_eq!(unescaped(word.as_bytes()), path.as_bytes(), "{word}");
+        }
     }
 
     #[test]

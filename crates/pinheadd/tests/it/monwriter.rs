@@ -1,0 +1,50 @@
+//! `pinheadd --monwriter`: the daemon becomes the program that lies beside it.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+fn run(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pinheadd"));
+    command.args(words).stdin(Stdio::null()).output().expect("pinheadd")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_the_other_program_says_is_what_the_daemon_says() {
+    // The device, the interval: both are the other program's to judge.
+    let dir = std::env::temp_dir();
+    let dir = dir.to_str().expect("text");
+    let output = run(&["--monwriter", "/nowhere/monwriter", "-f", "--run-dir", dir]);
+    assert!(said(&output).contains("Cannot open /nowhere/monwriter"), "{output:?}");
+    assert!(!output.status.success());
+    let output = run(&["--monwriter", "/nowhere/monwriter", "--interval", "0"]);
+    assert!(said(&output).contains("--interval is a number of seconds"), "{output:?}");
+    let mut words = vec!["--monwriter", "/nowhere/monwriter"];
+    words.extend(["-V"; 30]);
+    let output = run(&words);
+    assert!(said(&output).contains("Cannot run pinheadd-monwriter: "), "{output:?}");
+    assert!(said(&output).contains("too long"), "{output:?}");
+}
+
+#[test]
+fn where_the_other_program_is_not_the_daemon_says_so() {
+    let dir = std::env::temp_dir().join(format!("pinheadd-alone-{}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a directory");
+    let alone = dir.join("pinheadd");
+    fs::copy(env!("CARGO_BIN_EXE_pinheadd"), &alone).expect("a copy");
+    let output = Command::new(&alone).args(["--monwriter", "/nowhere/monwriter"]).output();
+    fs::remove_dir_all(&dir).expect("it was there");
+    let output = output.expect("pinheadd");
+    assert!(said(&output).contains("Cannot run pinheadd-monwriter: No such file"), "{output:?}");
+    assert!(!output.status.success());
+}
+
+#[test]
+fn the_other_program_alone_is_for_that_alone() {
+    let output = Command::new(env!("CARGO_BIN_EXE_pinheadd-monwriter")).arg("-v").output();
+    let output = output.expect("pinheadd-monwriter");
+    assert!(said(&output).contains("This program is for --monwriter"), "{output:?}");
+}
