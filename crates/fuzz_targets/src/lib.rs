@@ -18,6 +18,7 @@ mod counter;
 mod farm_file;
 mod files;
 mod frames;
+mod guest;
 mod host;
 mod host_manager;
 mod host_rules;
@@ -58,6 +59,7 @@ pub const TARGETS: &[Target] = &[
     ("farm_toml", farm_file::farm_toml),
     ("frames", frames::frames),
     ("glob", hypervisor::glob),
+    ("guest_files", guest::guest_files),
     ("history", counter::history),
     ("host_control", host_manager::host_control),
     ("host_rules", host_rules::host_rules),

@@ -20,6 +20,7 @@ mod summary;
 mod tasks;
 mod text;
 
-pub use mounts::FileSystems;
+pub use mounts::{FileSystems, mount};
+pub use names::{NAME_MAX, Names};
 pub use own::{Rules, own};
-pub use tasks::{Now, Processes};
+pub use tasks::{Now, Processes, ids};

@@ -71,8 +71,8 @@ impl FileSystems {
     }
 }
 
-/// What is mounted, where, and of which type.
-fn mount(line: &[u8]) -> Option<[Vec<u8>; 3]> {
+/// What is mounted, where, and of which type, by a line of /proc/self/mounts.
+pub fn mount(line: &[u8]) -> Option<[Vec<u8>; 3]> {
     let mut words = words(line);
     Some([unescaped(words.next()?), unescaped(words.next()?), unescaped(words.next()?)])
 }

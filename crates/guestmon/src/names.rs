@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 /// What a record takes of a name.
-pub(crate) const NAME_MAX: usize = 64;
+pub const NAME_MAX: usize = 64;
 /// The file that counts the users who are logged in. systemd's newer releases have none.
 const LOGINS: &str = "run/utmp";
 /// An entry of it: C's libraries have times of 64 bits there on s390x only.
@@ -17,14 +17,18 @@ const USER_PROCESS: i16 = 7;
 
 /// Names by number.
 #[derive(Debug, Default)]
-pub(crate) struct Names(BTreeMap<u64, Vec<u8>>);
+pub struct Names(BTreeMap<u64, Vec<u8>>);
 
 impl Names {
-    /// Those of a file with a name, a word and a number in each line.
+    /// Those of a file.
     pub(crate) fn read(root: &Root, path: &str) -> Names {
-        let text = fs::read(root.join(path)).unwrap_or_default();
+        Names::parse(&fs::read(root.join(path)).unwrap_or_default())
+    }
+
+    /// Those of a text with a name, a word and a number in each line.
+    pub fn parse(text: &[u8]) -> Names {
         let mut names = BTreeMap::new();
-        for line in lines(&text) {
+        for line in lines(text) {
             let mut fields = line.split(|byte| *byte == b':');
             if let (Some(name), Some(id)) = (fields.next(), fields.nth(1).and_then(number)) {
                 // The first one counts.
@@ -35,7 +39,7 @@ impl Names {
     }
 
     /// The name of a number, or the number.
-    pub(crate) fn of(&self, id: u64) -> Vec<u8> {
+    pub fn of(&self, id: u64) -> Vec<u8> {
         self.0.get(&id).cloned().unwrap_or_else(|| id.to_string().into_bytes())
     }
 }

@@ -223,8 +223,8 @@ fn from_stat(stat: TaskStat<'_>, task: &mut Task) -> Option<u64> {
     Some(ran)
 }
 
-/// The first two numbers behind a name: the real one, and the effective one.
-fn ids(status: &[u8], name: &[u8]) -> [u64; 2] {
+/// The first two numbers behind a name in /proc/PID/status: the real one, and the effective one.
+pub fn ids(status: &[u8], name: &[u8]) -> [u64; 2] {
     let line = lines(status).find_map(|line| line.strip_prefix(name));
     let mut ids = words(line.unwrap_or_default()).filter_map(number);
     std::array::from_fn(|_| ids.next().unwrap_or(0))

@@ -166,9 +166,20 @@ fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
         log.use_syslog();
         let written = lock.write_pid();
         starter.report(u8::from(written.is_err()));
-        written.map_err(Failed)?;
+        written.map_err(|message| told(&log, Failed(message)))?;
     }
-    monitor::run(&args, devices, every, log, signals).map_err(cannot_wait)
+    let last_words = log.another();
+    let ended = monitor::run(&args, devices, every, log, signals).map_err(cannot_wait);
+    match args.foreground {
+        true => ended,
+        false => ended.map_err(|failed| told(&last_words, failed)),
+    }
+}
+
+/// In the background nobody reads what is returned.
+fn told(log: &Log, failed: Failed) -> Failed {
+    log.error(&failed.0);
+    failed
 }
 
 fn detach() -> Result<sys::Starter, Failed> {

@@ -1,14 +1,18 @@
 //! What a Linux kernel has CP copy into the monitor: memory, CPUs and network of a guest.
 //!
 //! The kernel counts one number up before it changes a buffer and the other one afterwards:
-//! a copy in which they differ is torn. Sizes are in KiB, times in jiffies.
+//! a copy in which they differ is torn. Sizes are in KiB, times in the kernel's own ticks: how many
+//! of them a second has is how that kernel was built, 100 by most distributors and 250 by Debian, and
+//! is not told ([`System::ticks_a_second`]).
 
 use crate::Error;
 use crate::layout::{Layout, record};
 use crate::text::{from_ebcdic, to_ebcdic};
+use crate::tod::ns_of_ticks;
 
-/// Jiffies in a second.
-pub const HZ: u64 = 100;
+/// Ticks in a second that kernels are built with; the first is taken where nothing is known.
+pub const HZ: [u64; 4] = [100, 250, 300, 1_000];
+const NS_A_SECOND: u128 = 1_000_000_000;
 /// The load average is in parts of this.
 pub const LOAD_ONE: u32 = 1 << 11;
 /// The longest buffer that CP takes.
@@ -103,6 +107,7 @@ record! {
         /// Pages read from and written to swap space.
         swapped_in: u64 = 32;
         swapped_out: u64 = 40;
+        /// In pages, unlike all else: the kernel hands it over as it counts it.
         shared: u64 = 48;
         total: u64 = 56;
         free: u64 = 64;
@@ -140,7 +145,7 @@ record! {
 }
 
 record! {
-    /// A CPU's times, in jiffies. The numbers begin anew after 2^32.
+    /// A CPU's times, in ticks. The numbers begin anew after 2^32.
     Cpu, 36, {
         user: u32 = 0;
         nice: u32 = 4;
@@ -222,6 +227,33 @@ impl System {
         let mut bytes = self.os.bytes();
         self.cpus.iter().take(CPUS_MAX).for_each(|cpu| bytes.extend(cpu.bytes()));
         bytes
+    }
+}
+
+impl Cpu {
+    /// All time that it was there.
+    fn all(&self) -> u64 {
+        let times = [self.user, self.nice, self.system, self.idle, self.irq, self.soft_irq];
+        let more = [self.io_wait, self.steal.unwrap_or(0)];
+        times.into_iter().chain(more).map(u64::from).sum()
+    }
+}
+
+impl System {
+    /// How many ticks a second has for this kernel, by an earlier copy: of a CPU that was online all
+    /// the time all its times together are the time that has passed. `None` where that tells
+    /// nothing.
+    pub fn ticks_a_second(&self, earlier: &System) -> Option<u64> {
+        let passed_ns = ns_of_ticks(self.os.timestamp.checked_sub(earlier.os.timestamp)?);
+        let pairs = self.cpus.iter().zip(&earlier.cpus);
+        let same = pairs.filter(|(now, before)| now.number == before.number);
+        let ticks = same.filter_map(|(now, before)| now.all().checked_sub(before.all())).max()?;
+        // No two kinds of kernel are within a twelfth of each other.
+        let is_it = |hz: &u64| {
+            let expected = u128::from(passed_ns) * u128::from(*hz) / NS_A_SECOND;
+            expected >= u128::from(*hz) && expected.abs_diff(ticks.into()) <= expected / 12
+        };
+        HZ.into_iter().find(is_it)
     }
 }
 

@@ -31,6 +31,7 @@ mod qemu_rights;
 mod restore;
 mod signals;
 mod top_tmux;
+mod zvm_appldata;
 mod zvm_cmm;
 mod zvm_monwriter;
 mod zvm_sthyi;

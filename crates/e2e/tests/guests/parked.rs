@@ -32,7 +32,15 @@ fn states(farm: &Farm) -> Vec<String> {
 
 fn until(farm: &Farm, what: &str, so: impl Fn(&[String]) -> bool) {
     let found = wait_until(PATIENCE, || so(&states(farm)));
-    assert!(found.is_some(), "never {what}: {:?}", states(farm));
+    if found.is_some() {
+        return;
+    }
+    // What they use, and what is said to one who asks, tells what kept them.
+    let table = farm.table();
+    let names = table["guests"].as_array().into_iter().flatten();
+    let names = names.filter_map(|guest| guest["name"].as_str());
+    let said = names.map(|name| farm.run(&["park", &farm.guest(name)]));
+    panic!("never {what}: {table:#}\n{:?}", said.collect::<Vec<_>>());
 }
 
 /// How often the threads of a process were given a CPU.

@@ -223,6 +223,9 @@ impl Hand<'_> {
         while descents.iter().any(|descent| descent.next.is_some()) {
             let tried: Vec<u32> = descents.iter().map(|d| d.next.unwrap_or(d.fits)).collect();
             let fits = run.phase(phase::MEMORY, |measures| {
+                for (guest, mib) in guests.iter().zip(&tried) {
+                    measures.note(&format!("{}, memory", guest.class), "MiB", f64::from(*mib));
+                }
                 self.size(&tried)?;
                 (self.load)(&mut Measures::default(), self.search.settle)?;
                 let before = self.look();
@@ -230,10 +233,6 @@ impl Hand<'_> {
                 // the others: they have their turn in the next step.
                 if before.contains(&None) {
                     let judged = before.iter().map(|answer| answer.is_none().then_some(false));
-                    for (guest, mib) in guests.iter().zip(&tried) {
-                        let class = &guest.class;
-                        measures.note(&format!("{class}, memory"), "MiB", f64::from(*mib));
-                    }
                     return Ok(judged.collect());
                 }
                 let from_s = clock::seconds();
@@ -247,9 +246,7 @@ impl Hand<'_> {
                     let has = has.iter().find(|row| row.name == guest.name);
                     let has = has.and_then(|row| row.actual_bytes);
                     let is_there = has.is_some_and(|has| has >> 20 <= u64::from(mib + NEAR_MIB));
-                    let class = &guest.class;
-                    measures.note(&format!("{class}, memory"), "MiB", f64::from(*mib));
-                    measures.note(&format!("{class} waits"), "%", waits);
+                    measures.note(&format!("{} waits", guest.class), "%", waits);
                     fits.push(Some(is_there && waits.is_some_and(|waits| waits <= WAIT_MAX)));
                 }
                 Ok(fits)

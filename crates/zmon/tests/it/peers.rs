@@ -2,7 +2,9 @@
 //! file in the place of the device: it is read as that guest's /proc was, and written again byte
 //! for byte.
 
+use zmon::appldata::{Memory, Network, System};
 use zmon::fsstatd::{self, FileSystem};
+use zmon::layout::Layout;
 use zmon::monwriter::{Head, Series};
 use zmon::procd::{Record, Summary, Task};
 
@@ -15,6 +17,13 @@ const FSSTATD: &[u8] = include_bytes!("../data/mon_fsstatd.bin");
 /// guest as a whole, its root.
 const BESIDE: [&[u8]; 2] =
     [include_bytes!("../data/beside_mon_procd.bin"), include_bytes!("../data/beside_pinheadd.bin")];
+
+/// What the kernel of a guest with four CPUs, Debian's 6.1, was about to hand to CP.
+const KERNEL: [&[u8]; 3] = [
+    include_bytes!("../data/appldata_mem.bin"),
+    include_bytes!("../data/appldata_os.bin"),
+    include_bytes!("../data/appldata_net_sum.bin"),
+];
 
 fn writes(mut bytes: &[u8]) -> Vec<(Head, &[u8], &[u8])> {
     let mut writes = Vec::new();
@@ -127,4 +136,27 @@ fn ours_wrote_what_the_originals_wrote_beside_it_but_for_times() {
         assert_eq!(whole.len(), our_whole.len());
         assert_eq!(lasting(head, data), lasting(our_head, our_data));
     }
+}
+
+#[test]
+fn what_a_kernel_hands_over_is_read_as_its_proc_was_and_written_as_it_came() {
+    let [memory, system, network] = KERNEL;
+    let told = Memory::whole(memory).expect("memory");
+    assert_eq!(told.bytes(), memory);
+    // MemTotal 241,260 kB, Shmem 2,524 kB, which is told in pages; no swap space.
+    assert_eq!((told.total, told.shared * 4, told.swap_total), (241_260, 2_524, 0));
+
+    let told = System::read(system).expect("CPUs and load");
+    assert_eq!(told.bytes(), system);
+    assert_eq!((told.cpus.len(), told.has_steal, told.os.cpu_bytes), (4, true, 36));
+    // /proc/stat said 4, 409 to 411 and 214 to 224 hundredths of user, system and idle time of CPU
+    // 0: this kernel has 250 ticks in a second.
+    let cpu = &told.cpus[0];
+    assert_eq!((cpu.user, cpu.system, cpu.idle), (11, 1_024, 549));
+    assert_eq!(told.cpus.iter().map(|cpu| cpu.number).collect::<Vec<_>>(), [0, 1, 2, 3].map(Some));
+
+    let told = Network::whole(network).expect("network");
+    assert_eq!(told.bytes(), network);
+    // Three packets to itself, and their answers.
+    assert_eq!((told.interfaces, told.received_packets, told.sent_bytes), (1, 6, 504));
 }
