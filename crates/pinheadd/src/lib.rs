@@ -148,12 +148,15 @@ fn run(args: Args) -> Result<(), Failed> {
         daemon.log().use_syslog();
         let started = daemon.start().and_then(|()| lock.write_pid().map_err(Failed));
         starter.report(u8::from(started.is_err()));
-        if let Err(Failed(message)) = started {
-            daemon.log().error(&message);
-            return Err(Failed(message));
+        if let Err(failed) = started {
+            return Err(told(daemon.log(), failed));
         }
     }
-    daemon.run().map_err(cannot_wait)
+    let ended = daemon.run().map_err(cannot_wait);
+    match foreground {
+        true => ended,
+        false => ended.map_err(|failed| told(daemon.log(), failed)),
+    }
 }
 
 fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
@@ -169,7 +172,7 @@ fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
         written.map_err(|message| told(&log, Failed(message)))?;
     }
     let last_words = log.another();
-    let ended = monitor::run(&args, devices, every, log, signals).map_err(cannot_wait);
+    let ended = monitor::run(&args, devices, every, log, signals).map_err(cannot_go_on);
     match args.foreground {
         true => ended,
         false => ended.map_err(|failed| told(&last_words, failed)),
@@ -188,6 +191,10 @@ fn detach() -> Result<sys::Starter, Failed> {
 
 fn cannot_collect(error: io::Error) -> Failed {
     Failed(format!("Cannot collect signals: {error}"))
+}
+
+fn cannot_go_on(error: io::Error) -> Failed {
+    Failed(format!("Cannot go on: {error}"))
 }
 
 fn cannot_wait(error: io::Error) -> Failed {

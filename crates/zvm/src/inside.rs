@@ -1,11 +1,12 @@
 //! What a guest's own Linux has told, by its kernel or by programs in it.
 
 use crate::growth::Growth;
+use crate::ticks::Ticks;
 use base::KIB;
 use model::{GuestField as G, ProcessField as P, ProcessName, Row};
 use std::collections::BTreeMap;
 use zmon::Error;
-use zmon::appldata::{Cpu, HZ, LOAD_ONE, MEMORY, Memory, NETWORK, Network, Origin, SYSTEM, System};
+use zmon::appldata::{Cpu, LOAD_ONE, MEMORY, Memory, NETWORK, Network, Origin, SYSTEM, System};
 use zmon::domain::Application;
 use zmon::procd::{self, Numbers, Record, Summary, Task};
 use zmon::{fsstatd, pinhead};
@@ -22,8 +23,7 @@ pub(crate) struct Inside {
     busy: Growth,
     idle: Growth,
     steal: Growth,
-    /// How many of these times a second has, once that is known.
-    ticks_a_second: Option<u64>,
+    ticks: Ticks,
     /// By the number of the record: a task that has gone has none any more.
     tasks: BTreeMap<u16, Task>,
 }
@@ -77,9 +77,7 @@ impl Inside {
                 self.steal.take(number, (*steal).into());
             }
         }
-        if let (None, Some(earlier)) = (self.ticks_a_second, &self.system) {
-            self.ticks_a_second = system.ticks_a_second(earlier);
-        }
+        self.ticks.look(&system, self.system.as_ref());
         self.system = Some(system);
     }
 
@@ -122,9 +120,7 @@ impl Inside {
         }
         if let Some(System { os, cpus, .. }) = &self.system {
             let permille = |load: u32| Some(u64::from(load) * 1_000 / u64::from(LOAD_ONE));
-            // Before the second copy nothing has grown, whatever a tick is.
-            let a_second = self.ticks_a_second.unwrap_or(HZ[0]);
-            let hundredths = |of: &Growth| Some(of.sum()?.saturating_mul(100) / a_second);
+            let hundredths = |of: &Growth| self.ticks.hundredths(of.sum()?);
             row.extend([
                 (G::OwnCpus, Some(cpus.len() as u64)),
                 (G::OwnBusy, hundredths(&self.busy)),
@@ -205,38 +201,4 @@ fn permille(text: &[u8; 6]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.trim_end_matches('\0');
     let load: f64 = text.parse().ok()?;
     Some((load * 1_000.0).round() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use zmon::appldata::Os;
-    use zmon::ticks_of_ns;
-
-    /// What is told of a guest whose CPU is busy for a third of a minute, by a kernel with so many
-    /// ticks a second.
-    fn told(hz: u32, copies_at_s: [u64; 2]) -> [Option<u64>; 2] {
-        let mut inside = Inside::default();
-        for at_s in copies_at_s {
-            let second = at_s as u32;
-            let timestamp = ticks_of_ns(at_s * 1_000_000_000);
-            let (user, idle) = (7 + second * hz / 3, 99 + second * hz * 2 / 3);
-            let cpu = Cpu { user, idle, number: Some(0), steal: Some(0), ..Cpu::default() };
-            let os = Os { timestamp, ..Os::default() };
-            inside.take_system(System { os, cpus: vec![cpu], has_steal: true });
-        }
-        let mut row = Row::default();
-        inside.put(&mut row);
-        [row.get(G::OwnBusy), row.get(G::OwnIdle)]
-    }
-
-    #[test]
-    fn ticks_of_a_kernel_are_hundredths_of_a_second_here() {
-        for hz in [100, 250, 300, 1_000] {
-            assert_eq!(told(hz, [120, 180]), [Some(2_000), Some(4_000)], "{hz}");
-        }
-        // No kernel of these: as if it were a usual one.
-        assert_eq!(told(170, [120, 180]), [Some(3_400), Some(6_800)]);
-        assert_eq!(told(250, [120, 120]), [Some(0), Some(0)], "no time has passed");
-    }
 }

@@ -21,6 +21,7 @@ mod inside;
 mod monitor;
 mod notify;
 mod states;
+mod ticks;
 
 pub use export::Exporter;
 pub use hypervisor::Hypervisor;

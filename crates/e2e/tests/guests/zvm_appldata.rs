@@ -12,6 +12,8 @@ const MODULES: [&str; 3] = ["appldata_mem", "appldata_os", "appldata_net_sum"];
 /// How often a second Debian's kernel for IBM Z ticks (`CONFIG_HZ`), and how often /proc counts.
 const HZ: u64 = 250;
 const HUNDREDTHS: u64 = 100;
+/// So late a virtual CPU of a busy host may be to count its rest, in hundredths.
+const LATE: u64 = 20;
 /// A probe reads as many numbers of 8 bytes.
 const READ: usize = 64;
 
@@ -114,11 +116,11 @@ fn system(guest: &mut Guest) {
             |line: &str| line.split_whitespace().skip(1).flat_map(str::parse).take(8).collect();
         lines.filter(|line| !line.starts_with(' ')).map(of).collect()
     };
-    let before = cpus(guest);
+    let loads = |guest: &mut Guest| guest.sh("cat /proc/loadavg");
+    let (before, loads_before) = (cpus(guest), loads(guest));
     let told = filled(guest, "os");
-    let after = cpus(guest);
-    let loads = guest.sh("cat /proc/loadavg");
-    guest.sh("sleep 5");
+    let (after, loads) = (cpus(guest), loads(guest));
+    guest.sh("sleep 15");
     let later = filled(guest, "os").bytes;
 
     assert_eq!((told.record, told.modification.as_str()), (appldata::SYSTEM, "01"));
@@ -138,7 +140,8 @@ fn system(guest: &mut Guest) {
             // 2^32, which CPUs that came later are beyond here: under emulation they begin with
             // years of time.
             let ticks = |hundredths: u64| hundredths * HZ / HUNDREDTHS;
-            let (from, to) = (ticks(before.saturating_sub(1)), ticks(after + 2));
+            // /proc counts the rest of a CPU that has not run since, the buffer does not yet.
+            let (from, to) = (ticks(before.saturating_sub(LATE)), ticks(after + 2));
             let above = u64::from(value.wrapping_sub(from as u32));
             is_within("ticks since that", above, 0..=to - from);
         }
@@ -149,9 +152,11 @@ fn system(guest: &mut Guest) {
     assert!(system.os.tasks.abs_diff(tasks) <= 8, "{} tasks, {loads}", system.os.tasks);
     let load = |word: &str| word.parse::<f64>().unwrap_or_else(|e| panic!("{loads}: {e}"));
     let said = [system.os.load_1, system.os.load_5, system.os.load_15];
-    for (said, word) in said.iter().zip(&words) {
+    for ((said, before), after) in said.iter().zip(loads_before.split(' ')).zip(&words) {
         let said = f64::from(*said) / f64::from(appldata::LOAD_ONE);
-        assert!((said - load(word)).abs() <= 0.1, "{said}, {loads}");
+        let (one, other) = (load(before), load(after));
+        let is_between = said >= one.min(other) - 0.02 && said <= one.max(other) + 0.02;
+        assert!(is_between, "{said}, {loads_before}, {loads}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! What takes minutes: images with Debian's servers, the experiments, twenty guests at once.
-//! `make test-slow` runs it, one test after the other.
+//! `make test-slow` runs it: the experiments one after the other, beside them those that nobody
+//! disturbs, and then what measures, alone.
 
 mod boot_hang;
 mod experiments;

@@ -133,9 +133,9 @@ impl Default for ParkRule {
 }
 
 impl ParkRule {
-    /// What an idle guest of an architecture keeps below. Debian's kernel for IBM Z is built to tick
-    /// 250 times a second whether there is work or not, and IBM Z is always emulated here: that
-    /// alone takes 2 to 12 percent, by how fast the host's CPUs are and what else they do.
+    /// What an idle guest of an architecture keeps below. Debian's kernel for IBM Z is built to
+    /// tick 250 times a second whether there is work or not, and IBM Z is always emulated here:
+    /// that alone takes 2 to 12 percent, by how fast the host's CPUs are and what else they do.
     pub fn asleep_percent(arch: Arch) -> u8 {
         match arch {
             Arch::X86_64 => 2,

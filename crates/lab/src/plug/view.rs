@@ -136,9 +136,10 @@ fn service(outcome: &Outcome) -> Table {
         "Latency, cost and memory over time, relative to sizing by hand",
         &heads,
         ran(outcome).map(row).collect(),
-        "Linux's own is what the balloons leave the guests, less what their kernels have free \
-         before and after the load. Private is what a QEMU has in the host's memory and shares with nobody; compressed is \
-         what the rest takes in zram.",
+        "Linux's own is what the balloons leave the guests, less what their kernels have free, \
+         before and after the load (while it is on, in results of before 2026-11-26). Private \
+         is what a QEMU has in the host's memory and shares with nobody; compressed is what the \
+         rest takes in zram.",
     )
 }
 

@@ -16,7 +16,7 @@ use super::{HostRow, Levers, Passed, Scanned};
 use crate::config::Share;
 
 /// A guest is asleep whose virtual CPUs run less of the time than this, in percent of one CPU. An
-/// idle Linux keeps below it, emulated too.
+/// idle Linux keeps below it, emulated too, but where it is built to tick without work.
 pub const ASLEEP_PERCENT: u64 = 2;
 
 /// A question, or an order.

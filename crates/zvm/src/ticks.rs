@@ -1,0 +1,120 @@
+//! How many ticks a second has for the kernel of a guest, which it does not tell.
+
+use zmon::appldata::{HZ, System};
+
+/// After so many pairs of copies that do not agree it is taken for the usual.
+const PAIRS_MAX: u32 = 6;
+
+/// What copies of a guest's CPU times have shown of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ticks {
+    settled: Option<u64>,
+    last: Option<u64>,
+    pairs: u32,
+}
+
+impl Ticks {
+    /// Looks at a copy and at the one before it. A kernel that does not tick while it sleeps counts
+    /// that time when it wakes, so that one pair may tell anything: two in a row have to agree.
+    pub(crate) fn look(&mut self, now: &System, earlier: Option<&System>) {
+        if self.settled.is_some() {
+            return;
+        }
+        // Who tells no time is no kernel: hundredths are what such copies are made of.
+        if now.os.timestamp == 0 {
+            self.settled = Some(HZ[0]);
+            return;
+        }
+        let Some(earlier) = earlier else { return };
+        let found = now.ticks_a_second(earlier);
+        self.pairs += 1;
+        if found.is_some() && found == self.last {
+            self.settled = found;
+        } else if self.pairs == PAIRS_MAX {
+            self.settled = Some(HZ[0]);
+        }
+        self.last = found;
+    }
+
+    /// So many ticks in hundredths of a second; `None` before it is known how long they are.
+    pub(crate) fn hundredths(&self, ticks: u64) -> Option<u64> {
+        Some(ticks.saturating_mul(100) / self.settled?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zmon::appldata::{Cpu, Os};
+    use zmon::ticks_of_ns;
+
+    /// A copy at so many seconds, of CPUs that have counted so many ticks each.
+    fn copy(at_s: u64, cpus: &[u64]) -> System {
+        let timestamp = ticks_of_ns(at_s * 1_000_000_000);
+        let cpu = |(number, ticks): (usize, &u64)| Cpu {
+            user: 7,
+            // As the kernel's numbers, it begins anew after 2^32.
+            idle: *ticks as u32,
+            number: Some(number as u32),
+            steal: Some(0),
+            ..Cpu::default()
+        };
+        let cpus = cpus.iter().enumerate().map(cpu).collect();
+        System { os: Os { timestamp, ..Os::default() }, cpus, has_steal: true }
+    }
+
+    /// What a hundred thousand ticks are after each of these copies.
+    fn told(copies: &[System]) -> Vec<Option<u64>> {
+        let mut ticks = Ticks::default();
+        let mut earlier = None;
+        let one = |now: &System| {
+            ticks.look(now, earlier.replace(now.clone()).as_ref());
+            ticks.hundredths(100_000)
+        };
+        copies.iter().map(one).collect()
+    }
+
+    #[test]
+    fn two_pairs_of_copies_that_agree_tell() {
+        for hz in HZ {
+            let copies = [60, 120, 180].map(|at_s| copy(at_s, &[at_s * hz, at_s * hz + 9]));
+            assert_eq!(told(&copies), [None, None, Some(10_000_000 / hz)], "{hz}");
+        }
+        let anew = (1 << 32) - 70 * 250;
+        let copies = [60, 120, 180, 240].map(|at_s| copy(at_s, &[anew + at_s * 250; 2]));
+        assert_eq!(
+            told(&copies),
+            [None, None, None, Some(40_000)],
+            "the numbers began anew between"
+        );
+    }
+
+    #[test]
+    fn a_cpu_that_wakes_or_comes_back_tells_nothing() {
+        // It slept for a minute and a half before the first copy, which is counted when it wakes.
+        let copies = [
+            copy(60, &[0]),
+            copy(120, &[150 * 100]),
+            copy(180, &[210 * 100]),
+            copy(240, &[270 * 100]),
+        ];
+        assert_eq!(told(&copies), [None, None, None, Some(100_000)]);
+        // One of three comes back with years of time.
+        let copies = [60, 120, 180].map(|at_s| {
+            let back = if at_s > 60 { 1 << 30 } else { 0 };
+            copy(at_s, &[at_s * 250, at_s * 250, at_s * 250 + back])
+        });
+        assert_eq!(told(&copies), [None, None, Some(40_000)]);
+    }
+
+    #[test]
+    fn where_nothing_agrees_it_is_the_usual_and_where_no_time_is_told_at_once() {
+        let copies: Vec<System> = (0..8).map(|n| copy(60 + n * 60, &[n * 60 * 170])).collect();
+        let told_of = told(&copies);
+        assert_eq!(told_of[..6], [None; 6]);
+        assert_eq!(told_of[6..], [Some(100_000); 2]);
+        assert_eq!(told(&[copy(0, &[5])]), [Some(100_000)]);
+        let same = [copy(60, &[0]), copy(60, &[0])];
+        assert_eq!(told(&same), [None, None], "no time has passed");
+    }
+}
