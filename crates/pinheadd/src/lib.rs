@@ -152,11 +152,7 @@ fn run(args: Args) -> Result<(), Failed> {
             return Err(told(daemon.log(), failed));
         }
     }
-    let ended = daemon.run().map_err(cannot_wait);
-    match foreground {
-        true => ended,
-        false => ended.map_err(|failed| told(daemon.log(), failed)),
-    }
+    daemon.run().map_err(|error| told(daemon.log(), cannot_wait(error)))
 }
 
 fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
@@ -172,16 +168,15 @@ fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
         written.map_err(|message| told(&log, Failed(message)))?;
     }
     let last_words = log.another();
-    let ended = monitor::run(&args, devices, every, log, signals).map_err(cannot_go_on);
-    match args.foreground {
-        true => ended,
-        false => ended.map_err(|failed| told(&last_words, failed)),
-    }
+    let ended = monitor::run(&args, devices, every, log, signals);
+    ended.map_err(|error| told(&last_words, cannot_go_on(error)))
 }
 
-/// In the background nobody reads what is returned.
+/// In the background nobody reads what is returned; in the foreground it is shown at the end.
 fn told(log: &Log, failed: Failed) -> Failed {
-    log.error(&failed.0);
+    if !log.is_foreground() {
+        log.error(&failed.0);
+    }
     failed
 }
 

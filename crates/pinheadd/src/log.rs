@@ -56,6 +56,11 @@ impl Log {
         log
     }
 
+    /// Whether messages go to the terminal.
+    pub fn is_foreground(&self) -> bool {
+        self.foreground
+    }
+
     /// From now on to syslog.
     pub fn use_syslog(&mut self) {
         self.foreground = false;

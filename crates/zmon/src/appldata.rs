@@ -10,7 +10,7 @@ use crate::layout::{Layout, record};
 use crate::text::{from_ebcdic, to_ebcdic};
 use crate::tod::ns_of_ticks;
 
-/// Ticks in a second that kernels are built with; the first is taken where nothing is known.
+/// Ticks in a second that kernels are built with. Most have the first.
 pub const HZ: [u64; 4] = [100, 250, 300, 1_000];
 const NS_A_SECOND: u128 = 1_000_000_000;
 /// The load average is in parts of this.
@@ -179,6 +179,15 @@ record! {
     }
 }
 
+impl Cpu {
+    /// All of its times together: for how long it was online.
+    fn all(&self) -> u64 {
+        let times = [self.user, self.nice, self.system, self.idle, self.irq, self.soft_irq];
+        let more = [self.io_wait, self.steal.unwrap_or(0)];
+        times.into_iter().chain(more).map(u64::from).sum()
+    }
+}
+
 /// CPUs and tasks, whichever kernel wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
@@ -228,18 +237,7 @@ impl System {
         self.cpus.iter().take(CPUS_MAX).for_each(|cpu| bytes.extend(cpu.bytes()));
         bytes
     }
-}
 
-impl Cpu {
-    /// All time that it was there.
-    fn all(&self) -> u64 {
-        let times = [self.user, self.nice, self.system, self.idle, self.irq, self.soft_irq];
-        let more = [self.io_wait, self.steal.unwrap_or(0)];
-        times.into_iter().chain(more).map(u64::from).sum()
-    }
-}
-
-impl System {
     /// How many ticks a second has for this kernel, as an earlier copy and most CPUs tell: all
     /// times of a CPU together are the time that it was online. `None` where that tells nothing.
     pub fn ticks_a_second(&self, earlier: &System) -> Option<u64> {

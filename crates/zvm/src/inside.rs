@@ -202,3 +202,29 @@ fn permille(text: &[u8; 6]) -> Option<u64> {
     let load: f64 = text.parse().ok()?;
     Some((load * 1_000.0).round() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zmon::appldata::Os;
+    use zmon::ticks_of_ns;
+
+    #[test]
+    fn times_of_a_kernel_are_recorded_in_hundredths_once_its_ticks_are_known() {
+        let mut inside = Inside::default();
+        let mut told = Vec::new();
+        for minute in 1..4_u32 {
+            // A third busy, a sixth stolen, by a kernel with 250 ticks a second.
+            let [user, steal, idle] = [5_000, 2_500, 7_500].map(|ticks| ticks * minute);
+            let cpu = Cpu { user, idle, steal: Some(steal), number: Some(0), ..Cpu::default() };
+            let timestamp = ticks_of_ns(60_000_000_000 * u64::from(minute));
+            let os = Os { timestamp, ..Os::default() };
+            inside.take_system(System { os, cpus: vec![cpu], has_steal: true });
+            let mut row = Row::default();
+            inside.put(&mut row);
+            told.push([G::OwnBusy, G::OwnSteal, G::OwnIdle].map(|field| row.get(field)));
+        }
+        // What it had before the first copy is not known.
+        assert_eq!(told, [[None; 3], [None; 3], [4_000, 2_000, 6_000].map(Some)]);
+    }
+}

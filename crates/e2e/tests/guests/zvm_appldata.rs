@@ -4,6 +4,8 @@
 
 use e2e::{Guest, Host, Plan};
 use images::{Arch, Cache, GuestFile, Modules};
+use procfs::parse::stat::{self, Stat};
+use procfs::parse::value_of;
 use std::ops::RangeInclusive;
 use zmon::appldata::{self, Memory, Network, System};
 use zmon::layout::Layout;
@@ -68,12 +70,7 @@ fn filled(guest: &mut Guest, name: &str) -> Buffer {
 fn numbers<const N: usize>(guest: &mut Guest, file: &str, names: [&str; N]) -> [u64; N] {
     let text = guest.sh(&format!("cat {file}"));
     names.map(|name| {
-        let of = |line: &str| {
-            let mut words = line.split_whitespace();
-            let is_it = words.next()?.trim_end_matches(':') == name;
-            words.next().filter(|_| is_it)?.parse().ok()
-        };
-        text.lines().find_map(of).unwrap_or_else(|| panic!("no {name} in {text}"))
+        value_of(text.as_bytes(), name).unwrap_or_else(|| panic!("no {name} in {text}"))
     })
 }
 
@@ -108,13 +105,11 @@ fn memory(guest: &mut Guest) {
 }
 
 fn system(guest: &mut Guest) {
-    // user, nice, system, idle, iowait, irq, softirq and steal of each CPU.
-    let cpus = |guest: &mut Guest| -> Vec<Vec<u64>> {
-        let text = guest.sh("cat /proc/stat");
-        let lines = text.lines().filter_map(|line| line.strip_prefix("cpu"));
-        let of =
-            |line: &str| line.split_whitespace().skip(1).flat_map(str::parse).take(8).collect();
-        lines.filter(|line| !line.starts_with(' ')).map(of).collect()
+    let cpus = |guest: &mut Guest| {
+        let (text, mut stat) = (guest.sh("cat /proc/stat"), Stat::default());
+        let is_whole = stat::parse(text.as_bytes(), true, &mut stat);
+        assert_eq!(is_whole, Ok(true), "{text}");
+        stat.cpus
     };
     let loads = |guest: &mut Guest| guest.sh("cat /proc/loadavg");
     let (before, loads_before) = (cpus(guest), loads(guest));
@@ -131,11 +126,12 @@ fn system(guest: &mut Guest) {
     assert_eq!(later.ticks_a_second(&system), Some(HZ), "{system:?} {later:?}");
     assert_eq!(system.cpus.len(), before.len());
     println!("{:?} between {before:?} and {after:?}", system.cpus);
-    for ((cpu, before), after) in system.cpus.iter().zip(&before).zip(&after) {
+    for ((cpu, (_, before)), (_, after)) in system.cpus.iter().zip(&before).zip(&after) {
         let steal = cpu.steal.unwrap_or_default();
         let [user, nice] = [cpu.user, cpu.nice];
         let said = [user, nice, cpu.system, cpu.idle, cpu.io_wait, cpu.irq, cpu.soft_irq, steal];
         for ((value, before), after) in said.iter().zip(before).zip(after) {
+            let [before, after] = [before, after].map(|ticks| ticks.cast_unsigned());
             // The kernel's own ticks are not those of /proc, and both round; they begin anew after
             // 2^32, which CPUs that came later are beyond here: under emulation they begin with
             // years of time.

@@ -22,8 +22,8 @@ use std::time::Duration;
 /// What the farm has of the host's memory at the rate that was found.
 pub(super) const HELD: &str = "held";
 /// What of the CPU the hand-sized farm is to have in a step of the search: below saturation, where
-/// a rate can be served and latencies tell something. In a long load a request costs a tenth more
-/// than in a step: about 60 % come of it.
+/// a rate can be served and latencies tell something. The long
+/// loads of 2026-11-26 came to 48 to 55 %.
 const GOAL: f64 = 0.55;
 /// A rate so near to the one before it, as a part of it, is near enough.
 const NEAR: f64 = 0.05;
@@ -143,8 +143,8 @@ pub(super) fn measured(
     rate: f64,
     shape: Shape,
 ) -> Result<(), Error> {
-    // What guests have free only they know. To ask all eight is half a second of CPU for each: done
-    // while the load is on, that would be a twentieth of the time in which nobody is served well.
+    // What guests have free only they know, and to ask one starts five processes in it, which takes
+    // long under emulation: while the load is on that would be in what is measured.
     let own_before = own_mib(site, manager);
     jobs::load(&mut Measures::default(), targets.to_vec(), open(rate), shape.warm)?;
     let duration = Duration::from_secs_f64(f64::from(shape.requests) / rate);
