@@ -12,6 +12,9 @@ pub const FIELDS: &[G] = &[
     G::OwnAvailable,
     G::OwnWorkingSet,
     G::OwnPsiSome,
+    G::OwnRefaultFile,
+    G::OwnRefaultAnonymous,
+    G::OwnSwapIn,
     G::OwnOomKills,
     G::VcpuRun,
     G::VcpuDelay,
@@ -19,6 +22,9 @@ pub const FIELDS: &[G] = &[
 
 /// A guest's tasks that wait for memory for so much of a step are short of it, in thousandths.
 const SHORT_PERMILLE: u64 = 10;
+/// And if what had been taken from them is needed again, in pages a second: on the slowest disk so
+/// many are that much of the time. A balloon that takes cold cache waits too, and nobody lacks it.
+const BACK_PAGES: u64 = 1;
 /// After a kill a guest would have needed so much more than it had, whichever is more: the rule of
 /// Kubernetes' vertical pod autoscaler.
 const KILL_PERMILLE: u64 = 1_200;
@@ -128,6 +134,13 @@ impl Step {
     }
 }
 
+/// Whether pages that it had lost came back. Who does not count them may have lost some.
+fn needs_it_again(over: &Over<G>) -> bool {
+    let counts = [G::OwnRefaultFile, G::OwnRefaultAnonymous, G::OwnSwapIn];
+    let back = counts.iter().filter_map(|field| over.get(*field)).reduce(u64::saturating_add);
+    back.is_none_or(|pages| pages.saturating_mul(1000) >= over.covered_ms.saturating_mul(BACK_PAGES))
+}
+
 fn step(at: usize, over: &Over<G>) -> Step {
     let size = |field| over.get(field).map(Bytes);
     let actual = size(G::Actual);
@@ -136,7 +149,8 @@ fn step(at: usize, over: &Over<G>) -> Step {
     let used = size(G::OwnWorkingSet).or(less_available);
     let kills = over.get(G::OwnOomKills).unwrap_or(0);
     let waited_ns = over.get(G::OwnPsiSome).unwrap_or(0);
-    let is_short = waited_ns / 1_000 >= over.covered_ms.saturating_mul(SHORT_PERMILLE);
+    let waits = waited_ns / 1_000 >= over.covered_ms.saturating_mul(SHORT_PERMILLE);
+    let is_short = waits && needs_it_again(over);
     let mut needed = used;
     if is_short {
         // It would have used all that it had, at least.
@@ -186,6 +200,11 @@ mod tests {
         let waits = |ms: u64| [&known[..], &[(G::OwnPsiSome, ms * 1_000_000)]].concat();
         assert_eq!(needs(&waits(599)).needed, Some(Bytes::mib(36)));
         assert_eq!(needs(&waits(600)).needed, Some(Bytes::mib(96)));
+        for counter in [G::OwnRefaultFile, G::OwnRefaultAnonymous, G::OwnSwapIn] {
+            let back = |pages: u64| [&waits(600)[..], &[(counter, pages)]].concat();
+            assert_eq!(needs(&back(59)).needed, Some(Bytes::mib(36)), "only its balloon waits");
+            assert_eq!(needs(&back(60)).needed, Some(Bytes::mib(96)));
+        }
         let killed = [&known[..], &[(G::OwnOomKills, 1)]].concat();
         let step = needs(&killed);
         assert_eq!((step.used, step.needed), (Some(Bytes::mib(36)), Some(Bytes::mib(196))));
