@@ -138,7 +138,9 @@ impl Step {
 fn needs_it_again(over: &Over<G>) -> bool {
     let counts = [G::OwnRefaultFile, G::OwnRefaultAnonymous, G::OwnSwapIn];
     let back = counts.iter().filter_map(|field| over.get(*field)).reduce(u64::saturating_add);
-    back.is_none_or(|pages| pages.saturating_mul(1000) >= over.covered_ms.saturating_mul(BACK_PAGES))
+    back.is_none_or(|pages| {
+        pages.saturating_mul(1000) >= over.covered_ms.saturating_mul(BACK_PAGES)
+    })
 }
 
 fn step(at: usize, over: &Over<G>) -> Step {

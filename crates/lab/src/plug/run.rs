@@ -49,11 +49,27 @@ const FULL: Shape = Shape {
     steps_max: 8,
 };
 
-const QUICK_SEARCH: Search =
-    Search { settle: seconds(1), look: seconds(2), grid_mib: 128, turns: 1, turn: seconds(2) };
+/// A daemon that ends gives all CPUs back, and rules that unplug what idles look twenty times
+/// first: a server that has been there for days has that behind it.
+const FULL_REST: Duration = seconds(30);
 
-const FULL_SEARCH: Search =
-    Search { settle: seconds(25), look: seconds(15), grid_mib: 8, turns: 2, turn: seconds(25) };
+const QUICK_SEARCH: Search = Search {
+    settle: seconds(1),
+    switch: seconds(1),
+    look: seconds(2),
+    grid_mib: 128,
+    turns: 1,
+    turn: seconds(2),
+};
+
+const FULL_SEARCH: Search = Search {
+    settle: seconds(25),
+    switch: seconds(60),
+    look: seconds(15),
+    grid_mib: 8,
+    turns: 2,
+    turn: seconds(25),
+};
 
 /// Runs it.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
@@ -61,7 +77,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let only: &[&str] = if quick { &["comboa"] } else { &[] };
     let pace = match quick {
         true => Pace { shape: QUICK, search: QUICK_SEARCH, rest: seconds(3), units: 4 },
-        false => Pace { shape: FULL, search: FULL_SEARCH, rest: seconds(12), units: 40 },
+        false => Pace { shape: FULL, search: FULL_SEARCH, rest: FULL_REST, units: 40 },
     };
     let requests = bench.asked.requests.unwrap_or(pace.shape.requests);
     let pace = Pace { shape: Shape { requests, ..pace.shape }, ..pace };

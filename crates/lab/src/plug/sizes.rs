@@ -47,8 +47,11 @@ const PLUG_MAX: Duration = Duration::from_secs(300);
 /// How it is done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
-    /// How long guests have after a change, and how long they are looked at then.
+    /// How long guests have after a change of their memory, and after one of their CPUs: emulated
+    /// ones are slower for half a minute after it, whatever their number is.
     pub settle: Duration,
+    pub switch: Duration,
+    /// How long they are looked at then.
     pub look: Duration,
     /// Sizes this near to each other are one, in MiB.
     pub grid_mib: u32,
@@ -174,16 +177,20 @@ impl Hand<'_> {
         self.size(&large)?;
         let of = ["the host's CPUs", "one CPU each"];
         let counts = [host_cpus, 1];
-        let Some(slower) = self.in_turns(run, of, &|at| self.cpus(counts[at]))? else {
+        let switch = self.search.switch;
+        let Some(slower) = self.in_turns(run, of, switch, &|at| self.cpus(counts[at]))? else {
             return Ok(());
         };
         let cpus = if slower.median <= P95_MAX { 1 } else { host_cpus };
         self.cpus(cpus)?;
+        // In the first turn it would be the large guests that pay for that.
+        (self.load)(&mut Measures::default(), switch)?;
         let mut growths = 0;
         let slower = loop {
             let both = [large.clone(), sizes.clone()];
             let of = ["large", "found"];
-            let Some(slower) = self.in_turns(run, of, &|at| self.size(&both[at]))? else {
+            let settle = self.search.settle;
+            let Some(slower) = self.in_turns(run, of, settle, &|at| self.size(&both[at]))? else {
                 return Ok(());
             };
             if slower.median <= P95_MAX || growths == GROWTHS_MAX {
@@ -275,6 +282,7 @@ impl Hand<'_> {
         &self,
         run: &mut bench::Case<'_, '_>,
         names: [&str; 2],
+        settle: Duration,
         apply: &dyn Fn(usize) -> Result<(), Error>,
     ) -> Result<Option<Spread>, Error> {
         let mut ratios = Vec::new();
@@ -283,7 +291,7 @@ impl Hand<'_> {
             for (at, name) in names.iter().enumerate() {
                 let p95_s = run.phase(name, |measures| {
                     apply(at)?;
-                    (self.load)(&mut Measures::default(), self.search.settle)?;
+                    (self.load)(&mut Measures::default(), settle)?;
                     (self.load)(measures, self.search.turn)
                 })?;
                 let Some(p95_s) = p95_s else { return Ok(None) };
