@@ -80,6 +80,7 @@ fn penguins(guests: u32, guest_dir: &Path, out: &Path) -> Result<Outcome, Error>
         guests: Some(guests),
         repetitions: Some(1),
         requests: None,
+        sizes: None,
         cases: [SHARED, SQUEEZED].map(str::to_owned).to_vec(),
         out: out.to_path_buf(),
         tools: Tools { program: guest_dir.join("../release/pinhead"), farms: FARMS.into() },

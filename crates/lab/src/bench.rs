@@ -19,6 +19,8 @@ pub struct Asked {
     pub repetitions: Option<u32>,
     /// How many requests a case gets, where the experiment asks for pages at a rate.
     pub requests: Option<u32>,
+    /// A result whose sizes by hand are taken over, where the experiment looks for such.
+    pub sizes: Option<PathBuf>,
     /// Only these cases; the usual ones if it is empty.
     pub cases: Vec<String>,
     /// Where the result goes.
@@ -98,6 +100,16 @@ impl<'a> Bench<'a> {
         let note = note.into();
         (self.progress)(&note);
         self.outcome.notes.push(note);
+    }
+
+    /// Takes over what another result measured, as if it had been done here, unless it has been.
+    pub fn take_over(&mut self, run: Run, from: &Outcome) {
+        if self.outcome.run(&run.case, run.repetition).is_none() {
+            let commit = from.commit.as_deref().unwrap_or("not known");
+            let (case, started) = (&run.case, &from.started);
+            self.note(format!("{case:?} is of the result of {started}, commit {commit}."));
+            self.outcome.runs.push(run);
+        }
     }
 
     /// Gives every case its turn in every round. What has come to its end before is not run again.

@@ -20,6 +20,8 @@ pub enum Error {
          on with the one before it"
     )]
     NotResumed { path: PathBuf, reason: String },
+    #[error("The sizes of {path} cannot be taken over: {reason}")]
+    NotTakenOver { path: PathBuf, reason: String },
     #[error(transparent)]
     Load(#[from] load::Error),
     #[error(transparent)]

@@ -55,8 +55,8 @@ if has postgres; then
     as_postgres "$bin/createuser" -h "$data" --no-superuser --no-createrole pinhead
     as_postgres "$bin/createdb" -h "$data" -O pinhead pinhead
     as_postgres "$bin/pgbench" -h "$data" -U pinhead -q -i -s 2 pinhead 2> /dev/null
-    # Within a second after its own vacuum pgbench's session reports the rows that it has put in, and
-    # then every guest vacuums them again in its first ten minutes: 4 to 17 s under emulation.
+    # pgbench's session reports the rows that it has put in after its own vacuum, and then every
+    # guest vacuums them again in its first ten minutes: 4 to 17 s under emulation.
     as_postgres "$bin/vacuumdb" -h "$data" -U pinhead -q --analyze -t pgbench_accounts pinhead
     as_postgres "$bin/pg_ctl" -s -w -m fast -D "$data" stop
     # Until here only the build could reach it.

@@ -28,6 +28,7 @@ struct Pace {
     shape: Shape,
     search: Search,
     rest: Duration,
+    unplug: Duration,
     units: u32,
 }
 
@@ -51,7 +52,7 @@ const FULL: Shape = Shape {
 
 /// A daemon that ends gives all CPUs back, and rules that unplug what idles look twenty times
 /// first: a server that has been there for days has that behind it.
-const FULL_REST: Duration = seconds(30);
+const UNPLUG: Duration = seconds(25);
 
 const QUICK_SEARCH: Search = Search {
     settle: seconds(1),
@@ -76,8 +77,16 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let only: &[&str] = if quick { &["comboa"] } else { &[] };
     let pace = match quick {
-        true => Pace { shape: QUICK, search: QUICK_SEARCH, rest: seconds(3), units: 4 },
-        false => Pace { shape: FULL, search: FULL_SEARCH, rest: FULL_REST, units: 40 },
+        true => Pace {
+            shape: QUICK,
+            search: QUICK_SEARCH,
+            rest: seconds(3),
+            unplug: seconds(1),
+            units: 4,
+        },
+        false => {
+            Pace { shape: FULL, search: FULL_SEARCH, rest: seconds(12), unplug: UNPLUG, units: 40 }
+        }
     };
     let requests = bench.asked.requests.unwrap_or(pace.shape.requests);
     let pace = Pace { shape: Shape { requests, ..pace.shape }, ..pace };
@@ -93,6 +102,10 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     bench.discard_open_rounds(repetitions, &chosen);
     bench.discard(FARMS, 1);
     let large = large(only);
+    if let Some(path) = bench.asked.sizes.clone() {
+        let (search, other) = sizes::of_another(&path, &bench.outcome().machine, &large)?;
+        bench.take_over(search, &other);
+    }
     let managed = start(&mut bench.case(FARMS, 1), &text("managed", &large, true, first + 16))?;
     let Some(managed) = managed else { return Ok(()) };
     bench.rounds(1, &[SIZES], |run| match give_rules(run, &managed, None)? {
@@ -157,8 +170,12 @@ fn one(
     pace: Pace,
 ) -> Result<(), Error> {
     let Driven { site, rate, .. } = driven;
-    if run.name() != HAND && !give_rules(run, site, preset)? {
-        return Ok(());
+    if run.name() != HAND {
+        if !give_rules(run, site, preset)? {
+            return Ok(());
+        }
+        // Before the manager comes: guests that idle beside it are paged out.
+        wait(pace.unplug);
     }
     let manager = match rules_of(run.name()) {
         Some(rules) => match manage(run, driven, rules, pace)? {

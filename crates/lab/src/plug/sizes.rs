@@ -16,11 +16,13 @@
 use super::farms::{MANAGED_MIB, Size, boots_mib};
 use super::load::{Shape, calibrate, open, order};
 use super::{SIZES, Set, phase};
+use crate::outcome::{Machine, Run};
 use crate::site::inside::Inside;
 use crate::site::{Guest, Manager, Settings, Site, jobs};
-use crate::{Error, Measures, Outcome, bench, clock};
+use crate::{Error, Measures, Outcome, bench, clock, shelf};
 use base::Spread;
 use policy::rivals::Kind;
+use std::path::Path;
 use std::time::Duration;
 
 /// A task of a guest may wait for memory for so much of the time, in percent: as much as senpai
@@ -148,6 +150,25 @@ pub(super) fn found(outcome: &Outcome, large: &[Size]) -> Option<Vec<Size>> {
         Some(Size { class, cpus, memory_mib })
     };
     large.iter().map(of).collect()
+}
+
+/// The search of another result, of this machine, that found sizes for all of these guests.
+pub(super) fn of_another(
+    path: &Path,
+    machine: &Machine,
+    large: &[Size],
+) -> Result<(Run, Outcome), Error> {
+    let refused =
+        |reason: &str| Error::NotTakenOver { path: path.to_path_buf(), reason: reason.to_owned() };
+    let other = shelf::load(path)?;
+    if other.machine != *machine {
+        return Err(refused("it is of another machine, kernel or QEMU"));
+    }
+    let search = other.run(SIZES, 1).filter(|run| run.finished).cloned();
+    match (search, found(&other, large)) {
+        (Some(search), Some(_)) => Ok((search, other)),
+        _ => Err(refused("it has no search that came to its end for these guests")),
+    }
 }
 
 fn failed(why: &str) -> Error {
@@ -352,14 +373,8 @@ mod tests {
         assert_eq!(found(1, 400), (MANAGED_MIB, 0), "nothing smaller is to be tried");
     }
 
-    #[test]
-    fn what_was_found_is_read_from_the_result() {
-        let large = [
-            Size { class: "weba", cpus: 4, memory_mib: 512 },
-            Size { class: "dba", cpus: 4, memory_mib: 512 },
-        ];
-        let mut outcome = Outcome::default();
-        assert_eq!(super::found(&outcome, &large), None);
+    /// A search of one round that came to its end, or did not.
+    fn searched(finished: bool) -> Outcome {
         let mut measures = Measures::default();
         for (class, cpus, mib) in [("weba", 1.0, 104.0), ("dba", 2.0, 160.0)] {
             measures.note(&format!("{class}, memory"), "MiB", mib);
@@ -371,13 +386,45 @@ mod tests {
             failed: None,
             measures: measures.0,
         };
-        outcome.runs.push(crate::outcome::Run {
-            case: SIZES.into(),
-            repetition: 1,
-            seed: None,
-            finished: true,
-            phases: vec![phase],
-        });
+        let run =
+            Run { case: SIZES.into(), repetition: 1, seed: None, finished, phases: vec![phase] };
+        let format = crate::outcome::FORMAT;
+        Outcome { format, experiment: "plug".into(), runs: vec![run], ..Outcome::default() }
+    }
+
+    #[test]
+    fn the_sizes_of_another_result_are_taken_over_whole_or_not_at_all() {
+        let dir = std::env::temp_dir().join(format!("lab-sizes-{}", std::process::id()));
+        let large = |class| vec![Size { class, cpus: 4, memory_mib: 512 }];
+        let other_machine = Machine { cpus: 64, ..Machine::default() };
+        let cases = [
+            (true, Machine::default(), "weba", ""),
+            (true, other_machine, "weba", "another machine"),
+            (false, Machine::default(), "weba", "no search that came to its end"),
+            (true, Machine::default(), "comboa", "no search that came to its end"),
+        ];
+        for (finished, machine, class, why) in cases {
+            let path = shelf::save(&searched(finished), &dir).unwrap();
+            match of_another(&path, &machine, &large(class)) {
+                Ok((run, _)) => assert!(why.is_empty() && run.case == SIZES, "{why}"),
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(!why.is_empty() && text.contains(why), "{text}");
+                    assert!(text.contains(&path.display().to_string()), "{text}");
+                }
+            }
+        }
+        let _ = std::fs::remove_dir_all(&dir);
+    }
+
+    #[test]
+    fn what_was_found_is_read_from_the_result() {
+        let large = [
+            Size { class: "weba", cpus: 4, memory_mib: 512 },
+            Size { class: "dba", cpus: 4, memory_mib: 512 },
+        ];
+        assert_eq!(super::found(&Outcome::default(), &large), None);
+        let outcome = searched(true);
         let found = super::found(&outcome, &large).unwrap_or_default();
         assert_eq!(
             found,

@@ -42,6 +42,7 @@ pub(crate) fn asked(out: PathBuf) -> Asked {
         guests: None,
         repetitions: None,
         requests: None,
+        sizes: None,
         cases: Vec::new(),
         out,
         tools,

@@ -40,7 +40,7 @@ pub enum What {
     /// Ballooning against page reporting, with a database in each guest
     Cmm(RunArgs),
     /// The published rules, and ours, against sizing by hand
-    Plug(RunArgs),
+    Plug(PlugArgs),
 }
 
 /// `pinhead experiment list`
@@ -122,6 +122,16 @@ pub struct PenguinsArgs {
     count: Option<Count>,
 }
 
+/// `pinhead experiment plug`
+#[derive(Debug, Args)]
+pub struct PlugArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Size by hand as this result of the same machine found, in place of a search of half an hour
+    #[arg(long, value_name = "FILE")]
+    sizes: Option<PathBuf>,
+}
+
 /// How many servers at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
@@ -144,22 +154,30 @@ pub fn run(args: &ExperimentArgs) -> Result<(), Error> {
         What::Show(args) => show(args),
         What::Compare(args) => compare(args),
         What::Penguins(PenguinsArgs { run, count }) => match count {
-            None => experiment(&catalog::PENGUINS, run, run.guests),
-            Some(Count::Servers(servers)) => experiment(&catalog::COUNT, run, Some(*servers)),
-            Some(Count::Max) => experiment(&catalog::COUNT, run, None),
+            None => experiment(&catalog::PENGUINS, run, run.guests, None),
+            Some(Count::Servers(servers)) => experiment(&catalog::COUNT, run, Some(*servers), None),
+            Some(Count::Max) => experiment(&catalog::COUNT, run, None, None),
         },
-        What::Swap(args) => experiment(&catalog::SWAP, args, args.guests),
-        What::Cmm(args) => experiment(&catalog::CMM, args, args.guests),
-        What::Plug(args) => experiment(&catalog::PLUG, args, args.guests),
+        What::Swap(args) => experiment(&catalog::SWAP, args, args.guests, None),
+        What::Cmm(args) => experiment(&catalog::CMM, args, args.guests, None),
+        What::Plug(PlugArgs { run, sizes }) => {
+            experiment(&catalog::PLUG, run, run.guests, sizes.clone())
+        }
     }
 }
 
-fn experiment(experiment: &Experiment, args: &RunArgs, guests: Option<u32>) -> Result<(), Error> {
+fn experiment(
+    experiment: &Experiment,
+    args: &RunArgs,
+    guests: Option<u32>,
+    sizes: Option<PathBuf>,
+) -> Result<(), Error> {
     let asked = Asked {
         quick: args.quick,
         guests,
         repetitions: args.repetitions,
         requests: args.requests,
+        sizes,
         cases: args.cases.clone(),
         out: args.out.clone(),
         tools: Tools {
