@@ -102,9 +102,11 @@ impl<'a> Bench<'a> {
         self.outcome.notes.push(note);
     }
 
-    /// Takes over what another result measured, as if it had been done here, unless it has been.
+    /// Takes over what another result measured, as if it had been done here, unless it has come to
+    /// its end here.
     pub fn take_over(&mut self, run: Run, from: &Outcome) {
-        if self.outcome.run(&run.case, run.repetition).is_none() {
+        if !self.is_finished(&run.case, run.repetition) {
+            self.discard(&run.case, run.repetition);
             let commit = from.commit.as_deref().unwrap_or("not known");
             let (case, started) = (&run.case, &from.started);
             self.note(format!("{case:?} is of the result of {started}, commit {commit}."));

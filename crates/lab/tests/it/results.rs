@@ -224,3 +224,24 @@ fn two_results_are_compared_measure_by_measure() {
     assert_eq!(table.rows, [["ours: load: rate", "1/s", "100", "150", "1.50", "apart"]]);
     assert_eq!(table.note, "0 measures are only in the first, 1 only in the second.");
 }
+
+#[test]
+fn what_another_result_found_is_taken_over_once_and_instead_of_what_was_left_open() {
+    let run = |rate, finished| {
+        let (name, unit) = ("rate".to_owned(), "1/s".to_owned());
+        let measures = vec![Measure { name, unit, value: rate }];
+        let phase = Phase { name: "found".to_owned(), seconds: 1.0, failed: None, measures };
+        let (case, phases) = ("search".to_owned(), vec![phase]);
+        Run { case, repetition: 1, seed: None, finished, phases }
+    };
+    let mut head = outcome();
+    head.runs = vec![run(1.0, false)];
+    let mut lines = Vec::new();
+    let mut progress = |line: &str| lines.push(line.to_owned());
+    let mut bench = Bench::new(asked(directory("taken-over")), head, &mut progress);
+    for rate in [2.0, 3.0] {
+        bench.take_over(run(rate, true), &outcome());
+        assert_eq!(bench.outcome().values("search", "found", "rate"), [(1, 2.0)], "{rate}");
+    }
+    assert_eq!(lines.len(), 1, "{lines:?}");
+}

@@ -387,6 +387,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn servers_that_translate_more_have_more_room_for_it() {
+        let room = |builtin, guests| translation_mib(Source::Builtin(builtin), guests);
+        assert_eq!([room(Builtin::Web, 8), room(Builtin::Web, 9)], [32, 20]);
+        assert_eq!([room(Builtin::DebianCombo, 1), room(Builtin::DebianCombo, 100)], [64, 64]);
+    }
+
+    #[test]
     fn rules_that_hold_are_rules_without_errors() {
         let found = check::text(HOLD.as_bytes(), &Machine::default());
         assert!(!rules::has_errors(&found), "{found:?}");
