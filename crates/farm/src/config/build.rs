@@ -8,7 +8,7 @@ use vm::FORWARDS_MAX;
 
 use super::links;
 use super::types::{
-    Builtin, Class, Farm, GUESTS_MAX, PORTS_HELP, ParkTo, Port, Probe, Source, Top,
+    Builtin, Class, Farm, GUESTS_MAX, Limits, PORTS_HELP, ParkTo, Port, Probe, Source, Top,
 };
 
 /// Classes in a file: more than anyone can keep apart.
@@ -21,7 +21,7 @@ const NAME_MAX: usize = 50;
 /// Builds the farm; what is wrong is reported to the reader.
 pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Farm {
     let name = farm_name(reader, tree, stem);
-    let limits = reader.table(tree).0;
+    let limits = limits(reader, tree);
     // Ports of the host, and the class that has them.
     let mut taken: Vec<(Range<u32>, String)> = Vec::new();
     let mut classes: Vec<Class> = Vec::new();
@@ -50,6 +50,16 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Far
         reader.fault(last, "class.count", message, Some(help));
     }
     farm
+}
+
+fn limits(reader: &mut Reader<'_>, tree: &Tree<'_>) -> Limits {
+    let (limits, at): (Limits, _) = reader.table(tree);
+    if limits.zram_reads.is_some() && ["memory", "zram"].iter().any(|key| at.get(key).is_none()) {
+        let message = "nothing is read from `zram` without `memory` and `zram`".to_owned();
+        let help = "say how much of the host's memory the guests may have, and how large `zram` is";
+        reader.refuse(&at, &["zram_reads"], message, help);
+    }
+    limits
 }
 
 fn is_name(name: &str) -> bool {

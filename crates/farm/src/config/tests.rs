@@ -13,6 +13,7 @@ name = "pinhead"
 [limits]
 memory = "2 GiB"
 zram = "4 GiB"
+zram_reads = 200
 swap = "8 GiB"
 ksm = true
 [[class]]
@@ -40,7 +41,7 @@ args = ["a=1"]
     let farm = parse(text, "stem").unwrap();
     assert_eq!((farm.name.as_str(), farm.guests()), ("pinhead", 101));
     assert_eq!(farm.limits.memory, Some(Bytes::mib(2048)));
-    assert!(farm.limits.ksm);
+    assert!(farm.limits.ksm && farm.limits.zram_reads == Some(200));
     let web = &farm.classes[0];
     assert_eq!((web.memory_mib, web.memory_min_mib, web.zram_mib), (96, Some(32), 64));
     assert_eq!((web.cpus, web.shares, web.arch), (1, 100, Arch::X86_64));
@@ -120,6 +121,9 @@ fn values_that_cannot_be_are_refused() {
         ("park = '1s'", "5s at least"),
         ("park = '5min'\npark_at_most = '1s'", "woken as soon as"),
         ("park_to = 'tape'", "disk"),
+        ("[limits]\nzram = '1 GiB'\nzram_reads = 200", "without `memory`"),
+        ("[limits]\nmemory = '1 GiB'\nzram_reads = 200", "without `memory`"),
+        ("[limits]\nmemory = '1 GiB'\nzram = '1 GiB'\nzram_reads = 0", "out of range"),
         ("park_to = 'disk'", "only a clone that shares its template's memory"),
         ("park_to = 'disk'\ntemplate = true\ncopy = true", "only a clone"),
         (

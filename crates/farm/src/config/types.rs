@@ -48,6 +48,8 @@ settings::table! {
         memory: Option<Bytes> = size, else "none";
         /// swap in compressed memory of the host, of this size
         zram: Option<Bytes> = size, else "none";
+        /// pages that guests get back from `zram` in a second, which then is as slow as a disk
+        zram_reads: Option<u32> = number(1..=1_000_000_u32), else "as many as there are";
         /// a swap file of the host behind it, of this size
         swap: Option<Bytes> = size, else "none";
         /// whether the host's equal pages are shared

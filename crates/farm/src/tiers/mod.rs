@@ -5,7 +5,7 @@
 //!        │ a memory cgroup's limit
 //!        ▼
 //!   zram: compressed memory, as expanded storage was        priority 100
-//!        │ full
+//!        │ full           or, with a limit of its reads, a disk of that speed
 //!        ▼
 //!   a swap file, as paging disks were                       priority 10
 //! ```
@@ -21,6 +21,7 @@ mod fault;
 mod groups;
 mod ksm;
 mod machine;
+mod reads;
 mod record;
 mod restore;
 mod step;
@@ -72,6 +73,8 @@ pub struct Tiers {
 pub struct Tier {
     /// The list of the cgroup's processes; `None` where there is no limit.
     procs: Option<PathBuf>,
+    /// The same of the cgroup whose reads of swap are limited, where it is another.
+    readers: Option<PathBuf>,
     /// The cgroups below which each guest has its own.
     groups: Arc<[Group]>,
     arrivals: Arc<AtomicU64>,
@@ -82,8 +85,18 @@ impl Tier {
     /// touched before stays with the cgroup that it came from.
     pub fn join(&self, pid: u32) -> Result<(), Error> {
         self.arrivals.fetch_add(1, Ordering::Relaxed);
-        let Some(path) = &self.procs else { return Ok(()) };
-        write(path, &pid.to_string()).tier(CGROUP, format!("cannot put process {pid} into it"))
+        self.join_lists([&self.procs, &self.readers], pid)
+    }
+
+    fn join_lists<const N: usize>(
+        &self,
+        lists: [&Option<PathBuf>; N],
+        pid: u32,
+    ) -> Result<(), Error> {
+        lists.into_iter().flatten().try_for_each(|path| {
+            let what = format!("cannot put process {pid} into {}", path.display());
+            write(path, &pid.to_string()).tier(CGROUP, what)
+        })
     }
 
     /// Puts a guest's process into a cgroup of the guest's own, where there are such, and so under
@@ -93,7 +106,8 @@ impl Tier {
             return self.join(pid);
         }
         self.arrivals.fetch_add(1, Ordering::Relaxed);
-        self.groups.iter().try_for_each(|group| group.join(pid, guest))
+        self.groups.iter().try_for_each(|group| group.join(pid, guest))?;
+        self.join_lists([&self.readers], pid)
     }
 
     /// Removes the cgroup of a guest that has ended.
@@ -130,7 +144,7 @@ impl Tiers {
             swap_file: None,
             notes: Vec::new(),
         };
-        let Limits { memory, zram, swap, ksm } = limits;
+        let Limits { memory, zram, zram_reads: _, swap, ksm } = limits;
         if memory.is_none() && zram.is_none() && swap.is_none() && !ksm {
             return Ok(tiers);
         }
@@ -192,6 +206,11 @@ impl Tiers {
         }
         if let Some(size) = limits.zram.map(whole_pages) {
             let device = zram::make(machine, record, size)?;
+            if let Some(reads) = limits.zram_reads {
+                let limited = self.tier.cgroup();
+                self.tier.readers =
+                    reads::limit(machine, record, limited.as_deref(), &device, reads)?;
+            }
             swap::on(machine, record, ZRAM, &device, size, ZRAM_PRIORITY)?;
         }
         if let Some(size) = limits.swap.map(whole_pages) {

@@ -33,7 +33,7 @@ pub(super) enum Undo {
     Controller { dir: PathBuf },
     /// A cgroup was made; its processes go home, to the cgroup of its maker.
     Cgroup { dir: PathBuf, home: PathBuf },
-    /// The same for one that has no limit, and only guests' own below it.
+    /// The same for one that has no limit of memory: guests' own lie below it, or it limits reads.
     Guests { dir: PathBuf, home: PathBuf },
     /// The module was loaded.
     ZramModule,

@@ -72,7 +72,8 @@ impl Calls for Fake {
     fn make_cgroup(&self, dir: &Path) -> io::Result<()> {
         self.call("mkdir")?;
         fs::create_dir(dir)?;
-        for file in ["cgroup.procs", "memory.limit_in_bytes", "memory.max"] {
+        let limits = ["memory.limit_in_bytes", "memory.max", "blkio.throttle.read_iops_device"];
+        for file in limits.into_iter().chain(["cgroup.procs", "io.max"]) {
             fs::write(dir.join(file), "")?;
         }
         Ok(())
@@ -89,6 +90,7 @@ impl Calls for Fake {
         self.call("add")?;
         fs::create_dir_all(self.path("sys/block/zram1"))?;
         fs::write(self.path("sys/block/zram1/disksize"), "0\n")?;
+        fs::write(self.path("sys/block/zram1/dev"), "253:1\n")?;
         fs::write(self.path("dev/zram1"), "")?;
         Ok("1\n".to_owned())
     }
@@ -111,6 +113,7 @@ impl Tree {
         let tree = Tree { places: Places { root: calls.root.clone(), records, swap_dir }, calls };
         tree.file("proc/swaps", "Filename Type Size Used Priority\n/swap.img file 1048 0 -2\n");
         tree.file("proc/self/cgroup", "4:memory:/api/07\n0::/\n");
+        tree.file("proc/sys/kernel/osrelease", "6.3.0\n");
         tree.file("sys/fs/cgroup/memory/memory.limit_in_bytes", "1\n");
         tree.file(&format!("{GROUP}/cgroup.procs"), "");
         tree.file("sys/class/zram-control/hot_add", "");
@@ -181,7 +184,8 @@ impl Drop for Tree {
 
 fn all() -> Limits {
     let size = Some(Bytes::mib(4));
-    Limits { memory: Some(Bytes::mib(64)), zram: size, swap: size, ksm: true }
+    let memory = Some(Bytes::mib(64));
+    Limits { memory, zram: size, zram_reads: None, swap: size, ksm: true }
 }
 
 /// As SIGKILL does it: nothing is undone, and the lock is free.
@@ -358,6 +362,39 @@ fn version_two_lies_beside_our_own_and_a_switched_on_controller_goes_off_again()
     assert_eq!(group.parent(), Some(tree.calls.path("sys/fs/cgroup/user").as_path()));
     tiers.close();
     assert_eq!(tree.text("sys/fs/cgroup/user/cgroup.subtree_control"), "memory pids\n");
+}
+
+#[test]
+fn zram_is_as_slow_as_a_disk_for_guests_alone() {
+    let limits = Limits { zram_reads: Some(200), swap: None, ksm: false, ..all() };
+    let tree = Tree::new("reads");
+    let error = tree.open(&limits).unwrap_err().to_string();
+    assert!(error.contains("blkio.throttle.read_iops_device"), "{error}");
+    tree.assert_untouched();
+    tree.file("sys/fs/cgroup/blkio/cgroup.procs", "");
+    let mut tiers = tree.open(&limits).unwrap();
+    tiers.separate_guests();
+    let group = tree.calls.path("sys/fs/cgroup/blkio").join(name(&tiers.tier().cgroup().unwrap()));
+    let text = |file: &str| fs::read_to_string(group.join(file)).unwrap();
+    assert_eq!(text("blkio.throttle.read_iops_device"), "253:1 200");
+    tiers.tier().join_lists([&tiers.tier().readers], 4711).unwrap();
+    assert_eq!(text("cgroup.procs"), "4711");
+    fs::write(group.join("cgroup.procs"), "").unwrap();
+    kill(tiers);
+    restore_left_at(&tree.places, Box::new(tree.calls.clone())).unwrap();
+    assert!(!group.exists());
+    tree.assert_untouched();
+    // Kernels before 6.3 read zram behind the back of what counts reads.
+    tree.file("proc/sys/kernel/osrelease", "6.1.0-9-amd64\n");
+    assert!(tree.open(&limits).unwrap_err().to_string().contains("from 6.3 on"));
+    tree.assert_untouched();
+    // Version 2 has it where the memory is limited.
+    let tree = Tree::version_two("reads-v2");
+    tree.file("sys/fs/cgroup/cgroup.subtree_control", "memory io\n");
+    let tiers = tree.open(&limits).unwrap();
+    let group = tiers.tier().cgroup().unwrap();
+    assert_eq!(fs::read_to_string(group.join("io.max")).unwrap(), "253:1 riops=200");
+    assert_eq!(tiers.close(), [""; 0]);
 }
 
 #[test]

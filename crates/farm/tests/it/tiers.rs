@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Set for the child that is killed: where it may make files.
 const CHILD_DIR: &str = "PINHEAD_TEST_TIERS_DIR";
@@ -42,7 +43,8 @@ fn places(dir: &Path) -> Places {
 }
 
 fn limits() -> Limits {
-    Limits { memory: Some(LIMIT), zram: Some(TIER), swap: Some(TIER), ksm: true }
+    let size = Some(TIER);
+    Limits { memory: Some(LIMIT), zram: size, zram_reads: None, swap: size, ksm: true }
 }
 
 /// What is there of the tiers whose files are in this directory. Other farms of this machine come
@@ -164,6 +166,47 @@ fn more_than_the_limit_goes_to_the_tiers_below() {
     assert!(!group.exists());
     assert_undone(&before, &seen(&dir));
     assert_eq!(fs::read_dir(dir.join("swap")).unwrap().count(), 0);
+    fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "it measures how long pages are away")]
+fn guests_wait_for_zram_as_for_a_disk() {
+    /// Pages a second, and what of the memory that is touched twice is over the limit.
+    const READS: u32 = 2000;
+    const OVER_MIB: u32 = 16;
+    let _alone = alone();
+    if let Some(reason) = why_not() {
+        base::skipped!("{reason}");
+        return;
+    }
+    let dir = scratch("reads");
+    let before = seen(&dir);
+    let limits = Limits { zram_reads: Some(READS), swap: None, ksm: false, ..limits() };
+    let tiers = match Tiers::open_at(&places(&dir), Box::new(Live), &limits) {
+        Err(error) if error.to_string().contains("take `zram_reads` out") => {
+            base::skipped!("{error}");
+            return;
+        }
+        opened => opened.unwrap(),
+    };
+    let size = LIMIT.as_mib() + u64::from(OVER_MIB);
+    let mut child = Command::new("sh")
+        .args(["-c", &format!("read _; dd if=/dev/urandom of=/dev/null bs={size}M count=2")])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    tiers.tier().join(child.id()).unwrap();
+    let begun = Instant::now();
+    drop(child.stdin.take());
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{status}");
+    // Not one page sooner than allowed, but for what one throttling slice lets through at first.
+    let least = f64::from(OVER_MIB * 256) / f64::from(READS) * 0.9;
+    assert!(begun.elapsed().as_secs_f64() >= least, "{:?}", begun.elapsed());
+    assert_eq!(tiers.close(), Vec::<String>::new());
+    assert_undone(&before, &seen(&dir));
     fs::remove_dir_all(dir).unwrap();
 }
 

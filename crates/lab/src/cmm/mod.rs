@@ -48,12 +48,22 @@ pub(crate) fn ways() -> Vec<Way> {
     ours.into_iter().chain(RIVALS.iter().map(rival)).collect()
 }
 
+/// What the databases' host pages to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paging {
+    /// Compressed memory, as most hosts have it today.
+    Compressed,
+    /// What stands for the study's disks, see [`DISK_READS`].
+    Disk,
+}
+
 /// A case: what is run, and the way.
 pub(crate) fn case(what: &str, way: &str) -> String {
     format!("{what}: {way}")
 }
 
 pub(crate) const OLTP: &str = "OLTP";
+pub(crate) const OLTP_DISK: &str = "OLTP, disk";
 pub(crate) const CLAIM: &str = "claim";
 
 /// The sizes of a claim in MiB, with their phases.

@@ -1,6 +1,8 @@
 //! A result, next to what the study found.
 
-use super::{BOTH, CLAIM, CLAIMS, NO_LIMIT, NOTHING, OLTP, OURS, Way, case, phase, ways};
+use super::{
+    BOTH, CLAIM, CLAIMS, NO_LIMIT, NOTHING, OLTP, OLTP_DISK, OURS, Way, case, phase, ways,
+};
 use crate::view::{Chart, Table, View, cell, figure, percent};
 use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
@@ -9,12 +11,20 @@ const ABOUT: &str = "Databases on half of the memory that they think they have, 
     claims memory after the others have touched all of theirs and freed it: ways to move memory. \
     After a study of CMM1 and CMM2 (Kammerer, 2009).";
 
+/// What a way can be run with.
+const WHATS: [&str; 3] = [CLAIM, OLTP_DISK, OLTP];
+
 /// All that is shown.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),
         findings: findings(outcome),
-        tables: vec![oltp(outcome), claims(outcome), published()],
+        tables: vec![
+            oltp(outcome, OLTP, "Databases, memory twice overcommitted"),
+            oltp(outcome, OLTP_DISK, "The same on a host that pages to a disk"),
+            claims(outcome),
+            published(),
+        ],
         charts: charts(outcome),
     }
 }
@@ -26,17 +36,20 @@ fn against(outcome: &Outcome, what: &str, way: &str, phase: &str, name: &str) ->
 
 fn findings(outcome: &Outcome) -> Vec<Finding> {
     let large = CLAIMS[2].0;
+    let transaction = |what: &str, host: &str, way: &Way, told: &str| {
+        Finding::at_most(
+            &format!(
+                "a transaction {host}with {told} against nothing (<= 1/1.4 of the time, \
+                 published: 1.5x the transactions)"
+            ),
+            against(outcome, what, way.name, phase::LOAD, "average"),
+            1.0 / 1.4,
+            "x",
+        )
+    };
     let of = |way: &Way, told: &str| {
         [
-            Finding::at_most(
-                &format!(
-                    "a transaction with {told} against nothing (<= 1/1.4 of the time, published: \
-                     1.5x the transactions)"
-                ),
-                against(outcome, OLTP, way.name, phase::LOAD, "average"),
-                1.0 / 1.4,
-                "x",
-            ),
+            transaction(OLTP, "", way, told),
             Finding::at_most(
                 &format!(
                     "a large claim with {told} against nothing (<= 1x, published: both are the \
@@ -48,27 +61,29 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
             ),
         ]
     };
-    let ours = case(OLTP, OURS.name);
-    let promotion = promotion::findings(outcome, &[(&ours, phase::LOAD)]);
-    [&of(&BOTH, "both")[..], &of(&OURS, "both and page-out"), &promotion].concat()
+    let ours = [case(OLTP_DISK, OURS.name), case(OLTP, OURS.name)];
+    let ours = [(&*ours[0], phase::LOAD), (&*ours[1], phase::LOAD)];
+    let promotion = promotion::findings(outcome, &ours);
+    let told = "both and page-out";
+    let on_disk = transaction(OLTP_DISK, "on a host that pages to a disk ", &OURS, told);
+    [&[on_disk], &of(&OURS, told)[..], &of(&BOTH, "both"), &promotion].concat()
 }
 
 /// The ways that were run.
 fn ran(outcome: &Outcome) -> Vec<Way> {
     let ran = outcome.cases();
-    let is_there =
-        |way: &Way| [CLAIM, OLTP].iter().any(|what| ran.contains(&&*case(what, way.name)));
+    let is_there = |way: &Way| WHATS.iter().any(|what| ran.contains(&&*case(what, way.name)));
     ways().into_iter().filter(is_there).collect()
 }
 
-fn oltp(outcome: &Outcome) -> Table {
+fn oltp(outcome: &Outcome, what: &str, title: &str) -> Table {
     let row = |way: &Way| {
-        let name = case(OLTP, way.name);
+        let name = case(what, way.name);
         let of = |measure| {
             cell(outcome.interval(&name, phase::LOAD, measure).map(|spread| spread.text(1)))
         };
         let ratio =
-            |measure| cell(against(outcome, OLTP, way.name, phase::LOAD, measure).map(percent));
+            |measure| cell(against(outcome, what, way.name, phase::LOAD, measure).map(percent));
         vec![
             way.name.to_owned(),
             of("transactions"),
@@ -100,7 +115,7 @@ fn oltp(outcome: &Outcome) -> Table {
     let note = "Transactions come at a fixed rate, which leaves CPU free; their time is counted \
                 from when they were due. Results without times are of runs without a rate, in \
                 which both CPUs were busy all the time.";
-    Table::new("Databases, memory twice overcommitted", &heads, rows, note)
+    Table::new(title, &heads, rows, note)
 }
 
 fn claims(outcome: &Outcome) -> Table {
@@ -143,12 +158,10 @@ fn charts(outcome: &Outcome) -> Vec<Chart> {
             outcome.interval(&case(what, way), phase, measure)
         })
     };
+    let times = [("average", (phase::LOAD, "average")), ("p95", (phase::LOAD, "p95"))];
     vec![
-        chart(
-            "Time of a transaction, ms",
-            OLTP,
-            &[("average", (phase::LOAD, "average")), ("p95", (phase::LOAD, "p95"))],
-        ),
+        chart("Time of a transaction, ms", OLTP, &times),
+        chart("The same on a host that pages to a disk, ms", OLTP_DISK, &times),
         chart("Time of a claim, s", CLAIM, &CLAIMS.map(|(size, _)| (size, (size, "claim")))),
     ]
 }
