@@ -172,9 +172,11 @@ fn more_than_the_limit_goes_to_the_tiers_below() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "it measures how long pages are away")]
 fn guests_wait_for_zram_as_for_a_disk() {
-    /// Pages a second, and what of the memory that is touched twice is over the limit.
-    const READS: u32 = 2000;
-    const OVER_MIB: u32 = 16;
+    /// Pages a second: fewer than make a manager beside this take the host for short of memory.
+    const READS: u32 = 200;
+    /// The limit, and what of the memory that is touched twice is over it.
+    const LIMIT_MIB: u32 = 4;
+    const OVER_MIB: u32 = 2;
     let _alone = alone();
     if let Some(reason) = why_not() {
         base::skipped!("{reason}");
@@ -182,7 +184,8 @@ fn guests_wait_for_zram_as_for_a_disk() {
     }
     let dir = scratch("reads");
     let before = seen(&dir);
-    let limits = Limits { zram_reads: Some(READS), swap: None, ksm: false, ..limits() };
+    let memory = Some(Bytes::mib(u64::from(LIMIT_MIB)));
+    let limits = Limits { memory, zram_reads: Some(READS), swap: None, ksm: false, ..limits() };
     let tiers = match Tiers::open_at(&places(&dir), Box::new(Live), &limits) {
         Err(error) if error.to_string().contains("take `zram_reads` out") => {
             base::skipped!("{error}");
@@ -190,7 +193,7 @@ fn guests_wait_for_zram_as_for_a_disk() {
         }
         opened => opened.unwrap(),
     };
-    let size = LIMIT.as_mib() + u64::from(OVER_MIB);
+    let size = LIMIT_MIB + OVER_MIB;
     let mut child = Command::new("sh")
         .args(["-c", &format!("read _; dd if=/dev/urandom of=/dev/null bs={size}M count=2")])
         .stdin(Stdio::piped())
