@@ -68,7 +68,11 @@ fn finding_04_a_fake_guest_takes_nothing_and_a_real_one_has_all_of_its_memory_ba
     manager.signal("KILL");
     let took = wait_until(Duration::from_secs(30), || real.balloon_mib() == 0);
     println!("{taken} MiB were back after {took:?}");
-    let missing = real.balloon_mib();
-    let (log, journal) = (manager.log(), manager.journal_text());
-    assert!(took.is_some(), "{missing} MiB are missing: {log}\n{journal}");
+    assert!(
+        took.is_some(),
+        "{} MiB are missing: {}\n{}",
+        real.balloon_mib(),
+        manager.log(),
+        manager.journal_text()
+    );
 }

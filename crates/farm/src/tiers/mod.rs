@@ -31,6 +31,7 @@ mod zram;
 
 pub use groups::GuestLimits;
 pub use machine::{Calls, Live, Places};
+pub use reads::can_limit_reads;
 pub use record::record_again;
 pub use restore::{Left, restore_left, restore_left_at};
 
@@ -85,18 +86,8 @@ impl Tier {
     /// touched before stays with the cgroup that it came from.
     pub fn join(&self, pid: u32) -> Result<(), Error> {
         self.arrivals.fetch_add(1, Ordering::Relaxed);
-        self.join_lists([&self.procs, &self.readers], pid)
-    }
-
-    fn join_lists<const N: usize>(
-        &self,
-        lists: [&Option<PathBuf>; N],
-        pid: u32,
-    ) -> Result<(), Error> {
-        lists.into_iter().flatten().try_for_each(|path| {
-            let what = format!("cannot put process {pid} into {}", path.display());
-            write(path, &pid.to_string()).tier(CGROUP, what)
-        })
+        join_list(&self.procs, pid)?;
+        join_list(&self.readers, pid)
     }
 
     /// Puts a guest's process into a cgroup of the guest's own, where there are such, and so under
@@ -107,7 +98,7 @@ impl Tier {
         }
         self.arrivals.fetch_add(1, Ordering::Relaxed);
         self.groups.iter().try_for_each(|group| group.join(pid, guest))?;
-        self.join_lists([&self.readers], pid)
+        join_list(&self.readers, pid)
     }
 
     /// Removes the cgroup of a guest that has ended.
@@ -274,6 +265,13 @@ impl Drop for Tiers {
         // What could not be undone stays in the record, and is reported by the next start.
         self.undo();
     }
+}
+
+/// Puts a process into the cgroup of this list, if there is one.
+fn join_list(list: &Option<PathBuf>, pid: u32) -> Result<(), Error> {
+    let Some(path) = list else { return Ok(()) };
+    let what = format!("cannot put process {pid} into {}", path.display());
+    write(path, &pid.to_string()).tier(CGROUP, what)
 }
 
 /// The kernel rounds sizes up to pages, and what is ours is known by its size.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::cgroup::{self, Version};
 use super::fault::{TierContext, ZRAM, refused};
-use super::machine::{Machine, write};
+use super::machine::{Machine, read, write};
 use super::record::Record;
 use crate::Error;
 
@@ -16,6 +16,13 @@ use crate::Error;
 const V1_TREE: &str = "blkio";
 const V1_FILE: &str = "blkio.throttle.read_iops_device";
 const V2_FILE: &str = "io.max";
+/// Where the kernel says which it is.
+const RELEASE: &str = "proc/sys/kernel/osrelease";
+
+/// Whether this machine's kernel is one that can be made to read zram slowly.
+pub fn can_limit_reads() -> bool {
+    read(&Path::new("/").join(RELEASE)).is_ok_and(|release| counts_reads(&release))
+}
 
 /// Limits the reads of a device. `limited` is the cgroup that has the limit of memory. Gives the
 /// list of processes to join beside that one's, where there is one.
@@ -26,7 +33,7 @@ pub(super) fn limit(
     device: &Path,
     reads: u32,
 ) -> Result<Option<PathBuf>, Error> {
-    let release = machine.read("proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = machine.read(RELEASE).unwrap_or_default();
     if !counts_reads(&release) {
         let what = format!(
             "this kernel ({}) does not count reads of zram, as kernels do from 6.3 on: take \
@@ -40,14 +47,15 @@ pub(super) fn limit(
     let number = machine.read(&number).tier(ZRAM, format!("cannot read /{number}"))?;
     let number = number.trim();
     let id = record.id().to_owned();
-    let (dir, file, line, is_own, hint) = match cgroup::version(machine) {
+    let version = cgroup::version(machine);
+    let (dir, file, line, hint) = match version {
         Version::One => {
             let dir = cgroup::make_plain(machine, record, &id, V1_TREE)?;
-            (dir, V1_FILE, format!("{number} {reads}"), true, "mount blkio")
+            (dir, V1_FILE, format!("{number} {reads}"), "mount blkio")
         }
         Version::Two => {
             let dir = limited.map(Path::to_path_buf);
-            (dir, V2_FILE, format!("{number} riops={reads}"), false, "hand `io` on to it")
+            (dir, V2_FILE, format!("{number} riops={reads}"), "hand `io` on to it")
         }
     };
     let dir = dir.filter(|dir| dir.join(file).exists()).ok_or_else(|| {
@@ -59,7 +67,7 @@ pub(super) fn limit(
     })?;
     let path = dir.join(file);
     write(&path, &line).tier(ZRAM, format!("cannot write {line:?} to {}", path.display()))?;
-    Ok(is_own.then(|| dir.join("cgroup.procs")))
+    Ok((version == Version::One).then(|| dir.join("cgroup.procs")))
 }
 
 /// Whether a kernel of this release reads zram as it reads disks. Before 6.3 it had another way to

@@ -372,14 +372,15 @@ fn zram_is_as_slow_as_a_disk_for_guests_alone() {
     assert!(error.contains("blkio.throttle.read_iops_device"), "{error}");
     tree.assert_untouched();
     tree.file("sys/fs/cgroup/blkio/cgroup.procs", "");
-    let mut tiers = tree.open(&limits).unwrap();
-    tiers.separate_guests();
+    let tiers = tree.open(&limits).unwrap();
     let group = tree.calls.path("sys/fs/cgroup/blkio").join(name(&tiers.tier().cgroup().unwrap()));
     let text = |file: &str| fs::read_to_string(group.join(file)).unwrap();
     assert_eq!(text("blkio.throttle.read_iops_device"), "253:1 200");
-    tiers.tier().join_lists([&tiers.tier().readers], 4711).unwrap();
+    tiers.tier().join(4711).unwrap();
     assert_eq!(text("cgroup.procs"), "4711");
-    fs::write(group.join("cgroup.procs"), "").unwrap();
+    for list in [group.clone(), tiers.tier().cgroup().unwrap()] {
+        fs::write(list.join("cgroup.procs"), "").unwrap();
+    }
     kill(tiers);
     restore_left_at(&tree.places, Box::new(tree.calls.clone())).unwrap();
     assert!(!group.exists());

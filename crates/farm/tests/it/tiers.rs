@@ -186,7 +186,7 @@ fn guests_wait_for_zram_as_for_a_disk() {
     let before = seen(&dir);
     let memory = Some(Bytes::mib(u64::from(LIMIT_MIB)));
     let limits = Limits { memory, zram_reads: Some(READS), swap: None, ksm: false, ..limits() };
-    let tiers = match Tiers::open_at(&places(&dir), Box::new(Live), &limits) {
+    let mut tiers = match Tiers::open_at(&places(&dir), Box::new(Live), &limits) {
         Err(error) if error.to_string().contains("take `zram_reads` out") => {
             base::skipped!("{error}");
             return;
@@ -200,7 +200,10 @@ fn guests_wait_for_zram_as_for_a_disk() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    tiers.tier().join(child.id()).unwrap();
+    // As `pinhead up` does it: in a cgroup of its own besides.
+    tiers.separate_guests();
+    let guest = GuestLimits { name: "db1", memory_bytes: LIMIT.0, threads: 20 };
+    tiers.tier().join_guest(child.id(), &guest).unwrap();
     let begun = Instant::now();
     drop(child.stdin.take());
     let status = child.wait().unwrap();

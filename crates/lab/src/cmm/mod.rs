@@ -38,7 +38,7 @@ const OURS: Way = Way { name: "both, page-out", page_out: true, ..BOTH };
 /// Ours where guests report no free pages.
 const UNREPORTED: Way = Way { name: "balloon, page-out", page_out: true, ..BALLOON };
 
-/// The ways that are run when none is named: six rounds of them fit into an hour.
+/// The ways that are run when none is named. Six rounds of them take about an hour and a half.
 const USUAL: [Way; 4] = [NOTHING, REPORTING, BOTH, OURS];
 
 /// All ways: the study's, page-out beside them, a host that has enough, and other managers' rules.
@@ -48,21 +48,13 @@ pub(crate) fn ways() -> Vec<Way> {
     ours.into_iter().chain(RIVALS.iter().map(rival)).collect()
 }
 
-/// What the databases' host pages to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Paging {
-    /// Compressed memory, as most hosts have it today.
-    Compressed,
-    /// What stands for the study's disks, see [`DISK_READS`].
-    Disk,
-}
-
 /// A case: what is run, and the way.
 pub(crate) fn case(what: &str, way: &str) -> String {
     format!("{what}: {way}")
 }
 
 pub(crate) const OLTP: &str = "OLTP";
+/// The same on a host that pages to what is as slow as a disk.
 pub(crate) const OLTP_DISK: &str = "OLTP, disk";
 pub(crate) const CLAIM: &str = "claim";
 

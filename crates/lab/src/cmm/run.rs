@@ -1,10 +1,11 @@
 //! The phases, carried out.
 
-use super::{CLAIM, CLAIMS, OLTP, OLTP_DISK, Paging, USUAL, Way, case, phase, ways};
+use super::{CLAIM, CLAIMS, OLTP, OLTP_DISK, USUAL, Way, case, phase, ways};
 use crate::promotion::Promotion;
 use crate::site::meter::{Reading, Usage};
 use crate::site::{Guest, Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs};
 use crate::{Bench, Error, Measures, bench};
+use farm::tiers::can_limit_reads;
 use load::job::{Claim, Job};
 use std::time::Duration;
 
@@ -41,6 +42,9 @@ const WARM_S: u32 = 60;
 /// With 200, guests that nobody manages do not get through their start: 300 s are not enough.
 const DISK_READS: u32 = 1000;
 
+/// Why a case cannot be run whose host pages to a disk, if it cannot.
+const NO_DISK: &str = "this kernel does not count reads of zram, as kernels do from 6.3 on";
+
 /// One transaction, as an application server makes it; the line goes to pgbench.
 const SCRIPT: &str = "\\set aid random(1, 200000)\n\\set delta random(-5000, 5000)\nBEGIN;\n\
     UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;\n\
@@ -72,10 +76,14 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
         |name: &str| cases.iter().any(|(case, _, way)| case == name && way.page_out);
     let is_impossible = |name: &str| needs_page_out(name) && !has_page_out();
     let names = bench.leave_out(names, is_impossible, NO_PAGE_OUT);
+    let needs_disk =
+        |name: &str| cases.iter().any(|(case, what, _)| case == name && *what == OLTP_DISK);
+    let is_impossible = |name: &str| needs_disk(name) && !can_limit_reads();
+    let names = bench.leave_out(names, is_impossible, NO_DISK);
     bench.rounds(repetitions, &names, |run| {
         match cases.iter().find(|(name, ..)| name == run.name()) {
-            Some((_, OLTP, way)) => oltp(run, way, Paging::Compressed, guests, seconds),
-            Some((_, OLTP_DISK, way)) => oltp(run, way, Paging::Disk, guests, seconds),
+            Some((_, OLTP, way)) => oltp(run, way, None, guests, seconds),
+            Some((_, OLTP_DISK, way)) => oltp(run, way, Some(DISK_READS), guests, seconds),
             Some((_, _, way)) => claim(run, way, guests),
             None => Ok(()),
         }
@@ -109,7 +117,7 @@ fn start(
 fn oltp(
     run: &mut bench::Case<'_, '_>,
     way: &Way,
-    paging: Paging,
+    disk_reads: Option<u32>,
     guests: u64,
     seconds: u32,
 ) -> Result<(), Error> {
@@ -119,7 +127,7 @@ fn oltp(
         "name = \"oltp\"\n{}[[class]]\nname = \"db\"\ncount = {guests}\n\
          image = \"debian-postgres\"\nmemory = \"{DATABASE_MIB} MiB\"\nmemory_min = \"96 MiB\"\n\
          cpus = 2\npage_reporting = {}\nargs = [\"pinhead.shared_mib=48\"]\n",
-        limits(way, limit_mib, paging),
+        limits(way, limit_mib, disk_reads),
         way.reporting
     );
     let Some((site, manager)) = start(run, way, &farm, limit_mib)? else { return Ok(()) };
@@ -174,7 +182,7 @@ fn claim(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64) -> Result<(), Er
     };
     let farm = format!(
         "name = \"claim\"\n{}{}{}",
-        limits(way, limit_mib, Paging::Compressed),
+        limits(way, limit_mib, None),
         class("toucher", guests, TOUCHER_MIB),
         class("claimer", 1, TOUCHER_MIB + 64)
     );
@@ -273,13 +281,14 @@ fn note_balloon(measures: &mut Measures, manager: Option<&Manager>) -> Result<()
     Ok(())
 }
 
-fn limits(way: &Way, limit_mib: u64, paging: Paging) -> String {
+/// `disk_reads` is how many pages come back in a second, where the host pages to a disk.
+fn limits(way: &Way, limit_mib: u64, disk_reads: Option<u32>) -> String {
     if !way.limited {
         return String::new();
     }
-    let swap = match paging {
-        Paging::Compressed => "zram = \"1 GiB\"\nswap = \"2 GiB\"".to_owned(),
-        Paging::Disk => format!("zram = \"3 GiB\"\nzram_reads = {DISK_READS}"),
+    let swap = match disk_reads {
+        None => "zram = \"1 GiB\"\nswap = \"2 GiB\"".to_owned(),
+        Some(reads) => format!("zram = \"3 GiB\"\nzram_reads = {reads}"),
     };
     format!("[limits]\nmemory = \"{limit_mib} MiB\"\n{swap}\n")
 }
