@@ -23,6 +23,9 @@ const FOREIGN_MS: u64 = 600_000;
 const UNEXPLAINED_MS: u64 = 10_000;
 /// A guest that has taken memory back by itself says within this what for.
 const TOLD_MS: u64 = 3_000;
+/// A balloon that was told something else on its way may have gone on meanwhile, and comes back
+/// within this: its guest may have to wait for a CPU first.
+const TURNING_MS: u64 = 15_000;
 /// No more is under way at once than arrives within this, as fast as the balloon was seen to be:
 /// a slow one must not keep for minutes what others could use.
 const REACH_MS: u64 = 8_000;
@@ -49,6 +52,21 @@ impl Target {
     }
 }
 
+/// Sizes that a balloon may still have passed on the way that it was told to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Turning {
+    low: Bytes,
+    high: Bytes,
+    until_ms: u64,
+}
+
+impl Turning {
+    fn explains(&self, actual: Bytes, now_ms: u64) -> bool {
+        let (low, high) = (self.low.less(slack(self.low)), self.high.plus(slack(self.high)));
+        now_ms < self.until_ms && (low..=high).contains(&actual)
+    }
+}
+
 /// One balloon's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BalloonTracker {
@@ -57,6 +75,7 @@ pub struct BalloonTracker {
     before: Option<Target>,
     /// The size at rest, to notice changes that nobody here asked for.
     rest: Option<Bytes>,
+    turning: Option<Turning>,
     /// It has more than that since then, and its guest has not said why.
     rose_ms: Option<u64>,
     tries: u32,
@@ -107,7 +126,8 @@ impl BalloonTracker {
 
     /// It started again: its balloon is empty, and nobody has moved it.
     pub fn forget(&mut self) {
-        (self.target, self.before, self.rest) = (None, None, None);
+        (self.target, self.before) = (None, None);
+        (self.rest, self.turning) = (None, None);
         (self.seen, self.speed) = (None, None);
         self.yields.forget_loose();
     }
@@ -226,7 +246,8 @@ impl BalloonTracker {
             true => actual > target.nearest.plus(slack(target.nearest)),
             false => target.nearest > actual.plus(slack(actual)),
         };
-        if wrong {
+        let is_turning = self.turning.is_some_and(|turning| turning.explains(actual, now_ms));
+        if wrong && !is_turning {
             let guest_deflated = target.shrinks() && strained && sample.deflates_on_oom;
             self.settle(actual);
             if !guest_deflated {
@@ -256,6 +277,7 @@ impl BalloonTracker {
         *until = Some(now_ms + wait_ms);
         let host_got = self.yielded(&target, actual, sample.resident, now_ms);
         self.settle(actual);
+        self.turn(&target, actual, now_ms);
         let cap = (!self.is_disturbed(now_ms)).then_some(actual);
         BalloonCheck { outcome: outcome(Arrival::Stuck, host_got), cap, guest_deflated: false }
     }
@@ -272,17 +294,27 @@ impl BalloonTracker {
         Some(target.size)
     }
 
-    /// The newest target takes the place of one that was not reached.
-    pub fn supersede(&mut self, key: Key, actual: Bytes) -> Option<Outcome> {
+    /// The newest target, or the word to stay, takes the place of one that was not reached.
+    pub fn supersede(&mut self, key: Key, actual: Bytes, now_ms: u64) -> Option<Outcome> {
         self.before = self.target.take();
-        self.before?;
+        self.turn(&self.before?, actual, now_ms);
         let result = Arrival::Superseded;
         Some(Outcome { key, result, reached: actual, host_got: None, got_in_all: None })
     }
 
     fn settle(&mut self, actual: Bytes) {
-        (self.target, self.before, self.seen) = (None, None, None);
+        (self.target, self.before) = (None, None);
+        (self.turning, self.seen) = (None, None);
         self.rest = Some(actual);
+    }
+
+    /// It is told to leave its way to a target, where it was seen last.
+    fn turn(&mut self, target: &Target, actual: Bytes, now_ms: u64) {
+        let (mut low, mut high) = (actual.min(target.size), actual.max(target.size));
+        if let Some(before) = self.turning.filter(|before| now_ms < before.until_ms) {
+            (low, high) = (low.min(before.low), high.max(before.high));
+        }
+        self.turning = Some(Turning { low, high, until_ms: now_ms + TURNING_MS });
     }
 
     fn check_at_rest(
@@ -292,6 +324,10 @@ impl BalloonTracker {
         strained: bool,
         now_ms: u64,
     ) -> BalloonCheck {
+        if self.turning.is_some_and(|turning| turning.explains(actual, now_ms)) {
+            (self.rest, self.rose_ms) = (Some(actual), None);
+            return BalloonCheck::default();
+        }
         // Small steps add up against where it came to rest.
         let rest = *self.rest.get_or_insert(actual);
         if distance(rest, actual) <= slack(rest) {

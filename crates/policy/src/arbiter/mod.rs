@@ -358,7 +358,7 @@ fn close(
     };
     if command.is_some() && action != Action::Hold {
         let going = guest.balloon.going(actual);
-        pass.outcomes.extend(guest.balloon.supersede(sample.key, actual));
+        pass.outcomes.extend(guest.balloon.supersede(sample.key, actual, now_ms));
         guest.balloon.ask(to, actual, state.assessment.holding, now_ms);
         match action {
             Action::Grow => {
@@ -367,7 +367,7 @@ fn close(
             _ => guest.moved(Direction::Down, actual.less(to), sample, now_ms),
         }
     } else if halt {
-        pass.outcomes.extend(guest.balloon.supersede(sample.key, actual));
+        pass.outcomes.extend(guest.balloon.supersede(sample.key, actual, now_ms));
     }
     // That it is on its way is no news: the decision that sent it there was reported.
     // Nor is it news that nothing is asked of it between two steps of a movement.

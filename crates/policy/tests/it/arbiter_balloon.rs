@@ -1,8 +1,8 @@
 //! Balloons that do not move, or not as fast as they were asked.
 
-use crate::arbiter::{command, config, gib, idle, pass, starved};
+use crate::arbiter::{command, config, gib, guest, idle, pass, starved};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Arrival, Key, Mode};
+use policy::arbiter::{Arbiter, Arrival, GuestSample, Key, Mode};
 
 #[test]
 fn a_stuck_balloon_is_reported_after_its_time_and_left_out() {
@@ -74,4 +74,34 @@ fn a_slow_balloon_does_not_keep_what_others_could_use() {
     assert!(granted >= gib(2).plus(Bytes::mib(512)), "{granted}");
     let slow = arbiter.target(Key(1)).unwrap();
     assert!(slow <= gib(2).plus(Bytes::mib(400)), "{slow}");
+}
+
+/// A guest that is shrunk, seen once on the way, and from then on waits for memory or stands still.
+/// Meanwhile its balloon has gone on as it was told before.
+fn turned(next: impl Fn(Bytes, u64) -> GuestSample) -> Arbiter {
+    let mut arbiter = Arbiter::new();
+    let short = Bytes::mib(100);
+    let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("it is shrunk");
+    let seen = gib(4).less(Bytes::mib(64));
+    let beyond = to.plus(Bytes::mib(16));
+    assert!(beyond.plus(Bytes::mib(64)) < seen, "{to}");
+    // Seen on its way, then it does not get a CPU; gone on, and come back.
+    for (from_ms, until_ms, actual) in [(2000, 9000, seen), (9000, 10_000, beyond)] {
+        for now_ms in (from_ms..until_ms).step_by(1000) {
+            pass(&mut arbiter, short, &[next(actual, now_ms)], now_ms);
+        }
+    }
+    for now_ms in (13_000..20_000).step_by(1000) {
+        pass(&mut arbiter, short, &[next(seen, now_ms)], now_ms);
+    }
+    arbiter
+}
+
+#[test]
+fn what_a_balloon_does_before_it_turns_is_nobody_elses_doing() {
+    let stuck = turned(|actual, now_ms| guest(1, actual, gib(2), now_ms));
+    let halted = turned(|actual, now_ms| starved(1, actual, now_ms));
+    for arbiter in [stuck, halted] {
+        assert!(!arbiter.is_foreign(Key(1), 20_000), "{arbiter:?}");
+    }
 }
