@@ -3,7 +3,7 @@
 use super::{CLAIM, CLAIMS, OLTP, OLTP_DISK, USUAL, Way, case, phase, ways};
 use crate::promotion::Promotion;
 use crate::site::meter::{Reading, Usage};
-use crate::site::{Guest, Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs};
+use crate::site::{DISK_READS, Guest, Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs};
 use crate::{Bench, Error, Measures, bench};
 use farm::tiers::can_limit_reads;
 use load::job::{Claim, Job};
@@ -36,12 +36,6 @@ const RATE: u32 = 4;
 /// How long the databases are used before they are measured: a manager that has just come takes
 /// and gives most in its first minute, and what was paged out of programs comes back.
 const WARM_S: u32 = 60;
-/// Pages a second that come back from a disk, as some with heads together or a small volume of a
-/// cloud give them: the study's host paged to disks. Compressed memory gives one back in 0.01 ms,
-/// beside 40 ms of an emulated CPU that a transaction takes: what paging costs is not seen there.
-/// With 200, guests that nobody manages do not get through their start: 300 s are not enough.
-const DISK_READS: u32 = 1000;
-
 /// Why a case cannot be run whose host pages to a disk, if it cannot.
 const NO_DISK: &str = "this kernel does not count reads of zram, as kernels do from 6.3 on";
 
