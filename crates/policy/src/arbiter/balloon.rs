@@ -75,6 +75,7 @@ pub struct BalloonTracker {
     before: Option<Target>,
     /// The size at rest, to notice changes that nobody here asked for.
     rest: Option<Bytes>,
+    /// It was told to leave its way a moment ago.
     turning: Option<Turning>,
     /// It has more than that since then, and its guest has not said why.
     rose_ms: Option<u64>,
@@ -246,9 +247,8 @@ impl BalloonTracker {
             true => actual > target.nearest.plus(slack(target.nearest)),
             false => target.nearest > actual.plus(slack(actual)),
         };
-        let is_turning = self.turning.is_some_and(|turning| turning.explains(actual, now_ms));
-        if wrong && !is_turning {
-            let guest_deflated = target.shrinks() && strained && sample.deflates_on_oom;
+        let guest_deflated = target.shrinks() && strained && sample.deflates_on_oom;
+        if wrong && (guest_deflated || !self.is_turning(actual, now_ms)) {
             self.settle(actual);
             if !guest_deflated {
                 self.unexplained(now_ms);
@@ -308,6 +308,11 @@ impl BalloonTracker {
         self.rest = Some(actual);
     }
 
+    /// Whether it may have this size because it has not turned yet.
+    fn is_turning(&self, actual: Bytes, now_ms: u64) -> bool {
+        self.turning.is_some_and(|turning| turning.explains(actual, now_ms))
+    }
+
     /// It is told to leave its way to a target, where it was seen last.
     fn turn(&mut self, target: &Target, actual: Bytes, now_ms: u64) {
         let (mut low, mut high) = (actual.min(target.size), actual.max(target.size));
@@ -324,10 +329,6 @@ impl BalloonTracker {
         strained: bool,
         now_ms: u64,
     ) -> BalloonCheck {
-        if self.turning.is_some_and(|turning| turning.explains(actual, now_ms)) {
-            (self.rest, self.rose_ms) = (Some(actual), None);
-            return BalloonCheck::default();
-        }
         // Small steps add up against where it came to rest.
         let rest = *self.rest.get_or_insert(actual);
         if distance(rest, actual) <= slack(rest) {
@@ -358,7 +359,9 @@ impl BalloonTracker {
                 guest_deflated: true,
             };
         }
-        self.unexplained(now_ms);
+        if !self.is_turning(actual, now_ms) {
+            self.unexplained(now_ms);
+        }
         BalloonCheck::default()
     }
 

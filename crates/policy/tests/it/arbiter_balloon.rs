@@ -97,6 +97,24 @@ fn turned(next: impl Fn(Bytes, u64) -> GuestSample) -> Arbiter {
     arbiter
 }
 
+/// What a guest that waits for memory takes back is its own, whatever its balloon was told before.
+#[test]
+fn a_guest_that_takes_memory_back_while_its_balloon_turns_is_capped_there() {
+    let mut arbiter = Arbiter::new();
+    let short = Bytes::mib(100);
+    let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("it is shrunk");
+    // It is told to stay at the first of these, has gone on to the second, and comes back a part.
+    let [told, gone, back] = [256, 16, 128].map(|mib| to.plus(Bytes::mib(mib)));
+    for (now_ms, actual) in [(2000, told), (2500, gone)] {
+        pass(&mut arbiter, short, &[starved(1, actual, now_ms)], now_ms);
+    }
+    let took_back = (3000..8000).step_by(1000).any(|now_ms| {
+        let decided = pass(&mut arbiter, short, &[starved(1, back, now_ms)], now_ms);
+        decided.outcomes.iter().any(|o| o.result == Arrival::TookBack)
+    });
+    assert!(took_back, "{arbiter:?}");
+}
+
 #[test]
 fn what_a_balloon_does_before_it_turns_is_nobody_elses_doing() {
     let stuck = turned(|actual, now_ms| guest(1, actual, gib(2), now_ms));
