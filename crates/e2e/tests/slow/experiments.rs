@@ -112,7 +112,7 @@ fn cmm() {
 #[test]
 fn cmm_on_a_disk() {
     if !farm::tiers::can_limit_reads() {
-        e2e::skipped("this kernel does not count reads of zram");
+        e2e::skipped("this machine cannot limit reads of zram");
         return;
     }
     let Some(outcome) = quick("cmm", &["--case", "OLTP, disk: both"]) else { return };

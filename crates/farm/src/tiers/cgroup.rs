@@ -117,6 +117,16 @@ fn place(machine: &Machine, id: &str, controller: &str) -> Option<Place> {
     Some(Place { dir: parent.join(format!("{PREFIX}{id}")), home })
 }
 
+/// Whether a farm's cgroup could limit reads: version 1 in its own tree for that, version 2 where
+/// the memory is limited, if `io` is handed on to there as well.
+pub(super) fn hands_on_reads(machine: &Machine, v1_tree: &str) -> bool {
+    match version(machine) {
+        Version::One => place(machine, "", v1_tree).is_some(),
+        Version::Two => handing_on(&machine.path(TOP), &home_v2(machine), "memory")
+            .is_some_and(|dir| lists(&dir.join("cgroup.subtree_control"), "io")),
+    }
+}
+
 /// A place that leads out of the tree, as those of other namespaces do, is taken for its top.
 fn place_v1(machine: &Machine, id: &str, controller: &str) -> Place {
     let top = machine.path(TOP).join(controller);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::cgroup::{self, Version};
 use super::fault::{TierContext, ZRAM, refused};
-use super::machine::{Machine, read, write};
+use super::machine::{Calls, Live, Machine, Places, write};
 use super::record::Record;
 use crate::Error;
 
@@ -19,9 +19,16 @@ const V2_FILE: &str = "io.max";
 /// Where the kernel says which it is.
 const RELEASE: &str = "proc/sys/kernel/osrelease";
 
-/// Whether this machine's kernel is one that can be made to read zram slowly.
+/// Whether this machine can be made to read zram slowly for a farm's guests: its kernel counts such
+/// reads, and the cgroup that a farm would have limits them.
 pub fn can_limit_reads() -> bool {
-    read(&Path::new("/").join(RELEASE)).is_ok_and(|release| counts_reads(&release))
+    can_limit_reads_at(&Places::usual(), Box::new(Live))
+}
+
+pub(super) fn can_limit_reads_at(places: &Places, calls: Box<dyn Calls>) -> bool {
+    let machine = Machine::new(places, calls);
+    machine.read(RELEASE).is_ok_and(|release| counts_reads(&release))
+        && cgroup::hands_on_reads(&machine, V1_TREE)
 }
 
 /// Limits the reads of a device. `limited` is the cgroup that has the limit of memory. Gives the

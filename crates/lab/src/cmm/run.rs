@@ -37,7 +37,8 @@ const RATE: u32 = 4;
 /// and gives most in its first minute, and what was paged out of programs comes back.
 const WARM_S: u32 = 60;
 /// Why a case cannot be run whose host pages to a disk, if it cannot.
-const NO_DISK: &str = "this kernel does not count reads of zram, as kernels do from 6.3 on";
+const NO_DISK: &str = "this machine cannot limit reads of zram: that takes Linux 6.3, and \
+    `blkio` of cgroups of version 1, or `io` handed on in version 2";
 
 /// One transaction, as an application server makes it; the line goes to pgbench.
 const SCRIPT: &str = "\\set aid random(1, 200000)\n\\set delta random(-5000, 5000)\nBEGIN;\n\
