@@ -43,6 +43,7 @@ impl Kind {
 
 /// A running engine. It ends with this, and its files go.
 pub struct Engine {
+    kind: Kind,
     process: Process,
     _dir: Scratch,
     base: String,
@@ -72,7 +73,7 @@ impl Engine {
             Kind::Prometheus => prometheus(dir.path(), &config, &address),
         };
         let process = Process::start(command, Vec::new()).expect("a process");
-        Some(Engine { process, _dir: dir, base: format!("http://{address}") })
+        Some(Engine { kind, process, _dir: dir, base: format!("http://{address}") })
     }
 
     /// Where it is asked.
@@ -88,6 +89,14 @@ impl Engine {
     /// Who can be asked while the engine is waited for.
     pub fn asked(&self) -> Asked {
         Asked(self.base.trim_start_matches("http://").to_owned())
+    }
+
+    /// Makes all samples that it has taken visible to queries. VictoriaMetrics would show them some
+    /// time later, and not all at once; Prometheus does it as it takes them.
+    pub fn show_all(&self) {
+        if self.kind == Kind::VictoriaMetrics {
+            self.asked().get("/internal/force_flush").unwrap_or_else(|e| panic!("{e}"));
+        }
     }
 
     /// Tries until something is as it should be; what it was last is shown if it never is.
@@ -117,12 +126,13 @@ impl Asked {
         for byte in query.bytes() {
             let _ = write!(encoded, "%{byte:02X}");
         }
+        self.get(&format!("/api/v1/query?query={encoded}&time={}", at_ms / 1000))
+    }
+
+    fn get(&self, path: &str) -> Result<String, String> {
         let address = &self.0;
-        let request = format!(
-            "GET /api/v1/query?query={encoded}&time={} HTTP/1.1\r\nHost: {address}\r\n\
-             Connection: close\r\n\r\n",
-            at_ms / 1000
-        );
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         let to_text = |error: std::io::Error| error.to_string();
         let mut stream = TcpStream::connect(address).map_err(to_text)?;
         stream.set_read_timeout(Some(PATIENCE)).map_err(to_text)?;
