@@ -3,7 +3,9 @@
 use super::{CLAIM, CLAIMS, OLTP, OLTP_DISK, USUAL, Way, case, phase, ways};
 use crate::promotion::Promotion;
 use crate::site::meter::{Reading, Usage};
-use crate::site::{DISK_READS, Guest, Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs};
+use crate::site::{
+    DISK_READS, Guest, HOST_DISK, Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs,
+};
 use crate::{Bench, Error, Measures, bench};
 use farm::tiers::can_limit_reads;
 use load::job::{Claim, Job};
@@ -57,7 +59,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     bench.setting("transactions, s", seconds)?;
     bench.setting("transactions a guest, 1/s", RATE)?;
     bench.setting("transactions before, s", seconds.min(WARM_S))?;
-    bench.setting("pages from the disk, 1/s", DISK_READS)?;
+    bench.setting(HOST_DISK, DISK_READS)?;
     let all = ways();
     let named = |what| all.iter().map(move |way| (case(what, way.name), what, way));
     let cases: Vec<(String, &str, &Way)> =
@@ -138,8 +140,9 @@ fn oltp(
     })?;
     // The same rows in the same order for all ways of a round.
     let seed = run.seed();
-    let warm = run.phase(phase::WARM, |_| {
-        transactions(&site, seed, seconds.min(WARM_S))?;
+    let warm = run.phase(phase::WARM, |measures| {
+        let mut latencies_ms = transactions(&site, seed, seconds.min(WARM_S))?;
+        note_latencies(measures, &mut latencies_ms);
         Ok(())
     })?;
     if warm.is_none() {

@@ -35,6 +35,8 @@ use vm::{Deadline, Monitor, Output, Scratch, wait_for_exit};
 /// 0.01 ms, beside 40 ms of an emulated CPU that a transaction takes: what paging costs is not seen
 /// there. With 200, guests that nobody manages do not get through their start.
 pub const DISK_READS: u32 = 1000;
+/// How a result calls that.
+pub const HOST_DISK: &str = "pages from the host's disk, 1/s";
 /// How often is looked whether something has happened.
 const LOOK: Duration = Duration::from_millis(50);
 /// After this a guest that reboots has left its old life, also on a busy machine.

@@ -4,7 +4,7 @@ use super::{Case, USUAL, cases, phase};
 use crate::promotion::Promotion;
 use crate::site::inside::Inside;
 use crate::site::meter::{Reading, Usage};
-use crate::site::{ASLEEP_AFTER, DISK_READS, Guest, Settings, Site, jobs};
+use crate::site::{ASLEEP_AFTER, DISK_READS, Guest, HOST_DISK, Settings, Site, jobs};
 use crate::{Bench, Error, Measures, bench, clock};
 use farm::tiers::can_limit_reads;
 use load::{Failure, Job, Pattern, Target};
@@ -50,7 +50,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     bench.setting("limit of all guests, MiB", limit_mib(others))?;
     let disk_reads = can_limit_reads().then_some(DISK_READS);
     let text = disk_reads.map_or("no limit".to_owned(), |reads| reads.to_string());
-    bench.setting("pages from the host's disk, 1/s", text)?;
+    bench.setting(HOST_DISK, text)?;
     bench.setting("tar, files of 256 KiB", files)?;
     bench.setting("rounds", rounds)?;
     bench.setting("reads of a round", reads)?;

@@ -221,7 +221,7 @@ impl BalloonTracker {
         };
         let left = distance(actual, target.size);
         if left <= slack(target.size) {
-            let host_got = self.yielded(&target, actual, sample.resident, now_ms);
+            let host_got = self.yielded(&target, actual, sample, now_ms);
             self.settle(actual);
             self.tries = 0;
             // It did all that it was asked for: perhaps it could have done more.
@@ -275,7 +275,7 @@ impl BalloonTracker {
             false => &mut self.stuck_until_ms,
         };
         *until = Some(now_ms + wait_ms);
-        let host_got = self.yielded(&target, actual, sample.resident, now_ms);
+        let host_got = self.yielded(&target, actual, sample, now_ms);
         self.settle(actual);
         self.turn(&target, actual, now_ms);
         let cap = (!self.is_disturbed(now_ms)).then_some(actual);
@@ -384,15 +384,16 @@ impl BalloonTracker {
         &mut self,
         target: &Target,
         reached: Bytes,
-        resident: Option<Bytes>,
+        sample: &GuestSample,
         now_ms: u64,
     ) -> Option<Bytes> {
-        let (before, now) = (target.held.resident()?, resident?);
+        let (before, now) = (target.held.resident()?, sample.resident?);
         if !target.shrinks() {
             return None;
         }
         // A balloon that stood still has given nothing that could have got lost.
-        self.yields.learn(&target.held, reached.max(target.size), now, now_ms);
+        let left = (now, sample.swapped);
+        self.yields.learn(&target.held, reached.max(target.size), left, now_ms);
         Some(before.less(now))
     }
 }

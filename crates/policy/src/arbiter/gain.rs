@@ -132,10 +132,20 @@ pub struct Yield {
 }
 
 impl Yield {
-    /// A move has ended: what the guest was when it began, what it has now, and what is resident.
-    pub fn learn(&mut self, before: &Holding, reached: Bytes, resident: Bytes, now_ms: u64) {
+    /// A move has ended: what the guest was when it began, what it has now, and what of it is
+    /// resident and in the host's swap.
+    pub fn learn(
+        &mut self,
+        before: &Holding,
+        reached: Bytes,
+        (resident, swapped): (Bytes, Option<Bytes>),
+        now_ms: u64,
+    ) {
         let Some(was) = before.resident else { return };
-        let got = was.less(resident);
+        let got = match before.swapped.zip(swapped) {
+            Some((then, now)) => was.plus(then).less(resident.plus(now)),
+            None => was.less(resident),
+        };
         let (loose, rest) = before.parts(reached);
         // That caches were in the host's memory is certain; free memory is taken for it.
         let of_rest = got.min(rest);
@@ -170,6 +180,8 @@ impl Yield {
 pub struct Holding {
     actual: Bytes,
     resident: Option<Bytes>,
+    /// What of it is in the host's swap, while the host pages.
+    swapped: Option<Bytes>,
     /// What of `actual` is resident at most.
     touched: Bytes,
     free: Bytes,
@@ -226,6 +238,12 @@ impl Holding {
             false => (comes, is_new),
         };
         Holding { comes, is_new, hoped, rest, ..plain }
+    }
+
+    /// The same on a host that pages: what it drops there need not come back, which is a gain too.
+    /// What a guest has not used for long its host has not either, and has in its swap.
+    pub fn on_a_host_that_pages(self, swapped: Option<Bytes>) -> Holding {
+        Holding { swapped, ..self }
     }
 
     /// What was resident.

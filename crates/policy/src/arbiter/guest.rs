@@ -141,12 +141,15 @@ impl Assessment {
 impl GuestHistory {
     /// Takes what is new about it.
     pub fn observe(&mut self, sample: &GuestSample, now_ms: u64) {
+        let shrinks = self.balloon.is_shrinking();
         if let Some(memory) = sample.memory {
             let is_new = self.memory.is_none_or(|m| m.at_ms != memory.at_ms);
             if is_new {
-                self.view = MemoryView::of(self.memory.as_ref(), &memory, sample.urgent);
+                let shrank = self.view.is_some_and(|view| view.shrinks);
+                self.view = MemoryView::of(self.memory.as_ref(), &memory, sample.urgent)
+                    .map(|view| MemoryView { shrinks, shrank, ..view });
                 self.memory = Some(memory);
-                if self.kept.is_none() || !self.balloon.is_shrinking() {
+                if self.kept.is_none() || !shrinks {
                     self.kept = memory.free.map(|free| memory.actual.less(free));
                 }
             }
@@ -154,9 +157,11 @@ impl GuestHistory {
         if let Some(view) = self.view.as_mut() {
             view.waits |= sample.urgent;
             // Who waits for cold cache to be dropped, as any balloon that grows makes it, soon
-            // goes on: that alone is no lack.
-            let is_cold = view.cold() >= Bytes(GuestHistory::plain_headroom(view, sample).0 * 2);
-            view.strained |= view.waits && !is_cold;
+            // goes on: that alone is no lack, down to what it is left in any case.
+            let headroom = GuestHistory::plain_headroom(view, sample);
+            let gives = shrinks || view.shrinks || view.shrank;
+            let enough = if gives { headroom } else { Bytes(headroom.0 * 2) };
+            view.strained |= view.waits && view.cold() < enough;
         }
         self.evidence = Evidence::of(sample, self.memory.as_ref());
         if self.is_strained() {

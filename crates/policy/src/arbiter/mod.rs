@@ -224,10 +224,14 @@ impl Arbiter {
         let bare = history.assess(sample, &RuleVerdicts::default(), config, now_ms);
         let verdicts =
             verdicts_of(sample.key, &history.inputs(sample, &bare, config, host, now_ms));
-        let assessment = match verdicts == RuleVerdicts::default() {
+        let mut assessment = match verdicts == RuleVerdicts::default() {
             true => bare,
             false => history.assess(sample, &verdicts, config, now_ms),
         };
+        if host.is_some_and(|host| host.strained) {
+            let holding = assessment.holding;
+            assessment.holding = holding.on_a_host_that_pages(sample.swapped);
+        }
         history.needed(assessment.need);
         GuestState {
             sample,

@@ -16,7 +16,7 @@ pub fn config() -> Config {
     Config::of_host(gib(64))
 }
 
-fn host(available: Bytes, at_ms: u64) -> HostSample {
+pub fn host(available: Bytes, at_ms: u64) -> HostSample {
     HostSample { at_ms, total: gib(64), available, strained: false, page_out: Bytes::ZERO }
 }
 

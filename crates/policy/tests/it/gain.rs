@@ -2,7 +2,7 @@
 
 use crate::arbiter::{GIB, command, gib, guest, of, pass};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Clause, GuestSample, Key};
+use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key, RuleVerdicts};
 
 /// A host that lacks 2 GiB to its set point, and no more than that.
 const SHORT: Bytes = Bytes::mib(4608);
@@ -111,6 +111,27 @@ fn where_nothing_came_it_is_asked_again_when_it_holds_more() {
     let more = barren(to, gib(4).plus(Bytes::mib(200)), 60_000);
     let again = command(&pass(&mut arbiter, SHORT, &[more], 60_000), 1).expect("what is new");
     assert!(to.less(again) <= Bytes::mib(400), "{} MiB for 200", to.less(again).as_mib());
+}
+
+/// On a host that pages: what the guest drops of its swapped memory need not come back.
+#[test]
+fn what_it_drops_in_the_hosts_swap_counts_where_the_host_pages() {
+    for strained in [false, true] {
+        let mut arbiter = Arbiter::new();
+        let (mut actual, mut clauses) = (gib(4), Vec::new());
+        for now_ms in (1000..20_000).step_by(1000) {
+            // 2 GiB stay resident, and all that the balloon takes was in swap.
+            let swapped = Some(actual.less(gib(2)));
+            let one = GuestSample { swapped, ..barren(actual, gib(2), now_ms) };
+            let host = HostSample { strained, ..crate::arbiter::host(SHORT, now_ms) };
+            let mut verdicts = |_, _: &_| RuleVerdicts::default();
+            let config = crate::arbiter::config();
+            let decided = arbiter.pass(&config, Some(&host), &[one], &mut verdicts, now_ms);
+            actual = command(&decided, 1).unwrap_or(actual);
+            clauses.extend(of(&decided, 1).map(|decision| decision.clause));
+        }
+        assert_eq!(clauses.contains(&Clause::NoYield), !strained, "{clauses:?}");
+    }
 }
 
 #[test]

@@ -87,3 +87,30 @@ fn a_step_that_ends_after_its_movement_is_added_up_too() {
     assert_eq!(sums.len(), 2, "{sums:?}");
     assert_eq!(sums[1], Some(gib(8).less(actual)), "{sums:?}");
 }
+
+/// Its balloon drops cold cache and waits for that, as the kernel counts it. So does a guest that
+/// lacks memory, where nobody has asked it for any.
+#[test]
+fn who_waits_for_its_own_balloon_keeps_on_giving_down_to_what_it_is_left() {
+    for (asked, cold, gives) in [(true, 1500, true), (true, 900, false), (false, 1500, false)] {
+        let mut arbiter = Arbiter::new();
+        let request = asked.then(|| gib(4));
+        let mut decided = Vec::new();
+        for second in 1..4 {
+            let now_ms = second * 1000;
+            let taken = Bytes::mib(if asked && second == 3 { 200 } else { 0 });
+            let actual = gib(9).less(taken);
+            // It uses 7 GiB and more: what it is left in any case is a GiB, and usually two.
+            let available = if second < 3 { gib(2) } else { Bytes::mib(cold) };
+            let mut one = GuestSample { request, ..guest(1, actual, available, now_ms) };
+            one.limits.max = gib(12);
+            if let Some(memory) = &mut one.memory {
+                (memory.free, memory.active_file) = (Some(Bytes::mib(10)), Some(Bytes::ZERO));
+                memory.psi_some_us = Some(if second < 3 { 0 } else { 990_000 });
+            }
+            decided.push(pass(&mut arbiter, gib(30), &[one], now_ms));
+        }
+        let grows = decided[2].decisions.iter().any(|d| d.action == Action::Grow);
+        assert_eq!(grows, !gives, "asked {asked}, {cold} MiB cold: {:?}", decided[2].decisions);
+    }
+}
