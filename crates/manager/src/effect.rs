@@ -48,7 +48,7 @@ pub(crate) enum GuestEvent {
     Source(usize, Event),
     /// A daemon's port is ready.
     Port(Id, PollFlags),
-    /// Four times a second.
+    /// Up to four times a second.
     Tick,
     /// Guests that have run are to be asked.
     Ask,

@@ -13,6 +13,8 @@ use hypervisor::{Found, Usage, Vcpus};
 const IDLE_MS: f64 = 20.0;
 /// The same as a share of the time since the sample, in percent of one CPU.
 const IDLE_PERCENT: f64 = 2.0;
+/// How often those of a guest that sleeps soundly are read.
+pub(crate) const SOUND_TICK_MS: u64 = 500;
 /// How long usage is averaged for people.
 const WINDOW_MS: u64 = 1_000;
 /// How many of these windows have to be quiet together before a guest counts as asleep.
@@ -39,7 +41,6 @@ pub struct CpuWatch {
     vcpus: Option<Vcpus>,
     /// What they do could be read at the last tick.
     is_watched: bool,
-    ticks: u64,
     tick_ms: Option<u64>,
     /// What they have used since the newest sample of the guest's memory.
     ran_ms: f64,
@@ -65,11 +66,11 @@ impl CpuWatch {
         }
     }
 
-    /// Reads them, those of a guest that sleeps soundly every other tick: what they use since the
-    /// last time, in percent of one CPU.
-    pub fn tick(&mut self, guest: u64, is_sound: bool, now_ms: u64) -> Option<f64> {
-        self.ticks = self.ticks.wrapping_add(1);
-        if is_sound && (self.ticks + guest).is_multiple_of(2) {
+    /// Reads them, those of a guest that sleeps soundly half as often: what they use since the last
+    /// time, in percent of one CPU.
+    pub fn tick(&mut self, is_sound: bool, now_ms: u64) -> Option<f64> {
+        let since_ms = self.tick_ms.map(|then_ms| now_ms.saturating_sub(then_ms));
+        if is_sound && since_ms.is_some_and(|ms| ms < SOUND_TICK_MS) {
             return None;
         }
         let before = self.tick_ms.replace(now_ms).unwrap_or(now_ms);
@@ -211,6 +212,17 @@ mod tests {
         let after = watch(&mut cpu, &mut now_ms, 6, 0.5);
         assert_eq!(after, [false, false, false, false, true, true]);
         assert!(!cpu.was_idle_for(100), "{} ms since its sample", cpu.ran_ms);
+    }
+
+    #[test]
+    fn a_guest_that_sleeps_soundly_is_read_half_as_often() {
+        let mut cpu = CpuWatch::default();
+        let mut read_ms = Vec::new();
+        for now_ms in (0..2_000).step_by(250) {
+            cpu.tick(now_ms >= 1_000, now_ms);
+            read_ms.extend(cpu.tick_ms.filter(|at_ms| *at_ms == now_ms));
+        }
+        assert_eq!(read_ms, [0, 250, 500, 750, 1_250, 1_750]);
     }
 
     #[test]

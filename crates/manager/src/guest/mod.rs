@@ -7,6 +7,7 @@ mod demand;
 mod identity;
 mod memory;
 
+pub(crate) use cpu::SOUND_TICK_MS;
 pub use demand::GuestDemand;
 pub use memory::{GuestMemory, MemorySample};
 
@@ -25,7 +26,7 @@ use policy::arbiter::{GuestSample, Key, Limits, Usable};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A guest has slept soundly that was not asked for so long; it is looked at every other tick.
+/// A guest has slept soundly that was not asked for so long; it is looked at half as often.
 const SOUND_MS: u64 = 5_000;
 
 /// A guest that is managed.
@@ -130,18 +131,21 @@ impl ManagedGuest {
         }
     }
 
-    /// Four times a second: its daemon, and what its virtual CPUs did.
+    /// Up to four times a second: its daemon, and what its virtual CPUs did.
     pub fn tick(&mut self, now_ms: u64) {
         if self.lent != Lent::No {
             self.daemon.tick(now_ms);
         }
         // A hundred guests sleep: looking at their virtual CPUs is most of what they cost.
-        let sampled_ms = self.memory.view.map_or(now_ms, |memory| memory.at_ms);
-        let is_old = now_ms.saturating_sub(sampled_ms) >= SOUND_MS;
-        let is_sound = is_old && self.is_idle_since_sample(now_ms);
-        if let Some(cpu_percent) = self.cpu.tick(self.id.0, is_sound, now_ms) {
+        if let Some(cpu_percent) = self.cpu.tick(self.is_sound(now_ms), now_ms) {
             self.daemon.link.load(cpu_percent, now_ms);
         }
+    }
+
+    /// Whether it sleeps soundly: nothing was worth asking for some time.
+    pub fn is_sound(&self, now_ms: u64) -> bool {
+        let sampled_ms = self.memory.view.map_or(now_ms, |memory| memory.at_ms);
+        now_ms.saturating_sub(sampled_ms) >= SOUND_MS && self.is_idle_since_sample(now_ms)
     }
 
     /// Its `pinhead up` has handed it over, or keeps it: then its port is left alone.
@@ -185,7 +189,7 @@ impl ManagedGuest {
     pub fn read_resident(&mut self, now_ms: u64) {
         if self.demand.is_urgent {
             // It says that it waits: what it does and holds is seen as it is now.
-            self.cpu.tick(self.id.0, false, now_ms);
+            self.cpu.tick(false, now_ms);
             self.outside.look_at_swap();
         }
         let reports = self.found.can.page_reporting == Some(true);

@@ -46,8 +46,6 @@ use reactor::{PollFlags, PollSet, Ready, Watcher};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// How often virtual CPUs' run time is looked at.
-const TICK_MS: u64 = 250;
 /// KSM, the lease's beat and the journal's age are looked at this often.
 const SLOW_MS: u64 = 1_000;
 /// How often the processes of guests that run are looked at, beyond what decisions need.
@@ -140,10 +138,10 @@ impl Manager {
         let now = self.now();
         self.receive(&ready, now);
         if now.ms >= self.timers.tick_ms {
-            self.timers.tick_ms = now.ms + TICK_MS;
             self.publish();
             self.step_guests(GuestEvent::Tick, now);
             self.page_out(now);
+            self.timers.tick_ms = now.ms + world!(self).tick_ms(self.page_outs.is_taking(), now);
         }
         if self.schedule.is_time_to_ask(self.settings.host.interval_ms, now.ms) {
             self.step_guests(GuestEvent::Ask, now);
@@ -184,7 +182,7 @@ impl Manager {
         let now_ms = self.run.clock.ms();
         let wait_ms = match self.run.clock.is_by_hand() {
             true => 0,
-            false => due.unwrap_or(now_ms).saturating_sub(now_ms).min(TICK_MS),
+            false => due.unwrap_or(now_ms).saturating_sub(now_ms).min(SLOW_MS),
         };
         set.wait_with(&mut self.watcher, wait_ms).map_err(|source| Error::Poll { source })
     }
