@@ -1,8 +1,6 @@
 //! What is known, for owners that decide. It is read and never changed through this.
 
 use crate::config::Settings;
-use crate::effect::{Attention, Now};
-use crate::guest::{ManagedGuest, SOUND_TICK_MS};
 use crate::guests::Guests;
 use crate::machine::HostMeter;
 use crate::owners::Owners;
@@ -30,20 +28,7 @@ pub(crate) struct World<'a> {
     pub page_out: Bytes,
 }
 
-/// How often virtual CPUs' run time is looked at.
-const TICK_MS: u64 = 250;
-
 impl World<'_> {
-    /// After how long all guests are looked at again: while they all sleep soundly and nothing is
-    /// moved, there is nothing to be seen in between.
-    pub fn tick_ms(&self, is_taking: bool, now: Now) -> u64 {
-        let mut guests = self.guests.iter();
-        let rests = |guest: &ManagedGuest| {
-            guest.is_sound(now.ms) && self.guests.attention(guest.id) == Attention::default()
-        };
-        if !is_taking && guests.all(rests) { SOUND_TICK_MS } else { TICK_MS }
-    }
-
     /// Who has what of the host's memory, by what was read last.
     pub fn owners(&self) -> Owners {
         let own = self.host.machine().map_or(Bytes::ZERO, |machine| machine.own);

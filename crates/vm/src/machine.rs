@@ -254,6 +254,7 @@ mod tests {
             "virtio-balloon-pci,id=balloon0,deflate-on-oom=on,free-page-reporting=on",
             "chardev=ctl,name=org.pinhead.ctl.0 -serial chardev:console",
             "panic=-1 mitigations=off skew_tick=1 norandmaps tsc_early_khz=2596000 lpj=10384000 ",
+            "audit=0 quiet psi=1 init_on_alloc=0 panic=-1",
             "lpj=10384000 pinhead.name=g1 pinhead.ctl=1",
             "pinhead.args=-f,/etc/rules -mon",
         ] {
@@ -261,7 +262,7 @@ mod tests {
         }
         let s390x = words(Arch::S390x).join(" ");
         assert!(s390x.contains("virtio-serial-ccw") && s390x.contains("console=ttysclp0 audit"));
-        assert!(s390x.contains("free-page-reporting=off"));
+        assert!(s390x.contains("free-page-reporting=off") && s390x.contains(" init_on_alloc=0 "));
         assert!(!s390x.contains("pci") && !s390x.contains("tsc"), "{s390x}");
         assert!(x86.contains("-no-reboot") && !x86.contains("net0"), "{x86}");
     }

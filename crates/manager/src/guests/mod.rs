@@ -6,6 +6,8 @@
 //!   time ────────────────┘
 //! ```
 
+mod pace;
+
 use crate::attach::{Lent, run_dir};
 use crate::config::Settings;
 use crate::control::Failure;

@@ -85,11 +85,6 @@ impl PageOuts {
         has_worked
     }
 
-    /// Whether a guest is being taken.
-    pub(crate) fn is_taking(&self) -> bool {
-        self.policy.taking().is_some()
-    }
-
     /// What the host would gain soon by this lever, if it is short.
     pub(crate) fn expected(&self) -> Bytes {
         self.expected

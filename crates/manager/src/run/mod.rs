@@ -141,7 +141,7 @@ impl Manager {
             self.publish();
             self.step_guests(GuestEvent::Tick, now);
             self.page_out(now);
-            self.timers.tick_ms = now.ms + world!(self).tick_ms(self.page_outs.is_taking(), now);
+            self.timers.tick_ms = now.ms + self.guests.tick_ms(now);
         }
         if self.schedule.is_time_to_ask(self.settings.host.interval_ms, now.ms) {
             self.step_guests(GuestEvent::Ask, now);

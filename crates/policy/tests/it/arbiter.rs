@@ -67,8 +67,13 @@ pub fn starved(key: u64, actual: Bytes, at_ms: u64) -> GuestSample {
 }
 
 pub fn pass(arbiter: &mut Arbiter, free: Bytes, guests: &[GuestSample], now_ms: u64) -> Pass {
+    pass_on(arbiter, &host(free, now_ms), guests)
+}
+
+/// A pass at the moment at which the host was read.
+pub fn pass_on(arbiter: &mut Arbiter, host: &HostSample, guests: &[GuestSample]) -> Pass {
     let mut verdicts = |_, _: &_| RuleVerdicts::default();
-    arbiter.pass(&config(), Some(&host(free, now_ms)), guests, &mut verdicts, now_ms)
+    arbiter.pass(&config(), Some(host), guests, &mut verdicts, host.at_ms)
 }
 
 pub fn of(pass: &Pass, key: u64) -> Option<&Decision> {

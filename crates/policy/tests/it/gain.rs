@@ -1,8 +1,8 @@
 //! Nothing is taken that the host gains nothing of, by what is seen and by what was learnt.
 
-use crate::arbiter::{GIB, command, gib, guest, of, pass};
+use crate::arbiter::{GIB, command, gib, guest, host, of, pass, pass_on};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key, RuleVerdicts};
+use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key};
 
 /// A host that lacks 2 GiB to its set point, and no more than that.
 const SHORT: Bytes = Bytes::mib(4608);
@@ -123,10 +123,8 @@ fn what_it_drops_in_the_hosts_swap_counts_where_the_host_pages() {
             // 2 GiB stay resident, and all that the balloon takes was in swap.
             let swapped = Some(actual.less(gib(2)));
             let one = GuestSample { swapped, ..barren(actual, gib(2), now_ms) };
-            let host = HostSample { strained, ..crate::arbiter::host(SHORT, now_ms) };
-            let mut verdicts = |_, _: &_| RuleVerdicts::default();
-            let config = crate::arbiter::config();
-            let decided = arbiter.pass(&config, Some(&host), &[one], &mut verdicts, now_ms);
+            let on = HostSample { strained, ..host(SHORT, now_ms) };
+            let decided = pass_on(&mut arbiter, &on, &[one]);
             actual = command(&decided, 1).unwrap_or(actual);
             clauses.extend(of(&decided, 1).map(|decision| decision.clause));
         }

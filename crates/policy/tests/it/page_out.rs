@@ -1,8 +1,8 @@
 //! Where page-out is to gain what the host lacks, balloons wait for it.
 
-use crate::arbiter::{command, config, gib, guest, of, starved};
+use crate::arbiter::{command, config, gib, guest, host, of, pass_on, starved};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Pass, RuleVerdicts};
+use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Pass};
 
 /// A guest of 4 GiB with 3 GiB available: all of that is page cache, and so much of it in use.
 fn caching(key: u64, hot: Bytes) -> GuestSample {
@@ -26,9 +26,7 @@ fn pass_at(
     at_ms: u64,
 ) -> Pass {
     let available = Bytes::mib(available_mib);
-    let host = HostSample { at_ms, total: gib(64), available, strained: false, page_out };
-    let mut verdicts = |_, _: &_| RuleVerdicts::default();
-    arbiter.pass(&config(), Some(&host), guests, &mut verdicts, at_ms)
+    pass_on(arbiter, &HostSample { page_out, ..host(available, at_ms) }, guests)
 }
 
 #[test]
