@@ -126,6 +126,7 @@ fn known(pid: u32) -> Result<GuestView, Error> {
         who: GuestIdentity { name, ..GuestIdentity::default() },
         process: Some(ProcessId::of(pid).ok_or_else(|| what("a process"))?),
         vcpu_tids: tids.get(1..=VCPUS).unwrap_or_default().into(),
+        vcpus_ran: Vec::new(),
         row,
         processes: BTreeMap::new(),
     })

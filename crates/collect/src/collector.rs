@@ -1,6 +1,6 @@
 //! Everything at one moment: what the manager knows, and what the host's kernel counts.
 
-use hypervisor::ProcessId;
+use hypervisor::{ProcessId, ThreadRan};
 use model::{
     GuestField, GuestIdentity, HostField, Moment, PassInput, ProcessField, ProcessName, Row,
 };
@@ -28,6 +28,8 @@ pub struct GuestView {
     pub process: Option<ProcessId>,
     /// The threads of its virtual CPUs.
     pub vcpu_tids: Arc<[u32]>,
+    /// What the manager has read of those just now; empty where it was a while ago.
+    pub vcpus_ran: Vec<ThreadRan>,
     /// What the manager, the hypervisor and its daemon say of it.
     pub row: Row<GuestField>,
     /// What its daemon has told of its processes since the last moment.
@@ -119,8 +121,8 @@ impl Collector {
                 files += watched.files();
                 self.opened += 1;
             }
-            let look = watched.reader.as_mut().map(|r| r.read(care, now_ms, &mut self.scratch));
-            match look {
+            let reader = watched.reader.as_mut();
+            match reader.map(|r| r.read(&guest.vcpus_ran, care, now_ms, &mut self.scratch)) {
                 Some(Look::Awake) => awake += 1,
                 Some(Look::PutOff) => (awake, self.shed) = (awake + 1, self.shed + 1),
                 Some(Look::Gone) => watched.reader = None,
@@ -163,7 +165,7 @@ impl Collector {
         for watched in self.guests.values_mut() {
             let row = moment.guests.get_mut(&watched.who);
             let (Some(reader), Some(row)) = (&mut watched.reader, row) else { continue };
-            if reader.read(Care::AsIfAwake, now_ms, &mut self.scratch) != Look::Gone {
+            if reader.read(&[], Care::AsIfAwake, now_ms, &mut self.scratch) != Look::Gone {
                 row.overlay(reader.row());
             }
         }
@@ -235,6 +237,7 @@ mod tests {
             who: GuestIdentity { name: format!("g{pid}"), ..GuestIdentity::default() },
             process: Some(ProcessId { pid, start_ticks: 777 }),
             vcpu_tids: [pid * 10 + 1].into(),
+            vcpus_ran: Vec::new(),
             row,
             processes: BTreeMap::new(),
         }

@@ -1,6 +1,6 @@
 //! A guest's process, without waking the guest.
 
-use hypervisor::ProcessId;
+use hypervisor::{ProcessId, ThreadRan};
 use model::{GuestField, Row};
 use std::path::Path;
 
@@ -127,10 +127,17 @@ impl GuestReader {
         })
     }
 
-    /// Looks at it. [`row`](GuestReader::row) then has what is known.
-    pub fn read(&mut self, care: Care, now_ms: u64, scratch: &mut Scratch) -> Look {
+    /// Looks at it. [`row`](GuestReader::row) then has what is known. `read` is what was read of
+    /// its virtual CPUs just now.
+    pub fn read(
+        &mut self,
+        read: &[ThreadRan],
+        care: Care,
+        now_ms: u64,
+        scratch: &mut Scratch,
+    ) -> Look {
         let Scratch { buffer, images } = scratch;
-        let ran = self.vcpus.ran(buffer);
+        let ran = self.vcpus.ran(read, buffer);
         if let Some(found) = self.vcpus.stretches(now_ms) {
             let [short, middle, long, longest] = found.counts;
             self.row.set(GuestField::Bursts50, Some(short));
@@ -198,7 +205,7 @@ impl GuestReader {
             let stat = if self.counts_block_io { "stat" } else { "" };
             self.others.list(&self.vcpus, stat);
         }
-        let others = self.others.ran(buffer);
+        let others = self.others.ran(&[], buffer);
         if self.counts_block_io {
             let waited = self.others.times(buffer).map(|times| times.block_io_ns);
             row.set(GuestField::OtherBlockIo, waited);

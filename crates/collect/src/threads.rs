@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::bursts::{Open, Stretches};
+use hypervisor::ThreadRan;
 use procfs::parse::number;
 use procfs::parse::schedstat::{self, Schedstat};
 use procfs::parse::task::StatField::{BlockIoTicks, GuestTicks};
@@ -98,12 +99,19 @@ impl Threads {
     }
 
     /// What they did up to now; those that have ended are counted no further. `None` if none
-    /// was ever seen.
-    pub(crate) fn ran(&mut self, buffer: &mut Buffer) -> Option<Schedstat> {
+    /// was ever seen. What somebody has read of them just now is not read again.
+    pub(crate) fn ran(&mut self, read: &[ThreadRan], buffer: &mut Buffer) -> Option<Schedstat> {
         let sum = &mut self.ran;
         self.threads.retain_mut(|thread| {
-            let Some(text) = thread.schedstat.once(buffer) else { return false };
-            let Some(now) = schedstat::parse(text) else { return true };
+            let known = read.iter().find(|read| u64::from(read.tid) == thread.tid);
+            let now = match known {
+                Some(known) => known.ran,
+                None => {
+                    let Some(text) = thread.schedstat.once(buffer) else { return false };
+                    let Some(now) = schedstat::parse(text) else { return true };
+                    now
+                }
+            };
             let grow = |sum: &mut u64, last: &mut u64, now: u64| {
                 let grown = now.saturating_sub(*last);
                 *sum = sum.saturating_add(grown);
@@ -170,20 +178,38 @@ mod tests {
         let mut buffer = Buffer::default();
         let mut vcpus = Threads::vcpus(tree.path(), 7, &[8, 77, 8]);
         let mut others = Threads::none(tree.path(), 7);
-        assert_eq!(others.ran(&mut buffer), None);
+        assert_eq!(others.ran(&[], &mut buffer), None);
         others.list(&vcpus, "");
         let ran = |run_ns, delay_ns, dispatches| Some(Schedstat { run_ns, delay_ns, dispatches });
-        assert_eq!(vcpus.ran(&mut buffer), ran(200, 20, 2));
-        assert_eq!(others.ran(&mut buffer), ran(400, 40, 4));
+        assert_eq!(vcpus.ran(&[], &mut buffer), ran(200, 20, 2));
+        assert_eq!(others.ran(&[], &mut buffer), ran(400, 40, 4));
         task(9, "350 30 4\n");
         task(10, "5 5 5\n");
         others.list(&vcpus, "");
-        assert_eq!(others.ran(&mut buffer), ran(455, 45, 10));
+        assert_eq!(others.ran(&[], &mut buffer), ran(455, 45, 10));
         // An empty text is a thread that has just ended, in a tree of plain files.
         task(9, "");
-        assert_eq!(others.ran(&mut buffer), ran(455, 45, 10));
+        assert_eq!(others.ran(&[], &mut buffer), ran(455, 45, 10));
         // Another thread of the same number is not taken for the old one's next reading.
         assert_eq!((vcpus.len(), others.len()), (1, 3));
+    }
+
+    #[test]
+    fn what_was_read_of_a_thread_is_not_read_again_and_loses_nothing() {
+        let tree = Tree::new();
+        let text = |run: u64| tree.file("proc/7/task/8/schedstat", &format!("{run} 0 1\n"));
+        let mut buffer = Buffer::default();
+        text(100);
+        let mut vcpus = Threads::vcpus(tree.path(), 7, &[8]);
+        let read = |tid, run_ns| {
+            [ThreadRan { tid, ran: Schedstat { run_ns, delay_ns: 0, dispatches: 1 } }]
+        };
+        let ran = |run_ns| Some(Schedstat { run_ns, delay_ns: 0, dispatches: 1 });
+        assert_eq!(vcpus.ran(&read(8, 150), &mut buffer), ran(150), "and not what its file says");
+        text(180);
+        assert_eq!(vcpus.ran(&read(9, 500), &mut buffer), ran(180), "another's says nothing");
+        assert_eq!(vcpus.ran(&read(8, 170), &mut buffer), ran(180), "one that is older");
+        assert_eq!(vcpus.ran(&[], &mut buffer), ran(180));
     }
 
     #[test]
@@ -193,10 +219,10 @@ mod tests {
         let mut buffer = Buffer::default();
         task("90000000000 10 2000\n");
         let mut vcpus = Threads::vcpus(tree.path(), 7, &[8]);
-        vcpus.ran(&mut buffer);
+        vcpus.ran(&[], &mut buffer);
         assert_eq!(vcpus.stretches(1000), None);
         task("90100000000 100000010 2004\n");
-        vcpus.ran(&mut buffer);
+        vcpus.ran(&[], &mut buffer);
         let found = vcpus.stretches(2000).unwrap();
         assert_eq!((found.counts, found.short_rest_ns), ([0, 4, 0, 0], 800_000_000));
     }

@@ -100,6 +100,7 @@ pub(crate) fn collect(data: &[u8]) {
             who: GuestIdentity::default(),
             process: Some(process),
             vcpu_tids: [71].into(),
+            vcpus_ran: Vec::new(),
             row: Row::default(),
             processes: Default::default(),
         };

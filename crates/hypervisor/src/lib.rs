@@ -60,7 +60,7 @@ pub use qmp_source::{QMP_PATTERNS, QmpSource};
 pub use ram::{BackingFile, RamMapping};
 #[cfg(feature = "testing")]
 pub use stranger::{Claim, Stranger};
-pub use vcpu::{Usage, Vcpus};
+pub use vcpu::{ThreadRan, Usage, Vcpus};
 pub use zvm::{ZVM_SOURCE, Zvm, ZvmOptions, ZvmRelease};
 
 use std::collections::BTreeSet;

@@ -19,15 +19,27 @@ pub struct Usage {
     pub steal_percent: f64,
 }
 
+/// What one thread has counted since it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadRan {
+    /// The thread.
+    pub tid: u32,
+    /// What it has counted.
+    pub ran: Schedstat,
+}
+
 /// The virtual CPU threads of one guest.
 #[derive(Debug, Default)]
 pub struct Vcpus {
-    threads: Vec<Kept>,
+    threads: Vec<(u32, Kept)>,
     last: Option<(u64, Schedstat)>,
+    /// What was read at the last call, of threads that could be read.
+    read: Vec<ThreadRan>,
 }
 
 impl Vcpus {
-    /// Watches these threads of a process. A thread that is gone is left out.
+    /// Watches these threads of a process, of which one may stand for several virtual CPUs. A
+    /// thread that is gone is left out.
     pub fn new(pid: u32, tids: &[u32]) -> Vcpus {
         Vcpus::new_under(Path::new("/"), pid, tids)
     }
@@ -35,14 +47,22 @@ impl Vcpus {
     /// The same, below another root than `/`.
     pub fn new_under(root: &Path, pid: u32, tids: &[u32]) -> Vcpus {
         let path = |tid: &u32| root.join(format!("proc/{pid}/task/{tid}/schedstat"));
-        let all = tids.iter().take(VCPUS_MAX).map(|tid| Kept::open(&path(tid)));
-        Vcpus { threads: all.filter(Kept::is_open).collect(), last: None }
+        let mut threads: Vec<(u32, Kept)> = Vec::new();
+        for tid in tids.iter().take(VCPUS_MAX) {
+            if threads.iter().all(|(known, _)| known != tid) {
+                threads.push((*tid, Kept::open(&path(tid))));
+            }
+        }
+        threads.retain(|(_, file)| file.is_open());
+        Vcpus { threads, ..Vcpus::default() }
     }
 
     /// What was used since the last call; `None` at the first, and where no thread can be read:
     /// a guest that is not seen is not known to sleep.
     pub fn usage(&mut self, now_ms: u64) -> Option<Usage> {
-        let Some(total) = self.total() else {
+        self.read.clear();
+        self.read.extend(each(&self.threads));
+        let Some(total) = sum(self.read.iter().copied()) else {
             self.last = None;
             return None;
         };
@@ -58,21 +78,31 @@ impl Vcpus {
 
     /// What they have run in all.
     pub fn run_ns(&self) -> Option<u64> {
-        self.total().map(|total| total.run_ns)
+        sum(each(&self.threads)).map(|total| total.run_ns)
     }
 
-    /// Of all virtual CPUs together.
-    fn total(&self) -> Option<Schedstat> {
-        let mut total = None;
-        for thread in &self.threads {
-            if let Some(ran) = thread.start(&mut [0; TEXT_MAX]).and_then(schedstat::parse) {
-                let sum: &mut Schedstat = total.get_or_insert_default();
-                sum.run_ns = sum.run_ns.saturating_add(ran.run_ns);
-                sum.delay_ns = sum.delay_ns.saturating_add(ran.delay_ns);
-            }
-        }
-        total
+    /// What each of them had counted at the last call of [`usage`](Vcpus::usage), and when that
+    /// was: the kernel takes a while to tell, so that others should not ask it for the same.
+    pub fn read(&self) -> Option<(u64, &[ThreadRan])> {
+        self.last.map(|(at_ms, _)| (at_ms, self.read.as_slice()))
     }
+}
+
+/// What each thread has counted; one that cannot be read is left out.
+fn each(threads: &[(u32, Kept)]) -> impl Iterator<Item = ThreadRan> {
+    threads.iter().filter_map(|(tid, file)| {
+        let ran = schedstat::parse(file.start(&mut [0; TEXT_MAX])?)?;
+        Some(ThreadRan { tid: *tid, ran })
+    })
+}
+
+/// All of them together; `None` where there is none.
+fn sum(all: impl IntoIterator<Item = ThreadRan>) -> Option<Schedstat> {
+    all.into_iter().map(|one| one.ran).reduce(|sum, ran| Schedstat {
+        run_ns: sum.run_ns.saturating_add(ran.run_ns),
+        delay_ns: sum.delay_ns.saturating_add(ran.delay_ns),
+        dispatches: sum.dispatches.saturating_add(ran.dispatches),
+    })
 }
 
 #[cfg(test)]
@@ -85,12 +115,20 @@ mod tests {
         let tree = Tree::new();
         tree.file("proc/7/task/8/schedstat", "1000000 0 1\n");
         tree.file("proc/7/task/9/schedstat", "0 0 1\n");
-        let mut vcpus = Vcpus::new_under(tree.path(), 7, &[8, 9, 10]);
+        // One that stands for two virtual CPUs ran once all the same.
+        let mut vcpus = Vcpus::new_under(tree.path(), 7, &[8, 8, 9, 10]);
+        assert_eq!(vcpus.read(), None);
         assert_eq!(vcpus.usage(0), None);
         tree.file("proc/7/task/8/schedstat", "501000000 0 1\n");
         tree.file("proc/7/task/9/schedstat", "250000000 100000000 1\n");
         let usage = Usage { cpu_percent: 75.0, steal_percent: 10.0 };
         assert_eq!(vcpus.usage(1000), Some(usage));
+        let ran = |tid, run_ns, delay_ns| ThreadRan {
+            tid,
+            ran: Schedstat { run_ns, delay_ns, dispatches: 1 },
+        };
+        let both = [ran(8, 501_000_000, 0), ran(9, 250_000_000, 100_000_000)];
+        assert_eq!(vcpus.read(), Some((1000, both.as_slice())));
     }
 
     #[test]

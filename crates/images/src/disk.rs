@@ -26,6 +26,10 @@ pub struct Disk {
     pub format: DiskFormat,
     /// Where the guest's writes go.
     pub writes: Writes,
+    /// Whether the host keeps in memory what the guest reads.
+    pub cache: HostCache,
+    /// How often in a second the guest reads of it at most, where it is to be as slow as a disk.
+    pub reads: Option<u32>,
     /// What the guest sees as the disk's serial number; none unless it is given.
     pub serial: Option<String>,
     /// The images below, where QEMU is to open them by other names than the image's own header
@@ -56,6 +60,20 @@ pub enum Writes {
     Direct,
 }
 
+base::named! {
+    /// Whether what is read of an image stays in the host's page cache, by its names in a farm's
+    /// file, which are QEMU's.
+    #[derive(Default)]
+    pub enum HostCache {
+        /// It does, and is there once for all guests of the image.
+        #[default]
+        Writeback = "writeback",
+        /// It is read past the cache (`O_DIRECT`), for the guest has a cache of its own. Writes to
+        /// a temporary overlay go through it all the same: QEMU decides so.
+        None = "none",
+    }
+}
+
 /// What QEMU calls the disk in its monitor.
 pub const DISK_ID: &str = "disk0";
 
@@ -81,6 +99,8 @@ impl Disk {
             path: path.into(),
             format,
             writes: Writes::Temporary,
+            cache: HostCache::default(),
+            reads: None,
             serial: None,
             below: Vec::new(),
         }
@@ -111,21 +131,28 @@ impl Disk {
 
     /// QEMU's words for the disk.
     ///
-    /// The image goes through the host's page cache, so that guests share what they read. What
-    /// is gone with QEMU need not reach the host's disk when the guest flushes. Reads and writes
-    /// are done by threads that end when there is nothing to do: an idle disk costs nothing.
+    /// Unless it is told otherwise, the image goes through the host's page cache, so that guests
+    /// share what they read. What is gone with QEMU need not reach the host's disk when the guest
+    /// flushes: that of a temporary overlay never does. Reads and writes are done by threads that
+    /// end when there is nothing to do: an idle disk costs nothing.
     pub fn arguments(&self, arch: Arch) -> Vec<OsString> {
         let (file, format, more) = match &self.writes {
-            Writes::Layer => (&self.path, self.format, "read-only=on,cache=writeback"),
-            Writes::Temporary => (&self.path, self.format, "snapshot=on,cache=unsafe"),
+            Writes::Layer => (&self.path, self.format, "read-only=on"),
+            Writes::Temporary => (&self.path, self.format, "snapshot=on"),
             // A file that QEMU was given cannot be opened once more when the first write comes.
-            Writes::Overlay(file) => {
-                (file, DiskFormat::Qcow2, "auto-read-only=off,cache=writeback")
-            }
-            Writes::Direct => (&self.path, self.format, "auto-read-only=off,cache=writeback"),
+            Writes::Overlay(file) => (file, DiskFormat::Qcow2, "auto-read-only=off"),
+            Writes::Direct => (&self.path, self.format, "auto-read-only=off"),
+        };
+        let cache = match (self.cache, &self.writes) {
+            (HostCache::Writeback, Writes::Temporary) => "unsafe",
+            (cache, _) => cache.name(),
         };
         let mut drive = OsString::from(format!("if=none,id={DISK_ID},format={}", format.name()));
-        drive.push(format!(",{more},aio=threads,discard=unmap,detect-zeroes=off,file="));
+        drive.push(format!(",{more},cache={cache},aio=threads,discard=unmap,detect-zeroes=off"));
+        if let Some(reads) = self.reads {
+            drive.push(format!(",throttling.iops-read={reads}"));
+        }
+        drive.push(",file=");
         drive.push(escape_commas(file));
         // Images name others by paths that QEMU need not have the right to open.
         let own = match self.writes {
@@ -191,8 +218,15 @@ mod tests {
         assert!(line.contains("format=raw,snapshot=on,cache=unsafe"), "{line}");
         assert!(line.contains("file=/a,,b/base.img -device virtio-blk-pci,"), "{line}");
         assert!(line.ends_with("num-queues=1,serial=root"), "{line}");
+        disk.cache = HostCache::None;
+        disk.reads = Some(160);
+        let line = words(&disk, Arch::X86_64);
+        assert!(
+            line.contains("snapshot=on,cache=none,") && line.contains("iops-read=160,"),
+            "{line}"
+        );
         disk.writes = Writes::Layer;
-        assert!(words(&disk, Arch::S390x).contains("read-only=on"));
+        assert!(words(&disk, Arch::S390x).contains("read-only=on,cache=none,"));
         assert!(words(&disk, Arch::S390x).contains("virtio-blk-ccw"));
         disk.writes = Writes::Overlay("/o.qcow2".into());
         let line = words(&disk, Arch::X86_64);
@@ -222,13 +256,8 @@ mod tests {
         let image = root.join("base.img");
         std::fs::write(&image, vec![7; 1 << 20]).unwrap();
         let overlay = root.join("o.qcow2");
-        let disk = Disk {
-            path: image.clone(),
-            format: DiskFormat::Raw,
-            writes: Writes::Overlay(overlay.clone()),
-            serial: None,
-            below: Vec::new(),
-        };
+        let mut disk = Disk::temporary(&image, DiskFormat::Raw);
+        disk.writes = Writes::Overlay(overlay.clone());
         disk.prepare("g1").unwrap();
         let made = std::fs::read(&overlay).unwrap();
         assert!(made.starts_with(b"QFI\xfb"));

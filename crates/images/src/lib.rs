@@ -42,7 +42,7 @@ pub use arch::Arch;
 pub use cache::{Cache, SYSTEM};
 pub use clock::time_of_day;
 pub use cpio::Archive;
-pub use disk::{DISK_ID, Disk, DiskFormat, Writes, escape_commas, make_overlay};
+pub use disk::{DISK_ID, Disk, DiskFormat, HostCache, Writes, escape_commas, make_overlay};
 pub use error::{Error, FileContext};
 pub use files::{by_age, lock_file};
 pub use image::{FirstProcess, GuestFile, Image, ImageSpec};

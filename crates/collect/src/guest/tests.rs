@@ -44,7 +44,7 @@ fn open(tree: &Tree) -> GuestReader {
 fn everything_is_read_where_it_is() {
     let tree = tree();
     let mut guest = open(&tree);
-    assert_eq!(guest.read(Care::Usual, 1000, &mut Scratch::default()), Look::Asleep);
+    assert_eq!(guest.read(&[], Care::Usual, 1000, &mut Scratch::default()), Look::Asleep);
     let page = rustix::param::page_size() as u64;
     for (field, value) in [
         (GuestField::VcpuRun, Some(0)),
@@ -81,19 +81,19 @@ fn guest_time_is_kvms_and_missing_under_emulation() {
     let tree = tree();
     tree.file("proc/sys/kernel/task_delayacct", "1\n");
     let mut guest = open(&tree);
-    guest.read(Care::Usual, 0, &mut Scratch::default());
+    guest.read(&[], Care::Usual, 0, &mut Scratch::default());
     assert_eq!(guest.row().get(GuestField::VcpuGuest), None);
     assert_eq!(guest.row().get(GuestField::VcpuBlockIo), Some(3 * TICK_NS));
     tree.link("proc/42/fd/9", "anon_inode:kvm-vm");
     let mut guest = open(&tree);
-    guest.read(Care::Usual, 0, &mut Scratch::default());
+    guest.read(&[], Care::Usual, 0, &mut Scratch::default());
     assert_eq!(guest.row().get(GuestField::VcpuGuest), Some(0));
     tree.remove("proc/42/fd");
     let mut guest = open(&tree);
-    guest.read(Care::Usual, 0, &mut Scratch::default());
+    guest.read(&[], Care::Usual, 0, &mut Scratch::default());
     assert_eq!(guest.row().get(GuestField::VcpuGuest), None, "0 may be either");
     tree.file("proc/42/task/43/stat", &vcpu_stat(3, 5));
-    guest.read(Care::AsIfAwake, 1, &mut Scratch::default());
+    guest.read(&[], Care::AsIfAwake, 1, &mut Scratch::default());
     assert_eq!(guest.row().get(GuestField::VcpuGuest), Some(5 * TICK_NS));
 }
 
@@ -102,7 +102,7 @@ fn a_guest_that_sleeps_costs_its_virtual_cpus_only() {
     let tree = tree();
     let mut guest = open(&tree);
     let mut look = |care, now_ms| {
-        let look = guest.read(care, now_ms, &mut Scratch::default());
+        let look = guest.read(&[], care, now_ms, &mut Scratch::default());
         (look, guest.row().get(GuestField::VcpuRun), guest.row().get(GuestField::MajorFaults))
     };
     look(Care::Usual, 0);
@@ -124,7 +124,7 @@ fn what_is_dear_is_read_seldom() {
     let tree = tree();
     let mut guest = open(&tree);
     let mut merged = |now_ms| {
-        guest.read(Care::AsIfAwake, now_ms, &mut Scratch::default());
+        guest.read(&[], Care::AsIfAwake, now_ms, &mut Scratch::default());
         guest.row().get(GuestField::Merged)
     };
     assert_eq!(merged(0), Some(17));
@@ -138,7 +138,7 @@ fn a_process_that_has_ended_is_gone_and_another_is_another() {
     let tree = tree();
     let mut guest = open(&tree);
     tree.file("proc/42/stat", &stat('Z', 4));
-    assert_eq!(guest.read(Care::Usual, 0, &mut Scratch::default()), Look::Gone);
+    assert_eq!(guest.read(&[], Care::Usual, 0, &mut Scratch::default()), Look::Gone);
     let other = ProcessId { start_ticks: 778, ..PID };
     assert!(GuestReader::open(tree.path(), other, &[43]).is_none());
     assert!(GuestReader::open(tree.path(), ProcessId { pid: 1, ..PID }, &[]).is_none());
@@ -152,7 +152,7 @@ fn a_live_process_shows_what_it_does() {
     let process = ProcessId::of(me).unwrap();
     let mut guest = GuestReader::open(Path::new("/"), process, &[me]).unwrap();
     let mut scratch = Scratch::default();
-    guest.read(Care::AsIfAwake, 0, &mut scratch);
+    guest.read(&[], Care::AsIfAwake, 0, &mut scratch);
     let row = guest.row().clone();
     for field in [
         GuestField::VcpuRun,

@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
+use e2e::farms::Farm;
 use e2e::{PATIENCE, alone, daemon_dir};
 use farm::links::{Link, Switch, class_address};
 use images::rootfs::{Settings, Software};
@@ -210,4 +211,45 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
 
     drop((web, back));
     assert_eq!(checksum(&image), before, "a guest has written to the image");
+}
+
+/// What a process has had read from disks of the host, in bytes.
+fn bytes_read(pid: u32) -> u64 {
+    let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+    let line = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")).unwrap();
+    line.parse().unwrap()
+}
+
+#[test]
+fn a_disk_is_read_past_the_hosts_cache_and_as_slowly_as_is_asked() {
+    const MIB: u64 = 1 << 20;
+    let farm = Farm::new(
+        "cache",
+        "[[class]]\nname = 'past'\nimage = 'debian-nginx'\nmemory = '160 MiB'\n\
+         disk_cache = 'none'\ndisk_reads = 50\n\
+         [[class]]\nname = 'through'\nimage = 'debian-nginx'\nmemory = '160 MiB'\n",
+        alone(),
+    );
+    farm.succeed(&["up", &farm.file(), "--detach"]);
+    let (_, pids) = farm.processes();
+    let [past, through] = pids.as_slice() else { panic!("two guests: {pids:?}") };
+    // Past the guest's own cache: the host is asked each time.
+    let read = |guest: &str, size: &str, count: u32| {
+        let line = format!("dd if=/dev/vda of=/dev/null bs={size} count={count} iflag=direct 2>&1");
+        farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", &line]);
+    };
+    let again = |guest: &str, pid: u32| {
+        read(guest, "1M", 16);
+        let before = bytes_read(pid);
+        read(guest, "1M", 16);
+        bytes_read(pid) - before
+    };
+    let through = again("through1", *through);
+    assert!(through < MIB, "{through} bytes were read that the host has in memory");
+    let past = again("past1", *past);
+    // Much of it are holes of the image's file, which no disk is read for.
+    assert!(past >= 2 * MIB, "{past} bytes were read");
+    let clock = Deadline::after(PATIENCE);
+    read("past1", "4k", 200);
+    assert!(clock.elapsed() >= Duration::from_secs(3), "200 reads after {:?}", clock.elapsed());
 }

@@ -160,6 +160,18 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
             "5s at least",
         ),
         (
+            has_no_disk && at.get("disk_cache").is_some(),
+            "disk_cache",
+            "a cache of no disk",
+            "leave it out, or take an image that has a disk",
+        ),
+        (
+            has_no_disk && at.get("disk_reads").is_some(),
+            "disk_reads",
+            "reads of no disk",
+            "leave it out, or take an image that has a disk",
+        ),
+        (
             to_disk && !is_all_memory,
             "park_to",
             "only a clone that shares its template's memory and has no disk is parked on disk",

@@ -1,6 +1,6 @@
 use super::*;
 use counters::Bytes;
-use images::Arch;
+use images::{Arch, HostCache};
 
 fn faults(text: &str) -> Vec<String> {
     parse(text, "x").unwrap_err().iter().map(ToString::to_string).collect()
@@ -35,6 +35,8 @@ arch = "s390x"
 kernel = "k"
 initramfs = "/i"
 disk = "d.qcow2"
+disk_cache = "none"
+disk_reads = 150
 daemon = false
 args = ["a=1"]
 "#;
@@ -53,6 +55,8 @@ args = ["a=1"]
     let farm = farm.below(Path::new("/dir"));
     let Source::Files { kernel, initramfs, disk } = farm.classes[1].source() else { panic!() };
     assert_eq!(kernel, Path::new("/dir/k"));
+    let old = &farm.classes[1];
+    assert_eq!((old.disk_cache, old.disk_reads), (HostCache::None, Some(150)));
     assert_eq!((initramfs, disk), (Path::new("/i"), Some(Path::new("/dir/d.qcow2"))));
     assert_eq!(farm.classes[0].rules.as_deref(), Some("default"), "a preset is no path");
 
@@ -116,6 +120,10 @@ fn values_that_cannot_be_are_refused() {
         ("command = \"a\\nb\"", "one line"),
         ("rules = 'default'\ndaemon = false", "without a daemon"),
         ("copy = true", "a copy of no template"),
+        ("disk_cache = 'none'", "a cache of no disk"),
+        ("disk_reads = 100", "reads of no disk"),
+        ("image = 'debian-nginx'\ndisk_cache = 'directsync'", "\"writeback\", \"none\""),
+        ("image = 'debian-nginx'\ndisk_reads = 0", "out of range"),
         ("template = true\ndaemon = false", "makes them themselves"),
         ("cpus = 65", "1 to 64"),
         ("park = '1s'", "5s at least"),

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
-use images::Arch;
+use images::{Arch, HostCache};
 use settings::{
     Section, Table, checked, list, number, one_of, path, size, tables, time, truth, words,
 };
@@ -74,6 +74,11 @@ settings::table! {
         initramfs: Option<PathBuf> = path, else "none";
         /// a disk image, .qcow2, .raw or .img; writes go to an overlay of each guest
         disk: Option<PathBuf> = path, else "none";
+        /// whether the host's page cache keeps what guests read of their disks: `writeback`, or
+        /// `none`
+        disk_cache: HostCache = one_of("cache", HostCache::ALL, HostCache::name), "writeback";
+        /// reads of its disk that a guest has in a second at most
+        disk_reads: Option<u32> = number(1..=1_000_000_u32), else "as many as there are";
         /// one guest boots, the others go on from its state; needs the daemon
         template: bool = truth, "false";
         /// each clone has a copy of the template's memory, instead of sharing what it does not

@@ -42,12 +42,9 @@ const WARM_S: u32 = 60;
 const NO_DISK: &str = "this machine cannot limit reads of zram: that takes Linux 6.3, and \
     `blkio` of cgroups of version 1, or `io` handed on in version 2";
 
-/// One transaction, as an application server makes it; the line goes to pgbench.
-const SCRIPT: &str = "\\set aid random(1, 200000)\n\\set delta random(-5000, 5000)\nBEGIN;\n\
-    UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;\n\
-    SELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n\
-    INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) \
-    VALUES (1, 1, :aid, :delta, CURRENT_TIMESTAMP);\nEND;\n";
+/// Statements of accounts that a transaction looks up, of 60,000 in 234 MiB: a page of the disk
+/// each. What a guest is to keep of them in its cache is what memory is for here.
+const STATEMENTS: usize = 6;
 
 /// Runs it.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
@@ -59,7 +56,9 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     bench.setting("transactions, s", seconds)?;
     bench.setting("transactions a guest, 1/s", RATE)?;
     bench.setting("transactions before, s", seconds.min(WARM_S))?;
+    bench.setting("statements a transaction", STATEMENTS as u64)?;
     bench.setting(HOST_DISK, DISK_READS)?;
+    bench.setting("reads of its own disk a guest there, 1/s", disk_reads_of(guests))?;
     let all = ways();
     let named = |what| all.iter().map(move |way| (case(what, way.name), what, way));
     let cases: Vec<(String, &str, &Way)> =
@@ -123,9 +122,11 @@ fn oltp(
     let farm = format!(
         "name = \"oltp\"\n{}[[class]]\nname = \"db\"\ncount = {guests}\n\
          image = \"debian-postgres\"\nmemory = \"{DATABASE_MIB} MiB\"\nmemory_min = \"96 MiB\"\n\
-         cpus = 2\npage_reporting = {}\nargs = [\"pinhead.shared_mib=48\"]\n",
+         cpus = 2\npage_reporting = {}\nargs = [\"pinhead.shared_mib=48\"]\n\
+         disk_cache = \"none\"\n{}",
         limits(way, limit_mib, disk_reads),
-        way.reporting
+        way.reporting,
+        disk_reads.map(|_| format!("disk_reads = {}\n", disk_reads_of(guests))).unwrap_or_default()
     );
     let Some((site, manager)) = start(run, way, &farm, limit_mib)? else { return Ok(()) };
     // The file cache fills what the buffers leave, as it does on a server that lives long.
@@ -134,7 +135,7 @@ fn oltp(
             "timeout {FILL_S} dd if=/dev/vda of=/dev/null bs=1M count=220 2> /dev/null \
              || [ $? -eq 124 ]"
         );
-        everywhere(&site, &fill, FILL_MAX)?;
+        everywhere(&site, |_| fill.clone(), FILL_MAX)?;
         Reading::of(site.guests(), false).note(measures);
         Ok(())
     })?;
@@ -213,21 +214,41 @@ fn claim(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64) -> Result<(), Er
     Ok(())
 }
 
+/// One transaction, as an application server makes it, for pgbench.
+fn script() -> String {
+    let accounts: String =
+        (0..STATEMENTS).map(|n| format!("\\set s{n} random(1, 60000)\n")).collect();
+    let list: Vec<String> = (0..STATEMENTS).map(|n| format!(":s{n}")).collect();
+    format!(
+        "\\set aid random(1, 200000)\n\\set delta random(-5000, 5000)\n{accounts}BEGIN;\n\
+         UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;\n\
+         SELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n\
+         SELECT sum(length(lines)) FROM statements WHERE aid IN ({});\n\
+         INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) \
+         VALUES (1, 1, :aid, :delta, CURRENT_TIMESTAMP);\nEND;\n",
+        list.join(", ")
+    )
+}
+
 /// Runs transactions in all guests at their rate for so long, and gives how long each took, from
 /// the moment at which it was due, in ms.
 fn transactions(site: &Site, seed: u64, seconds: u32) -> Result<Vec<f64>, Error> {
-    let script: Vec<String> = SCRIPT.lines().map(base::shell_word).collect();
-    let line = format!(
-        "rm -f /tmp/oltp.*; printf '%s\\n' {} > /tmp/oltp.sql && \
-         PGPASSWORD=$(cat /run/pinhead/database-password) \
-         $(ls -d /usr/lib/postgresql/*/bin /usr/lib/pinhead/postgres-bin 2> /dev/null | \
-         while read d; do [ -x $d/pgbench ] && echo $d/pgbench && break; done) \
-         -n -c 2 -T {seconds} --rate={RATE} --random-seed={seed} --log --log-prefix=/tmp/oltp.log \
-         -f /tmp/oltp.sql -h 127.0.0.1 -U pinhead pinhead > /tmp/oltp.out 2>&1 || \
-         {{ cat /tmp/oltp.out; exit 1; }}; cat /tmp/oltp.log*",
-        script.join(" ")
-    );
-    let outputs = everywhere(site, &line, Duration::from_secs(u64::from(seconds) + 120))?;
+    let script: Vec<String> = script().lines().map(base::shell_word).collect();
+    let line = |guest: usize| {
+        // Guests that drew the same numbers would all work and rest at the same moments.
+        let seed = seed.wrapping_add(guest as u64);
+        format!(
+            "rm -f /tmp/oltp.*; printf '%s\\n' {} > /tmp/oltp.sql && \
+             PGPASSWORD=$(cat /run/pinhead/database-password) \
+             $(ls -d /usr/lib/postgresql/*/bin /usr/lib/pinhead/postgres-bin 2> /dev/null | \
+             while read d; do [ -x $d/pgbench ] && echo $d/pgbench && break; done) \
+             -n -c 2 -T {seconds} --rate={RATE} --random-seed={seed} --log \
+             --log-prefix=/tmp/oltp.log -f /tmp/oltp.sql -h 127.0.0.1 -U pinhead pinhead \
+             > /tmp/oltp.out 2>&1 || {{ cat /tmp/oltp.out; exit 1; }}; cat /tmp/oltp.log*",
+            script.join(" ")
+        )
+    };
+    let outputs = everywhere(site, line, Duration::from_secs(u64::from(seconds) + 120))?;
     let mut all_ms = Vec::new();
     for (guest, output) in site.guests().iter().zip(&outputs) {
         let of_guest = output.lines().map(latency_ms).collect::<Option<Vec<f64>>>();
@@ -242,14 +263,18 @@ fn transactions(site: &Site, seed: u64, seconds: u32) -> Result<Vec<f64>, Error>
     Ok(all_ms)
 }
 
-/// Runs a line in all guests at once and gives their outputs.
-fn everywhere(site: &Site, line: &str, limit: Duration) -> Result<Vec<String>, Error> {
+/// Runs a line in all guests at once, which each has by its place, and gives their outputs.
+fn everywhere(
+    site: &Site,
+    line: impl Fn(usize) -> String,
+    limit: Duration,
+) -> Result<Vec<String>, Error> {
     std::thread::scope(|scope| {
-        let threads: Vec<_> = site
-            .guests()
-            .iter()
-            .map(|guest| scope.spawn(move || site.sh(&guest.name, line, limit)))
-            .collect();
+        let run = |(at, guest): (usize, &'_ Guest)| {
+            let (name, line) = (guest.name.clone(), line(at));
+            scope.spawn(move || site.sh(&name, &line, limit))
+        };
+        let threads: Vec<_> = site.guests().iter().enumerate().map(run).collect();
         let joined = threads.into_iter().map(|thread| {
             thread.join().map_err(|_| Error::Failed("A command has ended in a panic".into()))?
         });
@@ -277,6 +302,11 @@ fn note_balloon(measures: &mut Measures, manager: Option<&Manager>) -> Result<()
         measures.note("left by the balloon, a guest", "MiB", manager.left_mib()?);
     }
     Ok(())
+}
+
+/// Where the host pages to a disk, the guests' own disks are as fast as that all together.
+fn disk_reads_of(guests: u64) -> u64 {
+    u64::from(DISK_READS) / guests
 }
 
 /// `disk_reads` is how many pages come back in a second, where the host pages to a disk.

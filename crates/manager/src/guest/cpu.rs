@@ -6,7 +6,7 @@
 //! ```
 
 use crate::control::ASLEEP_PERCENT;
-use hypervisor::{Found, Usage, Vcpus};
+use hypervisor::{Found, ThreadRan, Usage, Vcpus};
 
 /// Virtual CPUs that used less than this since a sample have changed nothing worth asking for:
 /// a kernel that turns over in its sleep, and the answer to the question itself.
@@ -101,6 +101,13 @@ impl CpuWatch {
             self.window = Window { start_ms: now_ms, ..Window::default() };
         }
         Some(usage.cpu_percent)
+    }
+
+    /// What each of their threads has counted, if that was read at this turn of the loop: then
+    /// the monitor need not ask the kernel for the same.
+    pub fn just_read(&self, now_ms: u64) -> &[ThreadRan] {
+        let read = self.vcpus.as_ref().and_then(Vcpus::read);
+        read.filter(|(at_ms, _)| *at_ms == now_ms).map_or(&[], |(_, ran)| ran)
     }
 
     /// Takes what they used between two readings of a hypervisor's own counters; `None` where there
@@ -212,6 +219,21 @@ mod tests {
         let after = watch(&mut cpu, &mut now_ms, 6, 0.5);
         assert_eq!(after, [false, false, false, false, true, true]);
         assert!(!cpu.was_idle_for(100), "{} ms since its sample", cpu.ran_ms);
+    }
+
+    #[test]
+    fn what_was_read_at_this_turn_is_handed_on_and_what_is_older_is_not() {
+        let pid = std::process::id();
+        let memory = counters::Bytes::mib(64);
+        let found = Found {
+            process: hypervisor::ProcessId::of(pid),
+            vcpu_tids: vec![pid],
+            ..hypervisor::Fake::found("g", memory)
+        };
+        let mut cpu = CpuWatch::new(&found, 0);
+        assert!(cpu.just_read(0).is_empty());
+        cpu.tick(false, 250);
+        assert_eq!((cpu.just_read(250).len(), cpu.just_read(500).len()), (1, 0));
     }
 
     #[test]

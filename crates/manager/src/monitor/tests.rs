@@ -47,6 +47,7 @@ fn known(processes: Processes) -> GuestView {
         who: GuestIdentity { name: "g1".into(), ..GuestIdentity::default() },
         process: None,
         vcpu_tids: [].into(),
+        vcpus_ran: Vec::new(),
         row: Row::default(),
         processes,
     }

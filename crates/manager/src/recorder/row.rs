@@ -30,6 +30,7 @@ pub(super) fn known_of(
         who: GuestIdentity::clone(guest.who()),
         process: guest.found.process,
         vcpu_tids: guest.found.vcpu_tids.as_slice().into(),
+        vcpus_ran: guest.cpu.just_read(now.ms).to_vec(),
         row: row_of(guest, now),
         processes,
     }

@@ -239,10 +239,8 @@ impl Maker<'_> {
         };
         let rootfs = software.build(&self.cache, &mut report)?;
         self.used.insert(rootfs.clone());
-        let (writes, word) = disk_mode(class);
-        let disk =
-            Disk { path: rootfs, format: DiskFormat::Raw, writes, serial: None, below: Vec::new() };
-        Ok(Root { image, disk: Some(disk), words: vec![word] })
+        let words = vec![disk_mode(class).1];
+        Ok(Root { image, disk: Some(disk_of(class, rootfs)), words })
     }
 
     fn template(&mut self, class: &Class, spec: &GuestSpec) -> Result<Template, Error> {
@@ -262,6 +260,20 @@ fn disk_mode(class: &Class) -> (Writes, String) {
     }
 }
 
+/// An image's file, as guests of a class have it.
+fn disk_of(class: &Class, path: PathBuf) -> Disk {
+    let format = match path.extension().is_some_and(|end| end == "qcow2") {
+        true => DiskFormat::Qcow2,
+        false => DiskFormat::Raw,
+    };
+    Disk {
+        writes: disk_mode(class).0,
+        cache: class.disk_cache,
+        reads: class.disk_reads,
+        ..Disk::temporary(path, format)
+    }
+}
+
 fn files(
     class: &Class,
     kernel: &Path,
@@ -271,16 +283,7 @@ fn files(
     for path in [kernel, initramfs] {
         std::fs::metadata(path).map_err(|source| Error::read(path, source))?;
     }
-    let disk = disk.map(|path| Disk {
-        path: path.to_path_buf(),
-        format: match path.extension().is_some_and(|end| end == "qcow2") {
-            true => DiskFormat::Qcow2,
-            false => DiskFormat::Raw,
-        },
-        writes: disk_mode(class).0,
-        serial: None,
-        below: Vec::new(),
-    });
+    let disk = disk.map(|path| disk_of(class, path.to_path_buf()));
     // What is wrong with it is better said before other guests have started.
     if let Some(disk) = &disk {
         disk.prepare(&class.name)?;
