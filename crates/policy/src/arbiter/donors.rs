@@ -1,7 +1,7 @@
 //! Taking: which guest gives how much, and what speaks against it.
 
-use super::guest::Urgency;
 use super::reason::{Action, Bound, Clause};
+use super::regime::Urgency;
 use super::sample::{Config, Key};
 use super::share::{Part, divide};
 use super::spare::Reclaim;
@@ -146,19 +146,9 @@ fn weight(state: &GuestState<'_>, config: &Config) -> u64 {
     touched.saturating_mul(taxed) / u64::from(state.sample.limits.shares.max(1))
 }
 
-/// Of a thousand of the usual step: the shorter the host, the larger.
-fn stride_permille(urgency: Urgency) -> u64 {
-    match urgency {
-        Urgency::None => 1000,
-        Urgency::Low => 1500,
-        Urgency::Need => 2000,
-        Urgency::Emergency => 3000,
-    }
-}
-
 fn step(state: &GuestState<'_>, urgency: Urgency, config: &Config) -> Bytes {
     let actual = state.assessment.actual;
-    let stride = config.step_permille * stride_permille(urgency) / 1000;
+    let stride = config.step_permille * urgency.stride_permille() / 1000;
     let most = match urgency {
         Urgency::Emergency => stride.max(STEP_MAX_PERMILLE),
         _ => STEP_MAX_PERMILLE,

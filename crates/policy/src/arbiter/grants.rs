@@ -1,7 +1,7 @@
 //! Giving: needs from whatever is free above the reserve, wishes from what the host has too much.
 
-use super::guest::Urgency;
 use super::reason::{Action, Bound, Clause};
+use super::regime::Urgency;
 use super::sample::Mode;
 use super::share::{Part, divide};
 use super::state::{GuestState, HostBudget, MOVE_MIN};

@@ -5,6 +5,7 @@ use super::evidence::Evidence;
 use super::gain::Holding;
 use super::movement::Movement;
 use super::reason::{Clause, Inputs};
+use super::regime::Urgency;
 use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts, Usable};
 use super::view::MemoryView;
 use counters::Bytes;
@@ -65,7 +66,9 @@ pub struct GuestHistory {
     pub(super) kept: Option<Bytes>,
     evidence: Evidence,
     strained_ms: Option<u64>,
-    need_passes: u32,
+    /// In how many reports in a row it was in need, and when the newest of them was made.
+    need_reports: u32,
+    needed_ms: Option<u64>,
     moved: Option<(Direction, u64)>,
     reversals: u32,
     reversed_ms: u64,
@@ -113,19 +116,6 @@ pub struct Assessment {
     pub wishes: bool,
 }
 
-/// How much it matters that memory is given: the regime that the host is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Urgency {
-    /// The host is short as it is every day.
-    None,
-    /// The host is half-way from there to its reserve.
-    Low,
-    /// Another guest is in need.
-    Need,
-    /// The host is below its reserve.
-    Emergency,
-}
-
 impl Assessment {
     /// What stands against taking from it.
     pub fn against(&self, urgency: Urgency) -> Option<Clause> {
@@ -142,12 +132,14 @@ impl GuestHistory {
     /// Takes what is new about it.
     pub fn observe(&mut self, sample: &GuestSample, now_ms: u64) {
         let shrinks = self.balloon.is_shrinking();
+        let is_moved = self.balloon.target().is_some();
         if let Some(memory) = sample.memory {
             let is_new = self.memory.is_none_or(|m| m.at_ms != memory.at_ms);
             if is_new {
-                let shrank = self.view.is_some_and(|view| view.shrinks);
+                let moved = self.view.is_some_and(|view| view.moves);
+                let moves = is_moved || self.memory.is_some_and(|m| m.actual != memory.actual);
                 self.view = MemoryView::of(self.memory.as_ref(), &memory, sample.urgent)
-                    .map(|view| MemoryView { shrinks, shrank, ..view });
+                    .map(|view| MemoryView { moves, moved, ..view });
                 self.memory = Some(memory);
                 if self.kept.is_none() || !shrinks {
                     self.kept = memory.free.map(|free| memory.actual.less(free));
@@ -157,10 +149,11 @@ impl GuestHistory {
         if let Some(view) = self.view.as_mut() {
             view.waits |= sample.urgent;
             // Who waits for cold cache to be dropped, as any balloon that grows makes it, soon
-            // goes on: that alone is no lack, down to what it is left in any case.
+            // goes on: that alone is no lack, down to what it is left in any case. Who has just
+            // been given memory waited for it, and does no more.
             let headroom = GuestHistory::plain_headroom(view, sample);
-            let gives = shrinks || view.shrinks || view.shrank;
-            let enough = if gives { headroom } else { Bytes(headroom.0 * 2) };
+            let is_its_balloons = is_moved || view.moves || view.moved;
+            let enough = if is_its_balloons { headroom } else { Bytes(headroom.0 * 2) };
             view.strained |= view.waits && view.cold() < enough;
         }
         self.evidence = Evidence::of(sample, self.memory.as_ref());
@@ -363,9 +356,11 @@ impl GuestHistory {
             // It takes what it can: more is asked of its balloon when that has arrived.
             room = Bytes::ZERO;
         }
-        // What is on its way to it is a part of the answer, however soon it asks again.
+        // What is on its way to it is a part of the answer, however soon it asks again, and so is
+        // what has come since it was asked.
+        let come = self.memory.map_or(Bytes::ZERO, |memory| actual.less(memory.actual));
         assessment.backed = self.evidence.backs(actual.plus(going));
-        assessment.need = need.less(going).min(room).min(assessment.backed);
+        assessment.need = need.less(going.plus(come)).min(room).min(assessment.backed);
         assessment.not_seen = self.evidence.contradicts && why == Some(Clause::Need);
         assessment.why = why;
         let besides = if self.balloon.is_stingy(now_ms) {
@@ -391,7 +386,7 @@ impl GuestHistory {
         };
         assessment.against = against(strained);
         assessment.against_now = against(strained_within(STRAIN_NOW_MS));
-        let short = view.available < Bytes(assessment.headroom.0 * 2);
+        let short = view.available.plus(come) < Bytes(assessment.headroom.0 * 2);
         let warm = view.refaults.is_some_and(|rate| rate >= 16);
         assessment.wishes = !sample.idle_since_sample
             && (short || warm)
@@ -403,10 +398,21 @@ impl GuestHistory {
         assessment
     }
 
-    /// It was judged to need this much. Each pass in which the need is not met makes the next
-    /// answer larger.
+    /// It was judged to need this much. Each report by which the need is not met yet makes the
+    /// next answer larger.
     pub fn needed(&mut self, need: Bytes) {
-        self.need_passes = if need > Bytes::ZERO { self.need_passes + 1 } else { 0 };
+        let asked_ms = self.memory.map(|memory| memory.at_ms);
+        match need {
+            _ if self.needed_ms == asked_ms => {}
+            Bytes::ZERO => self.need_reports = 0,
+            _ => (self.need_reports, self.needed_ms) = (self.need_reports + 1, asked_ms),
+        }
+    }
+
+    /// In how many reports before the newest it was in need.
+    fn unmet_reports(&self) -> u32 {
+        let is_counted = self.needed_ms == self.memory.map(|memory| memory.at_ms);
+        self.need_reports.saturating_sub(u32::from(is_counted))
     }
 
     fn need(
@@ -439,10 +445,11 @@ impl GuestHistory {
                 || view.swap_in.is_some_and(|rate| rate > 0)
                 || view.stalls.is_some_and(|rate| rate > 0)
                 || view.psi_permille.is_none();
+            // Of what it had when it said so, however much of the answer has come.
+            let had = self.memory.map_or(assessment.actual, |memory| memory.actual);
             let guess = match hard {
-                true => Bytes((assessment.actual.0 / 4) << self.need_passes.min(2))
-                    .min(assessment.actual),
-                false => Bytes(assessment.actual.0 / 16),
+                true => Bytes((had.0 / 4) << self.unmet_reports().min(2)).min(had),
+                false => Bytes(had.0 / 16),
             };
             let ahead = Bytes(view.growth.0.saturating_mul(2));
             let thrash = Bytes(view.thrash().0.saturating_mul(2));

@@ -1,7 +1,8 @@
 //! The host and its guests in the middle of a pass.
 
-use super::guest::{Assessment, GuestHistory, Urgency};
+use super::guest::{Assessment, GuestHistory};
 use super::reason::{Action, Bound, Clause, Outcome};
+use super::regime::Urgency;
 use super::sample::{GuestSample, RuleVerdicts};
 use counters::Bytes;
 

@@ -45,10 +45,10 @@ pub struct MemoryView {
     pub psi_permille: Option<u64>,
     /// Some task waited for memory since the last sample, for whatever reason.
     pub waits: bool,
-    /// Its balloon was on its way down when it was asked.
-    pub shrinks: bool,
+    /// Its balloon was on its way when it was asked, or has moved since it was asked before.
+    pub moves: bool,
     /// The same of the time before.
-    pub shrank: bool,
+    pub moved: bool,
     /// Something in the guest lacks memory, or did since the last sample.
     pub strained: bool,
 }

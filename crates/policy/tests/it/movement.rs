@@ -114,3 +114,35 @@ fn who_waits_for_its_own_balloon_keeps_on_giving_down_to_what_it_is_left() {
         assert_eq!(grows, !gives, "asked {asked}, {cold} MiB cold: {:?}", decided[2].decisions);
     }
 }
+
+/// One report is answered once: what has come since it was made is in the answer. And who waited
+/// until it was given memory has what it waited for, if the next report says so.
+#[test]
+fn a_guest_is_given_memory_once_for_each_report_of_its_lack() {
+    let mut arbiter = Arbiter::new();
+    let report = |actual: Bytes, available: Bytes, psi_us, now_ms| {
+        let mut one = guest(1, actual, available, now_ms);
+        one.limits.max = gib(32);
+        if let Some(memory) = &mut one.memory {
+            (memory.free, memory.active_file) = (Some(Bytes::mib(10)), Some(Bytes::ZERO));
+            memory.psi_some_us = Some(psi_us);
+        }
+        one
+    };
+    let mut pass_at = |one: &GuestSample, now_ms| {
+        // The host has what is needed, and nothing for a mere wish.
+        let decided = pass(&mut arbiter, gib(7), &[*one], now_ms);
+        let is_need = |d: &&Decision| (d.action, d.clause) == (Action::Grow, Clause::Need);
+        decided.decisions.iter().find(is_need).map(|d| d.to)
+    };
+    assert_eq!(pass_at(&report(gib(8), Bytes::mib(900), 0, 1_000), 1_000), None);
+    // It uses 7 GiB and more, of which an eighth is what it is left in any case.
+    let waits = report(gib(8), Bytes::mib(500), 500_000, 2_000);
+    let to = pass_at(&waits, 2_000).expect("it is in need");
+    let came = GuestSample { actual: Some(to), ..waits };
+    assert_eq!(pass_at(&came, 2_200), None, "it has come, and is not asked yet whether it does");
+    let enough = report(to, Bytes::mib(1_500), 900_000, 3_000);
+    assert_eq!(pass_at(&enough, 3_000), None, "it waited before that");
+    let again = report(to, Bytes::mib(500), 1_900_000, 4_000);
+    assert!(pass_at(&again, 4_000) > Some(to), "it lacks memory still");
+}
