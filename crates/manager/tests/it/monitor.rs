@@ -22,14 +22,16 @@ use store::Writer;
 /// Far more than a round takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Hands moments over, one for each word that it gets; without a word it waits.
+/// Hands moments over, one for each word that it gets; it says when it has one, and waits.
 struct Hands {
+    begun: Sender<()>,
     moments: Sender<Moment>,
     words: Receiver<()>,
 }
 
 impl Sink for Hands {
     fn record(&mut self, moment: &Moment) -> Option<String> {
+        let _ = self.begun.send(());
         let _ = self.words.recv();
         let _ = self.moments.send(moment.clone());
         None
@@ -45,6 +47,7 @@ struct Scene {
     hand: Rc<Cell<u64>>,
     fake: Fake,
     manager: Manager,
+    begun: Receiver<()>,
     moments: Receiver<Moment>,
     words: Sender<()>,
     stop: (UnixStream, UnixStream),
@@ -63,7 +66,8 @@ impl Scene {
         let hand = Rc::new(Cell::new(0));
         let fake = Fake::new("fake", IdSource::new());
         let ((moments_at, moments), (words, words_at)) = (channel(), channel());
-        let sink = Box::new(Hands { moments: moments_at, words: words_at });
+        let (begun_at, begun) = channel();
+        let sink = Box::new(Hands { begun: begun_at, moments: moments_at, words: words_at });
         let manager = Manager::new(Parts {
             clock: Clock::by_hand(Rc::clone(&hand)),
             options: Options::default(),
@@ -82,7 +86,7 @@ impl Scene {
         })
         .unwrap();
         let stop = UnixStream::pair().unwrap();
-        Scene { dir, hand, fake, manager, moments, words, stop }
+        Scene { dir, hand, fake, manager, begun, moments, words, stop }
     }
 
     fn run(&mut self, ms: u64) {
@@ -147,7 +151,10 @@ fn a_moment_has_the_host_and_every_guest() {
 fn nobody_waits_for_a_sink_that_hangs_and_missed_moments_are_counted() {
     let mut scene = Scene::new("hangs");
     scene.fake.add(Fake::found("web1", Bytes::mib(1024)));
-    // Half a minute of the manager's time passes while nothing can be recorded.
+    // Half a minute of the manager's time passes while nothing can be recorded: the sink has the
+    // first moment, and two wait behind it.
+    scene.run(1000);
+    scene.begun.recv_timeout(PATIENCE).unwrap();
     scene.run(30_000);
     let missed = |moment: &Moment| moment.host.get(HostField::MissedMoments).unwrap();
     assert_eq!(missed(&scene.next()), 0);

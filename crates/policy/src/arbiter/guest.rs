@@ -7,6 +7,7 @@ use super::movement::Movement;
 use super::reason::{Clause, Inputs};
 use super::regime::Urgency;
 use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts, Usable};
+use super::unmet::Unmet;
 use super::view::MemoryView;
 use counters::Bytes;
 
@@ -66,9 +67,7 @@ pub struct GuestHistory {
     pub(super) kept: Option<Bytes>,
     evidence: Evidence,
     strained_ms: Option<u64>,
-    /// In how many reports in a row it was in need, and when the newest of them was made.
-    need_reports: u32,
-    needed_ms: Option<u64>,
+    unmet: Unmet,
     moved: Option<(Direction, u64)>,
     reversals: u32,
     reversed_ms: u64,
@@ -398,21 +397,9 @@ impl GuestHistory {
         assessment
     }
 
-    /// It was judged to need this much. Each report by which the need is not met yet makes the
-    /// next answer larger.
+    /// It was judged to need this much.
     pub fn needed(&mut self, need: Bytes) {
-        let asked_ms = self.memory.map(|memory| memory.at_ms);
-        match need {
-            _ if self.needed_ms == asked_ms => {}
-            Bytes::ZERO => self.need_reports = 0,
-            _ => (self.need_reports, self.needed_ms) = (self.need_reports + 1, asked_ms),
-        }
-    }
-
-    /// In how many reports before the newest it was in need.
-    fn unmet_reports(&self) -> u32 {
-        let is_counted = self.needed_ms == self.memory.map(|memory| memory.at_ms);
-        self.need_reports.saturating_sub(u32::from(is_counted))
+        self.unmet.judged(self.memory.as_ref(), need);
     }
 
     fn need(
@@ -448,7 +435,9 @@ impl GuestHistory {
             // Of what it had when it said so, however much of the answer has come.
             let had = self.memory.map_or(assessment.actual, |memory| memory.actual);
             let guess = match hard {
-                true => Bytes((had.0 / 4) << self.unmet_reports().min(2)).min(had),
+                true => {
+                    Bytes((had.0 / 4) << self.unmet.before(self.memory.as_ref()).min(2)).min(had)
+                }
                 false => Bytes(had.0 / 16),
             };
             let ahead = Bytes(view.growth.0.saturating_mul(2));

@@ -29,6 +29,7 @@ mod share;
 mod spare;
 mod state;
 mod trace;
+mod unmet;
 mod view;
 
 pub use balloon::STUCK_MS;
