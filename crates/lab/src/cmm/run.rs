@@ -58,7 +58,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     bench.setting("transactions before, s", seconds.min(WARM_S))?;
     bench.setting("statements a transaction", STATEMENTS as u64)?;
     bench.setting(HOST_DISK, DISK_READS)?;
-    bench.setting("reads of its own disk a guest there, 1/s", disk_reads_of(guests))?;
+    bench.setting("reads of its own disk a guest there, 1/s", own_disk_reads(guests))?;
     let all = ways();
     let named = |what| all.iter().map(move |way| (case(what, way.name), what, way));
     let cases: Vec<(String, &str, &Way)> =
@@ -126,7 +126,9 @@ fn oltp(
          disk_cache = \"none\"\n{}",
         limits(way, limit_mib, disk_reads),
         way.reporting,
-        disk_reads.map(|_| format!("disk_reads = {}\n", disk_reads_of(guests))).unwrap_or_default()
+        disk_reads
+            .map(|_| format!("disk_reads = {}\n", own_disk_reads(guests)))
+            .unwrap_or_default()
     );
     let Some((site, manager)) = start(run, way, &farm, limit_mib)? else { return Ok(()) };
     // The file cache fills what the buffers leave, as it does on a server that lives long.
@@ -305,7 +307,7 @@ fn note_balloon(measures: &mut Measures, manager: Option<&Manager>) -> Result<()
 }
 
 /// Where the host pages to a disk, the guests' own disks are as fast as that all together.
-fn disk_reads_of(guests: u64) -> u64 {
+fn own_disk_reads(guests: u64) -> u64 {
     u64::from(DISK_READS) / guests
 }
 

@@ -355,11 +355,13 @@ impl GuestHistory {
             // It takes what it can: more is asked of its balloon when that has arrived.
             room = Bytes::ZERO;
         }
-        // What is on its way to it is a part of the answer, however soon it asks again, and so is
-        // what has come since it was asked.
+        // What is on its way to it is a part of the answer, however soon it asks again; of a lack
+        // that it has reported also what has come since. What it has is known without a report.
         let come = self.memory.map_or(Bytes::ZERO, |memory| actual.less(memory.actual));
+        let is_reported = why == Some(Clause::Need);
+        let answered = if is_reported { going.plus(come) } else { going };
         assessment.backed = self.evidence.backs(actual.plus(going));
-        assessment.need = need.less(going.plus(come)).min(room).min(assessment.backed);
+        assessment.need = need.less(answered).min(room).min(assessment.backed);
         assessment.not_seen = self.evidence.contradicts && why == Some(Clause::Need);
         assessment.why = why;
         let besides = if self.balloon.is_stingy(now_ms) {
@@ -434,10 +436,9 @@ impl GuestHistory {
                 || view.psi_permille.is_none();
             // Of what it had when it said so, however much of the answer has come.
             let had = self.memory.map_or(assessment.actual, |memory| memory.actual);
+            let unmet = self.unmet.before(self.memory.as_ref());
             let guess = match hard {
-                true => {
-                    Bytes((had.0 / 4) << self.unmet.before(self.memory.as_ref()).min(2)).min(had)
-                }
+                true => Bytes((had.0 / 4) << unmet.min(2)).min(had),
                 false => Bytes(had.0 / 16),
             };
             let ahead = Bytes(view.growth.0.saturating_mul(2));

@@ -1,6 +1,6 @@
 //! Shrinks that follow each other for one reason are told once.
 
-use crate::arbiter::{GIB, command, gib, guest, pass, starved};
+use crate::arbiter::{GIB, command, config, gib, guest, pass, starved};
 use counters::Bytes;
 use policy::arbiter::{Action, Arbiter, Arrival, Clause, Decision, GuestSample, Outcome, Usable};
 
@@ -145,4 +145,21 @@ fn a_guest_is_given_memory_once_for_each_report_of_its_lack() {
     assert_eq!(pass_at(&enough, 3_000), None, "it waited before that");
     let again = report(to, Bytes::mib(500), 1_900_000, 4_000);
     assert!(pass_at(&again, 4_000) > Some(to), "it lacks memory still");
+}
+
+/// What a guest lacks of its minimum is seen without a report of its own.
+#[test]
+fn a_guest_below_its_minimum_is_given_the_rest_before_it_reports_again() {
+    let mut arbiter = Arbiter::new();
+    let mut report = guest(1, gib(1), Bytes::mib(512), 1_000);
+    report.limits.min = gib(2);
+    let mut given = |free, actual, now_ms| {
+        let one = GuestSample { actual: Some(actual), ..report };
+        command(&pass(&mut arbiter, free, &[one], now_ms), 1)
+    };
+    // The host has half of it above its reserve, and then enough.
+    let half = Bytes::mib(512);
+    let to = given(config().reserve.plus(half), gib(1), 1_000).expect("it is below its minimum");
+    assert_eq!(to, gib(1).plus(half));
+    assert_eq!(given(gib(30), to, 1_400), Some(gib(2)), "half of it has come");
 }
