@@ -165,6 +165,15 @@ impl ManagedGuest {
             .is_some_and(|memory| self.cpu.was_idle_for(now_ms.saturating_sub(memory.at_ms)))
     }
 
+    /// Whether what is known of its memory still holds, so that nobody need wake it to ask. A
+    /// daemon that came after its balloon had told is still to tell: it knows more.
+    pub fn is_known(&self, now_ms: u64) -> bool {
+        let agent = self.daemon.link.agent();
+        let told_by_balloon = matches!(self.memory.last_sample, Some(MemorySample::Balloon(_)));
+        let is_to_tell = told_by_balloon && agent.hello().is_some() && agent.is_worth_waiting();
+        !is_to_tell && self.is_idle_since_sample(now_ms)
+    }
+
     /// Takes its daemon's sample of its memory, and when that was true at least.
     pub fn daemon_sample(&mut self, sample: &wire::Memory, true_ms: Option<u64>) {
         if self.memory.daemon_sample(sample, true_ms, self.found.memory) {

@@ -228,8 +228,7 @@ impl Guests {
         let mut effects = Vec::with_capacity(2 * self.guests.len());
         for (id, guest) in &mut self.guests {
             let attention = self.attended.get(id).copied().unwrap_or_default();
-            let sleeps =
-                guest.is_idle_since_sample(now.ms) && !attention.moves && !attention.strained;
+            let sleeps = guest.is_known(now.ms) && !attention.moves && !attention.strained;
             let stopped = guest.state != RunState::Running || !guest.answers;
             if sleeps || stopped || !guest.found.can.balloon {
                 continue;

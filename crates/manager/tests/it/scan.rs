@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use counters::Bytes;
-use hypervisor::{Fake, Found, Id, IdSource, RunState};
+use hypervisor::{BalloonStats, Fake, Found, Id, IdSource, ProcessId, RunState};
 use manager::config::Place;
 use manager::control::{Answer, Ask, Request, Scanned, Server, decode_answer, encode_request};
 use manager::ksm::Ksm;
@@ -15,10 +15,11 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::process::{Child, Command};
 use std::rc::Rc;
 use std::time::Duration;
 use store::Writer;
-use wire::{Decoder, Hello, PoolKind, Processes, Scan, Task, ToGuest, ToHost, Totals};
+use wire::{Decoder, Hello, Memory, PoolKind, Processes, Scan, Task, ToGuest, ToHost, Totals};
 
 struct Scene {
     dir: PathBuf,
@@ -35,6 +36,11 @@ struct Scene {
 impl Scene {
     /// A manager of one guest whose daemon has sent its hello.
     fn new(name: &str) -> Scene {
+        Scene::with(name, Fake::found("g1", Bytes::mib(512)), None)
+    }
+
+    /// The same of this guest, whose balloon told this before its daemon came.
+    fn with(name: &str, found: Found, told: Option<BalloonStats>) -> Scene {
         let dir = std::env::temp_dir().join(format!("pinhead-scan-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(dir.join("proc")).unwrap();
@@ -48,7 +54,8 @@ impl Scene {
         let fake = Fake::new("fake", IdSource::new());
         let port = dir.join("g1.port");
         let listener = UnixListener::bind(&port).unwrap();
-        let guest = fake.add(Found { port: Some(port), ..Fake::found("g1", Bytes::mib(512)) });
+        let guest = fake.add(Found { port: Some(port), ..found });
+        fake.set_stats(guest, told);
         fake.add(Fake::found("mute", Bytes::mib(512)));
         let manager = Manager::new(Parts {
             clock: Clock::by_hand(Rc::clone(&hand)),
@@ -81,7 +88,8 @@ impl Scene {
             fake,
             guest,
         };
-        scene.run(1_000);
+        // Long enough for its balloon to have told what it can.
+        scene.run(3_000);
         (scene.daemon, _) = listener.accept().unwrap();
         scene.daemon.set_nonblocking(true).unwrap();
         scene.send(&ToHost::Hello(Hello {
@@ -233,4 +241,39 @@ fn a_guest_that_goes_on_after_a_stop_is_told_the_time() {
     scene.run(1_000);
     let told: Vec<Duration> = clocks(&mut scene);
     assert_eq!(told.len(), 1, "{told:?}");
+}
+
+/// What the test's guest is on the host: a process that sleeps.
+struct Sleeper(Child);
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_daemon_that_came_after_the_balloon_had_told_is_asked_though_its_guest_sleeps() {
+    let sleeper = Sleeper(Command::new("sleep").arg("60").spawn().unwrap());
+    let pid = sleeper.0.id();
+    let found = Found {
+        process: ProcessId::of(pid),
+        vcpu_tids: vec![pid],
+        ..Fake::found("g1", Bytes::mib(512))
+    };
+    let told = BalloonStats { updated_s: 1, free: Some(Bytes::mib(100)), ..<_>::default() };
+    let mut scene = Scene::with("late", found, Some(told));
+    scene.run(2_000);
+    let questions = |scene: &mut Scene| {
+        let heard = scene.heard().into_iter();
+        let all = heard.filter_map(|m| if let ToGuest::Sample(it) = m { Some(it) } else { None });
+        all.map(|it| it.sequence).collect::<Vec<u32>>()
+    };
+    let asked = questions(&mut scene);
+    assert!(!asked.is_empty(), "only its balloon has told so far");
+    let sequence = *asked.last().unwrap();
+    scene.send(&ToHost::Memory(Memory { sequence, ..Memory::default() }));
+    scene.run(5_000);
+    assert_eq!(questions(&mut scene), [0; 0], "it sleeps, and all is known");
 }
