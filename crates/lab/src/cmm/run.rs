@@ -28,6 +28,8 @@ const ASLEEP_AFTER: Duration = Duration::from_secs(10);
 /// tables and what the kernel cannot take at the moment. With 40 it killed one, once in five runs,
 /// while its swap was nearly empty.
 const OWN_MIB: u64 = 64;
+/// The same of a database's, whose translated code has 64 MiB for itself: 76 to 84 are measured.
+const DATABASE_OWN_MIB: u64 = 96;
 /// What of a claimed guest's memory is in use before anything is touched.
 const BASE_MIB: u64 = 40;
 
@@ -118,7 +120,7 @@ fn oltp(
     seconds: u32,
 ) -> Result<(), Error> {
     // Twice overcommitted: half of what the guests think they have.
-    let limit_mib = guests * (DATABASE_MIB / 2 + OWN_MIB);
+    let limit_mib = guests * (DATABASE_MIB / 2 + DATABASE_OWN_MIB);
     let farm = format!(
         "name = \"oltp\"\n{}[[class]]\nname = \"db\"\ncount = {guests}\n\
          image = \"debian-postgres\"\nmemory = \"{DATABASE_MIB} MiB\"\nmemory_min = \"96 MiB\"\n\

@@ -11,6 +11,9 @@ use policy::arbiter::Memory;
 /// What of a guest that sleeps is in the host's memory is read this often.
 const RESIDENT_MS: u64 = 5_000;
 
+/// Pages of a balloon that its hypervisor has not let go of yet, at most.
+const SLACK: Bytes = Bytes::mib(8);
+
 /// A report of a guest's memory.
 #[derive(Clone, Debug)]
 pub enum MemorySample {
@@ -83,6 +86,12 @@ impl GuestMemory {
         self.held.map(|held| held.of_guest())
     }
 
+    /// Whether more of the host's memory counts as the guest's than its balloon leaves it: what is
+    /// its hypervisor's own was measured wrong, or has grown since.
+    pub fn holds_more_than_it_has(&self) -> bool {
+        self.resident().is_some_and(|holds| holds > self.actual.plus(SLACK))
+    }
+
     /// What the host has got of it by the balloon.
     pub fn gained_by_balloon(&self) -> Option<Bytes> {
         let is_asked = self.target.is_some_and(|target| target < self.had);
@@ -152,5 +161,23 @@ impl GuestMemory {
     pub fn rebooted(&mut self) {
         (self.view, self.last_sample, self.samples) = (None, None, 0);
         self.had = Bytes::ZERO;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outside::Own;
+
+    #[test]
+    fn what_a_guest_cannot_hold_is_seen() {
+        let mut memory = GuestMemory::new(Bytes::mib(116));
+        assert!(!memory.holds_more_than_it_has(), "nothing is known");
+        let own = Own { size: Bytes::mib(11), is_measured: true };
+        memory.held = Some(InHost { private: Bytes::mib(172), own, ..InHost::default() });
+        assert!(memory.holds_more_than_it_has());
+        let own = Own { size: Bytes::mib(78), is_measured: true };
+        memory.held = Some(InHost { private: Bytes::mib(200), own, ..InHost::default() });
+        assert!(!memory.holds_more_than_it_has(), "some pages are still on their way");
     }
 }

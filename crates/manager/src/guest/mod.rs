@@ -29,6 +29,12 @@ use std::time::Duration;
 /// A guest has slept soundly that was not asked for so long; it is looked at half as often.
 const SOUND_MS: u64 = 5_000;
 
+/// What a hypervisor has for itself is measured so often, while its guest runs.
+const OWN_MS: u64 = 60_000;
+/// The same where what was measured last cannot be true any more: an emulator's translated code
+/// grows by tens of MiB in a guest's first minutes.
+const OWN_WRONG_MS: u64 = 5_000;
+
 /// A guest that is managed.
 #[derive(Debug)]
 pub struct ManagedGuest {
@@ -203,6 +209,14 @@ impl ManagedGuest {
         }
         let reports = self.found.can.page_reporting == Some(true);
         self.memory.read_held(self.outside.held(), reports, now_ms);
+    }
+
+    /// Whether what its hypervisor has for itself is to be measured again.
+    pub fn is_own_due(&self, now_ms: u64) -> bool {
+        let after = if self.memory.holds_more_than_it_has() { OWN_WRONG_MS } else { OWN_MS };
+        let since = self.outside.own_since();
+        since.is_some_and(|at_ms| now_ms >= at_ms.saturating_add(after))
+            && !self.is_idle_since_sample(now_ms)
     }
 
     /// Page-out takes what it can of its memory.

@@ -26,8 +26,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{Fate, kinds};
 use wire::{AtHost, Pressure, ToGuest};
 
-/// What a hypervisor has for itself is measured so often, while its guest runs.
-const OWN_MS: u64 = 60_000;
 /// New guests with so much memory together are looked at in a turn, and one at least.
 const NEW_A_TURN: Bytes = Bytes::mib(1024);
 /// Characters of the name of a host that a guest tells of.
@@ -275,12 +273,10 @@ impl Guests {
             }
             return;
         }
-        let due = |guest: &&mut ManagedGuest| {
-            let since = guest.outside.own_since();
-            since.is_some_and(|at_ms| now.ms >= at_ms.saturating_add(OWN_MS))
-                && !guest.is_idle_since_sample(now.ms)
-        };
-        let oldest = known.into_iter().filter(due).min_by_key(|guest| guest.outside.own_since());
+        let oldest = known
+            .into_iter()
+            .filter(|guest| guest.is_own_due(now.ms))
+            .min_by_key(|guest| guest.outside.own_since());
         if let Some(guest) = oldest {
             guest.outside.measure_own(now.ms);
         }
