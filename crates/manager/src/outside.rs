@@ -42,6 +42,8 @@ pub struct Own {
 
 /// What a QEMU has for itself, about, where that cannot be measured: 25 to 40 MiB with emulation.
 const OWN_ESTIMATE: Bytes = Bytes::mib(32);
+/// What it has more or less of its own by another measure that is no news.
+const OWN_NEAR: Bytes = Bytes::mib(8);
 /// Of larger guests it is a small part, and a walk over their pages takes long: a millisecond for
 /// 100 MiB, where they are small pages.
 const MEASURED_MAX: Bytes = Bytes::mib(16 << 10);
@@ -91,6 +93,8 @@ pub struct Outside {
     apart: Apart,
     /// The hypervisor's own part of what the process has for itself, measured, and when.
     own: Option<(Bytes, u64)>,
+    /// The last measure of it was about as the one before.
+    own_stays: bool,
     mark: Option<Mark>,
     /// What was seen last.
     pub seen: Seen,
@@ -132,14 +136,24 @@ impl Outside {
         }
     }
 
+    /// Whether it was measured twice, and had not grown: to do so again soon tells nothing new.
+    pub fn own_stays(&self) -> bool {
+        self.own_stays
+    }
+
     /// Measures what of the process is not the guest's memory, which costs a walk over that.
     pub fn measure_own(&mut self, now_ms: u64) {
         let Some((view, ram)) = self.view.as_ref().zip(self.ram.as_ref()) else { return };
         let all = view.held().map(|held| owned(held, Some(ram), &self.apart).private);
         match all.zip(view.ram_held(ram)) {
-            Some((all, of_guest)) => self.own = Some((all.less(of_guest.private), now_ms)),
+            Some((all, of_guest)) => {
+                let own = all.less(of_guest.private);
+                let near = |before: Bytes| own.max(before).less(own.min(before)) < OWN_NEAR;
+                self.own_stays = self.own.is_some_and(|(before, _)| near(before));
+                self.own = Some((own, now_ms));
+            }
             None => match &mut self.own {
-                Some((_, at_ms)) => *at_ms = now_ms,
+                Some((_, at_ms)) => (*at_ms, self.own_stays) = (now_ms, true),
                 // It may not be read, and will not be by asking again.
                 None => self.ram = None,
             },
@@ -244,6 +258,9 @@ mod tests {
         outside.measure_own(7);
         let held = outside.held().unwrap();
         assert!(held.own.is_measured && outside.own_since() == Some(7), "{held:?}");
+        assert!(!outside.own_stays(), "it was measured once");
+        outside.measure_own(8);
+        assert!(outside.own_stays());
         assert_eq!(held.own.doubtful(), Bytes::ZERO);
         assert!(held.of_guest().plus(Bytes::mib(1)) >= memory, "{held:?}");
         assert!(held.own.size < held.private && room[1] == 1, "{held:?}");

@@ -19,8 +19,11 @@ use super::kinds::{
 use super::zvm::ZvmSettings;
 use crate::scrape::Listen;
 
-/// A sample older than this decides nothing.
+/// A sample older than this decides nothing,
 const STALE_MS: u64 = 1000;
+/// nor one that is older by this than the last question for one: a guest that answers too late for
+/// one pass is judged by that answer at the next.
+const LATE_MS: u64 = 500;
 /// A guest whose class sets no minimum keeps at least this part,
 const MIN_PERMILLE: u64 = 150;
 /// and at least this much.
@@ -363,7 +366,7 @@ impl Settings {
             reserve: self.host.reserve.of(host_total),
             idle_tax_permille: self.policy.idle_tax_permille,
             step_permille: self.policy.step_permille,
-            stale_ms: STALE_MS,
+            stale_ms: STALE_MS.max(self.host.interval_ms + LATE_MS),
         }
     }
 

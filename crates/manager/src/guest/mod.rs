@@ -213,7 +213,8 @@ impl ManagedGuest {
 
     /// Whether what its hypervisor has for itself is to be measured again.
     pub fn is_own_due(&self, now_ms: u64) -> bool {
-        let after = if self.memory.holds_more_than_it_has() { OWN_WRONG_MS } else { OWN_MS };
+        let is_wrong = self.memory.holds_more_than_it_has() && !self.outside.own_stays();
+        let after = if is_wrong { OWN_WRONG_MS } else { OWN_MS };
         let since = self.outside.own_since();
         since.is_some_and(|at_ms| now_ms >= at_ms.saturating_add(after))
             && !self.is_idle_since_sample(now_ms)

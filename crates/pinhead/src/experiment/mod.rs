@@ -215,6 +215,10 @@ fn experiment(
     let outcome = kept.unwrap_or(fresh);
     let mut bench = Bench::new(asked, outcome, &mut progress);
     let result = (experiment.run)(&mut bench);
+    if result.is_err() && bench.outcome().runs.is_empty() {
+        // Nothing was measured, of a case that there is not, say: no page stays behind.
+        return Ok(result?);
+    }
     // Also after a failure: what was measured until then is worth its page.
     let path = bench.save()?;
     let outcome = bench.outcome().clone();

@@ -4,6 +4,7 @@ mod cache;
 mod check;
 mod conform;
 mod docs;
+mod experiment;
 mod fleet;
 mod host_rules;
 mod manpage;

@@ -44,7 +44,9 @@ pub(super) fn take(
         Clause::SetPoint if page_out > Bytes::ZERO => {
             &[Reclaim::Free, Reclaim::ColdCache, Reclaim::HotCache]
         }
-        Clause::Emergency => &[Reclaim::ColdCache, Reclaim::HotCache, Reclaim::ProcessMemory],
+        Clause::Emergency => {
+            &[Reclaim::ColdCache, Reclaim::HotCache, Reclaim::ShareCache, Reclaim::ProcessMemory]
+        }
         // What is in use is not dropped for a number that is nearly met.
         Clause::SetPoint | Clause::HostPressure if !budget.low => &[Reclaim::ColdCache],
         _ => &[Reclaim::ColdCache, Reclaim::HotCache],
@@ -61,6 +63,7 @@ pub(super) fn take(
     }
     let mut given = vec![Bytes::ZERO; states.len()];
     let mut freed = Bytes::ZERO;
+    let mut all = Bytes::ZERO;
     for kind in kinds {
         if demand < MOVE_MIN {
             break;
@@ -68,8 +71,12 @@ pub(super) fn take(
         // Half of what guests had free is in page-out's expected gain, and comes from them now.
         let waits = page_out.less(Bytes(freed.0 / 2));
         let asked = match kind {
-            // Memory in use is pushed out for the reserve alone, not for the set point.
-            Reclaim::ProcessMemory => demand.min(budget.deficit),
+            // What is in use is not taken for the set point, and what no other guest has a claim
+            // on for the reserve alone.
+            Reclaim::ShareCache | Reclaim::ProcessMemory => demand.min(budget.deficit.less(all)),
+            Reclaim::HotCache if budget.emergency => {
+                demand.min(budget.deficit.plus(budget.unmet).plus(budget.reserve_lack).less(all))
+            }
             // Half-way to the reserve, cache that nobody used again does not wait for page-out.
             Reclaim::ColdCache if !budget.low => demand.less(waits),
             Reclaim::HotCache => demand.less(waits),
@@ -80,6 +87,7 @@ pub(super) fn take(
             freed = gives;
         }
         demand = demand.less(gives);
+        all = all.plus(gives);
     }
     let mut refused = Vec::new();
     for (state, size) in states.iter_mut().zip(given) {
@@ -117,7 +125,7 @@ fn given_of(
             let mut spare = state.history.spare(&state.assessment, kind);
             spare = spare.min(step(state, urgency, config));
             // What a guest uses within its share nobody else's need can take.
-            if kind == Reclaim::HotCache && urgency != Urgency::Emergency {
+            if kind == Reclaim::HotCache {
                 let cold = state.history.spare(&state.assessment, Reclaim::ColdCache);
                 spare = spare.min(cold.max(state.beyond_share()));
             }

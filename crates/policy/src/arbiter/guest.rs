@@ -269,7 +269,7 @@ impl GuestHistory {
     /// And what this one has shown to need.
     fn headroom(&self, view: &MemoryView, sample: &GuestSample) -> Bytes {
         let plain = GuestHistory::plain_headroom(view, sample);
-        Bytes(plain.0 << self.lessons).min(plain.max(Bytes(view.used.0 / 2)))
+        Bytes(plain.0 << self.lessons).min(Bytes(plain.0 * 2).max(Bytes(view.used.0 / 2)))
     }
 
     /// Whether what is known of it may decide anything.
@@ -355,11 +355,11 @@ impl GuestHistory {
             // It takes what it can: more is asked of its balloon when that has arrived.
             room = Bytes::ZERO;
         }
-        // What is on its way to it is a part of the answer, however soon it asks again; of a lack
-        // that it has reported also what has come since. What it has is known without a report.
+        // What is on its way to it, and what has come since its report, are a part of the answer,
+        // however soon it asks again. What it lacks of its minimum is known without a report.
         let come = self.memory.map_or(Bytes::ZERO, |memory| actual.less(memory.actual));
-        let is_reported = why == Some(Clause::Need);
-        let answered = if is_reported { going.plus(come) } else { going };
+        let is_reported = why != Some(Clause::Limits);
+        let answered = if is_reported { going.plus(come) } else { Bytes::ZERO };
         assessment.backed = self.evidence.backs(actual.plus(going));
         assessment.need = need.less(answered).min(room).min(assessment.backed);
         assessment.not_seen = self.evidence.contradicts && why == Some(Clause::Need);

@@ -171,7 +171,7 @@ impl Config {
             reserve: total.permille(30),
             idle_tax_permille: 750,
             step_permille: 125,
-            stale_ms: 1000,
+            stale_ms: 1500,
         }
     }
 }

@@ -13,8 +13,10 @@ pub enum Reclaim {
     Free,
     /// Free memory and cache that nobody used again.
     ColdCache,
-    /// Cache that is in use.
+    /// Cache that is in use, of guests beyond their share.
     HotCache,
+    /// Cache that is in use, of any guest.
+    ShareCache,
     /// Memory of processes, to the guest's swap.
     ProcessMemory,
 }
@@ -51,7 +53,7 @@ impl GuestHistory {
                 kept.plus(assessment.headroom).max(breath)
             }
             Reclaim::ColdCache => breath.plus(view.hot),
-            Reclaim::HotCache => breath,
+            Reclaim::HotCache | Reclaim::ShareCache => breath,
             Reclaim::ProcessMemory => {
                 let swap = view.swap_free.unwrap_or(Bytes::ZERO);
                 // What cannot be swapped is killed.

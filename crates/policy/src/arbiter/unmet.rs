@@ -5,29 +5,66 @@
 use super::sample::Memory;
 use counters::Bytes;
 
-/// Reports in a row by which a guest was in need.
+/// Reports in a row by which a guest was in need though it had got something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unmet {
     reports: u32,
-    /// When the newest of them was made.
+    /// When the newest was made.
     at_ms: Option<u64>,
+    /// What it had by the newest of those that count.
+    had: Bytes,
 }
 
 impl Unmet {
-    /// By this report it needs so much. Each report by which it is in need still makes the next
-    /// answer larger.
+    /// By this report it needs so much. Each report by which what it was given was not enough
+    /// makes the next answer larger; while nothing has come, a report says nothing new.
     pub(super) fn judged(&mut self, report: Option<&Memory>, need: Bytes) {
-        let at_ms = report.map(|memory| memory.at_ms);
-        match need {
-            _ if self.at_ms == at_ms => {}
-            Bytes::ZERO => self.reports = 0,
-            _ => (self.reports, self.at_ms) = (self.reports + 1, at_ms),
+        let Some(report) = report.filter(|report| self.at_ms != Some(report.at_ms)) else { return };
+        if need == Bytes::ZERO {
+            self.reports = 0;
+            return;
         }
+        if self.counts(report) {
+            self.reports += 1;
+            self.had = report.actual;
+        }
+        self.had = self.had.min(report.actual);
+        self.at_ms = Some(report.at_ms);
     }
 
-    /// How many there were before this one.
+    /// How many of those that count there were before this one.
     pub(super) fn before(&self, report: Option<&Memory>) -> u32 {
-        let is_counted = self.at_ms == report.map(|memory| memory.at_ms);
-        self.reports.saturating_sub(u32::from(is_counted))
+        let is_new =
+            report.is_some_and(|report| self.at_ms != Some(report.at_ms) && self.counts(report));
+        self.reports.saturating_sub(u32::from(!is_new))
+    }
+
+    fn counts(&self, report: &Memory) -> bool {
+        self.reports == 0 || report.actual > self.had
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_given_and_was_not_enough_makes_an_answer_larger() {
+        let mut unmet = Unmet::default();
+        let mut answers = Vec::new();
+        for (at_ms, has_mib) in [(1, 128), (2, 128), (3, 128), (4, 160), (5, 160), (6, 224)] {
+            let report = Memory { at_ms, actual: Bytes::mib(has_mib), ..Memory::default() };
+            answers.push(unmet.before(Some(&report)));
+            // Passes come several times a report.
+            for _ in 0..3 {
+                unmet.judged(Some(&report), Bytes::mib(32));
+                assert_eq!(unmet.before(Some(&report)), *answers.last().unwrap_or(&9));
+            }
+        }
+        assert_eq!(answers, [0, 0, 0, 1, 1, 2]);
+        let content = Memory { at_ms: 7, actual: Bytes::mib(300), ..Memory::default() };
+        unmet.judged(Some(&content), Bytes::ZERO);
+        let again = Memory { at_ms: 8, actual: Bytes::mib(300), ..Memory::default() };
+        assert_eq!(unmet.before(Some(&again)), 0);
     }
 }

@@ -172,6 +172,16 @@ fn finding_10_a_need_beyond_its_share_takes_no_cache_that_another_uses_within_it
         let passed = pass(&mut arbiter, reserve, &[hog, neighbour], now_ms);
         assert_eq!(command(&passed, REAL), None, "at {now_ms}: {passed:?}");
     }
+    // Just below its reserve the host takes what it lacks itself, and nothing for the other.
+    let (mut arbiter, config) = (Arbiter::new(), Config::of_host(gib(24)));
+    let mut hog = starving(OTHER, gib(12), gib(12), 1000);
+    hog.limits.max = gib(16);
+    let neighbour = guest(REAL, gib(8), Bytes::mib(200), gib(6), 1000);
+    let below = config.reserve.less(Bytes::mib(1));
+    let passed = pass(&mut arbiter, below, &[hog, neighbour], 1000);
+    let to = command(&passed, REAL).expect("the host is below its reserve");
+    let lacks = config.hysteresis.plus(Bytes::mib(1));
+    assert!(gib(8).less(to) <= Bytes::mib(200).plus(lacks), "{passed:?}");
     // The other way round the one beyond its share gives.
     let mut arbiter = Arbiter::new();
     let mut beyond = guest(OTHER, gib(12), Bytes::mib(200), gib(10), 1000);

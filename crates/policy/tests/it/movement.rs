@@ -161,5 +161,12 @@ fn a_guest_below_its_minimum_is_given_the_rest_before_it_reports_again() {
     let half = Bytes::mib(512);
     let to = given(config().reserve.plus(half), gib(1), 1_000).expect("it is below its minimum");
     assert_eq!(to, gib(1).plus(half));
+    assert_eq!(given(gib(30), gib(1), 1_200), Some(gib(2)), "half of it is on its way");
+    let mut arbiter = Arbiter::new();
+    let mut given = |free, actual, now_ms| {
+        let one = GuestSample { actual: Some(actual), ..report };
+        command(&pass(&mut arbiter, free, &[one], now_ms), 1)
+    };
+    given(config().reserve.plus(half), gib(1), 1_000);
     assert_eq!(given(gib(30), to, 1_400), Some(gib(2)), "half of it has come");
 }
