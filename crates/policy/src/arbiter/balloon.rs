@@ -11,8 +11,10 @@ pub const STUCK_MS: u64 = 5_000;
 const PROGRESS: Bytes = Bytes::mib(1);
 /// A stuck balloon is tried again after this, and after twice as long each time.
 const RETRY_MS: u64 = 10_000;
-/// The longest time between two tries.
+/// The longest time between two tries to take from it,
 const RETRY_MS_MAX: u64 = 600_000;
+/// and to give: while nothing is tried, a guest in need waits.
+const GIVE_MS_MAX: u64 = 60_000;
 /// Two changes that nobody here asked for within this time have another author.
 const FOREIGN_WINDOW_MS: u64 = 60_000;
 /// Changes with no more between them than this are one.
@@ -79,7 +81,8 @@ pub struct BalloonTracker {
     turning: Option<Turning>,
     /// It has more than that since then, and its guest has not said why.
     rose_ms: Option<u64>,
-    tries: u32,
+    /// How often in a row it has not given what it was asked for, and not taken what it was given.
+    tries: [u32; 2],
     /// It does not take what it is given, and nothing is asked of it until then.
     stuck_until_ms: Option<u64>,
     /// It does not give what it is asked for. What it has too little of it still gets.
@@ -223,7 +226,7 @@ impl BalloonTracker {
         if left <= slack(target.size) {
             let host_got = self.yielded(&target, actual, sample, now_ms);
             self.settle(actual);
-            self.tries = 0;
+            self.tries[usize::from(!target.shrinks())] = 0;
             // It did all that it was asked for: perhaps it could have done more.
             self.speed = self.speed.map(|speed| Bytes(speed.0.saturating_mul(2)));
             return BalloonCheck {
@@ -234,7 +237,7 @@ impl BalloonTracker {
         // More than was granted: its kernel took the rest by itself.
         if !target.shrinks() && actual > target.size && strained && sample.deflates_on_oom {
             self.settle(actual);
-            self.tries = 0;
+            self.tries[1] = 0;
             let cap = Some(actual);
             return BalloonCheck {
                 outcome: outcome(Arrival::TookBack, None),
@@ -268,13 +271,13 @@ impl BalloonTracker {
         if moves || now_ms.saturating_sub(target.progress_ms) < STUCK_MS {
             return BalloonCheck { cap: self.trim(actual), ..BalloonCheck::default() };
         }
-        let wait_ms = (RETRY_MS << self.tries.min(10)).min(RETRY_MS_MAX);
-        self.tries += 1;
-        let until = match target.shrinks() {
-            true => &mut self.stingy_until_ms,
-            false => &mut self.stuck_until_ms,
+        let [takes, gives] = &mut self.tries;
+        let (tries, most_ms, until) = match target.shrinks() {
+            true => (takes, RETRY_MS_MAX, &mut self.stingy_until_ms),
+            false => (gives, GIVE_MS_MAX, &mut self.stuck_until_ms),
         };
-        *until = Some(now_ms + wait_ms);
+        *until = Some(now_ms + (RETRY_MS << (*tries).min(10)).min(most_ms));
+        *tries += 1;
         let host_got = self.yielded(&target, actual, sample, now_ms);
         self.settle(actual);
         self.turn(&target, actual, now_ms);

@@ -49,6 +49,27 @@ fn one_that_gives_nothing_still_gets_what_it_needs() {
 }
 
 #[test]
+fn what_it_did_not_give_keeps_nothing_from_it_that_it_needs() {
+    let mut arbiter = Arbiter::new();
+    let begin_ms = 3_600_000;
+    for now_ms in (1_000..begin_ms).step_by(1_000) {
+        pass(&mut arbiter, Bytes::mib(100), &[idle(1, now_ms)], now_ms);
+    }
+    // For an hour it gave nothing. Now it waits, and is slow to take what it is given.
+    let given_ms: Vec<u64> = (begin_ms..begin_ms + 30_000)
+        .step_by(500)
+        .filter(|now_ms| {
+            let decided = pass(&mut arbiter, gib(40), &[starved(1, gib(4), *now_ms)], *now_ms);
+            command(&decided, 1).is_some_and(|to| to > gib(4))
+        })
+        .collect();
+    let first_ms = *given_ms.first().expect("it is given what it needs");
+    assert!(first_ms < begin_ms + 2_000, "{given_ms:?}");
+    let again = given_ms.iter().find(|ms| **ms > first_ms + 6_000);
+    assert!(again.is_some_and(|ms| *ms < first_ms + 20_000), "{given_ms:?}");
+}
+
+#[test]
 fn asking_a_stuck_balloon_for_more_does_not_hide_that_it_is_stuck() {
     let mut arbiter = Arbiter::new();
     let stuck_ms = (1000..20_000).step_by(500).find(|now_ms| {
