@@ -42,11 +42,16 @@ pub struct Own {
 
 /// What a QEMU has for itself, about, where that cannot be measured: 25 to 40 MiB with emulation.
 const OWN_ESTIMATE: Bytes = Bytes::mib(32);
-/// What it has more or less of its own by another measure that is no news.
-const OWN_NEAR: Bytes = Bytes::mib(8);
 /// Of larger guests it is a small part, and a walk over their pages takes long: a millisecond for
 /// 100 MiB, where they are small pages.
 const MEASURED_MAX: Bytes = Bytes::mib(16 << 10);
+/// It is measured so often.
+const OWN_MS: u64 = 60_000;
+/// The same while the last measure cannot be true any more: an emulator's translated code grows by
+/// tens of MiB in a guest's first minutes.
+const OWN_WRONG_MS: u64 = 5_000;
+/// Two measures that differ by less are the same.
+const OWN_SAME: Bytes = Bytes::mib(8);
 
 impl Own {
     /// Of a process with so much: small guests run under small hypervisors.
@@ -93,8 +98,8 @@ pub struct Outside {
     apart: Apart,
     /// The hypervisor's own part of what the process has for itself, measured, and when.
     own: Option<(Bytes, u64)>,
-    /// The last measure of it was about as the one before.
-    own_stays: bool,
+    /// The last two measures of it were the same.
+    own_is_steady: bool,
     mark: Option<Mark>,
     /// What was seen last.
     pub seen: Seen,
@@ -136,9 +141,11 @@ impl Outside {
         }
     }
 
-    /// Whether it was measured twice, and had not grown: to do so again soon tells nothing new.
-    pub fn own_stays(&self) -> bool {
-        self.own_stays
+    /// Whether its own part is to be measured again, which may look wrong by what else is known.
+    /// Where two measures were the same, another one soon would tell nothing new.
+    pub fn is_own_due(&self, looks_wrong: bool, now_ms: u64) -> bool {
+        let after = if looks_wrong && !self.own_is_steady { OWN_WRONG_MS } else { OWN_MS };
+        self.own_since().is_some_and(|at_ms| now_ms >= at_ms.saturating_add(after))
     }
 
     /// Measures what of the process is not the guest's memory, which costs a walk over that.
@@ -148,12 +155,12 @@ impl Outside {
         match all.zip(view.ram_held(ram)) {
             Some((all, of_guest)) => {
                 let own = all.less(of_guest.private);
-                let near = |before: Bytes| own.max(before).less(own.min(before)) < OWN_NEAR;
-                self.own_stays = self.own.is_some_and(|(before, _)| near(before));
+                let is_same = |before: Bytes| own.max(before).less(own.min(before)) < OWN_SAME;
+                self.own_is_steady = self.own.is_some_and(|(before, _)| is_same(before));
                 self.own = Some((own, now_ms));
             }
             None => match &mut self.own {
-                Some((_, at_ms)) => (*at_ms, self.own_stays) = (now_ms, true),
+                Some((_, at_ms)) => (*at_ms, self.own_is_steady) = (now_ms, true),
                 // It may not be read, and will not be by asking again.
                 None => self.ram = None,
             },
@@ -258,9 +265,13 @@ mod tests {
         outside.measure_own(7);
         let held = outside.held().unwrap();
         assert!(held.own.is_measured && outside.own_since() == Some(7), "{held:?}");
-        assert!(!outside.own_stays(), "it was measured once");
+        let due = |outside: &Outside, looks_wrong| {
+            [5_006, 5_008, 60_006, 60_008].map(|now_ms| outside.is_own_due(looks_wrong, now_ms))
+        };
+        assert_eq!(due(&outside, false), [false, false, false, true]);
+        assert_eq!(due(&outside, true), [false, true, true, true]);
         outside.measure_own(8);
-        assert!(outside.own_stays());
+        assert_eq!(due(&outside, true), [false, false, false, true], "it is what it was");
         assert_eq!(held.own.doubtful(), Bytes::ZERO);
         assert!(held.of_guest().plus(Bytes::mib(1)) >= memory, "{held:?}");
         assert!(held.own.size < held.private && room[1] == 1, "{held:?}");

@@ -25,7 +25,7 @@ const NEED_MS: u64 = 30_000;
 const SETTLED_MS: u64 = CALM_MS + 180_000;
 /// How often a guest may turn within ten minutes of any load.
 const TURNS_MAX: usize = 14;
-/// The same for one whose load itself turns, up to 60 times.
+/// The same for one whose load itself turns, up to 60 times within them.
 const TURNS_RESTLESS_MAX: usize = 24;
 const TURNS_MS: u64 = 600_000;
 /// After a kill the load is not steady for so long.

@@ -19,10 +19,9 @@ use super::kinds::{
 use super::zvm::ZvmSettings;
 use crate::scrape::Listen;
 
-/// A sample older than this decides nothing,
+/// A sample older than this decides nothing, or one older by `LATE_MS` than an interval where that
+/// is longer: a guest that answers too late for one pass is judged by that answer at the next.
 const STALE_MS: u64 = 1000;
-/// nor one that is older by this than the last question for one: a guest that answers too late for
-/// one pass is judged by that answer at the next.
 const LATE_MS: u64 = 500;
 /// A guest whose class sets no minimum keeps at least this part,
 const MIN_PERMILLE: u64 = 150;

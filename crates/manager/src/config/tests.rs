@@ -22,6 +22,11 @@ fn an_empty_file_is_the_defaults() {
     let total = Bytes::mib(16 << 10);
     let expected = policy::arbiter::Config::of_host(total);
     assert_eq!(settings.arbiter(total), expected);
+    // A guest that is asked once in an interval, and answers late, is judged by what it said.
+    let stale_ms = |interval: &str| {
+        ok(&format!("[host]\ninterval = \"{interval}\"\n")).arbiter(total).stale_ms
+    };
+    assert_eq!(["100ms", "1s", "10s"].map(stale_ms), [1_000, 1_500, 10_500]);
     assert_eq!(settings.budget(total), None);
     assert_eq!(settings.sources.libvirt, Libvirt::Auto);
     assert_eq!(settings.sources.qmp, hypervisor::QMP_PATTERNS);

@@ -29,12 +29,6 @@ use std::time::Duration;
 /// A guest has slept soundly that was not asked for so long; it is looked at half as often.
 const SOUND_MS: u64 = 5_000;
 
-/// What a hypervisor has for itself is measured so often, while its guest runs.
-const OWN_MS: u64 = 60_000;
-/// The same where what was measured last cannot be true any more: an emulator's translated code
-/// grows by tens of MiB in a guest's first minutes.
-const OWN_WRONG_MS: u64 = 5_000;
-
 /// A guest that is managed.
 #[derive(Debug)]
 pub struct ManagedGuest {
@@ -175,8 +169,8 @@ impl ManagedGuest {
     /// daemon that came after its balloon had told is still to tell: it knows more.
     pub fn is_known(&self, now_ms: u64) -> bool {
         let agent = self.daemon.link.agent();
-        let told_by_balloon = matches!(self.memory.last_sample, Some(MemorySample::Balloon(_)));
-        let is_to_tell = told_by_balloon && agent.hello().is_some() && agent.is_worth_waiting();
+        let is_balloons = matches!(self.memory.last_sample, Some(MemorySample::Balloon(_)));
+        let is_to_tell = is_balloons && agent.hello().is_some() && agent.is_worth_waiting();
         !is_to_tell && self.is_idle_since_sample(now_ms)
     }
 
@@ -211,12 +205,10 @@ impl ManagedGuest {
         self.memory.read_held(self.outside.held(), reports, now_ms);
     }
 
-    /// Whether what its hypervisor has for itself is to be measured again.
+    /// Whether what its hypervisor has for itself is to be measured again. It does not change while
+    /// the guest sleeps.
     pub fn is_own_due(&self, now_ms: u64) -> bool {
-        let is_wrong = self.memory.holds_more_than_it_has() && !self.outside.own_stays();
-        let after = if is_wrong { OWN_WRONG_MS } else { OWN_MS };
-        let since = self.outside.own_since();
-        since.is_some_and(|at_ms| now_ms >= at_ms.saturating_add(after))
+        self.outside.is_own_due(self.memory.holds_more_than_it_has(), now_ms)
             && !self.is_idle_since_sample(now_ms)
     }
 

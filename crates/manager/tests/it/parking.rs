@@ -2,14 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use crate::scene::{FOUR, Scene, answer};
+use crate::scene::{FOUR, Scene, Sleeper, answer};
 use counters::Bytes;
 use hypervisor::{Balloon, Event, Fake, Found, Id, ProcessId, RunState};
 use manager::Options;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command};
 
 /// A scene with a keeper, and a guest in it.
 fn scene(name: &str) -> (Scene, Id) {
@@ -168,23 +167,12 @@ fn a_parked_guest_that_moves_away_is_not_let_run_here() {
     assert!(asked(&mut scene, "wake")["error"].is_null(), "it has stayed");
 }
 
-/// A process that lives, ended with this.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A monitor that is lost is no guest that is gone.
 #[test]
 fn who_was_parked_is_parked_when_its_monitor_is_back() {
     let mut scene = Scene::kept("back", "");
-    let process = Process(Command::new("sleep").arg("60").spawn().unwrap());
-    let process_id = ProcessId::of(process.0.id());
-    let found = Found { process: process_id, ..Fake::found("web", FOUR) };
+    let process = Sleeper::start();
+    let found = Found { process: ProcessId::of(process.pid()), ..Fake::found("web", FOUR) };
     let guest = scene.fake.add(found.clone());
     scene.run(5_000);
     assert!(asked(&mut scene, "park")["error"].is_null());

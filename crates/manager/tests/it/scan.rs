@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use crate::scene::Sleeper;
 use counters::Bytes;
 use hypervisor::{BalloonStats, Fake, Found, Id, IdSource, ProcessId, RunState};
 use manager::config::Place;
@@ -15,7 +16,6 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::process::{Child, Command};
 use std::rc::Rc;
 use std::time::Duration;
 use store::Writer;
@@ -243,23 +243,12 @@ fn a_guest_that_goes_on_after_a_stop_is_told_the_time() {
     assert_eq!(told.len(), 1, "{told:?}");
 }
 
-/// What the test's guest is on the host: a process that sleeps.
-struct Sleeper(Child);
-
-impl Drop for Sleeper {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_daemon_that_came_after_the_balloon_had_told_is_asked_though_its_guest_sleeps() {
-    let sleeper = Sleeper(Command::new("sleep").arg("60").spawn().unwrap());
-    let pid = sleeper.0.id();
+    let process = Sleeper::start();
     let found = Found {
-        process: ProcessId::of(pid),
-        vcpu_tids: vec![pid],
+        process: ProcessId::of(process.pid()),
+        vcpu_tids: vec![process.pid()],
         ..Fake::found("g1", Bytes::mib(512))
     };
     let told = BalloonStats { updated_s: 1, free: Some(Bytes::mib(100)), ..<_>::default() };

@@ -18,6 +18,7 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
 use std::rc::Rc;
 use store::{Decided, Journal, Query, Range, Writer};
 
@@ -182,6 +183,26 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A process of the host that sleeps, ended with this.
+pub struct Sleeper(Child);
+
+impl Sleeper {
+    pub fn start() -> Sleeper {
+        Sleeper(Command::new("sleep").arg("60").spawn().unwrap())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -12,8 +12,8 @@ const PROGRESS: Bytes = Bytes::mib(1);
 /// A stuck balloon is tried again after this, and after twice as long each time.
 const RETRY_MS: u64 = 10_000;
 /// The longest time between two tries to take from it,
-const RETRY_MS_MAX: u64 = 600_000;
-/// and to give: while nothing is tried, a guest in need waits.
+const TAKE_MS_MAX: u64 = 600_000;
+/// and to give it memory: while nothing is tried, a guest in need waits.
 const GIVE_MS_MAX: u64 = 60_000;
 /// Two changes that nobody here asked for within this time have another author.
 const FOREIGN_WINDOW_MS: u64 = 60_000;
@@ -81,8 +81,10 @@ pub struct BalloonTracker {
     turning: Option<Turning>,
     /// It has more than that since then, and its guest has not said why.
     rose_ms: Option<u64>,
-    /// How often in a row it has not given what it was asked for, and not taken what it was given.
-    tries: [u32; 2],
+    /// How often in a row it has not given what it was asked for,
+    not_given: u32,
+    /// and has not taken what it was given.
+    not_taken: u32,
     /// It does not take what it is given, and nothing is asked of it until then.
     stuck_until_ms: Option<u64>,
     /// It does not give what it is asked for. What it has too little of it still gets.
@@ -226,7 +228,10 @@ impl BalloonTracker {
         if left <= slack(target.size) {
             let host_got = self.yielded(&target, actual, sample, now_ms);
             self.settle(actual);
-            self.tries[usize::from(!target.shrinks())] = 0;
+            match target.shrinks() {
+                true => self.not_given = 0,
+                false => self.not_taken = 0,
+            }
             // It did all that it was asked for: perhaps it could have done more.
             self.speed = self.speed.map(|speed| Bytes(speed.0.saturating_mul(2)));
             return BalloonCheck {
@@ -237,7 +242,7 @@ impl BalloonTracker {
         // More than was granted: its kernel took the rest by itself.
         if !target.shrinks() && actual > target.size && strained && sample.deflates_on_oom {
             self.settle(actual);
-            self.tries[1] = 0;
+            self.not_taken = 0;
             let cap = Some(actual);
             return BalloonCheck {
                 outcome: outcome(Arrival::TookBack, None),
@@ -271,10 +276,9 @@ impl BalloonTracker {
         if moves || now_ms.saturating_sub(target.progress_ms) < STUCK_MS {
             return BalloonCheck { cap: self.trim(actual), ..BalloonCheck::default() };
         }
-        let [takes, gives] = &mut self.tries;
         let (tries, most_ms, until) = match target.shrinks() {
-            true => (takes, RETRY_MS_MAX, &mut self.stingy_until_ms),
-            false => (gives, GIVE_MS_MAX, &mut self.stuck_until_ms),
+            true => (&mut self.not_given, TAKE_MS_MAX, &mut self.stingy_until_ms),
+            false => (&mut self.not_taken, GIVE_MS_MAX, &mut self.stuck_until_ms),
         };
         *until = Some(now_ms + (RETRY_MS << (*tries).min(10)).min(most_ms));
         *tries += 1;

@@ -45,7 +45,7 @@ pub(super) fn take(
             &[Reclaim::Free, Reclaim::ColdCache, Reclaim::HotCache]
         }
         Clause::Emergency => {
-            &[Reclaim::ColdCache, Reclaim::HotCache, Reclaim::ShareCache, Reclaim::ProcessMemory]
+            &[Reclaim::ColdCache, Reclaim::HotCache, Reclaim::AnyHotCache, Reclaim::ProcessMemory]
         }
         // What is in use is not dropped for a number that is nearly met.
         Clause::SetPoint | Clause::HostPressure if !budget.low => &[Reclaim::ColdCache],
@@ -71,9 +71,9 @@ pub(super) fn take(
         // Half of what guests had free is in page-out's expected gain, and comes from them now.
         let waits = page_out.less(Bytes(freed.0 / 2));
         let asked = match kind {
-            // What is in use is not taken for the set point, and what no other guest has a claim
-            // on for the reserve alone.
-            Reclaim::ShareCache | Reclaim::ProcessMemory => demand.min(budget.deficit.less(all)),
+            // Memory in use is not taken for the set point. What no other guest has a claim on is
+            // taken for the reserve alone.
+            Reclaim::AnyHotCache | Reclaim::ProcessMemory => demand.min(budget.deficit.less(all)),
             Reclaim::HotCache if budget.emergency => {
                 demand.min(budget.deficit.plus(budget.unmet).plus(budget.reserve_lack).less(all))
             }

@@ -419,8 +419,10 @@ impl GuestHistory {
         if verdicts.may_grow == Some(false) || verdicts.grow == Some(false) {
             return (Bytes::ZERO, None);
         }
+        // What it had when it said so, however much of the answer has come.
+        let had = self.memory.map_or(assessment.actual, |memory| memory.actual);
         if verdicts.grow == Some(true) {
-            let size = verdicts.grow_size.unwrap_or(Bytes(assessment.actual.0 / 8));
+            let size = verdicts.grow_size.unwrap_or(Bytes(had.0 / 8));
             return (size, Some(Clause::Rule));
         }
         // What it has learnt to keep is no reason to ask: nobody waits for it.
@@ -434,8 +436,6 @@ impl GuestHistory {
                 || view.swap_in.is_some_and(|rate| rate > 0)
                 || view.stalls.is_some_and(|rate| rate > 0)
                 || view.psi_permille.is_none();
-            // Of what it had when it said so, however much of the answer has come.
-            let had = self.memory.map_or(assessment.actual, |memory| memory.actual);
             let unmet = self.unmet.before(self.memory.as_ref());
             let guess = match hard {
                 true => Bytes((had.0 / 4) << unmet.min(2)).min(had),

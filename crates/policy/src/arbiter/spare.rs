@@ -15,8 +15,8 @@ pub enum Reclaim {
     ColdCache,
     /// Cache that is in use, of guests beyond their share.
     HotCache,
-    /// Cache that is in use, of any guest.
-    ShareCache,
+    /// The same of guests within their share as well.
+    AnyHotCache,
     /// Memory of processes, to the guest's swap.
     ProcessMemory,
 }
@@ -53,7 +53,7 @@ impl GuestHistory {
                 kept.plus(assessment.headroom).max(breath)
             }
             Reclaim::ColdCache => breath.plus(view.hot),
-            Reclaim::HotCache | Reclaim::ShareCache => breath,
+            Reclaim::HotCache | Reclaim::AnyHotCache => breath,
             Reclaim::ProcessMemory => {
                 let swap = view.swap_free.unwrap_or(Bytes::ZERO);
                 // What cannot be swapped is killed.

@@ -1,17 +1,18 @@
-//! For how long a guest's need has not been met, counted by its reports.
+//! How often a guest was in need again though it had got something, counted by its reports.
 //!
 //! Passes come as often as anything happens, and know no more of the guest than its last report.
 
 use super::sample::Memory;
 use counters::Bytes;
 
-/// Reports in a row by which a guest was in need though it had got something.
+/// Reports in a row by which a guest was in need: the first, and each by which it has more than by
+/// the one that was counted before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unmet {
     reports: u32,
     /// When the newest was made.
     at_ms: Option<u64>,
-    /// What it had by the newest of those that count.
+    /// What it had by the newest that was counted, or less if it was shrunk since.
     had: Bytes,
 }
 
@@ -32,7 +33,7 @@ impl Unmet {
         self.at_ms = Some(report.at_ms);
     }
 
-    /// How many of those that count there were before this one.
+    /// How many were counted before this one.
     pub(super) fn before(&self, report: Option<&Memory>) -> u32 {
         let is_new =
             report.is_some_and(|report| self.at_ms != Some(report.at_ms) && self.counts(report));
@@ -58,7 +59,7 @@ mod tests {
             // Passes come several times a report.
             for _ in 0..3 {
                 unmet.judged(Some(&report), Bytes::mib(32));
-                assert_eq!(unmet.before(Some(&report)), *answers.last().unwrap_or(&9));
+                assert_eq!(Some(&unmet.before(Some(&report))), answers.last());
             }
         }
         assert_eq!(answers, [0, 0, 0, 1, 1, 2]);

@@ -1,8 +1,10 @@
 //! Shrinks that follow each other for one reason are told once.
 
-use crate::arbiter::{GIB, command, config, gib, guest, pass, starved};
+use crate::arbiter::{GIB, command, config, gib, guest, host, pass, starved};
 use counters::Bytes;
-use policy::arbiter::{Action, Arbiter, Arrival, Clause, Decision, GuestSample, Outcome, Usable};
+use policy::arbiter::{
+    Action, Arbiter, Arrival, Clause, Decision, GuestSample, Outcome, RuleVerdicts, Usable,
+};
 
 /// A guest whose own rules are content with 2 GiB; all that it has is resident.
 fn content(actual: Bytes, now_ms: u64) -> GuestSample {
@@ -150,23 +152,36 @@ fn a_guest_is_given_memory_once_for_each_report_of_its_lack() {
 /// What a guest lacks of its minimum is seen without a report of its own.
 #[test]
 fn a_guest_below_its_minimum_is_given_the_rest_before_it_reports_again() {
-    let mut arbiter = Arbiter::new();
     let mut report = guest(1, gib(1), Bytes::mib(512), 1_000);
     report.limits.min = gib(2);
-    let mut given = |free, actual, now_ms| {
+    let given = |arbiter: &mut Arbiter, free, actual, now_ms| {
         let one = GuestSample { actual: Some(actual), ..report };
-        command(&pass(&mut arbiter, free, &[one], now_ms), 1)
+        command(&pass(arbiter, free, &[one], now_ms), 1)
     };
     // The host has half of it above its reserve, and then enough.
     let half = Bytes::mib(512);
-    let to = given(config().reserve.plus(half), gib(1), 1_000).expect("it is below its minimum");
-    assert_eq!(to, gib(1).plus(half));
-    assert_eq!(given(gib(30), gib(1), 1_200), Some(gib(2)), "half of it is on its way");
+    for (has, what) in [(gib(1), "is on its way"), (gib(1).plus(half), "has come")] {
+        let mut arbiter = Arbiter::new();
+        let to = given(&mut arbiter, config().reserve.plus(half), gib(1), 1_000);
+        assert_eq!(to, Some(gib(1).plus(half)));
+        assert_eq!(given(&mut arbiter, gib(30), has, 1_400), Some(gib(2)), "half of it {what}");
+    }
+}
+
+/// An operator's rule is answered by the report that it holds for, once.
+#[test]
+fn what_a_rule_gives_is_given_once_a_report() {
     let mut arbiter = Arbiter::new();
-    let mut given = |free, actual, now_ms| {
-        let one = GuestSample { actual: Some(actual), ..report };
-        command(&pass(&mut arbiter, free, &[one], now_ms), 1)
+    let report = guest(1, gib(4), Bytes::mib(512), 1_000);
+    let mut verdicts = |_, _: &_| RuleVerdicts { grow: Some(true), ..RuleVerdicts::default() };
+    let mut pass_at = |one: &GuestSample, now_ms| {
+        let host = host(gib(30), now_ms);
+        command(&arbiter.pass(&config(), Some(&host), &[*one], &mut verdicts, now_ms), 1)
     };
-    given(config().reserve.plus(half), gib(1), 1_000);
-    assert_eq!(given(gib(30), to, 1_400), Some(gib(2)), "half of it has come");
+    let to = pass_at(&report, 1_000).expect("the rule gives");
+    assert!(to > gib(4));
+    let came = GuestSample { actual: Some(to), ..report };
+    assert_eq!(pass_at(&came, 1_200), None, "it has come, and the rule knows no more than before");
+    let again = guest(1, to, Bytes::mib(512), 2_000);
+    assert!(pass_at(&again, 2_000) > Some(to), "it holds by the next report too");
 }
