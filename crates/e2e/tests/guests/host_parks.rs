@@ -4,6 +4,7 @@ use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, row, wait_until};
 use e2e::{Host, Plan};
 use images::Arch;
+use procfs::parse::task::TaskStat;
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -25,6 +26,15 @@ fn dispatches(manager: &Manager<'_>) -> u64 {
         procfs::parse::schedstat::parse(&text).expect("three numbers").dispatches
     };
     manager.row("g1").vcpu_tids.iter().map(of).sum()
+}
+
+/// Whether the kernel has put the threads of the virtual CPUs to sleep. QEMU says that they stand
+/// still a moment before that: on a busy host they are dispatched once more, to go to sleep.
+fn sleep(manager: &Manager<'_>) -> bool {
+    manager.row("g1").vcpu_tids.iter().all(|tid| {
+        let text = std::fs::read(format!("/proc/{tid}/stat")).expect("a thread's stat");
+        TaskStat::parse(&text).expect("a task").state == b'S'
+    })
 }
 
 fn until_state(manager: &Manager<'_>, state: &str) {
@@ -55,6 +65,7 @@ fn a_guest_of_no_farm_stands_still_until_it_is_woken_or_its_manager_ends() {
     let said = manager.succeed(&["park", "g1"]);
     assert!(said.starts_with("g1: parked after "), "{said}");
     until_state(&manager, "parked");
+    assert!(wait_until(SOON, || sleep(&manager)).is_some(), "its virtual CPUs do not stop");
     let before = dispatches(&manager);
     // Many times as long as an idle Linux is without a timer.
     let passes = manager.status().passes + 8;
