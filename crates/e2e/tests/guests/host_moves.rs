@@ -80,7 +80,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     assert!(clauses(&manager, "g2", "grow").contains(&"need".into()));
     // Whether the need was met from what was free a moment longer, or not, is a matter of timing.
     let gave = clauses(&manager, "g1", "shrink");
-    let because = ["shortage", "setpoint", "emergency"];
+    let because = ["shortage", "refault", "setpoint", "emergency"];
     assert!(!gave.is_empty() && gave.iter().all(|c| because.contains(&c.as_str())), "{gave:?}");
     assert!(clauses(&manager, "g2", "shrink").is_empty(), "the starved one was shrunk");
     drop(manager);

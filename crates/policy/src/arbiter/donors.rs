@@ -23,33 +23,43 @@ pub(super) fn take(
     by_rule(states, budget, config);
     let claim = match (budget.unmet, budget.reserve_lack) {
         (Bytes::ZERO, Bytes::ZERO) if budget.relieves => Clause::HostPressure,
+        (Bytes::ZERO, Bytes::ZERO) if budget.lack == Bytes::ZERO => Clause::Refault,
         (Bytes::ZERO, Bytes::ZERO) => Clause::SetPoint,
         (Bytes::ZERO, _) => Clause::Reservation,
         _ => Clause::Shortage,
     };
     let clause = if budget.emergency { Clause::Emergency } else { claim };
-    let urgent = !matches!(clause, Clause::SetPoint | Clause::HostPressure);
-    // What is on its way already is for those who wait for it.
-    let mut demand = budget
-        .lack
-        .max(budget.unmet.plus(budget.reserve_lack).less(budget.coming))
-        .max(if urgent { budget.lack.plus(budget.unmet).less(budget.coming) } else { Bytes::ZERO });
+    let urgent = !matches!(clause, Clause::SetPoint | Clause::HostPressure | Clause::Refault);
+    // What the host lacks it lacks beyond all that is coming; where it lacks nothing, what is
+    // coming is for those who wait.
+    let mut demand = match budget.lack.max(budget.reserve_lack) {
+        Bytes::ZERO if urgent => budget.unmet.less(budget.coming),
+        Bytes::ZERO => budget.refaults.less(budget.coming),
+        lack => lack.plus(budget.unmet),
+    };
     // Page-out finds what nobody touches, and what it takes comes back by itself: what a guest has
     // cached is left to it first, where nobody waits.
     let page_out = if clause == Clause::SetPoint { budget.page_out } else { Bytes::ZERO };
     let kinds: &[Reclaim] = match clause {
         Clause::SetPoint if page_out > Bytes::ZERO && !budget.low => {
-            &[Reclaim::Free, Reclaim::ColdCache]
+            &[Reclaim::Free, Reclaim::ColdCache, Reclaim::ThrashedCache]
         }
         Clause::SetPoint if page_out > Bytes::ZERO => {
-            &[Reclaim::Free, Reclaim::ColdCache, Reclaim::HotCache]
+            &[Reclaim::Free, Reclaim::ColdCache, Reclaim::ThrashedCache, Reclaim::HotCache]
         }
-        Clause::Emergency => {
-            &[Reclaim::ColdCache, Reclaim::HotCache, Reclaim::AnyHotCache, Reclaim::ProcessMemory]
-        }
+        Clause::Emergency => &[
+            Reclaim::ColdCache,
+            Reclaim::ThrashedCache,
+            Reclaim::HotCache,
+            Reclaim::AnyHotCache,
+            Reclaim::ProcessMemory,
+        ],
+        Clause::Refault => &[Reclaim::ColdCache],
         // What is in use is not dropped for a number that is nearly met.
-        Clause::SetPoint | Clause::HostPressure if !budget.low => &[Reclaim::ColdCache],
-        _ => &[Reclaim::ColdCache, Reclaim::HotCache],
+        Clause::SetPoint | Clause::HostPressure if !budget.low => {
+            &[Reclaim::ColdCache, Reclaim::ThrashedCache]
+        }
+        _ => &[Reclaim::ColdCache, Reclaim::ThrashedCache, Reclaim::HotCache],
     };
     let urgency = match (urgent, budget.low) {
         _ if budget.emergency => Urgency::Emergency,
@@ -58,10 +68,10 @@ pub(super) fn take(
         (false, false) => Urgency::None,
     };
     if urgent && demand > Bytes::ZERO {
-        // A guest waits for the last crumb too, and each donor's part of it must be worth a move.
-        demand = demand.max(Bytes(MOVE_MIN.0 * states.len().min(64) as u64));
+        // A guest waits for the last crumb too.
+        demand = demand.max(MOVE_MIN);
     }
-    let mut given = vec![Bytes::ZERO; states.len()];
+    let mut given = vec![Gift::default(); states.len()];
     let mut freed = Bytes::ZERO;
     let mut all = Bytes::ZERO;
     for kind in kinds {
@@ -78,9 +88,9 @@ pub(super) fn take(
                 demand.min(budget.deficit.plus(budget.unmet).plus(budget.reserve_lack).less(all))
             }
             // Half-way to the reserve, cache that nobody used again does not wait for page-out.
-            Reclaim::ColdCache if !budget.low => demand.less(waits),
+            Reclaim::ColdCache | Reclaim::ThrashedCache if !budget.low => demand.less(waits),
             Reclaim::HotCache => demand.less(waits),
-            Reclaim::ColdCache | Reclaim::Free => demand,
+            Reclaim::ColdCache | Reclaim::ThrashedCache | Reclaim::Free => demand,
         };
         let gives = given_of(states, &mut given, *kind, asked, urgency, config);
         if *kind == Reclaim::Free {
@@ -89,8 +99,9 @@ pub(super) fn take(
         demand = demand.less(gives);
         all = all.plus(gives);
     }
+    gather(&mut given);
     let mut refused = Vec::new();
-    for (state, size) in states.iter_mut().zip(given) {
+    for (state, Gift { size, .. }) in states.iter_mut().zip(given) {
         if size >= MOVE_MIN {
             let step = step(state, urgency, config);
             shrink(state, budget, size, clause, step);
@@ -102,10 +113,32 @@ pub(super) fn take(
     refused
 }
 
+/// What a guest is to give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Gift {
+    size: Bytes,
+    /// What it can give, of the kinds that were asked for.
+    most: Bytes,
+}
+
+/// Crumbs that are worth no move each become moves of a few guests, those that were to give most.
+/// What is left of them in the end is one more, as somebody waits for it.
+fn gather(given: &mut [Gift]) {
+    let is_crumb = |gift: &Gift| gift.size > Bytes::ZERO && gift.size < MOVE_MIN;
+    let mut left: Bytes = given.iter().filter(|gift| is_crumb(gift)).map(|gift| gift.size).sum();
+    let mut crumbs: Vec<&mut Gift> = given.iter_mut().filter(|gift| is_crumb(gift)).collect();
+    crumbs.sort_by_key(|gift| std::cmp::Reverse(gift.size));
+    for gift in crumbs {
+        let is_giver = left > Bytes::ZERO && gift.most >= MOVE_MIN;
+        gift.size = if is_giver { MOVE_MIN } else { Bytes::ZERO };
+        left = left.less(gift.size);
+    }
+}
+
 /// One kind's contributions, added to what the kinds before it gave. Returns their sum.
 fn given_of(
     states: &[GuestState<'_>],
-    given: &mut [Bytes],
+    given: &mut [Gift],
     kind: Reclaim,
     demand: Bytes,
     urgency: Urgency,
@@ -126,15 +159,17 @@ fn given_of(
             spare = spare.min(step(state, urgency, config));
             // What a guest uses within its share nobody else's need can take.
             if kind == Reclaim::HotCache {
-                let cold = state.history.spare(&state.assessment, Reclaim::ColdCache);
+                let cold = state.history.spare(&state.assessment, Reclaim::ThrashedCache);
                 spare = spare.min(cold.max(state.beyond_share()));
             }
-            Part { cap: spare.less(given[*i]), weight: weight(state, config) }
+            Part { cap: spare.less(given[*i].size), weight: weight(state, config) }
         })
         .collect();
     let shares = divide(demand, &parts);
-    for (index, size) in donors.into_iter().zip(&shares) {
-        given[index] = given[index].plus(*size);
+    for ((index, size), part) in donors.into_iter().zip(&shares).zip(&parts) {
+        let gift = &mut given[index];
+        gift.most = gift.most.max(gift.size.plus(part.cap));
+        gift.size = gift.size.plus(*size);
     }
     shares.into_iter().sum()
 }
@@ -149,8 +184,7 @@ fn weight(state: &GuestState<'_>, config: &Config) -> u64 {
     let touched = state.assessment.touched.as_mib().max(1);
     let idle = state.history.spare(&state.assessment, Reclaim::ColdCache).as_mib().min(touched);
     let idle_permille = idle * 1000 / touched;
-    let price = 1_000_000 / (1000 - config.idle_tax_permille.min(990));
-    let taxed = (1000 - idle_permille) * 1000 + idle_permille * price;
+    let taxed = (1000 - idle_permille) * 1000 + idle_permille * config.idle_price_permille();
     touched.saturating_mul(taxed) / u64::from(state.sample.limits.shares.max(1))
 }
 

@@ -2,7 +2,7 @@
 
 use super::reason::{Action, Bound, Clause};
 use super::regime::Urgency;
-use super::sample::Mode;
+use super::sample::{Config, Mode};
 use super::share::{Part, divide};
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use counters::Bytes;
@@ -121,23 +121,11 @@ fn shrinks(state: &GuestState<'_>, clause: Clause) -> bool {
 pub(super) fn wishes(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
     // Half of it: the guests' answer to it is seen before the other half is spent.
     let spendable = Bytes(budget.surplus.0 / 2).min(budget.free);
-    let wishing: Vec<usize> = (0..states.len())
-        .filter(|i| {
-            let state = &states[*i];
-            state.to.is_none()
-                && state.assessment.held.is_none()
-                && state.assessment.wishes
-                && state.sample.limits.mode == Mode::Managed
-                && state.assessment.actual.plus(MOVE_MIN) <= state.assessment.ceiling
-        })
-        .collect();
+    let wishing: Vec<usize> = (0..states.len()).filter(|i| wished(&states[*i]).is_some()).collect();
     let parts: Vec<Part> = wishing
         .iter()
         .map(|i| {
-            let at = &states[*i].assessment;
-            let reach = states[*i].history.balloon.reach();
-            let cap = Bytes(at.actual.0 / 8).min(at.ceiling.less(at.actual)).min(reach);
-            let cap = cap.min(at.backed);
+            let cap = wished(&states[*i]).unwrap_or_default();
             Part { cap, weight: u64::from(states[*i].sample.limits.shares) }
         })
         .collect();
@@ -147,6 +135,32 @@ pub(super) fn wishes(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
             grant(&mut states[index], budget, size, Clause::Wish);
         }
     }
+}
+
+/// Counts what guests would get by their wishes that read again what they dropped. Who has memory
+/// that nobody uses gives it for them, though nobody is in need: up to their share, where by the
+/// idle memory tax what they use counts for less than what idles.
+pub(super) fn count_refaults(states: &[GuestState<'_>], budget: &mut HostBudget, config: &Config) {
+    let reads_again = states.iter().filter(|state| state.assessment.refaults);
+    let within = |state: &GuestState<'_>| {
+        let taxed = Bytes(state.share.0.saturating_mul(config.idle_price_permille()) / 1000);
+        taxed.less(state.assessment.touched)
+    };
+    let wished: Bytes =
+        reads_again.filter_map(|state| Some(wished(state)?.min(within(state)))).sum();
+    if wished >= MOVE_MIN {
+        budget.refaults = wished.plus(budget.to_surplus).less(budget.surplus);
+    }
+}
+
+/// How much a guest would get by a wish, if it has one.
+fn wished(state: &GuestState<'_>) -> Option<Bytes> {
+    let at = &state.assessment;
+    let is_open = state.to.is_none() && at.held.is_none() && at.wishes;
+    let is_managed = state.sample.limits.mode == Mode::Managed;
+    let reach = state.history.balloon.reach();
+    let most = Bytes(at.actual.0 / 8).min(at.ceiling.less(at.actual)).min(reach).min(at.backed);
+    (is_open && is_managed && at.actual.plus(MOVE_MIN) <= at.ceiling).then_some(most)
 }
 
 fn grant(state: &mut GuestState<'_>, budget: &mut HostBudget, size: Bytes, clause: Clause) {

@@ -3,6 +3,7 @@
 use super::balloon::BalloonTracker;
 use super::evidence::Evidence;
 use super::gain::Holding;
+use super::headroom;
 use super::movement::Movement;
 use super::reason::{Clause, Inputs};
 use super::regime::Urgency;
@@ -30,10 +31,9 @@ const COOL_DOUBLINGS_MAX: u32 = 7;
 const REVERSAL_MS: u64 = 600_000;
 /// A reversal, or a lesson about headroom, is half forgotten after this.
 const FORGET_MS: u64 = 1_800_000;
-/// The room that a guest is left to breathe, at least.
-pub(super) const HEADROOM_MIN: Bytes = Bytes::mib(32);
-/// And at most, as long as it has not shown that it needs more.
-const HEADROOM_MAX: Bytes = Bytes::mib(1024);
+/// Pages a second that a guest reads again soon after it dropped them: more memory would do it
+/// good.
+const REFAULTS: u64 = 16;
 /// How long a grant counts as promised while it is not touched.
 const PROMISE_MS: u64 = 10_000;
 /// The least that a guest in need is given at once.
@@ -113,6 +113,8 @@ pub struct Assessment {
     pub not_seen: bool,
     /// A wish would do it good, and nothing stands against it.
     pub wishes: bool,
+    /// It runs, and reads again what it dropped.
+    pub refaults: bool,
 }
 
 impl Assessment {
@@ -150,7 +152,7 @@ impl GuestHistory {
             // Who waits for cold cache to be dropped, as any balloon that grows makes it, soon
             // goes on: that alone is no lack, down to what it is left in any case. Who has just
             // been given memory waited for it, and does no more.
-            let headroom = GuestHistory::plain_headroom(view, sample);
+            let headroom = headroom::plain(view, sample);
             let is_its_balloons = is_moved || view.moves || view.moved;
             let enough = if is_its_balloons { headroom } else { Bytes(headroom.0 * 2) };
             view.strained |= view.waits && view.cold() < enough;
@@ -213,6 +215,11 @@ impl GuestHistory {
         })
     }
 
+    /// What of the host's free memory is its own: granted and not in use, or on its way.
+    pub(super) fn claim(&self, sample: &GuestSample) -> Bytes {
+        self.promised(sample.resident).max(self.balloon.owed(sample.actual))
+    }
+
     /// Some of what was granted was taken back on its way.
     pub(super) fn trimmed(&mut self, actual: Bytes) {
         let going = self.balloon.going(actual);
@@ -257,19 +264,6 @@ impl GuestHistory {
 
     fn cool_ms(&self) -> u64 {
         (COOL_MS << self.reversals).min(3_600_000)
-    }
-
-    /// Room to breathe for any guest of its kind.
-    fn plain_headroom(view: &MemoryView, sample: &GuestSample) -> Bytes {
-        // A guest whose kernel kills before it takes memory back is left more.
-        let share = if sample.deflates_on_oom { 8 } else { 4 };
-        Bytes(view.used.0 / share).clamp(HEADROOM_MIN, HEADROOM_MAX)
-    }
-
-    /// And what this one has shown to need.
-    fn headroom(&self, view: &MemoryView, sample: &GuestSample) -> Bytes {
-        let plain = GuestHistory::plain_headroom(view, sample);
-        Bytes(plain.0 << self.lessons).min(Bytes(plain.0 * 2).max(Bytes(view.used.0 / 2)))
     }
 
     /// Whether what is known of it may decide anything.
@@ -343,7 +337,9 @@ impl GuestHistory {
             // What its own rules were content with was too little.
             assessment.ceiling = limits.max;
         }
-        assessment.headroom = self.headroom(&view, sample);
+        assessment.headroom =
+            headroom::learnt(headroom::plain(&view, sample), view.used, self.lessons);
+        assessment.refaults = !sample.idle_since_sample && view.refaults >= Some(REFAULTS);
         let (need, why) = match limits.mode {
             Mode::Managed => self.need(&view, &assessment, sample, verdicts),
             Mode::Pinned(_) | Mode::Released => (Bytes::ZERO, None),
@@ -388,9 +384,8 @@ impl GuestHistory {
         assessment.against = against(strained);
         assessment.against_now = against(strained_within(STRAIN_NOW_MS));
         let short = view.available.plus(come) < Bytes(assessment.headroom.0 * 2);
-        let warm = view.refaults.is_some_and(|rate| rate >= 16);
         assessment.wishes = !sample.idle_since_sample
-            && (short || warm)
+            && (short || assessment.refaults)
             && verdicts.may_grow != Some(false)
             && verdicts.grow != Some(false)
             && self.balloon.target().is_none()
@@ -426,7 +421,7 @@ impl GuestHistory {
             return (size, Some(Clause::Rule));
         }
         // What it has learnt to keep is no reason to ask: nobody waits for it.
-        let headroom = GuestHistory::plain_headroom(view, sample);
+        let headroom = headroom::plain(view, sample);
         let lack = headroom.less(view.available);
         // More memory does not help a guest that has it and waits all the same, behind a limit of
         // its own.

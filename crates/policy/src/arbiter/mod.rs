@@ -14,10 +14,12 @@
 mod balloon;
 mod donors;
 mod evidence;
+mod fall;
 mod follow;
 mod gain;
 mod grants;
 mod guest;
+mod headroom;
 mod movement;
 mod patience;
 mod reason;
@@ -45,6 +47,7 @@ pub use view::MemoryView;
 
 use crate::rivals::Orders;
 use counters::Bytes;
+use fall::Fall;
 use guest::GuestHistory;
 use movement::Movement;
 use patience::Patience;
@@ -53,10 +56,6 @@ use reserve::{Reservation, Reservations};
 use state::{GuestState, HostBudget};
 use std::collections::BTreeMap;
 
-/// How fast the host's free memory falls is measured over this time at least. Passes follow each
-/// other within milliseconds while guests are in need, and what one of them takes at once is no
-/// rate that a second goes on with.
-const FALL_MS: u64 = 500;
 /// Why nothing is taken from a guest, where that is worth telling of one that nobody takes from.
 const SPOKEN: [Clause; 4] = [Clause::Strained, Clause::Moving, Clause::NoYield, Clause::Stuck];
 
@@ -66,9 +65,7 @@ pub struct Arbiter {
     /// In boxes, for a pass takes each out and puts it back.
     guests: BTreeMap<Key, Box<GuestHistory>>,
     reservations: Reservations,
-    before: Option<HostSample>,
-    /// How fast the host's free memory falls, a second.
-    fall: Bytes,
+    fall: Fall,
     /// The host fell below its set point and has not come back to it.
     short: bool,
     patience: Patience,
@@ -173,6 +170,9 @@ impl Arbiter {
                 None => {
                     share::entitle(&mut states, &open);
                     grants::needs(&mut states, &mut open);
+                    if !host.strained {
+                        grants::count_refaults(&states, &mut open, config);
+                    }
                     let refused = donors::take(&mut states, &mut open, config);
                     grants::wishes(&mut states, &mut open);
                     refused
@@ -192,6 +192,8 @@ impl Arbiter {
             if let Some(budget) = &budget {
                 inputs.host_coming = Some(budget.coming);
                 inputs.host_promised = Some(budget.promised);
+                inputs.host_unmet = Some(budget.unmet);
+                inputs.host_fall = Some(self.fall.a_second());
                 inputs.host_page_out = Some(budget.page_out);
             }
             if let Some(orders) = orders {
@@ -203,6 +205,11 @@ impl Arbiter {
         }
         // A guest without a sample is gone, and is not remembered.
         self.guests = guests;
+        if let Some(host) = fresh {
+            let claim = |s: &GuestSample| self.guests.get(&s.key).map(|guest| guest.claim(s));
+            let promised = samples.iter().filter_map(claim).sum();
+            self.fall.pass_over(host.available, promised);
+        }
         pass
     }
 
@@ -249,18 +256,6 @@ impl Arbiter {
         }
     }
 
-    /// Learns how fast the host's free memory falls.
-    fn watch_fall(&mut self, host: &HostSample) {
-        let window_ms = self.before.map(|before| host.at_ms.saturating_sub(before.at_ms));
-        if window_ms.is_some_and(|window_ms| window_ms < FALL_MS) {
-            return;
-        }
-        if let (Some(before), Some(window_ms)) = (self.before.replace(*host), window_ms) {
-            let fell = before.available.less(host.available).0.saturating_mul(1000) / window_ms;
-            self.fall = Bytes(self.fall.0 / 2 + fell / 2);
-        }
-    }
-
     /// What the host has to give, and what it lacks.
     fn host_budget(
         &mut self,
@@ -270,14 +265,9 @@ impl Arbiter {
         now_ms: u64,
         pass: &mut Pass,
     ) -> HostBudget {
-        self.watch_fall(host);
-        let promised: Bytes = states
-            .iter()
-            .map(|s| {
-                let going = s.history.balloon.owed(s.sample.actual);
-                s.history.promised(s.sample.resident).max(going)
-            })
-            .sum();
+        let promised: Bytes = states.iter().map(|s| s.history.claim(s.sample)).sum();
+        self.fall.see(host.available, promised, host.at_ms);
+        let fall = self.fall.a_second();
         let coming: Bytes =
             states.iter().map(|s| s.history.balloon.coming(s.assessment.actual)).sum();
         let free = host.available.less(promised);
@@ -293,17 +283,17 @@ impl Arbiter {
         // What was granted and has arrived is still the host's until it is used.
         let going: Bytes = states.iter().map(|s| s.history.balloon.owed(s.sample.actual)).sum();
         let after = host.available.less(going).plus(coming);
-        let soon = after.less(self.fall);
+        let soon = after.less(fall);
         if soon < wanted.less(config.hysteresis) {
             self.short = true;
         } else if after >= wanted {
             self.short = false;
         }
-        let lack = if self.short { wanted.plus(self.fall).less(after) } else { Bytes::ZERO };
+        let lack = if self.short { wanted.plus(fall).less(after) } else { Bytes::ZERO };
         // A host that waits for memory has too little of it, whatever is reported as available.
         let relief = if host.strained { config.hysteresis.less(coming) } else { Bytes::ZERO };
         let page_out = if host.strained { Bytes::ZERO } else { host.page_out };
-        let surplus = free.less(wanted.plus(config.hysteresis)).less(pending);
+        let kept = wanted.plus(config.hysteresis).plus(pending);
         HostBudget {
             free: free.less(config.reserve).less(held),
             divisible: host.available.less(wanted).less(pending),
@@ -317,7 +307,9 @@ impl Arbiter {
             low: after < Bytes(wanted.0 / 2 + config.reserve.0 / 2),
             deficit: config.reserve.plus(config.hysteresis).less(host.available.plus(coming)),
             emergency: host.available.plus(coming) < config.reserve,
-            surplus: if host.strained { Bytes::ZERO } else { surplus },
+            surplus: if host.strained { Bytes::ZERO } else { free.less(kept) },
+            to_surplus: kept.less(free),
+            refaults: Bytes::ZERO,
         }
     }
 }

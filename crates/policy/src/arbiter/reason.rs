@@ -108,6 +108,9 @@ inputs! {
     host_reserve: Option<Bytes> = "host_reserve",
     host_coming: Option<Bytes> = "host_coming",
     host_promised: Option<Bytes> = "host_promised",
+    host_unmet: Option<Bytes> = "host_unmet",
+    // A second.
+    host_fall: Option<Bytes> = "host_fall",
     host_page_out: Option<Bytes> = "host_page_out",
     // What other managers' rules went by.
     rules_host_permille: Option<u64> = "rules_host_permille",

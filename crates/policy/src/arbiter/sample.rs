@@ -174,4 +174,9 @@ impl Config {
             stale_ms: 1500,
         }
     }
+
+    /// What idle memory costs its owner, where memory in use costs a thousand.
+    pub fn idle_price_permille(&self) -> u64 {
+        1_000_000 / (1000 - self.idle_tax_permille.min(990))
+    }
 }

@@ -1,7 +1,8 @@
 //! What a guest could do without, and what of that the host would gain.
 
 use super::gain::Holding;
-use super::guest::{Assessment, GuestHistory, HEADROOM_MIN};
+use super::guest::{Assessment, GuestHistory};
+use super::headroom::HEADROOM_MIN;
 use super::sample::GuestSample;
 use super::state::MOVE_MIN;
 use counters::Bytes;
@@ -11,8 +12,11 @@ use counters::Bytes;
 pub enum Reclaim {
     /// Free memory alone: it costs the guest nothing.
     Free,
-    /// Free memory and cache that nobody used again.
+    /// Free memory and cache that nobody used again, of guests that do not read again what they
+    /// dropped: to the kernel of one that does, all its cache looks as if nobody used it.
     ColdCache,
+    /// The same of those as well.
+    ThrashedCache,
     /// Cache that is in use, of guests beyond their share.
     HotCache,
     /// The same of guests within their share as well.
@@ -31,7 +35,7 @@ impl GuestHistory {
 
     /// It has something to spare, and by what was learnt of it the host would get none of that.
     pub fn gives_nothing(&self, assessment: &Assessment) -> bool {
-        let keep = self.keep(assessment, Reclaim::ColdCache);
+        let keep = self.keep(assessment, Reclaim::ThrashedCache);
         let holding = &assessment.holding;
         holding.hoped_gain(keep) >= MOVE_MIN && holding.gain(keep) < MOVE_MIN
     }
@@ -47,12 +51,13 @@ impl GuestHistory {
         let Some(view) = self.view else { return assessment.actual };
         let breath = view.used.plus(assessment.headroom);
         let keep = match kind {
-            Reclaim::Free => {
+            Reclaim::ColdCache if !assessment.refaults => breath.plus(view.hot),
+            Reclaim::Free | Reclaim::ColdCache => {
                 // What its kernel does not hand out is free, and not available.
                 let kept = self.kept.unwrap_or(assessment.actual);
                 kept.plus(assessment.headroom).max(breath)
             }
-            Reclaim::ColdCache => breath.plus(view.hot),
+            Reclaim::ThrashedCache => breath.plus(view.hot),
             Reclaim::HotCache | Reclaim::AnyHotCache => breath,
             Reclaim::ProcessMemory => {
                 let swap = view.swap_free.unwrap_or(Bytes::ZERO);

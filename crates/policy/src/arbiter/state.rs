@@ -68,4 +68,8 @@ pub struct HostBudget {
     pub low: bool,
     /// What may be given to mere wishes.
     pub surplus: Bytes,
+    /// What is to come free before there is any of that.
+    pub to_surplus: Bytes,
+    /// What is to come free for guests that read again what they dropped.
+    pub refaults: Bytes,
 }

@@ -4,6 +4,7 @@ mod arbiter;
 mod arbiter_balloon;
 mod arbiter_real;
 mod claims;
+mod demand;
 mod gain;
 mod guest;
 mod movement;

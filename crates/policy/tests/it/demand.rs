@@ -1,0 +1,136 @@
+//! How much is taken in all: what is missing, once, and from no more guests than it takes.
+
+use crate::arbiter::{GIB, command, config, gib, guest, host, idle, of, pass, starved};
+use counters::Bytes;
+use policy::arbiter::{Arbiter, Clause, Config, GuestSample, Memory, Pass, RuleVerdicts};
+
+fn taken(decided: &Pass) -> Bytes {
+    decided.decisions.iter().map(|d| d.command.map_or(Bytes::ZERO, |to| d.from.less(to))).sum()
+}
+
+#[test]
+fn a_crumb_is_taken_from_one_guest_and_not_from_each_of_64() {
+    let mut arbiter = Arbiter::new();
+    let mut guests: Vec<GuestSample> = (1..=64).map(|key| idle(key, 1000)).collect();
+    // It lacks 11 MiB of its minimum, and the host has one of them above its reserve.
+    let mut short = guest(99, GIB.less(Bytes::mib(11)), Bytes::mib(500), 1000);
+    short.limits.max = GIB;
+    guests.push(short);
+    let free = config().reserve.plus(Bytes::mib(10));
+    // What the host lacks of its set point is a great deal, and no part of this.
+    let decided = pass(&mut arbiter, free, &guests, 1000);
+    assert!(taken(&decided) > gib(2), "{} MiB", taken(&decided).as_mib());
+
+    let mut arbiter = Arbiter::new();
+    assert!(arbiter.reserve(1, Bytes::mib(11), 60_000, 120_000));
+    let free = config().set_point.plus(Bytes::mib(10));
+    let mut stingy = config();
+    stingy.reserve = stingy.set_point;
+    let host = host(free, 1000);
+    let mut verdicts = |_, _: &_| RuleVerdicts::default();
+    let decided = arbiter.pass(&stingy, Some(&host), &guests[..64], &mut verdicts, 1000);
+    let givers = decided.decisions.iter().filter(|d| d.command.is_some()).count();
+    assert_eq!((givers, taken(&decided)), (1, Bytes::mib(2)));
+}
+
+/// A guest that reads again what it dropped, so many pages a second.
+fn reading(key: u64, rate: u64, at_ms: u64) -> GuestSample {
+    let calm = guest(key, gib(4), gib(3), at_ms);
+    let memory = calm.memory.map(|memory| Memory {
+        refaults: Some(rate * at_ms / 1000),
+        free: Some(Bytes::mib(64)),
+        cached: Some(gib(3)),
+        ..memory
+    });
+    GuestSample { memory, ..calm }
+}
+
+#[test]
+fn who_reads_again_what_it_dropped_gets_what_others_do_not_use() {
+    let mut arbiter = Arbiter::new();
+    let mut decide = |rate, now_ms| {
+        let all = [2, 3, 4].map(|key| idle(key, now_ms));
+        let all = [&[reading(1, rate, now_ms)], all.as_slice()].concat();
+        pass(&mut arbiter, config().set_point, &all, now_ms)
+    };
+    assert_eq!(taken(&decide(0, 1000)), Bytes::ZERO);
+    let decided = decide(100, 2000);
+    assert_eq!(command(&decided, 1), None, "the host has no more than it wants");
+    assert_eq!(of(&decided, 2).map(|d| d.clause), Some(Clause::Refault));
+    // An eighth of what it has, and what the host is to have before wishes are granted.
+    let wanted = Bytes::mib(512).plus(config().hysteresis);
+    assert_eq!(taken(&decided).as_mib(), wanted.as_mib());
+
+    let mut arbiter = Arbiter::new();
+    let free = config().set_point.plus(config().hysteresis).plus(GIB);
+    for now_ms in [1000, 2000] {
+        let both = [reading(1, 100, now_ms), idle(2, now_ms)];
+        let decided = pass(&mut arbiter, free, &both, now_ms);
+        if now_ms == 2000 {
+            assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Wish));
+            assert_eq!(command(&decided, 2), None, "there is enough");
+        }
+    }
+}
+
+#[test]
+fn beyond_its_share_nobody_gives_for_what_a_guest_reads_again() {
+    // By the tax, memory in use counts for a quarter of idle memory, or as much as that.
+    for (idle_tax_permille, gives) in [(750, true), (0, false)] {
+        let config = Config { idle_tax_permille, ..config() };
+        let mut arbiter = Arbiter::new();
+        for now_ms in [1000, 2000] {
+            let both = [reading(1, 100, now_ms), idle(2, now_ms)];
+            let host = host(config.set_point, now_ms);
+            let mut verdicts = |_, _: &_| RuleVerdicts::default();
+            let decided = arbiter.pass(&config, Some(&host), &both, &mut verdicts, now_ms);
+            assert_eq!(command(&decided, 2).is_some(), gives && now_ms == 2000);
+        }
+    }
+}
+
+#[test]
+fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
+    let lacking = config().set_point.less(Bytes::mib(700));
+    for (rate, given) in [(0, true), (100, false)] {
+        let mut arbiter = Arbiter::new();
+        for now_ms in [1000, 2000] {
+            let all = [2, 3, 4].map(|key| idle(key, now_ms));
+            let all = [&[reading(1, rate, now_ms)], all.as_slice()].concat();
+            // The first pass teaches the rate, on a host that has enough.
+            let free = if now_ms == 1000 { config().set_point } else { lacking };
+            let decided = pass(&mut arbiter, free, &all, now_ms);
+            if now_ms == 2000 {
+                assert!(command(&decided, 2).is_some());
+                assert_eq!(command(&decided, 1).is_some(), given, "at {rate} a second");
+            }
+        }
+    }
+    // Where nobody else has any, it gives all the same.
+    let mut arbiter = Arbiter::new();
+    for now_ms in [1000, 2000] {
+        let free = if now_ms == 1000 { config().set_point } else { lacking };
+        let decided = pass(&mut arbiter, free, &[reading(1, 100, now_ms)], now_ms);
+        assert_eq!(command(&decided, 1).is_some(), now_ms == 2000);
+    }
+}
+
+#[test]
+fn what_is_coming_is_taken_off_once() {
+    let mut arbiter = Arbiter::new();
+    // The host lacks 2 GiB, of which its guests can give a half at once.
+    let free = config().set_point.less(gib(2));
+    let first = pass(&mut arbiter, free, &[idle(1, 1000), idle(2, 1000)], 1000);
+    let coming = taken(&first);
+    assert_eq!(coming, GIB);
+    // While that is on its way, a third one is in need of more than there is above the reserve.
+    let free = config().reserve.plus(Bytes::mib(8));
+    let moving = [idle(1, 1100), idle(2, 1100)];
+    let needy = starved(3, GIB, 1100);
+    let rest = [idle(4, 1100), idle(5, 1100), idle(6, 1100), idle(7, 1100), idle(8, 1100)];
+    let all: Vec<GuestSample> = moving.into_iter().chain([needy]).chain(rest).collect();
+    let decided = pass(&mut arbiter, free, &all, 1100);
+    let need = of(&decided, 3).and_then(|d| d.inputs.need).unwrap_or_default();
+    let lack = config().set_point.less(free.plus(coming));
+    assert_eq!(taken(&decided), lack.plus(need).less(Bytes::mib(8)));
+}
