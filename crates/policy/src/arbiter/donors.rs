@@ -87,8 +87,12 @@ pub(super) fn take(
             Reclaim::HotCache if budget.emergency => {
                 demand.min(budget.deficit.plus(budget.unmet).plus(budget.reserve_lack).less(all))
             }
+            // What others keep for the next step is theirs to give, where there is time for that.
+            Reclaim::ThrashedCache if !urgent && !budget.low => {
+                demand.less(waits).less(left_of(states, &given, Reclaim::ColdCache, urgency))
+            }
             // Half-way to the reserve, cache that nobody used again does not wait for page-out.
-            Reclaim::ColdCache | Reclaim::ThrashedCache if !budget.low => demand.less(waits),
+            Reclaim::ColdCache if !budget.low => demand.less(waits),
             Reclaim::HotCache => demand.less(waits),
             Reclaim::ColdCache | Reclaim::ThrashedCache | Reclaim::Free => demand,
         };
@@ -99,7 +103,8 @@ pub(super) fn take(
         demand = demand.less(gives);
         all = all.plus(gives);
     }
-    gather(&mut given);
+    // Who only idles is not woken for a little that another could use.
+    gather(&mut given, if clause == Clause::Refault { STEP_MIN } else { MOVE_MIN });
     let mut refused = Vec::new();
     for (state, Gift { size, .. }) in states.iter_mut().zip(given) {
         if size >= MOVE_MIN {
@@ -117,22 +122,39 @@ pub(super) fn take(
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gift {
     size: Bytes,
-    /// What it can give, of the kinds that were asked for.
+    /// What it can give at once, of the kinds that were looked at.
     most: Bytes,
 }
 
-/// Crumbs that are worth no move each become moves of a few guests, those that were to give most.
-/// What is left of them in the end is one more, as somebody waits for it.
-fn gather(given: &mut [Gift]) {
-    let is_crumb = |gift: &Gift| gift.size > Bytes::ZERO && gift.size < MOVE_MIN;
+/// Crumbs, of which none is worth a move, become moves of a few guests, of those that were to give
+/// most. What is left of them in the end is a smaller move.
+fn gather(given: &mut [Gift], worth: Bytes) {
+    let is_crumb = |gift: &Gift| gift.size > Bytes::ZERO && gift.size < worth;
     let mut left: Bytes = given.iter().filter(|gift| is_crumb(gift)).map(|gift| gift.size).sum();
     let mut crumbs: Vec<&mut Gift> = given.iter_mut().filter(|gift| is_crumb(gift)).collect();
     crumbs.sort_by_key(|gift| std::cmp::Reverse(gift.size));
     for gift in crumbs {
         let is_giver = left > Bytes::ZERO && gift.most >= MOVE_MIN;
-        gift.size = if is_giver { MOVE_MIN } else { Bytes::ZERO };
+        let size = left.max(MOVE_MIN).min(worth).min(gift.most);
+        gift.size = if is_giver { size } else { Bytes::ZERO };
         left = left.less(gift.size);
     }
+}
+
+/// Those that nothing stands against.
+fn donors(states: &[GuestState<'_>], urgency: Urgency) -> Vec<usize> {
+    let is_donor = |state: &GuestState<'_>| {
+        let is_open = state.to.is_none() && state.assessment.held.is_none();
+        is_open && state.against(urgency).is_none()
+    };
+    (0..states.len()).filter(|i| is_donor(&states[*i])).collect()
+}
+
+/// What those that give have left of this kind.
+fn left_of(states: &[GuestState<'_>], given: &[Gift], kind: Reclaim, urgency: Urgency) -> Bytes {
+    let donors = donors(states, urgency).into_iter();
+    let spare = |i: usize| states[i].history.spare(&states[i].assessment, kind);
+    donors.map(|i| spare(i).less(given[i].size)).sum()
 }
 
 /// One kind's contributions, added to what the kinds before it gave. Returns their sum.
@@ -144,13 +166,7 @@ fn given_of(
     urgency: Urgency,
     config: &Config,
 ) -> Bytes {
-    let donors: Vec<usize> = (0..states.len())
-        .filter(|i| {
-            let state = &states[*i];
-            let against = state.against(urgency);
-            state.to.is_none() && state.assessment.held.is_none() && against.is_none()
-        })
-        .collect();
+    let donors = donors(states, urgency);
     let parts: Vec<Part> = donors
         .iter()
         .map(|i| {
@@ -237,8 +253,6 @@ fn shrink(
     if to == state.assessment.min {
         state.bounds.push(Bound::Min);
     }
-    let coming = holding.gain(to);
-    budget.coming = budget.coming.plus(coming);
-    budget.lack = budget.lack.less(coming);
+    budget.comes(holding.gain(to));
     state.to = Some((to, Action::Shrink, clause));
 }

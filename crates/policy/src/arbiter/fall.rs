@@ -1,4 +1,5 @@
-//! How fast the host's free memory falls by itself: what the arbiter granted is not a part of it.
+//! How fast the host's free memory falls: what the arbiter granted is not a part of that. What
+//! guests give at the same time hides it, as it makes up for it.
 
 use counters::Bytes;
 

@@ -98,9 +98,7 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
             if to > wanted {
                 state.bounds.push(Bound::Step);
             }
-            let coming = state.assessment.holding.gain(to);
-            budget.coming = budget.coming.plus(coming);
-            budget.lack = budget.lack.less(coming);
+            budget.comes(state.assessment.holding.gain(to));
             state.to = Some((to, Action::Shrink, clause));
         }
     }
@@ -118,39 +116,57 @@ fn shrinks(state: &GuestState<'_>, clause: Clause) -> bool {
 }
 
 /// What guests could use, from what the host has too much.
-pub(super) fn wishes(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
+pub(super) fn wishes(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     // Half of it: the guests' answer to it is seen before the other half is spent.
-    let spendable = Bytes(budget.surplus.0 / 2).min(budget.free);
-    let wishing: Vec<usize> = (0..states.len()).filter(|i| wished(&states[*i]).is_some()).collect();
-    let parts: Vec<Part> = wishing
+    let surplus = budget.beyond.less(config.hysteresis);
+    spend(states, budget, Bytes(surplus.0 / 2), &|state| wished(state));
+}
+
+/// What was made free for guests that read again what they dropped goes to them.
+pub(super) fn refaults(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
+    let beyond = budget.beyond;
+    spend(states, budget, beyond, &|state| lacked(state, config));
+}
+
+fn spend(
+    states: &mut [GuestState<'_>],
+    budget: &mut HostBudget,
+    size: Bytes,
+    most: &dyn Fn(&GuestState<'_>) -> Option<Bytes>,
+) {
+    let (indices, parts): (Vec<usize>, Vec<Part>) = states
         .iter()
-        .map(|i| {
-            let cap = wished(&states[*i]).unwrap_or_default();
-            Part { cap, weight: u64::from(states[*i].sample.limits.shares) }
+        .enumerate()
+        .filter_map(|(index, state)| {
+            let weight = u64::from(state.sample.limits.shares);
+            Some((index, Part { cap: most(state)?, weight }))
         })
-        .collect();
-    let given = divide(spendable, &parts);
-    for (index, size) in wishing.into_iter().zip(given) {
+        .unzip();
+    let given = divide(size.min(budget.free), &parts);
+    for (index, size) in indices.into_iter().zip(given) {
         if size >= MOVE_MIN {
             grant(&mut states[index], budget, size, Clause::Wish);
         }
     }
 }
 
-/// Counts what guests would get by their wishes that read again what they dropped. Who has memory
-/// that nobody uses gives it for them, though nobody is in need: up to their share, where by the
-/// idle memory tax what they use counts for less than what idles.
+/// Counts what guests lack that read again what they dropped. Who has memory that nobody uses
+/// gives it for them, though nobody is in need.
 pub(super) fn count_refaults(states: &[GuestState<'_>], budget: &mut HostBudget, config: &Config) {
-    let reads_again = states.iter().filter(|state| state.assessment.refaults);
-    let within = |state: &GuestState<'_>| {
-        let taxed = Bytes(state.share.0.saturating_mul(config.idle_price_permille()) / 1000);
-        taxed.less(state.assessment.touched)
-    };
-    let wished: Bytes =
-        reads_again.filter_map(|state| Some(wished(state)?.min(within(state)))).sum();
-    if wished >= MOVE_MIN {
-        budget.refaults = wished.plus(budget.to_surplus).less(budget.surplus);
+    let lacked: Bytes = states.iter().filter_map(|state| lacked(state, config)).sum();
+    if lacked >= MOVE_MIN {
+        budget.refaults = lacked.plus(budget.to_beyond).less(budget.beyond);
     }
+}
+
+/// What a guest lacks that reads again what it dropped: no more than it read within a minute, up
+/// to its share, where by the idle memory tax what it uses counts for less than what idles.
+fn lacked(state: &GuestState<'_>, config: &Config) -> Option<Bytes> {
+    let is_lacking = state.assessment.refaults && state.verdicts.shrink != Some(true);
+    let read = state.history.view?.thrash().0.saturating_mul(60);
+    let share = state.share.0.saturating_mul(config.idle_price_permille()) / 1000;
+    let most = Bytes(read).min(Bytes(share).less(state.assessment.actual));
+    is_lacking.then_some(wished(state)?.min(most))
 }
 
 /// How much a guest would get by a wish, if it has one.
@@ -168,5 +184,5 @@ fn grant(state: &mut GuestState<'_>, budget: &mut HostBudget, size: Bytes, claus
     let base = state.assessment.actual.plus(state.history.balloon.going(state.assessment.actual));
     state.to = Some((base.plus(size), Action::Grow, clause));
     budget.free = budget.free.less(size);
-    budget.surplus = budget.surplus.less(size);
+    budget.beyond = budget.beyond.less(size);
 }

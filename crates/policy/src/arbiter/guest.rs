@@ -1,6 +1,7 @@
 //! One guest over time: what it needs, what it could spare, and what stands against either.
 
 use super::balloon::BalloonTracker;
+use super::benefit::Benefit;
 use super::evidence::Evidence;
 use super::gain::Holding;
 use super::headroom;
@@ -8,6 +9,7 @@ use super::movement::Movement;
 use super::reason::{Clause, Inputs};
 use super::regime::Urgency;
 use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts, Usable};
+use super::turns::Turns;
 use super::unmet::Unmet;
 use super::view::MemoryView;
 use counters::Bytes;
@@ -25,12 +27,8 @@ const COOL_SHORTAGE_MS: u64 = 5_000;
 const COOL_NEED_MS_MAX: u64 = 60_000;
 /// and while the host is half-way to its reserve.
 const COOL_LOW_MS_MAX: u64 = 120_000;
-/// No cooling is longer than an hour.
-const COOL_DOUBLINGS_MAX: u32 = 7;
 /// Two moves further apart than this are no reversal.
 const REVERSAL_MS: u64 = 600_000;
-/// A reversal, or a lesson about headroom, is half forgotten after this.
-const FORGET_MS: u64 = 1_800_000;
 /// Pages a second that a guest reads again soon after it dropped them: more memory would do it
 /// good.
 const REFAULTS: u64 = 16;
@@ -66,13 +64,11 @@ pub struct GuestHistory {
     /// balloon and its free memory are not of the same moment.
     pub(super) kept: Option<Bytes>,
     evidence: Evidence,
+    pub(super) benefit: Benefit,
     strained_ms: Option<u64>,
     unmet: Unmet,
     moved: Option<(Direction, u64)>,
-    reversals: u32,
-    reversed_ms: u64,
-    /// How often its room to breathe turned out too small; each time doubles it.
-    lessons: u32,
+    turns: Turns,
     promise: Option<Promise>,
     /// What was reported last, and whether something bounded it.
     pub(super) reported: Option<(Clause, bool)>,
@@ -113,7 +109,7 @@ pub struct Assessment {
     pub not_seen: bool,
     /// A wish would do it good, and nothing stands against it.
     pub wishes: bool,
-    /// It runs, and reads again what it dropped.
+    /// It runs, reads again what it dropped, and more memory may help it.
     pub refaults: bool,
 }
 
@@ -142,6 +138,9 @@ impl GuestHistory {
                 self.view = MemoryView::of(self.memory.as_ref(), &memory, sample.urgent)
                     .map(|view| MemoryView { moves, moved, ..view });
                 self.memory = Some(memory);
+                if let Some(rate) = self.view.and_then(|view| view.refaults).filter(|_| !moves) {
+                    self.benefit.see(rate, now_ms);
+                }
                 if self.kept.is_none() || !shrinks {
                     self.kept = memory.free.map(|free| memory.actual.less(free));
                 }
@@ -161,11 +160,7 @@ impl GuestHistory {
         if self.is_strained() {
             self.strained_ms = Some(now_ms);
         }
-        if now_ms.saturating_sub(self.reversed_ms) >= FORGET_MS {
-            self.reversals /= 2;
-            self.lessons /= 2;
-            self.reversed_ms = now_ms;
-        }
+        self.turns.fade(now_ms);
         let promise = self.promise.filter(|p| now_ms < p.until_ms);
         self.promise = promise.filter(|p| Some(p.resident.plus(p.size)) > sample.resident);
     }
@@ -188,20 +183,19 @@ impl GuestHistory {
     pub fn forget(&mut self) {
         (self.memory, self.view, self.kept, self.strained_ms) = (None, None, None, None);
         (self.promise, self.moved, self.movement) = (None, None, None);
+        self.benefit = Benefit::default();
         self.balloon.forget();
     }
 
     /// Its kernel took memory back: it had too little, and is in want.
     pub fn guest_deflated(&mut self, now_ms: u64) {
         self.strained_ms = Some(now_ms);
-        self.lessons = (self.lessons + 1).min(COOL_DOUBLINGS_MAX);
-        self.reversals = (self.reversals + 1).min(COOL_DOUBLINGS_MAX);
-        self.reversed_ms = now_ms;
+        self.turns.turned(true, now_ms);
     }
 
     /// How often it was moved back and forth, lately.
     pub fn reversals(&self) -> u32 {
-        self.reversals
+        self.turns.reversals
     }
 
     pub(super) fn is_strained(&self) -> bool {
@@ -232,12 +226,8 @@ impl GuestHistory {
             && before != way
             && now_ms.saturating_sub(at_ms) < REVERSAL_MS
         {
-            self.reversals = (self.reversals + 1).min(COOL_DOUBLINGS_MAX);
-            self.reversed_ms = now_ms;
             // It was shrunk, and soon was in want: it needs more room than it was left.
-            if way == Direction::Up && self.is_strained() {
-                self.lessons = (self.lessons + 1).min(COOL_DOUBLINGS_MAX);
-            }
+            self.turns.turned(way == Direction::Up && self.is_strained(), now_ms);
         }
         self.moved = Some((way, now_ms));
         match way {
@@ -263,7 +253,7 @@ impl GuestHistory {
     }
 
     fn cool_ms(&self) -> u64 {
-        (COOL_MS << self.reversals).min(3_600_000)
+        (COOL_MS << self.turns.reversals).min(3_600_000)
     }
 
     /// Whether what is known of it may decide anything.
@@ -338,8 +328,11 @@ impl GuestHistory {
             assessment.ceiling = limits.max;
         }
         assessment.headroom =
-            headroom::learnt(headroom::plain(&view, sample), view.used, self.lessons);
-        assessment.refaults = !sample.idle_since_sample && view.refaults >= Some(REFAULTS);
+            headroom::learnt(headroom::plain(&view, sample), view.used, self.turns.lessons);
+        let warm = !sample.idle_since_sample && view.refaults >= Some(REFAULTS);
+        // What comes back once there is room again is no lack.
+        let has_room = view.free.is_some_and(|free| free >= headroom::plain(&view, sample));
+        assessment.refaults = warm && !has_room && self.benefit.is_likely(now_ms);
         let (need, why) = match limits.mode {
             Mode::Managed => self.need(&view, &assessment, sample, verdicts),
             Mode::Pinned(_) | Mode::Released => (Bytes::ZERO, None),
@@ -374,7 +367,7 @@ impl GuestHistory {
         let cooled =
             |base_ms| self.cools(Direction::Down, base_ms, now_ms).then_some(Clause::Cooling);
         let low_ms = self.cool_ms().min(COOL_LOW_MS_MAX);
-        let need_ms = (COOL_SHORTAGE_MS << self.reversals).min(COOL_NEED_MS_MAX);
+        let need_ms = (COOL_SHORTAGE_MS << self.turns.reversals).min(COOL_NEED_MS_MAX);
         // In the order of how urgent it is.
         let cool_ms = [self.cool_ms(), low_ms, need_ms, COOL_SHORTAGE_MS];
         let against = |waits: bool| {
@@ -385,7 +378,7 @@ impl GuestHistory {
         assessment.against_now = against(strained_within(STRAIN_NOW_MS));
         let short = view.available.plus(come) < Bytes(assessment.headroom.0 * 2);
         assessment.wishes = !sample.idle_since_sample
-            && (short || assessment.refaults)
+            && (short || warm)
             && verdicts.may_grow != Some(false)
             && verdicts.grow != Some(false)
             && self.balloon.target().is_none()

@@ -12,6 +12,7 @@
 //! for memory is not shrunk, whatever the host lacks. If data is missing or stale, nothing moves.
 
 mod balloon;
+mod benefit;
 mod donors;
 mod evidence;
 mod fall;
@@ -31,6 +32,7 @@ mod share;
 mod spare;
 mod state;
 mod trace;
+mod turns;
 mod unmet;
 mod view;
 
@@ -174,7 +176,8 @@ impl Arbiter {
                         grants::count_refaults(&states, &mut open, config);
                     }
                     let refused = donors::take(&mut states, &mut open, config);
-                    grants::wishes(&mut states, &mut open);
+                    grants::refaults(&mut states, &mut open, config);
+                    grants::wishes(&mut states, &mut open, config);
                     refused
                 }
             };
@@ -293,7 +296,7 @@ impl Arbiter {
         // A host that waits for memory has too little of it, whatever is reported as available.
         let relief = if host.strained { config.hysteresis.less(coming) } else { Bytes::ZERO };
         let page_out = if host.strained { Bytes::ZERO } else { host.page_out };
-        let kept = wanted.plus(config.hysteresis).plus(pending);
+        let kept = wanted.plus(pending);
         HostBudget {
             free: free.less(config.reserve).less(held),
             divisible: host.available.less(wanted).less(pending),
@@ -307,8 +310,8 @@ impl Arbiter {
             low: after < Bytes(wanted.0 / 2 + config.reserve.0 / 2),
             deficit: config.reserve.plus(config.hysteresis).less(host.available.plus(coming)),
             emergency: host.available.plus(coming) < config.reserve,
-            surplus: if host.strained { Bytes::ZERO } else { free.less(kept) },
-            to_surplus: kept.less(free),
+            beyond: if host.strained { Bytes::ZERO } else { free.less(kept) },
+            to_beyond: kept.less(free),
             refaults: Bytes::ZERO,
         }
     }
@@ -357,6 +360,9 @@ fn close(
     };
     if command.is_some() && action != Action::Hold {
         let going = guest.balloon.going(actual);
+        if let (Clause::Wish, Some(rate)) = (clause, inputs.refault_pages_s) {
+            guest.benefit.given(to.less(actual.plus(going)), actual, rate);
+        }
         pass.outcomes.extend(guest.balloon.supersede(sample.key, actual, now_ms));
         guest.balloon.ask(to, actual, state.assessment.holding, now_ms);
         match action {

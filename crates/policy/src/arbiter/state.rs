@@ -66,10 +66,19 @@ pub struct HostBudget {
     pub deficit: Bytes,
     /// The host is half-way from its set point to its reserve.
     pub low: bool,
-    /// What may be given to mere wishes.
-    pub surplus: Bytes,
+    /// What is free beyond what the host wants to be.
+    pub beyond: Bytes,
     /// What is to come free before there is any of that.
-    pub to_surplus: Bytes,
+    pub to_beyond: Bytes,
     /// What is to come free for guests that read again what they dropped.
     pub refaults: Bytes,
+}
+
+impl HostBudget {
+    /// So much more is coming.
+    pub fn comes(&mut self, size: Bytes) {
+        self.coming = self.coming.plus(size);
+        self.lack = self.lack.less(size);
+        self.reserve_lack = self.reserve_lack.less(size);
+    }
 }

@@ -2,7 +2,9 @@
 
 use crate::arbiter::{GIB, command, config, gib, guest, host, idle, of, pass, starved};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Clause, Config, GuestSample, Memory, Pass, RuleVerdicts};
+use policy::arbiter::{
+    Arbiter, Clause, Config, GuestSample, Limits, Memory, Mode, Pass, RuleVerdicts,
+};
 
 fn taken(decided: &Pass) -> Bytes {
     decided.decisions.iter().map(|d| d.command.map_or(Bytes::ZERO, |to| d.from.less(to))).sum()
@@ -45,32 +47,61 @@ fn reading(key: u64, rate: u64, at_ms: u64) -> GuestSample {
     GuestSample { memory, ..calm }
 }
 
+/// A reader, and three guests that idle, on a host with so much beyond its set point.
+fn farm(arbiter: &mut Arbiter, reader: GuestSample, beyond: Bytes, now_ms: u64) -> Pass {
+    let all = [2, 3, 4].map(|key| idle(key, now_ms));
+    let all = [&[reader], all.as_slice()].concat();
+    pass(arbiter, config().set_point.plus(beyond), &all, now_ms)
+}
+
 #[test]
 fn who_reads_again_what_it_dropped_gets_what_others_do_not_use() {
     let mut arbiter = Arbiter::new();
-    let mut decide = |rate, now_ms| {
-        let all = [2, 3, 4].map(|key| idle(key, now_ms));
-        let all = [&[reading(1, rate, now_ms)], all.as_slice()].concat();
-        pass(&mut arbiter, config().set_point, &all, now_ms)
-    };
-    assert_eq!(taken(&decide(0, 1000)), Bytes::ZERO);
-    let decided = decide(100, 2000);
+    let calm = farm(&mut arbiter, reading(1, 0, 1000), Bytes::ZERO, 1000);
+    assert_eq!(taken(&calm), Bytes::ZERO);
+    let decided = farm(&mut arbiter, reading(1, 100, 2000), Bytes::ZERO, 2000);
     assert_eq!(command(&decided, 1), None, "the host has no more than it wants");
-    assert_eq!(of(&decided, 2).map(|d| d.clause), Some(Clause::Refault));
-    // An eighth of what it has, and what the host is to have before wishes are granted.
-    let wanted = Bytes::mib(512).plus(config().hysteresis);
-    assert_eq!(taken(&decided).as_mib(), wanted.as_mib());
+    // 200 pages a second, in a minute; and no guest more than it takes is woken for that.
+    assert_eq!(taken(&decided).as_mib(), 200 * 60 * 4 / 1024);
+    let gave: Vec<Clause> =
+        decided.decisions.iter().filter(|d| d.command.is_some()).map(|d| d.clause).collect();
+    assert_eq!(gave, [Clause::Refault; 2]);
+    // It has come, and is not spread over all who could use it.
+    let decided = farm(&mut arbiter, reading(1, 100, 3000), Bytes::mib(47), 3000);
+    assert_eq!(command(&decided, 1).map(|to| to.less(gib(4)).as_mib()), Some(100 * 60 * 4 / 1024));
+    assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Wish));
+    assert_eq!(taken(&decided), Bytes::ZERO);
+}
 
+#[test]
+fn who_has_free_memory_lacks_none_for_what_it_reads_again() {
     let mut arbiter = Arbiter::new();
-    let free = config().set_point.plus(config().hysteresis).plus(GIB);
     for now_ms in [1000, 2000] {
-        let both = [reading(1, 100, now_ms), idle(2, now_ms)];
-        let decided = pass(&mut arbiter, free, &both, now_ms);
-        if now_ms == 2000 {
-            assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Wish));
-            assert_eq!(command(&decided, 2), None, "there is enough");
+        let mut reader = reading(1, 100, now_ms);
+        if let Some(memory) = &mut reader.memory {
+            memory.free = Some(GIB);
         }
+        assert_eq!(taken(&farm(&mut arbiter, reader, Bytes::ZERO, now_ms)), Bytes::ZERO);
     }
+}
+
+#[test]
+fn who_reads_on_whatever_it_is_given_is_given_no_more_for_a_while() {
+    let mut arbiter = Arbiter::new();
+    let mut has = gib(2);
+    // 2,000 pages a second, for ten minutes, where there is no end of what others could give.
+    for second in 1..600 {
+        let mut reader = reading(1, 200, second * 1000);
+        reader.actual = Some(has);
+        reader.resident = Some(has);
+        if let Some(memory) = &mut reader.memory {
+            memory.actual = has;
+            memory.available = Some(GIB);
+        }
+        let decided = farm(&mut arbiter, reader, Bytes::mib(600), second * 1000);
+        has = command(&decided, 1).unwrap_or(has);
+    }
+    assert!(has > gib(2).plus(Bytes::mib(512)) && has < gib(3), "{} MiB", has.as_mib());
 }
 
 #[test]
@@ -106,6 +137,14 @@ fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
             }
         }
     }
+    // Nor is it taken because another gives only a step at once.
+    let mut arbiter = Arbiter::new();
+    for now_ms in [1000, 2000] {
+        let free = if now_ms == 1000 { config().set_point } else { config().set_point.less(GIB) };
+        let decided = pass(&mut arbiter, free, &[reading(1, 100, now_ms), idle(2, now_ms)], now_ms);
+        assert_eq!(command(&decided, 1), None);
+        assert_eq!(command(&decided, 2).is_some(), now_ms == 2000);
+    }
     // Where nobody else has any, it gives all the same.
     let mut arbiter = Arbiter::new();
     for now_ms in [1000, 2000] {
@@ -133,4 +172,21 @@ fn what_is_coming_is_taken_off_once() {
     let need = of(&decided, 3).and_then(|d| d.inputs.need).unwrap_or_default();
     let lack = config().set_point.less(free.plus(coming));
     assert_eq!(taken(&decided), lack.plus(need).less(Bytes::mib(8)));
+}
+
+#[test]
+fn a_reservation_counts_what_this_pass_takes_for_another_reason() {
+    let mut arbiter = Arbiter::new();
+    assert!(arbiter.reserve(1, gib(5), 60_000, 120_000));
+    let pinned = GuestSample {
+        limits: Limits { max: gib(16), mode: Mode::Pinned(gib(12)), ..idle(1, 1000).limits },
+        ..guest(1, gib(16), gib(15), 1000)
+    };
+    // It lacks 3 GiB of the reservation and its own reserve, and the guest gives 4.
+    let free = config().reserve.plus(gib(2));
+    let config = Config { set_point: config().reserve, ..config() };
+    let mut verdicts = |_, _: &_| RuleVerdicts::default();
+    let all = [pinned, idle(2, 1000)];
+    let decided = arbiter.pass(&config, Some(&host(free, 1000)), &all, &mut verdicts, 1000);
+    assert_eq!((command(&decided, 1), command(&decided, 2)), (Some(gib(12)), None));
 }
