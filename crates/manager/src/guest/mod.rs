@@ -26,7 +26,7 @@ use policy::arbiter::{GuestSample, Key, Limits, Usable};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A guest has slept soundly that was not asked for so long; it is looked at half as often.
+/// A guest has slept soundly that was not asked for so long; it is looked at once a second.
 const SOUND_MS: u64 = 5_000;
 
 /// A guest that is managed.

@@ -30,7 +30,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn guests_that_sleep_are_looked_at_half_as_often_until_one_moves() {
+    fn guests_that_sleep_are_looked_at_once_a_second_until_one_moves() {
         // A thread that waits is a virtual CPU that sleeps.
         let (tell, told) = channel();
         let (end, ended) = channel::<()>();

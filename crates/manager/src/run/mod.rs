@@ -141,7 +141,11 @@ impl Manager {
             self.publish();
             self.step_guests(GuestEvent::Tick, now);
             self.page_out(now);
-            self.timers.tick_ms = now.ms + self.guests.tick_ms(now);
+            let tick_ms = now.ms + self.guests.tick_ms(now);
+            // A turn that looks at all else looks at guests as well, and what it reads of them is
+            // what the monitor is told.
+            let slow_ms = self.timers.slow_ms;
+            self.timers.tick_ms = if slow_ms > now.ms { tick_ms.min(slow_ms) } else { tick_ms };
         }
         if self.schedule.is_time_to_ask(self.settings.host.interval_ms, now.ms) {
             self.step_guests(GuestEvent::Ask, now);

@@ -75,6 +75,8 @@ pub struct BalloonTracker {
     target: Option<Target>,
     /// What it was on its way to before it was asked again.
     before: Option<Target>,
+    /// It came to rest a little above this size, and may go on to it yet.
+    ahead: Option<Bytes>,
     /// The size at rest, to notice changes that nobody here asked for.
     rest: Option<Bytes>,
     /// It was told to leave its way a moment ago.
@@ -118,7 +120,7 @@ fn slack(size: Bytes) -> Bytes {
 impl BalloonTracker {
     /// Something was asked of it.
     pub fn ask(&mut self, size: Bytes, from: Bytes, held: Holding, now_ms: u64) {
-        self.rest = None;
+        (self.rest, self.ahead) = (None, None);
         let mut target = Target { size, from, held, nearest: from, progress_ms: now_ms };
         // One that is asked for more of the same has not made progress by that.
         let before = self.before.take().filter(|b| b.shrinks() == target.shrinks());
@@ -133,7 +135,7 @@ impl BalloonTracker {
     /// It started again: its balloon is empty, and nobody has moved it.
     pub fn forget(&mut self) {
         (self.target, self.before) = (None, None);
-        (self.rest, self.turning) = (None, None);
+        (self.rest, self.ahead, self.turning) = (None, None, None);
         (self.seen, self.speed) = (None, None);
         self.yields.forget_loose();
     }
@@ -185,6 +187,11 @@ impl BalloonTracker {
         self.target.is_some_and(|t| t.shrinks())
     }
 
+    /// Whether it may give more without being asked again.
+    pub fn may_shrink(&self) -> bool {
+        self.is_shrinking() || self.ahead.is_some()
+    }
+
     /// Whether it is left out because it does not move.
     pub fn is_stuck(&self, now_ms: u64) -> bool {
         self.stuck_until_ms.is_some_and(|until| now_ms < until)
@@ -228,6 +235,7 @@ impl BalloonTracker {
         if left <= slack(target.size) {
             let host_got = self.yielded(&target, actual, sample, now_ms);
             self.settle(actual);
+            self.ahead = Some(target.size).filter(|size| size.plus(PROGRESS) <= actual);
             match target.shrinks() {
                 true => self.not_given = 0,
                 false => self.not_taken = 0,
@@ -303,14 +311,14 @@ impl BalloonTracker {
 
     /// The newest target, or the word to stay, takes the place of one that was not reached.
     pub fn supersede(&mut self, key: Key, actual: Bytes, now_ms: u64) -> Option<Outcome> {
-        self.before = self.target.take();
+        (self.before, self.ahead) = (self.target.take(), None);
         self.turn(&self.before?, actual, now_ms);
         let result = Arrival::Superseded;
         Some(Outcome { key, result, reached: actual, host_got: None, got_in_all: None })
     }
 
     fn settle(&mut self, actual: Bytes) {
-        (self.target, self.before) = (None, None);
+        (self.target, self.before, self.ahead) = (None, None, None);
         (self.turning, self.seen) = (None, None);
         self.rest = Some(actual);
     }

@@ -350,7 +350,7 @@ fn close(
         guest.begin_movement();
     }
     // On its way down while something in it waits: it keeps what it has left.
-    let halt = clause == Clause::Strained && guest.balloon.is_shrinking();
+    let halt = clause == Clause::Strained && guest.balloon.may_shrink();
     let command = match action {
         Action::Hold if halt => Some(actual),
         // A balloon that another manager moves gets no target, not even to stay.

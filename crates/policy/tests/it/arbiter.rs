@@ -159,6 +159,16 @@ fn a_guest_on_its_way_down_that_starves_keeps_what_it_has_left() {
     let left = gib(4).less(Bytes::mib(100));
     let halted = pass(&mut arbiter, Bytes::mib(100), &[starved(1, left, 1500)], 1500);
     assert_eq!(command(&halted, 1), Some(left));
+
+    // Nor does it go the last few MiB, to a target that counts as reached.
+    let mut arbiter = Arbiter::new();
+    let down = pass(&mut arbiter, Bytes::mib(100), &[idle(1, 1000)], 1000);
+    let near = command(&down, 1).expect("a target").plus(Bytes::mib(10));
+    let starves = |at_ms| [starved(1, near, at_ms)];
+    let halted = pass(&mut arbiter, Bytes::mib(100), &starves(2000), 2000);
+    assert_eq!(halted.outcomes.first().map(|o| o.result), Some(Arrival::Reached));
+    assert_eq!(command(&halted, 1), Some(near));
+    assert_eq!(command(&pass(&mut arbiter, Bytes::mib(100), &starves(3000), 3000), 1), None);
 }
 
 #[test]
