@@ -330,9 +330,10 @@ impl GuestHistory {
         assessment.headroom =
             headroom::learnt(headroom::plain(&view, sample), view.used, self.turns.lessons);
         let warm = !sample.idle_since_sample && view.refaults >= Some(REFAULTS);
-        // What comes back once there is room again is no lack.
+        // What comes back once there is room again is no lack, and who is in need, or was a moment
+        // ago, gets by that what it needs.
         let has_room = view.free.is_some_and(|free| free >= headroom::plain(&view, sample));
-        assessment.refaults = warm && !has_room && self.benefit.is_likely(now_ms);
+        assessment.refaults = warm && !has_room && !strained && self.benefit.is_likely(now_ms);
         let (need, why) = match limits.mode {
             Mode::Managed => self.need(&view, &assessment, sample, verdicts),
             Mode::Pinned(_) | Mode::Released => (Bytes::ZERO, None),

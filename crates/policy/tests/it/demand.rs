@@ -86,10 +86,21 @@ fn who_has_free_memory_lacks_none_for_what_it_reads_again() {
 }
 
 #[test]
+fn for_who_waits_nobody_gives_beyond_what_it_needs() {
+    let mut arbiter = Arbiter::new();
+    for now_ms in [1000, 2000, 3000] {
+        // It waits in the second report, and the host has what it needs for that.
+        let reader = GuestSample { urgent: now_ms == 2000, ..reading(1, 300, now_ms) };
+        let decided = farm(&mut arbiter, reader, Bytes::ZERO, now_ms);
+        assert_eq!(taken(&decided), Bytes::ZERO, "at {now_ms}");
+    }
+}
+
+#[test]
 fn who_reads_on_whatever_it_is_given_is_given_no_more_for_a_while() {
     let mut arbiter = Arbiter::new();
     let mut has = gib(2);
-    // 2,000 pages a second, for ten minutes, where there is no end of what others could give.
+    // 200 pages a second, for ten minutes, where there is no end of what others could give.
     for second in 1..600 {
         let mut reader = reading(1, 200, second * 1000);
         reader.actual = Some(has);
