@@ -60,9 +60,8 @@ clauses! {
         "another guest needed what it had to spare[, and the host had {host_available} free]",
     Refault "refault"
         "Another guest reads again what it had dropped, so memory that nobody uses goes to it."
-        "another guest reads again what it had to drop"
-        "another guest read again what it had had to drop[, and the host had {host_available} \
-         free]",
+        "another guest reads again what it had dropped"
+        "another guest read again what it had dropped[, and the host had {host_available} free]",
     Emergency "emergency"
         "The host is below its reserve, so every guest gives, down to its minimum."
         "the host has [{host_available} free, ]less than its reserve[ of {host_reserve}]"

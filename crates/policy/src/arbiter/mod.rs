@@ -360,7 +360,8 @@ fn close(
     };
     if command.is_some() && action != Action::Hold {
         let going = guest.balloon.going(actual);
-        if let (Clause::Wish, Some(rate)) = (clause, inputs.refault_pages_s) {
+        let is_for_refaults = clause == Clause::Wish && state.assessment.refaults;
+        if let Some(rate) = inputs.refault_pages_s.filter(|_| is_for_refaults) {
             guest.benefit.given(to.less(actual.plus(going)), actual, rate);
         }
         pass.outcomes.extend(guest.balloon.supersede(sample.key, actual, now_ms));

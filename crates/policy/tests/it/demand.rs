@@ -14,15 +14,16 @@ fn taken(decided: &Pass) -> Bytes {
 fn a_crumb_is_taken_from_one_guest_and_not_from_each_of_64() {
     let mut arbiter = Arbiter::new();
     let mut guests: Vec<GuestSample> = (1..=64).map(|key| idle(key, 1000)).collect();
-    // It lacks 11 MiB of its minimum, and the host has one of them above its reserve.
+    // A guest lacks 11 MiB of its minimum, and there are 10 above the host's reserve.
     let mut short = guest(99, GIB.less(Bytes::mib(11)), Bytes::mib(500), 1000);
     short.limits.max = GIB;
     guests.push(short);
     let free = config().reserve.plus(Bytes::mib(10));
-    // What the host lacks of its set point is a great deal, and no part of this.
+    // The host lacks gigabytes of its set point as well: that is taken beside the crumb.
     let decided = pass(&mut arbiter, free, &guests, 1000);
     assert!(taken(&decided) > gib(2), "{} MiB", taken(&decided).as_mib());
 
+    // Where nothing but a crumb of a reservation is missing, one guest gives it.
     let mut arbiter = Arbiter::new();
     assert!(arbiter.reserve(1, Bytes::mib(11), 60_000, 120_000));
     let free = config().set_point.plus(Bytes::mib(10));
@@ -88,12 +89,21 @@ fn who_has_free_memory_lacks_none_for_what_it_reads_again() {
 #[test]
 fn for_who_waits_nobody_gives_beyond_what_it_needs() {
     let mut arbiter = Arbiter::new();
-    for now_ms in [1000, 2000, 3000] {
-        // It waits in the second report, and the host has what it needs for that.
-        let reader = GuestSample { urgent: now_ms == 2000, ..reading(1, 300, now_ms) };
-        let decided = farm(&mut arbiter, reader, Bytes::ZERO, now_ms);
-        assert_eq!(taken(&decided), Bytes::ZERO, "at {now_ms}");
+    // It waits in its second report, gets what it needs, and reads its cache again for a while.
+    let (began, mut has, mut pages) = (gib(2), gib(2), 0);
+    for second in 1..8 {
+        pages += 200;
+        let mut reader = GuestSample { urgent: second == 2, ..reading(1, 0, second * 1000) };
+        (reader.actual, reader.resident) = (Some(has), Some(has));
+        if let Some(memory) = &mut reader.memory {
+            (memory.actual, memory.refaults) = (has, Some(pages));
+            memory.available = Some(has.less(began).plus(Bytes::mib(200)));
+        }
+        let decided = farm(&mut arbiter, reader, Bytes::ZERO, second * 1000);
+        has = command(&decided, 1).unwrap_or(has);
+        assert_eq!(taken(&decided), Bytes::ZERO, "at {second} s");
     }
+    assert!(has > began);
 }
 
 #[test]
@@ -113,6 +123,37 @@ fn who_reads_on_whatever_it_is_given_is_given_no_more_for_a_while() {
         has = command(&decided, 1).unwrap_or(has);
     }
     assert!(has > gib(2).plus(Bytes::mib(512)) && has < gib(3), "{} MiB", has.as_mib());
+}
+
+#[test]
+fn what_it_was_given_for_another_reason_says_nothing_of_what_helps() {
+    let mut arbiter = Arbiter::new();
+    let mut decide = |has: Bytes, available: Bytes, refaults, beyond: Bytes, second: u64| {
+        let mut one = reading(1, 0, second * 1000);
+        (one.actual, one.resident) = (Some(has), Some(has));
+        if let Some(memory) = &mut one.memory {
+            (memory.actual, memory.available) = (has, Some(available));
+            (memory.active_file, memory.refaults) = (Some(Bytes::ZERO), Some(refaults));
+        }
+        let decided = farm(&mut arbiter, one, beyond, second * 1000);
+        command(&decided, 1).unwrap_or(has)
+    };
+    // It has little available, and a host that has some to spare gives it half as much again; it
+    // reads a few pages again now and then, which is no lack.
+    let (mut has, mut second, mut pages) = (gib(2), 0, 0);
+    while has < gib(3) {
+        (second, pages) = (second + 1, pages + 10);
+        let beyond = config().hysteresis.plus(Bytes::mib(600));
+        has = decide(has, Bytes::mib(400), pages, beyond, second);
+        assert!(second < 60, "{} MiB", has.as_mib());
+    }
+    // Then it begins to read again, on a host that has none for mere wishes.
+    let before = has;
+    for _ in 0..4 {
+        (second, pages) = (second + 1, pages + 100);
+        has = decide(has, GIB, pages, config().hysteresis, second);
+    }
+    assert!(has > before);
 }
 
 #[test]
