@@ -100,6 +100,8 @@ pub struct Outside {
     own: Option<(Bytes, u64)>,
     /// The last two measures of it were the same.
     own_is_steady: bool,
+    /// The guest has run, or was paged out, since it was measured.
+    own_may_differ: bool,
     mark: Option<Mark>,
     /// What was seen last.
     pub seen: Seen,
@@ -141,16 +143,34 @@ impl Outside {
         }
     }
 
+    /// The guest has run: its hypervisor may have grown.
+    pub fn has_run(&mut self) {
+        self.own_may_differ = true;
+    }
+
+    /// Page-out took what it could of the process, the hypervisor's own part with it: what was
+    /// measured is wrong, and is measured next.
+    pub fn was_paged_out(&mut self) {
+        self.own_may_differ = true;
+        if let Some((_, at_ms)) = &mut self.own {
+            *at_ms = 0;
+        }
+        self.look_at_swap();
+    }
+
     /// Whether its own part is to be measured again, which may look wrong by what else is known.
-    /// Where two measures were the same, another one soon would tell nothing new.
+    /// Where two measures were the same, another one soon would tell nothing new; nor would one of
+    /// a guest that has slept since.
     pub fn is_own_due(&self, looks_wrong: bool, now_ms: u64) -> bool {
         let after = if looks_wrong && !self.own_is_steady { OWN_WRONG_MS } else { OWN_MS };
-        self.own_since().is_some_and(|at_ms| now_ms >= at_ms.saturating_add(after))
+        let is_old = |at_ms: u64| now_ms >= at_ms.saturating_add(after);
+        self.own_may_differ && self.own_since().is_some_and(is_old)
     }
 
     /// Measures what of the process is not the guest's memory, which costs a walk over that.
     pub fn measure_own(&mut self, now_ms: u64) {
         let Some((view, ram)) = self.view.as_ref().zip(self.ram.as_ref()) else { return };
+        self.own_may_differ = false;
         let all = view.held().map(|held| owned(held, Some(ram), &self.apart).private);
         match all.zip(view.ram_held(ram)) {
             Some((all, of_guest)) => {
@@ -268,10 +288,15 @@ mod tests {
         let due = |outside: &Outside, looks_wrong| {
             [5_006, 5_008, 60_006, 60_008].map(|now_ms| outside.is_own_due(looks_wrong, now_ms))
         };
+        assert_eq!(due(&outside, true), [false; 4], "it has slept since");
+        outside.has_run();
         assert_eq!(due(&outside, false), [false, false, false, true]);
         assert_eq!(due(&outside, true), [false, true, true, true]);
         outside.measure_own(8);
+        outside.has_run();
         assert_eq!(due(&outside, true), [false, false, false, true], "it is what it was");
+        outside.was_paged_out();
+        assert!(outside.is_own_due(false, 60_000), "it went to swap with the guest");
         assert_eq!(held.own.doubtful(), Bytes::ZERO);
         assert!(held.of_guest().plus(Bytes::mib(1)) >= memory, "{held:?}");
         assert!(held.own.size < held.private && room[1] == 1, "{held:?}");

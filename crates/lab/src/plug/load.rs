@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// What the farm has of the host's memory at the rate that was found.
 pub(super) const HELD: &str = "held";
+/// CPUs of the farm that are on, before and after a load.
+pub(super) const CPUS_ON: &str = "CPUs on";
 /// What of the CPU the hand-sized farm is to have in a step of the search: below saturation, where
 /// a rate can be served and latencies tell something. The long
 /// loads of 2026-11-26 came to 48 to 55 %.
@@ -145,7 +147,7 @@ pub(super) fn measured(
 ) -> Result<(), Error> {
     // What guests have free only they know, and to ask one starts five processes in it, which takes
     // long under emulation: while the load is on that would be in what is measured.
-    let own_before = own_mib(site, manager);
+    let own_before = Own::of(site, manager);
     jobs::load(&mut Measures::default(), targets.to_vec(), open(rate), shape.warm)?;
     let duration = Duration::from_secs_f64(f64::from(shape.requests) / rate);
     // What serves them is the guests' and the manager's.
@@ -170,7 +172,7 @@ pub(super) fn measured(
         // Before the sampler has ended its pause: guests idle meanwhile.
         let to = reading();
         is_over.store(true, Ordering::Relaxed);
-        let own_after = own_mib(site, manager);
+        let own_after = Own::of(site, manager);
         (driven, to, own_after, sampler.join().unwrap_or_default())
     });
     let to = to?;
@@ -179,7 +181,12 @@ pub(super) fn measured(
     let answered = driven?.all.answered as f64;
     let cpu_ms = (to.cpu_s - from.cpu_s) * 1000.0;
     measures.note("CPU a request", "ms", (answered > 0.0).then(|| cpu_ms / answered));
-    let own = own_before.zip(own_after).map(|(before, after)| (before + after) / 2.0);
+    let mean = |of: &dyn Fn(&Own) -> f64| {
+        let (before, after) = (own_before.as_ref()?, own_after.as_ref()?);
+        Some((of(before) + of(after)) / 2.0)
+    };
+    measures.note(CPUS_ON, "", mean(&|own| own.cpus));
+    let own = mean(&|own| own.mib);
     // A farm that is not done in time pays for the rest, too.
     let seconds = to.at_s - from.at_s;
     measures.note(super::VIEWS[0], "GiB s", own.map(|mib| mib / 1024.0 * seconds));
@@ -224,11 +231,24 @@ fn views(site: &Site, manager: Option<&Manager>) -> Views {
     Views { size: size_mib(site, manager), resident: reading.resident_mib, held }
 }
 
-/// What is the guests', less what their kernels have free.
-fn own_mib(site: &Site, manager: Option<&Manager>) -> Option<f64> {
-    let of = |guest: &crate::site::Guest| Inside::read(site, &guest.name).ok()?.free_mib;
-    let size = size_mib(site, manager)?;
-    Some(size - site.guests().iter().map(of).sum::<Option<f64>>()?)
+/// What only guests can tell, of all of them.
+struct Own {
+    /// What is theirs, less what their kernels have free.
+    mib: f64,
+    /// CPUs that are on.
+    cpus: f64,
+}
+
+impl Own {
+    fn of(site: &Site, manager: Option<&Manager>) -> Option<Own> {
+        let mut own = Own { mib: size_mib(site, manager)?, cpus: 0.0 };
+        for guest in site.guests() {
+            let inside = Inside::read(site, &guest.name).ok()?;
+            own.mib -= inside.free_mib?;
+            own.cpus += inside.cpus?;
+        }
+        Some(own)
+    }
 }
 
 /// What the guests see as theirs: their memory less what they have given up.

@@ -331,17 +331,26 @@ impl Hand<'_> {
 
     /// Lets every guest run on so many CPUs, or on all that it has.
     fn cpus(&self, count: u32) -> Result<(), Error> {
-        // The first cannot be taken off, and has no file where that is so.
-        let line = format!(
-            "n=1; for f in /sys/devices/system/cpu/cpu[1-9]*/online; do \
-             [ $n -lt {count} ] && v=1 || v=0; n=$((n + 1)); \
-             [ $(cat $f) = $v ] || echo $v > $f || exit 1; done"
-        );
-        self.site.guests().iter().try_for_each(|guest| {
-            self.site.sh(&guest.name, &line, PLUG_MAX)?;
-            Ok(())
-        })
+        self.site.guests().iter().try_for_each(|guest| put_on(self.site, guest, count))
     }
+}
+
+/// Takes the CPUs off that guests have beyond their sizes.
+pub(super) fn take_off(site: &Site, sizes: &[Size]) -> Result<(), Error> {
+    let size_of = |guest: &Guest| sizes.iter().find(|size| size.class == guest.class);
+    let mut sized = site.guests().iter().filter_map(|guest| Some((guest, size_of(guest)?)));
+    sized.try_for_each(|(guest, size)| put_on(site, guest, size.cpus))
+}
+
+/// Lets a guest run on so many CPUs, or on all that it has.
+fn put_on(site: &Site, guest: &Guest, count: u32) -> Result<(), Error> {
+    // The first cannot be taken off, and has no file where that is so.
+    let line = format!(
+        "n=1; for f in /sys/devices/system/cpu/cpu[1-9]*/online; do \
+         [ $n -lt {count} ] && v=1 || v=0; n=$((n + 1)); \
+         [ $(cat $f) = $v ] || echo $v > $f || exit 1; done"
+    );
+    site.sh(&guest.name, &line, PLUG_MAX).map(drop)
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub struct Inside {
     pub free_mib: Option<f64>,
     /// Memory that its processes could still get.
     pub available_mib: Option<f64>,
+    /// CPUs that are on.
+    pub cpus: Option<f64>,
 }
 
 impl Inside {
@@ -34,7 +36,8 @@ impl Inside {
     pub fn read_within(site: &Site, guest: &str, limit: Duration) -> Result<Inside, Error> {
         let line = "cat /proc/vmstat; \
                     sed 's/^some/memory/' /proc/pressure/memory 2> /dev/null; \
-                    sed 's/^some/io/' /proc/pressure/io 2> /dev/null; cat /proc/meminfo";
+                    sed 's/^some/io/' /proc/pressure/io 2> /dev/null; cat /proc/meminfo; \
+                    echo cpus $(grep -c '^cpu[0-9]' /proc/stat)";
         Ok(Inside::parse(&site.sh(guest, line, limit)?))
     }
 
@@ -53,6 +56,7 @@ impl Inside {
             used_mib: used(number("MemTotal"), number("MemFree")),
             free_mib: number("MemFree").map(|kib| kib / 1024.0),
             available_mib: number("MemAvailable").map(|kib| kib / 1024.0),
+            cpus: number("cpus"),
         }
     }
 
@@ -79,7 +83,7 @@ mod tests {
     fn counters_are_found_and_what_is_not_there_is_missing() {
         let text = "pswpin 3\npswpout 4\nmemory avg10=0.00 avg60=0.00 avg300=0.00 total=50000\n\
                     full avg10=0.00 total=1\nMemTotal:  2048 kB\nMemFree: 1024 kB\n\
-                    MemAvailable: 512 kB\n";
+                    MemAvailable: 512 kB\ncpus 2\n";
         let now = Inside::parse(text);
         let swapped = Some(7.0);
         let expected = Inside {
@@ -89,6 +93,7 @@ mod tests {
             used_mib: Some(1.0),
             free_mib: Some(1.0),
             available_mib: Some(0.5),
+            cpus: Some(2.0),
         };
         assert_eq!(now, expected);
         assert_eq!(Inside::parse(""), Inside::default());

@@ -140,6 +140,9 @@ impl ManagedGuest {
         if let Some(cpu_percent) = self.cpu.tick(self.is_sound(now_ms), now_ms) {
             self.daemon.link.load(cpu_percent, now_ms);
         }
+        if !self.cpu.is_asleep() {
+            self.outside.has_run();
+        }
     }
 
     /// Whether it sleeps soundly: nothing was worth asking for some time.
@@ -205,11 +208,9 @@ impl ManagedGuest {
         self.memory.read_held(self.outside.held(), reports, now_ms);
     }
 
-    /// Whether what its hypervisor has for itself is to be measured again. It does not change while
-    /// the guest sleeps.
+    /// Whether what its hypervisor has for itself is to be measured again.
     pub fn is_own_due(&self, now_ms: u64) -> bool {
         self.outside.is_own_due(self.memory.holds_more_than_it_has(), now_ms)
-            && !self.is_idle_since_sample(now_ms)
     }
 
     /// Page-out takes what it can of its memory.
@@ -219,7 +220,7 @@ impl ManagedGuest {
 
     /// Page-out is over: what it took is elsewhere, and has not come back by page reporting.
     pub fn page_out_ended(&mut self, now_ms: u64) {
-        self.outside.look_at_swap();
+        self.outside.was_paged_out();
         self.read_resident(now_ms);
         self.memory.is_taken = false;
     }
