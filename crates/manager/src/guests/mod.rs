@@ -6,6 +6,7 @@
 //!   time ────────────────┘
 //! ```
 
+mod own;
 mod pace;
 
 use crate::attach::{Lent, run_dir};
@@ -26,8 +27,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{Fate, kinds};
 use wire::{AtHost, Pressure, ToGuest};
 
-/// New guests with so much memory together are looked at in a turn, and one at least.
-const NEW_A_TURN: Bytes = Bytes::mib(1024);
 /// Characters of the name of a host that a guest tells of.
 const NAME_MAX: usize = 64;
 /// Names that an error message lists at most.
@@ -252,34 +251,6 @@ impl Guests {
             }
         }
         self.measure_own(now);
-    }
-
-    /// What hypervisors have for themselves: a few a turn of which it is not known, else the one
-    /// that ran and was looked at longest ago. Of a guest whose balloon moves it stays as it is, so
-    /// that what the host gets is not told by two measures.
-    fn measure_own(&mut self, now: Now) {
-        let moves = |id: &Id| self.attended.get(id).is_some_and(|attention| attention.moves);
-        let still = self.guests.iter_mut().filter(|(id, _)| !moves(id));
-        let (new, known): (Vec<_>, Vec<_>) =
-            still.map(|(_, guest)| guest).partition(|guest| guest.outside.own_since().is_none());
-        if !new.is_empty() {
-            let mut left = NEW_A_TURN;
-            for guest in new {
-                guest.outside.measure_own(now.ms);
-                left = left.less(guest.found.memory);
-                if left == Bytes::ZERO {
-                    break;
-                }
-            }
-            return;
-        }
-        let oldest = known
-            .into_iter()
-            .filter(|guest| guest.is_own_due(now.ms))
-            .min_by_key(|guest| guest.outside.own_since());
-        if let Some(guest) = oldest {
-            guest.outside.measure_own(now.ms);
-        }
     }
 
     fn hypervisor(

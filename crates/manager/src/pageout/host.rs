@@ -62,7 +62,7 @@ impl HostReader {
     }
 
     /// The host now.
-    pub(crate) fn read(&mut self, is_short: bool) -> HostSample {
+    pub(crate) fn read(&mut self, lack: Bytes) -> HostSample {
         let swap = row(self.swap.as_mut()).map(|row| row.map(|kib| kib as u64 * 1024));
         let compressed = Compressed::read(&self.root, &mut self.buffer).unwrap_or_default();
         let waited = row(self.pressure.as_mut()).map(|[a, b]| a.max(b));
@@ -72,7 +72,7 @@ impl HostReader {
                 permille(total.saturating_sub(free), total).max(compressed.full_permille)
             }),
             pressure: waited.map(|percent| (percent * 100.0).round() as u64),
-            is_short,
+            lack,
         }
     }
 }
@@ -105,14 +105,14 @@ mod tests {
         file("proc/swaps", swaps);
         file("sys/block/zram0/mm_stat", " 8192 2048 3000 4000 3000 0 0 0 0\n");
         file("sys/block/zram1/mm_stat", "4096 1024 3000 0 3000 0 0 0 0\n");
-        let sample = HostReader::open(&root).read(true);
+        let sample = HostReader::open(&root).read(Bytes(7));
         assert_eq!(
             sample,
             HostSample {
                 swap_total: Some(Bytes(1_024_000)),
                 swap_full_permille: Some(750),
                 pressure: Some(12),
-                is_short: true,
+                lack: Bytes(7),
             }
         );
         let compressed = Compressed::read(&root, &mut Buffer::default()).unwrap();
@@ -120,7 +120,7 @@ mod tests {
         file("proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1000 1 5\n");
         assert_eq!(Compressed::read(&root, &mut Buffer::default()), None);
         fs::remove_dir_all(&root).unwrap();
-        let nothing = HostReader::open(&root).read(false);
+        let nothing = HostReader::open(&root).read(Bytes::ZERO);
         assert_eq!(nothing, HostSample::default(), "what is not known is not 0");
     }
 }

@@ -143,7 +143,7 @@ impl PageOuts {
         let of_guest = || {
             let config = config(&world.settings.page_out);
             let sample = self.sample(world, guest, now);
-            let standing = self.policy.standing(&config, &sample, self.host.is_short, now.ms);
+            let standing = self.policy.standing(&config, &sample, self.host.is_short(), now.ms);
             let stays = matches!(
                 standing,
                 Standing::Excepted | Standing::Incompressible | Standing::Barren
@@ -167,7 +167,7 @@ impl PageOuts {
         let config = config(&world.settings.page_out);
         let is_over = |key: &Key| {
             let guest = guests.iter().find(|guest| guest.key == *key);
-            let may = |guest| self.policy.may_go_on(&config, guest, self.host.is_short);
+            let may = |guest| self.policy.may_go_on(&config, guest, self.host.is_short());
             !guest.is_some_and(may)
         };
         // Its own faults are pressure, too: that only keeps the next one from being begun.
@@ -226,6 +226,7 @@ impl PageOuts {
                 true => Some(u64::MAX),
                 false => since_ms.map(|since| now.ms.saturating_sub(*since)),
             },
+            busy_percent: guest.cpu.usage.map_or(0, |usage| usage.cpu_percent as u64),
             // The hypervisor's own part too: all of it goes to swap alike.
             held: guest.memory.held.map(|held| held.private),
             is_in_need: attention.strained || guest.demand.is_urgent,
@@ -306,7 +307,7 @@ impl PageOuts {
                     return None;
                 }
                 let config = config(&world.settings.page_out);
-                let rest_ms = self.policy.rest_ms(&config, guest.key(), self.host.is_short);
+                let rest_ms = self.policy.rest_ms(&config, guest.key(), self.host.is_short());
                 (CAME_BACK, ledger::woken(self.ledger.get(guest.id)?, rest_ms))
             }
             Finding::Incompressible { ratio_permille } => {
@@ -348,7 +349,7 @@ impl PageOuts {
         let config = config(&world.settings.page_out);
         let row = |guest: &ManagedGuest| {
             let sample = self.sample(world, guest, now);
-            let standing = self.policy.standing(&config, &sample, self.host.is_short, now.ms);
+            let standing = self.policy.standing(&config, &sample, self.host.is_short(), now.ms);
             let account = self.ledger.get(guest.id).copied().unwrap_or_default();
             let working_set = self.policy.working_set(guest.key());
             account.row(&guest.found.name, standing.name(), working_set)

@@ -11,6 +11,7 @@
 
 use super::host::{Compressed, HostReader};
 use crate::clock::{Clock, thread_cpu_us};
+use counters::Bytes;
 use hypervisor::{Id, PageOut, PageOutError, ProcessId, ProcessView};
 use policy::pageout::{Held, HostSample, Part, Taken, has_failed};
 use procfs::Buffer;
@@ -132,8 +133,8 @@ impl PageOutWorker {
     }
 
     /// What page-out goes by of the host.
-    pub(crate) fn read_host(&mut self, is_short: bool) -> HostSample {
-        self.host.as_mut().map_or(HostSample::default(), |host| host.read(is_short))
+    pub(crate) fn read_host(&mut self, lack: Bytes) -> HostSample {
+        self.host.as_mut().map_or(HostSample::default(), |host| host.read(lack))
     }
 
     /// CPU time that page-out has used so far, in microseconds.
@@ -286,10 +287,7 @@ impl Work {
         Ok(End::Whole)
     }
 
-    fn stored_since(
-        &mut self,
-        before: Option<Compressed>,
-    ) -> Option<(counters::Bytes, counters::Bytes)> {
+    fn stored_since(&mut self, before: Option<Compressed>) -> Option<(Bytes, Bytes)> {
         let (before, now) = (before?, Compressed::read(&self.root, &mut self.buffer)?);
         Some((now.stored.less(before.stored), now.takes.less(before.takes)))
     }

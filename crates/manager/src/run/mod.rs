@@ -426,8 +426,8 @@ impl Manager {
         self.attached(answers, now);
         self.step_scans(ScanEvent::Second, now);
         self.step_parking(ParkEvent::Second, now);
-        let is_short = self.is_short();
-        let host = self.devices.page_out.read_host(is_short);
+        let lack = self.lack();
+        let host = self.devices.page_out.read_host(lack);
         let off = self.devices.page_out.off().map(str::to_owned);
         self.step_page_outs(PageOutEvent::Second { host, off }, now);
         self.greet(now);
@@ -445,10 +445,11 @@ impl Manager {
         self.perform(trouble.into_iter().map(Effect::Complain).collect(), now);
     }
 
-    /// Whether the host, or the budget, has less free than it is to have: page-out and the balloon
-    /// go by one answer, or one would wait for the other.
-    fn is_short(&self) -> bool {
-        self.host.machine().is_some() && self.memory.engine.arbiter.is_short()
+    /// By how much the host, or the budget, has less free than it is to have: page-out and the
+    /// balloon go by one answer, or one would wait for the other.
+    fn lack(&self) -> Bytes {
+        let lack = self.memory.engine.arbiter.lack();
+        self.host.machine().map_or(Bytes::ZERO, |_| lack)
     }
 
     /// What a decision about KSM depends on.

@@ -70,6 +70,7 @@ pub struct Arbiter {
     fall: Fall,
     /// The host fell below its set point and has not come back to it.
     short: bool,
+    lack: Bytes,
     patience: Patience,
 }
 
@@ -106,6 +107,12 @@ impl Arbiter {
     /// Whether the host fell below its set point and has not come back to it.
     pub fn is_short(&self) -> bool {
         self.short
+    }
+
+    /// What it lacks to that, with what comes from balloons taken off; nothing where it is not
+    /// short.
+    pub fn lack(&self) -> Bytes {
+        self.lack
     }
 
     /// What reservations hold.
@@ -293,6 +300,7 @@ impl Arbiter {
             self.short = false;
         }
         let lack = if self.short { wanted.plus(fall).less(after) } else { Bytes::ZERO };
+        self.lack = lack;
         // A host that waits for memory has too little of it, whatever is reported as available.
         let relief = if host.strained { config.hysteresis.less(coming) } else { Bytes::ZERO };
         let page_out = if host.strained { Bytes::ZERO } else { host.page_out };

@@ -28,8 +28,15 @@ pub struct HostSample {
     /// The higher of the last 10 and 60 s in which some task waited for memory, in hundredths
     /// of a percent.
     pub pressure: Option<u64>,
-    /// It has less free than it is to have.
-    pub is_short: bool,
+    /// By so much it has less free than it is to have.
+    pub lack: Bytes,
+}
+
+impl HostSample {
+    /// Whether it has less free than it is to have.
+    pub fn is_short(&self) -> bool {
+        self.lack > Bytes::ZERO
+    }
 }
 
 /// A guest at one moment.
@@ -39,6 +46,8 @@ pub struct GuestSample {
     pub key: Key,
     /// How long its virtual CPUs have hardly run; `None` where that cannot be seen, or they run.
     pub asleep_ms: Option<u64>,
+    /// What of a CPU its virtual CPUs use, in percent.
+    pub busy_percent: u64,
     /// What of it is in the host's memory.
     pub held: Option<Bytes>,
     /// It waits for memory.

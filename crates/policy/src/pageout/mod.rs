@@ -147,21 +147,25 @@ impl PageOut {
         let before = std::mem::replace(&mut self.lever, lever(config, host));
         self.alarms += u64::from(self.lever == Lever::Pressure && before != self.lever);
         self.room = room(config, host);
-        (self.is_short, self.after_ms) = (host.is_short, config.after_ms);
+        (self.is_short, self.after_ms) = (host.is_short(), config.after_ms);
         let mut orders = self.looks(now_ms);
         let is_busy = self.guests.values().any(|guest| guest.phase == Phase::Taking);
-        if self.lever != Lever::Ready || is_busy || now_ms < self.next_ms(host.is_short) {
+        if self.lever != Lever::Ready || is_busy || now_ms < self.next_ms(host.is_short()) {
             return orders;
         }
         let ready = guests
             .iter()
-            .filter(|guest| self.standing(config, guest, host.is_short, now_ms) == Standing::Ready);
-        let order = |guest: &&GuestSample| (guest.sleeps(config), self.expected(guest), guest.key);
+            .filter(|g| self.standing(config, g, host.is_short(), now_ms) == Standing::Ready);
+        let order = |guest: &&GuestSample| (guest.sleeps(config), self.worth(guest), guest.key);
         if let Some(guest) = ready.max_by_key(order) {
             let memory = self.guests.entry(guest.key).or_default();
             (memory.phase, memory.ran) = (Phase::Taking, !guest.sleeps(config));
             orders.push(if memory.ran {
                 let most = PART.max(Bytes(guest.held.unwrap_or(Bytes::ZERO).0 / PARTS));
+                // It loses its huge pages with what is taken: no more than the host lacks, and
+                // what that takes once it is compressed.
+                let lack = Bytes(host.lack.0.saturating_add(host.lack.0 / 2));
+                let most = most.min(lack.max(TRIAL));
                 let from = memory.next.unwrap_or(0);
                 Order::TakePart(guest.key, Part { from, most })
             } else {
@@ -238,6 +242,13 @@ impl PageOut {
             _ => guest.held,
         };
         held.unwrap_or(Bytes::ZERO).less(memory.working_set.unwrap_or(Bytes::ZERO))
+    }
+
+    /// What is to be gained of a guest, by what that costs it: one that sleeps does not notice, and
+    /// of those that run one that runs less brings back less.
+    fn worth(&self, guest: &GuestSample) -> Bytes {
+        let busy = if guest.asleep_ms.is_some() { 0 } else { guest.busy_percent };
+        Bytes(self.expected(guest).0 / busy.saturating_add(1))
     }
 
     /// How a guest stands.

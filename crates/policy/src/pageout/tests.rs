@@ -8,7 +8,7 @@ fn host() -> HostSample {
         swap_total: Some(Bytes::mib(4096)),
         swap_full_permille: Some(100),
         pressure: Some(0),
-        is_short: false,
+        lack: Bytes::ZERO,
     }
 }
 
@@ -17,6 +17,7 @@ fn sleeper(key: u64, held_mib: u64) -> GuestSample {
     GuestSample {
         key: Key(key),
         asleep_ms: Some(40_000),
+        busy_percent: 0,
         held: Some(Bytes::mib(held_mib)),
         is_in_need: false,
         is_moving: false,
@@ -177,7 +178,7 @@ fn a_short_host_takes_the_woken_sooner_and_each_time_later() {
     let standing = |lever: &PageOut, at_ms| lever.standing(&CONFIG, &sleeper(1, 18), true, at_ms);
     assert_eq!(standing(&lever, 29_999), Standing::Resting);
     assert_eq!(standing(&lever, 30_000), Standing::Ready);
-    let short = HostSample { is_short: true, ..host() };
+    let short = HostSample { lack: Bytes::mib(1024), ..host() };
     let orders = lever.step(&CONFIG, &short, &[sleeper(1, 18)], 2 * LOOK_MS);
     assert_eq!(orders, [Order::Look(Key(1)), Order::Take(Key(1))]);
     lever.taken(Key(1), &taken(18, 16, 5), 2 * LOOK_MS);
@@ -259,7 +260,7 @@ fn one_that_brings_half_of_it_back_within_the_minute_did_not_sleep() {
 const RUNNING: Config = Config { takes_running: true, ..CONFIG };
 
 fn short() -> HostSample {
-    HostSample { is_short: true, ..host() }
+    HostSample { lack: Bytes::mib(1024), ..host() }
 }
 
 /// A guest that runs and holds so many MiB.
@@ -289,6 +290,23 @@ fn who_runs_gives_only_while_the_host_is_short_and_behind_all_that_sleep() {
     assert!(!lever.may_go_on(&CONFIG, &runner(1, 200), true), "the settings have changed");
     assert!(!may(runner(2, 20), true), "a sleeper that has woken was not asked for a part");
     assert!(may(sleeper(2, 20), false));
+}
+
+#[test]
+fn of_those_that_run_one_that_runs_little_gives_what_the_host_lacks() {
+    let busy = |key, held_mib, busy_percent| GuestSample { busy_percent, ..runner(key, held_mib) };
+    let guests = [busy(1, 340, 15), busy(2, 180, 4), busy(3, 30, 2)];
+    // So much is free again once half of it lies compressed; and less is not worth a turn.
+    for (lack_mib, most_mib) in [(49, 73), (3, 32), (1024, 256)] {
+        let host = HostSample { lack: Bytes::mib(lack_mib), ..host() };
+        let orders = PageOut::default().step(&RUNNING, &host, &guests, 0);
+        let [Order::TakePart(Key(2), part)] = orders[..] else { panic!("{orders:?}") };
+        assert_eq!((part.from, part.most.0 >> 20), (0, most_mib), "{lack_mib}");
+    }
+    // A sleeper's few interrupts are nothing.
+    let sleepers = [GuestSample { busy_percent: 1, ..sleeper(1, 340) }, sleeper(2, 180)];
+    let orders = PageOut::default().step(&RUNNING, &short(), &sleepers, 0);
+    assert_eq!(orders, [Order::Take(Key(1))]);
 }
 
 #[test]
