@@ -77,6 +77,19 @@ impl InHost {
     }
 }
 
+/// What happened to a guest since its hypervisor's own part was measured: the more, the later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Since {
+    /// It has slept.
+    #[default]
+    Slept,
+    /// It has run: its hypervisor may have grown.
+    Ran,
+    /// Page-out took what it could of the process, the hypervisor's own part with it: what was
+    /// measured is wrong.
+    PagedOut,
+}
+
 /// Counters at a moment.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
@@ -100,8 +113,8 @@ pub struct Outside {
     own: Option<(Bytes, u64)>,
     /// The last two measures of it were the same.
     own_is_steady: bool,
-    /// The guest has run, or was paged out, since it was measured.
-    own_may_differ: bool,
+    /// What happened since that may have changed it.
+    since_own: Since,
     mark: Option<Mark>,
     /// What was seen last.
     pub seen: Seen,
@@ -143,18 +156,14 @@ impl Outside {
         }
     }
 
-    /// The guest has run: its hypervisor may have grown.
+    /// The guest has run.
     pub fn has_run(&mut self) {
-        self.own_may_differ = true;
+        self.since_own = self.since_own.max(Since::Ran);
     }
 
-    /// Page-out took what it could of the process, the hypervisor's own part with it: what was
-    /// measured is wrong, and is measured next.
+    /// Page-out has taken what it could of the process.
     pub fn was_paged_out(&mut self) {
-        self.own_may_differ = true;
-        if let Some((_, at_ms)) = &mut self.own {
-            *at_ms = 0;
-        }
+        self.since_own = Since::PagedOut;
         self.look_at_swap();
     }
 
@@ -163,14 +172,17 @@ impl Outside {
     /// a guest that has slept since.
     pub fn is_own_due(&self, looks_wrong: bool, now_ms: u64) -> bool {
         let after = if looks_wrong && !self.own_is_steady { OWN_WRONG_MS } else { OWN_MS };
-        let is_old = |at_ms: u64| now_ms >= at_ms.saturating_add(after);
-        self.own_may_differ && self.own_since().is_some_and(is_old)
+        match self.since_own {
+            Since::Slept => false,
+            Since::Ran => self.own_since().is_some_and(|at| now_ms >= at.saturating_add(after)),
+            Since::PagedOut => self.own.is_some(),
+        }
     }
 
     /// Measures what of the process is not the guest's memory, which costs a walk over that.
     pub fn measure_own(&mut self, now_ms: u64) {
         let Some((view, ram)) = self.view.as_ref().zip(self.ram.as_ref()) else { return };
-        self.own_may_differ = false;
+        self.since_own = Since::Slept;
         let all = view.held().map(|held| owned(held, Some(ram), &self.apart).private);
         match all.zip(view.ram_held(ram)) {
             Some((all, of_guest)) => {
@@ -297,6 +309,8 @@ mod tests {
         assert_eq!(due(&outside, true), [false, false, false, true], "it is what it was");
         outside.was_paged_out();
         assert!(outside.is_own_due(false, 60_000), "it went to swap with the guest");
+        outside.has_run();
+        assert!(outside.is_own_due(false, 9), "and is not what it was because the guest runs");
         assert_eq!(held.own.doubtful(), Bytes::ZERO);
         assert!(held.of_guest().plus(Bytes::mib(1)) >= memory, "{held:?}");
         assert!(held.own.size < held.private && room[1] == 1, "{held:?}");

@@ -128,7 +128,8 @@ fn plug() {
     has(&outcome, "calibration", "a step", "CPU a request");
     has(&outcome, "calibration", "found", "rate");
     for case in ["hand-sized", "memory 4", "pinhead"] {
-        for measure in ["throughput", "p50", "p95", "CPU a request", "size, Linux view"] {
+        for measure in ["throughput", "p50", "p95", "CPU a request", "CPUs on", "size, Linux view"]
+        {
             has(&outcome, case, "load", measure);
         }
         for view in ["Linux's own", "private", "private and compressed"] {
@@ -136,4 +137,6 @@ fn plug() {
         }
         assert_eq!(outcome.values(case, "load", "failed"), [(1, 0.0)], "{case}");
     }
+    let found = outcome.values("sizes by hand", "sizes", "comboa, CPUs");
+    assert_eq!(outcome.values("hand-sized", "load", "CPUs on"), found, "the others are off");
 }

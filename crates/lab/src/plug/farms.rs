@@ -37,7 +37,7 @@ const ROLES: [Role; 8] = [
 
 /// CPUs and memory of each managed guest: more than any of them needs. Guests that are sized by
 /// hand have as many CPUs to be put on, of which those beyond their size are off: an emulator that
-/// has but one translates other code, 4 to 9 % faster, which no policy could make good.
+/// has but one is 2 to 10 % faster, which no policy could make good.
 const MANAGED_CPUS: u32 = 4;
 pub(super) const MANAGED_MIB: u32 = 512;
 /// Compressed memory of the host, for what managed guests do not touch.

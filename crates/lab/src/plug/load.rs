@@ -147,7 +147,7 @@ pub(super) fn measured(
 ) -> Result<(), Error> {
     // What guests have free only they know, and to ask one starts five processes in it, which takes
     // long under emulation: while the load is on that would be in what is measured.
-    let own_before = Own::of(site, manager);
+    let told_before = Told::of(site, manager);
     jobs::load(&mut Measures::default(), targets.to_vec(), open(rate), shape.warm)?;
     let duration = Duration::from_secs_f64(f64::from(shape.requests) / rate);
     // What serves them is the guests' and the manager's.
@@ -159,7 +159,7 @@ pub(super) fn measured(
     let before = Promotion::of(manager)?;
     let from = reading()?;
     let is_over = AtomicBool::new(false);
-    let (driven, to, own_after, samples) = std::thread::scope(|scope| {
+    let (driven, to, told_after, samples) = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| {
             let mut samples = Vec::new();
             while !is_over.load(Ordering::Relaxed) {
@@ -172,8 +172,8 @@ pub(super) fn measured(
         // Before the sampler has ended its pause: guests idle meanwhile.
         let to = reading();
         is_over.store(true, Ordering::Relaxed);
-        let own_after = Own::of(site, manager);
-        (driven, to, own_after, sampler.join().unwrap_or_default())
+        let told_after = Told::of(site, manager);
+        (driven, to, told_after, sampler.join().unwrap_or_default())
     });
     let to = to?;
     note_usage(measures, &from, &to);
@@ -181,12 +181,12 @@ pub(super) fn measured(
     let answered = driven?.all.answered as f64;
     let cpu_ms = (to.cpu_s - from.cpu_s) * 1000.0;
     measures.note("CPU a request", "ms", (answered > 0.0).then(|| cpu_ms / answered));
-    let mean = |of: &dyn Fn(&Own) -> f64| {
-        let (before, after) = (own_before.as_ref()?, own_after.as_ref()?);
+    let mean = |of: &dyn Fn(&Told) -> f64| {
+        let (before, after) = (told_before.as_ref()?, told_after.as_ref()?);
         Some((of(before) + of(after)) / 2.0)
     };
-    measures.note(CPUS_ON, "", mean(&|own| own.cpus));
-    let own = mean(&|own| own.mib);
+    measures.note(CPUS_ON, "", mean(&|told| told.cpus));
+    let own = mean(&|told| told.mib);
     // A farm that is not done in time pays for the rest, too.
     let seconds = to.at_s - from.at_s;
     measures.note(super::VIEWS[0], "GiB s", own.map(|mib| mib / 1024.0 * seconds));
@@ -232,22 +232,22 @@ fn views(site: &Site, manager: Option<&Manager>) -> Views {
 }
 
 /// What only guests can tell, of all of them.
-struct Own {
+struct Told {
     /// What is theirs, less what their kernels have free.
     mib: f64,
     /// CPUs that are on.
     cpus: f64,
 }
 
-impl Own {
-    fn of(site: &Site, manager: Option<&Manager>) -> Option<Own> {
-        let mut own = Own { mib: size_mib(site, manager)?, cpus: 0.0 };
+impl Told {
+    fn of(site: &Site, manager: Option<&Manager>) -> Option<Told> {
+        let mut told = Told { mib: size_mib(site, manager)?, cpus: 0.0 };
         for guest in site.guests() {
             let inside = Inside::read(site, &guest.name).ok()?;
-            own.mib -= inside.free_mib?;
-            own.cpus += inside.cpus?;
+            told.mib -= inside.free_mib?;
+            told.cpus += inside.cpus?;
         }
-        Some(own)
+        Some(told)
     }
 }
 

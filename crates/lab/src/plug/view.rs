@@ -140,7 +140,7 @@ fn service(outcome: &Outcome) -> Table {
         "Linux's own is what the balloons leave the guests, less what their kernels have free, \
          before and after the load (while it is on, in results of before 2026-11-26). CPUs that \
          are on are counted then, too; guests sized by hand had no others in results of before \
-         2026-11-27 16:00, and an emulator with one CPU is 4 to 9 % faster. Private is what a \
+         2026-11-27 16:00, and an emulator with one CPU is 2 to 10 % faster. Private is what a \
          QEMU has in the host's memory and shares with nobody; compressed is what the rest takes \
          in zram.",
     )

@@ -2,7 +2,7 @@
 
 use super::Site;
 use crate::{Error, Measures};
-use procfs::parse::value_of;
+use procfs::parse::{stat, value_of};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -34,10 +34,9 @@ impl Inside {
 
     /// Asks a guest that may take no longer than this.
     pub fn read_within(site: &Site, guest: &str, limit: Duration) -> Result<Inside, Error> {
-        let line = "cat /proc/vmstat; \
+        let line = "cat /proc/stat /proc/vmstat; \
                     sed 's/^some/memory/' /proc/pressure/memory 2> /dev/null; \
-                    sed 's/^some/io/' /proc/pressure/io 2> /dev/null; cat /proc/meminfo; \
-                    echo cpus $(grep -c '^cpu[0-9]' /proc/stat)";
+                    sed 's/^some/io/' /proc/pressure/io 2> /dev/null; cat /proc/meminfo";
         Ok(Inside::parse(&site.sh(guest, line, limit)?))
     }
 
@@ -48,6 +47,8 @@ impl Inside {
             line.rsplit_once("total=")?.1.trim().parse::<f64>().ok()
         };
         let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+        let mut cpus = stat::Stat::default();
+        let has_cpus = stat::parse(text.as_bytes(), true, &mut cpus).is_ok();
         let used = |all: Option<f64>, free: Option<f64>| Some((all? - free?) / 1024.0);
         Inside {
             swapped: sum(number("pswpin"), number("pswpout")),
@@ -56,7 +57,7 @@ impl Inside {
             used_mib: used(number("MemTotal"), number("MemFree")),
             free_mib: number("MemFree").map(|kib| kib / 1024.0),
             available_mib: number("MemAvailable").map(|kib| kib / 1024.0),
-            cpus: number("cpus"),
+            cpus: has_cpus.then_some(cpus.cpus.len() as f64),
         }
     }
 
@@ -81,9 +82,10 @@ mod tests {
 
     #[test]
     fn counters_are_found_and_what_is_not_there_is_missing() {
-        let text = "pswpin 3\npswpout 4\nmemory avg10=0.00 avg60=0.00 avg300=0.00 total=50000\n\
+        let text = "cpu 5 0 0 9\ncpu0 3 0 0 5\ncpu2 2 0 0 4\nintr 7 1\npswpin 3\npswpout 4\n\
+                    memory avg10=0.00 avg60=0.00 avg300=0.00 total=50000\n\
                     full avg10=0.00 total=1\nMemTotal:  2048 kB\nMemFree: 1024 kB\n\
-                    MemAvailable: 512 kB\ncpus 2\n";
+                    MemAvailable: 512 kB\n";
         let now = Inside::parse(text);
         let swapped = Some(7.0);
         let expected = Inside {

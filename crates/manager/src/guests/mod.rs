@@ -8,6 +8,8 @@
 
 mod own;
 mod pace;
+#[cfg(test)]
+mod testing;
 
 use crate::attach::{Lent, run_dir};
 use crate::config::Settings;

@@ -1,7 +1,8 @@
 //! A manager's beginning, new settings, and its end.
 
 use super::parts::{Options, Parts};
-use super::{Devices, Manager, Run, Timers};
+use super::timers::Timers;
+use super::{Devices, Manager, Run};
 use crate::attach::Attachments;
 use crate::config::{self, Place};
 use crate::control::{Failure, Reloaded};
@@ -64,7 +65,7 @@ impl Manager {
             scans: Scans::new(is_recorded),
             page_outs: PageOuts::default(),
             recorder: Recorder::default(),
-            timers: Timers { tick_ms: now_ms, slow_ms: now_ms, look_ms: now_ms, is_greeted: false },
+            timers: Timers::due(now_ms),
             watcher: reactor::Watcher::default(),
             notices: trouble.into_iter().collect(),
         };

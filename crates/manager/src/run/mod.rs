@@ -11,6 +11,7 @@
 mod life;
 mod parts;
 mod perform;
+mod timers;
 
 pub use parts::{Options, Parts, Signals, Turn};
 
@@ -45,6 +46,7 @@ use policy::ksm;
 use reactor::{PollFlags, PollSet, Ready, Watcher};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use timers::Timers;
 
 /// KSM, the lease's beat and the journal's age are looked at this often.
 const SLOW_MS: u64 = 1_000;
@@ -74,14 +76,6 @@ struct Devices {
     ksm: Ksm,
     page_out: PageOutWorker,
     monitor: Option<Monitor>,
-}
-
-/// When things are due that come by the clock alone.
-struct Timers {
-    tick_ms: u64,
-    slow_ms: u64,
-    look_ms: u64,
-    is_greeted: bool,
 }
 
 /// The manager of all guests of a host: its owners, and the loop around them.
@@ -141,11 +135,7 @@ impl Manager {
             self.publish();
             self.step_guests(GuestEvent::Tick, now);
             self.page_out(now);
-            let tick_ms = now.ms + self.guests.tick_ms(now);
-            // A turn that looks at all else looks at guests as well, and what it reads of them is
-            // what the monitor is told.
-            let slow_ms = self.timers.slow_ms;
-            self.timers.tick_ms = if slow_ms > now.ms { tick_ms.min(slow_ms) } else { tick_ms };
+            self.timers.ticked(self.guests.tick_ms(now), now.ms);
         }
         if self.schedule.is_time_to_ask(self.settings.host.interval_ms, now.ms) {
             self.step_guests(GuestEvent::Ask, now);

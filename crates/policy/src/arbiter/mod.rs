@@ -68,8 +68,7 @@ pub struct Arbiter {
     guests: BTreeMap<Key, Box<GuestHistory>>,
     reservations: Reservations,
     fall: Fall,
-    /// The host fell below its set point and has not come back to it.
-    short: bool,
+    /// What the host lacks since it fell below its set point, until it has come back to it.
     lack: Bytes,
     patience: Patience,
 }
@@ -106,7 +105,7 @@ impl Arbiter {
 
     /// Whether the host fell below its set point and has not come back to it.
     pub fn is_short(&self) -> bool {
-        self.short
+        self.lack > Bytes::ZERO
     }
 
     /// What it lacks to that, with what comes from balloons taken off; nothing where it is not
@@ -294,12 +293,10 @@ impl Arbiter {
         let going: Bytes = states.iter().map(|s| s.history.balloon.owed(s.sample.actual)).sum();
         let after = host.available.less(going).plus(coming);
         let soon = after.less(fall);
-        if soon < wanted.less(config.hysteresis) {
-            self.short = true;
-        } else if after >= wanted {
-            self.short = false;
-        }
-        let lack = if self.short { wanted.plus(fall).less(after) } else { Bytes::ZERO };
+        let falls_short = soon < wanted.less(config.hysteresis);
+        let stays_short = self.is_short() && after < wanted;
+        let is_short = falls_short || stays_short;
+        let lack = if is_short { wanted.plus(fall).less(after) } else { Bytes::ZERO };
         self.lack = lack;
         // A host that waits for memory has too little of it, whatever is reported as available.
         let relief = if host.strained { config.hysteresis.less(coming) } else { Bytes::ZERO };

@@ -164,8 +164,8 @@ impl PageOut {
                 let most = PART.max(Bytes(guest.held.unwrap_or(Bytes::ZERO).0 / PARTS));
                 // It loses its huge pages with what is taken: no more than the host lacks, and
                 // what that takes once it is compressed.
-                let lack = Bytes(host.lack.0.saturating_add(host.lack.0 / 2));
-                let most = most.min(lack.max(TRIAL));
+                let enough = Bytes(host.lack.0.saturating_add(host.lack.0 / 2));
+                let most = most.min(enough.max(TRIAL));
                 let from = memory.next.unwrap_or(0);
                 Order::TakePart(guest.key, Part { from, most })
             } else {

@@ -296,7 +296,7 @@ fn who_runs_gives_only_while_the_host_is_short_and_behind_all_that_sleep() {
 fn of_those_that_run_one_that_runs_little_gives_what_the_host_lacks() {
     let busy = |key, held_mib, busy_percent| GuestSample { busy_percent, ..runner(key, held_mib) };
     let guests = [busy(1, 340, 15), busy(2, 180, 4), busy(3, 30, 2)];
-    // So much is free again once half of it lies compressed; and less is not worth a turn.
+    // A third of what is taken still takes room, compressed; too little is not worth a turn.
     for (lack_mib, most_mib) in [(49, 73), (3, 32), (1024, 256)] {
         let host = HostSample { lack: Bytes::mib(lack_mib), ..host() };
         let orders = PageOut::default().step(&RUNNING, &host, &guests, 0);

@@ -1,7 +1,7 @@
 //! How long a guest is left alone, and that it is asked again afterwards. The times are those of
 //! SPECIFICATION.md, not the code's own.
 
-use crate::arbiter::{GIB, command, gib, guest, idle, of, pass, starved};
+use crate::arbiter::{GIB, command, config, gib, guest, idle, of, pass, starved};
 use counters::Bytes;
 use policy::arbiter::{Arbiter, Arrival, Clause, GuestSample, Key};
 
@@ -96,4 +96,24 @@ fn what_falls_within_milliseconds_is_no_rate_that_makes_a_host_short() {
     let decided = pass(&mut arbiter, gib(7), &[idle(1, 2040)], 2040);
     assert!(arbiter.is_short());
     assert!(command(&decided, 1).is_some());
+}
+
+#[test]
+fn a_host_that_fell_short_is_so_until_it_has_its_set_point_again() {
+    let wanted = config().set_point;
+    let half_way = wanted.less(Bytes(config().hysteresis.0 / 2));
+    let below = wanted.less(config().hysteresis).less(Bytes::mib(1));
+    let mut arbiter = Arbiter::new();
+    let looks = [(half_way, false), (below, true), (half_way, true), (wanted, false)];
+    for ((free, is_short), minute) in looks.into_iter().chain([(half_way, false)]).zip(1..) {
+        pass(&mut arbiter, free, &[], minute * 60_000);
+        assert_eq!(arbiter.is_short(), is_short, "at {minute} min");
+        // What it loses in a second is lacking as well.
+        let lack = if is_short { wanted.less(free) } else { Bytes::ZERO };
+        assert!(
+            (lack..=lack.plus(Bytes::mib(8))).contains(&arbiter.lack()),
+            "{:?}",
+            arbiter.lack()
+        );
+    }
 }

@@ -1,0 +1,73 @@
+//! A guest of tests, whose virtual CPU is a thread that waits.
+
+use super::{Entitlement, Guests};
+use crate::config::{Place, Settings, load};
+use crate::effect::{GuestEvent, Now};
+use counters::Bytes;
+use hypervisor::{BalloonStats, Event, Fake, Found, Id, IdSource, ProcessId};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+/// A guest of this process, and those who look at it.
+pub(super) struct OneGuest {
+    pub id: Id,
+    pub guests: Guests,
+    settings: Settings,
+    memory: Bytes,
+    /// Its virtual CPU, which ends when nothing can be sent to it any more.
+    vcpu: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl OneGuest {
+    /// It was started with so much memory, and its balloon leaves it so much.
+    pub fn start(memory: Bytes, actual: Bytes) -> OneGuest {
+        let (tell, told) = channel();
+        let (end, ended) = channel::<()>();
+        let vcpu = std::thread::spawn(move || {
+            tell.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            ended.recv().unwrap_err();
+        });
+        let thread = told.recv().unwrap();
+        let tid = thread.file_name().unwrap().to_str().unwrap().parse().unwrap();
+        let found = Found {
+            process: ProcessId::of(std::process::id()),
+            vcpu_tids: vec![tid],
+            actual,
+            ..Fake::found("one", memory)
+        };
+        let mut one = OneGuest {
+            id: IdSource::new().next(),
+            guests: Guests::default(),
+            settings: load(None, &Place::default()).unwrap().settings,
+            memory,
+            vcpu: Some((end, vcpu)),
+        };
+        one.step(GuestEvent::Source(0, Event::Found(one.id, Box::new(found))), 0);
+        one
+    }
+
+    pub fn step(&mut self, event: GuestEvent, second: u64) {
+        let by = Entitlement { settings: &self.settings, acts: true };
+        self.guests.step(by, event, now(second));
+    }
+
+    /// Its balloon tells that all of its memory is available.
+    pub fn tell(&mut self, second: u64) {
+        let (total, available) = (Some(self.memory), Some(self.memory));
+        let stats = BalloonStats { updated_s: second, total, available, ..BalloonStats::default() };
+        self.step(GuestEvent::Source(0, Event::Stats(self.id, stats)), second);
+    }
+}
+
+impl Drop for OneGuest {
+    fn drop(&mut self) {
+        if let Some((end, vcpu)) = self.vcpu.take() {
+            drop(end);
+            vcpu.join().unwrap();
+        }
+    }
+}
+
+pub(super) fn now(second: u64) -> Now {
+    Now { ms: second * 1000, wall_ms: 0 }
+}

@@ -1,0 +1,42 @@
+//! What is due by the clock alone.
+
+/// When things are due that come by the clock alone.
+pub(super) struct Timers {
+    pub tick_ms: u64,
+    pub slow_ms: u64,
+    pub look_ms: u64,
+    pub is_greeted: bool,
+}
+
+impl Timers {
+    /// All of it is due at this moment.
+    pub fn due(now_ms: u64) -> Timers {
+        Timers { tick_ms: now_ms, slow_ms: now_ms, look_ms: now_ms, is_greeted: false }
+    }
+
+    /// Guests were looked at, and are again after so long: sooner if all else is looked at before,
+    /// for a turn that does that looks at guests as well, and what it reads of them is what the
+    /// monitor is told.
+    pub fn ticked(&mut self, after_ms: u64, now_ms: u64) {
+        let tick_ms = now_ms.saturating_add(after_ms);
+        let is_ahead = self.slow_ms > now_ms;
+        self.tick_ms = if is_ahead { tick_ms.min(self.slow_ms) } else { tick_ms };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_are_looked_at_no_later_than_all_else() {
+        let mut timers = Timers::due(1_000);
+        timers.ticked(1_000, 1_000);
+        assert_eq!(timers.tick_ms, 2_000, "all else is due in this turn, and not ahead");
+        for (slow_ms, tick_ms) in [(1_900, 1_900), (2_000, 2_000), (9_000, 2_000)] {
+            timers.slow_ms = slow_ms;
+            timers.ticked(1_000, 1_000);
+            assert_eq!(timers.tick_ms, tick_ms, "{slow_ms}");
+        }
+    }
+}
