@@ -179,6 +179,12 @@ impl Outside {
         }
     }
 
+    /// The order in which it is measured, of many: first what page-out made wrong, then what was
+    /// measured longest ago.
+    pub fn own_turn(&self) -> (bool, Option<u64>) {
+        (self.since_own != Since::PagedOut, self.own_since())
+    }
+
     /// Measures what of the process is not the guest's memory, which costs a walk over that.
     pub fn measure_own(&mut self, now_ms: u64) {
         let Some((view, ram)) = self.view.as_ref().zip(self.ram.as_ref()) else { return };
@@ -307,8 +313,11 @@ mod tests {
         outside.measure_own(8);
         outside.has_run();
         assert_eq!(due(&outside, true), [false, false, false, true], "it is what it was");
+        let never_paged_out = (true, Some(0));
+        assert!(outside.own_turn() > never_paged_out, "it waits for one that was not for longer");
         outside.was_paged_out();
         assert!(outside.is_own_due(false, 60_000), "it went to swap with the guest");
+        assert!(outside.own_turn() < never_paged_out, "and is measured before all others");
         outside.has_run();
         assert!(outside.is_own_due(false, 9), "and is not what it was because the guest runs");
         assert_eq!(held.own.doubtful(), Bytes::ZERO);

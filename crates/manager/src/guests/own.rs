@@ -9,9 +9,9 @@ use hypervisor::Id;
 const NEW_A_TURN: Bytes = Bytes::mib(1024);
 
 impl Guests {
-    /// What hypervisors have for themselves: a few a turn of which it is not known, else the one
-    /// that ran and was looked at longest ago. Of a guest whose balloon moves it stays as it is, so
-    /// that what the host gets is not told by two measures.
+    /// What hypervisors have for themselves: a few a turn of which it is not known, else one that
+    /// was paged out since, else the one that ran and was looked at longest ago. Of a guest whose
+    /// balloon moves it stays as it is, so that what the host gets is not told by two measures.
     pub(super) fn measure_own(&mut self, now: Now) {
         let moves = |id: &Id| self.attended.get(id).is_some_and(|attention| attention.moves);
         let still = self.guests.iter_mut().filter(|(id, _)| !moves(id));
@@ -28,11 +28,11 @@ impl Guests {
             }
             return;
         }
-        let oldest = known
+        let next = known
             .into_iter()
             .filter(|guest| guest.is_own_due(now.ms))
-            .min_by_key(|guest| guest.outside.own_since());
-        if let Some(guest) = oldest {
+            .min_by_key(|guest| guest.outside.own_turn());
+        if let Some(guest) = next {
             guest.outside.measure_own(now.ms);
         }
     }
