@@ -28,10 +28,19 @@ impl Latest {
         Latest { moment: Moment::default(), processes }
     }
 
-    /// Takes a moment in. Guests that are neither in it nor present any more are forgotten.
+    /// Takes a moment in. Guests that are neither in it nor present any more are forgotten, and
+    /// so is who a guest was before its boot became known: both would be told of as two guests of
+    /// one name.
     pub fn take(&mut self, newer: &Moment, is_present: &dyn Fn(&GuestIdentity) -> bool) {
         let Moment { at_ms, host, guests, tiers, processes } = &mut self.moment;
-        let stays = |who: &GuestIdentity| newer.guests.contains_key(who) || is_present(who);
+        // Mostly there are none, however many guests there are.
+        let unseen: Vec<_> = newer.guests.keys().filter(|who| !guests.contains_key(who)).collect();
+        let is_replaced = |old: &GuestIdentity| {
+            unseen.iter().any(|new| new.name == old.name && new.is_same_process(old))
+        };
+        let stays = |who: &GuestIdentity| {
+            newer.guests.contains_key(who) || (is_present(who) && !is_replaced(who))
+        };
         *at_ms = newer.at_ms;
         host.clone_from(&newer.host);
         tiers.clone_from(&newer.tiers);
@@ -77,5 +86,24 @@ mod tests {
         let kept: Vec<_> = latest.moment().guests.iter().collect();
         assert_eq!(kept, [(&who("runs"), &row(4)), (&who("sleeps"), &row(1))]);
         assert_eq!(latest.moment().at_ms, 2);
+    }
+
+    #[test]
+    fn a_guest_whose_boot_becomes_known_is_one_guest() {
+        let who = |pid, boot: &str| GuestIdentity {
+            name: "web".into(),
+            pid: Some(pid),
+            boot: boot.into(),
+            ..GuestIdentity::default()
+        };
+        let moment = |guests: &[GuestIdentity]| {
+            let rows = guests.iter().map(|who| (who.clone(), Row::default()));
+            Moment { guests: rows.collect(), ..Moment::default() }
+        };
+        let mut latest = Latest::new(Processes::Left);
+        latest.take(&moment(&[who(7, "boot 0"), who(8, "boot 0")]), &|_| true);
+        latest.take(&moment(&[who(7, "c0ffee")]), &|_| true);
+        let kept: Vec<_> = latest.moment().guests.keys().collect();
+        assert_eq!(kept, [&who(7, "c0ffee"), &who(8, "boot 0")]);
     }
 }
