@@ -149,7 +149,9 @@ fn claims(outcome: &Outcome) -> Table {
     let title = "A claim, after the others have touched all of their memory";
     let note = format!(
         "`{}` has memory for all: what a claim takes there no way can undercut, and what doing \
-         nothing takes beyond it is all that there is to gain.",
+         nothing takes beyond it is all that there is to gain. A claim comes when memory is at \
+         rest, three seconds after the others freed theirs or later; in results before 2026-11-28 \
+         it came at once.",
         NO_LIMIT.name
     );
     Table::new(title, &heads, ran(outcome).iter().map(row).collect(), &note)

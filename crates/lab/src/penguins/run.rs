@@ -3,7 +3,7 @@
 use super::{CASES, Case, Limit, USUAL, phase};
 use crate::promotion::Promotion;
 use crate::site::held::Held;
-use crate::site::meter::{Reading, Usage};
+use crate::site::meter::{Reading, Settle, Usage};
 use crate::site::{Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs, wait};
 use crate::{Bench, Error, bench, clock};
 use policy::rivals::Kind;
@@ -20,17 +20,13 @@ const MEMORY_MIB: u64 = 96;
 /// The port of the first server on the host; below those from which the kernel chooses.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 1_100;
-/// Memory that changes by less than this share in a step has come to rest.
-const REST: f64 = 0.01;
 
 /// How long things take in the full and in the short form.
 #[derive(Clone, Copy)]
 struct Pace {
     guests: u32,
     idle: Duration,
-    /// The longest that is waited for memory to come to rest, and the steps in which one looks.
-    settle: Duration,
-    step: Duration,
+    settle: Settle,
     /// After how long a guest counts as asleep, where who sleeps is paged out, and how long one
     /// waits for what comes back of it: that is the working set of an idle server.
     asleep_after: Duration,
@@ -45,8 +41,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
         true => Pace {
             guests: 4,
             idle: seconds(3),
-            settle: seconds(6),
-            step: seconds(2),
+            settle: Settle { step: seconds(2), most: seconds(6) },
             asleep_after: seconds(5),
             paged: seconds(12),
             hits: 25,
@@ -54,8 +49,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
         false => Pace {
             guests: 100,
             idle: seconds(30),
-            settle: seconds(90),
-            step: seconds(5),
+            settle: Settle { step: seconds(5), most: seconds(90) },
             asleep_after: seconds(10),
             paged: seconds(60),
             hits: 250,
@@ -114,7 +108,8 @@ fn one(
             if case.pages_out {
                 wait(pace.paged);
             }
-            settle(&site, pace).note(measures);
+            pace.settle.wait(site.guests());
+            Reading::of(site.guests(), true).note(measures);
             measures.note("left by the balloon, a guest", "MiB", manager.left_mib()?);
             Ok(())
         })?;
@@ -124,7 +119,8 @@ fn one(
         }
     } else if case.ksm {
         run.phase(phase::SETTLE, |measures| {
-            settle(&site, pace).note(measures);
+            pace.settle.wait(site.guests());
+            Reading::of(site.guests(), true).note(measures);
             Ok(())
         })?;
     }
@@ -207,22 +203,6 @@ fn single(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), 
         Ok(())
     })?;
     Ok(())
-}
-
-/// Waits until memory has come to rest, or for as long as is allowed.
-fn settle(site: &Site, pace: Pace) -> Reading {
-    let used = |reading: &Reading| reading.resident_mib - reading.shared_mib;
-    let mut last = Reading::of(site.guests(), false);
-    let until_s = last.at_s + pace.settle.as_secs_f64();
-    loop {
-        wait(pace.step);
-        let now = Reading::of(site.guests(), false);
-        let change = (used(&now) - used(&last)).abs() / used(&last).max(1.0);
-        if change < REST || now.at_s > until_s {
-            return Reading::of(site.guests(), true);
-        }
-        last = now;
-    }
 }
 
 fn settings(case: &Case, rules: Kind, count: u32, limit_mib: u64, pace: Pace) -> Settings {

@@ -5,12 +5,13 @@
 //!   /proc/stat, vmstat, zram, KSM ────────────────────────────┴─► Reading ─► Usage (of two)
 //! ```
 
-use super::Guest;
+use super::{Guest, wait};
 use crate::Measures;
 use crate::clock;
 use procfs::parse::{counts, numbers, value_of};
 use procfs::{Root, TaskDir, TaskSeen, USER_HZ};
 use std::fs;
+use std::time::Duration;
 
 /// The kernel's page.
 const PAGE_BYTES: f64 = 4096.0;
@@ -19,6 +20,36 @@ const MIB: f64 = 1_048_576.0;
 const THREADS_MAX: usize = 512;
 /// zram devices of a host.
 const ZRAM_MAX: usize = 64;
+
+/// Memory that changes by less than this share in a step has come to rest.
+const REST: f64 = 0.01;
+
+/// How one waits for memory to come to rest.
+#[derive(Clone, Copy, Debug)]
+pub struct Settle {
+    /// The steps in which one looks.
+    pub step: Duration,
+    /// The longest that is waited.
+    pub most: Duration,
+}
+
+impl Settle {
+    /// Waits until what these guests have in the host's memory has come to rest.
+    pub fn wait(self, guests: &[Guest]) {
+        let used = |reading: &Reading| reading.resident_mib - reading.shared_mib;
+        let mut last = Reading::of(guests, false);
+        let until_s = last.at_s + self.most.as_secs_f64();
+        loop {
+            wait(self.step);
+            let now = Reading::of(guests, false);
+            let change = (used(&now) - used(&last)).abs() / used(&last).max(1.0);
+            if change < REST || now.at_s > until_s {
+                return;
+            }
+            last = now;
+        }
+    }
+}
 
 /// What the guests and the host had used up to a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
