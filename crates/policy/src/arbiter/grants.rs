@@ -8,8 +8,9 @@ use super::state::{GuestState, HostBudget, MOVE_MIN};
 use counters::Bytes;
 
 /// Grants what guests need, as far as free memory goes; the rest is what others have to give.
-pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
+pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     fixed(states, budget);
+    bursts(states, budget, config);
     let asks: Vec<(usize, Bytes, Clause)> = states
         .iter()
         .enumerate()
@@ -28,8 +29,8 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
             let managed = state.sample.limits.mode == Mode::Managed;
             let asked = if state.sample.asks && managed { asked } else { Bytes::ZERO };
             let asked = asked.min(state.assessment.backed);
-            let need = state.assessment.need;
-            match state.assessment.why {
+            let need = state.assessment.need.size;
+            match state.assessment.need.why {
                 Some(clause) if need >= asked && need > Bytes::ZERO => Some((index, need, clause)),
                 _ if asked > Bytes::ZERO => Some((index, asked, Clause::Request)),
                 _ => None,
@@ -59,6 +60,29 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
         if state.to.is_some_and(|(to, ..)| to >= state.assessment.ceiling) {
             state.bounds.push(Bound::Max);
         }
+    }
+}
+
+/// Who waits for memory gets more than it lacks by what it says, where the host has more than it
+/// wants and all needs are met: a burst is served in one step, and not in as many as it takes to
+/// see how large it is.
+fn bursts(states: &mut [GuestState<'_>], budget: &HostBudget, config: &Config) {
+    let is_open = |state: &GuestState<'_>| state.assessment.held.is_none() && state.to.is_none();
+    let open = || states.iter().enumerate().filter(|(_, state)| is_open(state));
+    let needed: Bytes = open().map(|(_, state)| state.assessment.need.size).sum();
+    // Half of it, as with wishes: the guests' answer is seen before the other half is spent.
+    let surplus = budget.beyond.less(config.hysteresis.plus(needed));
+    let part = |(index, state): (usize, &GuestState<'_>)| {
+        let need = &state.assessment.need;
+        let weight = u64::from(state.sample.limits.shares);
+        (index, Part { cap: need.most.less(need.size), weight })
+    };
+    let (indices, parts): (Vec<usize>, Vec<Part>) =
+        open().map(part).filter(|(_, part)| part.cap >= MOVE_MIN).unzip();
+    let given = divide(Bytes(surplus.0 / 2), &parts);
+    for (index, size) in indices.into_iter().zip(given) {
+        let need = &mut states[index].assessment.need;
+        need.size = need.size.plus(size);
     }
 }
 

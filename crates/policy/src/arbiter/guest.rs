@@ -6,6 +6,7 @@ use super::evidence::Evidence;
 use super::gain::Holding;
 use super::headroom;
 use super::movement::Movement;
+use super::need::Need;
 use super::reason::{Clause, Inputs};
 use super::regime::Urgency;
 use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts, Usable};
@@ -34,8 +35,6 @@ const REVERSAL_MS: u64 = 600_000;
 const REFAULTS: u64 = 16;
 /// How long a grant counts as promised while it is not touched.
 const PROMISE_MS: u64 = 10_000;
-/// The least that a guest in need is given at once.
-const NEED_MIN: Bytes = Bytes::mib(16);
 
 /// Memory that was granted and is not in use yet: it is not free, whatever the host reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +65,7 @@ pub struct GuestHistory {
     evidence: Evidence,
     pub(super) benefit: Benefit,
     strained_ms: Option<u64>,
-    unmet: Unmet,
+    pub(super) unmet: Unmet,
     moved: Option<(Direction, u64)>,
     turns: Turns,
     promise: Option<Promise>,
@@ -93,10 +92,8 @@ pub struct Assessment {
     pub touched: Bytes,
     /// What the host would gain of it.
     pub holding: Holding,
-    /// What it needs now, and why.
-    pub need: Bytes,
-    /// The part of the policy that decided that.
-    pub why: Option<Clause>,
+    /// What it needs now.
+    pub need: Need,
     /// Room that it is left to breathe.
     pub headroom: Bytes,
     /// What stands against taking from it, by how urgent that is.
@@ -334,9 +331,9 @@ impl GuestHistory {
         // ago, gets by that what it needs.
         let has_room = view.free.is_some_and(|free| free >= headroom::plain(&view, sample));
         assessment.refaults = warm && !has_room && !strained && self.benefit.is_likely(now_ms);
-        let (need, why) = match limits.mode {
+        let need = match limits.mode {
             Mode::Managed => self.need(&view, &assessment, sample, verdicts),
-            Mode::Pinned(_) | Mode::Released => (Bytes::ZERO, None),
+            Mode::Pinned(_) | Mode::Released => Need::default(),
         };
         let reachable = assessment.ceiling.min(actual.plus(self.balloon.reach()));
         let going = self.balloon.going(actual);
@@ -348,12 +345,11 @@ impl GuestHistory {
         // What is on its way to it, and what has come since its report, are a part of the answer,
         // however soon it asks again. What it lacks of its minimum is known without a report.
         let come = self.memory.map_or(Bytes::ZERO, |memory| actual.less(memory.actual));
-        let is_reported = why != Some(Clause::Limits);
+        let is_reported = need.why != Some(Clause::Limits);
         let answered = if is_reported { going.plus(come) } else { Bytes::ZERO };
         assessment.backed = self.evidence.backs(actual.plus(going));
-        assessment.need = need.less(answered).min(room).min(assessment.backed);
-        assessment.not_seen = self.evidence.contradicts && why == Some(Clause::Need);
-        assessment.why = why;
+        assessment.need = need.left(answered, room.min(assessment.backed));
+        assessment.not_seen = self.evidence.contradicts && need.why == Some(Clause::Need);
         let besides = if self.balloon.is_stingy(now_ms) {
             Some(Clause::Stuck)
         } else if self.gives_nothing(&assessment) {
@@ -372,7 +368,7 @@ impl GuestHistory {
         // In the order of how urgent it is.
         let cool_ms = [self.cool_ms(), low_ms, need_ms, COOL_SHORTAGE_MS];
         let against = |waits: bool| {
-            let waits = (waits || assessment.need > Bytes::ZERO).then_some(Clause::Strained);
+            let waits = (waits || assessment.need.size > Bytes::ZERO).then_some(Clause::Strained);
             cool_ms.map(|ms| waits.or(besides).or_else(|| cooled(ms)))
         };
         assessment.against = against(strained);
@@ -391,55 +387,6 @@ impl GuestHistory {
     /// It was judged to need this much.
     pub fn needed(&mut self, need: Bytes) {
         self.unmet.judged(self.memory.as_ref(), need);
-    }
-
-    fn need(
-        &self,
-        view: &MemoryView,
-        assessment: &Assessment,
-        sample: &GuestSample,
-        verdicts: &RuleVerdicts,
-    ) -> (Bytes, Option<Clause>) {
-        let below =
-            assessment.min.less(assessment.actual.plus(self.balloon.going(assessment.actual)));
-        if below > Bytes::ZERO {
-            return (below, Some(Clause::Limits));
-        }
-        if verdicts.may_grow == Some(false) || verdicts.grow == Some(false) {
-            return (Bytes::ZERO, None);
-        }
-        // What it had when it said so, however much of the answer has come.
-        let had = self.memory.map_or(assessment.actual, |memory| memory.actual);
-        if verdicts.grow == Some(true) {
-            let size = verdicts.grow_size.unwrap_or(Bytes(had.0 / 8));
-            return (size, Some(Clause::Rule));
-        }
-        // What it has learnt to keep is no reason to ask: nobody waits for it.
-        let headroom = headroom::plain(view, sample);
-        let lack = headroom.less(view.available);
-        // More memory does not help a guest that has it and waits all the same, behind a limit of
-        // its own.
-        let has_room = view.free.unwrap_or(view.available) >= headroom;
-        if view.strained && !has_room {
-            let hard = view.psi_permille.is_some_and(|psi| psi > 0)
-                || view.swap_in.is_some_and(|rate| rate > 0)
-                || view.stalls.is_some_and(|rate| rate > 0)
-                || view.psi_permille.is_none();
-            let unmet = self.unmet.before(self.memory.as_ref());
-            let guess = match hard {
-                true => Bytes((had.0 / 4) << unmet.min(2)).min(had),
-                false => Bytes(had.0 / 16),
-            };
-            let ahead = Bytes(view.growth.0.saturating_mul(2));
-            let thrash = Bytes(view.thrash().0.saturating_mul(2));
-            let need = lack.max(ahead).max(thrash).max(guess).max(NEED_MIN);
-            return (need, Some(Clause::Need));
-        }
-        if view.available < Bytes(headroom.0 / 2) {
-            let ahead = Bytes(view.growth.0.saturating_mul(2));
-            return (lack.max(ahead).max(NEED_MIN), Some(Clause::Need));
-        }
-        (Bytes::ZERO, None)
     }
 
     /// The numbers behind a decision about it.
@@ -461,7 +408,7 @@ impl GuestHistory {
             hot: view.map(|v| v.hot),
             cold: view.map(|v| v.cold()),
             headroom: view.map(|_| assessment.headroom),
-            need: view.map(|_| assessment.need),
+            need: view.map(|_| assessment.need.size),
             request: sample.request,
             psi_permille: view.and_then(|v| v.psi_permille),
             swap_in_pages_s: view.and_then(|v| v.swap_in),

@@ -22,6 +22,7 @@ mod grants;
 mod guest;
 mod headroom;
 mod movement;
+mod need;
 mod patience;
 mod reason;
 mod regime;
@@ -177,7 +178,7 @@ impl Arbiter {
                 Some(orders) => follow::obey(&mut states, &mut open, orders),
                 None => {
                     share::entitle(&mut states, &open);
-                    grants::needs(&mut states, &mut open);
+                    grants::needs(&mut states, &mut open, config);
                     if !host.strained {
                         grants::count_refaults(&states, &mut open, config);
                     }
@@ -251,7 +252,7 @@ impl Arbiter {
             let holding = assessment.holding;
             assessment.holding = holding.on_a_host_that_pages(sample.swapped);
         }
-        history.needed(assessment.need);
+        history.needed(assessment.need.size);
         GuestState {
             sample,
             history,

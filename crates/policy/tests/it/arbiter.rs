@@ -436,6 +436,26 @@ fn a_pinned_guest_grows_neither_by_wish_nor_by_asking() {
 }
 
 #[test]
+fn a_burst_is_served_in_one_step_from_what_the_host_has_too_much() {
+    let grown = |free: Bytes, guests: &[GuestSample]| -> Vec<u64> {
+        let decided = pass(&mut Arbiter::new(), free, guests, 1000);
+        let to = |guest: &GuestSample| command(&decided, guest.key.0).map_or(0, Bytes::as_mib);
+        guests.iter().map(to).collect()
+    };
+    let wants = config().set_point.plus(config().hysteresis);
+    let one = [starved(1, gib(2), 1000)];
+    // As much again as it has, and never beyond its maximum.
+    assert_eq!(grown(wants.plus(gib(20)), &one), [4096]);
+    assert_eq!(grown(wants.plus(gib(20)), &[starved(1, gib(5), 1000)]), [8192]);
+    // Half of what the host has too much beyond the need itself, a quarter of what it has.
+    assert_eq!(grown(wants.plus(Bytes::mib(1024)), &one), [2048 + 512 + 256]);
+    assert_eq!(grown(wants, &one), [2048 + 512]);
+    // By shares, if it is short.
+    let two = [one[0], starved(2, gib(2), 1000)];
+    assert_eq!(grown(wants.plus(Bytes::mib(2048)), &two), [2048 + 512 + 256; 2]);
+}
+
+#[test]
 fn what_its_own_rules_are_content_with_is_no_ceiling_for_a_guest_in_want() {
     let mut arbiter = Arbiter::new();
     let content = |sample| GuestSample { request: Some(gib(2)), ..sample };
@@ -449,7 +469,9 @@ fn what_its_own_rules_are_content_with_is_no_ceiling_for_a_guest_in_want() {
         let sample = content(guest(1, grown, Bytes::mib(300), second * 1000));
         let now = pass(&mut arbiter, gib(30), &[sample], second * 1000);
         if let Some(to) = command(&now, 1).filter(|to| *to < grown) {
-            assert_eq!((of(&now, 1).unwrap().clause, to), (Clause::Request, gib(2)));
+            // A quarter at a time.
+            let step = Bytes(grown.0 - grown.0 / 4).max(gib(2));
+            assert_eq!((of(&now, 1).unwrap().clause, to), (Clause::Request, step));
             shrunk_s = Some(second);
             break;
         }
