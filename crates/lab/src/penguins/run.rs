@@ -108,8 +108,7 @@ fn one(
             if case.pages_out {
                 wait(pace.paged);
             }
-            pace.settle.wait(site.guests());
-            Reading::of(site.guests(), true).note(measures);
+            settled(&site, pace).note(measures);
             measures.note("left by the balloon, a guest", "MiB", manager.left_mib()?);
             Ok(())
         })?;
@@ -119,8 +118,7 @@ fn one(
         }
     } else if case.ksm {
         run.phase(phase::SETTLE, |measures| {
-            pace.settle.wait(site.guests());
-            Reading::of(site.guests(), true).note(measures);
+            settled(&site, pace).note(measures);
             Ok(())
         })?;
     }
@@ -203,6 +201,12 @@ fn single(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), 
         Ok(())
     })?;
     Ok(())
+}
+
+/// What they have once memory has come to rest.
+fn settled(site: &Site, pace: Pace) -> Reading {
+    pace.settle.wait(site.guests());
+    Reading::of(site.guests(), true)
 }
 
 fn settings(case: &Case, rules: Kind, count: u32, limit_mib: u64, pace: Pace) -> Settings {

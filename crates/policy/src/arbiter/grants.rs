@@ -7,11 +7,13 @@ use super::share::{Part, divide};
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use counters::Bytes;
 
+/// Which guest asks, for how much, and why.
+type Ask = (usize, Bytes, Clause);
+
 /// Grants what guests need, as far as free memory goes; the rest is what others have to give.
 pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     fixed(states, budget);
-    bursts(states, budget, config);
-    let asks: Vec<(usize, Bytes, Clause)> = states
+    let mut asks: Vec<Ask> = states
         .iter()
         .enumerate()
         .filter(|(_, state)| state.assessment.held.is_none() && state.to.is_none())
@@ -37,14 +39,8 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
             }
         })
         .collect();
-    let parts: Vec<Part> = asks
-        .iter()
-        .map(|(index, need, _)| {
-            let state = &states[*index];
-            let weight = u64::from(state.sample.limits.shares);
-            Part { cap: *need, weight }
-        })
-        .collect();
+    bursts(states, &mut asks, budget, config);
+    let parts: Vec<Part> = asks.iter().map(|(at, need, _)| part(&states[*at], *need)).collect();
     let given = divide(budget.free, &parts);
     for ((index, need, clause), size) in asks.into_iter().zip(given) {
         let state = &mut states[index];
@@ -64,26 +60,28 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
 }
 
 /// Who waits for memory gets more than it lacks by what it says, where the host has more than it
-/// wants and all needs are met: a burst is served in one step, and not in as many as it takes to
-/// see how large it is.
-fn bursts(states: &mut [GuestState<'_>], budget: &HostBudget, config: &Config) {
-    let is_open = |state: &GuestState<'_>| state.assessment.held.is_none() && state.to.is_none();
-    let open = || states.iter().enumerate().filter(|(_, state)| is_open(state));
-    let needed: Bytes = open().map(|(_, state)| state.assessment.need.size).sum();
+/// wants and all that is asked for is met: a burst is served in one step, and not in as many as it
+/// takes to see how large it is.
+fn bursts(states: &mut [GuestState<'_>], asks: &mut [Ask], budget: &HostBudget, config: &Config) {
+    let asked: Bytes = asks.iter().map(|(_, need, _)| *need).sum();
     // Half of it, as with wishes: the guests' answer is seen before the other half is spent.
-    let surplus = budget.beyond.less(config.hysteresis.plus(needed));
-    let part = |(index, state): (usize, &GuestState<'_>)| {
-        let need = &state.assessment.need;
-        let weight = u64::from(state.sample.limits.shares);
-        (index, Part { cap: need.most.less(need.size), weight })
+    let surplus = budget.beyond.less(config.hysteresis.plus(asked));
+    let beyond = |(at, need, clause): &Ask| match clause {
+        Clause::Need => part(&states[*at], states[*at].assessment.need.most.less(*need)),
+        _ => part(&states[*at], Bytes::ZERO),
     };
-    let (indices, parts): (Vec<usize>, Vec<Part>) =
-        open().map(part).filter(|(_, part)| part.cap >= MOVE_MIN).unzip();
-    let given = divide(Bytes(surplus.0 / 2), &parts);
-    for (index, size) in indices.into_iter().zip(given) {
-        let need = &mut states[index].assessment.need;
-        need.size = need.size.plus(size);
+    let parts: Vec<Part> = asks.iter().map(beyond).collect();
+    for ((at, need, clause), more) in asks.iter_mut().zip(divide(Bytes(surplus.0 / 2), &parts)) {
+        *need = need.plus(more);
+        if *clause == Clause::Need {
+            states[*at].assessment.need.size = *need;
+        }
     }
+}
+
+/// A guest's part in what is divided by shares, up to so much.
+fn part(state: &GuestState<'_>, cap: Bytes) -> Part {
+    Part { cap, weight: u64::from(state.sample.limits.shares) }
 }
 
 /// What the operator fixed, and guests above their maximum.
@@ -161,10 +159,7 @@ fn spend(
     let (indices, parts): (Vec<usize>, Vec<Part>) = states
         .iter()
         .enumerate()
-        .filter_map(|(index, state)| {
-            let weight = u64::from(state.sample.limits.shares);
-            Some((index, Part { cap: most(state)?, weight }))
-        })
+        .filter_map(|(index, state)| Some((index, part(state, most(state)?))))
         .unzip();
     let given = divide(size.min(budget.free), &parts);
     for (index, size) in indices.into_iter().zip(given) {

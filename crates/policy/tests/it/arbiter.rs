@@ -453,6 +453,9 @@ fn a_burst_is_served_in_one_step_from_what_the_host_has_too_much() {
     // By shares, if it is short.
     let two = [one[0], starved(2, gib(2), 1000)];
     assert_eq!(grown(wants.plus(Bytes::mib(2048)), &two), [2048 + 512 + 256; 2]);
+    // What another's rules ask for is met before there is any surplus.
+    let asks = GuestSample { request: Some(gib(6)), asks: true, ..idle(2, 1000) };
+    assert_eq!(grown(wants.plus(Bytes::mib(2048)), &[one[0], asks]), [2048 + 512, 6144]);
 }
 
 #[test]
@@ -464,18 +467,16 @@ fn what_its_own_rules_are_content_with_is_no_ceiling_for_a_guest_in_want() {
     let grown = command(&first, 1).unwrap();
     assert!(grown > gib(2));
     // As long as it has waited not long ago it keeps that, and then for as long as it cools.
-    let mut shrunk_s = None;
-    for second in 2..120 {
-        let sample = content(guest(1, grown, Bytes::mib(300), second * 1000));
+    let (mut has, mut shrunk_s) = (grown, None);
+    for second in 2..240 {
+        let sample = content(guest(1, has, Bytes::mib(300), second * 1000));
         let now = pass(&mut arbiter, gib(30), &[sample], second * 1000);
-        if let Some(to) = command(&now, 1).filter(|to| *to < grown) {
-            // A quarter at a time.
-            let step = Bytes(grown.0 - grown.0 / 4).max(gib(2));
-            assert_eq!((of(&now, 1).unwrap().clause, to), (Clause::Request, step));
-            shrunk_s = Some(second);
-            break;
+        if let Some(to) = command(&now, 1).filter(|to| *to < has) {
+            assert_eq!(of(&now, 1).unwrap().clause, Clause::Request);
+            (has, shrunk_s) = (to, shrunk_s.or(Some(second)));
         }
     }
+    assert_eq!(has, gib(2));
     assert!(shrunk_s.is_some_and(|at| at > 30), "{shrunk_s:?}");
 }
 
