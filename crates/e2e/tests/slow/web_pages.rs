@@ -27,7 +27,12 @@ const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 100\nimage = \"web\"\n
 /// So long a guest computes: whole minutes of it are recorded, whenever it begins.
 const LOUD_S: u64 = 130;
 /// So long a viewer looks, and then nobody does.
-const LOOK: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_secs(10);
+/// Times that a viewer looks twice, and nobody does twice.
+const LOOKS_AND_NOT: usize = 3;
+/// What a viewer may add to how often guests are woken. One question to each of them in all of that
+/// time was seen to add two thirds and more.
+const WOKEN_MORE: f64 = 1.2;
 /// The bound of all that the first page takes, over the wire.
 const FIRST_PAGE_BYTES: f64 = 100_000.0;
 const FIRST_PAINT_MS: f64 = 500.0;
@@ -383,8 +388,10 @@ fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
 }
 
 /// What a page that is looked at costs the server, and the guests: somebody looks, nobody does,
-/// nobody does, somebody looks, so that what changes by itself in the meantime is in both. With
-/// half a minute each time, so is what happens once a minute, whenever that is.
+/// nobody does, somebody looks, and so on, so that what changes by itself in the meantime is in
+/// both. What all guests do at once for a while, once a minute and when they are five minutes old,
+/// makes some of these times three halves or twice of the others: the least are compared, for what
+/// a viewer adds is in each.
 fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
     let measure = || {
         let before = (cpu_time(pages.pid()), sleeps(qemus));
@@ -393,7 +400,7 @@ fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
         ((after.0 - before.0).as_secs_f64() / LOOK.as_secs_f64(), after.1 - before.1)
     };
     let (mut watched, mut alone) = (Vec::new(), Vec::new());
-    for is_watched in [true, false, false, true] {
+    for is_watched in [true, false, false, true].repeat(LOOKS_AND_NOT) {
         if is_watched {
             browser.open(&format!("{}/", pages.base()));
             let shown = browser.text("document.querySelector('#at').innerText");
@@ -405,7 +412,7 @@ fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
         }
     }
     let cpu = |all: &[(f64, u64)]| all.iter().map(|one| one.0).sum::<f64>() / all.len() as f64;
-    let woken = |all: &[(f64, u64)]| all.iter().map(|one| one.1).sum::<u64>() as f64;
+    let woken = |all: &[(f64, u64)]| all.iter().map(|one| one.1).min().unwrap() as f64;
     let more = woken(&watched) / woken(&alone);
     println!(
         "a viewer: {:.2} % of a core, nobody: {:.2} %; guests were woken {watched:?} and \
@@ -414,5 +421,5 @@ fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
         cpu(&alone) * 100.0
     );
     assert!(cpu(&watched) <= VIEWER_CPU, "{watched:?}");
-    assert!(more < 1.05, "{watched:?} and {alone:?}");
+    assert!(more < WOKEN_MORE, "{watched:?} and {alone:?}");
 }
