@@ -267,7 +267,7 @@ impl Drop for Host {
 
 fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
     let daemon = daemon_dir().join(plan.arch.name()).join("pinheadd");
-    assert!(daemon.is_file(), "no {}: `make build` makes it", daemon.display());
+    assert!(daemon.is_file(), "no {}: `make test` makes it", daemon.display());
     let mut files = plan.files.clone();
     files.push(GuestFile::text("/etc/pinhead.conf", &plan.rules));
     // A guest that starts its daemon later has one that only says its version.

@@ -17,11 +17,19 @@ fn start(args: &str) -> Up {
     Up::start(args, || e2e::share(2))
 }
 
-/// One run: both directions within a minute, a guest explained while it runs, another
-/// whose QEMU crashes, and the object at the end.
+/// Waits in the first guest until its shell finds so.
+fn until_g1(up: &Up, condition: &str) {
+    let line = format!("until [ {condition} ]; do sleep 1; done");
+    let socket = up.run_dir().join(SOCKET);
+    let output = service::run(&socket, "g1", &line, Deadline::after(PATIENCE));
+    assert_eq!(output.unwrap_or_else(|e| panic!("{condition}: {e}")).code, 0);
+}
+
+/// One run: both directions, a guest explained while it runs, another whose QEMU crashes, and the
+/// object at the end.
 #[test]
 fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
-    let mut up = start("--guests 2 --for 60 --format json");
+    let mut up = start("--guests 2 --format json");
     up.until("two guests run", |up| up.qemus().len() == 2);
     let qemus = up.qemus();
     up.until("a guest can be explained", |up| up.explain().status.success());
@@ -33,6 +41,14 @@ fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
     let second = qemus.iter().max().expect("two of them").to_string();
     assert!(Command::new("kill").args(["-9", &second]).status().expect("kill").success());
 
+    // Its load of CPU comes and goes by itself.
+    const ONLINE: &str = "$(grep -c ^cpu[0-9] /proc/stat)";
+    const POOL: &str = "$(awk '/^balloon_inflate/ {i=$2} /^balloon_deflate/ {d=$2} \
+                        END {print i-d}' /proc/vmstat)";
+    until_g1(&up, &format!("{ONLINE} = 1"));
+    until_g1(&up, &format!("{POOL} -gt 1000"));
+    until_g1(&up, &format!("{ONLINE} -ge 3"));
+    up.signal("INT");
     let text = up.output();
     assert!(up.child.wait().expect("its end").success());
     let report: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
@@ -45,7 +61,7 @@ fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
     );
     assert_eq!((&g1["cpus_present"], &g1["cpus_online_min"]), (&4.into(), &1.into()));
     assert!(g1["cpus_online_max"].as_u64() >= Some(3), "{g1}");
-    assert!(g1["cpu_plugs"].as_u64() >= Some(1) && g1["cpu_unplugs"].as_u64() >= Some(4), "{g1}");
+    assert!(g1["cpu_plugs"].as_u64() >= Some(2) && g1["cpu_unplugs"].as_u64() >= Some(3), "{g1}");
     assert!(g1["pool_grows"].as_u64() >= Some(1) && g1["pool_pages_max"].as_u64() > Some(1000));
     assert!(g1["pool_shrinks"].is_u64(), "{g1}");
     assert_eq!(g2["state"], "ended", "{g2}");

@@ -15,6 +15,7 @@ use procfs::parse::task::{StatField, TaskStat};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vm::wait_for_exit;
 
@@ -33,6 +34,13 @@ const SETTINGS: &str = "\n[pageout]\nafter = \"5s\"\npressure = \"100%\"\n";
 /// Of the thousands of pages that a guest needs to answer, so many at least are brought back before
 /// it comes to them.
 const AHEAD_MIN: u64 = 50;
+
+/// One of these tests at a time: the host has its swap once.
+static SWAP: Mutex<()> = Mutex::new(());
+
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    SWAP.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Compressed swap of the host, with which a farm's record keeps the book: it is gone with this
 /// value, and after a kill with the next one.
@@ -66,6 +74,7 @@ fn until(place: &Place, manager: &Manager<'_>, guest: &str, state: &str) {
 
 #[test]
 fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
+    let _swap = one_at_a_time();
     let place = Place::new();
     let plan = || {
         let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
@@ -73,7 +82,7 @@ fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
         plan.run_dir = Some(place.dir().to_path_buf());
         plan
     };
-    let host = Host::start_alone(&[plan(), plan()]);
+    let host = Host::start(&[plan(), plan()]);
     let _zram = match zram() {
         Ok(zram) => zram,
         Err(why) => return skipped(&why.to_string()),
@@ -127,11 +136,12 @@ fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
 
 #[test]
 fn what_a_guest_that_runs_does_not_touch_goes_to_swap_while_the_host_is_short() {
+    let _swap = one_at_a_time();
     let place = Place::new();
     let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
     (plan.cpus, plan.memory_mib, plan.rules) = (1, 384, HOLDING.into());
     plan.run_dir = Some(place.dir().to_path_buf());
-    let host = Host::start_alone(&[plan]);
+    let host = Host::start(&[plan]);
     let _zram = match zram() {
         Ok(zram) => zram,
         Err(why) => return skipped(&why.to_string()),
@@ -183,9 +193,10 @@ fn page(port: u16) -> String {
 
 #[test]
 fn what_a_guest_needs_when_it_wakes_is_brought_back_ahead_of_it() {
+    let _swap = one_at_a_time();
     let class = "[[class]]\nname = \"web\"\ncount = 1\nimage = \"web\"\ntemplate = true\n\
                  memory = \"96 MiB\"\nports = [{ guest = 80, host = 27320 }]\n";
-    let farm = Farm::new("ahead", class, e2e::alone());
+    let farm = Farm::new("ahead", class, e2e::share(1));
     let _zram = match zram() {
         Ok(zram) => zram,
         Err(why) => return skipped(&why.to_string()),
