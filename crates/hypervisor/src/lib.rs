@@ -18,7 +18,6 @@
 mod ahead;
 mod error;
 mod event;
-#[cfg(feature = "testing")]
 mod fake;
 mod guest_memory;
 mod ids;
@@ -32,7 +31,6 @@ mod process;
 mod qmp_source;
 mod ram;
 mod stats_question;
-#[cfg(feature = "testing")]
 mod stranger;
 mod sys;
 #[cfg(test)]
@@ -45,20 +43,17 @@ pub use error::Error;
 pub use event::{
     BalloonStats, BlockStats, Capabilities, Event, Found, HostMemory, Id, ProcessId, RunState,
 };
-#[cfg(feature = "testing")]
 pub use fake::{Balloon, Fake};
 pub use guest_memory::GuestMemory;
 pub use ids::IdSource;
 pub use ksm::KsmFiles;
 pub use libvirt::Libvirt;
-#[cfg(feature = "testing")]
 pub use libvirt::describe_domain;
 pub use owner::{Owner, PortAccess, Trust, connect};
 pub use pageout::{PageOut, PageOutError, Slice};
 pub use process::{Apart, Held, ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
 pub use ram::{BackingFile, RamMapping};
-#[cfg(feature = "testing")]
 pub use stranger::{Claim, Stranger};
 pub use vcpu::{ThreadRan, Usage, Vcpus};
 pub use zvm::{ZVM_SOURCE, Zvm, ZvmOptions, ZvmRelease};

@@ -1,5 +1,5 @@
 //! Makes the directory that a static s390x daemon is linked with: musl, from Debian's package for
-//! that architecture. rustup has no standard library for it, so `make build` builds that too.
+//! that architecture. rustup has no standard library for it, so `make s390x` builds that too.
 //!
 //! `cargo run -p images --example sysroot -- DIRECTORY`
 

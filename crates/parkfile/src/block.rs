@@ -88,7 +88,6 @@ fn checksum(head: &[u8], stored: &[u8]) -> u32 {
 }
 
 /// The same file with the checksums that its blocks should have, as far as there are blocks.
-#[cfg(feature = "testing")]
 pub fn with_checksums(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let mut at = MAGIC.len();

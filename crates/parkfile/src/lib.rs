@@ -20,7 +20,6 @@ mod block;
 mod read;
 mod write;
 
-#[cfg(feature = "testing")]
 pub use block::with_checksums;
 pub use read::{Part, Reader, check};
 pub use write::Writer;

@@ -54,9 +54,6 @@ pub enum Error {
     /// The screens cannot be shown.
     #[error(transparent)]
     Top(top::Error),
-    /// The pages cannot be shown.
-    #[error(transparent)]
-    Web(::web::Error),
     /// A step that the system, or a library, refused.
     #[error("{what}")]
     Step { what: String, source: Box<dyn std::error::Error + Send + Sync> },

@@ -43,7 +43,8 @@ fn main() -> ExitCode {
         Command::Reserve(args) => manage::reserve(&args).and_then(|text| print(&text)),
         Command::Why(args) => why::run(&args).and_then(|text| print(&text)),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
-        Command::Web(args) => web::run(args).map(|()| ExitCode::SUCCESS),
+        // Its options were read here for their faults and are read again there.
+        Command::Web(_) => Err(web::run(std::env::args_os().skip(2))),
         Command::Fleet(args) => fleet::run(&args).and_then(|text| print(&text)),
         Command::Report(args) => report::run(&args).and_then(|text| print(&text)),
         Command::Replay(args) => replay::run(&args).and_then(|text| print(&text)),

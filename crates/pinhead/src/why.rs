@@ -140,7 +140,7 @@ pub fn recordings(dir: Option<&Path>) -> Result<PathBuf, Error> {
 }
 
 /// The journal that belongs to recordings: the one beside them, where they are named.
-pub(crate) fn journal_of(dir: Option<&Path>) -> PathBuf {
+pub fn journal_of(dir: Option<&Path>) -> PathBuf {
     match dir {
         // `.` has no name, and what is beside it is elsewhere.
         Some(dir) => match dir.canonicalize() {

@@ -33,7 +33,6 @@ mod source;
 mod sys;
 mod table;
 mod tasks;
-#[cfg(feature = "testing")]
 pub mod testing;
 mod window;
 

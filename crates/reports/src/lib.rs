@@ -35,7 +35,6 @@ mod report;
 mod shares;
 mod single;
 mod sums;
-#[cfg(feature = "testing")]
 pub mod testing;
 mod time;
 

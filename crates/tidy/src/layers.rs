@@ -41,8 +41,8 @@ pub const CRATES: &[Crate] = &[
     row("zmon", Some(""), ""),
     row("zvm", Some("model zmon"), ""),
     // Layer 1, the system.
-    // Itself: its tests are built with its fake kernel tree. libc for paths from an open directory.
-    row("procfs", Some("counters procfs"), "libc"),
+    // libc for paths from an open directory.
+    row("procfs", Some("counters"), "libc"),
     row("plug", Some("counters procfs"), ""),
     // What a guest of z/VM tells its monitor.
     row("guestmon", Some("counters procfs zmon"), ""),
@@ -57,7 +57,7 @@ pub const CRATES: &[Crate] = &[
     // libc for process_madvise, roxmltree for the description that libvirt gives of a domain.
     row(
         "hypervisor",
-        Some("counters hypervisor procfs qmp reactor virtrpc zmon"),
+        Some("counters procfs qmp reactor virtrpc zmon"),
         "libc roxmltree rustix serde_json",
     ),
     // Hosts without pinhead, by libvirt over ssh.
@@ -70,7 +70,7 @@ pub const CRATES: &[Crate] = &[
     // toml for files of settings.
     row("settings", Some(""), "toml"),
     // The reports, as pure as layer 0: what happened comes in as an argument.
-    row("reports", Some("model reports"), ""),
+    row("reports", Some("model"), ""),
     // What if: as pure as the reports, and for the same reason. Its tests play the model.
     row("whatif", Some("base model policy sim"), ""),
     // snap for remote write, whose requests are compressed so; serde for answers of engines;
@@ -138,6 +138,8 @@ pub const CRATES: &[Crate] = &[
         "annotate-snippets clap clap_complete clap_mangen flate2 jiff rustix serde serde_json \
          signal-hook tar",
     ),
+    // The pages' program: what `pinhead` knows, given to `web` to show.
+    row("pinhead-web", ANY, "clap rustix serde_json"),
     // Tests.
     // A model of guests and of the host: as pure as what it tries.
     row("sim", Some("counters model policy"), ""),

@@ -38,7 +38,6 @@ use session::Connection;
 pub const SYSTEM_URI: &str = "qemu:///system";
 
 /// What is read of libvirt's description of a domain, for tests: its memory, and where its port is.
-#[cfg(feature = "testing")]
 pub fn describe_domain(xml: &str) -> Result<(counters::Bytes, Option<PathBuf>), String> {
     describe::Description::parse(xml).map(|found| (found.memory, found.port))
 }

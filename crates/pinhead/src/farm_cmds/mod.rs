@@ -13,7 +13,7 @@ pub use console::console;
 pub use down::down;
 pub(crate) use find::{At, any_guest};
 pub use park::{park, wake};
-pub(crate) use ps::tables;
+pub use ps::tables;
 pub use ps::{ps, shown};
 
 use crate::Error;

@@ -34,12 +34,12 @@ pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
 /// What all of this user's farms, and guests without a farm's file, tell of themselves, and which
 /// of them tell nothing.
 #[derive(Default, Serialize)]
-pub(crate) struct Farms {
+pub struct Farms {
     farms: Vec<FarmTable>,
     silent: Vec<String>,
 }
 
-pub(crate) fn tables() -> Result<Farms, Error> {
+pub fn tables() -> Result<Farms, Error> {
     let mut all = Farms::default();
     for found in find::all()? {
         match service::ps(&found.socket) {

@@ -274,7 +274,7 @@ fn usual_socket() -> Option<PathBuf> {
     }
 }
 
-pub(crate) fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {
+pub fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {
     let Some(path) = socket.socket.clone().or_else(usual_socket) else {
         return Err(Error::Message(
             "Where the manager's socket is is not known: name it with --socket".into(),

@@ -9,7 +9,7 @@ mod source;
 
 pub(crate) use source::processor;
 pub use source::{Recorded, Wanted};
-pub(crate) use source::{engine, recordings};
+pub use source::{engine, recordings};
 
 use crate::Error;
 use crate::why::time_between;

@@ -55,7 +55,7 @@ pub struct TuneArgs {
 
 impl TuneArgs {
     /// With less history than this nothing is said of a guest's size.
-    pub(crate) const ENOUGH: &'static str = "3h";
+    pub const ENOUGH: &'static str = "3h";
 }
 
 /// A finding, and what playing the passes again with its remedy says.

@@ -101,8 +101,12 @@ pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
     looked.extend([below("/usr/lib/pinhead/guest".into())]);
     looked.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         let places: Vec<String> = looked.iter().map(|p| p.display().to_string()).collect();
+        let target = match arch {
+            Arch::X86_64 => "build",
+            Arch::S390x => "s390x",
+        };
         Error::Message(format!(
-            "There is no guest daemon for {}: looked for {}; `make build` makes it",
+            "There is no guest daemon for {}: looked for {}; `make {target}` makes it",
             arch.name(),
             places.join(", ")
         ))

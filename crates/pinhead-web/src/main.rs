@@ -1,0 +1,60 @@
+//! `pinhead-web`: the pages of `pinhead web`, and what they are given to show.
+//!
+//! ```text
+//!   pinhead web OPTIONS ─► pinhead-web OPTIONS ─► sources: manager, recordings, journal, engine
+//!                                                    └──► web::serve ─► browsers
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod password;
+mod sources;
+
+use ::web::{Certificate, Listen, Settings};
+use clap::Parser;
+use error::Error;
+use pinhead::web::WebArgs;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Show host and guests in a browser
+#[derive(Debug, Parser)]
+#[command(name = "pinhead-web", bin_name = "pinhead web", version)]
+struct Cli {
+    #[command(flatten)]
+    args: WebArgs,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pinhead: {}", base::chain(&error));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Shows the pages until a signal ends the process.
+fn run(args: WebArgs) -> Result<(), Error> {
+    if let Some(path) = &args.new_password {
+        return password::ask(path);
+    }
+    let listen = Listen::parse(&args.listen)?;
+    let certificate = args.tls_cert.clone().zip(args.tls_key.clone());
+    let settings = Settings {
+        listen,
+        names: args.names.clone(),
+        certificate: certificate.map(|(chain, key)| Certificate { chain, key }),
+        password_file: args.password_file.clone(),
+        allow_changes: args.allow_changes,
+        sources: sources::of(args)?,
+        tell: Box::new(|address| {
+            let mut out = std::io::stdout();
+            // Nobody may read it, and the pages are there all the same.
+            let _ = writeln!(out, "The pages are at {address}").and_then(|()| out.flush());
+        }),
+    };
+    Ok(::web::serve(settings)?)
+}

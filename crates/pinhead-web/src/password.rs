@@ -1,0 +1,76 @@
+//! Asks for a password, at a terminal unseen, and writes its file.
+
+use crate::error::Error;
+use ::web::write_password;
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::path::Path;
+
+/// The byte that Ctrl-C sends.
+const INTERRUPT: u8 = 3;
+/// Limit of a password, in bytes.
+const PASSWORD_MAX: u64 = 1_024;
+
+/// Asks for a password, at a terminal twice and unseen, and writes its file.
+pub fn ask(path: &Path) -> Result<(), Error> {
+    let stdin = std::io::stdin();
+    let unread = |source| Error::Unread(source);
+    let password = if stdin.is_terminal() {
+        let first = unseen("Password: ").map_err(unread)?;
+        if unseen("Again: ").map_err(unread)? != first {
+            return Err(Error::Mismatch);
+        }
+        first
+    } else {
+        line(b"\n").map_err(unread)?
+    };
+    write_password(path, &password)?;
+    println!("{} has it", path.display());
+    Ok(())
+}
+
+/// A line of what is typed, without its end, which is one of these bytes.
+fn line(ends: &[u8]) -> io::Result<String> {
+    let mut input = io::stdin().lock().take(PASSWORD_MAX + 1);
+    let mut line = Vec::new();
+    loop {
+        let bytes = input.fill_buf()?;
+        let end = bytes.iter().position(|byte| ends.contains(byte));
+        let taken = end.map_or(bytes.len(), |at| at + 1);
+        line.extend(&bytes[..taken]);
+        input.consume(taken);
+        if end.is_some() || taken == 0 {
+            break;
+        }
+    }
+    let line = String::from_utf8(line).map_err(|_| io::Error::other("it is no UTF-8"))?;
+    let line = line.trim_end_matches(['\n', '\r']);
+    if line.len() as u64 >= PASSWORD_MAX {
+        return Err(io::Error::other(format!("it has more than {} bytes", PASSWORD_MAX - 1)));
+    }
+    Ok(line.to_owned())
+}
+
+/// The same, asked for at a terminal that shows nothing of it.
+fn unseen(question: &str) -> io::Result<String> {
+    let stdin = io::stdin();
+    let shown = tcgetattr(&stdin)?;
+    let mut hidden = shown.clone();
+    hidden.local_modes -= LocalModes::ECHO;
+    hidden.local_modes |= LocalModes::ECHONL;
+    // A process that a key ends leaves the terminal as it is: here the key ends the line instead.
+    hidden.local_modes -= LocalModes::ISIG;
+    hidden.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
+    let mut err = io::stderr();
+    write!(err, "{question}")?;
+    err.flush()?;
+    tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
+    let read = line(&[b'\n', INTERRUPT]);
+    tcsetattr(&stdin, OptionalActions::Flush, &shown)?;
+    match read {
+        Ok(text) if text.ends_with(char::from(INTERRUPT)) => {
+            Err(io::Error::new(io::ErrorKind::Interrupted, "Ctrl-C was pressed"))
+        }
+        read => read,
+    }
+}

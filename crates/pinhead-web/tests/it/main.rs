@@ -1,0 +1,3 @@
+//! `pinhead-web` as a process.
+
+mod web;

@@ -1,0 +1,158 @@
+//! The pages with a password that was asked for, and with a socket of systemd's.
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-web");
+/// What systemd does for a unit with a socket unit: the socket is number 3, and its process knows.
+const ACTIVATE: &str = "exec 3<&0 < /dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
+
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("pinhead-web-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        Dir(dir)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server that ends with the test.
+struct Served(Child);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn activated(socket: OwnedFd, args: &[&str]) -> Served {
+    let mut command = Command::new("sh");
+    command.args(["-c", ACTIVATE, "sh", PROGRAM, "--listen", "systemd"]).args(args);
+    Served(command.stdin(socket).stdout(Stdio::null()).spawn().expect("it starts"))
+}
+
+fn ask(mut stream: impl Read + Write, host: &str) -> String {
+    let ask = format!("GET /reports HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(ask.as_bytes()).expect("it is taken");
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+/// Waits longer than any start takes; a connection is there before its server.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[test]
+fn a_socket_of_systemd_is_served_and_stays() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = activated(listener.into(), &["--dir", "/nonexistent"]);
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let answer = ask(stream, &address.to_string());
+    assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("Who are you?"), "{answer}");
+    drop(served);
+    let dir = Dir::new("activated");
+    let path = dir.0.join("web.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    // systemd lets everybody use a socket unless it is told otherwise.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    let mut open = activated(listener.try_clone().unwrap().into(), &["--dir", "/nonexistent"]);
+    let has_ended = vm::wait_for_exit(open.0.id(), PATIENCE).unwrap();
+    assert!(has_ended && !open.0.wait().unwrap().success(), "others may use it, and no password");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let served = activated(listener.into(), &["--dir", "/nonexistent"]);
+    let stream = UnixStream::connect(&path).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let answer = ask(stream, "pinhead");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    drop(served);
+    assert!(path.exists(), "it is systemd's");
+}
+
+#[test]
+fn without_a_socket_of_systemd_its_absence_is_told() {
+    let output = Command::new(PROGRAM).args(["--listen", "systemd"]).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("No socket came"), "{error}");
+}
+
+fn new_password(path: &str, typed: &str) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(["--new-password", path]).stdin(Stdio::piped());
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(typed.as_bytes()).expect("it is taken");
+    drop(stdin);
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_password_becomes_a_file_that_only_its_owner_reads() {
+    let dir = Dir::new("password");
+    let path = dir.0.join("password").display().to_string();
+    let short = new_password(&path, "1234567\n");
+    let error = String::from_utf8_lossy(&short.stderr).into_owned();
+    assert!(!short.status.success() && error.contains("8 letters"), "{error}");
+    assert!(fs::metadata(&path).is_err(), "nothing was written");
+    let output = new_password(&path, "correct horse\n");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.starts_with("$argon2id$") && !text.contains("horse"), "{text}");
+    // What it is for is said where it is missing.
+    let public = ["--listen", "0.0.0.0:0", "--password-file", &path];
+    let output = Command::new(PROGRAM).args(public).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("a certificate for TLS is not"), "{error}");
+}
+
+#[test]
+fn ctrl_c_at_the_prompt_writes_nothing_and_leaves_the_terminal_as_it_was() {
+    let dir = Dir::new("interrupted");
+    let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&keys).and_then(|()| unlockpt(&keys)).expect("it is ours");
+    let name = ptsname(&keys, Vec::new()).expect("a name");
+    let name = name.to_str().expect("text");
+    let terminal = fs::File::options().read(true).write(true).open(name).expect("its other end");
+    let file = dir.0.join("password");
+    let mut command = Command::new(PROGRAM);
+    command.args(["--new-password"]).arg(&file);
+    command.stdin(terminal.try_clone().expect("another")).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut said = child.stderr.take().expect("what it says");
+    let mut asked = [0; "Password: ".len()];
+    said.read_exact(&mut asked).expect("a question");
+    // What is typed is not shown from when the question is: the key may come before that.
+    let is_hidden = || {
+        let found = tcgetattr(&terminal).expect("its settings");
+        !found.local_modes.contains(LocalModes::ECHO)
+    };
+    while !is_hidden() {
+        std::thread::yield_now();
+    }
+    fs::File::from(keys.try_clone().expect("another")).write_all(b"secret\x03").expect("typed");
+    let status = child.wait().expect("it ends");
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).expect("what it says");
+    assert_eq!(status.code(), Some(2), "{rest}");
+    assert!(rest.contains("Ctrl-C was pressed") && !file.exists(), "{rest}");
+    assert!(!is_hidden(), "what is typed next is shown again");
+}
