@@ -25,11 +25,11 @@ use reactor::PollFlags;
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vm::{Ctl, Deadline, GuestSpec, Scratch, probe_kvm};
+use vm::{Clones, Ctl, Deadline, GuestSpec, Scratch, Template, probe_kvm};
 use wire::{Memory, Status};
 
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.
@@ -37,6 +37,9 @@ pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Guests that boot at the same time on the machine's two cores.
 const BOOTS: usize = 3;
+
+/// Memory of a guest of [`Plan::managed`], in MiB.
+pub const MANAGED_MIB: u64 = 384;
 
 /// How a guest is, as its host sees it.
 #[derive(Clone, Debug)]
@@ -105,6 +108,8 @@ pub struct Plan {
     pub kernel_args: Vec<String>,
     /// Where sockets are made that others may connect to.
     pub run_dir: Option<PathBuf>,
+    /// Goes on from the state of a guest that has booted, of which it has a copy.
+    pub restored: bool,
 }
 
 impl Plan {
@@ -120,6 +125,22 @@ impl Plan {
             files: Vec::new(),
             kernel_args: Vec::new(),
             run_dir: None,
+            restored: false,
+        }
+    }
+
+    /// A guest for a manager that has its sockets in this directory: one CPU, 384 MiB, rules that
+    /// hold, and room for [`Guest::fill_cache`]. All such guests go on from one state, which saves
+    /// their boots.
+    pub fn managed(dir: &Path) -> Plan {
+        Plan {
+            cpus: 1,
+            memory_mib: MANAGED_MIB,
+            rules: load::HOLDING.into(),
+            kernel_args: vec![load::HAS_ZRAM.into()],
+            run_dir: Some(dir.to_path_buf()),
+            restored: true,
+            ..Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host")
         }
     }
 }
@@ -244,7 +265,9 @@ impl Host {
 
     /// The shell of a guest, once it has booted.
     pub fn guest(&self, index: usize) -> Guest<'_> {
-        self.until(index, "the guest has booted", PATIENCE, |s| s.console.contains(" is up"));
+        // The console of a guest that goes on from a state is silent.
+        let is_up = |seen: &Seen| seen.console.contains(" is up") || seen.state.is_up();
+        self.until(index, "the guest is up", PATIENCE, is_up);
         let ctl = self.lock().ctl.get_mut(index).and_then(Option::take);
         let stream = ctl.unwrap_or_else(|| panic!("guest {index} has no control port left"));
         Guest { host: self, index, shell: Ctl::new(stream) }
@@ -273,7 +296,7 @@ fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
     // A guest that starts its daemon later has one that only says its version.
     files.push(GuestFile::text("/etc/pinheadd.args", plan.daemon.unwrap_or("-v")));
     let image = ImageSpec { arch: plan.arch, daemon: Some(daemon), files }.build(cache);
-    GuestSpec {
+    let mut spec = GuestSpec {
         cpus: plan.cpus,
         memory_mib: plan.memory_mib,
         kernel_args: plan.kernel_args.clone(),
@@ -283,7 +306,12 @@ fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
             image.unwrap_or_else(|e| panic!("{e}")),
             probe_kvm(plan.arch),
         )
+    };
+    if plan.restored {
+        let made = Template::make(&spec, Clones::Copy, cache, Deadline::after(PATIENCE));
+        spec.restore = Some(made.unwrap_or_else(|e| panic!("{e}")));
     }
+    spec
 }
 
 fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream) {

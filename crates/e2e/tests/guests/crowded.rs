@@ -1,34 +1,21 @@
 //! `pinhead host` with seven small guests that hold little of the host's memory, and one of them in
 //! need of what the others have: it is served, and nobody is shrunk for nothing.
 
-use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, line};
 use e2e::{Guest, Host, PATIENCE, Plan};
-use images::Arch;
 use std::time::Duration;
 
 const GUESTS: usize = 7;
-const MEMORY_MIB: u64 = 384;
 /// What the guest in need has at first, and takes into use.
 const HAS_MIB: u64 = 120;
 const NEED_MIB: u64 = 250;
 /// Cache of each other guest that nobody reads again.
 const CACHE_MIB: u64 = 130;
 
-fn plan(place: &Place) -> Plan {
-    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    plan.cpus = 1;
-    plan.memory_mib = MEMORY_MIB;
-    plan.rules = HOLDING.into();
-    plan.kernel_args.push(HAS_ZRAM.into());
-    plan.run_dir = Some(place.dir().to_path_buf());
-    plan
-}
-
 #[test]
 fn a_guest_in_need_is_served_by_six_and_nobody_is_shrunk_for_nothing() {
     let place = Place::new();
-    let plans: Vec<Plan> = (0..GUESTS).map(|_| plan(&place)).collect();
+    let plans: Vec<Plan> = (0..GUESTS).map(|_| Plan::managed(place.dir())).collect();
     let host = Host::start(&plans);
     let mut guests: Vec<Guest<'_>> = (0..GUESTS).map(|index| host.guest(index)).collect();
     host.yield_to_manager();

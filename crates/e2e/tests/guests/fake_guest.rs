@@ -1,15 +1,12 @@
 //! A process that plays a guest of 64 GiB which starves, beside a real one, under `pinhead host`.
 
 use counters::Bytes;
-use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Host, PATIENCE, Plan};
 use hypervisor::{Claim, Stranger};
-use images::Arch;
 use std::time::Duration;
 use store::Decided;
 
-const REAL_MIB: u64 = 384;
 const CLAIMED_MIB: u64 = 65_536;
 const HAS_MIB: u64 = 10;
 /// What the real guest has read once and could spare, and what the host has free beside the guests.
@@ -23,13 +20,7 @@ const TAKEN_MIB: u64 = 20;
 #[test]
 fn finding_04_a_fake_guest_takes_nothing_and_a_real_one_has_all_of_its_memory_back() {
     let place = Place::new();
-    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    plan.cpus = 1;
-    plan.memory_mib = REAL_MIB;
-    plan.rules = HOLDING.into();
-    plan.kernel_args.push(HAS_ZRAM.into());
-    plan.run_dir = Some(place.dir().to_path_buf());
-    let host = Host::start(&[plan]);
+    let host = Host::start(&[Plan::managed(place.dir())]);
     let mut real = host.guest(0);
     host.yield_to_manager();
     real.fill_cache(TOUCHED_MIB);

@@ -26,7 +26,7 @@ const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n
 /// Memory that all clones have from the template, and memory of its own. The programs are checked
 /// as files, which in these guests are memory.
 const PATTERN: &str = "cat /usr/sbin/nginx /var/www/page.html /bin/busybox /sbin/pinheadd \
-                       /lib/*/libcrypto.so.3 /dev/shm/own | sha256sum";
+                       /lib/*/libcrypto.so.3 /dev/shm/own | md5sum";
 const MAKE_OWN: &str = "for i in 1 2 3 4; do cat /usr/sbin/nginx /etc/machine-id; done \
                         > /dev/shm/own";
 
@@ -318,7 +318,7 @@ fn each_is_itself(clones: &mut [Web]) {
 
 /// Uses memory and frees it: the guest's kernel reports it, and its host takes it.
 fn report_free_memory(web: &mut Web) {
-    web.sh("dd if=/dev/urandom of=/dev/shm/filled bs=64k count=640 2> /dev/null");
+    web.sh("dd if=/dev/zero of=/dev/shm/filled bs=64k count=640 2> /dev/null");
     let full_kib = web.resident_kib();
     web.sh("rm /dev/shm/filled; echo 1 > /proc/sys/vm/compact_memory");
     let clock = Deadline::after(REPORTED);

@@ -1,27 +1,15 @@
 //! The life of `pinhead host` and of its guests: page reporting, orders of the operator, guests
 //! that restart, and the end.
 
-use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, actual_mib, ksm, resident_mib, row, signal, wait_until};
-use e2e::{Host, PATIENCE, Plan, share};
+use e2e::{Host, MANAGED_MIB, PATIENCE, Plan, share};
 use images::{Arch, Cache, ImageSpec};
 use manager::control::Ps;
 use std::cell::Cell;
 use std::time::Duration;
 use vm::{Deadline, GuestSpec, Session, probe_kvm};
 
-const MEMORY_MIB: u64 = 384;
 const SOON: Duration = Duration::from_secs(20);
-
-fn plan(place: &Place) -> Plan {
-    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    plan.cpus = 1;
-    plan.memory_mib = MEMORY_MIB;
-    plan.rules = HOLDING.into();
-    plan.kernel_args.push(HAS_ZRAM.into());
-    plan.run_dir = Some(place.dir().to_path_buf());
-    plan
-}
 
 /// What is wrong, as a command that is refused says it.
 fn refused(manager: &Manager<'_>, words: &[&str]) -> String {
@@ -56,7 +44,7 @@ fn freed_memory_comes_back(manager: &Manager<'_>, host: &Host, guest: &mut e2e::
         full - left,
         reported() - counted
     );
-    assert_eq!((guest.balloon_mib(), actual_mib(&manager.row("g1"))), (0, MEMORY_MIB));
+    assert_eq!((guest.balloon_mib(), actual_mib(&manager.row("g1"))), (0, MANAGED_MIB));
 }
 
 /// (g) What the operator sets holds at once, and nothing that makes no sense is taken.
@@ -67,7 +55,7 @@ fn orders_are_obeyed(manager: &Manager<'_>) {
     manager.succeed(&["set", "g1", "pin", "256 MiB"]);
     println!("pinned after {:?}", has("it has what it is pinned to", 256));
     manager.succeed(&["set", "g1", "release"]);
-    println!("released after {:?}", has("it has all", MEMORY_MIB));
+    println!("released after {:?}", has("it has all", MANAGED_MIB));
     manager.succeed(&["set", "g1", "manage"]);
     manager.succeed(&["set", "g1", "max", "300 MiB"]);
     println!("at its maximum after {:?}", has("it has no more than its maximum", 300));
@@ -95,7 +83,7 @@ fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
     manager.signal("HUP");
     wait_for_log("1 guests have other limits");
     assert_eq!(class("g2"), "c");
-    assert_eq!(manager.row("g2").min_bytes >> 20, MEMORY_MIB * 7 / 10);
+    assert_eq!(manager.row("g2").min_bytes >> 20, MANAGED_MIB * 7 / 10);
     place.settings(size, "");
     manager.signal("HUP");
     wait_for_log("1 guests have other limits");
@@ -137,7 +125,7 @@ const AUTO: &str = "[ksm]\nmode = \"auto\"\n";
 fn orders_reservations_reports_and_the_end() {
     let kernel = ksm();
     let place = Place::new();
-    let host = Host::start(&[plan(&place), plan(&place)]);
+    let host = Host::start(&[Plan::managed(place.dir()), Plan::managed(place.dir())]);
     let mut guests = [host.guest(0), host.guest(1)];
     host.yield_to_manager();
     guests[1].fill_cache(280);
@@ -145,7 +133,11 @@ fn orders_reservations_reports_and_the_end() {
     let mut manager = Manager::start(&place, &place.settings(&size, AUTO));
     manager.knows(2);
     freed_memory_comes_back(&manager, &host, &mut guests[0]);
+    // A guest gets no more than twice what it is seen to use, and 64 MiB.
+    guests[0].use_memory(120);
+    guests[0].until_used(PATIENCE);
     orders_are_obeyed(&manager);
+    guests[0].free();
     settings_are_read_again(&manager, &place, &size);
     memory_is_reserved(&manager, &host);
 
@@ -210,7 +202,7 @@ fn a_guest_that_works_is_never_shown_as_asleep() {
     /// How often it is looked at: for more than five of the manager's questions.
     const LOOKS: usize = 100;
     let place = Place::new();
-    let host = Host::start(&[plan(&place)]);
+    let host = Host::start(&[Plan::managed(place.dir())]);
     let mut guest = host.guest(0);
     host.yield_to_manager();
     let size = Size { budget_mib: 4000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };

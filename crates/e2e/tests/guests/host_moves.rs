@@ -1,26 +1,12 @@
 //! `pinhead host` moves memory between real guests, and gives it back however it ends.
 
-use e2e::load::{HAS_ZRAM, HOLDING};
 use e2e::manager::{Manager, Place, Size, ksm, wait_until};
-use e2e::{Guest, Host, Plan};
-use images::Arch;
+use e2e::{Guest, Host, MANAGED_MIB, Plan};
 use std::time::Duration;
 use vm::Deadline;
 
-/// What every guest here is started with.
-const MEMORY_MIB: u64 = 384;
 /// What a guest has that is to be starved.
 const STARVED_MIB: u64 = 160;
-
-pub fn plan(place: &Place) -> Plan {
-    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    plan.cpus = 1;
-    plan.memory_mib = MEMORY_MIB;
-    plan.rules = HOLDING.into();
-    plan.kernel_args.push(HAS_ZRAM.into());
-    plan.run_dir = Some(place.dir().to_path_buf());
-    plan
-}
 
 /// Ends the manager while memory is on its way, by a signal that it cannot do anything about: all
 /// of the memory is the guests' again within 30 s.
@@ -52,8 +38,8 @@ fn clauses(manager: &Manager<'_>, name: &str, action: &str) -> Vec<String> {
 fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let kernel = ksm();
     let place = Place::new();
-    let small = Plan { memory_mib: 128, ..plan(&place) };
-    let host = Host::start(&[plan(&place), plan(&place), small]);
+    let small = Plan { memory_mib: 128, restored: false, ..Plan::managed(place.dir()) };
+    let host = Host::start(&[Plan::managed(place.dir()), Plan::managed(place.dir()), small]);
     let mut guests = [host.guest(0), host.guest(1), host.guest(2)];
     host.yield_to_manager();
     let [hoarder, starved, _] = &mut guests;
@@ -61,7 +47,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     place.balloon("g2", STARVED_MIB);
     starved.use_memory(60);
     starved.until_used(e2e::PATIENCE);
-    assert_eq!(starved.balloon_mib(), MEMORY_MIB - STARVED_MIB);
+    assert_eq!(starved.balloon_mib(), MANAGED_MIB - STARVED_MIB);
 
     // (a) The host is exactly at its set point.
     let size = Size::with_free(&host, 3, 96);

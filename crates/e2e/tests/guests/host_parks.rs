@@ -1,23 +1,13 @@
 //! Guests of no farm are parked and woken by word, and run again whatever ends the manager.
 
-use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, row, wait_until};
 use e2e::{Host, Plan};
-use images::Arch;
 use procfs::parse::task::TaskStat;
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(30);
 const SIZE: Size =
     Size { budget_mib: 4000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
-
-fn plan(place: &Place) -> Plan {
-    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    plan.cpus = 1;
-    plan.rules = HOLDING.into();
-    plan.run_dir = Some(place.dir().to_path_buf());
-    plan
-}
 
 /// How often the virtual CPUs were dispatched.
 fn dispatches(manager: &Manager<'_>) -> u64 {
@@ -51,7 +41,7 @@ fn runs(manager: &Manager<'_>) -> bool {
 #[test]
 fn a_guest_of_no_farm_stands_still_until_it_is_woken_or_its_manager_ends() {
     let place = Place::new();
-    let host = Host::start(&[plan(&place)]);
+    let host = Host::start(&[Plan::managed(place.dir())]);
     let mut guest = host.guest(0);
     host.yield_to_manager();
     let settings = place.settings(&SIZE, "");

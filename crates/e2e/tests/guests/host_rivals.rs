@@ -1,16 +1,13 @@
 //! `pinhead host` with another manager's rules: it takes and gives by them, and gives everything
 //! back at its end all the same.
 
-use crate::host_moves::plan;
-use e2e::Host;
 use e2e::manager::{Manager, Place, Size, actual_mib, wait_until};
+use e2e::{Host, MANAGED_MIB, Plan};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use store::Decided;
 
-/// What every guest here is started with.
-const MEMORY_MIB: u64 = 384;
 /// Proxmox's rules are asked every 10 s, and a loaded machine has time for three of those.
 const BEATS: Duration = Duration::from_secs(60);
 
@@ -48,7 +45,7 @@ fn said(words: &[&str]) -> String {
 #[test]
 fn a_manager_with_the_rules_of_proxmox_moves_by_them_and_gives_all_back() {
     let place = Place::new();
-    let host = Host::start(&[plan(&place), plan(&place)]);
+    let host = Host::start(&[Plan::managed(place.dir()), Plan::managed(place.dir())]);
     let mut guests = [host.guest(0), host.guest(1)];
     host.yield_to_manager();
 
@@ -58,7 +55,7 @@ fn a_manager_with_the_rules_of_proxmox_moves_by_them_and_gives_all_back() {
     manager.knows(2);
     assert!(manager.log().contains("other rules than pinhead's"), "{}", manager.log());
     manager.until("both gave", BEATS, |ps| {
-        ps.guests.iter().filter(|guest| actual_mib(guest) + 50 < MEMORY_MIB).count() == 2
+        ps.guests.iter().filter(|guest| actual_mib(guest) + 50 < MANAGED_MIB).count() == 2
     });
     // There is room, and then there is none again.
     settings(&place, 4 * full);

@@ -240,9 +240,9 @@ fn pushed_is_read_back(kind: Kind) {
             Ok(())
         });
         if index == 0 {
-            for (host, _, dir) in &expected {
-                reports_agree(&engine, host, &dir.join("0"), ask);
-            }
+            // All hosts have the same intervals, as was just seen. Of one, its reports are made.
+            let (host, _, dir) = &expected[1];
+            reports_agree(&engine, host, &dir.join("0"), ask);
         }
         let one = Ask { host: Some(HOSTS[1].to_owned()), ..ask.clone() };
         let found = intervals(&url, &one).expect("one host");
@@ -277,15 +277,15 @@ fn report(name: &str, format: &str, ask: &Ask, from: &[&str]) -> String {
 }
 
 /// Every report of a host says the same from its recordings and from the engine, but for what
-/// only the host itself knows of itself: its kernel and its processor.
+/// only the host itself knows of itself: its kernel and its processor. Text is made of the same
+/// tables as CSV, and so one report of it is enough.
 fn reports_agree(engine: &Engine, host: &str, dir: &Path, ask: &Ask) {
     let (dir, url) = (dir.to_str().expect("a path"), engine.url().to_string());
-    for format in ["csv", "text"] {
-        for name in REPORTS {
-            let ours = report(name, format, ask, &["--dir", dir, "--host", host]);
-            let theirs = report(name, format, ask, &["--from-prometheus", &url, "--host", host]);
-            assert_eq!(ours, theirs, "{name} as {format} of {host}");
-        }
+    let all = REPORTS.map(|name| (name, "csv"));
+    for (name, format) in all.into_iter().chain([("MAIN", "text")]) {
+        let ours = report(name, format, ask, &["--dir", dir, "--host", host]);
+        let theirs = report(name, format, ask, &["--from-prometheus", &url, "--host", host]);
+        assert_eq!(ours, theirs, "{name} as {format} of {host}");
     }
 }
 

@@ -28,9 +28,9 @@ const APART: f64 = 0.01;
 /// libvirt is asked again if it took longer: it read at some moment of that time.
 const ANSWER_MS: i64 = 60;
 const TRIES: u32 = 20;
-/// Computes, and leaves a little time, so that idle time is counted too.
-const LOAD: &str = "(while :; do n=0; while [ $n -lt 20000 ]; do n=$((n + 1)); done; \
-                    usleep 20000; done) &\nsleep 400\npoweroff -f\n";
+/// Computes for a quarter of the time, so that idle time is counted too.
+const LOAD: &str = "(while :; do n=0; while [ $n -lt 2000 ]; do n=$((n + 1)); done; \
+                    usleep 60000; done) &\nsleep 400\npoweroff -f\n";
 
 /// A tool's value, and when: in the middle of the time that it took.
 #[derive(Clone, Copy, Debug)]

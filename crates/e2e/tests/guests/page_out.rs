@@ -4,12 +4,10 @@
 
 use counters::Bytes;
 use e2e::farms::Farm;
-use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, signal, wait_until};
 use e2e::{Guest, Host, PATIENCE, Plan, skipped};
 use farm::config::Limits;
 use farm::tiers::Tiers;
-use images::Arch;
 use manager::control::{Answer, Ask, LeverRow, Levers, PagedOutRow, ask};
 use procfs::parse::task::{StatField, TaskStat};
 use std::fs;
@@ -76,13 +74,7 @@ fn until(place: &Place, manager: &Manager<'_>, guest: &str, state: &str) {
 fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
     let _swap = one_at_a_time();
     let place = Place::new();
-    let plan = || {
-        let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-        (plan.cpus, plan.memory_mib, plan.rules) = (1, 384, HOLDING.into());
-        plan.run_dir = Some(place.dir().to_path_buf());
-        plan
-    };
-    let host = Host::start(&[plan(), plan()]);
+    let host = Host::start(&[Plan::managed(place.dir()), Plan::managed(place.dir())]);
     let _zram = match zram() {
         Ok(zram) => zram,
         Err(why) => return skipped(&why.to_string()),
@@ -138,10 +130,7 @@ fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
 fn what_a_guest_that_runs_does_not_touch_goes_to_swap_while_the_host_is_short() {
     let _swap = one_at_a_time();
     let place = Place::new();
-    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    (plan.cpus, plan.memory_mib, plan.rules) = (1, 384, HOLDING.into());
-    plan.run_dir = Some(place.dir().to_path_buf());
-    let host = Host::start(&[plan]);
+    let host = Host::start(&[Plan::managed(place.dir())]);
     let _zram = match zram() {
         Ok(zram) => zram,
         Err(why) => return skipped(&why.to_string()),
