@@ -10,9 +10,11 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# What is built every day, and what packages are made of.
 EVERYDAY := $(abspath $(TARGET))
-SHIPPED := $(EVERYDAY)/dist
+# The profile of the programs in packages. `release` is for who only looks at the packages: those
+# are the programs of `make build`, and so need no time.
+SHIPPED_PROFILE ?= dist
+SHIPPED := $(EVERYDAY)/$(SHIPPED_PROFILE)
 X86_64 := x86_64-unknown-linux-musl
 S390X := s390x-unknown-linux-musl
 # The daemon is copied into root file systems that we do not know, so it is static.
@@ -68,7 +70,7 @@ daemon-s390x:
 
 # The programs as they are shipped: with link-time optimisation, and the daemons built for size.
 dist: setup-package daemon-s390x
-	cargo build --locked --profile dist -p pinhead -p pinhead-web
+	cargo build --locked --profile $(SHIPPED_PROFILE) -p pinhead -p pinhead-web
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(SMALL)' $(BUILD_SMALL) --target $(X86_64)
 	@install -Ct $(SHIPPED)/guest/x86_64 -D $(PROGRAMS:%=$(TARGET)/build-std/$(X86_64)/guest/%)
 	@install -Ct $(SHIPPED)/guest/s390x -D $(PROGRAMS:%=$(EVERYDAY)/guest/s390x/%)
@@ -104,7 +106,7 @@ lint: setup-lint ## formatting, clippy, shellcheck, layers and tidiness
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo fmt --manifest-path python/Cargo.toml --check
-	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo clippy --locked --release --workspace --all-targets -- -D warnings
 	cargo test --locked --release --quiet -p tidy
 	@if command -v shellcheck >/dev/null; then shellcheck scripts/* .ci/run packaging/deb/*.p*; \
 	else echo 'lint: no shellcheck here, skipped'; fi

@@ -60,7 +60,8 @@ fn the_examples_for_contributors_apply_and_compile() {
     }
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let check = Command::new(cargo)
-        .args(["check", "--locked", "--offline", "--quiet", "-p", "pinhead", "-p", "pinheadd"])
+        .args(["check", "--locked", "--offline", "--quiet", "--release"])
+        .args(["-p", "pinhead", "-p", "pinheadd"])
         // The libraries of others have been checked there by `make lint`.
         .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target"))
         // Set for this harness by `scripts/test`.
