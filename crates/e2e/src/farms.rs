@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
+use crate::manager::LOOK;
 use crate::{PATIENCE, Share, scratch};
 use procfs::children;
 use serde_json::Value;
@@ -56,7 +57,7 @@ impl Up {
             let refusal = self.refusal.borrow();
             assert!(deadline.remaining().is_some(), "never {what}: {refusal}");
             // Waits for its end, which does not come, instead of sleeping.
-            let _ = wait_for_exit(self.child.id(), Duration::from_millis(200));
+            let _ = wait_for_exit(self.child.id(), LOOK);
         }
     }
 

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use vm::{Clones, Ctl, Deadline, GuestSpec, Scratch, Template, probe_kvm};
+use vm::{Clones, Ctl, Deadline, GuestSpec, Scratch, Template, probe_kvm, wait_for_exit};
 use wire::{Memory, Status};
 
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.
@@ -407,7 +407,8 @@ impl Guest<'_> {
     }
 
     /// Waits until a command of the guest prints what is wanted. Each try is a look of
-    /// its own: the guest itself has nothing to wait on.
+    /// its own: the guest itself has nothing to wait on, and the pause between two looks is the
+    /// host's, where it costs no process.
     pub fn until_sh(&mut self, line: &str, limit: Duration, so: impl Fn(&str) -> bool) -> Duration {
         let deadline = Deadline::after(limit);
         loop {
@@ -416,7 +417,7 @@ impl Guest<'_> {
                 return deadline.elapsed();
             }
             assert!(deadline.remaining().is_some(), "not within {limit:?}: {line}: {text}");
-            self.sh("usleep 100000");
+            let _ = wait_for_exit(std::process::id(), manager::LOOK);
         }
     }
 }

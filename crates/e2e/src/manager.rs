@@ -26,8 +26,9 @@ use vm::{Deadline, Monitor, Scratch, wait_for_exit};
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long it may take to be there, and to end in peace.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How often is looked whether something has happened.
-const LOOK: Duration = Duration::from_millis(50);
+/// Pause between two looks at whether something has happened. A look is a process of the program
+/// or of a guest, and many tests look at the same time.
+pub(crate) const LOOK: Duration = Duration::from_millis(250);
 /// The kernel's page.
 const PAGE_BYTES: u64 = 4096;
 /// More events than a test can bring about.

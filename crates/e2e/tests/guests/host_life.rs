@@ -200,7 +200,7 @@ fn a_guest_that_is_started_again_is_another_one() {
 #[test]
 fn a_guest_that_works_is_never_shown_as_asleep() {
     /// How often it is looked at: for more than five of the manager's questions.
-    const LOOKS: usize = 100;
+    const LOOKS: usize = 25;
     let place = Place::new();
     let host = Host::start(&[Plan::managed(place.dir())]);
     let mut guest = host.guest(0);

@@ -88,7 +88,7 @@ fn check_daemon(session: &mut Session) {
     session.port.write_all(b"ping\n").unwrap();
     assert_eq!(line(), "got ping");
     session.sh("kill -9 $(pidof pinheadd)", soon()).unwrap();
-    session.sh("while pidof pinheadd; do usleep 20000; done", soon()).unwrap();
+    session.sh("while pidof pinheadd; do usleep 100000; done", soon()).unwrap();
     session.sh("echo again > /etc/pinheadd.args; start-pinheadd &", soon()).unwrap();
     assert_eq!(line(), "hello again");
 }
@@ -120,7 +120,7 @@ fn check_balloon(session: &mut Session) {
     let limit_kib = free_kib - 36 * 1024;
     let settled = format!(
         "while [ $(awk '/^MemFree:/ {{ print $2 }}' /proc/meminfo) -gt {limit_kib} ]; \
-         do usleep 50000; done"
+         do usleep 100000; done"
     );
     session.sh(&settled, soon()).unwrap();
     assert_eq!(meminfo_kib(session, "MemTotal"), total_kib);
@@ -184,7 +184,7 @@ fn s390x() {
     assert_eq!(session.sh(&format!("cat {pages}"), soon()).unwrap().trim(), "0");
     session
         .sh(
-            &format!("echo 4096 > {pages}; until grep -qx 4096 {pages}; do usleep 20000; done"),
+            &format!("echo 4096 > {pages}; until grep -qx 4096 {pages}; do usleep 100000; done"),
             soon(),
         )
         .unwrap();
@@ -192,7 +192,7 @@ fn s390x() {
     let taken_kib = free_kib.saturating_sub(meminfo_kib(&mut session, "MemFree"));
     assert!((14_000..20_000).contains(&taken_kib), "CMM took {taken_kib} KiB for 16384");
     session
-        .sh(&format!("echo 0 > {pages}; until grep -qx 0 {pages}; do usleep 20000; done"), soon())
+        .sh(&format!("echo 0 > {pages}; until grep -qx 0 {pages}; do usleep 100000; done"), soon())
         .unwrap();
     check_balloon(&mut session);
     quit(session);

@@ -59,19 +59,19 @@ fn memory_follows_the_need(arch: Arch, pool_of: fn(&mut Guest<'_>) -> u64) {
     let host = Host::start(&[Plan::new(arch, ALONE)]);
     let mut guest = host.guest(0);
     let total = guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo");
-    guest.until("idle: half of the guest is in the pool", seconds(90), |s| {
-        s.pool_pages * 4 > total / 2
+    guest.until("idle: most of the guest is in the pool", PATIENCE, |s| {
+        s.pool_pages * 4 > total * 6 / 10
     });
     let pool = pool_of(&mut guest);
-    assert!(pool * 4 > total / 3, "the guest's own count is {pool} pages of {total} KiB");
+    assert!(pool * 4 > total / 2, "the guest's own count is {pool} pages of {total} KiB");
     assert_eq!(
         guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo"),
         total,
         "a pool does not change MemTotal"
     );
 
-    // A program that really touches half of the guest, of which less than half is left.
-    let mib = total / 1024 / 2;
+    // A program that really touches a third of the guest, of which less than that is free.
+    let mib = total / 1024 / 3;
     let touched = guest.sh(&format!("head -c {mib}m /dev/zero | tail -c {mib}m | wc -c"));
     assert_eq!(touched.trim(), (mib << 20).to_string(), "it got all that it asked for");
     guest.until("the daemon reports it", seconds(10), |s| s.shrinks > 0);

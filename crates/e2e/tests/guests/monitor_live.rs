@@ -24,7 +24,7 @@ const RECORDED: Duration = Duration::from_secs(90);
 /// Computes, reads and writes a little, and sleeps in between.
 const LOAD: &str = "(while :; do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done; \
                     dd if=/dev/zero of=/dev/shm/file bs=64k count=4; cat /proc/meminfo; \
-                    usleep 400000; done) > /dev/null 2>&1 &";
+                    sleep 2; done) > /dev/null 2>&1 &";
 /// What a machine that emulates cannot show, or one without swap space, without cgroups of its
 /// guests' own; and what guests without a disk and a network have nothing of. A column that is
 /// empty without another reason is a fault.
