@@ -12,7 +12,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use vm::{Deadline, Scratch, wait_for_exit};
 
 /// `pinhead explain` looks for a guest in every `pinhead up` of its user, and their guests have the
@@ -209,6 +208,6 @@ pub fn text(bytes: &[u8]) -> String {
 /// Waits until processes have ended.
 pub fn are_gone(pids: &[u32]) {
     for pid in pids {
-        assert!(wait_for_exit(*pid, Duration::from_secs(10)).unwrap(), "process {pid} lives");
+        assert!(wait_for_exit(*pid, PATIENCE).unwrap(), "process {pid} lives");
     }
 }

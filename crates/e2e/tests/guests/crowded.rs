@@ -3,7 +3,6 @@
 
 use e2e::manager::{Manager, Place, Size, line};
 use e2e::{Guest, Host, PATIENCE, Plan};
-use std::time::Duration;
 
 const GUESTS: usize = 7;
 /// What the guest in need has at first, and takes into use.
@@ -30,7 +29,7 @@ fn a_guest_in_need_is_served_by_six_and_nobody_is_shrunk_for_nothing() {
     manager.knows(GUESTS);
     guests[0].use_memory(NEED_MIB);
     guests[0].until_used(PATIENCE);
-    let took = manager.until("it is served", Duration::from_secs(10), |ps| {
+    let took = manager.until("it is served", PATIENCE, |ps| {
         e2e::manager::row(ps, "g1").is_some_and(|row| {
             let bounded = row.reason.as_deref().is_some_and(|why| why.contains("bounded by host"));
             row.need_bytes.unwrap_or(0) == 0 && !bounded
@@ -62,6 +61,6 @@ fn a_guest_in_need_is_served_by_six_and_nobody_is_shrunk_for_nothing() {
     assert!(got.iter().sum::<u64>() > NEED_MIB / 2, "{got:?}: {}", manager.journal_text());
     assert!(for_nothing.is_empty(), "for nothing:\n{}", for_nothing.join("\n"));
     manager.signal("TERM");
-    manager.end(Duration::from_secs(10));
+    manager.end(PATIENCE);
     assert!(place.replayed() > 0, "nothing moved");
 }

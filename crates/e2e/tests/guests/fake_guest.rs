@@ -4,7 +4,6 @@ use counters::Bytes;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Host, PATIENCE, Plan};
 use hypervisor::{Claim, Stranger};
-use std::time::Duration;
 use store::Decided;
 
 const CLAIMED_MIB: u64 = 65_536;
@@ -53,11 +52,11 @@ fn finding_04_a_fake_guest_takes_nothing_and_a_real_one_has_all_of_its_memory_ba
     let free = manager.ps().host.available_bytes.expect("a host's memory") >> 20;
     let wanted = free - size.reserve_mib + 3 * TAKEN_MIB;
     manager.command(&["reserve", &wanted.to_string(), "--timeout", "20"]);
-    let taken = wait_until(Duration::from_secs(20), || real.balloon_mib() >= TAKEN_MIB);
+    let taken = wait_until(PATIENCE, || real.balloon_mib() >= TAKEN_MIB);
     assert!(taken.is_some(), "{}", manager.journal_text());
     let taken = real.balloon_mib();
     manager.signal("KILL");
-    let took = wait_until(Duration::from_secs(30), || real.balloon_mib() == 0);
+    let took = wait_until(PATIENCE, || real.balloon_mib() == 0);
     println!("{taken} MiB were back after {took:?}");
     assert!(
         took.is_some(),

@@ -17,7 +17,7 @@ const MEMORY_MIB: u64 = 128;
 /// What a web server's guest can do without for a while.
 const TAKEN_MIB: u64 = 16;
 /// Free memory in large blocks is reported about every two seconds, a block's time after another.
-const REPORTED: Duration = Duration::from_secs(40);
+const REPORTED: Duration = e2e::PATIENCE;
 /// How far a clone's clock may be from its host's: the time it gets is as old as its way there.
 const CLOCK_S: u64 = 2;
 const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
@@ -197,26 +197,38 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_secs()
 }
 
-#[test]
-fn what_happens_to_a_clone_happens_to_no_other() {
-    clones_are_apart(Clones::Share);
+fn template(like: &GuestSpec, share: Clones, cache: &Cache) -> Template {
+    let make = || Template::make(like, share, cache, soon()).unwrap_or_else(|e| panic!("{e}"));
+    let template = make();
+    assert_eq!(make(), template, "it is made once");
+    assert_eq!(template.memory.is_some(), share == Clones::Share);
+    template
 }
 
+/// Such clones have no memory in common: that each becomes itself is what can go wrong.
 #[test]
 fn clones_that_copy_their_template_are_apart_too() {
-    clones_are_apart(Clones::Copy);
+    let _share = e2e::share(2);
+    let cache = Cache::from_environment().expect("a cache");
+    let like = web_spec(&cache);
+    let template = template(&like, Clones::Copy, &cache);
+    let saved = files_of(&template);
+    let mut clones = [1, 2].map(|number| Web::start(number, &like, &template));
+    each_is_itself(&mut clones);
+    clones.iter_mut().for_each(|clone| _ = clone.sh(MAKE_OWN));
+    let [before, _] = clones.each_mut().map(|clone| clone.sh(PATTERN));
+    clones[1].sh("tr a-y b-z < /var/www/page.html > /dev/shm/own");
+    clones[1].balloon(MEMORY_MIB - TAKEN_MIB);
+    assert_eq!(clones[0].sh(PATTERN), before);
+    assert!(files_of(&template) == saved, "the template changed");
 }
 
-fn clones_are_apart(share: Clones) {
+#[test]
+fn what_happens_to_a_clone_happens_to_no_other() {
     let _share = e2e::share(CLONES);
     let cache = Cache::from_environment().expect("a cache");
     let like = web_spec(&cache);
-    let clock = soon();
-    let make = || Template::make(&like, share, &cache, clock).unwrap_or_else(|e| panic!("{e}"));
-    let template = make();
-    println!("a template of {} KiB after {:?}", template.bytes / 1024, clock.elapsed());
-    assert_eq!(make(), template, "it is made once");
-    assert_eq!(template.memory.is_some(), share == Clones::Share);
+    let template = template(&like, Clones::Share, &cache);
     let saved = files_of(&template);
     let mut clones: Vec<Web> =
         (1..=CLONES).map(|number| Web::start(number, &like, &template)).collect();

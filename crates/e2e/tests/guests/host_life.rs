@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::time::Duration;
 use vm::{Deadline, GuestSpec, Session, probe_kvm};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = PATIENCE;
 
 /// What is wrong, as a command that is refused says it.
 fn refused(manager: &Manager<'_>, words: &[&str]) -> String {
@@ -142,7 +142,7 @@ fn orders_reservations_reports_and_the_end() {
     memory_is_reserved(&manager, &host);
 
     manager.signal("TERM");
-    let status = manager.end(Duration::from_secs(30));
+    let status = manager.end(SOON);
     assert!(status.success(), "{status}: {}", manager.log());
     let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
     println!("SIGTERM: all was back after {:?}", wait_until(SOON, all_back).expect("all memory"));

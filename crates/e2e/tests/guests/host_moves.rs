@@ -1,7 +1,7 @@
 //! `pinhead host` moves memory between real guests, and gives it back however it ends.
 
 use e2e::manager::{Manager, Place, Size, ksm, wait_until};
-use e2e::{Guest, Host, MANAGED_MIB, Plan};
+use e2e::{Guest, Host, MANAGED_MIB, PATIENCE, Plan};
 use std::time::Duration;
 use vm::Deadline;
 
@@ -11,7 +11,7 @@ const STARVED_MIB: u64 = 160;
 /// Ends the manager while memory is on its way, by a signal that it cannot do anything about: all
 /// of the memory is the guests' again within 30 s.
 fn end_in_mid_move(mut manager: Manager<'_>, name: &str, guests: &mut [Guest<'_>]) {
-    manager.until("memory moves", Duration::from_secs(20), |ps| {
+    manager.until("memory moves", PATIENCE, |ps| {
         let all = || ps.guests.iter();
         all().any(|guest| guest.actual_bytes < Some(guest.memory_bytes - (24 << 20)))
             && all().any(|guest| guest.target_bytes < guest.actual_bytes)
@@ -57,7 +57,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let clock = Deadline::after(e2e::PATIENCE);
     starved.use_memory(need);
     // On a machine that has nothing else to do it takes a few seconds; other tests run beside this.
-    starved.until_used(Duration::from_secs(40));
+    starved.until_used(PATIENCE);
     println!("hoarder to starved: {need} MiB more were in use after {:?}", clock.elapsed());
     assert!(starved.in_use_mib() >= 60 + need);
     for guest in &mut guests {
@@ -71,7 +71,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     assert!(clauses(&manager, "g2", "shrink").is_empty(), "the starved one was shrunk");
     drop(manager);
     let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
-    let took = wait_until(Duration::from_secs(30), all_back);
+    let took = wait_until(PATIENCE, all_back);
     println!("SIGTERM: all memory was back after {took:?}");
     assert!(took.is_some());
     assert!(place.replayed() > 0, "nothing moved");

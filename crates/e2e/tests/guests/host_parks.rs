@@ -1,11 +1,11 @@
 //! Guests of no farm are parked and woken by word, and run again whatever ends the manager.
 
 use e2e::manager::{Manager, Place, Size, row, wait_until};
-use e2e::{Host, Plan};
+use e2e::{Host, PATIENCE, Plan};
 use procfs::parse::task::TaskStat;
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = PATIENCE;
 const SIZE: Size =
     Size { budget_mib: 4000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
 

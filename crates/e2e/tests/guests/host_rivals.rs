@@ -2,7 +2,7 @@
 //! back at its end all the same.
 
 use e2e::manager::{Manager, Place, Size, actual_mib, wait_until};
-use e2e::{Host, MANAGED_MIB, Plan};
+use e2e::{Host, MANAGED_MIB, PATIENCE, Plan};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -83,7 +83,7 @@ fn a_manager_with_the_rules_of_proxmox_moves_by_them_and_gives_all_back() {
     let taken: u64 = guests.iter_mut().map(e2e::Guest::balloon_mib).sum();
     drop(manager);
     let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
-    let took = wait_until(Duration::from_secs(30), all_back);
+    let took = wait_until(PATIENCE, all_back);
     println!("{taken} MiB of two guests were back after {took:?}");
     assert!(took.is_some());
     // Other managers' rules, and settings that changed on the way, are decided again as well.

@@ -2,7 +2,6 @@
 
 use e2e::{Guest, Host, PATIENCE, Plan};
 use images::{Arch, GuestFile};
-use std::time::Duration;
 use vm::Deadline;
 use wire::{Decoder, Hello, PoolKind, PoolRequest, Status, ToHost};
 
@@ -45,7 +44,7 @@ fn nonsense() -> Vec<u8> {
 fn is_served(neighbour: &mut Guest<'_>) {
     neighbour.until("the neighbour has one CPU", PATIENCE, |s| s.cpus_online == 1);
     neighbour.sh("(while :; do :; done) > /dev/null 2>&1 & echo $! > /run/busy");
-    neighbour.until("the neighbour gets a CPU", Duration::from_secs(20), |s| s.cpus_online > 1);
+    neighbour.until("the neighbour gets a CPU", PATIENCE, |s| s.cpus_online > 1);
     neighbour.sh("kill $(cat /run/busy)");
 }
 

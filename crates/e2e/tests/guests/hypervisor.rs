@@ -17,7 +17,7 @@ use vm::{Clock, Deadline, GuestSpec, Session, probe_kvm};
 
 const MIB: u64 = 1 << 20;
 /// What follows from something that QEMU does by itself: it waits for nobody.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = PATIENCE;
 
 /// A source, and its events that no test has taken yet.
 struct Watch {

@@ -126,8 +126,8 @@ fn check_balloon(session: &mut Session) {
     assert_eq!(meminfo_kib(session, "MemTotal"), total_kib);
 
     // More than the balloon has left: it has to shrink for this, and nothing may be killed.
-    let fill_kib = meminfo_kib(session, "MemAvailable") + 16 * 1024;
-    let fill = format!("dd if=/dev/zero of=/dev/shm/fill bs=1024 count={fill_kib} 2>&1");
+    let blocks = (meminfo_kib(session, "MemAvailable") + 16 * 1024) / 64;
+    let fill = format!("dd if=/dev/zero of=/dev/shm/fill bs=64k count={blocks} 2>&1");
     session.sh(&fill, soon()).unwrap();
     let kept_bytes = balloon_bytes(session);
     assert!(kept_bytes > 88 * MIB, "the guest still keeps {kept_bytes} bytes only");

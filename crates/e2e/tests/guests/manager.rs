@@ -99,7 +99,7 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
     guest.sh("sed -i 's/^UPDATE=.*/UPDATE=\"2\"/' /etc/pinhead.conf; kill -HUP $(pidof pinheadd)");
     receive(
         &mut port,
-        Duration::from_secs(10),
+        PATIENCE,
         |m| matches!(m, ToHost::Hello(hello) if hello.reply && hello.update_ms == 2000),
     );
 

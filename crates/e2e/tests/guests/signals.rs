@@ -2,7 +2,6 @@
 
 use e2e::{Host, PATIENCE, Plan};
 use images::Arch;
-use std::time::Duration;
 use wire::Memory;
 
 /// Rules without memory: its signals must not depend on them.
@@ -39,9 +38,8 @@ fn answers(arch: Arch) {
     let ask = |sequence| {
         host.sample(0, sequence);
         let answered = |m: &Memory| m.sequence == sequence;
-        let took = host.until(0, "an answer", Duration::from_secs(5), |seen| {
-            seen.memory.as_ref().is_some_and(answered)
-        });
+        let took =
+            host.until(0, "an answer", PATIENCE, |seen| seen.memory.as_ref().is_some_and(answered));
         println!("{}: answered after {took:?}", arch.name());
         host.seen(0).memory.expect("an answer")
     };
