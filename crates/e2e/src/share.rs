@@ -6,8 +6,8 @@
 //!
 //! A guest is emulated: while it boots it keeps a core busy, and afterwards most of them wait for
 //! something. So several tests run beside one another, each of which says how many guests it has.
-//! A test that no other farm may start or end beside has the machine alone: as far as this program
-//! goes. Which programs run beside one another says `scripts/test`.
+//! A slow test that measures has the machine alone: as far as this program goes. Which programs run
+//! beside one another says `scripts/test`.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! What a farm leaves that is killed, and that nothing stays. Other farms and managers that start
-//! or end meanwhile may clear it first.
+//! Leftovers of a farm that is killed, and of one that ends. Other farms and managers that start or
+//! end meanwhile may clear them first.
 
 use e2e::farms::{Farm, Up, are_gone};
 use std::path::PathBuf;

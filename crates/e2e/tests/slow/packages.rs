@@ -310,7 +310,8 @@ fn rpms_install_and_go(root: &Path, tree: &Path) {
         run(&mut rpm)
     };
     let listed = rpm(&["-qlp"], "1");
-    for file in ["/usr/bin/pinhead", "/usr/sbin/pinheadd", "/usr/share/man/man8/pinheadd.8.gz"] {
+    let programs = ["/usr/bin/pinhead", "/usr/libexec/pinhead/pinhead-web", "/usr/sbin/pinheadd"];
+    for file in programs.into_iter().chain(["/usr/share/man/man8/pinheadd.8.gz"]) {
         assert!(listed.lines().any(|line| line == file), "{file}: {listed}");
     }
     // What Debian has is not known to RPM.
@@ -323,7 +324,8 @@ fn rpms_install_and_go(root: &Path, tree: &Path) {
     assert_eq!(fs::read_to_string(&settings).unwrap(), SETTINGS, "an upgrade keeps settings");
     assert!(rpm(&["-q"], "").contains("pinhead-0.1.0-2.x86_64"), "another version");
     rpm(&["-e"], "");
-    for file in ["usr/bin/pinhead", "usr/sbin/pinheadd", "usr/share/doc/pinhead"] {
+    let programs = programs.map(|file| &file[1..]);
+    for file in programs.into_iter().chain(["usr/share/doc/pinhead"]) {
         assert!(!root.join(file).exists(), "{file}");
     }
     assert!(root.join("etc/pinhead/host.toml.rpmsave").exists());
