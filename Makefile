@@ -11,8 +11,8 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 EVERYDAY := $(abspath $(TARGET))
-# The profile of the programs in packages. `release` is for who only looks at the packages: those
-# are the programs of `make build`, and so need no time.
+# The profile of the programs in packages. `release` packs those of `make build`, to check the
+# packages without compiling anything again.
 SHIPPED_PROFILE ?= dist
 SHIPPED := $(EVERYDAY)/$(SHIPPED_PROFILE)
 X86_64 := x86_64-unknown-linux-musl
@@ -51,7 +51,7 @@ up: setup-up build-up ## build, then start guests: make up ARGS="..."
 build: setup-build build-up ## pinhead, its pages, and the static guest daemon for x86-64
 	cargo build --locked --release -p pinhead -p pinhead-web
 
-# What `pinhead up` needs and no more.
+# The needs of `pinhead up`, and no more.
 build-up:
 	cargo build --locked --release -p pinhead
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS='$(STATIC)' \

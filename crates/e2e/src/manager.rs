@@ -22,9 +22,9 @@ use std::time::Duration;
 use store::{Decided, Event, Journal, Policy, Query, Range};
 use vm::{Deadline, Monitor, Scratch, wait_for_exit};
 
-/// How long a manager may take to answer: it shares two cores with emulated guests.
+/// Limit of an answer of a manager, which shares two cores with emulated guests.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long it may take to be there, and to end in peace.
+/// Limit of the start of a manager, and of its end in peace.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Pause between two looks at whether something has happened. A look is a process of the program
 /// or of a guest, and many tests look at the same time.
