@@ -8,7 +8,8 @@ use procfs::children;
 use serde_json::Value;
 use std::cell::RefCell;
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -198,6 +199,21 @@ impl Drop for Farm {
         let _ = self.run(&["down", &self.name]);
         let _ = fs::remove_dir_all(&self.dir);
     }
+}
+
+/// Connects to a port of the loopback.
+pub fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Asks a web server for its page, and reads the answer to its end.
+pub fn page(mut client: TcpStream) -> String {
+    client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    let mut page = Vec::new();
+    client.read_to_end(&mut page).unwrap();
+    text(&page)
 }
 
 /// Text for people.

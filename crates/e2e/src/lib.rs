@@ -129,18 +129,24 @@ impl Plan {
         }
     }
 
-    /// A guest for a manager that has its sockets in this directory: one CPU, 384 MiB, rules that
-    /// hold, and room for [`Guest::fill_cache`]. All such guests go on from one state, which saves
-    /// their boots.
-    pub fn managed(dir: &Path) -> Plan {
+    /// A guest of one CPU for a manager, with sockets in this directory and rules that hold.
+    pub fn holding(dir: &Path) -> Plan {
         Plan {
             cpus: 1,
-            memory_mib: MANAGED_MIB,
             rules: load::HOLDING.into(),
-            kernel_args: vec![load::HAS_ZRAM.into()],
             run_dir: Some(dir.to_path_buf()),
-            restored: true,
             ..Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host")
+        }
+    }
+
+    /// The same with 384 MiB and room for [`Guest::fill_cache`]. All such guests go on from one
+    /// state, which saves their boots.
+    pub fn managed(dir: &Path) -> Plan {
+        Plan {
+            memory_mib: MANAGED_MIB,
+            kernel_args: vec![load::HAS_ZRAM.into()],
+            restored: true,
+            ..Plan::holding(dir)
         }
     }
 }

@@ -1,10 +1,8 @@
 //! Every report, from a manager that runs beside real guests: it has its rows, no column is empty
 //! that can be had, and the numbers are possible ones.
 
-use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, Plan};
-use images::Arch;
 use manager::control::{Answer, Ask, ask};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -51,11 +49,7 @@ const OF_NOTHING: [&str; 4] = ["cache_hit_percent", "turn_s", "ksm_ratio", "targ
 const OF_NO_SWAPPING: [&str; 4] = ["page_age_s", "write_ms", "cluster_kib", "read_ms"];
 
 fn plan(place: &Place) -> Plan {
-    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    plan.cpus = 2;
-    plan.memory_mib = 192;
-    plan.rules = HOLDING.into();
-    plan.run_dir = Some(place.dir().to_path_buf());
+    let mut plan = Plan { cpus: 2, memory_mib: 192, ..Plan::holding(place.dir()) };
     // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
     plan.kernel_args.push("no_timer_check".into());
     plan

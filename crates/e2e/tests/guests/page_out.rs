@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use counters::Bytes;
-use e2e::farms::Farm;
+use e2e::farms::{Farm, connect, page};
 use e2e::manager::{Manager, Place, Size, signal, wait_until};
 use e2e::{Guest, Host, PATIENCE, Plan, skipped};
 use farm::config::Limits;
@@ -11,8 +11,6 @@ use farm::tiers::Tiers;
 use manager::control::{Answer, Ask, LeverRow, Levers, PagedOutRow, ask};
 use procfs::parse::task::{StatField, TaskStat};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vm::wait_for_exit;
@@ -170,16 +168,6 @@ fn what_a_guest_that_runs_does_not_touch_goes_to_swap_while_the_host_is_short() 
     assert_eq!(guest.oom_kills(), 0);
 }
 
-/// Asks a guest's web server for its page.
-fn page(port: u16) -> String {
-    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
-    client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let mut page = Vec::new();
-    client.read_to_end(&mut page).unwrap();
-    String::from_utf8_lossy(&page).into_owned()
-}
-
 #[test]
 fn what_a_guest_needs_when_it_wakes_is_brought_back_ahead_of_it() {
     let _swap = one_at_a_time();
@@ -199,12 +187,12 @@ fn what_a_guest_needs_when_it_wakes_is_brought_back_ahead_of_it() {
     };
     let web1 = farm.guest("web1");
     let mut told = farm.succeed(&["park", &web1]);
-    assert!(page(27_320).starts_with("HTTP/1.1 200 OK"));
+    assert!(page(connect(27_320)).starts_with("HTTP/1.1 200 OK"));
     let none = faults();
     // What it needs is seen a second later.
     assert!(!wait_for_exit(qemus[0], Duration::from_secs(3)).unwrap());
     told += &farm.succeed(&["park", &web1]);
-    assert!(page(27_320).starts_with("HTTP/1.1 200 OK"));
+    assert!(page(connect(27_320)).starts_with("HTTP/1.1 200 OK"));
     let ahead = wait_until(PATIENCE, || faults() >= none + AHEAD_MIN);
     assert!(ahead.is_some(), "of {none}, {} pages were brought back; {told}", faults());
 }

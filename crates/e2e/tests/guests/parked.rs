@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use e2e::farms::{Farm, text};
+use e2e::farms::{Farm, connect, page, text};
 use e2e::manager::wait_until;
 use e2e::{PATIENCE, share};
 use procfs::parse::task::TaskStat;
@@ -22,7 +22,6 @@ const WATCHED: Duration = Duration::from_secs(6);
 const CLOCK_S: u64 = 2;
 /// Longer than a client that says nothing keeps a guest awake.
 const STARED_AT: Duration = Duration::from_secs(13);
-const REQUEST: &[u8] = b"GET / HTTP/1.0\r\n\r\n";
 
 fn states(farm: &Farm) -> Vec<String> {
     let table = farm.table();
@@ -54,19 +53,6 @@ fn is_stopped(pid: u32) -> bool {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of = |task: fs::DirEntry| fs::read(task.path().join("stat")).unwrap();
     tasks.map(|task| of(task.unwrap())).all(|text| TaskStat::parse(&text).unwrap().state == b'T')
-}
-
-fn connect(port: u16) -> TcpStream {
-    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream
-}
-
-fn page(mut client: TcpStream) -> String {
-    client.write_all(REQUEST).unwrap();
-    let mut page = Vec::new();
-    client.read_to_end(&mut page).unwrap();
-    text(&page)
 }
 
 #[test]

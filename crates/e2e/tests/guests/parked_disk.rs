@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use e2e::farms::{Farm, are_gone, text};
+use e2e::farms::{Farm, are_gone, connect, page, text};
 use e2e::manager::wait_until;
 use e2e::{PATIENCE, share};
 use std::io::{Read, Write};
@@ -32,15 +32,6 @@ fn pids(farm: &Farm) -> Vec<u32> {
     let table = farm.table();
     let guests = table["guests"].as_array().unwrap().iter();
     guests.filter_map(|guest| u32::try_from(guest["pid"].as_u64()?).ok()).collect()
-}
-
-fn page(port: u16) -> String {
-    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
-    client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let mut page = Vec::new();
-    client.read_to_end(&mut page).unwrap();
-    text(&page)
 }
 
 /// Where the farm's guests are when they are parked.
@@ -79,7 +70,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     }
 
     // Several clients at once, before there is a QEMU.
-    let clients: Vec<_> = (0..6).map(|_| std::thread::spawn(|| page(27_420))).collect();
+    let clients: Vec<_> = (0..6).map(|_| std::thread::spawn(|| page(connect(27_420)))).collect();
     for client in clients {
         let page = client.join().unwrap();
         assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
@@ -118,7 +109,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
         text(&farm.run(&line).stdout).trim() == "web1"
     };
     assert!(wait_until(PATIENCE, is_new).is_some(), "it does not come back from its reset");
-    assert!(page(27_420).starts_with("HTTP/1.1 200 OK"));
+    assert!(page(connect(27_420)).starts_with("HTTP/1.1 200 OK"));
     farm.succeed(&["park", &web1]);
     let dir = files(&farm);
     farm.succeed(&["down", &farm.name]);
@@ -156,7 +147,7 @@ fn after_a_crash_a_guest_has_the_state_that_is_on_disk_and_begins_anew_if_that_i
     let said = text(&[told.stdout, told.stderr].concat());
     assert!(said.contains("web2 begins anew") && said.contains("web2.park"), "{said}");
     for port in [27_430, 27_431] {
-        assert!(page(port).starts_with("HTTP/1.1 200 OK"));
+        assert!(page(connect(port)).starts_with("HTTP/1.1 200 OK"));
     }
 }
 
@@ -171,7 +162,7 @@ fn a_guest_that_does_not_come_back_at_once_is_tried_again_and_who_says_nothing_k
     // Its file cannot be read for a while.
     let (file, aside) = (files(&farm).join("web1.park"), files(&farm).join("aside"));
     std::fs::rename(&file, &aside).unwrap();
-    let client = std::thread::spawn(|| page(27_450));
+    let client = std::thread::spawn(|| page(connect(27_450)));
     until(&farm, "wanted", |states| states != ["parked"] || client.is_finished());
     std::fs::rename(&aside, &file).unwrap();
     let page = client.join().unwrap();

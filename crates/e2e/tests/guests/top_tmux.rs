@@ -1,11 +1,9 @@
 //! `pinhead top` in a real terminal, as a person sees it: beside a manager with a real guest, and
 //! over a recording of an earlier version.
 
-use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::terminal::Terminal;
 use e2e::{Host, Plan};
-use images::Arch;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -143,11 +141,7 @@ fn what_happens_now_is_seen_in_a_terminal() {
         return;
     }
     let place = Place::new();
-    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    plan.cpus = 2;
-    plan.memory_mib = 192;
-    plan.rules = HOLDING.into();
-    plan.run_dir = Some(place.dir().to_path_buf());
+    let plan = Plan { cpus: 2, memory_mib: 192, ..Plan::holding(place.dir()) };
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
     guest.until("it has settled", e2e::PATIENCE, |status| status.settled);

@@ -1,10 +1,10 @@
 //! `pinhead host` with eight real guests: it wakes none that sleeps, serves a burst at once, and
 //! is not held up by a guest that has stopped, has no balloon driver, or floods its port.
 
-use e2e::load::{HAS_ZRAM, HOLDING, nonsense, wake_ups};
+use e2e::load::{HAS_ZRAM, nonsense, wake_ups};
 use e2e::manager::{Manager, Place, Size, cpu_time, row, signal};
 use e2e::{Guest, Host, PATIENCE, Plan};
-use images::{Arch, GuestFile};
+use images::GuestFile;
 use std::time::Duration;
 use vm::Deadline;
 
@@ -21,11 +21,8 @@ const OF_A_SHELL: u64 = 15;
 /// will be stopped, and one that floods its port.
 fn plans(place: &Place) -> Vec<Plan> {
     let plan = |number: usize| {
-        let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-        plan.cpus = 1;
-        plan.rules = HOLDING.into();
+        let mut plan = Plan::holding(place.dir());
         plan.kernel_args.push(HAS_ZRAM.into());
-        plan.run_dir = Some(place.dir().to_path_buf());
         match number {
             6 => plan.kernel_args.push("module_blacklist=virtio_balloon".into()),
             8 => {

@@ -1,9 +1,8 @@
 //! Who wakes a guest is found and counted, and an idle guest is left alone.
 
-use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, Plan};
-use images::{Arch, GuestFile};
+use images::GuestFile;
 use manager::control::{Answer, Ask, Scanned, ask};
 use pinhead::idle::{Kind, Wakers};
 use std::time::Duration;
@@ -35,11 +34,7 @@ const WOKEN: &str = "awk '/^voluntary/ {print $2}' /proc/$(pidof pinheadd)/statu
 const RESIDENT: &str = "awk '/^Rss:/ {print $2}' /proc/$(pidof pinheadd)/smaps_rollup";
 
 fn plan(place: &Place) -> Plan {
-    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    plan.cpus = 1;
-    plan.memory_mib = 192;
-    plan.rules = HOLDING.into();
-    plan.run_dir = Some(place.dir().to_path_buf());
+    let mut plan = Plan { memory_mib: 192, ..Plan::holding(place.dir()) };
     // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
     plan.kernel_args.push("no_timer_check".into());
     for (path, text) in [("/sbin/ticker", TICKER), ("/sbin/spawner", SPAWNER)] {

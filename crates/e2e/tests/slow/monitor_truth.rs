@@ -8,10 +8,8 @@
 //!
 //! Other work of the machine may run beside: it has to be accounted for too.
 
-use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, PATIENCE, Plan};
-use images::Arch;
 use manager::control::{Answer, Ask, ask};
 use serde_json::Value;
 use std::process::Command;
@@ -40,11 +38,8 @@ const BURSTS: &str = "while :; do n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); d
                       done";
 
 fn plan(place: &Place, number: usize) -> Plan {
-    let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    plan.cpus = 1;
+    let mut plan = Plan::holding(place.dir());
     plan.memory_mib = if number == 4 { 96 } else { 128 };
-    plan.rules = HOLDING.into();
-    plan.run_dir = Some(place.dir().to_path_buf());
     // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
     plan.kernel_args.push("no_timer_check".into());
     if number == 4 {

@@ -1,10 +1,10 @@
 //! `pinhead tune` on real farms, each with one fault that was planted: the fault is first in its
 //! list, with the command that mends it, and the farm without one has an empty list.
 
-use e2e::load::{HAS_ZRAM, HOLDING};
+use e2e::load::HAS_ZRAM;
 use e2e::manager::{Manager, Place, Size, ksm, wait_until};
 use e2e::{Host, Plan};
-use images::{Arch, GuestFile};
+use images::GuestFile;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -60,11 +60,7 @@ impl Fault {
     ];
 
     fn plan(self, place: &Place, number: usize) -> Plan {
-        let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-        plan.cpus = 1;
-        plan.memory_mib = 192;
-        plan.rules = HOLDING.into();
-        plan.run_dir = Some(place.dir().to_path_buf());
+        let mut plan = Plan { memory_mib: 192, ..Plan::holding(place.dir()) };
         // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
         plan.kernel_args.push("no_timer_check".into());
         let bytes = POLLER.as_bytes().to_vec();
