@@ -22,7 +22,7 @@ use store::Records;
 use why::now;
 
 /// How long both sides watch, in seconds.
-const SECONDS: u64 = 45;
+const SECONDS: u64 = 30;
 /// They may differ by so much: the promise.
 const APART: f64 = 0.01;
 /// libvirt is asked again if it took longer: it read at some moment of that time.

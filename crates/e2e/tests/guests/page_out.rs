@@ -89,6 +89,7 @@ fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
     manager.knows(2);
 
     until(&place, &manager, "g2", "incompressible");
+    let tried = row(&place, "g2").times;
     until(&place, &manager, "g1", "out");
     let left_mib = process_mib(&text, "RssAnon:");
     println!("{before_mib} MiB, then {left_mib}: {:?}", row(&place, "g1"));
@@ -98,8 +99,8 @@ fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
     assert!(before_mib - left_mib >= FILLED_MIB, "{before_mib}, then {left_mib}: {found:?}");
     assert!(found.compressed_bytes.unwrap() * 3 < found.gained_bytes.unwrap() * 2, "{found:?}");
     assert!(found.working_set_bytes.unwrap() >> 20 < before_mib / 2, "{found:?}");
-    // The other one was tried once, and not again in the minute in which the first was measured.
-    assert_eq!(row(&place, "g2").times, 1);
+    // On a busy machine a guest is taken in several parts. None comes after the last one's finding.
+    assert_eq!(row(&place, "g2").times, tried);
 
     let is_out = |lever: &LeverRow| lever.name == "page-out" && lever.cost_us > Some(0);
     assert!(levers(&place).levers.iter().any(is_out), "{:?}", levers(&place).levers);

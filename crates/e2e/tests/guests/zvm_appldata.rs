@@ -198,7 +198,7 @@ fn what_a_real_kernel_hands_to_the_monitor_is_what_its_proc_says() {
         bytes: module.bytes,
     };
     let files = modules.into_iter().map(file).collect();
-    let plan = Plan { daemon: None, files, ..Plan::new(Arch::S390x, "") };
+    let plan = Plan { cpus: 2, daemon: None, files, ..Plan::new(Arch::S390x, "") };
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
     probe(&mut guest);

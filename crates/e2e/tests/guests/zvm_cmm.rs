@@ -66,8 +66,10 @@ impl Guests {
     /// The sizes of their pools, and what is available in them, as their kernels say.
     fn see(&mut self) -> Seen {
         let numbers = |session: &mut Session| -> (u64, u64) {
-            let script =
-                "cat /proc/sys/vm/cmm_pages; awk '/^MemAvailable/ {print $2}' /proc/meminfo";
+            // The shell's own words, where they can be, save processes.
+            let script = "cat /proc/sys/vm/cmm_pages; \
+                          while read name kib unit; do case $name in MemAvailable:) echo $kib;; \
+                          esac; done < /proc/meminfo";
             let text = session.sh(script, soon()).unwrap_or_else(|e| panic!("{e}"));
             let numbers: Vec<u64> = text.split_whitespace().flat_map(str::parse).collect();
             let [pages, kib] = numbers[..] else { panic!("{text:?}") };
