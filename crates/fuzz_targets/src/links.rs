@@ -19,7 +19,7 @@ pub(crate) fn link_frames(data: &[u8]) {
     let mut changed = frame.to_vec();
     let route = router.route(from, &mut changed);
     assert_eq!(changed.len(), frame.len());
-    let net = |number| Net { number, forwards: Vec::new(), linked: true, relayed: false };
+    let net = |number| Net { linked: true, ..Net::new(number) };
     match route {
         Route::Own => assert_eq!(changed, frame, "what is not for a link is not touched"),
         Route::Back => {

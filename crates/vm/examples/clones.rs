@@ -30,10 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         translation_mib: 16,
         kernel_args: words.iter().skip(2).cloned().collect(),
         net: Some(Net {
-            number: number.into(),
             forwards: vec![Forward { host_port: HOST_PORT + number, guest_port: 80 }],
-            linked: false,
-            relayed: false,
+            ..Net::new(number.into())
         }),
         reboot: true,
         ..GuestSpec::new(format!("web{number}"), image.clone(), probe_kvm(Arch::X86_64))

@@ -34,10 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             .map(str::to_owned)
             .collect(),
         net: Some(Net {
-            number: 0,
             forwards: vec![Forward { host_port: port.parse()?, guest_port: 80 }],
-            linked: false,
-            relayed: false,
+            ..Net::new(0)
         }),
         disk: Some(Disk::temporary(rootfs, DiskFormat::Raw)),
         reboot: true,

@@ -8,13 +8,11 @@
 //! A guest that boots gets all this from its kernel's command line, its firmware and its kernel's
 //! chance; so does a clone when it reboots, and its UUID and addresses stay what they are here.
 
-use images::FileContext;
 use wire::{Addresses, Identity};
 
+use crate::random::random;
 use crate::{Error, GuestSpec};
 use images::time_of_day;
-
-const RANDOM: &str = "/dev/urandom";
 
 /// An identity for a guest that was just started with this UUID. What is not in its description is
 /// new. It holds the time of day, so it is for now.
@@ -35,14 +33,6 @@ pub(crate) fn random_uuid() -> Result<[u8; 16], Error> {
     // RFC 9562: version 4, and the variant that all have.
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    Ok(bytes)
-}
-
-fn random<const N: usize>() -> Result<[u8; N], Error> {
-    let mut bytes = [0; N];
-    std::fs::File::open(RANDOM)
-        .and_then(|mut device| std::io::Read::read_exact(&mut device, &mut bytes))
-        .file("read", RANDOM)?;
     Ok(bytes)
 }
 

@@ -35,6 +35,7 @@ mod net;
 mod opened;
 mod process;
 mod qemu;
+mod random;
 mod rights;
 mod saved;
 mod scratch;

@@ -302,7 +302,7 @@ mod tests {
     fn a_network_and_a_reboot_are_words() {
         let mut spec = spec(Arch::X86_64);
         let forwards = vec![Forward { host_port: 18003, guest_port: 80 }];
-        spec.net = Some(Net { number: 3, forwards, linked: false, relayed: false });
+        spec.net = Some(Net { forwards, ..Net::new(3) });
         spec.reboot = true;
         let words = spec.arguments();
         let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
@@ -332,8 +332,7 @@ mod tests {
         check(|spec| spec.cpus = 0);
         check(|spec| spec.memory_mib = 0);
         check(|spec| {
-            spec.net =
-                Some(Net { number: u32::MAX, forwards: Vec::new(), linked: false, relayed: false });
+            spec.net = Some(Net::new(u32::MAX));
         });
         check(|spec| spec.kernel_args.push("init=/bin/sh rw".into()));
     }

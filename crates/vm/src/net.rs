@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   host 127.0.0.1:PORT ─► QEMU ─► the guest's address: its port       (a forward)
-//!   host 127.0.0.1:PORT ─► a relay ─► 127.64.N.N:PORT: QEMU, as above  (one that is relayed)
+//!   host 127.0.0.1:PORT ─► a relay ─► 127.X.X.X:PORT: QEMU, as above   (one that is relayed)
 //!   guest ─► QEMU: the gateway 10.0.0.2 answers ARP, DHCP and ping, and refuses the rest
 //!
 //!   linked guest ─► NetLink::guest ─► a switch, which knows what it may reach ─► other guests
@@ -17,6 +17,9 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
+
+use crate::Error;
+use crate::random::random;
 
 /// The address that forwarded connections come from; it serves nothing.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
@@ -34,9 +37,9 @@ pub const FORWARDS_MAX: usize = 64;
 /// Before the first guest's address come the gateway's and those that QEMU would hand out.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 1, 0, 0]);
 
-/// The addresses of the host at which QEMUs listen whose ports are relayed: of its loopback too,
-/// and one for each guest.
-const FIRST_RELAYED: u32 = u32::from_be_bytes([127, 64, 0, 0]);
+/// The addresses of the loopback for QEMUs behind a relay.
+const RELAYED: u32 = u32::from_be_bytes([127, 64, 0, 0]);
+const RELAYED_COUNT: u32 = 1 << 22;
 
 /// Where a host says nothing else.
 const FIRST_HOST_PORT: u16 = 1024;
@@ -50,9 +53,9 @@ pub struct Net {
     pub forwards: Vec<Forward>,
     /// Whether its frames pass a switch: see [`crate::NetLink`].
     pub linked: bool,
-    /// Whether somebody else listens at its forwarded ports and hands connections on to QEMU, which
-    /// may so come and go: QEMU listens at [`Net::listens_at`].
-    pub relayed: bool,
+    /// The address of the host at which QEMU listens for the forwarded ports: the loopback's own,
+    /// or [`Net::random_address`] where a relay hands connections on to a QEMU that comes and goes.
+    pub listens_at: Ipv4Addr,
 }
 
 /// A port of the guest, reached at a port of 127.0.0.1 of the host.
@@ -71,17 +74,21 @@ pub fn first_host_port() -> u16 {
 }
 
 impl Net {
+    /// The network of the guest with this number, of which nothing is reached from outside.
+    pub fn new(number: u32) -> Net {
+        Net { number, forwards: Vec::new(), linked: false, listens_at: Ipv4Addr::LOCALHOST }
+    }
+
     /// The guest's address.
     pub fn address(&self) -> Ipv4Addr {
         Ipv4Addr::from(FIRST_ADDRESS + self.number.min(NUMBER_MAX))
     }
 
-    /// The address of the host at which its QEMU listens for its forwarded ports.
-    pub fn listens_at(&self) -> Ipv4Addr {
-        match self.relayed {
-            true => Ipv4Addr::from(FIRST_RELAYED + self.number.min(NUMBER_MAX)),
-            false => Ipv4Addr::LOCALHOST,
-        }
+    /// An address of the loopback by chance, for one start of a QEMU. One that could be foreseen
+    /// might be taken by another process while the guest is away.
+    pub fn random_address() -> Result<Ipv4Addr, Error> {
+        let number = u32::from_ne_bytes(random()?) % RELAYED_COUNT;
+        Ok(Ipv4Addr::from(RELAYED + number))
     }
 
     /// The number of the guest that has this address, if it is a guest's.
@@ -117,7 +124,7 @@ impl Net {
         let mut words = format!("user,id={id},ipv6=off,restrict=on,net={NETWORK},host={GATEWAY}");
         for forward in &self.forwards {
             let (host, guest) = (forward.host_port, forward.guest_port);
-            let (from, to) = (self.listens_at(), self.address());
+            let (from, to) = (self.listens_at, self.address());
             words += &format!(",hostfwd=tcp:{from}:{host}-{to}:{guest}");
         }
         let mut all = vec![words];
@@ -139,10 +146,11 @@ impl Net {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn net(number: u32) -> Net {
         let forwards = vec![Forward { host_port: 18000, guest_port: 80 }];
-        Net { number, forwards, linked: false, relayed: false }
+        Net { forwards, ..Net::new(number) }
     }
 
     #[test]
@@ -152,14 +160,15 @@ mod tests {
         assert_eq!(net(1000).mac(), [0x52, 0x54, 0, 0, 0x03, 0xe8]);
         assert_eq!(net(NUMBER_MAX).address().to_string(), "10.16.255.255");
         assert_eq!(Net::number_at(net(1000).address()), Some(1000));
-        assert_eq!(net(1).listens_at(), Ipv4Addr::LOCALHOST);
-        let relayed = |number| Net { relayed: true, ..net(number) }.listens_at().to_string();
-        assert_eq!(
-            (relayed(1), relayed(NUMBER_MAX)),
-            ("127.64.0.1".into(), "127.79.255.255".into())
-        );
         assert_eq!(Net::number_at(GATEWAY), None);
         assert_eq!(Net::number_at(Ipv4Addr::new(10, 17, 0, 0)), None);
+    }
+
+    #[test]
+    fn finding2_01_each_qemu_listens_at_another_address() {
+        let all: BTreeSet<_> = (0..100).map(|_| Net::random_address().unwrap()).collect();
+        assert!(all.len() > 90, "{all:?}");
+        assert!(all.iter().all(|one| one.is_loopback() && one.octets()[1] >= 64), "{all:?}");
     }
 
     #[test]

@@ -124,8 +124,7 @@ fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
         return refuse("its disk is written to, and a state of memory does not hold that");
     }
     let net = spec.net.as_ref();
-    let net =
-        net.map(|net| Net { number: 0, forwards: Vec::new(), linked: net.linked, relayed: false });
+    let net = net.map(|net| Net { linked: net.linked, ..Net::new(0) });
     let mut kernel_args = spec.kernel_args.clone();
     // Only such a guest lets its host make another one of it.
     kernel_args.push("pinhead.template=1".into());

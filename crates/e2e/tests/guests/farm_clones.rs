@@ -49,7 +49,7 @@ pub(super) fn web_spec(cache: &Cache) -> GuestSpec {
     GuestSpec {
         memory_mib: MEMORY_MIB,
         translation_mib: 16,
-        net: Some(Net { number: 0, forwards: Vec::new(), linked: false, relayed: false }),
+        net: Some(Net::new(0)),
         reboot: true,
         ..GuestSpec::new("web", image, probe_kvm(Arch::X86_64))
     }
@@ -67,7 +67,7 @@ impl Web {
         let forwards = vec![Forward { host_port: port, guest_port: WEB_PORT }];
         let spec = GuestSpec {
             name: format!("web{number}"),
-            net: Some(Net { number: number as u32, forwards, linked: false, relayed: false }),
+            net: Some(Net { forwards, ..Net::new(number as u32) }),
             restore: Some(template.clone()),
             ..like.clone()
         };

@@ -6,7 +6,8 @@ use e2e::farms::{Farm, are_gone, connect, page, text};
 use e2e::manager::wait_until;
 use e2e::{PATIENCE, share};
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::SystemTime;
@@ -181,4 +182,66 @@ fn a_guest_that_does_not_come_back_at_once_is_tried_again_and_who_says_nothing_k
     let mut page = Vec::new();
     silent.read_to_end(&mut page).unwrap();
     assert!(page.starts_with(b"HTTP/1.1 200 OK"), "what is said at last is answered");
+}
+
+/// A QEMU that does not start as long as there is a file `refuses`, and counts that.
+const STAND_IN: &str = "#!/bin/sh\n[ ! -e DIR/refuses ] || { echo >> DIR/refuses; exit 1; }\n\
+                        exec /usr/bin/qemu-system-x86_64 \"$@\"\n";
+/// After so many failures a guest was given up once.
+const REFUSED: usize = 8;
+
+/// The address at which a guest's QEMU listens, by QEMU's own words.
+fn listens_at(pid: u32) -> SocketAddrV4 {
+    let words = text(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap());
+    let (_, address) = words.split_once("hostfwd=tcp:").unwrap();
+    address.split('-').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn finding2_01_a_parked_guest_keeps_its_ports_and_memory() {
+    let classes = CLASSES.replace("27420", "27460").replace("count = 2", "count = 1");
+    let farm = Farm::new("bound", &classes, share(1));
+    let qemu = farm.dir.join("qemu-system-x86_64");
+    let dir = farm.dir.display().to_string();
+    std::fs::write(&qemu, STAND_IN.replace("DIR", &dir)).unwrap();
+    std::fs::set_permissions(&qemu, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&farm.dir, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{dir}:{}", std::env::var("PATH").unwrap());
+    let up = farm.command(&["up", "--detach", &farm.file()]).env("PATH", path).status();
+    assert!(up.unwrap().success());
+    let web1 = farm.guest("web1");
+    exec(&farm, "web1", "echo mine > /run/kept");
+    let qemus = pids(&farm);
+    let before = listens_at(qemus[0]);
+    farm.succeed(&["park", &web1]);
+    are_gone(&qemus);
+
+    // The address of before is of no use to another process.
+    let _squatter = TcpListener::bind(before).unwrap();
+    assert!(page(connect(27_460)).starts_with("HTTP/1.1 200 OK"));
+    assert_ne!(listens_at(pids(&farm)[0]), before);
+    let parked = || farm.run(&["park", &web1]).status.success();
+    assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps it awake");
+
+    // However often its QEMU does not start, the guest is not given up.
+    let refuses = farm.dir.join("refuses");
+    std::fs::write(&refuses, "").unwrap();
+    std::fs::set_permissions(&refuses, PermissionsExt::from_mode(0o666)).unwrap();
+    let client = std::thread::spawn(|| page(connect(27_460)));
+    let refused = || std::fs::read_to_string(&refuses).unwrap().len();
+    for times in 1..=REFUSED {
+        // Asked for, it is tried sooner.
+        let mut wakes = farm.command(&["wake", &web1]).spawn().unwrap();
+        let tried = wait_until(PATIENCE, || refused() >= times);
+        wakes.kill().unwrap();
+        wakes.wait().unwrap();
+        assert!(tried.is_some(), "{times}: {:?}", farm.table());
+    }
+    assert_eq!(states(&farm), ["waking"]);
+    assert!(TcpListener::bind("127.0.0.1:27460").is_err(), "its port is free");
+    std::fs::remove_file(&refuses).unwrap();
+    farm.succeed(&["wake", &web1]);
+    let page = client.join().unwrap();
+    assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
+    assert_eq!(exec(&farm, "web1", "cat /run/kept"), "mine");
 }

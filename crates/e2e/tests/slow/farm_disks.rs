@@ -91,12 +91,7 @@ fn spec(name: &str, cache: &Cache, role: Role) -> GuestSpec {
         memory_mib: role.memory_mib,
         translation_mib: 64,
         kernel_args: role.settings.kernel_words(),
-        net: Some(Net {
-            number: role.number,
-            forwards: vec![role.forward],
-            linked: true,
-            relayed: false,
-        }),
+        net: Some(Net { forwards: vec![role.forward], linked: true, ..Net::new(role.number) }),
         disk: Some(role.disk),
         reboot: true,
         ..GuestSpec::new(name, image, probe_kvm(arch))

@@ -22,16 +22,18 @@ use super::open::RunningGuest;
 use super::park::{ParkNews, Parking, SaveNews};
 use super::park_clock::ParkWish;
 use super::state::State;
-use super::suspend::{self, Job, Saved, Stage};
+use super::suspend::{self, Failure, Job, Saved, Stage};
 use super::taker::Taker;
 use super::worker::Worker;
-use crate::relay::Relay;
+use crate::relay::{Far, Relay};
 
 /// A guest that is on its way back for longer is taken for one that does not come.
 const COMING_BACK_MAX_MS: u64 = 60_000;
-/// So often it is tried to bring a guest back, and so long after the time before.
-const COMING_BACK_TRIES: u32 = 6;
+/// The tries for a guest with a file that is not whole.
+const BROKEN_FILE_TRIES: u32 = 6;
+/// So long after the first failure it is tried again. The rest doubles so often, to about a minute.
 const RETRY_MS: u64 = 2_000;
+const DOUBLINGS_MAX: u32 = 5;
 
 /// Who writes guests to their files, one after the other, and who brings them back: nobody who
 /// waits for a guest waits for others to be written.
@@ -85,7 +87,7 @@ impl Member {
                 }
                 self.suspension.shut(running.parking.is_awake())?;
                 if let Err(why) = running.park(&self.config.spec, self.config.park) {
-                    self.suspension.open();
+                    self.open_door();
                     return Err(why);
                 }
                 self.flush_qmp();
@@ -256,7 +258,9 @@ impl Member {
                         self.fails_to_come_back(why);
                     }
                 }
-                Some(Err(why)) => self.fails_to_come_back(why),
+                Some(Err(why)) => {
+                    self.suspension.stage = Stage::Failed(Failure { why, is_of_file: true });
+                }
             },
             Stage::Starting { is_ready: true } => self.fill(waker),
             Stage::Filling(job) => match job.done() {
@@ -274,15 +278,15 @@ impl Member {
         if self.is_away() && !self.suspension.is_on_disk() && is_late {
             self.fails_to_come_back("it does not go on".to_owned());
         }
-        if let Stage::Failed(why) = &self.suspension.stage {
-            self.has_not_come_back(why.clone(), now_ms);
+        if let Stage::Failed(failure) = &self.suspension.stage {
+            self.has_not_come_back(failure.clone(), now_ms);
         }
     }
 
-    /// It does not come back: what becomes of it is seen in the next turn.
+    /// It does not come back, though its file is whole. The next turn decides what follows.
     pub(super) fn fails_to_come_back(&mut self, why: String) {
         self.kill(Next::Nothing);
-        self.suspension.stage = Stage::Failed(why);
+        self.suspension.stage = Stage::Failed(Failure { why, is_of_file: false });
     }
 
     fn fill(&mut self, waker: &mut Worker) {
@@ -298,9 +302,9 @@ impl Member {
     }
 
     /// It is on disk, and does not come back from there. What is the matter may pass: it stays
-    /// where it is, and is tried again, some times. Only one that this farm has never had begins
-    /// anew at once.
-    fn has_not_come_back(&mut self, why: String, now_ms: u64) {
+    /// where it is, with its ports, and is tried again for as long as its file is whole. Only one
+    /// that this farm has never had begins anew at once.
+    fn has_not_come_back(&mut self, Failure { why, is_of_file }: Failure, now_ms: u64) {
         let name = self.config.spec.name.clone();
         if self.state == State::Booting {
             self.config.park_file.iter().for_each(|file| suspend::remove(file));
@@ -313,12 +317,14 @@ impl Member {
             }
             return;
         }
-        self.suspension.failures += 1;
-        if self.suspension.failures >= COMING_BACK_TRIES {
+        let suspension = &mut self.suspension;
+        suspension.broken_files = if is_of_file { suspension.broken_files + 1 } else { 0 };
+        if suspension.broken_files >= BROKEN_FILE_TRIES {
             return self.end(format!("It cannot be woken: {why}"));
         }
         self.events.push(Event::Note(format!("{name} is not woken yet: {why}")));
-        let retry_ms = now_ms + RETRY_MS;
+        let retry_ms = now_ms + (RETRY_MS << suspension.failures.min(DOUBLINGS_MAX));
+        suspension.failures += 1;
         self.suspension.stage = Stage::OnDisk { is_wanted: true, retry_ms };
     }
 
@@ -358,7 +364,7 @@ impl Member {
         let is_so = matches!(self.suspension.stage, Stage::Loading);
         if is_so {
             self.suspension.stage = Stage::Awake;
-            self.suspension.failures = 0;
+            (self.suspension.failures, self.suspension.broken_files) = (0, 0);
             if let Some(running) = &mut self.running {
                 running.is_resumed = true;
                 running.parking.clock.wakes(self.suspension.for_client_ms.take());
@@ -414,7 +420,18 @@ impl Member {
             // QEMU has room for one client who waits; there may be more of them.
             let _ = running.sockets_at(&self.config.spec);
         }
-        self.suspension.open();
+        self.open_door();
+    }
+
+    /// Lets clients in to its QEMU.
+    fn open_door(&self) {
+        let Some(door) = &self.suspension.door else { return };
+        if let (Some(running), Some(net)) = (&self.running, &self.config.spec.net)
+            // Of one that has ended already the end is noticed next.
+            && let Ok(process) = running.process.descriptor()
+        {
+            door.open(Far::new(process, net.listens_at));
+        }
     }
 
     /// It runs again after a park.

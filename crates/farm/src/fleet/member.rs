@@ -6,7 +6,7 @@ use agent::{Agent, AgentLink, GuestBounds, PoolGrants, Port};
 use counters::Bytes;
 use hypervisor::Usage;
 use qmp::{Command, Incoming, Reply, Ticket};
-use vm::{Accel, ConsoleLog, DAEMON_PORT, Footprint, GuestSpec, WhyEmulation, up_marker};
+use vm::{Accel, ConsoleLog, DAEMON_PORT, Footprint, GuestSpec, Net, WhyEmulation, up_marker};
 use wire::Status;
 
 use super::balloon::BalloonGrants;
@@ -186,6 +186,11 @@ impl Member {
             _ => Agent::new(bounds, PoolGrants::Yes),
         });
         let number = self.config.spec.net.as_ref().map(|net| net.number);
+        if self.config.spec.suspends
+            && let Some(net) = &mut self.config.spec.net
+        {
+            net.listens_at = Net::random_address().map_err(|e| e.to_string())?;
+        }
         let started = match devices {
             Some(devices) => self.config.spec.start_resumed(devices),
             None => self.config.spec.start(),

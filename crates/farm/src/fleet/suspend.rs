@@ -89,6 +89,8 @@ pub(super) struct Suspension {
     pub(super) alarm: Alarm,
     /// How often it has not come back, one time after the other.
     pub(super) failures: u32,
+    /// The last ones of them in which its file was not whole.
+    pub(super) broken_files: u32,
 }
 
 /// How far it is.
@@ -111,8 +113,16 @@ pub(super) enum Stage {
     Filling(Job<()>),
     /// QEMU reads the state of its devices, and runs it then.
     Loading,
-    /// It does not come back, for this reason.
-    Failed(String),
+    /// It does not come back.
+    Failed(Failure),
+}
+
+/// Why a guest does not come back.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) why: String,
+    /// Its file is not whole. Another try is of use only if somebody puts it back.
+    pub(super) is_of_file: bool,
 }
 
 impl Suspension {
@@ -142,11 +152,11 @@ impl Suspension {
 
     /// Somebody wants it.
     pub(super) fn wake(&mut self) {
-        self.is_wanted = false;
+        (self.is_wanted, self.failures) = (false, 0);
         // What it wants next is another question.
         self.alarm = Alarm::default();
-        if let Stage::OnDisk { is_wanted, .. } = &mut self.stage {
-            *is_wanted = true;
+        if let Stage::OnDisk { is_wanted, retry_ms } = &mut self.stage {
+            (*is_wanted, *retry_ms) = (true, 0);
         }
     }
 
@@ -157,11 +167,6 @@ impl Suspension {
             Some(Err(count)) => Err(format!("clients are connected to its ports ({count})")),
             _ => Ok(()),
         }
-    }
-
-    /// Its QEMU runs, and listens.
-    pub(super) fn open(&self) {
-        self.door.iter().for_each(Door::open);
     }
 
     /// Whether it was woken for clients of whom none has said anything until now.

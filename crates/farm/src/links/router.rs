@@ -41,7 +41,7 @@ impl Router {
         let mut router = Router::default();
         for &Link { client, address, port, server } in links {
             for number in [client, server] {
-                let net = Net { number, forwards: Vec::new(), linked: true, relayed: false };
+                let net = Net { linked: true, ..Net::new(number) };
                 router.guests.insert(number, (net.address(), net.mac()));
             }
             let Some(&(client_address, _)) = router.guests.get(&client) else { continue };

@@ -267,7 +267,7 @@ mod tests {
 
     /// A question of the guest about an address.
     fn question(from: u32, target: [u8; 4]) -> Vec<u8> {
-        let net = Net { number: from, forwards: Vec::new(), linked: true, relayed: false };
+        let net = Net { linked: true, ..Net::new(from) };
         let sender = [&net.mac()[..], &net.address().octets()].concat();
         let kind = [8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
         [&[0xff; 6], &net.mac()[..], &kind, &sender, &[0; 6], &target].concat()
@@ -324,7 +324,7 @@ mod tests {
             // What was taken, and what waits in its socket.
             let taken_max = FRAMES_AT_ONCE + FRAMES_A_SECOND * clock.ms() / 1000 + 1000;
             assert!(sent < taken_max, "{sent} of {taken_max}");
-            let client = Net { number: WEB, forwards: Vec::new(), linked: true, relayed: false };
+            let client = Net { linked: true, ..Net::new(WEB) };
             other.send(&question(DB, client.address().octets())).unwrap();
             assert_eq!(other.recv(&mut [0; 100]).unwrap(), 42);
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::far::Far;
 use super::thread::Knock;
 
 /// A guest's door.
@@ -11,7 +12,8 @@ pub(super) struct Gate(Mutex<State>);
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) is_open: bool,
+    /// The QEMU behind it, while it is open.
+    pub(super) far: Option<Far>,
     /// Somebody waits, and nobody was let in since.
     pub(super) is_wanted: bool,
     /// Those whose bytes are passed on, by the thread's numbers.
@@ -47,10 +49,10 @@ impl Door {
         Door { gate, knock }
     }
 
-    /// Lets clients in: its guest's QEMU listens.
-    pub(crate) fn open(&self) {
+    /// Lets clients in to a QEMU that listens.
+    pub(crate) fn open(&self, far: Far) {
         let mut state = self.gate.lock();
-        (state.is_open, state.is_wanted) = (true, false);
+        (state.far, state.is_wanted) = (Some(far), false);
         drop(state);
         self.knock.knock();
     }
@@ -64,7 +66,7 @@ impl Door {
             |one: &&Visitor| one.has_spoken || now_ms.saturating_sub(one.came_ms) < silent_ms;
         match state.inside.values().filter(is_busy).count() {
             0 => {
-                state.is_open = false;
+                state.far = None;
                 state.inside.clear();
                 drop(state);
                 self.knock.knock();
@@ -77,7 +79,7 @@ impl Door {
     /// Shuts it at once: its QEMU is gone, or about to go. Who is inside still gets what it had
     /// said.
     pub(crate) fn slam(&self) {
-        self.gate.lock().is_open = false;
+        self.gate.lock().far = None;
         self.knock.knock();
     }
 
@@ -93,7 +95,7 @@ impl Door {
     /// Whether somebody waits at a door that is shut.
     pub(crate) fn is_wanted(&self) -> bool {
         let state = self.gate.lock();
-        !state.is_open && state.is_wanted
+        state.far.is_none() && state.is_wanted
     }
 }
 

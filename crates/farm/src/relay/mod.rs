@@ -4,17 +4,22 @@
 //!   client ─► 127.0.0.1:PORT, ours for as long as the farm runs
 //!                 │ open: handed on, both ways        │ shut: waits, and its guest is wanted
 //!                 ▼                                   ▼
-//!             127.64.N.N:PORT, QEMU's             news, to the fleet's poll set
+//!             127.X.X.X:PORT, QEMU's              news, to the fleet's poll set
 //! ```
+//!
+//! QEMU's address is another one at each start. While a guest is away there is none that somebody
+//! else could hold, and what is connected is passed on only if that QEMU still ran afterwards.
 //!
 //! One thread has all connections: what it passes on costs a guest's CPU nothing, and the fleet's
 //! loop does not see it. Who has said nothing yet, and was told nothing, does not notice that its
 //! guest is parked: such a client is connected anew when it speaks.
 
+mod far;
 mod gate;
 mod pair;
 mod thread;
 
+pub(crate) use far::Far;
 pub(crate) use gate::Door;
 
 use std::io;
@@ -62,8 +67,7 @@ impl Relay {
             listener.set_nonblocking(true)?;
             // std's own has room for fewer than may wait until a guest is back.
             rustix::net::listen(&listener, thread::WAITING_MAX)?;
-            let target = SocketAddrV4::new(net.listens_at(), port);
-            listening.push(Listening { listener, target, gate: Arc::clone(&gate) });
+            listening.push(Listening { listener, port, gate: Arc::clone(&gate) });
         }
         running.doors.send(listening).map_err(|_| io::Error::other("the thread has ended"))?;
         running.knock.knock();

@@ -5,6 +5,8 @@ use std::net::{Shutdown, TcpStream};
 
 use reactor::{PollFlags, is_passing};
 
+use super::far::Far;
+
 /// What is kept of one direction until its other end takes it.
 const BUFFER: usize = 64 * 1024;
 
@@ -78,16 +80,17 @@ impl Half {
 pub(super) struct Pair {
     pub(super) client: TcpStream,
     guest: TcpStream,
-    /// Whether the guest's end is known to be connected.
+    far: Far,
+    /// Whether the guest's end is known to be connected, to its own QEMU.
     is_connected: bool,
     to_guest: Half,
     to_client: Half,
 }
 
 impl Pair {
-    pub(super) fn new(client: TcpStream, guest: TcpStream) -> Pair {
+    pub(super) fn new(client: TcpStream, guest: TcpStream, far: Far) -> Pair {
         let (to_guest, to_client) = (Half::new(), Half::new());
-        Pair { client, guest, is_connected: false, to_guest, to_client }
+        Pair { client, guest, far, is_connected: false, to_guest, to_client }
     }
 
     /// What is waited for, at the client's end and at the guest's.
@@ -113,7 +116,8 @@ impl Pair {
         if !self.is_connected {
             // What its end says is an error, or that it is connected.
             self.guest.take_error().ok().filter(Option::is_none)?;
-            self.is_connected = true;
+            self.is_connected = self.far.runs();
+            self.is_connected.then_some(())?;
         }
         // A guest that reads no more may have said something before, which its client is to get.
         let sent = self.to_guest.pass(&self.client, &self.guest);

@@ -1,19 +1,20 @@
 use super::*;
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::Command;
 use std::time::Duration;
 use vm::Forward;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A number that no other test has: its address is this test's alone.
-const NUMBER: u32 = 700_000;
 
 /// A guest's ports, relayed; a server where its QEMU would listen; and its door.
-fn relayed(relay: &mut Relay, number: u32) -> (u16, TcpListener, Door) {
-    let mut net = Net { number, forwards: Vec::new(), linked: false, relayed: true };
+fn relayed(relay: &mut Relay) -> (u16, TcpListener, Door) {
+    let mut net = Net::new(1);
     // A port that is free at our address may be taken by others before it is ours: then another.
     for _ in 0..100 {
-        let server = TcpListener::bind((net.listens_at(), 0)).unwrap();
+        let server = TcpListener::bind((Net::random_address().unwrap(), 0)).unwrap();
         let port = server.local_addr().unwrap().port();
         net.forwards = vec![Forward { host_port: port, guest_port: 80 }];
         if let Ok(door) = relay.door(&net) {
@@ -21,6 +22,17 @@ fn relayed(relay: &mut Relay, number: u32) -> (u16, TcpListener, Door) {
         }
     }
     panic!("no port is free");
+}
+
+/// Lets clients in to a server that is taken for one of the process behind this descriptor.
+fn open(door: &Door, server: &TcpListener, process: OwnedFd) {
+    let IpAddr::V4(address) = server.local_addr().unwrap().ip() else { panic!("IPv6") };
+    door.open(Far::new(process, address));
+}
+
+/// This process, which runs.
+fn ours() -> OwnedFd {
+    pidfd_open(getpid(), PidfdFlags::empty()).unwrap()
 }
 
 fn connect(port: u16) -> TcpStream {
@@ -54,8 +66,8 @@ fn news(relay: &Relay) {
 #[test]
 fn bytes_and_ends_are_passed_on_both_ways() {
     let mut relay = Relay::default();
-    let (port, server, door) = relayed(&mut relay, NUMBER);
-    door.open();
+    let (port, server, door) = relayed(&mut relay);
+    open(&door, &server, ours());
     let mut client = connect(port);
     let mut guest = accept(&server);
     client.write_all(b"question").unwrap();
@@ -76,8 +88,8 @@ fn bytes_and_ends_are_passed_on_both_ways() {
 #[test]
 fn a_guest_that_answers_and_reads_no_more_is_heard_to_its_end() {
     let mut relay = Relay::default();
-    let (port, server, door) = relayed(&mut relay, NUMBER + 4);
-    door.open();
+    let (port, server, door) = relayed(&mut relay);
+    open(&door, &server, ours());
     let mut client = connect(port);
     let mut guest = accept(&server);
     client.write_all(b"question").unwrap();
@@ -98,13 +110,13 @@ fn a_guest_that_answers_and_reads_no_more_is_heard_to_its_end() {
 #[test]
 fn who_comes_to_a_door_that_is_shut_waits_and_is_told_of() {
     let mut relay = Relay::default();
-    let (port, server, door) = relayed(&mut relay, NUMBER + 1);
+    let (port, server, door) = relayed(&mut relay);
     assert!(!door.is_wanted());
     let mut clients = [connect(port), connect(port)];
     clients[1].write_all(b"1").unwrap();
     news(&relay);
     assert!(door.is_wanted());
-    door.open();
+    open(&door, &server, ours());
     let mut guests = [accept(&server), accept(&server)];
     assert!(!door.is_wanted());
     clients[0].write_all(b"0").unwrap();
@@ -142,8 +154,8 @@ fn who_comes_to_a_door_that_is_shut_waits_and_is_told_of() {
 #[test]
 fn who_has_said_nothing_does_not_notice_that_the_guest_comes_and_goes() {
     let mut relay = Relay::default();
-    let (port, server, door) = relayed(&mut relay, NUMBER + 2);
-    door.open();
+    let (port, server, door) = relayed(&mut relay);
+    open(&door, &server, ours());
     let mut client = connect(port);
     let mut before = accept(&server);
     assert_eq!(door.shut(60_000), Err(1), "it has just come");
@@ -153,11 +165,32 @@ fn who_has_said_nothing_does_not_notice_that_the_guest_comes_and_goes() {
     client.write_all(b"late").unwrap();
     news(&relay);
     assert!(door.is_wanted());
-    door.open();
+    open(&door, &server, ours());
     let mut after = accept(&server);
     assert_eq!(read(&mut after, 4), b"late");
     after.write_all(b"answer").unwrap();
     assert_eq!(read(&mut client, 6), b"answer");
+}
+
+/// A QEMU that has ended may have left its address to somebody else.
+#[test]
+fn finding2_01_a_client_gets_nothing_from_another_server() {
+    let mut relay = Relay::default();
+    let (port, server, door) = relayed(&mut relay);
+    let mut qemu = Command::new("true").spawn().unwrap();
+    let process = pidfd_open(Pid::from_child(&qemu), PidfdFlags::empty()).unwrap();
+    qemu.wait().unwrap();
+    open(&door, &server, process);
+    let mut client = connect(port);
+    client.write_all(b"secret").unwrap();
+    let mut squatted = accept(&server);
+    let mut heard = Vec::new();
+    squatted.read_to_end(&mut heard).unwrap();
+    assert_eq!(heard, b"", "its word is passed on to a stranger");
+    let mut got = Vec::new();
+    // Closed, or reset for what nobody has read.
+    let _ = client.read_to_end(&mut got);
+    assert_eq!(got, b"");
 }
 
 #[test]
@@ -166,7 +199,7 @@ fn a_port_that_is_another_s_is_named() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = other.local_addr().unwrap().port();
     let forwards = vec![Forward { host_port: port, guest_port: 80 }];
-    let net = Net { number: NUMBER + 3, forwards, linked: false, relayed: true };
+    let net = Net { forwards, ..Net::new(1) };
     let error = relay.door(&net).unwrap_err().to_string();
     assert!(error.starts_with(&format!("port {port} cannot be listened at: ")), "{error}");
 }

@@ -12,6 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Resource, getrlimit};
 use vm::Clock;
 
+use super::far::Far;
 use super::gate::{Gate, Visitor};
 use super::pair::Pair;
 use crate::news::{News, Teller};
@@ -47,11 +48,11 @@ impl Knock {
     }
 }
 
-/// A port of ours, and where its connections go to.
+/// A port of ours. Its connections go to the same port of its QEMU's address.
 #[derive(Debug)]
 pub(super) struct Listening {
     pub(super) listener: TcpListener,
-    pub(super) target: SocketAddrV4,
+    pub(super) port: u16,
     pub(super) gate: Arc<Gate>,
 }
 
@@ -64,11 +65,11 @@ mod owner {
     pub(super) const WAITING: u64 = 4;
 }
 
-/// A client that has said nothing when its guest was parked.
+/// A client that is to be let in, such as one that has said nothing when its guest was parked.
 #[derive(Debug)]
 struct Waiting {
     client: TcpStream,
-    target: SocketAddrV4,
+    port: u16,
     gate: Arc<Gate>,
 }
 
@@ -76,7 +77,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Inside {
     pair: Pair,
-    target: SocketAddrV4,
+    port: u16,
     gate: Arc<Gate>,
     has_spoken: bool,
 }
@@ -128,9 +129,9 @@ impl Thread {
         let is_full = pause_ms > 0 || self.inside.len() >= self.all_max;
         for (key, one) in (0..).zip(&self.listening) {
             let state = one.gate.lock();
-            let is_waited_for = match state.is_open {
-                true => !is_full && state.inside.len() < INSIDE_MAX,
-                false => !state.is_wanted,
+            let is_waited_for = match state.far {
+                Some(_) => !is_full && state.inside.len() < INSIDE_MAX,
+                None => !state.is_wanted,
             };
             if is_waited_for {
                 set.add(key, one.listener.as_fd(), PollFlags::IN);
@@ -139,7 +140,7 @@ impl Thread {
         set.owner(owner::WAITING);
         for (key, one) in &self.waiting {
             let state = one.gate.lock();
-            if state.is_open || !state.is_wanted {
+            if state.far.is_some() || !state.is_wanted {
                 set.add(*key, one.client.as_fd(), PollFlags::IN);
             }
         }
@@ -169,10 +170,10 @@ impl Thread {
             .inside
             .extract_if(.., |number, one| !one.gate.lock().inside.contains_key(number))
             .collect();
-        for (number, Inside { pair, target, gate, has_spoken }) in left {
+        for (number, Inside { pair, port, gate, has_spoken }) in left {
             // The guest's end goes; who has said nothing may wait for the next.
             if !has_spoken && !gate.lock().is_gone {
-                self.waiting.insert(number, Waiting { client: pair.client, target, gate });
+                self.waiting.insert(number, Waiting { client: pair.client, port, gate });
             }
         }
         while self.waiting.len() > self.all_max / 2 {
@@ -197,16 +198,16 @@ impl Thread {
 
     /// Somebody has come. True if the door is shut, and nobody knows of him.
     fn came(&mut self, at: usize) -> bool {
-        let Some(Listening { listener, target, gate }) = self.listening.get(at) else {
+        let Some(Listening { listener, port, gate }) = self.listening.get(at) else {
             return false;
         };
-        let (target, gate) = (*target, Arc::clone(gate));
+        let (port, gate) = (*port, Arc::clone(gate));
         let mut clients = Vec::new();
-        {
+        let far = {
             let mut state = gate.lock();
-            if !state.is_open {
+            let Some(far) = state.far.clone() else {
                 return !std::mem::replace(&mut state.is_wanted, true);
-            }
+            };
             while clients.len() < ACCEPTS_MAX && state.inside.len() < INSIDE_MAX {
                 let client = match listener.accept() {
                     Ok((client, _)) => client,
@@ -222,18 +223,19 @@ impl Thread {
                 state.inside.insert(number, visitor);
                 clients.push((number, client));
             }
-        }
+            far
+        };
         for (number, client) in clients {
-            self.let_in(number, client, target, Arc::clone(&gate));
+            self.let_in(number, Waiting { client, port, gate: Arc::clone(&gate) }, &far);
         }
         false
     }
 
     /// Connects a client that is counted as inside.
-    fn let_in(&mut self, number: u64, client: TcpStream, target: SocketAddrV4, gate: Arc<Gate>) {
-        match pair(client, target) {
+    fn let_in(&mut self, number: u64, Waiting { client, port, gate }: Waiting, far: &Far) {
+        match pair(client, far, port) {
             Ok(pair) => {
-                self.inside.insert(number, Inside { pair, target, gate, has_spoken: false });
+                self.inside.insert(number, Inside { pair, port, gate, has_spoken: false });
             }
             Err(_) => drop(gate.lock().inside.remove(&number)),
         }
@@ -246,11 +248,11 @@ impl Thread {
             self.waiting.remove(&number);
             return false;
         }
-        {
+        let far = {
             let mut state = one.gate.lock();
-            if !state.is_open {
+            let Some(far) = state.far.clone() else {
                 return !std::mem::replace(&mut state.is_wanted, true);
-            }
+            };
             if state.inside.len() >= INSIDE_MAX {
                 // Its guest has as many as it may; it would be asked about again and again.
                 drop(state);
@@ -259,9 +261,10 @@ impl Thread {
             }
             let visitor = Visitor { came_ms: CLOCK.ms(), has_spoken: true };
             state.inside.insert(number, visitor);
-        }
-        if let Some(Waiting { client, target, gate }) = self.waiting.remove(&number) {
-            self.let_in(number, client, target, gate);
+            far
+        };
+        if let Some(waiting) = self.waiting.remove(&number) {
+            self.let_in(number, waiting, &far);
         }
         false
     }
@@ -284,16 +287,16 @@ impl Thread {
 }
 
 /// A client and a connection to its guest, which is on its way.
-fn pair(client: TcpStream, target: SocketAddrV4) -> io::Result<Pair> {
+fn pair(client: TcpStream, far: &Far, port: u16) -> io::Result<Pair> {
     client.set_nonblocking(true)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let guest = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    match connect(&guest, &target) {
+    match connect(&guest, &SocketAddrV4::new(far.address, port)) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
         Err(error) => return Err(error.into()),
     }
     let guest = TcpStream::from(guest);
     client.set_nodelay(true)?;
     guest.set_nodelay(true)?;
-    Ok(Pair::new(client, guest))
+    Ok(Pair::new(client, guest, far.clone()))
 }

@@ -187,10 +187,9 @@ impl Maker<'_> {
             ctl: true,
             run_dir: None,
             net: (!is_alone).then(|| Net {
-                number: in_farm,
                 forwards: forwards.collect(),
                 linked,
-                relayed: suspends,
+                ..Net::new(in_farm)
             }),
             disk: root.disk.clone(),
             restore: None,

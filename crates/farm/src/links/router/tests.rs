@@ -18,7 +18,7 @@ fn router() -> Router {
 }
 
 fn net(number: u32) -> Net {
-    Net { number, forwards: Vec::new(), linked: true, relayed: false }
+    Net { linked: true, ..Net::new(number) }
 }
 
 /// The internet's sum over these bytes: 0 if they hold their own sum, and it is right.

@@ -1,0 +1,28 @@
+//! The far end of a door: where a guest's QEMU listens, and that it still does.
+
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use vm::wait_for_end;
+
+/// A QEMU that listens at an address of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Far {
+    pub(super) address: Ipv4Addr,
+    process: Arc<OwnedFd>,
+}
+
+impl Far {
+    /// The QEMU behind this descriptor of a process, which listens at this address.
+    pub(crate) fn new(process: OwnedFd, address: Ipv4Addr) -> Far {
+        Far { address, process: Arc::new(process) }
+    }
+
+    /// Whether that QEMU still runs. It holds its address for as long: a connection that was made
+    /// before is its own, and not one of somebody who has taken the address after its end.
+    pub(super) fn runs(&self) -> bool {
+        matches!(wait_for_end(&self.process, Duration::ZERO), Ok(false))
+    }
+}

@@ -1,0 +1,16 @@
+//! Numbers by chance, from the kernel.
+
+use images::FileContext;
+
+use crate::Error;
+
+const RANDOM: &str = "/dev/urandom";
+
+/// As many bytes as are asked for.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    std::fs::File::open(RANDOM)
+        .and_then(|mut device| std::io::Read::read_exact(&mut device, &mut bytes))
+        .file("read", RANDOM)?;
+    Ok(bytes)
+}
