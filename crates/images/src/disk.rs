@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::FileContext;
+use crate::ours::{check_dir, check_disk};
 use crate::qcow2::{Below, check_image, check_overlay};
 use crate::tool::run;
 use crate::{Arch, Error};
@@ -116,13 +117,15 @@ impl Disk {
             let reason = "a disk's serial has at most 20 letters, digits, '-', '_' or '.'";
             return Err(Error::Disk { guest: guest.to_owned(), reason: reason.to_owned() });
         }
-        std::fs::metadata(&self.path).file("find the disk image", &self.path)?;
         let below = match self.format {
-            DiskFormat::Raw => Vec::new(),
+            DiskFormat::Raw => check_disk(&self.path).map(|_| Vec::new())?,
             DiskFormat::Qcow2 => check_image(&self.path)?,
         };
         match &self.writes {
-            Writes::Overlay(file) if !file.exists() => make_overlay(&self.path, self.format, file)?,
+            Writes::Overlay(file) if !file.exists() => {
+                file.parent().map(check_dir).transpose()?;
+                make_overlay(&self.path, self.format, file)?;
+            }
             Writes::Overlay(file) => check_overlay(file)?,
             _ => {}
         }

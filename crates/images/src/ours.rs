@@ -16,9 +16,9 @@
 //! nobody but its owners can change any part of the way to it.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, Metadata};
+use std::fs::{self, DirBuilder, File, FileType, Metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -77,13 +77,23 @@ pub fn check_dir(path: &Path) -> Result<PathBuf, Error> {
 /// Checks a file that we read: that it is ours or root's, and nobody else can change or replace
 /// it. Returns its name without links.
 pub fn check_file(path: &Path) -> Result<PathBuf, Error> {
+    check(path, FileType::is_file, "it is no ordinary file")
+}
+
+/// The same for a disk image, which may be a block device.
+pub(crate) fn check_disk(path: &Path) -> Result<PathBuf, Error> {
+    let is_disk = |kind: &FileType| kind.is_file() || kind.is_block_device();
+    check(path, is_disk, "it is neither an ordinary file nor a block device")
+}
+
+fn check(path: &Path, is_fit: impl Fn(&FileType) -> bool, unfit: &str) -> Result<PathBuf, Error> {
     let found = follow(path, own_uid())?;
     if !found.missing.is_empty() {
         return Err(io::Error::from(io::ErrorKind::NotFound)).file("find", path);
     }
-    match found.last.is_file() {
+    match is_fit(&found.last.file_type()) {
         true => Ok(found.at),
-        false => Err(not_ours(&found.at, "it is no ordinary file".to_owned())),
+        false => Err(not_ours(&found.at, unfit.to_owned())),
     }
 }
 
@@ -198,6 +208,8 @@ fn look(at: &Path, uid: u32) -> Result<Metadata, Error> {
 fn may_others_write(data: &Metadata, uid: u32, etc: &Path) -> bool {
     match data.mode() & OTHERS_WRITE {
         GROUP_WRITES if uid != 0 && data.uid() == uid => !is_private_group(etc, uid, data.gid()),
+        // Its group, `disk`, may write to all disks of the host.
+        GROUP_WRITES if data.file_type().is_block_device() => false,
         bits => bits != 0,
     }
 }

@@ -205,6 +205,7 @@ fn wrong(image: &Path, reason: impl Into<String>) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Writes;
     use crate::files::create_dir;
     use crate::{Disk, DiskFormat};
     use std::fs;
@@ -354,6 +355,33 @@ mod tests {
         }
         place.file("base", b"raw");
         check_image(&place.file("got.qcow2", &image_over("home/../base", "raw", 0))).unwrap();
+    }
+
+    /// A link of another user's would have any file of ours be the guest's disk.
+    #[test]
+    fn finding2_04_a_raw_disk_of_another_user_is_refused() {
+        let place = Place::new("raw");
+        let refusal = |path: &Path| {
+            Disk::temporary(path, DiskFormat::Raw).prepare("g1").unwrap_err().to_string()
+        };
+        let secret = place.file("secret", b"root:$y$");
+        let dir = create_dir(&place.0.join("theirs")).unwrap();
+        let link = dir.join("x.raw");
+        std::os::unix::fs::symlink(&secret, &link).unwrap();
+        Disk::temporary(&link, DiskFormat::Raw).prepare("g1").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(refusal(&link).contains("secret is not safe to use: others may write"));
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+            assert!(refusal(&link).contains("x.raw is not safe to use: it belongs to user 65534"));
+            let mut disk = Disk::temporary(&secret, DiskFormat::Raw);
+            disk.writes = Writes::Overlay(dir.join("new.qcow2"));
+            std::os::unix::fs::chown(&dir, Some(65_534), None).unwrap();
+            let error = disk.prepare("g1").unwrap_err().to_string();
+            assert!(error.contains("theirs is not safe to use"), "{error}");
+        }
+        assert!(refusal(&place.0).contains("neither an ordinary file nor a block device"));
     }
 
     /// What another user wrote into the header would be opened with our rights.

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use images::{Below, Disk, FileContext, Writes};
+use images::{Below, Disk, FileContext, Writes, check_file};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use crate::{Error, GuestSpec};
@@ -81,7 +81,7 @@ impl Opened {
 /// A file that a guest boots from. One that only we may read is copied: who opens it once more is
 /// asked for his own rights to it.
 fn boot_file(path: &Path, becomes_other: bool) -> Result<File, Error> {
-    let mut file = File::open(path).file("open", path)?;
+    let mut file = File::open(check_file(path)?).file("open", path)?;
     let mode = file.metadata().file("read", path)?.mode();
     if !becomes_other || mode & OTHERS_READ != 0 {
         return Ok(file);
@@ -140,6 +140,18 @@ mod tests {
         spec.image.kernel = dir.join("none");
         let error = Opened::of(&spec, true).unwrap_err();
         assert!(error.to_string().contains("none"), "{error}");
+    }
+
+    #[test]
+    fn finding2_04_a_kernel_that_others_may_write_to_is_refused() {
+        let dir = Scratch::new("opened-theirs").unwrap();
+        let spec = spec(&dir);
+        for path in [&spec.image.kernel, &spec.image.initramfs] {
+            fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
+            let error = Opened::of(&spec, false).unwrap_err().to_string();
+            assert!(error.contains(&format!("{} is not safe to use", path.display())), "{error}");
+            fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+        }
     }
 
     #[test]

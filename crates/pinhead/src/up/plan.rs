@@ -11,8 +11,8 @@ use farm::links::Link;
 use farm::service::{Occupant, ServedPort};
 use images::rootfs::Software;
 use images::{
-    Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, create_dir,
-    time_of_day, web_files,
+    Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, check_file,
+    create_dir, time_of_day, web_files,
 };
 use rules::Machine;
 use std::collections::BTreeSet;
@@ -280,7 +280,7 @@ fn files(
     disk: Option<&Path>,
 ) -> Result<Root, Error> {
     for path in [kernel, initramfs] {
-        std::fs::metadata(path).map_err(|source| Error::read(path, source))?;
+        check_file(path)?;
     }
     let disk = disk.map(|path| disk_of(class, path.to_path_buf()));
     // What is wrong with it is better said before other guests have started.
