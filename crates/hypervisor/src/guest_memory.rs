@@ -14,11 +14,8 @@ use base::PageRun;
 use counters::Bytes;
 
 use crate::pagemap::Pagemap;
-use crate::sys::{self, Direction, Stretch};
 use crate::{ProcessId, ProcessView};
 
-/// Stretches in one call; the kernel takes 1,024.
-const STRETCHES_MAX: usize = 512;
 /// Pages whose entries are read at once.
 const PAGES_AT_ONCE: u64 = 64 * 1024;
 
@@ -26,6 +23,8 @@ const PAGES_AT_ONCE: u64 = 64 * 1024;
 #[derive(Debug)]
 pub struct GuestMemory {
     process: ProcessId,
+    /// All memory of that process. It is never another's, also when its number is.
+    memory: File,
     start: u64,
     bytes: u64,
 }
@@ -33,11 +32,20 @@ pub struct GuestMemory {
 impl GuestMemory {
     /// That of this process, which is so large. The error is a process without such a mapping.
     pub fn find(process: ProcessId, memory: Bytes) -> io::Result<GuestMemory> {
-        let gone = || io::Error::new(io::ErrorKind::NotFound, "its QEMU is gone");
         let view = ProcessView::open(process).ok_or_else(gone)?;
         let ram = view.find_ram(memory);
         let ram = ram.ok_or_else(|| io::Error::other("its memory is not found in its QEMU"))?;
-        Ok(GuestMemory { process, start: ram.start, bytes: memory.0 })
+        GuestMemory::open(process, ram.start, memory.0)
+    }
+
+    fn open(process: ProcessId, start: u64, bytes: u64) -> io::Result<GuestMemory> {
+        let path = format!("/proc/{}/mem", process.pid);
+        let memory = File::options().read(true).write(true).open(path)?;
+        // The number may have been another's when the file was opened.
+        match process.is_alive() {
+            true => Ok(GuestMemory { process, memory, start, bytes }),
+            false => Err(gone()),
+        }
     }
 
     /// The pages that its process has written to, wherever they are now, in their order.
@@ -58,15 +66,21 @@ impl GuestMemory {
                 return Err(io::Error::other("its pages cannot be told apart"));
             }
         }
-        Ok(own)
+        match self.process.is_alive() {
+            true => Ok(own),
+            false => Err(gone()),
+        }
     }
 
     /// Reads these pages, one behind the other.
     pub fn read(&self, runs: &[PageRun]) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; bytes_of(runs)];
-        self.copy(runs, |pid, stretches, done| {
-            sys::copy(pid, stretches, Direction::Read(&mut bytes[done..]))
-        })?;
+        let mut left = &mut bytes[..];
+        for run in runs {
+            let (now, rest) = left.split_at_mut(bytes_of(&[*run]));
+            self.memory.read_exact_at(now, self.at(*run)?).map_err(|_| gone())?;
+            left = rest;
+        }
         Ok(bytes)
     }
 
@@ -75,9 +89,13 @@ impl GuestMemory {
         if bytes.len() != bytes_of(runs) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not as many bytes as pages"));
         }
-        self.copy(runs, |pid, stretches, done| {
-            sys::copy(pid, stretches, Direction::Write(&bytes[done..]))
-        })
+        let mut left = bytes;
+        for run in runs {
+            let (now, rest) = left.split_at(bytes_of(&[*run]));
+            self.memory.write_all_at(now, self.at(*run)?).map_err(|_| gone())?;
+            left = rest;
+        }
+        Ok(())
     }
 
     /// Makes it the same as this file again wherever its process has written to it.
@@ -90,36 +108,17 @@ impl GuestMemory {
         Ok(())
     }
 
-    /// Who calls this has not waited for the process's end yet, so that its number is its own.
-    fn copy(
-        &self,
-        runs: &[PageRun],
-        mut call: impl FnMut(u32, &[Stretch], usize) -> io::Result<usize>,
-    ) -> io::Result<()> {
-        let pages = self.bytes / page_bytes();
-        if runs.iter().any(|run| run.end() > pages) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a page behind its memory"));
-        }
-        let mut done = 0;
-        for some in runs.chunks(STRETCHES_MAX) {
-            let stretch = |run: &PageRun| Stretch {
-                start: (self.start + run.first * page_bytes()) as usize,
-                length: bytes_of(&[*run]),
-            };
-            let stretches: Vec<Stretch> = some.iter().map(stretch).collect();
-            let copied = call(self.process.pid, &stretches, done)?;
-            // It copies all of it, up to the first that is not there.
-            if copied != bytes_of(some) {
-                return Err(io::Error::other("a part of its memory is gone"));
-            }
-            done += copied;
-        }
-        // Its number may have been another's meanwhile, which has no such memory.
-        match self.process.is_alive() {
-            true => Ok(()),
-            false => Err(io::Error::new(io::ErrorKind::NotFound, "its QEMU is gone")),
+    /// The address of these pages.
+    fn at(&self, run: PageRun) -> io::Result<u64> {
+        match run.end() <= self.bytes / page_bytes() {
+            true => Ok(self.start + run.first * page_bytes()),
+            false => Err(io::Error::new(io::ErrorKind::InvalidInput, "a page behind its memory")),
         }
     }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "its QEMU is gone, or that memory of it")
 }
 
 fn page_bytes() -> u64 {
@@ -133,6 +132,7 @@ fn bytes_of(runs: &[PageRun]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn pages_are_read_and_written_where_they_are() {
@@ -144,7 +144,7 @@ mod tests {
         memory[offset + 9 * page] = 9;
         let process = ProcessId::of(std::process::id()).unwrap();
         let bytes = (8 * page) as u64;
-        let guest = GuestMemory { process, start: start as u64, bytes };
+        let guest = GuestMemory::open(process, start as u64, bytes).unwrap();
         let runs = [PageRun { first: 2, count: 1 }, PageRun { first: 4, count: 2 }];
         let mut read = guest.read(&runs).unwrap();
         assert_eq!((read.len(), read[0]), (3 * page, 2));
@@ -158,7 +158,23 @@ mod tests {
         assert!(own.iter().any(|run| run.first <= 2 && run.end() > 2), "{own:?}");
         assert!(guest.read(&[PageRun { first: 7, count: 2 }]).is_err(), "behind its memory");
         assert!(guest.write(&runs, &read[1..]).is_err());
-        let ended = ProcessId { start_ticks: process.start_ticks + 1, ..process };
-        assert!(GuestMemory { process: ended, ..guest }.read(&runs).is_err());
+    }
+
+    /// Another process may have its number by then.
+    #[test]
+    fn finding2_13_memory_of_a_process_that_ended_is_nobodys() {
+        let mut qemu = Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = ProcessId::of(qemu.id()).unwrap();
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.pid)).unwrap();
+        let stack = maps.lines().find(|line| line.ends_with("[stack]")).unwrap();
+        let stack = u64::from_str_radix(stack.split('-').next().unwrap(), 16).unwrap();
+        let guest = GuestMemory::open(process, stack, page_bytes()).unwrap();
+        let run = [PageRun { first: 0, count: 1 }];
+        let bytes = guest.read(&run).unwrap();
+        let other = ProcessId { start_ticks: process.start_ticks + 1, ..process };
+        assert!(GuestMemory::open(other, stack, page_bytes()).is_err(), "it is another process");
+        qemu.kill().unwrap();
+        qemu.wait().unwrap();
+        assert!(guest.read(&run).is_err() && guest.write(&run, &bytes).is_err());
     }
 }

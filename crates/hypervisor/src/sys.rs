@@ -53,33 +53,3 @@ pub(crate) fn touch(pid: u32, places: &[Stretch]) -> io::Result<usize> {
         },
     }
 }
-
-/// Which way bytes go between another process and this one.
-pub(crate) enum Direction<'a> {
-    Read(&'a mut [u8]),
-    Write(&'a [u8]),
-}
-
-/// Copies between these stretches of another process and as much of our memory from its start on.
-/// Gives how many bytes that were: less than all where a stretch is not mapped, or ours ends.
-pub(crate) fn copy(pid: u32, stretches: &[Stretch], way: Direction<'_>) -> io::Result<usize> {
-    let pid = libc::pid_t::try_from(pid).map_err(io::Error::other)?;
-    let (there, count) = (stretches.as_ptr().cast(), stretches.len() as libc::c_ulong);
-    let done = match way {
-        Direction::Read(into) => {
-            let ours = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-            // SAFETY: a stretch has the layout of struct iovec, the array outlives the call and is
-            // read only, and its addresses are those of the other process, of which nothing is
-            // written. The kernel writes no more of ours than the slice has.
-            unsafe { libc::process_vm_readv(pid, &raw const ours, 1, there, count, 0) }
-        }
-        Direction::Write(from) => {
-            let start = from.as_ptr().cast_mut().cast();
-            let ours = libc::iovec { iov_base: start, iov_len: from.len() };
-            // SAFETY: as above, and the kernel only reads ours. What is written is memory of the
-            // other process, of which nothing is ours.
-            unsafe { libc::process_vm_writev(pid, &raw const ours, 1, there, count, 0) }
-        }
-    };
-    usize::try_from(done).map_err(|_| io::Error::last_os_error())
-}
