@@ -399,6 +399,14 @@ impl Member {
         if self.dying.is_some() {
             return;
         }
+        if let Some(outcome) = self.running.as_mut().and_then(|one| one.tick_answer(now_ms)) {
+            let name = &self.config.spec.name;
+            match outcome {
+                Ok(note) => self.events.push(Event::Note(format!("{name} {note}"))),
+                Err(reason) => return self.end(reason),
+            }
+            self.flush_qmp();
+        }
         if self.is_away() || self.is_left_alone() {
             return;
         }

@@ -13,21 +13,25 @@
 use std::fmt::Display;
 use std::os::fd::AsFd;
 
-use hypervisor::{PageOut, PageOutError, ProcessId};
-use procfs::Buffer;
 use qmp::{Command, Failure, Reply, Ticket};
 use reactor::{PollFlags, PollSet};
-use vm::{DeviceFile, GuestSpec, PortSockets, Process};
+use vm::{DeviceFile, GuestSpec, PortSockets};
 
 use super::open::RunningGuest;
 use super::park_clock::{ParkClock, ParkRule, ParkWish, SILENT_MS};
 use super::suspend::Job;
 use super::taker::{Taker, Taking};
 
+/// QEMU answers at once, and saves its devices in less than a second. On a crowded machine it may
+/// take a while to run at all.
+const ANSWER_MAX_MS: u64 = 30_000;
+
 /// How far a guest is on its way to sleep and back.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     stage: Stage,
+    /// The question that QEMU has not answered yet, and since when that is known.
+    waits: Option<(Ticket, u64)>,
     pub(super) clock: ParkClock,
     /// Why the host did not take its memory when it was parked last.
     refused: Option<String>,
@@ -72,6 +76,18 @@ enum Saver {
     Nobody(Vec<u8>),
     /// The thread, which gives the size of the file.
     Thread(Job<u64>),
+}
+
+impl Stage {
+    /// The question that QEMU has not answered.
+    fn asked(&self) -> Option<Ticket> {
+        match self {
+            Stage::Stopping { asked, .. }
+            | Stage::Saving { by: Saver::Qemu(asked), .. }
+            | Stage::Waking { asked } => Some(*asked),
+            Stage::Awake | Stage::Saving { .. } | Stage::Parked { .. } => None,
+        }
+    }
 }
 
 impl Parking {
@@ -293,7 +309,7 @@ impl RunningGuest {
         let sockets = paused.and_then(|()| self.port_sockets(spec, rule));
         let is_kept = sockets.is_ok() && !is_wanted;
         let sockets = sockets.unwrap_or_default();
-        let rest = is_kept.then(|| all_of(&self.process)).transpose();
+        let rest = is_kept.then(|| Taking::of(&self.process)).transpose();
         self.parking.refused = rest.as_ref().err().cloned();
         let rest = rest.unwrap_or_default();
         let has_rest = rest.is_some();
@@ -312,6 +328,29 @@ impl RunningGuest {
 }
 
 impl RunningGuest {
+    /// Notices that QEMU has not answered for long, and gives a note for people then. A guest that
+    /// was to be parked is to run instead: QEMU does what it was asked in turn. The error is the
+    /// guest's end.
+    pub(super) fn tick_answer(&mut self, now_ms: u64) -> Option<Result<String, String>> {
+        let parking = &mut self.parking;
+        let asked = parking.stage.asked()?;
+        match parking.waits {
+            Some((ticket, since_ms)) if ticket == asked => {
+                (now_ms.saturating_sub(since_ms) >= ANSWER_MAX_MS).then_some(())?;
+            }
+            _ => {
+                parking.waits = Some((asked, now_ms));
+                return None;
+            }
+        }
+        parking.waits = Some((asked, now_ms));
+        let why = format!("its QEMU has not answered for {} s", ANSWER_MAX_MS / 1000);
+        if let Stage::Waking { .. } = parking.stage {
+            return Some(Ok(format!("is not woken yet: {why}")));
+        }
+        Some(self.is_not_saved(Some(why.clone()), now_ms).map(|()| format!("is not parked: {why}")))
+    }
+
     /// Its virtual CPUs are stopped: QEMU is asked for the state of its devices.
     fn save_devices(&mut self, is_wanted: bool, now_ms: u64) -> Result<ParkNews, String> {
         let no_file = || "it was not started for that".to_owned();
@@ -422,12 +461,9 @@ impl Parking {
         may_park: bool,
         now_ms: u64,
     ) -> ParkWish {
-        match self.stage {
-            Stage::Awake => self.clock.awake(cpu_percent, rule, may_park, now_ms),
-            Stage::Stopping { .. }
-            | Stage::Saving { .. }
-            | Stage::Parked { .. }
-            | Stage::Waking { .. } => ParkWish::Nothing,
+        match self.is_awake() {
+            true => self.clock.awake(cpu_percent, rule, may_park, now_ms),
+            false => ParkWish::Nothing,
         }
     }
 
@@ -438,22 +474,10 @@ impl Parking {
     }
 }
 
-/// All memory of a QEMU's own. The error is why the kernel does not take it.
-fn all_of(qemu: &Process) -> Result<Taking, String> {
-    let gone = || "its QEMU is gone".to_owned();
-    let words = |error| match error {
-        PageOutError::Refused(error) => error.to_string(),
-        PageOutError::Gone => gone(),
-    };
-    let process = ProcessId::of(qemu.id()).ok_or_else(gone)?;
-    let process = PageOut::open(process).map_err(words)?;
-    let slices = process.slices(&mut Buffer::default()).map_err(words)?;
-    Ok(Taking::new(process, slices))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hypervisor::{PageOut, ProcessId};
     use rustix::event::{PollFd, Timespec, poll};
 
     #[test]

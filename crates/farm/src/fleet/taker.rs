@@ -10,7 +10,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use hypervisor::{PageOut, PageOutError, Slice};
+use hypervisor::{PageOut, PageOutError, ProcessId, Slice};
+use procfs::Buffer;
+use vm::Process;
 
 use super::worker::Worker;
 
@@ -38,6 +40,19 @@ impl Taking {
         let (is_left, taken) = (AtomicBool::new(false), AtomicUsize::new(0));
         let job = Job { process, slices, is_left, taken, over: OnceLock::new() };
         Taking { job: Arc::new(job), is_queued: false }
+    }
+
+    /// All memory of a QEMU's own. The error is why the kernel does not take it.
+    pub(super) fn of(qemu: &Process) -> Result<Taking, String> {
+        let gone = || "its QEMU is gone".to_owned();
+        let words = |error| match error {
+            PageOutError::Refused(error) => error.to_string(),
+            PageOutError::Gone => gone(),
+        };
+        let process = ProcessId::of(qemu.id()).ok_or_else(gone)?;
+        let process = PageOut::open(process).map_err(words)?;
+        let slices = process.slices(&mut Buffer::default()).map_err(words)?;
+        Ok(Taking::new(process, slices))
     }
 
     /// Whether it is over; and why the host took no more, if that is so.

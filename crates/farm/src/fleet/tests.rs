@@ -101,3 +101,25 @@ fn a_guest_that_is_ended_while_its_old_qemu_goes_is_not_started_again() {
     }
     assert_eq!(fleet.members()[0].state(), &State::Ended("no".into()));
 }
+
+#[test]
+fn finding2_19_a_silent_qemu_keeps_no_guest_parking() {
+    let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
+    let member = &mut fleet.members[0];
+    member.park().unwrap();
+    let mut notes = |now_ms| {
+        member.tick(now_ms);
+        let note = |event| match event {
+            Event::Note(note) => note,
+            other => panic!("{other:?}"),
+        };
+        (member.word(), member.events.drain(..).map(note).collect::<Vec<_>>())
+    };
+    assert_eq!(notes(1_000), ("up", vec![]));
+    assert_eq!(notes(30_999), ("up", vec![]));
+    let late = "its QEMU has not answered for 30 s";
+    assert_eq!(notes(31_000), ("waking", vec![format!("g1 is not parked: {late}")]));
+    assert_eq!(notes(32_000), ("waking", vec![]));
+    assert_eq!(notes(62_000), ("waking", vec![format!("g1 is not woken yet: {late}")]));
+    member.end("the test is over".into());
+}
