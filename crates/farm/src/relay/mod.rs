@@ -32,7 +32,7 @@ use vm::Net;
 
 use crate::news::{News, news};
 use gate::Gate;
-use thread::{Knock, Listening};
+use thread::{Knock, Listening, Places};
 
 /// The thread, from the first door on.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Relay {
     /// Listens at a guest's forwarded ports. The door is shut.
     pub(crate) fn door(&mut self, net: &Net) -> io::Result<Door> {
         if self.running.is_none() {
-            self.running = Some(start()?);
+            self.running = Some(start(Places::of_this_process())?);
         }
         let Some(running) = &self.running else { return Err(io::Error::other("no thread")) };
         let gate = Arc::new(Gate::default());
@@ -67,7 +67,8 @@ impl Relay {
             listener.set_nonblocking(true)?;
             // std's own has room for fewer than may wait until a guest is back.
             rustix::net::listen(&listener, thread::WAITING_MAX)?;
-            listening.push(Listening { listener, port, gate: Arc::clone(&gate) });
+            let gate = Arc::clone(&gate);
+            listening.push(Listening { listener, port, gate, paused_until_ms: 0 });
         }
         running.doors.send(listening).map_err(|_| io::Error::other("the thread has ended"))?;
         running.knock.knock();
@@ -85,11 +86,11 @@ impl Relay {
     }
 }
 
-fn start() -> io::Result<Running> {
+fn start(places: Places) -> io::Result<Running> {
     let (news, told) = news()?;
     let (knocked, knock) = crate::news::news()?;
     let (doors, new) = channel();
-    let work = move || thread::run(&new, &knocked, &told);
+    let work = move || thread::run(&new, &knocked, &told, places);
     std::thread::Builder::new().name("relay".into()).spawn(work)?;
     Ok(Running { doors, knock: Arc::new(Knock(knock)), news })
 }

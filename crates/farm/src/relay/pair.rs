@@ -8,7 +8,7 @@ use reactor::{PollFlags, is_passing};
 use super::far::Far;
 
 /// What is kept of one direction until its other end takes it.
-const BUFFER: usize = 64 * 1024;
+const BUFFER: usize = 16 * 1024;
 
 /// One direction.
 #[derive(Debug)]

@@ -172,6 +172,28 @@ fn who_has_said_nothing_does_not_notice_that_the_guest_comes_and_goes() {
     assert_eq!(read(&mut client, 6), b"answer");
 }
 
+/// Silent clients of one door keep no place that another client wants, nor do those of all doors.
+#[test]
+fn finding2_11_silent_clients_give_their_places_up() {
+    for places in [Places { inside_max: 3, all_max: 8 }, Places { inside_max: 8, all_max: 3 }] {
+        let mut relay = Relay { running: Some(start(places).unwrap()) };
+        let (port, server, door) = relayed(&mut relay);
+        open(&door, &server, ours());
+        let mut speaks = connect(port);
+        let mut spoken_to = accept(&server);
+        speaks.write_all(b"1").unwrap();
+        assert_eq!(read(&mut spoken_to, 1), b"1");
+        let mut silent = [connect(port), connect(port)];
+        let _ends = [accept(&server), accept(&server)];
+        let mut late = connect(port);
+        late.write_all(b"late").unwrap();
+        assert_eq!(read(&mut accept(&server), 4), b"late");
+        assert_eq!(silent[0].read(&mut [0]).unwrap(), 0, "the oldest silent one keeps its place");
+        spoken_to.write_all(b"2").unwrap();
+        assert_eq!(read(&mut speaks, 1), b"2");
+    }
+}
+
 /// A QEMU that has ended may have left its address to somebody else.
 #[test]
 fn finding2_01_a_client_gets_nothing_from_another_server() {

@@ -21,12 +21,14 @@ use crate::news::{News, Teller};
 pub(super) const WAITING_MAX: i32 = 4096;
 /// Connections of one guest: its QEMU may have no more files.
 const INSIDE_MAX: usize = 1024;
+/// A client that has spoken keeps its place for so long without a byte, if others want it.
+const IDLE_MAX_MS: u64 = 60_000;
 /// Connections that are taken from one listener at once.
 const ACCEPTS_MAX: usize = 64;
 /// Connections of all guests together, those that wait for their guest among them: each has two
 /// descriptors, and the guests need some ten each.
 const ALL_MAX: usize = 8 * 1024;
-/// So long nobody is let in when a descriptor could not be had.
+/// So long nobody is let in when there is no descriptor, or no place, for another client.
 const PAUSE_MS: u64 = 100;
 /// How long it waits if nothing is to be done.
 const IDLE_MS: u64 = 3_600_000;
@@ -54,6 +56,26 @@ pub(super) struct Listening {
     pub(super) listener: TcpListener,
     pub(super) port: u16,
     pub(super) gate: Arc<Gate>,
+    /// Until when nobody is let in here.
+    pub(super) paused_until_ms: u64,
+}
+
+/// Connections that there may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    /// Of one guest.
+    pub(super) inside_max: usize,
+    /// Of all guests together.
+    pub(super) all_max: usize,
+}
+
+impl Places {
+    /// At most half of the files that this process may have open: each connection has two.
+    pub(super) fn of_this_process() -> Places {
+        let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let all_max = ALL_MAX.min(usize::try_from(files / 4).unwrap_or(ALL_MAX));
+        Places { inside_max: INSIDE_MAX, all_max }
+    }
 }
 
 /// Who owns a descriptor in the poll set.
@@ -80,24 +102,39 @@ struct Inside {
     port: u16,
     gate: Arc<Gate>,
     has_spoken: bool,
+    /// When a byte was passed on last, or else when it came.
+    last_ms: u64,
 }
 
-#[derive(Debug, Default)]
+impl Inside {
+    /// Whether it gives its place to another client: those first that have said nothing.
+    fn may_be_displaced(&self, now_ms: u64) -> bool {
+        !self.has_spoken || now_ms.saturating_sub(self.last_ms) >= IDLE_MAX_MS
+    }
+}
+
+#[derive(Debug)]
 struct Thread {
     listening: Vec<Listening>,
     inside: BTreeMap<u64, Inside>,
     /// The oldest first.
     waiting: BTreeMap<u64, Waiting>,
     next_number: u64,
-    /// Until when nobody is let in.
+    /// Until when nobody is let in anywhere.
     paused_until_ms: u64,
-    /// Connections that there may be.
-    all_max: usize,
+    places: Places,
 }
 
 /// Runs until nobody can add doors any more.
-pub(super) fn run(new: &Receiver<Vec<Listening>>, knocked: &News, told: &Teller) {
-    let mut thread = Thread { all_max: all_max(), ..Thread::default() };
+pub(super) fn run(new: &Receiver<Vec<Listening>>, knocked: &News, told: &Teller, places: Places) {
+    let mut thread = Thread {
+        listening: Vec::new(),
+        inside: BTreeMap::new(),
+        waiting: BTreeMap::new(),
+        next_number: 0,
+        paused_until_ms: 0,
+        places,
+    };
     loop {
         let Ok(ready) = thread.wait(knocked) else { return };
         if ready.has(owner::KNOCK) {
@@ -114,23 +151,21 @@ pub(super) fn run(new: &Receiver<Vec<Listening>>, knocked: &News, told: &Teller)
     }
 }
 
-/// At most half of the files that this process may have open: each connection has two.
-fn all_max() -> usize {
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    ALL_MAX.min(usize::try_from(files / 4).unwrap_or(ALL_MAX))
-}
-
 impl Thread {
     fn wait(&self, knocked: &News) -> io::Result<Ready> {
         let mut set = PollSet::new();
         set.owner(owner::KNOCK).add(0, knocked.fd(), PollFlags::IN);
         set.owner(owner::LISTENERS);
-        let pause_ms = self.paused_until_ms.saturating_sub(CLOCK.ms());
-        let is_full = pause_ms > 0 || self.inside.len() >= self.all_max;
+        let (now_ms, mut wait_ms) = (CLOCK.ms(), IDLE_MS);
         for (key, one) in (0..).zip(&self.listening) {
             let state = one.gate.lock();
+            let paused_until_ms = self.paused_until_ms.max(one.paused_until_ms);
             let is_waited_for = match state.far {
-                Some(_) => !is_full && state.inside.len() < INSIDE_MAX,
+                Some(_) if paused_until_ms > now_ms => {
+                    wait_ms = wait_ms.min(paused_until_ms - now_ms);
+                    false
+                }
+                Some(_) => true,
                 None => !state.is_wanted,
             };
             if is_waited_for {
@@ -159,7 +194,7 @@ impl Thread {
                 set.add(*key, one.pair.guest().as_fd(), flags);
             }
         }
-        set.wait(if pause_ms > 0 { pause_ms } else { IDLE_MS })
+        set.wait(wait_ms)
     }
 
     /// Does what an owner of a door has changed.
@@ -170,13 +205,13 @@ impl Thread {
             .inside
             .extract_if(.., |number, one| !one.gate.lock().inside.contains_key(number))
             .collect();
-        for (number, Inside { pair, port, gate, has_spoken }) in left {
+        for (number, Inside { pair, port, gate, has_spoken, .. }) in left {
             // The guest's end goes; who has said nothing may wait for the next.
             if !has_spoken && !gate.lock().is_gone {
                 self.waiting.insert(number, Waiting { client: pair.client, port, gate });
             }
         }
-        while self.waiting.len() > self.all_max / 2 {
+        while self.waiting.len() > self.places.all_max / 2 {
             self.waiting.pop_first();
         }
     }
@@ -198,28 +233,35 @@ impl Thread {
 
     /// Somebody has come. True if the door is shut, and nobody knows of him.
     fn came(&mut self, at: usize) -> bool {
-        let Some(Listening { listener, port, gate }) = self.listening.get(at) else {
+        let Some(gate) = self.listening.get(at).map(|one| Arc::clone(&one.gate)) else {
             return false;
         };
-        let (port, gate) = (*port, Arc::clone(gate));
-        let mut clients = Vec::new();
+        let room = self.room(&gate);
+        let Some(Listening { listener, port, paused_until_ms, .. }) = self.listening.get_mut(at)
+        else {
+            return false;
+        };
+        let (port, now_ms, mut clients) = (*port, CLOCK.ms(), Vec::new());
+        if room == 0 {
+            *paused_until_ms = now_ms + PAUSE_MS;
+        }
         let far = {
             let mut state = gate.lock();
             let Some(far) = state.far.clone() else {
                 return !std::mem::replace(&mut state.is_wanted, true);
             };
-            while clients.len() < ACCEPTS_MAX && state.inside.len() < INSIDE_MAX {
+            while clients.len() < room {
                 let client = match listener.accept() {
                     Ok((client, _)) => client,
                     Err(error) if is_passing(&error) => break,
                     Err(_) => {
-                        self.paused_until_ms = CLOCK.ms() + PAUSE_MS;
+                        self.paused_until_ms = now_ms + PAUSE_MS;
                         break;
                     }
                 };
                 let number = self.next_number;
                 self.next_number += 1;
-                let visitor = Visitor { came_ms: CLOCK.ms(), has_spoken: false };
+                let visitor = Visitor { came_ms: now_ms, has_spoken: false };
                 state.inside.insert(number, visitor);
                 clients.push((number, client));
             }
@@ -231,11 +273,43 @@ impl Thread {
         false
     }
 
+    /// Places for clients of an open door. Without any, clients give theirs up: those first that
+    /// have said nothing, and then those that have been idle for longest.
+    fn room(&mut self, gate: &Arc<Gate>) -> usize {
+        let of_door = {
+            let state = gate.lock();
+            if state.far.is_none() {
+                return 0;
+            }
+            self.places.inside_max.saturating_sub(state.inside.len())
+        };
+        let of_all = self.places.all_max.saturating_sub(self.inside.len());
+        if of_door.min(of_all) > 0 {
+            return of_door.min(of_all).min(ACCEPTS_MAX);
+        }
+        let now_ms = CLOCK.ms();
+        let may_go = |one: &Inside| {
+            one.may_be_displaced(now_ms) && (of_door > 0 || Arc::ptr_eq(&one.gate, gate))
+        };
+        let idle = self.inside.iter().filter(|(_, one)| may_go(one));
+        let mut idle: Vec<_> =
+            idle.map(|(number, one)| (one.has_spoken, one.last_ms, *number)).collect();
+        idle.sort_unstable();
+        idle.truncate(ACCEPTS_MAX);
+        for (.., number) in &idle {
+            if let Some(one) = self.inside.remove(number) {
+                one.gate.lock().inside.remove(number);
+            }
+        }
+        idle.len()
+    }
+
     /// Connects a client that is counted as inside.
     fn let_in(&mut self, number: u64, Waiting { client, port, gate }: Waiting, far: &Far) {
         match pair(client, far, port) {
             Ok(pair) => {
-                self.inside.insert(number, Inside { pair, port, gate, has_spoken: false });
+                let (has_spoken, last_ms) = (false, CLOCK.ms());
+                self.inside.insert(number, Inside { pair, port, gate, has_spoken, last_ms });
             }
             Err(_) => drop(gate.lock().inside.remove(&number)),
         }
@@ -248,12 +322,14 @@ impl Thread {
             self.waiting.remove(&number);
             return false;
         }
+        let gate = Arc::clone(&one.gate);
+        let room = self.room(&gate);
         let far = {
-            let mut state = one.gate.lock();
+            let mut state = gate.lock();
             let Some(far) = state.far.clone() else {
                 return !std::mem::replace(&mut state.is_wanted, true);
             };
-            if state.inside.len() >= INSIDE_MAX {
+            if room == 0 {
                 // Its guest has as many as it may; it would be asked about again and again.
                 drop(state);
                 self.waiting.remove(&number);
@@ -276,7 +352,10 @@ impl Thread {
         let Some(visitor) = state.inside.get_mut(&number) else { return };
         match one.pair.pass() {
             Some(0) => {}
-            Some(_) => (one.has_spoken, visitor.has_spoken) = (true, true),
+            Some(_) => {
+                (one.has_spoken, visitor.has_spoken) = (true, true);
+                one.last_ms = CLOCK.ms();
+            }
             None => {
                 state.inside.remove(&number);
                 drop(state);
