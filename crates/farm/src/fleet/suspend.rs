@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use base::StableHash;
+use base::{PageRun, StableHash};
 use counters::Bytes;
 use hypervisor::{GuestMemory, ProcessId};
 use parkfile::{Header, Part, Reader, Writer};
@@ -33,6 +33,11 @@ use crate::relay::Door;
 
 /// What is read of a file at once.
 const READ_BYTES: usize = 1 << 20;
+
+/// Room that parked guests leave on their disk: a tenth of it, and of a large one as much as a
+/// system needs.
+const FREE_PERMILLE: u64 = 100;
+const FREE_MAX: Bytes = Bytes::mib(4096);
 
 /// What a thread finds out, and when it has. Dropping it gives it up.
 #[derive(Debug)]
@@ -191,6 +196,22 @@ impl Suspension {
     }
 }
 
+/// Whether a guest's pages fit on a disk with so much left. Others need it too, so a part of it
+/// stays free.
+fn fits(pages: Bytes, left: Bytes, disk: Bytes) -> io::Result<()> {
+    let stays = disk.permille(FREE_PERMILLE).min(FREE_MAX);
+    if left >= pages.plus(stays) {
+        return Ok(());
+    }
+    let mib = |bytes: Bytes| bytes.0 >> 20;
+    Err(io::Error::other(format!(
+        "the disk has {} MiB left, of which {} stay free, and the guest may need {}",
+        mib(left),
+        mib(stays),
+        mib(pages)
+    )))
+}
+
 /// What a guest's file belongs to: another template, or another machine, has another number.
 fn machine(spec: &GuestSpec, template: &Template) -> io::Result<u64> {
     let mut hash = StableHash::default();
@@ -267,9 +288,13 @@ impl Saved {
         // What a guest has in memory is its owner's.
         let mut options = File::options();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(part)?;
+        let (pages, room) = (memory.own_pages()?, rustix::fs::fstatvfs(&file)?);
+        let [left, disk] = [room.f_bavail, room.f_blocks].map(|blocks| blocks * room.f_frsize);
+        let bytes = PageRun::pages(&pages) * self.header.page_bytes;
+        fits(Bytes(bytes), Bytes(left), Bytes(disk))?;
         let mut writer = Writer::new(BufWriter::new(file), &self.header)?;
         writer.devices(&self.devices)?;
-        writer.pages(&memory.own_pages()?, |runs| match is_left.load(Ordering::Relaxed) {
+        writer.pages(&pages, |runs| match is_left.load(Ordering::Relaxed) {
             true => Err(io::Error::other("nobody wants it any more")),
             false => memory.read(runs),
         })?;
@@ -363,6 +388,18 @@ pub(super) fn remove(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn finding2_10_parked_guests_leave_a_part_of_their_disk() {
+        let mib = Bytes::mib;
+        assert!(fits(mib(100), mib(200), mib(1000)).is_ok());
+        let refusal = fits(mib(101), mib(200), mib(1000)).unwrap_err().to_string();
+        let wanted =
+            "the disk has 200 MiB left, of which 100 stay free, and the guest may need 101";
+        assert_eq!(refusal, wanted);
+        assert!(fits(mib(100), mib(4196), mib(1 << 20)).is_ok(), "a large disk keeps 4 GiB");
+        assert!(fits(mib(101), mib(4196), mib(1 << 20)).is_err());
+    }
 
     fn until<T: Clone + Send + Sync + 'static>(job: &Job<T>) -> Result<T, String> {
         let deadline = vm::Deadline::after(std::time::Duration::from_secs(60));
