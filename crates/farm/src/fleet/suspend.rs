@@ -196,7 +196,7 @@ impl Suspension {
     }
 }
 
-/// Whether a guest's pages fit on a disk with so much left. Others need it too, so a part of it
+/// Checks that a guest's pages fit on a disk with so much left. Others need it too, so a part of it
 /// stays free.
 fn fits(pages: Bytes, left: Bytes, disk: Bytes) -> io::Result<()> {
     let stays = disk.permille(FREE_PERMILLE).min(FREE_MAX);

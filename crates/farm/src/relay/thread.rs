@@ -107,7 +107,7 @@ struct Inside {
 }
 
 impl Inside {
-    /// Whether it gives its place to another client: those first that have said nothing.
+    /// True if it gives its place to another client: those first that have said nothing.
     fn may_be_displaced(&self, now_ms: u64) -> bool {
         !self.has_spoken || now_ms.saturating_sub(self.last_ms) >= IDLE_MAX_MS
     }
