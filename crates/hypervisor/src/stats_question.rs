@@ -257,9 +257,13 @@ impl StatsQuestion {
         }
     }
 
-    /// The guest has started again: its statistics of before are not given again.
+    /// The guest has started again: its statistics of before are not given again. A question that
+    /// waited for their time to pass is over.
     pub(crate) fn forget(&mut self) {
         self.last = None;
+        if self.phase == Phase::Held {
+            self.give_up();
+        }
     }
 }
 

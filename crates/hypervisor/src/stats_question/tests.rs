@@ -68,6 +68,49 @@ fn what_is_fresh_is_given_again_and_a_guest_is_not_asked_twice_in_a_second() {
     assert_eq!(question.begin(1_300), None, "they are of the boot before");
 }
 
+/// A guest that answers 30 ms after each question, is asked at these times, and is reset once.
+/// Gives when it answered.
+fn answers(question: &mut StatsQuestion, asked_ms: &[u64], reset_ms: u64) -> Vec<u64> {
+    let (mut answers, mut stats, mut comes) = (Vec::new(), known(1), None);
+    for now_ms in 0..6_000 {
+        if now_ms == reset_ms {
+            question.forget();
+        }
+        if asked_ms.contains(&now_ms) && question.begin(now_ms).is_some() {
+            answers.push(now_ms);
+        }
+        if comes == Some(now_ms) {
+            stats = known(1_000 + now_ms);
+        }
+        question.due(now_ms);
+        while let Some(call) = question.next() {
+            match call {
+                StatsCall::Period => question.period_is(0),
+                StatsCall::Known => {
+                    answers.extend(question.known(stats, now_ms).map(|_| now_ms));
+                }
+                StatsCall::SetPeriod(period_s) => {
+                    comes = (period_s == MARK_S).then_some(now_ms + 30);
+                    question.period_is_set(period_s, now_ms);
+                }
+            }
+        }
+    }
+    answers
+}
+
+#[test]
+fn report_h01_a_guest_is_asked_after_a_reset_at_any_moment() {
+    // Twice a second, so that some of the questions are held back.
+    let asked_ms: Vec<u64> = (0..12).map(|n| n * 500 + 7).collect();
+    for reset_ms in (0..3_000).step_by(3) {
+        let mut question = question(0);
+        let answers = answers(&mut question, &asked_ms, reset_ms);
+        let last_ms = answers.last().copied().unwrap_or_default();
+        assert!(last_ms > 4_500, "reset at {reset_ms} ms, and answered at {answers:?}");
+    }
+}
+
 #[test]
 fn a_guest_that_does_not_answer_is_asked_twice_and_left_as_it_was() {
     let mut question = question(0);
