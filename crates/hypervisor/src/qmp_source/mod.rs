@@ -32,10 +32,9 @@ use glob::{Glob, Search, Socket};
 use place::{Common, Place};
 use trouble::Trouble;
 
-/// Where sockets of guests are: those of `pinhead up` started by root and by others, and those
-/// of Proxmox.
-pub const QMP_PATTERNS: [&str; 3] =
-    ["/run/pinhead/up/*/*.qmp", "/run/user/*/pinhead/up/*/*.qmp", "/var/run/qemu-server/*.qmp"];
+/// Sockets of guests of `pinhead up`, started by root and by others. A monitor serves one client, so
+/// nobody else's is looked at unless it is named.
+pub const QMP_PATTERNS: [&str; 2] = ["/run/pinhead/up/*/*.qmp", "/run/user/*/pinhead/up/*/*.qmp"];
 
 /// How often new sockets are looked for.
 const SCAN_MS: u64 = 2_000;
