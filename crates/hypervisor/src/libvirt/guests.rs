@@ -31,6 +31,14 @@ impl Guests {
         self.all.get_mut(self.by_uuid.get(uuid)?)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn ids(&self) -> Vec<Id> {
+        self.all.keys().copied().collect()
+    }
+
     /// Those whose domains are not in a list.
     pub(super) fn not_in(&self, list: &[Domain]) -> Vec<Id> {
         let listed: BTreeSet<_> = list.iter().map(|domain| domain.uuid).collect();

@@ -27,7 +27,8 @@ pub(super) struct Up {
     /// Whose guests these are: the user's who has the daemon.
     pub(super) owner: Owner,
     socket: PathBuf,
-    /// Whether the domains were listed. Before that no guest is asked anything.
+    /// Whether the domains were listed, or those of the last list are taken for them. Before that
+    /// no guest is asked anything.
     pub(super) is_listed: bool,
     /// When they are to be listed again.
     pub(super) list_ms: Option<u64>,
@@ -99,6 +100,11 @@ impl Libvirt {
                 self.out.push(Event::Answers(guest.id, false));
             }
         }
+        self.report(sentence);
+    }
+
+    /// Says what is the matter, once.
+    fn report(&mut self, sentence: String) {
         if self.trouble.as_ref() != Some(&sentence) {
             self.out.push(Event::Trouble(sentence.clone()));
             self.trouble = Some(sentence);
@@ -164,6 +170,9 @@ impl Libvirt {
         let (is_clogged, socket) = (up.link.is_clogged(), up.socket.clone());
         for asker in late {
             match asker {
+                Asker::Session(Step::List) if !self.guests.is_empty() => {
+                    self.list_is_late(trouble::no_list(&socket), now_ms);
+                }
                 Asker::Session(_) => return self.fail(trouble::silent(&socket), now_ms),
                 Asker::Guest(id, _) => self.guest_is_late(id),
             }
@@ -174,6 +183,18 @@ impl Libvirt {
             self.connection.again_ms = now_ms;
             self.connect(now_ms);
         }
+    }
+
+    /// libvirt waits with the list for each domain, and one that is busy holds it up for all. The
+    /// guests of the last list are asked meanwhile, each for itself.
+    fn list_is_late(&mut self, sentence: String, now_ms: u64) {
+        let Some(up) = &mut self.connection.up else { return };
+        if !std::mem::replace(&mut up.is_listed, true) {
+            for id in self.guests.ids() {
+                self.is_back(id, now_ms);
+            }
+        }
+        self.report(sentence);
     }
 
     /// Asks for what is due, as far as there is room, and sends it.

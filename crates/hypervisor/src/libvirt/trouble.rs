@@ -74,6 +74,15 @@ pub(super) fn silent(socket: &Path) -> String {
     format!("libvirt at {} does not answer: look at its daemon", socket.display())
 }
 
+/// The list of domains does not come.
+pub(super) fn no_list(socket: &Path) -> String {
+    format!(
+        "libvirt at {} does not list its domains: one of them is busy, or the daemon hangs; those \
+         that are known are managed meanwhile (virsh domjobinfo DOMAIN)",
+        socket.display()
+    )
+}
+
 /// No proof that we could give is wanted.
 pub(super) fn no_proof(socket: &Path) -> String {
     format!(

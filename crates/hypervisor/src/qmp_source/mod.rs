@@ -32,7 +32,7 @@ use glob::{Glob, Search, Socket};
 use place::{Common, Place};
 use trouble::Trouble;
 
-/// Sockets of guests of `pinhead up`, started by root and by others. A monitor serves one client, so
+/// Sockets of guests of `pinhead up`, started by root and by others. A monitor serves one client:
 /// nobody else's is looked at unless it is named.
 pub const QMP_PATTERNS: [&str; 2] = ["/run/pinhead/up/*/*.qmp", "/run/user/*/pinhead/up/*/*.qmp"];
 
