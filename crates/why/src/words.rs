@@ -28,12 +28,15 @@ fn mib(bytes: u64) -> i64 {
 /// What was done with the guest, or would have been.
 pub fn done(name: &str, decision: &Decision) -> String {
     let name = plain(name, NAME_WIDTH);
-    // A guest that holds has done nothing, also where it could have.
-    let is_done = decision.acted || is_hold(decision) && decision.policy == store::Policy::Active;
+    // These give no order, so that an acting manager has done them.
+    let needs_no_order = matches!(decision.action.as_ref(), "hold" | "let-go" | "stuck");
+    let is_done = decision.acted || needs_no_order && decision.policy == store::Policy::Active;
     let was = if is_done { "was" } else { "would have been" };
     let (from, to) = (mib(decision.from_bytes), mib(decision.to_bytes));
     let moved = format!("from {from} to {to} MiB ({:+})", to - from);
     match decision.action.as_ref() {
+        // No guest has nothing: its size was not known.
+        "hold" if decision.from_bytes == 0 => format!("{name} {was} left as it is"),
         "hold" => format!("{name} {was} held at {from} MiB"),
         "grow" => format!("{name} {was} grown {moved}"),
         "shrink" => format!("{name} {was} shrunk {moved}"),

@@ -202,6 +202,23 @@ fn a_dry_run_and_a_shadow_would_have() {
 }
 
 #[test]
+fn report_h14_an_acting_manager_has_done_what_needs_no_order() {
+    let mut journal = Journal::in_memory().expect("memory");
+    let web = add_guest(&mut journal, "web1");
+    for (minute, action, mib) in [(0, "let-go", 128), (1, "stuck", 256), (2, "hold", 0)] {
+        let mut one = decision(START_MS + minute * MINUTE, action, mib, mib);
+        one.acted = false;
+        journal.decision(web, &one).expect("written");
+    }
+    let text = ask(&journal, &args("web1"));
+    for sentence in
+        ["was let go at 128 MiB", "was given up as stuck at 256 MiB", "web1 was left as it is"]
+    {
+        assert!(text.contains(sentence), "{sentence} is not in {text}");
+    }
+}
+
+#[test]
 fn every_fate_and_later_words_have_a_sentence() {
     let mut journal = Journal::in_memory().expect("memory");
     let web = add_guest(&mut journal, "web1");
