@@ -25,6 +25,8 @@ pub struct Args {
     pub verbose: bool,
     /// Decide, but change nothing.
     pub dry_run: bool,
+    /// Run on a machine that is no guest as well.
+    pub on_host: bool,
     /// Where /proc and /sys are.
     pub root: PathBuf,
     /// How often to look.
@@ -70,7 +72,7 @@ const fn flag(
     Flag { letter, name, value, help }
 }
 
-const FLAGS: [Flag; 13] = [
+const FLAGS: [Flag; 14] = [
     flag(Some('c'), "config", Some("FILE"), "the rules file"),
     flag(Some('f'), "foreground", None, "stay in the foreground"),
     flag(Some('h'), "help", None, "print this help, then exit"),
@@ -85,6 +87,7 @@ const FLAGS: [Flag; 13] = [
          host says that there is something to see)",
     ),
     flag(None, "dry-run", None, "decide, but change nothing"),
+    flag(None, "on-host", None, "run on a machine that is no guest as well"),
     flag(None, "root", Some("DIR"), "read and write proc/ and sys/ below DIR instead of /"),
     flag(None, "port", Some("FILE"), "the port to the host (default: the one named org.pinhead.0)"),
     flag(
@@ -132,6 +135,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
             foreground: false,
             verbose: false,
             dry_run: false,
+            on_host: false,
             root: "/".into(),
             pace: Pace::Fixed,
             port: None,
@@ -253,6 +257,7 @@ impl Parser {
             "foreground" => self.args.foreground = true,
             "verbose" => self.args.verbose = true,
             "dry-run" => self.args.dry_run = true,
+            "on-host" => self.args.on_host = true,
             "balloon" => self.balloon = true,
             "monwriter" => self.monwriter = Some(value.into()),
             "interval" => self.interval = Some(value),

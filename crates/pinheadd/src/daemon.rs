@@ -17,7 +17,7 @@ use crate::scan::Scanner;
 use crate::status::StatusFile;
 use crate::sys::{self, Interest, Signal, Signals};
 use crate::undo::Undo;
-use crate::{alarm, capture, config, identity};
+use crate::{alarm, capture, config, identity, machine};
 use base::chain;
 use counters::Pages;
 use plug::{CmmPool, UndoRecord, boot_id};
@@ -68,6 +68,7 @@ impl Daemon {
     /// Finds out what there is to manage and loads the rules. Nothing is changed yet.
     pub fn prepare(args: Args, mut log: Log, signals: Signals) -> Result<Daemon, Failed> {
         let root = Root::at(&args.root);
+        machine::check(&args).map_err(Failed)?;
         let clock = Clock::new();
         let mut link = match Link::open(&root, args.port.as_deref()) {
             Ok(link) => link,

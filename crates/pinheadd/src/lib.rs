@@ -27,6 +27,7 @@ mod link;
 mod lock;
 mod log;
 mod look;
+mod machine;
 mod meet;
 mod memory;
 mod monitor;
