@@ -234,6 +234,22 @@ fn nothing_was_refused(guest: &mut Session) {
     assert!(said.is_empty(), "{said}");
 }
 
+/// `pinhead up` of the package, which has its guests' daemon with it.
+fn the_packaged_up_works(scratch: &Path, packages: &Path) {
+    let files = fs::read_dir(packages).unwrap().map(|entry| entry.unwrap().path());
+    let is_host = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with("pinhead_") && name.ends_with(".deb")
+    };
+    let package = files.into_iter().find(is_host).expect("the host's package");
+    let installed = scratch.join("installed");
+    run(Command::new("dpkg-deb").arg("-x").args([&package, &installed]));
+    let mut up = Command::new(installed.join("usr/bin/pinhead"));
+    up.args(["up", "--guests", "1", "--idle", "--for", "1", "--format", "json"]);
+    let report = run(up.env_remove("PINHEAD_GUEST_DIR"));
+    assert!(report.contains("\"name\":\"g1\""), "{report}");
+}
+
 #[test]
 fn packages_install_work_hardened_upgrade_and_purge() {
     if !rustix::process::geteuid().is_root() {
@@ -254,6 +270,7 @@ fn packages_install_work_hardened_upgrade_and_purge() {
         packages(&tree.join("packages").join(revision), revision);
     }
     println!("packages after {:?}", clock.elapsed());
+    the_packaged_up_works(scratch.path(), &tree.join("packages/2"));
     rpms_install_and_go(&scratch.join("rpm"), &tree);
     the_s390x_daemon_runs(scratch.path(), &tree);
     println!("RPM and s390x after {:?}", clock.elapsed());

@@ -11,7 +11,7 @@ use farm::service::Occupant;
 use images::{Arch, Cache, GuestFile, Image, ImageSpec, time_of_day};
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use vm::{GuestSpec, probe_kvm};
 
 /// Makes everything that guests without a farm's file need.
@@ -85,7 +85,7 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     })
 }
 
-/// The static daemon for an architecture: beside this program, as `make build` leaves
+/// The static daemon for an architecture: beside this program, as `make build` and packages leave
 /// it, or where the environment says.
 pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
     let below = |dir: PathBuf| dir.join(arch.name()).join("pinheadd");
@@ -94,11 +94,11 @@ pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
         looked.push(below(dir.into()));
     }
     if let Ok(program) = std::env::current_exe() {
-        // target/release/pinhead and target/guest/ARCH/pinheadd; or installed.
-        let dirs = program.ancestors().skip(1).take(3);
-        looked.extend(dirs.map(|dir| below(dir.join("guest"))));
+        // target/release/pinhead has target/guest, and usr/bin/pinhead usr/lib/pinhead/guest.
+        let places = ["guest", "lib/pinhead/guest"];
+        let in_dir = |dir: &Path| places.map(|place| below(dir.join(place)));
+        looked.extend(program.ancestors().skip(1).take(3).flat_map(in_dir));
     }
-    looked.extend([below("/usr/lib/pinhead/guest".into())]);
     looked.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         let places: Vec<String> = looked.iter().map(|p| p.display().to_string()).collect();
         let target = match arch {
@@ -106,7 +106,8 @@ pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
             Arch::S390x => "s390x",
         };
         Error::Message(format!(
-            "There is no guest daemon for {}: looked for {}; `make {target}` makes it",
+            "There is no guest daemon for {}: looked for {}; `make {target}` makes it in a \
+             checkout, and the package pinhead has it",
             arch.name(),
             places.join(", ")
         ))
