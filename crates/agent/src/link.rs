@@ -105,6 +105,11 @@ impl AgentLink {
         message.inspect(|message| self.send(message)).is_some()
     }
 
+    /// Bounds its claims by what it may have now.
+    pub fn bound(&mut self, memory: Bytes) {
+        self.agent.bounds.memory = memory;
+    }
+
     /// Introduces the host.
     pub fn welcome(&mut self) {
         self.send(&self.agent.welcome());

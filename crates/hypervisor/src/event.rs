@@ -153,6 +153,15 @@ pub enum HostMemory {
     },
 }
 
+/// The parts of a guest's machine that can change while it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Memory at most, with what was plugged.
+    pub memory: Bytes,
+    /// The threads of its virtual CPUs.
+    pub vcpu_tids: Vec<u32>,
+}
+
 /// An event of a source of guests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -162,6 +171,8 @@ pub enum Event {
     Rebooted(Id),
     /// It runs in another way.
     State(Id, RunState),
+    /// Memory or virtual CPUs were plugged into its machine, or unplugged.
+    Machine(Id, Machine),
     /// The memory that it has now.
     Actual(Id, Bytes),
     /// Its balloon's statistics.

@@ -13,6 +13,8 @@ pub const FOUND: &str = "found";
 pub const GONE: &str = "gone";
 /// A guest started again in the same process.
 pub const REBOOTED: &str = "rebooted";
+/// Memory was plugged into a guest, or unplugged.
+pub const PLUGGED: &str = "plugged";
 /// A guest says on which host it was before.
 pub const CAME_FROM: &str = "came-from";
 /// Somebody else moves a balloon.
@@ -37,13 +39,14 @@ pub const WOKEN: &str = "woken";
 pub const JOURNAL_GAP: &str = "journal-gap";
 
 /// All of them.
-pub const ALL: [&str; 17] = [
+pub const ALL: [&str; 18] = [
     MANAGER_START,
     MANAGER_STOP,
     RELOAD,
     FOUND,
     GONE,
     REBOOTED,
+    PLUGGED,
     CAME_FROM,
     FOREIGN,
     KSM,

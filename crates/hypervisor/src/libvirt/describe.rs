@@ -17,6 +17,8 @@ const NODES_MAX: u32 = 50_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Description {
     pub(super) memory: Bytes,
+    /// Virtual CPUs, as libvirt counted them last.
+    pub(super) vcpus: Option<u32>,
     pub(super) can: Capabilities,
     pub(super) port: Option<PathBuf>,
     /// How often the guest reports its memory when nobody asks; 0 for never.
@@ -50,7 +52,7 @@ impl Description {
         };
         let port = port.and_then(socket_of);
         let period_seconds = period.and_then(|text| text.parse().ok()).unwrap_or(0);
-        Ok(Description { memory, can, port, period_seconds })
+        Ok(Description { memory, vcpus: None, can, port, period_seconds })
     }
 }
 
@@ -121,6 +123,7 @@ mod tests {
             channel("bind")
         );
         let expected = Description {
+            vcpus: None,
             memory: Bytes(1 << 30),
             can: Capabilities {
                 balloon: true,

@@ -1,14 +1,14 @@
 //! What a guest's answers and events mean for it.
 
 use counters::Bytes;
-use virtrpc::{Domain, Failure, Lifecycle, Reply};
+use virtrpc::{Domain, Failure, Info, Lifecycle, Reply};
 
 use super::describe::Description;
 use super::guest::{Ask, PROBE_MS};
 use super::numbers::{self, Life};
 use super::search::Outcome;
 use super::{Libvirt, trouble};
-use crate::{Event, Found, Id, ProcessId, RunState};
+use crate::{Event, Found, Id, Machine, ProcessId, RunState};
 
 /// Of a domain's control: a command may be open, but questions are answered.
 const CONTROL_JOB: u32 = 1;
@@ -62,7 +62,10 @@ impl Libvirt {
                 Life::Off => self.gone(id, "it is off"),
                 Life::In(state) => self.is_now(id, state),
             },
-            (Ask::Info, Reply::Info(info)) => self.has_now(id, info.memory_kib),
+            (Ask::Info, Reply::Info(info)) => {
+                self.is_machine(id, info);
+                self.has_now(id, info.memory_kib);
+            }
             (Ask::Target(target), _) => self.out.push(Event::Taken(id, target)),
             // The event comes as well; the state is asked for where it does not.
             (Ask::Running(_), _) => guest.wants.state = true,
@@ -148,6 +151,24 @@ impl Libvirt {
         let Some(guest) = self.guests.get_mut(id) else { return };
         if guest.state.replace(state) != Some(state) && guest.is_reported {
             self.out.push(Event::State(id, state));
+        }
+    }
+
+    /// Notices that memory or virtual CPUs came or went.
+    fn is_machine(&mut self, id: Id, info: Info) {
+        let (Some(guest), Some(up)) = (self.guests.get_mut(id), &mut self.connection.up) else {
+            return;
+        };
+        let (Some(description), Some(memory)) =
+            (&mut guest.description, info.max_memory_kib.checked_mul(1024).map(Bytes))
+        else {
+            return;
+        };
+        let had_vcpus = description.vcpus.replace(info.vcpus).unwrap_or(info.vcpus);
+        let had = std::mem::replace(&mut description.memory, memory);
+        if guest.is_reported && (had, had_vcpus) != (memory, info.vcpus) {
+            let vcpu_tids = guest.process.map_or(Vec::new(), |it| up.search.vcpu_tids(it));
+            self.out.push(Event::Machine(id, Machine { memory, vcpu_tids }));
         }
     }
 

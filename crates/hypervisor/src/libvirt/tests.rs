@@ -8,7 +8,7 @@ use counters::Bytes;
 
 use super::Libvirt;
 use crate::testing::Tree;
-use crate::{Event, Hypervisor, Id, IdSource, RunState};
+use crate::{Event, Hypervisor, Id, IdSource, Machine, RunState};
 
 const URI: &str = "qemu:///system";
 const XML: &str = "<domain><memory>1048576</memory><vcpu current='1'>2</vcpu><devices>\
@@ -64,6 +64,8 @@ struct Scene {
     /// A call of the connection that is never answered.
     silent: Option<i32>,
     auth: u32,
+    /// Memory of each domain at most.
+    max_kib: u32,
     /// The second of the last statistics of the guests; setting a period advances it.
     stats_s: u64,
     calls: Vec<i32>,
@@ -87,6 +89,7 @@ impl Scene {
             refuse: None,
             silent: None,
             auth: 0,
+            max_kib: 1 << 20,
             stats_s: 100,
             calls: Vec::new(),
             libvirt: Libvirt::at(&socket, URI, IdSource::new()),
@@ -161,7 +164,7 @@ impl Scene {
             }
             GET_XML => text(XML),
             GET_STATE => words(&[1, 1]),
-            GET_INFO => words(&[1, 0, 1 << 20, 0, 1 << 19, 2, 0, 9]),
+            GET_INFO => words(&[1, 0, self.max_kib, 0, 1 << 19, 2, 0, 9]),
             CONTROL if self.stuck.contains(&number) => words(&[2, 0, 0, 5000]),
             CONTROL => words(&[0, 0, 0, 0]),
             STATS => words(&[3, 9, 0, self.stats_s as u32, 4, 0, 77, 8, 1, 0]),
@@ -400,10 +403,23 @@ fn each_trouble_has_its_sentence() {
 }
 
 #[test]
+fn report_h02_memory_of_a_domain_follows_its_devices() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    let id = ids(&scene.settle())[0];
+    for gib in [2, 1] {
+        scene.max_kib = gib << 20;
+        scene.libvirt.ask_actual(id, scene.now_ms);
+        let memory = Bytes(u64::from(gib) << 30);
+        let machine = Event::Machine(id, Machine { memory, vcpu_tids: Vec::new() });
+        assert_eq!(scene.settle(), [machine, Event::Actual(id, Bytes(1 << 29))]);
+    }
+}
+
+#[test]
 fn report_h12_a_late_list_silences_no_guest_that_answers() {
     let mut scene = Scene::new(&[(1, 5), (2, 6)]);
     let ids = ids(&scene.settle());
-    // The next list is held up by the first domain, whose own calls hang as well.
+    // The first domain holds up the next list, and its own calls hang as well.
     (scene.silent, scene.stuck) = (Some(LIST), vec![b'1']);
     let mut events = Vec::new();
     for second in 1..60 {
@@ -417,7 +433,7 @@ fn report_h12_a_late_list_silences_no_guest_that_answers() {
     let sentences: Vec<_> = events.iter().filter(|e| matches!(e, Event::Trouble(_))).collect();
     assert!(matches!(&sentences[..], [Event::Trouble(one)] if one.contains("does not list")));
 
-    // A connection that is made anew meanwhile begins with the guests of before.
+    // The next connection begins with the guests of before.
     scene.peers.clear();
     events = scene.at(60_000);
     assert!(events.iter().any(|e| matches!(e, Event::Answers(of, false) if *of == ids[1])));

@@ -1,17 +1,21 @@
 //! A guest that was found: the questions to it, and its events.
 
+use std::path::Path;
+
 use counters::Bytes;
 use qmp::{Command, Failure, Reply, Value};
 
 use super::link::{Link, Purpose};
-use super::probe::Probed;
+use super::probe::{Probed, own_threads, within};
 use super::state;
 use super::stats;
 use crate::stats_question::StatsQuestion;
-use crate::{BalloonStats, BlockStats, Capabilities, Event, Id, ProcessId, RunState};
+use crate::{BalloonStats, BlockStats, Capabilities, Event, Id, Machine, ProcessId, RunState};
 
 /// A QEMU answers within milliseconds; one that has not by then is stopped, or hangs.
 const SILENT_MS: u64 = 5_000;
+/// QEMU tells nobody that a DIMM or a virtual CPU was plugged: it is asked so often.
+const MACHINE_MS: u64 = 60_000;
 /// The longest text of QEMU's that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
 
@@ -19,10 +23,21 @@ const WORDS_BYTES_MAX: usize = 200;
 #[derive(Debug, Default)]
 struct News {
     actual: Option<Bytes>,
+    memory: Option<Bytes>,
+    vcpu_tids: Option<Vec<u32>>,
     blocks: Option<BlockStats>,
     is_new_boot: bool,
     /// Statistics that were asked for again, and are to be reported again.
     repeated: Option<BalloonStats>,
+}
+
+/// Its machine, of which QEMU does not tell all that changes.
+#[derive(Debug)]
+struct Watched {
+    machine: Machine,
+    asked_ms: u64,
+    /// It may be another by now.
+    is_due: bool,
 }
 
 /// A guest. What changes more than once in a turn is reported once, as it was last: a QEMU that
@@ -31,13 +46,13 @@ struct News {
 pub(super) struct QmpGuest {
     pub(super) id: Id,
     pub(super) process: Option<ProcessId>,
-    memory: Bytes,
     balloon: Option<String>,
     can: Capabilities,
     run: RunState,
     is_moving: bool,
     reported: RunState,
     news: News,
+    watched: Watched,
     /// The newest target, while QEMU is busy with an older one.
     wanted: Option<Bytes>,
     question: StatsQuestion,
@@ -46,18 +61,22 @@ pub(super) struct QmpGuest {
 }
 
 impl QmpGuest {
-    pub(super) fn new(id: Id, probed: &Probed) -> QmpGuest {
+    pub(super) fn new(id: Id, probed: &Probed, now_ms: u64) -> QmpGuest {
         let found = &probed.found;
         QmpGuest {
             id,
             process: found.process,
-            memory: found.memory,
             balloon: probed.balloon.clone(),
             can: found.can,
             run: probed.run,
             is_moving: probed.is_moving,
             reported: found.state,
             news: News::default(),
+            watched: Watched {
+                machine: Machine { memory: found.memory, vcpu_tids: found.vcpu_tids.clone() },
+                asked_ms: now_ms,
+                is_due: false,
+            },
             wanted: None,
             question: StatsQuestion::new(stats::PACE),
             is_silent: false,
@@ -125,6 +144,12 @@ impl QmpGuest {
             ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
         }
         ask_once(Purpose::Migration, Command::QueryMigrate, link, now_ms);
+        let watched = &mut self.watched;
+        if watched.is_due || now_ms.saturating_sub(watched.asked_ms) >= MACHINE_MS {
+            (watched.asked_ms, watched.is_due) = (now_ms, false);
+            ask_once(Purpose::Memory, Command::QueryMemory, link, now_ms);
+            ask_once(Purpose::Vcpus, Command::QueryCpusFast, link, now_ms);
+        }
     }
 
     pub(super) fn ask_blocks(&mut self, link: &mut Link, now_ms: u64) {
@@ -166,6 +191,13 @@ impl QmpGuest {
             (Purpose::Actual, Ok(Reply::Balloon { actual_bytes })) => {
                 self.news.actual = Some(Bytes(actual_bytes));
             }
+            (Purpose::Memory, Ok(Reply::Memory { base_bytes, plugged_bytes })) => {
+                let memory = base_bytes.checked_add(plugged_bytes.unwrap_or(0));
+                self.news.memory = memory.map(Bytes);
+            }
+            (Purpose::Vcpus, Ok(Reply::Vcpus(threads))) => {
+                self.news.vcpu_tids = Some(threads.iter().map(|thread| thread.tid).collect());
+            }
             (Purpose::Blocks, Ok(Reply::Blocks(sum))) => {
                 let (read, written) = (Bytes(sum.read_bytes), Bytes(sum.write_bytes));
                 self.news.blocks =
@@ -181,7 +213,7 @@ impl QmpGuest {
                     Ok(Reply::Value(value)) => stats::parse(value),
                     _ => None,
                 };
-                let stats = stats.map(|stats| stats.within(self.memory));
+                let stats = stats.map(|stats| stats.within(self.watched.machine.memory));
                 let answer = self.question.known(stats, now_ms);
                 events.extend(answer.map(|stats| Event::Stats(self.id, stats)));
             }
@@ -211,6 +243,10 @@ impl QmpGuest {
             "BALLOON_CHANGE" => {
                 let actual = data.get("actual").and_then(Value::as_u64).map(Bytes);
                 self.news.actual = actual.or(self.news.actual);
+            }
+            // QEMU tells of these alone that something was plugged, or unplugged.
+            "MEMORY_DEVICE_SIZE_CHANGE" | "DEVICE_DELETED" | "ACPI_DEVICE_OST" => {
+                self.watched.is_due = true;
             }
             "RESET" => {
                 self.news.is_new_boot = true;
@@ -267,8 +303,22 @@ impl QmpGuest {
     }
 
     /// Reports what has changed in this turn.
-    pub(super) fn report(&mut self, events: &mut Vec<Event>) {
-        let News { actual, blocks, is_new_boot, repeated } = std::mem::take(&mut self.news);
+    pub(super) fn report(&mut self, root: &Path, events: &mut Vec<Event>) {
+        let news = std::mem::take(&mut self.news);
+        let News { actual, memory, vcpu_tids, blocks, is_new_boot, repeated } = news;
+        let mut machine = self.watched.machine.clone();
+        if let Some(memory) = memory {
+            machine.memory = within(memory, self.process, root);
+        }
+        if let Some(tids) = vcpu_tids {
+            machine.vcpu_tids = own_threads(&tids, self.process, root);
+        }
+        // More than it can have is no mistake of QEMU's.
+        self.watched.is_due |= actual.is_some_and(|actual| actual > machine.memory);
+        if machine != self.watched.machine {
+            self.watched.machine.clone_from(&machine);
+            events.push(Event::Machine(self.id, machine));
+        }
         if is_new_boot {
             events.push(Event::Rebooted(self.id));
         }

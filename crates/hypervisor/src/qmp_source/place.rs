@@ -286,7 +286,7 @@ impl Active {
         }
         if let Stage::Up(guest) = &mut self.stage {
             guest.tick(&mut self.link, now_ms, events);
-            guest.report(events);
+            guest.report(&common.root, events);
         }
         outcome.map_err(End::Failed)?;
         if closed && self.link.is_over_budget() {
@@ -368,7 +368,7 @@ impl Active {
             return Err(End::TooMany);
         }
         common.known.extend(process);
-        let mut guest = Box::new(QmpGuest::new(common.ids.next(), &probed));
+        let mut guest = Box::new(QmpGuest::new(common.ids.next(), &probed, now_ms));
         if is_restless {
             guest.ask_status(&mut self.link, now_ms);
         }

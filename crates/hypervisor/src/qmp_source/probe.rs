@@ -192,7 +192,7 @@ impl Probe {
 
 /// What a process says that its guest has, as far as the process has room for it: whoever has a
 /// socket may say anything.
-fn within(memory: Bytes, process: Option<ProcessId>, root: &Path) -> Bytes {
+pub(super) fn within(memory: Bytes, process: Option<ProcessId>, root: &Path) -> Bytes {
     let view = process.and_then(|process| ProcessView::open_under(root, process));
     view.and_then(|view| view.mapped()).map_or(memory, |mapped| memory.min(mapped))
 }
@@ -208,7 +208,7 @@ fn cut(name: &str) -> &str {
 
 /// Those threads that are the process's own. A QEMU in another namespace has other numbers for
 /// them, and one that was broken out of could name anybody's.
-fn own_threads(tids: &[u32], process: Option<ProcessId>, root: &Path) -> Vec<u32> {
+pub(super) fn own_threads(tids: &[u32], process: Option<ProcessId>, root: &Path) -> Vec<u32> {
     let Some(process) = process else { return Vec::new() };
     let tasks = root.join(format!("proc/{}/task", process.pid));
     tids.iter().copied().filter(|tid| tasks.join(tid.to_string()).is_dir()).collect()

@@ -58,12 +58,16 @@ pub struct CpuWatch {
 impl CpuWatch {
     /// Those of a guest that was found. Nothing is seen of threads that are not known.
     pub fn new(found: &Found, now_ms: u64) -> CpuWatch {
+        let window = Window { start_ms: now_ms, ..Window::default() };
+        let mut watch = CpuWatch { window, ..CpuWatch::default() };
+        watch.watch(found);
+        watch
+    }
+
+    /// Some were plugged or unplugged.
+    pub fn watch(&mut self, found: &Found) {
         let process = found.process.filter(|_| !found.vcpu_tids.is_empty());
-        CpuWatch {
-            vcpus: process.map(|process| Vcpus::new(process.pid, &found.vcpu_tids)),
-            window: Window { start_ms: now_ms, ..Window::default() },
-            ..CpuWatch::default()
-        }
+        self.vcpus = process.map(|process| Vcpus::new(process.pid, &found.vcpu_tids));
     }
 
     /// Reads them, those of a guest that sleeps soundly once a second: what they use since the last

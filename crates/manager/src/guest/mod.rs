@@ -19,7 +19,7 @@ use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use counters::Bytes;
 use cpu::CpuWatch;
-use hypervisor::{BalloonStats, BlockStats, Found, Id, RunState};
+use hypervisor::{BalloonStats, BlockStats, Found, Id, Machine, RunState};
 use identity::IdentityTracker;
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Usable};
@@ -223,6 +223,17 @@ impl ManagedGuest {
         self.outside.was_paged_out();
         self.read_resident(now_ms);
         self.memory.is_taken = false;
+    }
+
+    /// Memory or virtual CPUs were plugged into it, or unplugged.
+    pub fn replugged(&mut self, machine: Machine) {
+        let Machine { memory, vcpu_tids } = machine;
+        self.found.memory = memory;
+        self.daemon.link.bound(memory);
+        if vcpu_tids != self.found.vcpu_tids {
+            self.found.vcpu_tids = vcpu_tids;
+            self.cpu.watch(&self.found);
+        }
     }
 
     /// It has started again: earlier reports no longer hold.

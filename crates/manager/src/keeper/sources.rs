@@ -159,6 +159,7 @@ fn learn(
         | Event::Actual(..)
         | Event::Stats(..)
         | Event::Blocks(..)
+        | Event::Machine(..)
         | Event::Counted(..)
         | Event::Trouble(_) => {}
     }

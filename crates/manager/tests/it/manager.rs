@@ -4,7 +4,7 @@
 
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
-use hypervisor::{Balloon, Event, Fake, Id, RunState};
+use hypervisor::{Balloon, Event, Fake, Id, Machine, RunState};
 use manager::Options;
 use std::fs;
 use store::{Fate, Journal, Range, kinds};
@@ -189,4 +189,36 @@ fn a_rebooted_guest_is_another_one_in_the_journal() {
     let boots: Vec<String> =
         journal.guests().unwrap().into_iter().map(|row| row.guest.boot).collect();
     assert_eq!(boots.len(), 2, "{boots:?}");
+}
+
+/// A DIMM of the operator's stays, whatever is asked of the balloon, and goes when it is unplugged.
+#[test]
+fn report_h02_a_guest_has_what_was_plugged_into_it() {
+    let mut scene = Scene::kept("plugged", "");
+    let guest = scene.guest("hot", Bytes::mib(256), Bytes::mib(100));
+    scene.run(3_000);
+    let mut client = scene.client();
+    let mut has_of = |scene: &mut Scene| {
+        let row = scene.ask(&mut client, r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
+        let row = &row["ok"]["guests"][0];
+        (row["actual_bytes"].as_u64().unwrap() >> 20, row["memory_bytes"].as_u64().unwrap() >> 20)
+    };
+    assert_eq!(has_of(&mut scene), (256, 256));
+    let machine = |mib| Machine { memory: Bytes::mib(mib), vcpu_tids: Vec::new() };
+    scene.fake.set_actual(guest, Bytes::mib(512));
+    scene.fake.emit(Event::Machine(guest, machine(512)));
+    scene.run(5_000);
+    assert_eq!(has_of(&mut scene), (512, 512));
+    assert_eq!(scene.fake.targets(), [], "nobody else has moved it");
+    let mut other = scene.client();
+    scene.ask(
+        &mut other,
+        r#"{"v":1,"id":1,"do":"set","guest":"hot","what":"pin","value":"200 MiB"}"#,
+    );
+    scene.run(20_000);
+    scene.ask(&mut other, r#"{"v":1,"id":1,"do":"set","guest":"hot","what":"release"}"#);
+    scene.run(3_000);
+    let targets: Vec<u64> = scene.fake.targets().iter().map(|(.., to)| to.0 >> 20).collect();
+    let pinned = targets.iter().position(|mib| *mib == 200).expect("pinned");
+    assert!(targets[pinned..].contains(&512), "its DIMM is taken away: {targets:?}");
 }

@@ -219,6 +219,10 @@ impl BalloonTracker {
             self.yields.see(resident);
         }
         let Some(actual) = sample.actual else { return BalloonCheck::default() };
+        if let Some(target) = self.target.as_mut().filter(|target| !target.shrinks()) {
+            // What was unplugged meanwhile is not to come any more.
+            target.size = target.size.min(sample.limits.max.max(target.from));
+        }
         let Some(mut target) = self.target else {
             return self.check_at_rest(sample, actual, strained, now_ms);
         };

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::qemu::MIB;
 use super::*;
-use crate::{BalloonStats, RunState};
+use crate::{BalloonStats, Machine, RunState};
 
 #[test]
 fn a_guest_is_found_with_what_it_can() {
@@ -36,6 +36,46 @@ fn finding_04_a_guest_is_no_larger_than_its_process() {
     let mapped = Bytes(2560 * page);
     assert!(mapped < Bytes(512 * MIB));
     assert_eq!((found.memory, found.actual), (mapped, mapped), "it says 512 MiB");
+}
+
+#[test]
+fn report_h02_memory_is_found_when_it_is_plugged_and_unplugged() {
+    let mut world = World::new();
+    let (mut qemu, id, _) = world.found("a");
+    let asks = |world: &mut World, qemu: &mut Qemu| {
+        world.source.ask_actual(id, world.now_ms);
+        world.talk(qemu);
+        world.take_events()
+    };
+    let machine = |mib| {
+        let vcpu_tids = vec![];
+        Event::Machine(id, Machine { memory: Bytes(mib * MIB), vcpu_tids })
+    };
+    assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(512 * MIB))]);
+    qemu.plugged = 256 * MIB;
+    assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(768 * MIB))]);
+    // More than it could have: it is asked for more.
+    assert!(asks(&mut world, &mut qemu).contains(&machine(768)));
+    qemu.plugged = 0;
+    qemu.event("DEVICE_DELETED", &json!({ "path": "/machine/peripheral/dimm0" }));
+    world.talk(&mut qemu);
+    assert!(asks(&mut world, &mut qemu).contains(&machine(512)));
+}
+
+#[test]
+fn report_h03_a_virtual_cpu_is_found_when_it_is_plugged() {
+    let mut world = World::new();
+    world.process(4242);
+    let (mut qemu, id, found) = world.found("a");
+    assert_eq!(found.vcpu_tids, [71]);
+    world.tree.file(&format!("proc/{}/task/73/schedstat", std::process::id()), "");
+    qemu.tids = vec![71, 73];
+    // QEMU says nothing of it: it is found within a minute.
+    world.now_ms += 60_000;
+    world.source.ask_actual(id, world.now_ms);
+    world.talk(&mut qemu);
+    let machine = Machine { memory: found.memory, vcpu_tids: vec![71, 73] };
+    assert!(world.take_events().contains(&Event::Machine(id, machine)));
 }
 
 #[test]

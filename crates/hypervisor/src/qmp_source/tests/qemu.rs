@@ -17,6 +17,8 @@ pub(super) struct Qemu {
     pub(super) has_balloon: bool,
     pub(super) status: &'static str,
     pub(super) tids: Vec<u32>,
+    /// Memory that was plugged while it ran.
+    pub(super) plugged: u64,
     /// Whether a guest's driver answers when it is asked for statistics.
     pub(super) driver_answers: bool,
     pub(super) interval_s: u64,
@@ -45,6 +47,7 @@ impl Qemu {
             has_balloon: true,
             status: "running",
             tids: vec![71, 72],
+            plugged: 0,
             driver_answers: true,
             interval_s: 0,
             intervals: Vec::new(),
@@ -136,13 +139,13 @@ impl Qemu {
             "query-name" => Ok(json!({ "name": "web1" })),
             "query-uuid" => Ok(json!({ "UUID": "00112233-4455-6677-8899-aabbccddeeff" })),
             "query-memory-size-summary" => {
-                Ok(json!({ "base-memory": 512 * MIB, "plugged-memory": 0 }))
+                Ok(json!({ "base-memory": 512 * MIB, "plugged-memory": self.plugged }))
             }
             "query-status" => {
                 Ok(json!({ "running": self.status == "running", "status": self.status }))
             }
             "query-balloon" if !self.has_balloon => Err(no_balloon),
-            "query-balloon" => Ok(json!({ "actual": 512 * MIB })),
+            "query-balloon" => Ok(json!({ "actual": 512 * MIB + self.plugged })),
             "balloon" => {
                 self.targets.push(arguments["value"].as_u64().unwrap());
                 self.refusal.map_or(Ok(json!({})), Err)
