@@ -22,8 +22,8 @@ pub enum Error {
     /// The connection failed.
     #[error("Cannot speak to ssh")]
     Io(#[from] io::Error),
-    /// Nothing came in time.
-    #[error("No answer to {call} within {seconds} s{}", tail(.said))]
+    /// It has not told everything in time.
+    #[error("No answer to {call} within the {seconds} s for all answers{}", tail(.said))]
     Slow {
         /// The call.
         call: &'static str,
@@ -31,6 +31,23 @@ pub enum Error {
         seconds: u64,
         /// What ssh said.
         said: String,
+    },
+    /// It sends more than is taken.
+    #[error(
+        "More than {mib} MiB came before {call} was answered; 4,096 guests need 5: look at its \
+         libvirt, or do not watch this host"
+    )]
+    Long {
+        /// The call.
+        call: &'static str,
+        /// As much is taken.
+        mib: usize,
+    },
+    /// Its guests have more counters than are taken.
+    #[error("More than {most} numbers of its guests' devices: ask a libvirt with fewer guests")]
+    Numbers {
+        /// As many are taken.
+        most: usize,
     },
     /// It speaks something else than libvirt.
     #[error("The other end is no libvirt")]

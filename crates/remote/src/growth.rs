@@ -6,31 +6,42 @@ use std::collections::BTreeMap;
 /// Sums of what numbers have grown by. A number that falls a little is read a little early; one
 /// that falls to less than half begins again; one that is gone takes nothing with it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Growth {
-    last: BTreeMap<String, u64>,
-    sums: BTreeMap<&'static str, u64>,
+pub(crate) struct Growth(BTreeMap<&'static str, Sum>);
+
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    total: u64,
+    /// The numbers when they were told last, by device.
+    last: BTreeMap<u16, u64>,
 }
 
 impl Growth {
-    /// Adds what a number has grown by to a sum, and gives the sum. What it was at first counts.
-    pub(crate) fn add(&mut self, sum: &'static str, name: &str, now: u64) {
-        let before = self.last.get(name).copied();
-        let (more, last) = match before {
-            Some(before) if now >= before => (now - before, now),
-            Some(before) if is_small_fall(before, now) => (0, before),
-            Some(_) | None => (now, now),
-        };
-        match self.last.get_mut(name) {
-            Some(kept) => *kept = last,
-            None => drop(self.last.insert(name.to_owned(), last)),
+    /// Adds what numbers have grown by to a sum. What they were at first counts. Devices that are
+    /// not among these are gone and forgotten; a sum that is not told keeps its own.
+    pub(crate) fn add(&mut self, sum: &'static str, told: &[(u16, u64)]) {
+        let sum = self.0.entry(sum).or_default();
+        let mut last = BTreeMap::new();
+        for (device, now) in told.iter().copied() {
+            let before = last.get(&device).or_else(|| sum.last.get(&device)).copied();
+            let (more, kept) = match before {
+                Some(before) if now >= before => (now - before, now),
+                Some(before) if is_small_fall(before, now) => (0, before),
+                Some(_) | None => (now, now),
+            };
+            last.insert(device, kept);
+            sum.total = sum.total.saturating_add(more);
         }
-        let sum = self.sums.entry(sum).or_default();
-        *sum = sum.saturating_add(more);
+        sum.last = last;
     }
 
     /// A sum, if anything was ever added to it.
     pub(crate) fn sum(&self, sum: &'static str) -> Option<u64> {
-        self.sums.get(sum).copied()
+        self.0.get(sum).map(|sum| sum.total)
+    }
+
+    /// Numbers that are kept for the next time.
+    pub(crate) fn numbers(&self) -> usize {
+        self.0.values().map(|sum| sum.last.len()).sum()
     }
 }
 
@@ -41,16 +52,17 @@ mod tests {
     #[test]
     fn a_sum_grows_whatever_its_numbers_do() {
         let mut growth = Growth::default();
-        let mut sum = |name: &str, now| {
-            growth.add("all", name, now);
+        let mut sum = |told: &[(u16, u64)]| {
+            growth.add("all", told);
             growth.sum("all").unwrap()
         };
-        assert_eq!(sum("a", 100), 100);
-        assert_eq!(sum("b", 50), 150, "another begins with what it has");
-        assert_eq!(sum("a", 90), 150, "a small fall is none");
-        assert_eq!(sum("a", 105), 155);
-        assert_eq!(sum("a", 10), 165, "it began again");
-        assert_eq!(sum("a", 12), 167, "b is gone, and takes nothing with it");
+        assert_eq!(sum(&[(0, 100)]), 100);
+        assert_eq!(sum(&[(0, 100), (1, 50)]), 150, "another begins with what it has");
+        assert_eq!(sum(&[(0, 90), (1, 50)]), 150, "a small fall is none");
+        assert_eq!(sum(&[(0, 105), (1, 50)]), 155);
+        assert_eq!(sum(&[(0, 10), (1, 50)]), 165, "it began again");
+        assert_eq!(sum(&[(0, 12)]), 167, "1 is gone, and takes nothing with it");
+        assert_eq!(growth.numbers(), 1);
         assert_eq!(growth.sum("none"), None);
     }
 }

@@ -24,14 +24,17 @@ impl Host {
     }
 
     /// How it is at the moment: when that is is asked once all is known. A connection that failed
-    /// is made anew by the next question.
+    /// is made again by the next question.
     pub fn ask(&mut self, now_ms: impl FnOnce() -> i64) -> Result<Moment, Error> {
         let mut session = match self.session.take() {
-            Some(session) => session,
+            Some(mut session) => {
+                session.begin();
+                session
+            }
             None => Session::open(&self.uri)?,
         };
         let told = session.look()?;
         self.session = Some(session);
-        Ok(self.rows.of(&told, now_ms()))
+        self.rows.of(&told, now_ms())
     }
 }

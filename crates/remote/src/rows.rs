@@ -3,6 +3,7 @@
 //! What it does not tell is missing. Two things are concluded, and [`available`] and
 //! [`SET_POINT_PERMILLE`] say how.
 
+use crate::Error;
 use crate::growth::Growth;
 use crate::session::{Seen, Told};
 use base::{Bytes, KIB, PAGE_BYTES};
@@ -11,6 +12,11 @@ use std::collections::BTreeMap;
 use virtrpc::{Domain, Value};
 
 const NS_PER_S: u64 = 1_000_000_000;
+/// Numbers that one host may tell of at a time, and that are kept of it: 128 of each of the most
+/// domains that libvirt lists, where a disk and an interface take 8.
+pub(crate) const NUMBERS_MAX: usize = 128 * virtrpc::DOMAINS_MAX;
+/// Digits of a device's number. QEMU's buses take fewer than 1,000 devices.
+const DEVICE_DIGITS_MAX: usize = 3;
 /// A host without a manager is taken to want as much free memory as one by default.
 const SET_POINT_PERMILLE: u64 = 100;
 /// Counters of devices, each of which has a number of its own: `net.0.rx.bytes`.
@@ -35,7 +41,9 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    pub(crate) fn of(&mut self, told: &Told, at_ms: i64) -> Moment {
+    /// The moment that was told. A host that has had more numbers kept than it may is refused,
+    /// and begins again.
+    pub(crate) fn of(&mut self, told: &Told, at_ms: i64) -> Result<Moment, Error> {
         let mut rows = BTreeMap::new();
         let mut before = std::mem::take(&mut self.guests);
         for seen in &told.domains {
@@ -44,24 +52,33 @@ impl Rows {
             rows.insert(who.clone(), guest(seen, &mut growth));
             self.guests.insert(who, growth);
         }
+        if self.guests.values().map(Growth::numbers).sum::<usize>() > NUMBERS_MAX {
+            *self = Rows::default();
+            return Err(Error::Numbers { most: NUMBERS_MAX });
+        }
         let held = rows.values().filter_map(|row| row.get(G::Resident)).map(Bytes).sum();
         let mut host = host(told, held, &mut self.host);
         host.set(H::Guests, Some(rows.len() as u64));
-        Moment { at_ms, host, guests: rows, ..Moment::default() }
+        Ok(Moment { at_ms, host, guests: rows, ..Moment::default() })
     }
 }
 
 /// Whether a number of a domain is used at all: there are dozens more.
 pub(crate) fn is_used(name: &str) -> bool {
-    name == CPU || name.starts_with(BALLOON) || of_device(name).is_some()
+    name.starts_with(BALLOON) || counter(name).is_some()
 }
 
-/// The end of the name of a device's counter, and what it counts.
-fn of_device(name: &str) -> Option<(&'static str, G)> {
-    OF_DEVICES.iter().find_map(|(kind, of, field)| {
+/// The sum that a counter is part of, and the number of its device.
+fn counter(name: &str) -> Option<(&'static str, u16)> {
+    if name == CPU {
+        return Some((CPU, 0));
+    }
+    OF_DEVICES.iter().find_map(|(kind, of, _)| {
         let rest = name.strip_prefix(kind)?.strip_prefix('.')?;
         let number = rest.strip_suffix(of)?.strip_suffix('.')?;
-        number.bytes().all(|byte| byte.is_ascii_digit()).then_some((*of, *field))
+        let is_number =
+            number.len() <= DEVICE_DIGITS_MAX && number.bytes().all(|byte| byte.is_ascii_digit());
+        Some((*of, number.parse().ok().filter(|_| is_number)?))
     })
 }
 
@@ -95,7 +112,7 @@ fn host(told: &Told, held: Bytes, growth: &mut Growth) -> Row<H> {
     // The kernel's own counters of idle time go back a little now and then.
     for name in ["user", "kernel", "idle", "iowait"] {
         if let Some(now) = find(&told.cpu, name) {
-            growth.add(name, name, now);
+            growth.add(name, &[(0, now)]);
         }
     }
     let cpu = |name| growth.sum(name);
@@ -134,12 +151,14 @@ fn available(told: &Told, total: Bytes, held: Bytes) -> Option<Bytes> {
 fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
     let values = seen.values.as_slice();
     let kib = |name| find_kib(values, name);
+    let mut counters: BTreeMap<&'static str, Vec<(u16, u64)>> = BTreeMap::new();
     for Value { name, value } in values {
-        if name == CPU {
-            growth.add(CPU, name, *value);
-        } else if let Some((of, _)) = of_device(name) {
-            growth.add(of, name, *value);
+        if let Some((sum, device)) = counter(name) {
+            counters.entry(sum).or_default().push((device, *value));
         }
+    }
+    for (sum, told) in counters {
+        growth.add(sum, &told);
     }
     let run = growth.sum(CPU);
     let updated = find(values, "balloon.last-update").filter(|seconds| *seconds > 0);
@@ -218,7 +237,7 @@ mod tests {
             ("block.1.rd.bytes", 23),
         ];
         let mut rows = Rows::default();
-        let moment = rows.of(&told(&domain, &[]), 1_000);
+        let moment = rows.of(&told(&domain, &[]), 1_000).unwrap();
         let (who, row) = moment.guests.first_key_value().unwrap();
         assert_eq!(who.uuid, "30313233-3435-3637-3839-616263646566");
         assert_eq!((who.name.as_str(), who.boot.as_str(), moment.at_ms), ("web", "3", 1_000));
@@ -245,7 +264,7 @@ mod tests {
         }
         assert_eq!(moment.host.get(H::Available), None, "nothing was told of its memory");
         let reported = [&domain[..], &[("balloon.last-update", 1_700_000_000)]].concat();
-        let moment = rows.of(&told(&reported, &[]), 2_000);
+        let moment = rows.of(&told(&reported, &[]), 2_000).unwrap();
         assert_eq!(only(&moment).get(G::OwnAvailable), Some(MIB / 2));
         assert_eq!(only(&moment).get(G::OwnTotal), None, "no daemon has told it");
     }
@@ -254,7 +273,8 @@ mod tests {
     fn counters_never_go_back() {
         let mut rows = Rows::default();
         let mut of = |cpu, disks: &[(&str, u64)]| {
-            let moment = rows.of(&told(&[&[("cpu.time", cpu)], disks].concat(), &[]), 0);
+            let told = told(&[&[("cpu.time", cpu)], disks].concat(), &[]);
+            let moment = rows.of(&told, 0).unwrap();
             [G::VcpuRun, G::BlockReads].map(|field| only(&moment).get(field))
         };
         let both = [("block.0.rd.reqs", 1_000), ("block.1.rd.reqs", 50)];
@@ -276,10 +296,56 @@ mod tests {
     }
 
     #[test]
+    fn finding2_06_rows_keep_no_number_of_a_device_that_is_gone() {
+        let mut rows = Rows::default();
+        for round in 0..10 {
+            let names: Vec<String> =
+                (0..900).map(|name| format!("block.{}.rd.reqs", round * 900 + name)).collect();
+            let values: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+            rows.of(&told(&values, &[]), 0).unwrap();
+            let kept: usize = rows.guests.values().map(Growth::numbers).sum();
+            assert!(kept <= 900, "{kept} in round {round}");
+        }
+        for name in ["block.1000.rd.reqs", "block..rd.reqs", "net.+1.rx.bytes"] {
+            assert!(!is_used(name), "{name}");
+        }
+        assert!(is_used("block.999.rd.reqs"));
+    }
+
+    #[test]
+    fn finding2_06_rows_refuse_a_host_of_too_many_numbers() {
+        let mut rows = Rows::default();
+        let names: Vec<String> = (0..1_000).map(|name| format!("net.{name}.rx.pkts")).collect();
+        let values: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
+        let mut told = told(&values, &[]);
+        let seen = told.domains[0].clone();
+        let guests = i32::try_from(NUMBERS_MAX / values.len() + 1).unwrap();
+        told.domains = (0..guests)
+            .map(|id| Seen { domain: Domain { id, ..seen.domain.clone() }, ..seen.clone() })
+            .collect();
+        let error = rows.of(&told, 0).unwrap_err().to_string();
+        assert!(error.contains("524288"), "{error}");
+        assert!(rows.guests.is_empty(), "nothing of it is kept");
+        told.domains.truncate(1);
+        assert_eq!(only(&rows.of(&told, 0).unwrap()).get(G::NetInPackets), Some(1_000));
+    }
+
+    #[test]
+    fn finding2_06_rows_count_once_what_a_busy_guest_left_out() {
+        let mut rows = Rows::default();
+        let disk = [("block.0.rd.reqs", 1_000)];
+        for (values, expected) in [(&disk[..], 1_000), (&[], 1_000), (&disk[..], 1_000)] {
+            let moment = rows.of(&told(values, &[]), 0).unwrap();
+            assert_eq!(only(&moment).get(G::BlockReads), Some(expected));
+        }
+    }
+
+    #[test]
     fn guests_in_shared_memory_are_no_cache() {
         let memory = [("total", 4 << 20), ("free", 1 << 20), ("buffers", 0), ("cached", 2 << 20)];
         let left = |rss_kib| {
-            let moment = Rows::default().of(&told(&[("balloon.rss", rss_kib)], &memory), 0);
+            let told = told(&[("balloon.rss", rss_kib)], &memory);
+            let moment = Rows::default().of(&told, 0).unwrap();
             moment.host.get(H::Available).map(|bytes| bytes / MIB)
         };
         // A GiB is used beside free memory and cache: guests that have no more may be there.

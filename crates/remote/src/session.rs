@@ -1,7 +1,7 @@
 //! A conversation with a host's libvirt, one question after the other.
 
 use crate::clock::Until;
-use crate::rows::is_used;
+use crate::rows::{NUMBERS_MAX, is_used};
 use crate::ssh::Ssh;
 use crate::{Error, Uri};
 use std::collections::BTreeMap;
@@ -10,8 +10,10 @@ use virtrpc::{
     Auth, Call, Client, Domain, DomainStats, Failure, Incoming, NodeInfo, Reply, Uuid, Value,
 };
 
-/// An answer takes no longer: a login through a slow network, or a host that swaps.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// All answers together take no longer: a login through a slow network, or a host that swaps.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// All answers together are no longer. 4,096 domains are told of in 5 MiB.
+const BYTES_MAX: usize = 64 << 20;
 /// Domains in one question: about 60 KB in the answer, with a disk and an interface of each. One
 /// with thousands of devices is asked alone, and left out if that is too long still.
 const DOMAINS_AT_ONCE: usize = 50;
@@ -22,6 +24,8 @@ pub(crate) struct Session {
     client: Client,
     /// Virtual CPUs of domains, which are asked for once.
     vcpus: BTreeMap<(Uuid, i32), Option<u32>>,
+    until: Until,
+    left_bytes: usize,
 }
 
 /// A domain.
@@ -43,9 +47,24 @@ pub(crate) struct Told {
 }
 
 impl Session {
+    fn new(ssh: Ssh) -> Session {
+        Session {
+            ssh,
+            client: Client::new(),
+            vcpus: BTreeMap::new(),
+            until: Until::after(PATIENCE),
+            left_bytes: BYTES_MAX,
+        }
+    }
+
+    /// Gives the host its time and bytes for the questions that follow.
+    pub(crate) fn begin(&mut self) {
+        self.until = Until::after(PATIENCE);
+        self.left_bytes = BYTES_MAX;
+    }
+
     pub(crate) fn open(uri: &Uri) -> Result<Session, Error> {
-        let mut session =
-            Session { ssh: Ssh::start(uri)?, client: Client::new(), vcpus: BTreeMap::new() };
+        let mut session = Session::new(Ssh::start(uri)?);
         let auths = match session.ask(Call::AuthList)? {
             Reply::Auths(auths) => auths,
             _ => Vec::new(),
@@ -75,11 +94,14 @@ impl Session {
         let mut vcpus = BTreeMap::new();
         for DomainStats { domain, values } in stats {
             let key = (domain.uuid, domain.id);
-            let count = match self.vcpus.get(&key) {
-                Some(count) => *count,
-                None => self.vcpus_of(&domain)?,
+            let known = self.vcpus.get(&key).copied();
+            // A call for each of thousands may take longer than there is: the next look goes on.
+            let asked = match known {
+                None if self.until.left() > PATIENCE / 2 => Some(self.vcpus_of(&domain)?),
+                known => known,
             };
-            vcpus.insert(key, count);
+            vcpus.extend(asked.map(|count| (key, count)));
+            let count = asked.flatten();
             domains.push(Seen { domain, vcpus: count, values });
         }
         self.vcpus = vcpus;
@@ -96,6 +118,9 @@ impl Session {
                     stats.values.retain(|value| is_used(&value.name));
                     stats
                 }));
+                if found.iter().map(|stats| stats.values.len()).sum::<usize>() > NUMBERS_MAX {
+                    return Err(Error::Numbers { most: NUMBERS_MAX });
+                }
                 Ok(())
             }
             Ok(_) => Err(odd()),
@@ -133,7 +158,6 @@ impl Session {
     fn ask(&mut self, call: Call) -> Result<Reply, Error> {
         let name = call.name();
         let ticket = self.client.ask(call).map_err(Error::Foreign)?;
-        let until = Until::after(PATIENCE);
         let mut buffer = [0; 16 << 10];
         loop {
             while let Some(incoming) = self.client.poll() {
@@ -146,12 +170,14 @@ impl Session {
                     Ok(_) | Err(_) => {}
                 }
             }
-            if until.left().is_zero() {
+            if self.until.left().is_zero() {
                 let said = self.ssh.said();
                 return Err(Error::Slow { call: name, seconds: PATIENCE.as_secs(), said });
             }
-            let (sent, read) = self.ssh.turn(self.client.output(), &mut buffer, until)?;
+            let (sent, read) = self.ssh.turn(self.client.output(), &mut buffer, self.until)?;
             self.client.advance(sent);
+            let left = self.left_bytes.checked_sub(read);
+            self.left_bytes = left.ok_or(Error::Long { call: name, mib: BYTES_MAX >> 20 })?;
             self.client.feed(&buffer[..read]);
         }
     }
@@ -169,4 +195,41 @@ fn failed(call: &'static str, failure: &Failure) -> Error {
 /// A reply to another call than the one that was asked; the client lets none come.
 fn odd() -> Error {
     Error::Refused { call: "a call", why: "the answer is one to another".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// A conversation with a program that stands in for ssh.
+    fn session(program: &str, args: &[&str]) -> Session {
+        let mut command = Command::new(program);
+        command.args(args);
+        Session::new(Ssh::spawn(command).unwrap())
+    }
+
+    #[test]
+    fn finding2_06_session_gives_all_calls_one_time() {
+        // Answers nothing, for as long as something may be written to it.
+        let mut session = session("tail", &["-f", "/dev/null"]);
+        session.until = Until::after(Duration::ZERO);
+        for _ in 0..2 {
+            let error = session.ask(Call::NodeInfo).unwrap_err();
+            assert!(matches!(error, Error::Slow { seconds: 60, .. }), "{error}");
+        }
+        session.begin();
+        assert!(session.until.left() > PATIENCE / 2);
+    }
+
+    #[test]
+    fn finding2_06_session_ends_when_too_much_comes() {
+        // A sign of life of libvirt's, over and over.
+        let ping = [28, 0x6b65_6570, 1, 1, 2, 0, 0_u32].map(u32::to_be_bytes).concat();
+        let octal: String = ping.iter().map(|byte| format!("\\{byte:03o}")).collect();
+        let mut session = session("sh", &["-c", &format!("while printf '{octal}'; do :; done")]);
+        session.left_bytes = 64 << 10;
+        let error = session.ask(Call::NodeInfo).unwrap_err();
+        assert!(matches!(error, Error::Long { call: "node_get_info", mib: 64 }), "{error}");
+    }
 }

@@ -27,8 +27,14 @@ pub(crate) struct Ssh {
 
 impl Ssh {
     pub(crate) fn start(uri: &Uri) -> Result<Ssh, Error> {
-        let mut child = Command::new("ssh")
-            .args(uri.words())
+        let mut command = Command::new("ssh");
+        command.args(uri.words());
+        Ssh::spawn(command)
+    }
+
+    /// Starts what speaks to the host.
+    pub(crate) fn spawn(mut command: Command) -> Result<Ssh, Error> {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
