@@ -1,7 +1,11 @@
 //! One daemon a guest: a lock that ends with its process, and the pid for scripts.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// Mode of the lock's file. A file that others may read they may lock as well.
+const MODE: u32 = 0o600;
 
 /// Held as long as the daemon lives. The kernel lets go of it whatever happens, so a
 /// killed daemon is in nobody's way.
@@ -33,8 +37,11 @@ pub const MONITOR: Who = Who {
 pub fn take(run_dir: &Path, who: &Who) -> Result<Lock, String> {
     let name = who.name;
     let (path, pid_path) = (run_dir.join(who.lock), run_dir.join(who.pid));
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(&path);
     let file = file.map_err(|e| format!("Cannot open lock file {}: {e}", path.display()))?;
+    // A daemon of before may have made it readable.
+    file.set_permissions(Permissions::from_mode(MODE))
+        .map_err(|e| format!("Cannot keep lock file {} from others: {e}", path.display()))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -43,7 +50,11 @@ pub fn take(run_dir: &Path, who: &Who) -> Result<Lock, String> {
                 "" => String::new(),
                 pid => format!(" (process {pid})"),
             };
-            return Err(format!("Another {name} is running{who}: it holds {}", path.display()));
+            return Err(format!(
+                "Another {name} is running{who}: it holds {0}. If none is, `fuser {0}` tells what \
+                 holds it",
+                path.display()
+            ));
         }
         Err(TryLockError::Error(e)) => {
             return Err(format!("Cannot lock {}: {e}", path.display()));
@@ -69,6 +80,30 @@ impl Drop for Lock {
         if self.written {
             // Nothing to do about one that is gone already.
             let _ = std::fs::remove_file(&self.pid_path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use procfs::testing::FakeKernel;
+
+    #[test]
+    fn finding2_12_lock_can_be_read_by_its_owner_alone() {
+        for before in [None, Some(0o644)] {
+            let kernel = FakeKernel::new(1, 1);
+            let path = kernel.path(DAEMON.lock);
+            if let Some(mode) = before {
+                kernel.write(DAEMON.lock, "");
+                std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            }
+            let dir = kernel.root();
+            let _lock = take(dir.path(), &DAEMON).unwrap();
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "it was {before:?}");
+            let error = take(dir.path(), &DAEMON).unwrap_err();
+            assert!(error.contains("Another pinheadd is running"), "{error}");
         }
     }
 }
