@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::{self, DirEntry};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -34,6 +35,8 @@ const OTHERS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     parts: Vec<String>,
+    /// Entries of one directory that are looked at.
+    pub(super) entries_max: usize,
 }
 
 /// A socket that was found.
@@ -54,10 +57,18 @@ pub(super) struct Search {
     pub(super) denied: Vec<PathBuf>,
     /// Directories that anybody may write.
     pub(super) open: Vec<PathBuf>,
+    /// The first directory of each owner with more entries than are looked at.
+    pub(super) cut: BTreeMap<Owner, PathBuf>,
     /// Users who do not count, and have something where guests are.
     pub(super) others: BTreeSet<Owner>,
     /// Entries that the current pattern has cost, by the owner of their directory.
     looked: BTreeMap<Owner, usize>,
+}
+
+impl fmt::Display for Glob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.parts.iter().try_for_each(|part| write!(f, "/{part}"))
+    }
 }
 
 impl Glob {
@@ -65,7 +76,7 @@ impl Glob {
     pub(super) fn new(pattern: &str) -> Option<Glob> {
         let parts: Vec<String> = pattern.strip_prefix('/')?.split('/').map(str::to_owned).collect();
         let is_plain = |part: &String| !part.is_empty() && part != "." && part != "..";
-        parts.iter().all(is_plain).then_some(Glob { parts })
+        parts.iter().all(is_plain).then_some(Glob { parts, entries_max: ENTRIES_MAX })
     }
 
     /// Adds what is there now of users who count.
@@ -73,7 +84,12 @@ impl Glob {
         search.looked.clear();
         let Some((last, directories)) = self.parts.split_last() else { return };
         if let Ok(top) = Directory::top() {
-            Finder { trust, search }.descend(Path::new("/"), &top, directories, last);
+            Finder { trust, search, entries_max: self.entries_max }.descend(
+                Path::new("/"),
+                &top,
+                directories,
+                last,
+            );
         }
     }
 }
@@ -82,6 +98,7 @@ impl Glob {
 struct Finder<'a> {
     trust: &'a Trust,
     search: &'a mut Search,
+    entries_max: usize,
 }
 
 impl Finder<'_> {
@@ -158,20 +175,29 @@ impl Finder<'_> {
         }
     }
 
+    fn cut(&mut self, at: &Path, owner: Owner) {
+        self.search.cut.entry(owner).or_insert_with(|| at.to_path_buf());
+    }
+
     /// The entries of a directory. One that is not there has none.
     fn entries(&mut self, at: &Path, dir: &Directory) -> Vec<DirEntry> {
         let most = if dir.owner.is_trusted() { LOOKED_MAX } else { LOOKED_OF_OTHERS };
         let looked = self.search.looked.entry(dir.owner).or_default();
-        let most = ENTRIES_MAX.min(most.saturating_sub(*looked));
+        let most = self.entries_max.min(most.saturating_sub(*looked));
         if most == 0 {
+            self.cut(at, dir.owner);
             return Vec::new();
         }
         // A directory costs something as well, if there is nothing in it.
         *looked += 1;
         match fs::read_dir(at) {
-            Ok(list) => {
-                let list: Vec<DirEntry> = list.take(most - 1).filter_map(Result::ok).collect();
+            Ok(mut all) => {
+                let list: Vec<DirEntry> =
+                    all.by_ref().take(most - 1).filter_map(Result::ok).collect();
                 *looked += list.len();
+                if all.next().is_some() {
+                    self.cut(at, dir.owner);
+                }
                 list
             }
             Err(error) => {

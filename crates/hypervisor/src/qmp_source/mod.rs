@@ -21,7 +21,7 @@ mod tests;
 mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use counters::Bytes;
 use reactor::{Lookup, PollSet};
@@ -60,6 +60,8 @@ pub struct QmpSource {
     next_scan_ms: u64,
     /// What the next place is called in a poll set.
     next_key: u64,
+    /// Sockets of one pattern that are looked after.
+    places_max: usize,
 }
 
 impl QmpSource {
@@ -93,15 +95,31 @@ impl QmpSource {
             unreported: Vec::new(),
             next_scan_ms: 0,
             next_key: 0,
+            places_max: PLACES_MAX,
         })
     }
 
     fn scan(&mut self, now_ms: u64, events: &mut Vec<Event>) {
         let mut search = Search::default();
         let mut sockets = Vec::new();
+        let mut still = BTreeSet::new();
+        let mut news = Vec::new();
         for glob in &self.globs {
             glob.find(&self.common.trust, &mut search);
-            sockets.append(&mut self.chosen(std::mem::take(&mut search.sockets)));
+            let (mut chosen, crowds) = self.chosen(std::mem::take(&mut search.sockets));
+            sockets.append(&mut chosen);
+            for (owner, crowd) in crowds {
+                let trouble = Trouble::Full(glob.to_string(), owner);
+                still.insert(trouble.clone());
+                if crowd.is_connected {
+                    news.push((owner, trouble, left_out(glob, owner, &crowd)));
+                }
+            }
+            for (owner, dir) in std::mem::take(&mut search.cut) {
+                let trouble = Trouble::Cut(glob.to_string(), owner);
+                still.insert(trouble.clone());
+                news.push((owner, trouble, not_searched(glob, &dir)));
+            }
         }
         self.others = std::mem::take(&mut search.others);
         let mut gone: BTreeSet<PathBuf> = self.places.keys().cloned().collect();
@@ -123,9 +141,13 @@ impl QmpSource {
                 self.common.troubles.over(&Trouble::Socket(path));
             }
         }
-        let dead = self.places.values().filter_map(Place::dead_in).collect();
+        let dead = self.places.values().filter_map(Place::dead_in);
+        still.extend(dead.map(|dir| Trouble::Dead(dir.to_path_buf())));
         let troubles = &mut self.common.troubles;
-        troubles.dead_are_in(&dead);
+        troubles.keep(&still);
+        for (owner, trouble, words) in news {
+            troubles.report(owner, trouble, words, now_ms, events);
+        }
         for (trouble, words) in [
             (Trouble::Search, cannot_look(&search.denied)),
             (Trouble::Open, open_to_all(&search.open)),
@@ -138,18 +160,27 @@ impl QmpSource {
     }
 
     /// The sockets of one pattern that are looked after. Where there are too many, those that are
-    /// connected stay, and the new ones take the places of those behind which nobody was.
-    fn chosen(&self, mut sockets: Vec<Socket>) -> Vec<Socket> {
+    /// connected stay, and the new ones take the places of those behind which nobody was. The
+    /// owners that have too many are returned too.
+    fn chosen(&self, mut sockets: Vec<Socket>) -> (Vec<Socket>, BTreeMap<Owner, Crowd>) {
         let rank = |socket: &Socket| self.places.get(&socket.path).map_or(1, Place::rank);
-        let most = |owner: Owner| if owner.is_trusted() { PLACES_MAX } else { PLACES_OF_OTHERS };
-        let mut of: BTreeMap<Owner, usize> = BTreeMap::new();
+        let most =
+            |owner: Owner| if owner.is_trusted() { self.places_max } else { PLACES_OF_OTHERS };
+        let mut crowds: BTreeMap<Owner, Crowd> = BTreeMap::new();
         sockets.sort_by_cached_key(|socket| (rank(socket), socket.path.clone()));
         sockets.retain(|socket| {
-            let count = of.entry(socket.owner).or_default();
-            *count += 1;
-            *count <= most(socket.owner)
+            let crowd = crowds.entry(socket.owner).or_default();
+            if crowd.chosen == most(socket.owner) {
+                crowd.left_out += 1;
+                return false;
+            }
+            crowd.chosen += 1;
+            // The least worth comes last.
+            crowd.is_connected = rank(socket) == 0;
+            true
         });
-        sockets
+        crowds.retain(|_, crowd| crowd.left_out > 0);
+        (sockets, crowds)
     }
 
     /// Keeps the list of guests in step with what was reported of them.
@@ -166,6 +197,32 @@ impl QmpSource {
     fn place(&mut self, guest: Id) -> Option<&mut Place> {
         self.places.get_mut(self.guests.get(&guest)?)
     }
+}
+
+/// Sockets of one owner that fit one pattern.
+#[derive(Default)]
+struct Crowd {
+    chosen: usize,
+    left_out: usize,
+    /// All that are chosen are connected, so that none makes room for one that is left out.
+    is_connected: bool,
+}
+
+fn left_out(glob: &Glob, owner: Owner, crowd: &Crowd) -> String {
+    let of = if owner.is_trusted() { String::new() } else { format!(" of user {}", owner.0) };
+    format!(
+        "More than {} QMP sockets{of} fit {glob}: {} guests are not managed. Name patterns in \
+         [sources] qmp that each fit fewer",
+        crowd.chosen, crowd.left_out
+    )
+}
+
+fn not_searched(glob: &Glob, dir: &Path) -> String {
+    format!(
+        "{} holds more than is looked at for {glob}: guests there may be missing. Keep fewer \
+         files there, or name another directory in [sources] qmp",
+        dir.display()
+    )
 }
 
 /// One sentence for all directories that may not be read; other users' are often many.

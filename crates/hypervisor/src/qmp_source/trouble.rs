@@ -4,7 +4,7 @@
 //! them as many are connected to, taken and told as leave the others' history in the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use reactor::Budget;
 
@@ -32,6 +32,10 @@ pub(super) enum Trouble {
     Rights(PathBuf),
     /// Nobody listens on sockets in this directory.
     Dead(PathBuf),
+    /// More sockets of an owner fit this pattern than are looked after.
+    Full(String, Owner),
+    /// An owner's directories hold more than is looked at for this pattern.
+    Cut(String, Owner),
     /// One socket.
     Socket(PathBuf),
 }
@@ -62,8 +66,8 @@ impl Troubles {
     ) {
         let before = self.reported.get(&trouble);
         let is_known = match trouble {
-            // The words name one socket of many.
-            Trouble::Dead(_) => before.is_some(),
+            // The words name one socket of many, or a number that changes.
+            Trouble::Dead(_) | Trouble::Full(..) | Trouble::Cut(..) => before.is_some(),
             _ => before == Some(&words),
         };
         let is_full = before.is_none() && self.reported.len() >= TROUBLES_MAX;
@@ -78,11 +82,11 @@ impl Troubles {
         self.reported.remove(trouble);
     }
 
-    /// Keeps of dead sockets those in these directories.
-    pub(super) fn dead_are_in(&mut self, directories: &BTreeSet<&Path>) {
+    /// Forgets what a search for sockets finds, but for these troubles that are there still.
+    pub(super) fn keep(&mut self, still: &BTreeSet<Trouble>) {
         self.reported.retain(|trouble, _| match trouble {
-            Trouble::Dead(directory) => directories.contains(directory.as_path()),
-            _ => true,
+            Trouble::Dead(_) | Trouble::Full(..) | Trouble::Cut(..) => still.contains(trouble),
+            Trouble::Search | Trouble::Open | Trouble::Rights(_) | Trouble::Socket(_) => true,
         });
     }
 

@@ -74,6 +74,8 @@ pub struct Zvm {
     /// What all users have in memory, by the last reading.
     used: Option<Bytes>,
     trouble: Option<String>,
+    /// There were more users than are looked at, which was told.
+    is_cut: bool,
 }
 
 impl Zvm {
@@ -91,6 +93,7 @@ impl Zvm {
             is_asked: false,
             used: None,
             trouble: None,
+            is_cut: false,
         }
     }
 
@@ -133,6 +136,14 @@ impl Zvm {
     fn take(&mut self, all: Vec<Guest>, events: &mut Vec<Event>) {
         let used = all.iter().map(|one| one.memory_used).fold(0, u64::saturating_add);
         self.used = Some(Bytes(used.saturating_mul(KIB)));
+        let is_cut = all.len() > USERS_MAX;
+        if is_cut && !self.is_cut {
+            events.push(Event::Trouble(format!(
+                "z/VM tells of {} users: only the first {USERS_MAX} are looked at",
+                all.len()
+            )));
+        }
+        self.is_cut = is_cut;
         let mut seen = BTreeSet::new();
         for counted in all.into_iter().take(USERS_MAX) {
             let name = counted.name();

@@ -145,3 +145,15 @@ fn a_file_that_cannot_be_read_is_told_once_and_nothing_is_known_meanwhile() {
     scene.write(&[guest("LINUX01", 1, 2)]);
     assert_eq!(scene.turn(4_000)[0], Event::Answers(id, true));
 }
+
+#[test]
+fn finding2_16_zvm_users_beyond_the_bound_are_told_once() {
+    let mut scene = Scene::new("many", &[]);
+    let all: Vec<_> = (0..=USERS_MAX).map(|number| guest(&format!("L{number}"), 1, 1)).collect();
+    scene.write(&all);
+    let events = scene.turn(0);
+    let Some(Event::Trouble(words)) = events.first() else { panic!("{:?}", events.first()) };
+    assert!(words.contains("10001 users: only the first 10000"), "{words}");
+    let events = scene.turn(10_000);
+    assert!(!events.iter().any(|event| matches!(event, Event::Trouble(_))), "it is told once");
+}

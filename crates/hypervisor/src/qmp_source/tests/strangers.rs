@@ -107,6 +107,36 @@ fn finding_08_dead_sockets_hide_no_guest_and_are_one_trouble() {
 }
 
 #[test]
+fn finding2_16_sockets_beyond_the_bound_are_told_once() {
+    let tree = Tree::new();
+    tree.file("server/README", "");
+    let bind = |name| UnixListener::bind(tree.path().join("server").join(name)).unwrap();
+    let _listeners = ["1.qmp", "2.qmp", "3.qmp", "4.qmp"].map(bind);
+    let mut source = source(&tree, Trust::default());
+    source.places_max = 2;
+    let mut events = Vec::new();
+    source.turn(None, 0, &mut events);
+    assert_eq!(events, [], "those that are chosen may be dead, and make room");
+    (1..3).for_each(|scan| source.turn(None, scan * SCAN_MS, &mut events));
+    let [Event::Trouble(words)] = events.as_slice() else { panic!("{events:?}") };
+    assert!(words.contains("2 QMP sockets fit") && words.contains("2 guests are not"), "{words}");
+    assert!(words.contains("server/*.qmp"), "{words}");
+}
+
+#[test]
+fn finding2_16_directory_with_too_many_entries_is_told_once() {
+    let tree = Tree::new();
+    tree.file("server/README", "");
+    (0..4).for_each(|number| tree.file(&format!("server/{number}"), ""));
+    let mut source = source(&tree, Trust::default());
+    source.globs[1].entries_max = 4;
+    let mut events = Vec::new();
+    (0..3).for_each(|scan| source.turn(None, scan * SCAN_MS, &mut events));
+    let [Event::Trouble(words)] = events.as_slice() else { panic!("{events:?}") };
+    assert!(words.contains("server holds more than is looked at"), "{words}");
+}
+
+#[test]
 fn finding_08_a_directory_that_a_named_user_fills_costs_nobody_else() {
     let tree = Tree::new();
     let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
