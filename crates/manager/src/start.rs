@@ -4,6 +4,7 @@ use crate::Error;
 use crate::clock::Clock;
 use crate::config::{self, Libvirt, LibvirtUri, MonitorSettings, Place, Settings, ZvmSettings};
 use crate::control::Server;
+use crate::keeper::spare_manager;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
 use crate::machine::MachineReader;
@@ -29,6 +30,9 @@ pub(crate) fn parts(
 ) -> Result<(Parts, Vec<String>), Error> {
     let clock = Clock::start();
     take_descriptors();
+    if !options.dry_run {
+        spare_manager(&Root::default());
+    }
     let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
     let total = reader.read().map_err(Error::Machine)?.total;
     let place = Place::of_this_process(Some(total));

@@ -21,7 +21,7 @@ use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, kill_process, pidfd_open, setrlimit,
 };
 
-use crate::{Deadline, Error, sys};
+use crate::{Deadline, Error, spare, sys};
 
 /// How much of a child's standard error is kept: its first words, which name the cause.
 pub const STDERR_BYTES_MAX: usize = 16 * 1024;
@@ -95,6 +95,7 @@ impl Process {
             .and_then(|starter| starter.send(request).ok())
             .ok_or_else(no_starter)?;
         let child = child.recv().map_err(|_| no_starter())??;
+        spare::expose(child.id());
         Ok(Process { child, stderr })
     }
 

@@ -25,5 +25,6 @@ pub use book::{Book, Limits, Verdict};
 pub use lease::{BEAT_MS, Lease};
 pub use order::{Held, LINE_MAX, Order, Place, decode, encode};
 pub use rescue::{Outcome, RESCUE_MS, Rescue};
+pub(crate) use run::spare_manager;
 pub use run::{Ended, Options, run};
 pub use wakes::Wakes;

@@ -53,7 +53,7 @@ struct Line<F> {
 /// sentence at a time.
 pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io::Result<Ended> {
     let clock = Clock::start();
-    settle();
+    settle(&options.root);
     let mut line = Line { pipe, input: Vec::new(), has_ended: false, manager: None };
     let mut book = Book::new();
     loop {
@@ -94,14 +94,30 @@ fn to_do(book: &Book) -> &'static str {
     }
 }
 
+/// Score with which the kernel never kills a process when memory is short: the keeper's.
+const NEVER: &str = "-1000";
+/// Score of the manager. All but its keeper is killed first, whatever it holds.
+const LATE: &str = "-900";
+
 /// Leaves the manager's session, so that what ends that does not end this, and asks the kernel to
-/// kill anything else first when memory is short. Neither is needed for the work, and the second
-/// is for root alone.
-fn settle() {
+/// kill anything else first when memory is short. Neither is needed for the work.
+fn settle(root: &Root) {
     // The leader of a process group cannot, and has a session of its own, or none to leave.
     let _ = rustix::process::setsid();
-    let wanted = File::options().write(true).open("/proc/self/oom_score_adj");
-    let _ = wanted.and_then(|mut file| file.write_all(b"-1000"));
+    set_score(root, NEVER);
+}
+
+/// Asks the kernel to kill a manager when there is nothing else but its keeper to kill.
+pub(crate) fn spare_manager(root: &Root) {
+    set_score(root, LATE);
+}
+
+/// Sets this process's score. A lower one than it began with takes CAP_SYS_RESOURCE: without that
+/// the kernel chooses by size, as ever.
+fn set_score(root: &Root, score: &str) {
+    let file = root.path().join("proc/self/oom_score_adj");
+    let opened = File::options().write(true).open(file);
+    let _ = opened.and_then(|mut file| file.write_all(score.as_bytes()));
 }
 
 impl<F: AsFd> Line<F> {
@@ -241,4 +257,22 @@ fn report_wakes(wakes: Wakes, ended: Ended, log: &mut dyn FnMut(&str)) -> Ended 
 /// Waits until one of them is ready or the time is over.
 fn wait(set: PollSet<'_>, until_ms: u64, clock: &Clock) -> io::Result<Ready> {
     set.wait(until_ms.saturating_sub(clock.ms()).min(60_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use procfs::testing::FakeKernel;
+
+    #[test]
+    fn finding2_17_keeper_is_killed_after_its_manager() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("proc/self/oom_score_adj", "");
+        spare_manager(&kernel.root());
+        assert_eq!(kernel.read("proc/self/oom_score_adj"), "-900");
+        // It begins with the manager's.
+        kernel.write("proc/self/oom_score_adj", "");
+        settle(&kernel.root());
+        assert_eq!(kernel.read("proc/self/oom_score_adj"), "-1000");
+    }
 }

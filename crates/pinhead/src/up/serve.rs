@@ -107,6 +107,8 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     }
     // What is not allowed is seen when the files are opened.
     let _ = vm::raise_files();
+    // Without the right to it the kernel may kill this process before a single guest, as ever.
+    let _ = vm::spare_this_process();
     let mut tiers = Tiers::open(&limits)?;
     tiers.separate_guests();
     let service = Service::open(run_dir.path(), name.clone(), occupants)?;

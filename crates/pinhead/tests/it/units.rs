@@ -109,6 +109,14 @@ fn finding_13_the_managers_unit_allows_what_its_settings_can_switch_on() {
 }
 
 #[test]
+fn finding2_17_managers_unit_spares_its_keeper() {
+    let unit = Unit::read("packaging/pinhead-host.service");
+    // A keeper without CAP_SYS_RESOURCE has no less than the unit gives.
+    assert!(unit.has("OOMScoreAdjust", "-1000"), "{}", unit.path);
+    assert!(unit.has("OOMPolicy", "continue") && unit.has("MemorySwapMax", "0"), "{}", unit.path);
+}
+
+#[test]
 fn finding_13_units_are_hardened_as_far_as_their_work_allows() {
     let web = "packaging/pinhead-web.service";
     for path in ["packaging/pinhead-host.service", "packaging/pinheadd.service", web] {

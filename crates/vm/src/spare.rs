@@ -1,0 +1,60 @@
+//! The order in which the kernel kills when the host's memory is short.
+
+use std::fs;
+use std::io;
+use std::sync::OnceLock;
+
+/// Score of a process that all guests end with: single guests are killed first.
+const OWNER: i32 = -500;
+
+/// Score of the children of a process that is spared.
+static CHILDREN: OnceLock<i32> = OnceLock::new();
+
+/// Has the kernel kill guests before this process, which would take all of them with it. A score
+/// below the one that it began with takes CAP_SYS_RESOURCE, and without it an error says so.
+pub fn spare_this_process() -> io::Result<()> {
+    let path = "/proc/self/oom_score_adj";
+    let text = fs::read_to_string(path)?;
+    let before = text.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
+    let (own, children) = scores(before);
+    // A second call would find what the first one set.
+    let _ = CHILDREN.set(children);
+    fs::write(path, own.to_string())
+}
+
+/// The score of a process that began with this one, and that of its children.
+fn scores(before: i32) -> (i32, i32) {
+    (before.min(OWNER), before.max(0))
+}
+
+/// Takes from a child what it has inherited of its owner's score.
+pub(crate) fn expose(child: u32) {
+    if let Some(score) = CHILDREN.get() {
+        set_of_child(child, *score);
+    }
+}
+
+fn set_of_child(child: u32, score: i32) {
+    // A kernel that refuses leaves the child as hard to kill as its owner.
+    let _ = fs::write(format!("/proc/{child}/oom_score_adj"), score.to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Process;
+    use std::process::Command;
+
+    #[test]
+    fn finding2_17_guests_are_killed_before_their_farm() {
+        assert_eq!(scores(0), (-500, 0));
+        assert_eq!(scores(200), (-500, 200), "a login's own score stays its guests'");
+        assert_eq!(scores(-900), (-900, 0), "a unit's own score stays the farm's");
+        let mut tail = Command::new("tail");
+        tail.args(["-f", "/dev/null"]);
+        let child = Process::start(tail, vec![]).unwrap();
+        set_of_child(child.id(), 300);
+        let score = fs::read_to_string(format!("/proc/{}/oom_score_adj", child.id())).unwrap();
+        assert_eq!(score, "300\n");
+    }
+}
