@@ -5,9 +5,11 @@ use crate::control::LeaseRow;
 use crate::guest::ManagedGuest;
 use crate::keeper::{self, Held, Place};
 use crate::ksm::Saved;
+use crate::parked::{ParkedFile, path_beside};
 use counters::Bytes;
-use hypervisor::{Id, ZVM_SOURCE};
+use hypervisor::{Id, ProcessId, ZVM_SOURCE};
 use std::io;
+use std::path::Path;
 
 /// The lease of this manager's targets. One that only looks on has none to keep.
 #[derive(Debug)]
@@ -16,26 +18,47 @@ pub struct Lease {
     reported_restarts: u64,
     /// That there is no keeper was reported.
     is_absence_reported: bool,
+    /// The parked guests, for the next manager.
+    parked: Option<ParkedFile>,
 }
 
 impl Lease {
     /// For a manager that takes nothing.
     pub fn none() -> Lease {
-        Lease { keeper: None, reported_restarts: 0, is_absence_reported: false }
+        Lease { keeper: None, reported_restarts: 0, is_absence_reported: false, parked: None }
     }
 
-    /// Starts the keeper: this program again, under a hidden name.
-    pub fn start(reserve: Bytes, ksm: Option<&Saved>, now_ms: u64) -> io::Result<Lease> {
+    /// Starts the keeper: this program again, under a hidden name. Parked guests are written down
+    /// beside the manager's control socket, which is this process's already.
+    pub fn start(
+        reserve: Bytes,
+        ksm: Option<&Saved>,
+        socket: &Path,
+        now_ms: u64,
+    ) -> io::Result<Lease> {
         let program = std::env::current_exe()?;
-        let mut keeper = keeper::Lease::start(program, vec!["keeper".into()], now_ms)?;
+        let parked = path_beside(socket, std::process::id());
+        let mut keeper =
+            keeper::Lease::start(program, vec!["keeper".into(), parked.into()], now_ms)?;
         keeper.set_reserve(reserve);
         keeper.set_ksm(ksm.cloned());
-        Ok(Lease::of(keeper))
+        Ok(Lease::of(keeper).written_beside(socket))
     }
 
     /// The lease that this keeper holds.
     pub fn of(keeper: keeper::Lease) -> Lease {
-        Lease { keeper: Some(keeper), reported_restarts: 0, is_absence_reported: false }
+        Lease { keeper: Some(keeper), ..Lease::none() }
+    }
+
+    /// The same, with parked guests written down beside a control socket of this process's.
+    #[must_use]
+    pub fn written_beside(self, socket: &Path) -> Lease {
+        Lease { parked: Some(ParkedFile::beside(socket)), ..self }
+    }
+
+    /// The guests that a dead manager had parked, and its dead keeper did not wake.
+    pub(crate) fn left(&self) -> Vec<(Id, ProcessId)> {
+        self.parked.iter().flat_map(ParkedFile::guests).collect()
     }
 
     /// A guest has less than its maximum, or is about to: it is to be given that back.
@@ -49,6 +72,10 @@ impl Lease {
 
     /// A guest's virtual CPUs are about to be stopped: they are to run again.
     pub fn park(&mut self, guest: &ManagedGuest, settings: &Settings) {
+        // Without its process the next manager could not tell it from one that somebody paused.
+        if let (Some(parked), Some(process)) = (&mut self.parked, guest.found.process) {
+            parked.add(guest.id, process);
+        }
         if let Some(keeper) = &mut self.keeper {
             let all = guest.found.memory;
             keeper.park(held(guest, settings, all, all));
@@ -57,6 +84,9 @@ impl Lease {
 
     /// Its virtual CPUs run again, or it is gone.
     pub fn awake(&mut self, id: Id) {
+        if let Some(parked) = &mut self.parked {
+            parked.remove(id);
+        }
         if let Some(keeper) = &mut self.keeper {
             keeper.awake(id.0);
         }
@@ -91,6 +121,9 @@ impl Lease {
 
     /// A message about it, once.
     pub fn take_trouble(&mut self) -> Option<String> {
+        if let Some(trouble) = self.parked.as_mut().and_then(ParkedFile::take_trouble) {
+            return Some(trouble);
+        }
         let restarts = self.keeper.as_ref()?.restarts;
         if restarts == self.reported_restarts {
             return None;

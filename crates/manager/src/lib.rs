@@ -34,6 +34,7 @@ mod monitor;
 mod outside;
 mod owners;
 mod pageout;
+mod parked;
 mod parking;
 mod recorder;
 mod requests;

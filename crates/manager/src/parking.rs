@@ -7,7 +7,8 @@
 //! ```
 //!
 //! What comes for such a guest from the network does not come by here, so that nothing else wakes
-//! it. Whatever ends the manager does: the keeper knows who is parked before anybody is.
+//! it. Whatever ends the manager does: the keeper knows who is parked before anybody is, and where
+//! both are killed the next manager finds it written down.
 //!
 //! A hypervisor that hangs may stop a guest long after it was asked to. Such a guest is woken until
 //! it is certain that it runs; one whose monitor is lost is still parked when it is found again.
@@ -55,6 +56,13 @@ pub(crate) struct Parking {
 type Kept<'a> = &'a dyn Fn(&ManagedGuest) -> Option<String>;
 
 impl Parking {
+    /// After a manager that left guests parked.
+    pub(crate) fn after(left: &[(Id, ProcessId)]) -> Parking {
+        let wakes = Stage::Waking(Waiting { to: None, since_ms: 0, is_heard: false });
+        let lost = left.iter().map(|(id, process)| (*process, *id, wakes)).collect();
+        Parking { lost, ..Parking::default() }
+    }
+
     pub(crate) fn step(
         &mut self,
         world: &World<'_>,
@@ -203,10 +211,15 @@ impl Parking {
                 Stage::Parked
             }
             // What was asked of it last may come yet.
-            _ => Stage::Waking(Waiting { to: None, since_ms: now.ms, is_heard: false }),
+            _ => {
+                let text = "it was left parked, and is woken";
+                effects.push(Effect::note(WOKEN, text, Some(guest.who())));
+                Stage::Waking(Waiting { to: None, since_ms: now.ms, is_heard: false })
+            }
         };
         self.guests.insert(id, stage);
-        effects.push(Effect::Park(id));
+        // Before it is awake by its other name, so that it is written down all the time.
+        effects.insert(0, Effect::Park(id));
         effects
     }
 

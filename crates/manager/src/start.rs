@@ -52,7 +52,7 @@ pub(crate) fn parts(
     let reserve = settings.arbiter(total).reserve;
     let lease = match options.dry_run {
         true => Lease::none(),
-        false => Lease::start(reserve, ksm.saved(), clock.ms())
+        false => Lease::start(reserve, ksm.saved(), control.path(), clock.ms())
             .map_err(|source| Error::Keeper { source })?,
     };
     // After the keeper, which is a process of its own and has no use for threads.

@@ -24,6 +24,7 @@ use crate::why::WhyArgs;
 use crate::zvm::ZvmArgs;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use std::path::PathBuf;
 
 /// Many Linux servers on one small machine: every guest gets the CPUs and the memory
 /// that its work needs now, and gives back what it does not need.
@@ -99,7 +100,10 @@ pub enum Command {
     Capacity(CapacityArgs),
     /// Hold the lease of the manager that started this process
     #[command(hide = true)]
-    Keeper,
+    Keeper {
+        /// File in which the manager writes down the guests that it has parked
+        parked: Option<PathBuf>,
+    },
     /// Show what guests are made of, make it of newer packages, or remove what is not needed
     Cache(CacheArgs),
     /// Look rules files through for errors, and for what is probably not meant

@@ -81,6 +81,11 @@ impl Server {
         })
     }
 
+    /// The socket's file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.socket.path
+    }
+
     /// The same, with what members of the group may do.
     #[must_use]
     pub fn group_may(mut self, may: GroupMay) -> Server {

@@ -27,7 +27,7 @@ const BACKLOG: i32 = 64;
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) listener: UnixListener,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     _lock: File,
 }
 

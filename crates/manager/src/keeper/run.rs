@@ -17,6 +17,7 @@ use super::pools::Pools;
 use super::sources::Sources;
 use super::{Book, Limits, Outcome, Rescue, Verdict, Wakes};
 use crate::clock::Clock;
+use crate::parked::strike_out;
 
 /// A manager that was killed is gone within this time, unless the kernel itself waits for it.
 const DEATH_MS: u64 = 5000;
@@ -28,6 +29,8 @@ pub struct Options {
     pub limits: Limits,
     /// Where /proc and /sys are; `/` but for tests.
     pub root: Root,
+    /// File in which the manager writes down the guests that it has parked.
+    pub parked: Option<PathBuf>,
 }
 
 /// How it ended.
@@ -203,6 +206,13 @@ fn rescue(
         let mut set = sources.poll_set();
         pools.fds(&mut set);
         ready = Some(wait(set, until_ms.min(pools.next_ms()), clock)?);
+    }
+    if let Some(path) = &options.parked {
+        let woken = book.parked().filter(|held| !wakes.is_left(held.id));
+        let woken = woken.filter_map(|held| held.process()).collect();
+        if let Err(error) = strike_out(path, &woken) {
+            log(&format!("{} cannot be renewed: {error}", path.display()));
+        }
     }
     let ended = pools.report(report(&rescue, !failed.is_empty(), log), log);
     Ok(report_wakes(wakes, ended, log))

@@ -26,7 +26,8 @@ struct Waiting {
 #[derive(Clone, Debug, Default)]
 pub struct Wakes {
     waiting: BTreeMap<u64, Waiting>,
-    failed: Vec<(String, String)>,
+    /// By id: the name, and the reason.
+    failed: BTreeMap<u64, (String, String)>,
     awake: usize,
 }
 
@@ -78,7 +79,7 @@ impl Wakes {
     /// Its hypervisor refused.
     pub fn stays(&mut self, id: u64, why: &str) {
         if let Some(guest) = self.waiting.remove(&id) {
-            self.failed.push((guest.name, format!("its hypervisor refused: {why}")));
+            self.failed.insert(id, (guest.name, format!("its hypervisor refused: {why}")));
         }
     }
 
@@ -91,7 +92,12 @@ impl Wakes {
     pub fn outcomes(self) -> (usize, Vec<(String, String)>) {
         let silent = |guest: Waiting| (guest.name, "its hypervisor is silent".to_owned());
         let silent = self.waiting.into_values().map(silent);
-        (self.awake, self.failed.into_iter().chain(silent).collect())
+        (self.awake, self.failed.into_values().chain(silent).collect())
+    }
+
+    /// Returns true for a guest that still stands.
+    pub fn is_left(&self, id: u64) -> bool {
+        self.waiting.contains_key(&id) || self.failed.contains_key(&id)
     }
 }
 

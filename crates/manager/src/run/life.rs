@@ -41,6 +41,7 @@ impl Manager {
         let (scrape, trouble) = ScrapeServer::of(&loaded.settings.metrics);
         let is_recorded = parts.monitor.as_ref().is_some_and(|monitor| monitor.records);
         let host_name = host_name(&loaded.settings.metrics);
+        let left = parts.lease.left();
         let mut manager = Manager {
             run: Run { clock, options, place, config_path, start_ms: now_ms },
             settings: loaded.settings,
@@ -61,7 +62,7 @@ impl Manager {
             memory: Memory::new(engine, shadow, is_recorded),
             schedule: Schedule::new(now_ms),
             requests: Requests::default(),
-            parking: Parking::default(),
+            parking: Parking::after(&left),
             scans: Scans::new(is_recorded),
             page_outs: PageOuts::default(),
             recorder: Recorder::default(),
@@ -69,6 +70,14 @@ impl Manager {
             watcher: reactor::Watcher::default(),
             notices: trouble.into_iter().collect(),
         };
+        if !left.is_empty() {
+            let text = format!(
+                "{} guests are still parked by a manager that was killed with its keeper: each is \
+                 woken when it is found",
+                left.len()
+            );
+            manager.notices.push(text);
+        }
         let now = manager.now();
         manager.read_host(now);
         manager.configure(now);

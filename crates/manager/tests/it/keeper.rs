@@ -26,6 +26,9 @@ const DIR: &str = "PINHEAD_TEST_DIR";
 /// The name of a QEMU, or the numbers of both.
 const QEMU: &str = "PINHEAD_TEST_QEMU";
 const GUESTS: [&str; 2] = ["a", "b"];
+/// A file that is there while the guests stand still, and the one in which they are written down.
+const PAUSED: &str = "paused";
+const PARKED: &str = "parked";
 /// Longer than anything here takes, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 const RESTORE: Bytes = Bytes::mib(512);
@@ -49,11 +52,12 @@ fn a_qemu() {
         let pid = u32::try_from(number(pid)).expect("a number");
         let manager = ProcessId { pid, start_ticks: number(start_ticks) };
         println!("lives {}", u64::from(manager.is_alive()));
-        converse(stream, &name);
+        converse(stream, &name, &dir);
     }
 }
 
-fn converse(mut stream: UnixStream, name: &str) {
+fn converse(mut stream: UnixStream, name: &str, dir: &Path) {
+    let mut runs = !dir.join(PAUSED).exists();
     let version = json!({ "qemu": { "micro": 0, "minor": 2, "major": 7 }, "package": "" });
     let greeting = json!({ "QMP": { "version": version, "capabilities": [] } });
     if writeln!(stream, "{greeting}").is_err() {
@@ -67,7 +71,14 @@ fn converse(mut stream: UnixStream, name: &str) {
             "query-uuid" => json!({ "UUID": "00000000-0000-0000-0000-000000000000" }),
             "query-memory-size-summary" => json!({ "base-memory": RESTORE.0 }),
             "query-balloon" => json!({ "actual": HELD.0 }),
-            "query-status" => json!({ "status": "running", "running": true, "singlestep": false }),
+            "query-status" => {
+                let status = if runs { "running" } else { "paused" };
+                json!({ "status": status, "running": runs, "singlestep": false })
+            }
+            "cont" => {
+                runs = true;
+                json!({})
+            }
             "query-migrate" | "qmp_capabilities" => json!({}),
             "balloon" => {
                 let value = command["arguments"]["value"].as_u64().expect("a size");
@@ -94,8 +105,17 @@ struct Scene {
 impl Scene {
     /// A manager with two guests that have given memory up, and its keeper.
     fn new(name: &str, available_mib: u64) -> Scene {
+        Scene::at(Scene::dir(name), available_mib)
+    }
+
+    fn dir(name: &str) -> PathBuf {
         let dir =
             std::env::temp_dir().join(format!("pinhead-keeper-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        dir
+    }
+
+    fn at(dir: PathBuf, available_mib: u64) -> Scene {
         fs::create_dir_all(dir.join("root/proc")).expect("a directory");
         fs::create_dir_all(dir.join("root/sys/kernel/mm/ksm")).expect("a directory");
         fs::write(dir.join("root/sys/kernel/mm/ksm/run"), "1").expect("a file");
@@ -156,6 +176,10 @@ impl Scene {
 
     /// Waits until the keeper has ended.
     fn end(mut self) {
+        self.wait();
+    }
+
+    fn wait(&mut self) {
         let _ = self.manager.kill();
         self.manager.wait().expect("its end");
         let mut waited = Duration::ZERO;
@@ -208,6 +232,9 @@ fn numbers(child: &mut Child) -> impl Iterator<Item = (String, u64)> + Send + us
     })
 }
 
+/// A line of a guest that the dummy manager does not know.
+const NOT_FOUND: &str = "1 1\n";
+
 /// The dummy manager.
 #[test]
 fn a_manager() {
@@ -221,8 +248,9 @@ fn a_manager() {
     fs::write(dir.join("manager"), format!("{} {}", own.pid, own.start_ticks)).expect("a file");
     let mut lease = Lease::start(program, arguments, 0).expect("a keeper");
     lease.set_reserve(RESERVE);
+    let mut written = String::new();
     for ((id, name), qemu) in (1..).zip(GUESTS).zip(qemus) {
-        lease.hold(Held {
+        let held = Held {
             id,
             name: name.to_owned(),
             place: Place::Qmp(format!("{}/{name}.qmp", dir.display())),
@@ -232,7 +260,15 @@ fn a_manager() {
             restore: RESTORE.0,
             held: HELD.0,
             taken: RESTORE.0 - HELD.0,
-        });
+        };
+        if dir.join(PAUSED).exists() {
+            written.push_str(&format!("{} {}\n", qemu.pid, qemu.start_ticks));
+            lease.park(held.clone());
+        }
+        lease.hold(held);
+    }
+    if !written.is_empty() {
+        fs::write(dir.join(PARKED), written + NOT_FOUND).expect("a file");
     }
     let saved = r#"[["run","0"]]"#;
     lease.set_ksm(Some(serde_json::from_str(saved).expect("settings")));
@@ -261,7 +297,8 @@ fn a_manager() {
 fn a_keeper() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
     let limits = Limits { beat_ms: 5000, rescue_ms: 4000 };
-    let options = Options { limits, root: Root::at(dir.join("root")) };
+    let options =
+        Options { limits, root: Root::at(dir.join("root")), parked: Some(dir.join(PARKED)) };
     let mut messages = Vec::new();
     run(std::io::stdin(), &options, &mut |text| messages.push(text.to_owned())).expect("a run");
     fs::write(dir.join("messages"), messages.join("\n")).expect("a file");
@@ -278,6 +315,17 @@ fn a_killed_managers_guests_have_their_memory_back() {
     let run = scene.dir.join("root/sys/kernel/mm/ksm/run");
     assert_eq!(fs::read_to_string(run).expect("a setting"), "0");
     scene.end();
+}
+
+#[test]
+fn finding2_18_keeper_leaves_written_down_what_it_has_not_woken() {
+    let dir = Scene::dir("parked");
+    fs::write(dir.join(PAUSED), "").expect("a file");
+    let mut scene = Scene::at(dir, 4096);
+    scene.signal(Signal::KILL);
+    scene.wait();
+    let written = fs::read_to_string(scene.dir.join(PARKED)).expect("a file");
+    assert_eq!(written, NOT_FOUND, "a guest that its manager had not found yet");
 }
 
 #[test]

@@ -55,9 +55,20 @@ impl Scene {
         Scene::leased(name, settings, Options::default(), Lease::of(keeper))
     }
 
+    /// With a keeper, and what a manager that is dead has written down of its parked guests.
+    pub fn after(name: &str, parked: &str) -> Scene {
+        let dir = dir(name);
+        fs::write(dir.join("host.sock.1.parked"), parked).unwrap();
+        let keeper = keeper::Lease::start("cat".into(), Vec::new(), 0).unwrap();
+        let lease = Lease::of(keeper).written_beside(&dir.join("host.sock"));
+        Scene::at(dir, "", Options::default(), lease)
+    }
+
     fn leased(name: &str, settings: &str, options: Options, lease: Lease) -> Scene {
-        let dir = std::env::temp_dir().join(format!("pinhead-host-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
+        Scene::at(dir(name), settings, options, lease)
+    }
+
+    fn at(dir: PathBuf, settings: &str, options: Options, lease: Lease) -> Scene {
         fs::create_dir_all(dir.join("proc")).unwrap();
         let config_path = dir.join("host.toml");
         fs::write(&config_path, settings).unwrap();
@@ -184,6 +195,14 @@ impl Drop for Scene {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
+}
+
+/// An empty directory of a test.
+fn dir(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("pinhead-host-{}-{name}", std::process::id()));
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).unwrap();
+    dir
 }
 
 /// A process of the host that sleeps, ended with this.

@@ -10,6 +10,7 @@ use manager::{Manager, Options, Signals, Turn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 
 /// Manages all guests until it is ended. Then it puts back what dead farms have left: their
 /// settings of KSM had to wait for as long as a manager drove it.
@@ -46,8 +47,8 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
 }
 
 /// The keeper: holds the lease of the manager that started it.
-pub fn keep() -> Result<(), Error> {
-    let options = manager::keeper::Options::default();
+pub fn keep(parked: Option<PathBuf>) -> Result<(), Error> {
+    let options = manager::keeper::Options { parked, ..Default::default() };
     // A signal to all processes of our name means the manager: this one's work begins then.
     let _caught = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let ended = manager::keeper::run(std::io::stdin(), &options, &mut log);
