@@ -1,6 +1,6 @@
 //! The pages' addresses, and what every request passes on its way to them.
 
-use crate::access::{Bucket, Heads, Names, Password, Refusal, Tries, check};
+use crate::access::{Bucket, Heads, Names, Origin, Password, Refusal, Tries, check};
 use crate::clock::steady_ms;
 use crate::entry::{Entry, Scheme, token_of, without_token};
 use crate::fault::Fault;
@@ -17,7 +17,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use maud::Markup;
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 use why::when::Now;
@@ -228,7 +227,7 @@ async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
 async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visitor>, Response) {
     let via = request.extensions().get::<Via>().copied();
     // A connection of which nothing is known is treated as one from elsewhere.
-    let via = via.unwrap_or(Via::Tcp(Ipv4Addr::UNSPECIFIED.into()));
+    let via = via.unwrap_or(Via::Tcp(Origin::Unknown));
     let headers = request.headers();
     let head = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let heads = Heads {
@@ -270,7 +269,7 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
         let mut limits = app.limits();
         match visitor.is_some() {
             true => !limits.visitors.take(steady_ms()),
-            false => !limits.strangers.may(via.peer(headers), steady_ms()),
+            false => !limits.strangers.may(via.origin(headers), steady_ms()),
         }
     };
     if is_often {

@@ -1,7 +1,7 @@
 //! How somebody is let in: by a token, by the password, or by the mode of a unix socket.
 
 use crate::Error;
-use crate::access::{Fresh, Keys, Names, Password, Secret, Tries};
+use crate::access::{Fresh, Keys, Names, Origin, Password, Secret, Tries};
 use crate::clock::steady_ms;
 use crate::fault::Fault;
 use crate::visitor::{Via, Visitor};
@@ -9,7 +9,6 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
@@ -160,7 +159,7 @@ impl Entry {
     pub(crate) async fn by_password(
         &self,
         given: String,
-        peer: Option<IpAddr>,
+        origin: Origin,
         to: &str,
     ) -> Result<Response, Refused> {
         let password = self.password.clone().ok_or(Refused::NoPassword)?;
@@ -168,7 +167,7 @@ impl Entry {
         let place = self.waiting.clone().try_acquire_owned().map_err(|_| Refused::TooOften)?;
         let may = {
             let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
-            tries.may(peer, steady_ms())
+            tries.may(origin, steady_ms())
         };
         if !may {
             return Err(Refused::TooOften);

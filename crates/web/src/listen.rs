@@ -14,6 +14,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, UnixListener};
 
+/// Connections that wait until they are accepted. The usual 128 are full at once when strangers
+/// connect thousands of times a second, and a visitor would begin again after a second.
+const WAITING_MAX: i32 = 4_096;
+
 /// A place to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
@@ -134,6 +138,7 @@ fn tcp(
     wrong: impl Fn(io::Error) -> Error,
 ) -> Result<(Listener, Names), Error> {
     listener.set_nonblocking(true).map_err(&wrong)?;
+    rustix::net::listen(&listener, WAITING_MAX).map_err(|errno| wrong(errno.into()))?;
     let address = listener.local_addr().map_err(&wrong)?;
     if address.ip().is_unspecified() && names.is_empty() {
         return Err(Error::Nameless(address));

@@ -1,7 +1,9 @@
 //! Connections: so many at once, each for so long, none that keeps the others waiting.
 
 use crate::Error;
+use crate::access::Origin;
 use crate::app::{self, App};
+use crate::clock::steady_ms;
 use crate::listen::Listener;
 use crate::room::{Room, Seat};
 use crate::visitor::Via;
@@ -22,6 +24,8 @@ use tower_service::Service;
 
 /// Connections at once: a page uses a few, and a hundred people may look.
 const CONNECTIONS_MAX: usize = 512;
+/// Strangers of one origin at once: a few people behind one address, each with a browser.
+const STRANGERS_MAX: usize = 32;
 /// Whoever has not said within this what they want is gone, also between two requests.
 const HEAD: Duration = Duration::from_secs(10);
 /// A head is no larger than this.
@@ -44,7 +48,11 @@ pub(crate) async fn run(
     let mut int = signal(SignalKind::interrupt()).map_err(step)?;
     let router = app::router(app.clone());
     tokio::spawn(app.live.clone().run());
-    let room = Room::new(CONNECTIONS_MAX);
+    let room = match listener {
+        Listener::Tcp(_) => Room::new(CONNECTIONS_MAX, STRANGERS_MAX),
+        // A proxy brings all strangers, and bounds them itself.
+        Listener::Unix(..) => Room::new(CONNECTIONS_MAX, CONNECTIONS_MAX),
+    };
     loop {
         tokio::select! {
             () = accept(&listener, &router, tls.as_ref(), &room) => {}
@@ -60,19 +68,20 @@ pub(crate) async fn run(
 }
 
 async fn accept(listener: &Listener, router: &Router, tls: Option<&TlsAcceptor>, room: &Arc<Room>) {
-    // Where everybody who is there was let in, who comes is sent away.
+    // A connection without a place is closed at once.
     let accepted = match listener {
         Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| {
+            let origin = Origin::of(Some(peer.ip()));
+            let Some(seat) = room.enter(origin, steady_ms()) else { return };
             let _ = stream.set_nodelay(true);
-            let Some(seat) = room.enter() else { return };
-            let (via, router) = (Via::Tcp(peer.ip()), router.clone());
+            let (via, router) = (Via::Tcp(origin), router.clone());
             match tls.cloned() {
                 Some(tls) => tokio::spawn(secure(tls, stream, via, router, seat)),
                 None => tokio::spawn(attend(stream, via, router, seat)),
             };
         }),
         Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| {
-            let Some(seat) = room.enter() else { return };
+            let Some(seat) = room.enter(Origin::Unknown, steady_ms()) else { return };
             tokio::spawn(attend(stream, Via::Unix, router.clone(), seat));
         }),
     };

@@ -1,29 +1,30 @@
 //! Who asks.
 
+use crate::access::Origin;
 use crate::fault::Fault;
 use axum::http::{HeaderMap, StatusCode};
-use std::net::IpAddr;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// How a connection came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// By an address, from another: who has a session is let in.
-    Tcp(IpAddr),
+    /// By an address: a session is let in.
+    Tcp(Origin),
     /// By a unix socket: whom its mode lets in is let in, unless there is a password.
     Unix,
 }
 
 impl Via {
-    /// From where, as far as that is known. At a unix socket a proxy asks for others, and says for
-    /// whom: the last of what it says is what it saw itself.
-    pub(crate) fn peer(self, headers: &HeaderMap) -> Option<IpAddr> {
+    /// The origin of a request. At a unix socket a proxy asks for others, and says for whom: the
+    /// last of what it says is what it saw itself.
+    pub(crate) fn origin(self, headers: &HeaderMap) -> Origin {
         match self {
-            Via::Tcp(peer) => Some(peer),
+            Via::Tcp(origin) => origin,
             Via::Unix => {
-                let last = headers.get_all("x-forwarded-for").iter().next_back()?;
-                last.to_str().ok()?.rsplit(',').next()?.trim().parse().ok()
+                let last = headers.get_all("x-forwarded-for").iter().next_back();
+                let last = last.and_then(|last| last.to_str().ok()?.rsplit(',').next());
+                Origin::of(last.and_then(|last| last.trim().parse().ok()))
             }
         }
     }
@@ -52,23 +53,22 @@ impl Visitor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     #[test]
     fn a_proxy_is_believed_at_a_unix_socket_only_and_what_it_saw_itself() {
-        let peer = |via: Via, said: &[&'static str]| {
+        let origin = |via: Via, said: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for one in said {
                 headers.append("x-forwarded-for", one.parse().unwrap());
             }
-            via.peer(&headers).map(|ip| ip.to_string())
+            via.origin(&headers)
         };
+        let at = |text: &str| Origin::of(Some(text.parse().unwrap()));
         // A browser may send the head too: a proxy adds to what it was sent.
-        assert_eq!(peer(Via::Unix, &["10.9.9.9, 192.0.2.7"]).as_deref(), Some("192.0.2.7"));
-        assert_eq!(peer(Via::Unix, &["10.9.9.9", "2001:db8::7"]).as_deref(), Some("2001:db8::7"));
-        assert_eq!(peer(Via::Unix, &["unknown"]), None);
-        assert_eq!(peer(Via::Unix, &[]), None);
-        let direct = Via::Tcp(Ipv4Addr::LOCALHOST.into());
-        assert_eq!(peer(direct, &["192.0.2.7"]).as_deref(), Some("127.0.0.1"));
+        assert_eq!(origin(Via::Unix, &["10.9.9.9, 192.0.2.7"]), at("192.0.2.7"));
+        assert_eq!(origin(Via::Unix, &["10.9.9.9", "2001:db8::7"]), at("2001:db8::7"));
+        assert_eq!(origin(Via::Unix, &["unknown"]), Origin::Unknown);
+        assert_eq!(origin(Via::Unix, &[]), Origin::Unknown);
+        assert_eq!(origin(Via::Tcp(Origin::Local), &["192.0.2.7"]), Origin::Local);
     }
 }

@@ -9,12 +9,14 @@
 mod bucket;
 mod guard;
 mod keys;
+mod origin;
 mod password;
 mod tries;
 
 pub(crate) use bucket::Bucket;
 pub(crate) use guard::{Heads, Names, Refusal, check};
 pub(crate) use keys::{Fresh, Keys, Secret};
+pub(crate) use origin::Origin;
 pub(crate) use password::Password;
 pub use password::write_password;
 pub(crate) use tries::Tries;

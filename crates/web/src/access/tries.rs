@@ -1,37 +1,10 @@
 //! How often somebody asks or tries, by where from: a stranger cannot use up what others need.
 
-use super::Bucket;
+use super::{Bucket, Origin};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
 
 /// Origins that are remembered. All others share one bucket.
 const ORIGINS_MAX: usize = 1_024;
-
-/// Where a try comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Origin {
-    /// Nobody says: a unix socket.
-    Unknown,
-    /// This machine, which has very many addresses of its own.
-    Local,
-    V4(Ipv4Addr),
-    /// A site of IPv6: whoever has one of its addresses has all of them, of 65,536 networks.
-    Site([u16; 3]),
-}
-
-impl Origin {
-    fn of(peer: Option<IpAddr>) -> Origin {
-        match peer.map(|peer| peer.to_canonical()) {
-            None => Origin::Unknown,
-            Some(ip) if ip.is_loopback() => Origin::Local,
-            Some(IpAddr::V4(ip)) => Origin::V4(ip),
-            Some(IpAddr::V6(ip)) => {
-                let [a, b, c, ..] = ip.segments();
-                Origin::Site([a, b, c])
-            }
-        }
-    }
-}
 
 /// Who has tried, and how often.
 #[derive(Debug)]
@@ -56,11 +29,10 @@ impl Tries {
     }
 
     /// Whether somebody may try now.
-    pub(crate) fn may(&mut self, peer: Option<IpAddr>, now_ms: u64) -> bool {
+    pub(crate) fn may(&mut self, origin: Origin, now_ms: u64) -> bool {
         let now = now_ms / self.slower;
         let (at_once, a_second) = (self.at_once, self.a_second);
         let full = || Bucket::new(at_once, a_second, now);
-        let origin = Origin::of(peer);
         if !self.origins.contains_key(&origin) && self.origins.len() >= ORIGINS_MAX {
             // Who has not tried for so long that everything is open again.
             self.origins.retain(|_, bucket| !bucket.is_full(now));
@@ -75,12 +47,13 @@ impl Tries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::IpAddr;
 
     #[test]
     fn a_stranger_uses_up_their_own_tries_only() {
-        let at = |text: &str| Some(text.parse::<IpAddr>().unwrap());
+        let at = |text: &str| Origin::of(Some(text.parse().unwrap()));
         let mut tries = Tries::slow(5, 10);
-        let mut taken = |peer, now_ms| (0..9).filter(|_| tries.may(peer, now_ms)).count();
+        let mut taken = |origin, now_ms| (0..9).filter(|_| tries.may(origin, now_ms)).count();
         assert_eq!(taken(at("192.0.2.1"), 1_000), 5);
         assert_eq!(taken(at("192.0.2.2"), 1_000), 5);
         assert_eq!(taken(at("::ffff:192.0.2.2"), 1_000), 0, "the same address");
@@ -92,7 +65,7 @@ mod tests {
         for own in ["127.7.1.1", "::1", "::ffff:127.9.9.9"] {
             assert_eq!(taken(at(own), 1_000), 0, "{own}: this machine as well");
         }
-        assert_eq!(taken(None, 1_000), 5);
+        assert_eq!(taken(Origin::Unknown, 1_000), 5);
         assert_eq!(taken(at("192.0.2.1"), 10_990), 0);
         assert_eq!(taken(at("192.0.2.1"), 11_010), 1);
         assert_eq!(taken(at("192.0.2.1"), 1_000_000), 5);
@@ -101,7 +74,7 @@ mod tests {
     #[test]
     fn very_many_strangers_share_what_is_left() {
         let mut tries = Tries::slow(5, 10);
-        let ip = |number: u32| Some(IpAddr::from((0x0a00_0000 + number).to_be_bytes()));
+        let ip = |number: u32| Origin::of(Some(IpAddr::from((0x0a00_0000 + number).to_be_bytes())));
         let many = u32::try_from(ORIGINS_MAX).unwrap();
         assert!((0..many).all(|number| tries.may(ip(number), 0)));
         let more = (many..many + 100).filter(|number| tries.may(ip(*number), 0)).count();

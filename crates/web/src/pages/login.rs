@@ -35,7 +35,7 @@ pub(crate) async fn login(
     Filled(form): Filled<LoginForm>,
 ) -> Response {
     let LoginForm { password, to } = form;
-    match app.entry.by_password(password, via.peer(&headers), &to).await {
+    match app.entry.by_password(password, via.origin(&headers), &to).await {
         Ok(begun) => begun,
         Err(refused) => {
             let fault = Fault::from(refused);

@@ -1,12 +1,8 @@
 //! A server with made-up guests, and a client that sends what it is told to.
 
-use jiff::tz::TimeZone;
-use manager::control::{
-    Answer, Ask, Entitled, Failure, GuestRow, GuestRunState, Passed, Ps, Reserved, Status,
-};
-use model::{GuestField, GuestIdentity, HostField, Interval, Over, Row};
-use reports::{HostData, testing};
-use std::cmp::Reverse;
+use crate::guests::{Engine, MINUTE_MS, interval, interval_of, now, ps, pushed, recorded};
+use manager::control::{Answer, Ask, Entitled, Failure, Passed, Reserved, Status};
+use reports::testing;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,15 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
-use web::{Certificate, Fleet, Glance, Glanced, Hosts, Lines, Listen, Settings, Sources, Wanted};
-use why::when::Now;
+use std::time::{Duration, Instant};
+use web::{Certificate, Listen, Settings, Sources, Wanted};
 
 /// Longer than any answer takes.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-pub const GUESTS: usize = 100;
-const MINUTE_MS: i64 = 60_000;
-const NO_UUID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// What the manager was asked to do.
 pub type Orders = Arc<Mutex<Vec<String>>>;
@@ -43,170 +35,6 @@ pub struct Response {
     pub status: u16,
     pub heads: BTreeMap<String, String>,
     pub body: String,
-}
-
-/// The made-up guests: the first has a name that would be markup.
-pub fn name(number: usize) -> String {
-    if number == 0 { "<script>alert(1)</script>".into() } else { format!("web{number}") }
-}
-
-fn who(number: usize) -> GuestIdentity {
-    GuestIdentity {
-        name: name(number),
-        class: if number.is_multiple_of(2) { "web" } else { "db" }.into(),
-        // Started by hand: a UUID of zeros is none.
-        uuid: NO_UUID.into(),
-        pid: Some(1_000 + u32::try_from(number).expect("a number")),
-        ..GuestIdentity::default()
-    }
-}
-
-fn seen(number: usize, length_ms: u64) -> Over<GuestField> {
-    let mut row = Row::default();
-    let share = (number as u64 + 1) * 1_000;
-    row.set(GuestField::VcpuRun, Some(share * length_ms));
-    row.set(GuestField::OtherRun, Some(0));
-    row.set(GuestField::VcpuDelay, Some(share * length_ms / 10));
-    row.set(GuestField::Vcpus, Some(1));
-    row.set(GuestField::Actual, Some((64 + number as u64) << 20));
-    row.set(GuestField::Private, Some((20 + number as u64) << 20));
-    Over { covered_ms: length_ms, row }
-}
-
-/// What happened in a time.
-pub fn interval(from_ms: i64, length_ms: u64) -> Interval {
-    interval_of(GUESTS, from_ms, length_ms)
-}
-
-/// The same to so many guests.
-fn interval_of(guests: usize, from_ms: i64, length_ms: u64) -> Interval {
-    let mut host = Row::default();
-    host.set(HostField::Cpus, Some(2));
-    host.set(HostField::User, Some(length_ms * 500_000));
-    host.set(HostField::System, Some(length_ms * 100_000));
-    host.set(HostField::Total, Some(24 << 30));
-    host.set(HostField::Available, Some(12 << 30));
-    host.set(HostField::Free, Some(10 << 30));
-    host.set(HostField::Anonymous, Some(6 << 30));
-    host.set(HostField::Cached, Some(4 << 30));
-    Interval {
-        from_ms,
-        length_ms,
-        host: Over { covered_ms: length_ms, row: host },
-        guests: (0..guests).map(|number| (who(number), seen(number, length_ms))).collect(),
-        ..Interval::default()
-    }
-}
-
-fn ps() -> Ps {
-    let guest = |number: usize| GuestRow {
-        id: number as u64,
-        name: name(number),
-        uuid: NO_UUID.into(),
-        pid: who(number).pid,
-        class: Some(who(number).class),
-        state: GuestRunState::Running,
-        asleep: number > 50,
-        memory_bytes: 256 << 20,
-        min_bytes: 64 << 20,
-        max_bytes: 256 << 20,
-        shares: 100,
-        reason: Some("nobody needs <anything>".into()),
-        ..GuestRow::default()
-    };
-    Ps {
-        host: Default::default(),
-        ksm: Default::default(),
-        guests: (0..GUESTS).map(guest).collect(),
-    }
-}
-
-fn recorded(wanted: &Wanted) -> Result<Vec<HostData>, String> {
-    if wanted.from_ms < testing::DAY_MS {
-        return Err("There are no recordings in /var/lib/pinhead/recordings".into());
-    }
-    let step = wanted.step_ms.unsigned_abs();
-    let mut host = HostData { name: "host<1>".into(), ..HostData::default() };
-    let mut at_ms = wanted.from_ms;
-    while at_ms < wanted.to_ms && host.intervals.len() < 2_000 {
-        host.add(interval(at_ms, step));
-        at_ms += wanted.step_ms;
-    }
-    Ok(vec![host])
-}
-
-/// What an engine has of three hosts, of which the last was killed five minutes ago.
-fn pushed(wanted: &Wanted) -> Result<Vec<HostData>, String> {
-    let all = ["one", "two", "three & last"];
-    let meant = all.iter().filter(|name| wanted.host.as_ref().is_none_or(|host| host == *name));
-    let hosts: Vec<HostData> = meant
-        .map(|name| {
-            let mut host = recorded(wanted)?.remove(0);
-            host.name = (*name).into();
-            if name.starts_with("three") {
-                host.intervals.retain(|interval| interval.from_ms < now().ms - 5 * MINUTE_MS);
-            }
-            for interval in &mut host.intervals {
-                let left_ms = (now().ms - interval.from_ms).min(wanted.step_ms);
-                interval.host.covered_ms = left_ms.unsigned_abs();
-            }
-            Ok(host)
-        })
-        .collect::<Result<_, String>>()?;
-    Ok(hosts)
-}
-
-/// The same, added up.
-struct Engine;
-
-impl Hosts for Engine {
-    fn glance(&self, wanted: &Glance) -> Result<Fleet, String> {
-        let Glance { from_ms, to_ms, .. } = *wanted;
-        let asked = Wanted {
-            from_ms,
-            to_ms,
-            step_ms: MINUTE_MS,
-            host: None,
-            guests: Vec::new(),
-            processes: Vec::new(),
-        };
-        let glanced = |host: HostData| {
-            let mut whole = Interval::default();
-            let known = host.intervals.iter().filter(|one| one.host.covered_ms > 0);
-            known.for_each(|interval| whole.add(interval));
-            let covered_ms = whole.host.covered_ms;
-            let mut together = Over { covered_ms, ..Over::default() };
-            whole.guests.values().for_each(|over| together.add_concurrent(over));
-            let mut loudest: Vec<_> = whole.guests.into_iter().collect();
-            loudest.retain(|(who, _)| format!("{} {}", who.name, who.class).contains(&wanted.like));
-            let all = loudest.len();
-            loudest.sort_by_key(|(_, over)| Reverse(over.get(GuestField::VcpuRun)));
-            // Of three hosts that are alike each has a third.
-            loudest.truncate(wanted.most / 3);
-            let host = Glanced {
-                name: host.name,
-                last_ms: whole.from_ms + covered_ms.cast_signed(),
-                spacing_ms: 5_000,
-                guests: all as u64,
-                over: whole.host,
-                together,
-                loudest,
-            };
-            (host, all as u64)
-        };
-        let (hosts, all): (Vec<Glanced>, Vec<u64>) =
-            pushed(&asked)?.into_iter().map(glanced).unzip();
-        Ok(Fleet { hosts, found: all.iter().sum() })
-    }
-
-    fn lines(&self, wanted: &Lines) -> Result<BTreeMap<String, Vec<Over<HostField>>>, String> {
-        let over = interval(0, wanted.step_ms.unsigned_abs()).host;
-        Ok(wanted.hosts.iter().map(|host| (host.clone(), vec![over.clone(); 24])).collect())
-    }
-}
-
-fn now() -> Now {
-    Now { ms: testing::DAY_MS + 720 * MINUTE_MS, zone: TimeZone::UTC }
 }
 
 /// Starts a server over recordings of so many guests, without a manager.
@@ -451,6 +279,22 @@ impl Server {
     pub fn get(&self, path: &str, more: &str) -> Response {
         let host = self.address;
         self.raw(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n"))
+    }
+
+    /// Asks for a page until there is a place for its connection.
+    #[allow(clippy::disallowed_methods, reason = "a deadline for the server")]
+    pub fn get_in_the_end(&self, path: &str, more: &str) -> Response {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let mut stream = self.connect();
+            let heads = format!("Host: {}\r\nConnection: close\r\n{more}", self.address);
+            // A connection without a place may be closed before this is sent.
+            let _ = stream.write_all(format!("GET {path} HTTP/1.1\r\n{heads}\r\n").as_bytes());
+            let answer = read(&mut stream);
+            if answer.status != 0 || Instant::now() > until {
+                return answer;
+            }
+        }
     }
 
     /// Sends a form.

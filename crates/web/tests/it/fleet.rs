@@ -1,6 +1,7 @@
 //! Several hosts that push to one engine.
 
-use crate::browser::{GUESTS, start_fleet};
+use crate::browser::start_fleet;
+use crate::guests::GUESTS;
 
 #[test]
 fn silent_hosts_come_first_and_each_leads_to_its_own_page() {

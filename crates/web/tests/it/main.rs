@@ -5,6 +5,7 @@ mod attacks;
 mod browser;
 mod changes;
 mod fleet;
+mod guests;
 mod pages;
 mod password;
 mod socket;

@@ -1,6 +1,7 @@
 //! What is on the pages.
 
-use crate::browser::{GUESTS, Server, start, start_recorded};
+use crate::browser::{Server, start, start_recorded};
+use crate::guests::GUESTS;
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering;
 
