@@ -47,7 +47,7 @@ pub struct Pages {
     child: Child,
     /// Nobody may be stopped by a pipe that is not read.
     told: BufReader<ChildStdout>,
-    /// Opens the pages once.
+    /// Opens the pages, once if it has a token.
     pub door: String,
 }
 
@@ -81,7 +81,7 @@ impl Pages {
 
     /// What all addresses begin with.
     pub fn base(&self) -> &str {
-        self.door.split("/?").next().unwrap()
+        self.door.split("/?").next().unwrap().trim_end_matches('/')
     }
 
     /// Its process.

@@ -42,6 +42,7 @@ fn run(args: WebArgs) -> Result<(), Error> {
         return password::ask(path);
     }
     let listen = Listen::parse(&args.listen)?;
+    let by_token = args.password_file.is_none();
     let certificate = args.tls_cert.clone().zip(args.tls_key.clone());
     let settings = Settings {
         listen,
@@ -50,10 +51,18 @@ fn run(args: WebArgs) -> Result<(), Error> {
         password_file: args.password_file.clone(),
         allow_changes: args.allow_changes,
         sources: sources::of(args)?,
-        tell: Box::new(|address| {
+        tell: Box::new(move |address| {
+            let mut text = format!("The pages are at {address}\n");
+            if by_token {
+                let pid = std::process::id();
+                text.push_str(&format!(
+                    "Its token opens them once, within ten minutes; `kill -USR1 {pid}` prints \
+                     another\n"
+                ));
+            }
             let mut out = std::io::stdout();
             // Nobody may read it, and the pages are there all the same.
-            let _ = writeln!(out, "The pages are at {address}").and_then(|()| out.flush());
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         }),
     };
     Ok(::web::serve(settings)?)

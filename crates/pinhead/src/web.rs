@@ -18,17 +18,17 @@ const INSTALLED: &str = "/usr/libexec/pinhead";
 pub struct WebArgs {
     /// Where browsers come: an address, unix:PATH, or systemd for the socket of a socket unit
     ///
-    /// At an address the pages are opened by the token in the address that is printed; each token
-    /// opens them once, and the next one is printed then. A unix socket lets in whom its mode lets
-    /// in: its owner and root. An address that other machines reach is refused without a password
-    /// file and a certificate.
+    /// At an address the pages are opened by the token in the address that is printed. It opens
+    /// them once, within ten minutes; the signal SIGUSR1 has another one printed. With a password
+    /// file there is no token. A unix socket lets in whom its mode lets in: its owner and root. An
+    /// address that other machines reach is refused without a password file and a certificate.
     #[arg(long, value_name = "PLACE", default_value = "127.0.0.1:8420")]
     pub listen: String,
     /// A name by which browsers ask for the pages, if a proxy is in front of them; may be given
     /// more than once
     #[arg(long = "name", value_name = "NAME")]
     pub names: Vec<String>,
-    /// A password opens the pages too: a file with a line that --new-password makes
+    /// A password opens the pages, and no token does: a file with a line that --new-password makes
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
     /// Ask for a password, write it to a file for --password-file, and end

@@ -283,9 +283,10 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
         let answer = match token {
             _ if is_for_strangers => next.run(request).await,
             None => stranger(""),
-            Some(_) => {
-                stranger("This token is not good, or not any more: each opens the pages once.")
-            }
+            Some(_) => stranger(
+                "This token is not good, or not any more: each opens the pages once, within \
+                     ten minutes.",
+            ),
         };
         return (None, answer);
     };

@@ -76,7 +76,7 @@ fn secret() -> Result<Secret, Error> {
 }
 
 fn fresh() -> Result<Fresh, Error> {
-    Ok(Fresh { session: secret()?, form_key: secret()?, token: secret()? })
+    Ok(Fresh { session: secret()?, form_key: secret()? })
 }
 
 impl Entry {
@@ -94,7 +94,7 @@ impl Entry {
                 None => COOKIE.to_owned(),
             },
             name,
-            keys: Mutex::new(Keys::new(secret()?)),
+            keys: Mutex::default(),
             password: password.map(Arc::new),
             tries: Mutex::new(Tries::slow(TRIES_AT_ONCE, TRY_S)),
             compares: Arc::new(Semaphore::new(1)),
@@ -113,12 +113,18 @@ impl Entry {
         self.password.is_some()
     }
 
-    /// Tells the address that opens the pages once.
-    pub(crate) fn tell_address(&self) {
-        if let Some(name) = &self.name {
-            let token = self.keys().token().text().clone();
-            (self.tell)(&format!("{}://{name}/?token={token}", self.scheme));
+    /// Tells the address of the pages, if they have one. Where there is no password it has a new
+    /// token. A token beside a password would only lie where the address is kept.
+    pub(crate) fn tell_address(&self) -> Result<(), Error> {
+        let Some(name) = &self.name else { return Ok(()) };
+        let mut address = format!("{}://{name}/", self.scheme);
+        if !self.has_password() {
+            let token = secret()?;
+            address.push_str(&format!("?token={}", token.text()));
+            self.keys().offer(token, steady_ms());
         }
+        (self.tell)(&address);
+        Ok(())
     }
 
     /// Who asks, if they are let in.
@@ -141,7 +147,7 @@ impl Entry {
     /// good. Nobody guesses one, so that trying is not limited more than anything else: strangers
     /// cannot use up what the one who has it needs.
     pub(crate) fn by_token(&self, token: &str, uri: &Uri) -> Option<Response> {
-        if !self.keys().is_token(token) {
+        if !self.keys().is_token(token, steady_ms()) {
             return None;
         }
         let Ok(fresh) = fresh() else {
@@ -151,7 +157,6 @@ impl Entry {
         if !self.keys().enter(token, fresh, steady_ms()) {
             return None;
         }
-        self.tell_address();
         Some(self.begun(&session, without_token(uri)))
     }
 

@@ -58,13 +58,14 @@ pub struct Settings {
     pub names: Vec<String>,
     /// With which TLS is spoken at an address.
     pub certificate: Option<Certificate>,
-    /// Has the password that opens the pages, besides tokens.
+    /// Has the password that opens the pages, in place of tokens.
     pub password_file: Option<PathBuf>,
     /// Whether guests may be changed from the pages.
     pub allow_changes: bool,
     /// Where everything comes from.
     pub sources: Sources,
-    /// Told each address that opens the pages once.
+    /// Told the address of the pages, with a token that opens them once if there is no password: at
+    /// the start, and at each SIGUSR1.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -83,7 +84,6 @@ pub fn serve(settings: Settings) -> Result<(), Error> {
         let (listener, names) = settings.listen.bind(&settings.names, guarded)?;
         let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
         let app = Arc::new(app::App::new(settings, names, scheme, password)?);
-        app.entry.tell_address();
         server::run(listener, tls, app).await
     });
     // Whoever still reads a recording ends with the process.

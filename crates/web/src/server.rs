@@ -37,7 +37,7 @@ const REST: Duration = Duration::from_secs(30);
 /// Nobody is taken for so long where the system cannot.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves until a signal ends the process.
+/// Serves until a signal ends the process. SIGUSR1 asks for another token.
 pub(crate) async fn run(
     listener: Listener,
     tls: Option<TlsAcceptor>,
@@ -46,6 +46,8 @@ pub(crate) async fn run(
     let step = |source| Error::Step { step: "wait for signals", source };
     let mut term = signal(SignalKind::terminate()).map_err(step)?;
     let mut int = signal(SignalKind::interrupt()).map_err(step)?;
+    let mut usr1 = signal(SignalKind::user_defined1()).map_err(step)?;
+    app.entry.tell_address()?;
     let router = app::router(app.clone());
     tokio::spawn(app.live.clone().run());
     let room = match listener {
@@ -56,6 +58,7 @@ pub(crate) async fn run(
     loop {
         tokio::select! {
             () = accept(&listener, &router, tls.as_ref(), &room) => {}
+            _ = usr1.recv() => app.entry.tell_address()?,
             _ = term.recv() => break,
             _ = int.recv() => break,
         }

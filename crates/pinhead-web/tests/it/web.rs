@@ -1,9 +1,10 @@
 //! The pages with a password that was asked for, and with a socket of systemd's.
 
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -48,8 +49,12 @@ fn activated(socket: OwnedFd, args: &[&str]) -> Served {
     Served(command.stdin(socket).stdout(Stdio::null()).spawn().expect("it starts"))
 }
 
-fn ask(mut stream: impl Read + Write, host: &str) -> String {
-    let ask = format!("GET /reports HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+fn ask(stream: impl Read + Write, host: &str) -> String {
+    ask_for(stream, "/reports", host)
+}
+
+fn ask_for(mut stream: impl Read + Write, path: &str, host: &str) -> String {
+    let ask = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(ask.as_bytes()).expect("it is taken");
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
@@ -85,6 +90,34 @@ fn a_socket_of_systemd_is_served_and_stays() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(served);
     assert!(path.exists(), "it is systemd's");
+}
+
+#[test]
+fn finding2_08_signal_asks_for_the_next_token() {
+    let mut command = Command::new(PROGRAM);
+    command.args(["--listen", "127.0.0.1:0", "--dir", "/nonexistent"]).stdout(Stdio::piped());
+    let mut served = Served(command.spawn().expect("it starts"));
+    let mut told = BufReader::new(served.0.stdout.take().expect("a pipe")).lines();
+    let mut token = || {
+        let address = told.next().expect("an address").expect("text");
+        let hint = told.next().expect("a hint").expect("text");
+        assert!(hint.contains("ten minutes") && hint.contains("kill -USR1"), "{hint}");
+        let (host, token) = address.split_once("/?token=").expect("a token");
+        (host.rsplit('/').next().expect("a host").to_owned(), token.to_owned())
+    };
+    let (host, first) = token();
+    let status = |token: &str| {
+        let stream = TcpStream::connect(&host).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let answer = ask_for(stream, &format!("/?token={token}"), &host);
+        answer.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok())
+    };
+    assert_eq!(status(&first), Some(303));
+    kill_process(Pid::from_child(&served.0), Signal::USR1).expect("it runs");
+    let second = token().1;
+    kill_process(Pid::from_child(&served.0), Signal::USR1).expect("it runs");
+    let third = token().1;
+    assert_eq!([&first, &second, &third].map(|token| status(token)), [401, 401, 303].map(Some));
 }
 
 #[test]

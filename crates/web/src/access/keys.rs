@@ -1,10 +1,12 @@
-//! Tokens and sessions: a token opens the pages once, and becomes a session of that browser.
+//! Tokens and sessions: a token opens the pages once, soon, and becomes a session of that browser.
 //!
 //! Chance and time are arguments.
 
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
+/// Life of a token. Where the address is printed it is read for much longer, as in a journal.
+const TOKEN_MS: u64 = 10 * 60_000;
 /// A session ends when it was not used for so long.
 const SESSION_MS: u64 = 12 * 3_600_000;
 /// More sessions than this are not kept: the one that was not used for longest ends.
@@ -39,13 +41,11 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Three new secrets, of which a session is made.
+/// Two new secrets, of which a session is made.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) session: Secret,
     pub(crate) form_key: Secret,
-    /// The next token: the old one has been used.
-    pub(crate) token: Secret,
 }
 
 #[derive(Debug)]
@@ -55,41 +55,39 @@ struct Session {
     used_ms: u64,
 }
 
-/// The token that opens the pages, and who was let in.
-#[derive(Debug)]
+/// The token that opens the pages, if there is one, and who was let in.
+#[derive(Debug, Default)]
 pub(crate) struct Keys {
-    token: Secret,
+    token: Option<(Secret, u64)>,
     sessions: Vec<Session>,
 }
 
 impl Keys {
-    pub(crate) fn new(token: Secret) -> Keys {
-        Keys { token, sessions: Vec::new() }
-    }
-
-    /// The token that is good now.
-    pub(crate) fn token(&self) -> &Secret {
-        &self.token
+    /// Makes a token good from now on, in place of the one before.
+    pub(crate) fn offer(&mut self, token: Secret, now_ms: u64) {
+        self.token = Some((token, now_ms));
     }
 
     /// Whether a text is the token that is good now.
-    pub(crate) fn is_token(&self, text: &str) -> bool {
-        self.token.is(text)
+    pub(crate) fn is_token(&self, text: &str, now_ms: u64) -> bool {
+        self.token.as_ref().is_some_and(|(token, since_ms)| {
+            token.is(text) && now_ms.saturating_sub(*since_ms) < TOKEN_MS
+        })
     }
 
     /// Trades the token for a session; false if it is not the one that is good now.
     pub(crate) fn enter(&mut self, token: &str, fresh: Fresh, now_ms: u64) -> bool {
-        if !self.token.is(token) {
-            return false;
+        let is_good = self.is_token(token, now_ms);
+        if is_good {
+            self.token = None;
+            self.begin(fresh, now_ms);
         }
-        self.token = fresh.token.clone();
-        self.begin(fresh, now_ms);
-        true
+        is_good
     }
 
     /// Begins a session; the token stays.
     pub(crate) fn begin(&mut self, fresh: Fresh, now_ms: u64) {
-        let Fresh { session, form_key, .. } = fresh;
+        let Fresh { session, form_key } = fresh;
         if self.sessions.len() >= SESSIONS_MAX
             && let Some(oldest) =
                 (0..self.sessions.len()).min_by_key(|at| self.sessions[*at].used_ms)
@@ -122,39 +120,49 @@ mod tests {
     }
 
     fn fresh(number: u8) -> Fresh {
-        Fresh { session: secret(number), form_key: secret(number + 1), token: secret(number + 2) }
+        Fresh { session: secret(number), form_key: secret(number + 1) }
     }
 
     #[test]
     fn a_token_opens_the_pages_once() {
-        let mut keys = Keys::new(secret(1));
+        let mut keys = Keys::default();
+        keys.offer(secret(1), 0);
         assert!(!keys.enter("", fresh(10), 0) && !keys.enter(secret(2).text(), fresh(10), 0));
-        assert!(keys.enter(secret(1).text(), fresh(10), 0));
+        keys.begin(fresh(30), 0);
+        assert!(keys.enter(secret(1).text(), fresh(10), 0), "a password uses no token");
         assert!(!keys.enter(secret(1).text(), fresh(20), 0), "used twice");
-        assert!(keys.token().is(secret(12).text()));
         assert_eq!(keys.form_key(secret(10).text(), 5).as_deref(), Some(&**secret(11).text()));
         assert_eq!(keys.form_key(secret(11).text(), 5), None);
         assert_eq!(format!("{:?}", secret(1)), "Secret");
-        keys.begin(fresh(30), 5);
-        assert!(keys.token().is(secret(12).text()), "a password uses no token");
         keys.leave(secret(11).text());
         assert_eq!(keys.form_key(secret(10).text(), 5), None, "it was left");
         assert!(keys.form_key(secret(30).text(), 5).is_some());
     }
 
     #[test]
+    fn finding2_08_token_is_good_for_ten_minutes_and_none_follows() {
+        let mut keys = Keys::default();
+        assert!(!keys.is_token("", 0) && !keys.enter("", fresh(10), 0));
+        keys.offer(secret(1), 1_000);
+        assert!(keys.is_token(secret(1).text(), 600_999));
+        assert!(!keys.is_token(secret(1).text(), 601_000));
+        assert!(!keys.enter(secret(1).text(), fresh(10), 601_000));
+        keys.offer(secret(2), 700_000);
+        assert!(!keys.is_token(secret(1).text(), 700_000), "a new one takes its place");
+        assert!(keys.enter(secret(2).text(), fresh(10), 700_000));
+        assert!(keys.token.is_none());
+    }
+
+    #[test]
     fn a_session_ends_when_it_is_not_used_and_there_are_so_many() {
-        let mut keys = Keys::new(secret(1));
-        assert!(keys.enter(secret(1).text(), fresh(10), 0));
+        let mut keys = Keys::default();
+        keys.begin(fresh(10), 0);
         assert!(keys.form_key(secret(10).text(), SESSION_MS - 1).is_some());
         assert!(keys.form_key(secret(10).text(), SESSION_MS * 2 - 2).is_some());
         assert!(keys.form_key(secret(10).text(), SESSION_MS * 3 - 2).is_none());
-        let mut token = secret(12);
         for number in 0..=SESSIONS_MAX {
             let number = u8::try_from(number + 20).unwrap();
-            let next = Fresh { token: secret(number + 100), ..fresh(number) };
-            assert!(keys.enter(token.text(), next, u64::from(number)));
-            token = secret(number + 100);
+            keys.begin(fresh(number), u64::from(number));
         }
         assert_eq!(keys.sessions.len(), SESSIONS_MAX);
         assert!(keys.form_key(secret(20).text(), 200).is_none(), "the oldest is gone");

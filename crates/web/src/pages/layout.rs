@@ -205,10 +205,10 @@ pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bo
                     autocomplete="current-password" required; }
                 button { "Log in" }
             }
-            p { "Or open the address that " code { "pinhead web" } " printed last." }
         } @else {
             p { "Open the address that " code { "pinhead web" } " printed last, or type its \
-                token." }
+                token. It is good once, for ten minutes; " code { "kill -USR1" } " of that \
+                process, or " code { "systemctl kill -s USR1 pinhead-web" } ", prints another." }
             form class="row" method="get" action="/" {
                 label { "Token" input name="token" autocomplete="off" required; }
                 button { "Open" }

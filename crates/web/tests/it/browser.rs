@@ -22,7 +22,8 @@ pub type Orders = Arc<Mutex<Vec<String>>>;
 /// A server.
 pub struct Server {
     pub address: SocketAddr,
-    /// The addresses that it tells: each opens the pages once.
+    /// The address that it told at its start.
+    pub first: String,
     told: Receiver<String>,
     pub orders: Orders,
     /// How often the manager was asked what is now.
@@ -240,26 +241,18 @@ fn serve(allowed: Allowed, sources: Sources, orders: Orders, asked: Arc<AtomicUs
     let first = told.recv_timeout(PATIENCE).expect("an address");
     let address = first.split("://").nth(1).and_then(|rest| rest.split('/').next());
     let address = address.and_then(|text| text.parse().ok()).expect("an address of this machine");
-    let (again, told_again) = channel();
-    again.send(first).expect("it is kept");
-    // The first address and those that follow, in one line.
-    std::thread::spawn(move || {
-        while let Ok(next) = told.recv() {
-            let _ = again.send(next);
-        }
-    });
-    Server { address, told: told_again, orders, asked }
+    Server { address, first, told, orders, asked }
 }
 
 impl Server {
-    /// The token of the newest address.
-    pub fn token(&self) -> String {
-        self.told().split("token=").nth(1).expect("a token").to_owned()
+    /// The token of its address.
+    pub fn token(&self) -> &str {
+        self.first.split("token=").nth(1).expect("a token")
     }
 
-    /// The newest address.
-    pub fn told(&self) -> String {
-        self.told.recv_timeout(PATIENCE).expect("an address")
+    /// Checks that it told no other address than the first.
+    pub fn tells_no_more(&self) {
+        assert!(self.told.try_recv().is_err());
     }
 
     /// Sends a request as it stands, and reads until the server closes the connection.

@@ -53,8 +53,6 @@ fn the_password_opens_the_page_that_was_asked_for_and_no_other_word_does() {
         let answer = log_in(&format!("password=correct+horse&to={to}"));
         assert_eq!(answer.heads["location"], leads, "never another host");
     }
-    // Tokens open the pages as before.
-    assert_eq!(server.get("/reports", &server.enter()).status, 200);
     // Another site's page, and a form of another session.
     let foreign = "Origin: http://evil.example\r\n";
     assert_eq!(server.post("/login", foreign, "password=correct+horse").status, 403);
@@ -67,7 +65,7 @@ fn the_password_opens_the_page_that_was_asked_for_and_no_other_word_does() {
 }
 
 #[test]
-fn who_tries_passwords_is_slowed_down_and_tokens_are_not() {
+fn passwords_that_are_tried_are_slowed_down() {
     let dir = Dir::new("tries");
     let server = guarded(&dir, None);
     let own = format!("Origin: http://{}\r\n", server.address);
@@ -79,7 +77,17 @@ fn who_tries_passwords_is_slowed_down_and_tokens_are_not() {
     assert!((5..8).contains(&compared) && tried.contains(&429), "{tried:?}");
     let right = server.post("/login", &own, "password=correct+horse");
     assert_eq!(right.status, 429, "who has tried is not told whether it was right");
-    assert_eq!(server.get("/reports", &server.enter()).status, 200);
+}
+
+#[test]
+fn finding2_08_password_leaves_no_token_that_is_good() {
+    let dir = Dir::new("no-token");
+    let server = guarded(&dir, None);
+    assert_eq!(server.first, format!("http://{}/", server.address));
+    for token in ["", "0", &"0".repeat(64)] {
+        assert_eq!(server.get(&format!("/?token={token}"), "").status, 401);
+    }
+    server.tells_no_more();
 }
 
 #[test]
@@ -121,8 +129,7 @@ fn tls_is_spoken_with_the_certificate_that_was_given() {
         Certificate { chain: fixture("localhost.crt"), key: fixture("localhost.key") };
     let server = guarded(&dir, Some(certificate));
     let host = server.address;
-    let told = server.told();
-    assert!(told.starts_with(&format!("https://{host}/?token=")), "{told}");
+    assert_eq!(server.first, format!("https://{host}/"));
     let get = |path: &str, more: &str| {
         let heads = format!("Host: {host}\r\nConnection: close\r\n{more}");
         by_tls(&server, &format!("GET {path} HTTP/1.1\r\n{heads}\r\n"))
