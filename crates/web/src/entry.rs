@@ -129,7 +129,7 @@ impl Entry {
 
     /// Who asks, if they are let in.
     pub(crate) fn visitor(&self, via: Via, headers: &HeaderMap) -> Option<Visitor> {
-        if via == Via::Unix && !self.has_password() {
+        if matches!(via, Via::Unix(_)) && !self.has_password() {
             return Some(Visitor { form_key: self.form_key.clone() });
         }
         let cookies = headers.get_all(header::COOKIE);

@@ -5,6 +5,7 @@ use crate::access::Origin;
 use crate::app::{self, App};
 use crate::clock::steady_ms;
 use crate::listen::Listener;
+use crate::local::Users;
 use crate::room::{Room, Seat};
 use crate::visitor::Via;
 use axum::Router;
@@ -14,10 +15,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
@@ -48,49 +50,79 @@ pub(crate) async fn run(
     let mut int = signal(SignalKind::interrupt()).map_err(step)?;
     let mut usr1 = signal(SignalKind::user_defined1()).map_err(step)?;
     app.entry.tell_address()?;
-    let router = app::router(app.clone());
     tokio::spawn(app.live.clone().run());
-    let room = match listener {
-        Listener::Tcp(_) => Room::new(CONNECTIONS_MAX, STRANGERS_MAX),
+    let strangers = match listener {
+        Listener::Tcp(_) => STRANGERS_MAX,
         // A proxy brings all strangers, and bounds them itself.
-        Listener::Unix(..) => Room::new(CONNECTIONS_MAX, CONNECTIONS_MAX),
+        Listener::Unix(..) => CONNECTIONS_MAX,
     };
+    let room = Room::new(CONNECTIONS_MAX, strangers);
+    let door = Door { listener, users: Users::new(), room, tls, router: app::router(app.clone()) };
     loop {
         tokio::select! {
-            () = accept(&listener, &router, tls.as_ref(), &room) => {}
+            () = door.keep() => {}
             _ = usr1.recv() => app.entry.tell_address()?,
             _ = term.recv() => break,
             _ = int.recv() => break,
         }
     }
-    if let Listener::Unix(_, Some(path)) = &listener {
+    if let Listener::Unix(_, Some(path)) = &door.listener {
         // Nobody is there to be told that it stays.
         let _ = std::fs::remove_file(path);
     }
     Ok(())
 }
 
-async fn accept(listener: &Listener, router: &Router, tls: Option<&TlsAcceptor>, room: &Arc<Room>) {
-    // A connection without a place is closed at once.
-    let accepted = match listener {
-        Listener::Tcp(listener) => listener.accept().await.map(|(stream, peer)| {
-            let origin = Origin::of(Some(peer.ip()));
-            let Some(seat) = room.enter(origin, steady_ms()) else { return };
-            let _ = stream.set_nodelay(true);
-            let (via, router) = (Via::Tcp(origin), router.clone());
-            match tls.cloned() {
-                Some(tls) => tokio::spawn(secure(tls, stream, via, router, seat)),
-                None => tokio::spawn(attend(stream, via, router, seat)),
+/// The place where connections come in.
+struct Door {
+    listener: Listener,
+    users: Users,
+    room: Arc<Room>,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+}
+
+impl Door {
+    /// Takes connections for ever.
+    async fn keep(&self) {
+        loop {
+            let taken = match &self.listener {
+                Listener::Tcp(listener) => {
+                    listener.accept().await.map(|(stream, peer)| self.admit(stream, peer))
+                }
+                Listener::Unix(listener, _) => {
+                    listener.accept().await.map(|(stream, _)| self.admit_local(stream))
+                }
             };
-        }),
-        Listener::Unix(listener, _) => listener.accept().await.map(|(stream, _)| {
-            let Some(seat) = room.enter(Origin::Unknown, steady_ms()) else { return };
-            tokio::spawn(attend(stream, Via::Unix, router.clone(), seat));
-        }),
-    };
-    if accepted.is_err() {
-        // Too many files are open, or the client has left before it was taken.
-        tokio::time::sleep(PAUSE).await;
+            if taken.is_err() {
+                // Too many files are open, or the client has left before it was taken.
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Serves a connection by TCP if there is a place for it, and closes it otherwise. One that is
+    /// closed costs nothing else: strangers may come by thousands.
+    fn admit(&self, stream: TcpStream, peer: SocketAddr) {
+        // A user of this machine has all of its addresses.
+        let user = stream.local_addr().ok().and_then(|own| self.users.of(peer, own));
+        let origin = user.map_or_else(|| Origin::of(peer.ip()), Origin::User);
+        let Some(seat) = self.room.enter(origin, steady_ms()) else { return };
+        let _ = stream.set_nodelay(true);
+        let (via, router) = (Via::Tcp(origin), self.router.clone());
+        match self.tls.clone() {
+            Some(tls) => tokio::spawn(secure(tls, stream, via, router, seat)),
+            None => tokio::spawn(attend(stream, via, router, seat)),
+        };
+    }
+
+    /// Does the same with one by a unix socket.
+    fn admit_local(&self, stream: UnixStream) {
+        let user = stream.peer_cred().map(|peer| Origin::User(peer.uid()));
+        let origin = user.unwrap_or(Origin::Unknown);
+        if let Some(seat) = self.room.enter(origin, steady_ms()) {
+            tokio::spawn(attend(stream, Via::Unix(origin), self.router.clone(), seat));
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) enum Via {
     /// By an address: a session is let in.
     Tcp(Origin),
     /// By a unix socket: whom its mode lets in is let in, unless there is a password.
-    Unix,
+    Unix(Origin),
 }
 
 impl Via {
@@ -21,10 +21,10 @@ impl Via {
     pub(crate) fn origin(self, headers: &HeaderMap) -> Origin {
         match self {
             Via::Tcp(origin) => origin,
-            Via::Unix => {
+            Via::Unix(origin) => {
                 let last = headers.get_all("x-forwarded-for").iter().next_back();
                 let last = last.and_then(|last| last.to_str().ok()?.rsplit(',').next());
-                Origin::of(last.and_then(|last| last.trim().parse().ok()))
+                last.and_then(|last| last.trim().parse().ok()).map_or(origin, Origin::of)
             }
         }
     }
@@ -63,12 +63,13 @@ mod tests {
             }
             via.origin(&headers)
         };
-        let at = |text: &str| Origin::of(Some(text.parse().unwrap()));
+        let at = |text: &str| Origin::of(text.parse().unwrap());
+        let proxy = Via::Unix(Origin::User(33));
         // A browser may send the head too: a proxy adds to what it was sent.
-        assert_eq!(origin(Via::Unix, &["10.9.9.9, 192.0.2.7"]), at("192.0.2.7"));
-        assert_eq!(origin(Via::Unix, &["10.9.9.9", "2001:db8::7"]), at("2001:db8::7"));
-        assert_eq!(origin(Via::Unix, &["unknown"]), Origin::Unknown);
-        assert_eq!(origin(Via::Unix, &[]), Origin::Unknown);
+        assert_eq!(origin(proxy, &["10.9.9.9, 192.0.2.7"]), at("192.0.2.7"));
+        assert_eq!(origin(proxy, &["10.9.9.9", "2001:db8::7"]), at("2001:db8::7"));
+        assert_eq!(origin(proxy, &["unknown"]), Origin::User(33));
+        assert_eq!(origin(proxy, &[]), Origin::User(33));
         assert_eq!(origin(Via::Tcp(Origin::Local), &["192.0.2.7"]), Origin::Local);
     }
 }

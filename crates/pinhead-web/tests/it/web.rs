@@ -120,6 +120,16 @@ fn finding2_08_signal_asks_for_the_next_token() {
     assert_eq!([&first, &second, &third].map(|token| status(token)), [401, 401, 303].map(Some));
 }
 
+/// The unit that packages have among their examples.
+const UNIT: &str = include_str!("../../../../packaging/pinhead-web.service");
+
+#[test]
+fn finding2_09_unit_lets_the_kernel_tell_local_users() {
+    let families = UNIT.lines().find_map(|line| line.strip_prefix("RestrictAddressFamilies="));
+    let families: Vec<&str> = families.expect("a bound").split(' ').collect();
+    assert_eq!(families, ["AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK"]);
+}
+
 #[test]
 fn without_a_socket_of_systemd_its_absence_is_told() {
     let output = Command::new(PROGRAM).args(["--listen", "systemd"]).output().unwrap();

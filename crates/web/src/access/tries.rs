@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn a_stranger_uses_up_their_own_tries_only() {
-        let at = |text: &str| Origin::of(Some(text.parse().unwrap()));
+        let at = |text: &str| Origin::of(text.parse().unwrap());
         let mut tries = Tries::slow(5, 10);
         let mut taken = |origin, now_ms| (0..9).filter(|_| tries.may(origin, now_ms)).count();
         assert_eq!(taken(at("192.0.2.1"), 1_000), 5);
@@ -66,6 +66,9 @@ mod tests {
             assert_eq!(taken(at(own), 1_000), 0, "{own}: this machine as well");
         }
         assert_eq!(taken(Origin::Unknown, 1_000), 5);
+        assert_eq!(taken(Origin::User(65_534), 1_000), 5);
+        assert_eq!(taken(Origin::User(65_534), 1_000), 0);
+        assert_eq!(taken(Origin::User(0), 1_000), 5, "another user of this machine");
         assert_eq!(taken(at("192.0.2.1"), 10_990), 0);
         assert_eq!(taken(at("192.0.2.1"), 11_010), 1);
         assert_eq!(taken(at("192.0.2.1"), 1_000_000), 5);
@@ -74,7 +77,7 @@ mod tests {
     #[test]
     fn very_many_strangers_share_what_is_left() {
         let mut tries = Tries::slow(5, 10);
-        let ip = |number: u32| Origin::of(Some(IpAddr::from((0x0a00_0000 + number).to_be_bytes())));
+        let ip = |number: u32| Origin::of(IpAddr::from((0x0a00_0000 + number).to_be_bytes()));
         let many = u32::try_from(ORIGINS_MAX).unwrap();
         assert!((0..many).all(|number| tries.may(ip(number), 0)));
         let more = (many..many + 100).filter(|number| tries.may(ip(*number), 0)).count();

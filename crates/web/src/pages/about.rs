@@ -24,7 +24,7 @@ pub(crate) async fn about(
 }
 
 fn page(app: &App, visitor: &Visitor, via: Via) -> Markup {
-    let has_session = via != Via::Unix || app.entry.has_password();
+    let has_session = !matches!(via, Via::Unix(_)) || app.entry.has_password();
     let up_ms = steady_ms().saturating_sub(app.began_ms).max(1);
     let own_percent = own_cpu_ms() as f64 * 100.0 / up_ms as f64;
     let status = match app.live.ask(&Ask::Status) {

@@ -24,7 +24,7 @@ pub struct Server {
     pub address: SocketAddr,
     /// The address that it told at its start.
     pub first: String,
-    told: Receiver<String>,
+    told: Mutex<Receiver<String>>,
     pub orders: Orders,
     /// How often the manager was asked what is now.
     pub asked: Arc<AtomicUsize>,
@@ -241,7 +241,7 @@ fn serve(allowed: Allowed, sources: Sources, orders: Orders, asked: Arc<AtomicUs
     let first = told.recv_timeout(PATIENCE).expect("an address");
     let address = first.split("://").nth(1).and_then(|rest| rest.split('/').next());
     let address = address.and_then(|text| text.parse().ok()).expect("an address of this machine");
-    Server { address, first, told, orders, asked }
+    Server { address, first, told: Mutex::new(told), orders, asked }
 }
 
 impl Server {
@@ -252,7 +252,8 @@ impl Server {
 
     /// Checks that it told no other address than the first.
     pub fn tells_no_more(&self) {
-        assert!(self.told.try_recv().is_err());
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(told.try_recv().is_err());
     }
 
     /// Sends a request as it stands, and reads until the server closes the connection.

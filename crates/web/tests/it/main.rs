@@ -6,6 +6,7 @@ mod browser;
 mod changes;
 mod fleet;
 mod guests;
+mod neighbour;
 mod pages;
 mod password;
 mod socket;

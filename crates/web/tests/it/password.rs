@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use web::{Certificate, Settings};
 
-const PASSWORD: &str = "correct horse";
+pub const PASSWORD: &str = "correct horse";
 /// A key of nothing else.
 const OTHER_KEY: &str = "\
 -----BEGIN PRIVATE KEY-----\n\
@@ -20,13 +20,13 @@ YbndSl95+HPWCPV8OGUJsFa/1MShRANCAARc0fxtQF2cW9aHnpa4FpstcGxyYmBs\n\
 Q2nJbSLnKRnrk3bONhcdYCyTOPb2bVmvOmOxWXSTYp+qth4yUpwxB7p+\n\
 -----END PRIVATE KEY-----\n";
 
-fn guarded(dir: &Dir, certificate: Option<Certificate>) -> Server {
+pub fn guarded(dir: &Dir, certificate: Option<Certificate>) -> Server {
     let path = dir.0.join("password");
     web::write_password(&path, PASSWORD).expect("it is written");
     start_guarded(&path, certificate)
 }
 
-fn cookie_of(answer: &Response) -> String {
+pub fn cookie_of(answer: &Response) -> String {
     assert_eq!(answer.status, 303, "{answer:?}");
     let cookie = answer.heads["set-cookie"].split(';').next().expect("a cookie");
     format!("Cookie: {cookie}\r\n")

@@ -1,0 +1,145 @@
+//! Users of this machine at the other ends of TCP connections, as the kernel tells them.
+//!
+//! One question of `sock_diag(7)` for one socket: that takes some microseconds, however many
+//! sockets there are. A list of them all, as `/proc/net/tcp` is, would be read for each connection.
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+/// `SOCK_DIAG_BY_FAMILY`, the kind of question and answer.
+const BY_FAMILY: u16 = 20;
+/// `NLM_F_REQUEST`
+const REQUEST: u16 = 1;
+/// Length of a question: the head of a message and `struct inet_diag_req_v2`.
+const QUESTION: u32 = 16 + 56;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+/// `IPPROTO_TCP`
+const TCP: u8 = 6;
+/// `TCP_LISTEN`, of a socket that may be told where there is none of the connection's.
+const LISTEN: u8 = 10;
+
+/// The kernel, to be asked for users.
+#[derive(Debug)]
+pub(crate) struct Users(Option<OwnedFd>);
+
+impl Users {
+    /// Begins to ask. A kernel that cannot be asked tells nothing.
+    pub(crate) fn new() -> Users {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let kind = Some(netlink::SOCK_DIAG);
+        Users(socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, kind).ok())
+    }
+
+    /// Returns the user that has the other end. There is none if it is on another machine, if it
+    /// was closed, or if the kernel tells nothing.
+    pub(crate) fn of(&self, peer: SocketAddr, own: SocketAddr) -> Option<u32> {
+        let kernel = self.0.as_ref()?;
+        send(kernel, &question(peer, own), SendFlags::empty()).ok()?;
+        // The answer is there once the question is sent.
+        let mut answer = [0_u8; 512];
+        let (_, length) = recv(kernel, &mut answer[..], RecvFlags::empty()).ok()?;
+        user_in(answer.get(..length)?)
+    }
+}
+
+/// The question for the socket of this address that is connected to that one.
+fn question(peer: SocketAddr, own: SocketAddr) -> Vec<u8> {
+    let (peer_ip, family) = written(peer.ip());
+    let (own_ip, _) = written(own.ip());
+    let [peer_port, own_port] = [peer, own].map(|at| at.port().to_be_bytes());
+    let fields: [&[u8]; 12] = [
+        &QUESTION.to_ne_bytes(),
+        &BY_FAMILY.to_ne_bytes(),
+        &REQUEST.to_ne_bytes(),
+        // Neither a number of ours nor a sender.
+        &[0; 8],
+        &[family, TCP, 0, 0],
+        // In any state.
+        &[u8::MAX; 4],
+        &peer_port,
+        &own_port,
+        &peer_ip,
+        &own_ip,
+        // At any interface, and no cookie.
+        &[0; 4],
+        &[u8::MAX; 8],
+    ];
+    fields.concat()
+}
+
+/// An address as the question has it, and its family.
+fn written(ip: IpAddr) -> ([u8; 16], u8) {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&ip.octets());
+            (bytes, AF_INET)
+        }
+        IpAddr::V6(ip) => (ip.octets(), AF_INET6),
+    }
+}
+
+/// The user in an answer: a head of 16 bytes, and `struct inet_diag_msg`.
+fn user_in(answer: &[u8]) -> Option<u32> {
+    let number = |at: usize| {
+        let bytes = answer.get(at..at + 4)?;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    };
+    let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
+    let (state, user, inode) = (*answer.get(17)?, number(80)?, number(84)?);
+    // A socket without an inode is no process's any more, and is told as root's.
+    (kind == BY_FAMILY && state != LISTEN && inode != 0).then_some(user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn finding2_09_other_end_of_a_connection_has_its_user() {
+        let users = Users::new();
+        let us = Some(rustix::process::geteuid().as_raw());
+        let mut places = vec!["127.0.0.1:0"];
+        // A machine may have no IPv6.
+        places.extend(TcpListener::bind("[::1]:0").is_ok().then_some("[::1]:0"));
+        for place in places {
+            let listener = TcpListener::bind(place).unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (accepted, peer) = listener.accept().unwrap();
+            let own = accepted.local_addr().unwrap();
+            assert_eq!(users.of(peer, own), us, "{place}");
+            drop(client);
+            assert_eq!(users.of(peer, own), None, "{place}: it was closed");
+        }
+    }
+
+    #[test]
+    fn finding2_09_socket_that_listens_is_nobodys_other_end() {
+        let users = Users::new();
+        let any = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = any.local_addr().unwrap().port();
+        let own = "127.0.0.1:8420".parse().unwrap();
+        for peer in ["192.0.2.7", "127.0.0.1", "2001:db8::7"] {
+            let peer = SocketAddr::new(peer.parse().unwrap(), port);
+            assert_eq!(users.of(peer, own), None, "{peer}");
+        }
+    }
+
+    #[test]
+    fn cut_answers_name_no_user() {
+        let mut answer = [0; 100];
+        answer[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+        answer[17] = 1;
+        answer[80..84].copy_from_slice(&7_u32.to_ne_bytes());
+        answer[84] = 1;
+        assert_eq!(user_in(&answer), Some(7));
+        assert!((0..88).all(|length| user_in(&answer[..length]).is_none()));
+        answer[4] = 2;
+        assert_eq!(user_in(&answer), None, "an error");
+    }
+}
