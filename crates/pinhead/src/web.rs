@@ -37,7 +37,7 @@ pub struct WebArgs {
     /// Speak TLS at an address, with this certificate and those that it was signed with, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// The key of that certificate, in PEM
+    /// The key of that certificate, in PEM, in a file that its owner alone may read
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Let the pages change guests: set, pin, release, reserve

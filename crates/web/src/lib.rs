@@ -30,6 +30,7 @@ mod pages;
 mod past;
 mod plot;
 mod room;
+mod secret_file;
 mod server;
 mod source;
 mod span;

@@ -1,6 +1,6 @@
 //! TLS, with a certificate of whoever runs the pages.
 
-use crate::Error;
+use crate::{Error, secret_file};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
@@ -8,6 +8,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
+
+/// No key is longer: one of RSA with 16,384 bits has 13 KiB, beside which parameters or a chain may
+/// be.
+const KEY_MAX: u64 = 64 * 1024;
 
 /// Where a certificate is, and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +31,10 @@ impl Certificate {
         if chain.is_empty() {
             return Err(unread(&self.chain, &pem::Error::NoItemsFound));
         }
-        let key =
-            PrivateKeyDer::from_pem_file(&self.key).map_err(|error| unread(&self.key, &error))?;
+        let key = secret_file::read(&self.key, KEY_MAX)
+            .map_err(|why| Error::Certificate { path: self.key.clone(), why })?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
+            .map_err(|error| unread(&self.key, &error))?;
         let wrong = |error: rustls::Error| Error::Certificate {
             path: self.chain.clone(),
             why: format!("{error}: is {} its key?", self.key.display()),

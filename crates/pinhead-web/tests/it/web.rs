@@ -120,8 +120,9 @@ fn finding2_08_signal_asks_for_the_next_token() {
     assert_eq!([&first, &second, &third].map(|token| status(token)), [401, 401, 303].map(Some));
 }
 
-/// The unit that packages have among their examples.
+/// The units that packages have among their examples.
 const UNIT: &str = include_str!("../../../../packaging/pinhead-web.service");
+const SOCKET: &str = include_str!("../../../../packaging/pinhead-web.socket");
 
 #[test]
 fn finding2_09_unit_lets_the_kernel_tell_local_users() {
@@ -135,6 +136,37 @@ fn without_a_socket_of_systemd_its_absence_is_told() {
     let output = Command::new(PROGRAM).args(["--listen", "systemd"]).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && error.contains("No socket came"), "{error}");
+}
+
+#[test]
+fn finding2_14_credential_of_a_unit_is_read() {
+    let dir = Dir::new("credential");
+    let path = dir.0.join("password");
+    let text = path.display().to_string();
+    assert!(new_password(&text, "correct horse\n").status.success());
+    // The access list that systemd gives it for the service's user shows like that.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["--listen", "127.0.0.1:0", "--dir", "/nonexistent", "--password-file", &text]);
+    let output = command.env("CREDENTIALS_DIRECTORY", dir.0.join("others")).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("its mode is 440"), "{error}");
+    command.env("CREDENTIALS_DIRECTORY", &dir.0).stdout(Stdio::piped());
+    let mut served = Served(command.spawn().expect("it starts"));
+    let mut told = BufReader::new(served.0.stdout.take().expect("a pipe")).lines();
+    let address = told.next().expect("an address").expect("text");
+    assert!(address.starts_with("The pages are at http://127.0.0.1:"), "{address}");
+}
+
+#[test]
+fn finding2_14_unit_loads_each_credential_that_it_names() {
+    let words = [UNIT, SOCKET].into_iter().flat_map(str::split_whitespace);
+    let named: Vec<&str> = words.filter_map(|word| word.strip_prefix("%d/")).collect();
+    assert!(!named.is_empty());
+    for name in named {
+        let load = format!("\n#LoadCredential={name}:/etc/pinhead/");
+        assert!(UNIT.contains(&load), "{name}");
+    }
 }
 
 fn new_password(path: &str, typed: &str) -> Output {

@@ -1,21 +1,19 @@
 //! The password of the pages, as a file has it: one line, made with Argon2id.
 
-use crate::Error;
+use crate::{Error, secret_file};
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// A shorter one is tried out too soon.
 const CHARS_MIN: usize = 8;
 /// No line of such a file is longer.
 const FILE_MAX: u64 = 1_024;
-/// Whoever is not its owner, or root.
-const OTHERS: u32 = 0o077;
 
 /// What a password is compared with.
 pub(crate) struct Password {
@@ -30,23 +28,12 @@ impl std::fmt::Debug for Password {
 }
 
 impl Password {
-    /// Reads a file that only its owner may read.
+    /// Reads the file of a password.
     pub(crate) fn read(path: &Path) -> Result<Password, Error> {
-        let unread = |source| Error::File { path: path.into(), source };
         let wrong = |why: &str| Error::PasswordFile { path: path.into(), why: why.into() };
-        let mut file = fs::File::open(path).map_err(unread)?;
-        let mode = file.metadata().map_err(unread)?.mode();
-        if mode & OTHERS != 0 {
-            return Err(wrong(&format!(
-                "its mode is {:03o}, so that others than its owner may read or write it: \
-                 `chmod 600` it",
-                mode & 0o777
-            )));
-        }
-        let mut text = String::new();
-        (&mut file).take(FILE_MAX + 1).read_to_string(&mut text).map_err(unread)?;
+        let text = secret_file::read(path, FILE_MAX).map_err(|why| wrong(&why))?;
         let line = text.trim();
-        if text.len() as u64 > FILE_MAX || line.lines().count() != 1 {
+        if line.lines().count() != 1 {
             return Err(wrong("it is not one line: `pinhead web --new-password` makes it"));
         }
         let is_ours = PasswordHash::new(line).is_ok_and(|hash| {
@@ -102,7 +89,7 @@ pub fn write_password(path: &Path, password: &str) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::path::PathBuf;
 
     struct File(PathBuf);
@@ -160,8 +147,10 @@ mod tests {
             let error = File::new(name, text, 0o600).wrong();
             assert!(error.contains("--new-password"), "{error}");
         }
+        let two = File::new("two", "x\nx\n", 0o600).wrong();
+        assert!(two.contains("not one line"), "{two}");
         let long = File::new("long", &"x\n".repeat(2_000), 0o600).wrong();
-        assert!(long.contains("not one line"), "{long}");
+        assert!(long.contains("more than 1024 bytes"), "{long}");
         let error = Password::read(Path::new("/nonexistent/password")).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/password"), "{error}");
     }

@@ -5,8 +5,10 @@ use crate::socket::Dir;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::sync::Arc;
 use web::{Certificate, Settings};
@@ -103,6 +105,51 @@ fn fixture(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures").join(name)
 }
 
+/// The certificate, with its key as a user of it has that: in a file for its owner alone.
+fn certificate(dir: &Dir) -> Certificate {
+    let key = dir.0.join("localhost.key");
+    fs::copy(fixture("localhost.key"), &key).expect("a copy");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    Certificate { chain: fixture("localhost.crt"), key }
+}
+
+/// Why the pages are not served with this password and certificate.
+fn refusal(password_file: Option<&Path>, certificate: Option<Certificate>) -> String {
+    let password_file = password_file.map(Path::to_owned);
+    let settings = Settings { password_file, certificate, ..crate::browser::settings() };
+    web::serve(settings).expect_err("a refusal").to_string()
+}
+
+#[test]
+fn finding2_14_key_that_others_may_read_is_refused() {
+    let dir = Dir::new("open-key");
+    let certificate = certificate(&dir);
+    for mode in [0o644, 0o640, 0o602] {
+        let open = fs::Permissions::from_mode(mode);
+        fs::set_permissions(&certificate.key, open).expect("it is ours");
+        let why = refusal(None, Some(certificate.clone()));
+        assert!(why.contains("localhost.key is no certificate or key to use"), "{why}");
+        assert!(why.contains(&format!("mode is {mode:o}")) && why.contains("chmod 600"), "{why}");
+    }
+}
+
+#[test]
+fn finding2_14_secret_of_another_user_is_refused() {
+    let dir = Dir::new("foreign");
+    let (password, certificate) = (dir.0.join("password"), certificate(&dir));
+    web::write_password(&password, PASSWORD).expect("it is written");
+    for file in [&password, &certificate.key] {
+        // Only root gives files away.
+        if chown(file, Some(65_534), None).is_err() {
+            return;
+        }
+    }
+    let of_password = refusal(Some(&password), None);
+    assert!(of_password.contains("it is user 65534's"), "{of_password}");
+    let of_key = refusal(None, Some(certificate));
+    assert!(of_key.contains("it is user 65534's"), "{of_key}");
+}
+
 /// What a browser that trusts the certificate gets.
 fn by_tls(server: &Server, request: &str) -> Response {
     let mut roots = RootCertStore::empty();
@@ -125,9 +172,7 @@ fn by_tls(server: &Server, request: &str) -> Response {
 #[test]
 fn tls_is_spoken_with_the_certificate_that_was_given() {
     let dir = Dir::new("tls");
-    let certificate =
-        Certificate { chain: fixture("localhost.crt"), key: fixture("localhost.key") };
-    let server = guarded(&dir, Some(certificate));
+    let server = guarded(&dir, Some(certificate(&dir)));
     let host = server.address;
     assert_eq!(server.first, format!("https://{host}/"));
     let get = |path: &str, more: &str| {
@@ -167,18 +212,22 @@ fn an_address_that_others_reach_or_a_wrong_certificate_is_refused() {
         };
         web::serve(settings).expect_err("a refusal").to_string()
     };
-    let good = || Certificate { chain: fixture("localhost.crt"), key: fixture("localhost.key") };
+    let good = || certificate(&dir);
     let bare = wrong("0.0.0.0:0", false, None);
     assert!(bare.contains("a password file and a certificate for TLS are not given"), "{bare}");
     let no_password = wrong("0.0.0.0:0", false, Some(good()));
     assert!(no_password.contains("a password file is not given"), "{no_password}");
     let nameless = wrong("0.0.0.0:0", true, Some(good()));
     assert!(nameless.contains("--name"), "{nameless}");
-    let turned = Certificate { chain: good().key, key: good().chain };
+    let chain = dir.0.join("localhost.crt");
+    fs::copy(good().chain, &chain).expect("a copy");
+    fs::set_permissions(&chain, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let turned = Certificate { chain: good().key, key: chain };
     let turned = wrong("127.0.0.1:0", false, Some(turned));
     assert!(turned.contains("localhost.key is no certificate"), "{turned}");
     let another = dir.0.join("another.key");
-    std::fs::write(&another, OTHER_KEY).expect("a file");
+    fs::write(&another, OTHER_KEY).expect("a file");
+    fs::set_permissions(&another, fs::Permissions::from_mode(0o600)).expect("it is ours");
     let another =
         wrong("127.0.0.1:0", false, Some(Certificate { chain: good().chain, key: another }));
     assert!(another.contains("another.key its key?"), "{another}");
@@ -186,8 +235,7 @@ fn an_address_that_others_reach_or_a_wrong_certificate_is_refused() {
     let missing = wrong("127.0.0.1:0", false, Some(missing));
     assert!(missing.contains("/none is no certificate or key to use"), "{missing}");
     let plain = dir.0.join("plain");
-    std::fs::write(&plain, PASSWORD).expect("a file");
-    let settings = Settings { password_file: Some(plain), ..crate::browser::settings() };
-    let error = web::serve(settings).expect_err("a refusal").to_string();
+    fs::write(&plain, PASSWORD).expect("a file");
+    let error = refusal(Some(&plain), None);
     assert!(error.contains("/plain is no password file to use"), "{error}");
 }

@@ -1,0 +1,88 @@
+//! Files with a secret: the password's line, the key of a certificate.
+//!
+//! Root or the user of this process owns one, and nobody else reads or writes it. A credential of
+//! systemd's unit is root's, and its access list for that user shows as its group's right to read.
+
+use rustix::process::geteuid;
+use std::env;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// All rights of others than the owner.
+const OTHERS: u32 = 0o077;
+/// The right that the access list of a credential shows as.
+const LISTED: u32 = 0o040;
+
+/// Reads a text of so many bytes at most. The error says why the file is none to use.
+pub(crate) fn read(path: &Path, most: u64) -> Result<String, String> {
+    let credentials = env::var_os("CREDENTIALS_DIRECTORY");
+    let is_credential =
+        credentials.is_some_and(|credentials| path.parent() == Some(credentials.as_ref()));
+    let mut file = File::open(path).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            format!("{error}: a unit is given it by LoadCredential=, and a user by `chown`")
+        }
+        _ => error.to_string(),
+    })?;
+    let found = file.metadata().map_err(|error| error.to_string())?;
+    let us = geteuid().as_raw();
+    if let Some(fault) = fault(found.uid(), found.mode(), us, is_credential) {
+        return Err(fault);
+    }
+    let mut text = String::new();
+    (&mut file).take(most + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    match text.len() as u64 > most {
+        true => Err(format!("it has more than {most} bytes")),
+        false => Ok(text),
+    }
+}
+
+/// Why a file of this owner and mode keeps no secret.
+fn fault(owner: u32, mode: u32, us: u32, is_credential: bool) -> Option<String> {
+    if owner != 0 && owner != us {
+        return Some(format!(
+            "it is user {owner}'s, that may change it: `chown` it to root or to user {us}, the \
+             user of this process"
+        ));
+    }
+    let allowed = if is_credential { LISTED } else { 0 };
+    (mode & OTHERS & !allowed != 0).then(|| {
+        format!(
+            "its mode is {:03o}, so that others than its owner may read or write it: `chmod 600` \
+             it",
+            mode & 0o777
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finding2_14_secret_is_ours_or_roots_and_nobody_elses() {
+        let fault = |owner, mode: u32| fault(owner, 0o100_000 | mode, 990, false);
+        for owner in [0, 990] {
+            assert_eq!([0o600, 0o400].map(|mode| fault(owner, mode)), [None, None]);
+            for mode in [0o640, 0o604, 0o620, 0o602, 0o644, 0o440] {
+                let why = fault(owner, mode).unwrap();
+                assert!(why.contains(&format!("mode is {mode:o}")), "{why}");
+                assert!(why.contains("chmod 600"), "{why}");
+            }
+        }
+        let foreign = fault(1_000, 0o600).unwrap();
+        assert!(foreign.contains("user 1000's") && foreign.contains("`chown`"), "{foreign}");
+    }
+
+    #[test]
+    fn finding2_14_credential_may_have_an_access_list() {
+        let fault = |owner, mode: u32| fault(owner, 0o100_000 | mode, 990, true);
+        assert_eq!([fault(0, 0o440), fault(990, 0o400), fault(0, 0o600)], [None, None, None]);
+        for mode in [0o444, 0o460, 0o450, 0o404] {
+            assert!(fault(0, mode).is_some(), "{mode:o}");
+        }
+        assert!(fault(1_000, 0o440).is_some());
+    }
+}
