@@ -78,8 +78,9 @@ pub fn serve(settings: Settings) -> Result<(), Error> {
     let guarded = Guarded { by_password: password.is_some(), by_tls: tls.is_some() };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // One more asks the manager for those who look, and one tries passwords.
-        .max_blocking_threads(app::READERS + 2)
+        // One more takes connections, one asks the manager for those who look, and one tries
+        // passwords.
+        .max_blocking_threads(app::READERS + 3)
         .build()
         .map_err(|source| Error::Step { step: "start", source })?;
     let served = runtime.block_on(async {

@@ -9,10 +9,10 @@ use rustix::fs::Mode;
 use rustix::process::umask;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::UnixListener;
 
 /// Connections that wait until they are accepted. The usual 128 are full at once when strangers
 /// connect thousands of times a second, and a visitor would begin again after a second.
@@ -80,7 +80,7 @@ impl Listen {
         match self {
             Listen::Tcp(address) => {
                 allowed(*address, guarded)?;
-                let listener = std::net::TcpListener::bind(address).map_err(wrong)?;
+                let listener = TcpListener::bind(address).map_err(wrong)?;
                 tcp(listener, names, guarded, wrong)
             }
             Listen::Unix(path) => {
@@ -132,18 +132,17 @@ fn allowed(address: SocketAddr, guarded: Guarded) -> Result<(), Error> {
 }
 
 fn tcp(
-    listener: std::net::TcpListener,
+    listener: TcpListener,
     names: &[String],
     guarded: Guarded,
     wrong: impl Fn(io::Error) -> Error,
 ) -> Result<(Listener, Names), Error> {
-    listener.set_nonblocking(true).map_err(&wrong)?;
+    listener.set_nonblocking(false).map_err(&wrong)?;
     rustix::net::listen(&listener, WAITING_MAX).map_err(|errno| wrong(errno.into()))?;
     let address = listener.local_addr().map_err(&wrong)?;
     if address.ip().is_unspecified() && names.is_empty() {
         return Err(Error::Nameless(address));
     }
-    let listener = TcpListener::from_std(listener).map_err(&wrong)?;
     Ok((Listener::Tcp(listener), Names::of_address(address, guarded.by_tls, names)))
 }
 

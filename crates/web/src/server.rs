@@ -15,11 +15,11 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::net::SocketAddr;
+use std::net::{self, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
@@ -36,7 +36,8 @@ const HEAD_BYTES: usize = 16 * 1024;
 const LIFE: Duration = Duration::from_secs(600);
 /// What is under way then may take so long.
 const REST: Duration = Duration::from_secs(30);
-/// Nobody is taken for so long where the system cannot.
+/// Nobody is taken for so long where the system cannot: too many files are open, or a client has
+/// left before it was taken.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Serves until a signal ends the process. SIGUSR1 asks for another token.
@@ -57,16 +58,26 @@ pub(crate) async fn run(
         Listener::Unix(..) => CONNECTIONS_MAX,
     };
     let room = Room::new(CONNECTIONS_MAX, strangers);
-    let door = Door { listener, users: Users::new(), room, tls, router: app::router(app.clone()) };
+    let door = Door { room, tls, router: app::router(app.clone()) };
+    let path = match listener {
+        // A thread takes them at once, whatever pages are under way. It ends with the process.
+        Listener::Tcp(listener) => {
+            tokio::task::spawn_blocking(move || door.keep(&listener));
+            None
+        }
+        Listener::Unix(listener, path) => {
+            tokio::spawn(async move { door.keep_local(&listener).await });
+            path
+        }
+    };
     loop {
         tokio::select! {
-            () = door.keep() => {}
             _ = usr1.recv() => app.entry.tell_address()?,
             _ = term.recv() => break,
             _ = int.recv() => break,
         }
     }
-    if let Listener::Unix(_, Some(path)) = &door.listener {
+    if let Some(path) = path {
         // Nobody is there to be told that it stays.
         let _ = std::fs::remove_file(path);
     }
@@ -75,40 +86,44 @@ pub(crate) async fn run(
 
 /// The place where connections come in.
 struct Door {
-    listener: Listener,
-    users: Users,
     room: Arc<Room>,
     tls: Option<TlsAcceptor>,
     router: Router,
 }
 
 impl Door {
-    /// Takes connections for ever.
-    async fn keep(&self) {
+    /// Takes connections by TCP for ever.
+    fn keep(&self, listener: &TcpListener) {
+        let users = Users::new();
         loop {
-            let taken = match &self.listener {
-                Listener::Tcp(listener) => {
-                    listener.accept().await.map(|(stream, peer)| self.admit(stream, peer))
-                }
-                Listener::Unix(listener, _) => {
-                    listener.accept().await.map(|(stream, _)| self.admit_local(stream))
-                }
-            };
-            if taken.is_err() {
-                // Too many files are open, or the client has left before it was taken.
-                tokio::time::sleep(PAUSE).await;
+            match listener.accept() {
+                Ok((stream, peer)) => self.admit(stream, peer, &users),
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    /// Takes connections by a unix socket for ever.
+    async fn keep_local(&self, listener: &UnixListener) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => self.admit_local(stream),
+                Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
     }
 
     /// Serves a connection by TCP if there is a place for it, and closes it otherwise. One that is
     /// closed costs nothing else: strangers may come by thousands.
-    fn admit(&self, stream: TcpStream, peer: SocketAddr) {
+    fn admit(&self, stream: net::TcpStream, peer: SocketAddr, users: &Users) {
         // A user of this machine has all of its addresses.
-        let user = stream.local_addr().ok().and_then(|own| self.users.of(peer, own));
+        let user = stream.local_addr().ok().and_then(|own| users.of(peer, own));
         let origin = user.map_or_else(|| Origin::of(peer.ip()), Origin::User);
         let Some(seat) = self.room.enter(origin, steady_ms()) else { return };
         let _ = stream.set_nodelay(true);
+        let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+        // One that cannot be waited for is closed.
+        let Ok(stream) = stream else { return };
         let (via, router) = (Via::Tcp(origin), self.router.clone());
         match self.tls.clone() {
             Some(tls) => tokio::spawn(secure(tls, stream, via, router, seat)),
