@@ -154,6 +154,9 @@ impl Fake {
 
     /// Reports any event in the next turn.
     pub fn emit(&self, event: Event) {
+        if let Event::Machine(guest, machine) = &event {
+            self.change(*guest, |it| it.memory = machine.memory);
+        }
         self.inner.borrow_mut().events.push(event);
     }
 

@@ -99,6 +99,10 @@ clauses! {
         "The guest says that it needs memory, and the host sees neither its use nor its CPU time."
         "it says that it needs memory, and the host does not see it use what it has"
         "it said that it needed memory, and the host did not see it use what it had",
+    Boot "boot"
+        "The guest has started again: while it boots, it has what the host has free for it."
+        "it has started again, and boots"
+        "it had started again, and booted",
     Cooling "cooling"
         "The guest was moved in the other direction not long ago, so it rests."
         "it was moved the other way not long ago"

@@ -105,7 +105,7 @@ settings::table! {
     /// Where guests are looked for.
     pub struct Sources in "sources" {
         /// patterns of QMP sockets; none switches this off
-        qmp: Vec<String> = globs, else "pinhead's and Proxmox's";
+        qmp: Vec<String> = globs, else "pinhead's";
         /// libvirt's URIs; none switches it off, `auto` uses it if it is there
         libvirt: Libvirt = libvirt, "auto";
         /// users, by name or number, whose guests count besides root's and the manager's own

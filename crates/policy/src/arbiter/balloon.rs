@@ -132,12 +132,20 @@ impl BalloonTracker {
         self.target = Some(target);
     }
 
-    /// It started again: its balloon is empty, and nobody has moved it.
-    pub fn forget(&mut self) {
-        (self.target, self.before) = (None, None);
-        (self.rest, self.ahead, self.turning) = (None, None, None);
-        (self.seen, self.speed) = (None, None);
-        self.yields.forget_loose();
+    /// It started again: its balloon is empty, and another driver moves it, of which nothing is
+    /// known. Another manager stays its manager. Gives the size that QEMU still has for it.
+    pub fn forget(&mut self) -> Option<Bytes> {
+        let asked = self.target().or(self.rest);
+        let mut yields = std::mem::take(&mut self.yields);
+        yields.forget_loose();
+        let foreign_until_ms = self.foreign_until_ms;
+        *self = BalloonTracker { yields, foreign_until_ms, ..BalloonTracker::default() };
+        asked
+    }
+
+    /// The driver of a guest that boots goes to the size that QEMU has for it, by itself.
+    pub fn boots(&mut self, until_ms: u64) {
+        self.turning = Some(Turning { low: Bytes::ZERO, high: Bytes(u64::MAX), until_ms });
     }
 
     /// What is still to come from it to the host.

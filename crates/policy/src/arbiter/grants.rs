@@ -11,8 +11,14 @@ use counters::Bytes;
 type Ask = (usize, Bytes, Clause);
 
 /// Grants what guests need, as far as free memory goes; the rest is what others have to give.
-pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
+pub(super) fn needs(
+    states: &mut [GuestState<'_>],
+    budget: &mut HostBudget,
+    config: &Config,
+    now_ms: u64,
+) {
     fixed(states, budget);
+    boots(states, budget, now_ms);
     let mut asks: Vec<Ask> = states
         .iter()
         .enumerate()
@@ -82,6 +88,25 @@ fn bursts(states: &mut [GuestState<'_>], asks: &mut [Ask], budget: &HostBudget, 
 /// A guest's part in what is divided by shares, up to so much.
 fn part(state: &GuestState<'_>, cap: Bytes) -> Part {
     Part { cap, weight: u64::from(state.sample.limits.shares) }
+}
+
+/// A guest that boots cannot say what it needs: it has what the host has free. QEMU still has the
+/// size of before, to which the guest's driver would go, so that the first word is said in any case.
+pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_ms: u64) {
+    for state in states {
+        let is_booting = matches!(state.assessment.held, Some((Clause::Boot, _)));
+        let Some((had, begins)) = state.history.boots(now_ms).filter(|_| is_booting) else {
+            continue;
+        };
+        let actual = state.assessment.actual;
+        let base = actual.plus(state.history.balloon.going(actual));
+        let wanted = had.plus(budget.free).min(state.sample.limits.max);
+        if wanted >= base.plus(MOVE_MIN) {
+            grant(state, budget, wanted.less(base), Clause::Boot);
+        } else if begins && wanted >= actual {
+            state.cap = Some(wanted);
+        }
+    }
 }
 
 /// What the operator fixed, and guests above their maximum.

@@ -44,6 +44,20 @@ struct Promise {
     until_ms: u64,
 }
 
+/// A guest that has started again is left to boot for so long.
+const BOOT_MS: u64 = 60_000;
+
+/// How far a guest is that has started again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Boot {
+    #[default]
+    Over,
+    /// It had this size before, as far as that is known.
+    Begins(Option<Bytes>),
+    /// It boots since then, with at least this size.
+    Since(u64, Bytes),
+}
+
 /// Which way it was moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -56,6 +70,7 @@ pub enum Direction {
 /// What is remembered of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuestHistory {
+    boot: Boot,
     pub(super) balloon: BalloonTracker,
     pub(super) memory: Option<Memory>,
     pub(super) view: Option<MemoryView>,
@@ -125,6 +140,17 @@ impl Assessment {
 impl GuestHistory {
     /// Takes what is new about it.
     pub fn observe(&mut self, sample: &GuestSample, now_ms: u64) {
+        match self.boot {
+            Boot::Begins(had) => {
+                let had = had.or(sample.actual).unwrap_or(Bytes::ZERO);
+                self.boot = Boot::Since(now_ms, had);
+                self.balloon.boots(now_ms + BOOT_MS);
+            }
+            Boot::Since(at_ms, _) if now_ms.saturating_sub(at_ms) >= BOOT_MS => {
+                self.boot = Boot::Over;
+            }
+            Boot::Since(..) | Boot::Over => {}
+        }
         let shrinks = self.balloon.is_shrinking();
         let is_moved = self.balloon.target().is_some();
         if let Some(memory) = sample.memory {
@@ -181,7 +207,15 @@ impl GuestHistory {
         (self.memory, self.view, self.kept, self.strained_ms) = (None, None, None, None);
         (self.promise, self.moved, self.movement) = (None, None, None);
         self.benefit = Benefit::default();
-        self.balloon.forget();
+        self.boot = Boot::Begins(self.balloon.forget());
+    }
+
+    /// The least that a guest has while it boots, and whether that begins in this pass.
+    pub(super) fn boots(&self, now_ms: u64) -> Option<(Bytes, bool)> {
+        match self.boot {
+            Boot::Since(at_ms, had) => Some((had, at_ms == now_ms)),
+            Boot::Begins(_) | Boot::Over => None,
+        }
     }
 
     /// Its kernel took memory back: it had too little, and is in want.
@@ -271,6 +305,10 @@ impl GuestHistory {
         }
         if sample.actual.is_none() {
             return Some((Clause::Stale, "what it has is not known"));
+        }
+        let boots = matches!(self.boot, Boot::Since(..)) && !self.balloon.is_foreign(now_ms);
+        if boots && sample.limits.mode == Mode::Managed {
+            return Some((Clause::Boot, ""));
         }
         if self.balloon.is_disturbed(now_ms) {
             return Some((Clause::Foreign, ""));

@@ -1,8 +1,8 @@
 //! Balloons that do not move, or not as fast as they were asked.
 
-use crate::arbiter::{command, config, gib, guest, idle, pass, starved};
+use crate::arbiter::{command, config, gib, guest, idle, of, pass, starved};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Arrival, GuestSample, Key, Mode};
+use policy::arbiter::{Arbiter, Arrival, Clause, GuestSample, Key, Mode};
 
 #[test]
 fn a_stuck_balloon_is_reported_after_its_time_and_left_out() {
@@ -143,4 +143,50 @@ fn what_a_balloon_does_before_it_turns_is_nobody_elses_doing() {
     for arbiter in [stuck, halted] {
         assert!(!arbiter.is_foreign(Key(1), 20_000), "{arbiter:?}");
     }
+}
+
+/// A guest that the arbiter shrank, and that has started again a second later.
+fn shrunk_and_rebooted() -> (Arbiter, Bytes) {
+    let mut arbiter = Arbiter::new();
+    let down = pass(&mut arbiter, Bytes::mib(100), &[idle(1, 1000)], 1000);
+    let size = command(&down, 1).expect("it gives");
+    pass(&mut arbiter, Bytes::mib(100), &[guest(1, size, Bytes::mib(100), 2000)], 2000);
+    arbiter.rebooted(Key(1));
+    (arbiter, size)
+}
+
+/// One that boots has reported nothing yet.
+fn booting(actual: Bytes) -> GuestSample {
+    GuestSample { memory: None, ..guest(1, actual, Bytes::ZERO, 0) }
+}
+
+#[test]
+fn report_h05_a_guest_that_boots_has_its_maximum_if_the_host_has_it() {
+    // Its device may have been emptied already, or not.
+    for of_size in [|size: Bytes| size, |_| gib(8)] {
+        let (mut arbiter, size) = shrunk_and_rebooted();
+        let first = pass(&mut arbiter, gib(30), &[booting(of_size(size))], 3000);
+        assert_eq!(command(&first, 1), Some(gib(8)));
+        assert_eq!(of(&first, 1).map(|d| d.clause), Some(Clause::Boot));
+        let next = pass(&mut arbiter, gib(30), &[booting(gib(8))], 4000);
+        assert_eq!(command(&next, 1), None);
+    }
+}
+
+#[test]
+fn report_h05_a_guest_that_boots_is_not_shrunk_and_nobody_elses() {
+    let (mut arbiter, size) = shrunk_and_rebooted();
+    // QEMU empties its balloon, and its driver goes back to the size that QEMU has for it.
+    for (second, actual) in [(3, gib(8)), (4, gib(8)), (5, gib(6)), (10, size), (30, size)] {
+        let now_ms = second * 1000;
+        let seen = pass(&mut arbiter, Bytes::mib(100), &[booting(actual)], now_ms);
+        assert_eq!(command(&seen, 1), None, "at {second} s");
+        assert!(!arbiter.is_foreign(Key(1), now_ms));
+    }
+    // Later it is a guest like others.
+    let mut later = |now_ms| {
+        let seen = guest(1, size, size.less(Bytes::mib(500)), now_ms);
+        command(&pass(&mut arbiter, Bytes::mib(100), &[seen], now_ms), 1)
+    };
+    assert!((64..70).any(|second| later(second * 1000).is_some_and(|to| to < size)));
 }
