@@ -1,6 +1,7 @@
 //! Targets for files that others may have written: journals, recordings asked in SQL, records of
 //! tiers, results of experiments, recorded scenarios.
 
+use crate::bounded;
 use base::is_plain;
 use pinhead::escape::plain_lines;
 use pinhead::sql::{SqlArgs, SqlFormat};
@@ -9,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{GuestKey, Journal, Policy, Query, Range};
 
-/// Inputs larger than this find nothing that smaller ones do not.
-const FILE_MAX: usize = 256 << 10;
+/// Inputs are no larger: what is bounded is the memory for a file of this size.
+const FILE_MAX: usize = 100 << 10;
 /// What is asked of a directory of recordings.
 const QUESTIONS: [&str; 4] = [
     "SELECT * FROM minute_guest",
@@ -30,7 +31,7 @@ fn beside(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
     let dir: PathBuf = std::env::temp_dir().join(own);
     let made = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(dir.join(name), bytes));
     if made.is_ok() {
-        look(&dir);
+        bounded(|| look(&dir));
     }
     let _ = std::fs::remove_dir_all(&dir);
 }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A target that only calls a parser finds panics. A better one also states what must hold of
-//! the result, whatever the input was.
+//! the result, whatever the input was. Memory is bounded for all of them: in the tests for each
+//! committed input, and in the fuzzer where a target says so, for it takes longer than a parser.
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +29,7 @@ mod input;
 mod kernel;
 mod links;
 mod load;
+mod memory;
 mod metrics;
 mod proc_files;
 mod qmp;
@@ -37,6 +39,8 @@ mod rules_file;
 mod terminal;
 mod virtrpc;
 mod zvm;
+
+pub use memory::{MEMORY_MAX_KIB, bounded};
 
 /// A target: its name, which is also its directory's under `fuzz/corpus`, and what it does
 /// with an input.

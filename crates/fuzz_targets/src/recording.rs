@@ -1,5 +1,6 @@
 //! Targets for recordings: blocks of raw samples, and files of a day that are not what they seem.
 
+use crate::bounded;
 use model::{Moment, Parts, PassInput};
 use policy::rivals::Kind;
 use std::ops::ControlFlow;
@@ -9,8 +10,8 @@ use store::pack::{Damaged, Decoder, Encoder, block, chain};
 use store::{Records, Span, pass_codec};
 use whatif::{Change, Player};
 
-/// Inputs larger than this find nothing that smaller ones do not.
-const FILE_MAX: usize = 256 << 10;
+/// Inputs are no larger: what is bounded is the memory for a file of this size.
+const FILE_MAX: usize = 100 << 10;
 
 fn decoded(bytes: &[u8]) -> (Vec<Moment>, Result<(), Damaged>) {
     let mut moments = Vec::new();
@@ -78,7 +79,7 @@ pub(crate) fn day_file(data: &[u8]) {
     let file = dir.join(if kind & 1 == 0 { "2026-11-21.db" } else { "raw.db" });
     let made = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(file, bytes));
     if made.is_ok() {
-        read(&dir);
+        bounded(|| read(&dir));
     }
     let _ = std::fs::remove_dir_all(&dir);
 }

@@ -1,5 +1,9 @@
 //! How long a text in a store may be. Names and reasons come from guests and from files, and a
-//! row that they could make as long as they like would fill the disk.
+//! row that they could make as long as they like would fill the disk. Rows that are
+//! read have an order, for a file of somebody else's may give the same row without an end.
+
+use crate::Error;
+use rusqlite::Row;
 
 /// Bytes of a guest's name, its class, a clause, a kind: longer names say no more.
 pub const NAME_MAX: usize = 128;
@@ -19,6 +23,37 @@ pub const INPUTS_TEXT_MAX: usize = 8192;
 /// The text, cut at the end of a character to at most so many bytes.
 pub fn cut(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
+}
+
+/// A text of a row, cut to the length that is written: others may have written to the file.
+pub fn text(row: &Row<'_>, column: usize, max: usize) -> rusqlite::Result<String> {
+    let text = row.get_ref(column)?.as_str()?;
+    Ok(cut(text, max).to_owned())
+}
+
+/// The order of rows. In a file of ours each row has another number than those before it. In one
+/// that was made for an attack, two ways may lead to one page, and rows never end.
+#[derive(Debug)]
+pub struct Order<K> {
+    table: &'static str,
+    last: Option<K>,
+}
+
+impl<K: PartialOrd> Order<K> {
+    /// Begins with the first row of a table.
+    pub fn of(table: &'static str) -> Order<K> {
+        Order { table, last: None }
+    }
+
+    /// Takes the next row, which must be behind the last one.
+    pub fn next(&mut self, key: K, id: i64) -> Result<(), Error> {
+        if self.last.as_ref().is_some_and(|last| *last >= key) {
+            let reason = "it is there twice, or out of order: the file is damaged".into();
+            return Err(Error::Row { table: self.table, id, reason });
+        }
+        self.last = Some(key);
+        Ok(())
+    }
 }
 
 /// A size or a count as SQLite holds it. What is beyond its range is beyond any machine's.

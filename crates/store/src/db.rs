@@ -8,14 +8,17 @@
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params};
 
 use crate::Error;
+use crate::bound::NAME_MAX;
 use crate::error::cannot;
+use base::plain;
 
 /// How long a statement waits for another process's lock. The manager must not be kept from
 /// its guests: what is not written now is written with the next flush.
@@ -30,6 +33,16 @@ const CACHE: i64 = -16_384;
 const LOG_PAGES: i64 = 4_096;
 /// The log is cut back to this when it has been taken over, in bytes.
 const LOG_MAX: i64 = 32 << 20;
+/// Memory that SQLite has at most in a process, in bytes. A journal that is kept in memory has 200
+/// MiB, and the caches of a manager's five files have 80.
+const HEAP_MAX: i64 = 512 << 20;
+/// The longest value that a reader takes, in bytes. A minute of a thousand guests that all change
+/// has 30 MB before it is packed.
+const VALUE_MAX: i32 = 32 << 20;
+/// Endings of the files that SQLite opens with a database.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// The table that SQLite makes for `AUTOINCREMENT`.
+const SEQUENCE: &str = "CREATE TABLE sqlite_sequence(name,seq)";
 /// A new file is for its owner to write and for its group to read: it holds guests' names.
 const MODE: u32 = 0o640;
 
@@ -45,17 +58,42 @@ impl Kind {
     fn version(&self) -> i64 {
         self.migrations.len() as i64
     }
+
+    /// Tells if a file of this kind may have a table or an index with this text. Tables of a later
+    /// version have further columns, which hold whole numbers.
+    fn has(&self, text: &str) -> bool {
+        let text = in_one_line(text);
+        let ours = self.migrations.iter().flat_map(|all| all.split(';')).map(in_one_line);
+        ours.chain([SEQUENCE.to_owned()]).any(|own| {
+            let more = own.strip_suffix(')').and_then(|own| text.strip_prefix(own));
+            text == own || more.is_some_and(has_only_columns)
+        })
+    }
+}
+
+fn in_one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ")
+}
+
+/// Tells if a table's text ends so: with further columns of whole numbers.
+fn has_only_columns(text: &str) -> bool {
+    let is_name = |name: &str| name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+    let is_column = |column: &str| column.strip_suffix(" INTEGER").is_some_and(is_name);
+    let columns = text.strip_suffix(')').and_then(|text| text.strip_prefix(", "));
+    columns.is_some_and(|columns| columns.split(", ").all(is_column))
 }
 
 /// Opens a file to write to it; makes it where it is not there.
 pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
+    check_files(path)?;
     let made = OpenOptions::new().append(true).create(true).mode(MODE).open(path);
     made.map_err(|source| Error::File { path: path.into(), source })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let failed = |source| Error::Open { path: path.into(), source };
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     prepare(&mut connection, BUSY).map_err(|e| not_ours(path, e))?;
-    look_at_schema(&connection, "main").map_err(|e| not_ours(path, e))?;
+    stranger(&connection, "main", kind).map_err(|e| not_ours(path, e))?;
     bring_up_to_date(&mut connection, path, kind)?;
     Ok(connection)
 }
@@ -69,18 +107,19 @@ pub fn open_read_only(path: &Path, kind: &Kind) -> Result<Connection, Error> {
 /// Opens a file to read it, unless nothing was written to it yet: a writer that was killed while
 /// it began a file leaves one without tables.
 fn open_begun(path: &Path, kind: &Kind) -> Result<Option<Connection>, Error> {
+    check_files(path)?;
     // SQLite would only say that it cannot open it.
     std::fs::File::open(path).map_err(|source| Error::File { path: path.into(), source })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let plain = Connection::open_with_flags(path, flags)
-        .and_then(|mut connection| {
+        .and_then(|connection| {
             connection.busy_timeout(BUSY_READER)?;
-            harden(&mut connection)?;
-            look_at_schema(&connection, "main")?;
-            Ok(connection)
+            looked_at(connection, kind)
         })
-        .or_else(|e| if is_missing_log(path, &e) { open_at_rest(path, flags) } else { Err(e) });
-    let connection = plain.map_err(|e| not_ours(path, e))?;
+        .or_else(
+            |e| if is_missing_log(path, &e) { open_at_rest(path, flags, kind) } else { Err(e) },
+        );
+    let (connection, stranger) = plain.map_err(|e| not_ours(path, e))?;
     let failed = |source| Error::Open { path: path.into(), source };
     let owner = owner(&connection).map_err(failed)?;
     if owner == Owner::NOBODY {
@@ -90,7 +129,31 @@ fn open_begun(path: &Path, kind: &Kind) -> Result<Option<Connection>, Error> {
         return Err(Error::Foreign { path: path.into() });
     }
     check_version(path, owner.version, kind)?;
-    Ok(Some(connection))
+    match stranger {
+        Some(name) => Err(Error::Altered { path: path.into(), name }),
+        None => Ok(Some(connection)),
+    }
+}
+
+/// Refuses a pipe or a device in the place of a file, or of one that SQLite opens with it: opening
+/// a pipe waits until somebody writes to it.
+fn check_files(path: &Path) -> Result<(), Error> {
+    let beside = BESIDE.map(|ending| beside(path, ending));
+    for path in std::iter::once(path).chain(beside.iter().map(PathBuf::as_path)) {
+        match std::fs::metadata(path) {
+            Ok(found) if !found.is_file() => return Err(Error::NoFile { path: path.into() }),
+            // An error is told where the file is opened.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Path of a file's neighbour: its own with this ending.
+pub fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 /// Opens a file to read it, unless it is not there, or nothing was written to it yet.
@@ -126,34 +189,57 @@ pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
 /// Who may not write beside a file cannot make the index of a log that is not there. Without
 /// a log nobody has the file open to write, and it can be read as it lies.
 pub fn is_missing_log(path: &Path, error: &rusqlite::Error) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
     let code = error.sqlite_error_code();
     let is_refused = matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
-    is_refused && !Path::new(&log).exists()
+    is_refused && !beside(path, "-wal").exists()
 }
 
-fn open_at_rest(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+fn open_at_rest(
+    path: &Path,
+    flags: OpenFlags,
+    kind: &Kind,
+) -> rusqlite::Result<(Connection, Option<String>)> {
     let uri = uri(path, "immutable=1");
-    let mut connection = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
-    harden(&mut connection)?;
-    look_at_schema(&connection, "main")?;
-    Ok(connection)
+    looked_at(Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?, kind)
 }
 
-/// Refuses a database whose tables are described in bytes that are no text: the library would end
-/// the program where it is asked for the name of such a column.
-pub fn look_at_schema(connection: &Connection, database: &str) -> rusqlite::Result<()> {
-    let mut tables = connection.prepare(&format!("SELECT sql FROM {database}.sqlite_schema"))?;
+/// A connection that reads, and the name of a thing that is not ours in its file.
+fn looked_at(
+    mut connection: Connection,
+    kind: &Kind,
+) -> rusqlite::Result<(Connection, Option<String>)> {
+    harden(&mut connection)?;
+    limit_values(&connection)?;
+    let stranger = stranger(&connection, "main", kind)?;
+    Ok((connection, stranger))
+}
+
+/// Name of the first table, index, view or trigger of a database that no file of this kind has.
+/// A computed column, or a value for rows without one, makes gigabytes out of a small file.
+///
+/// Tables that are described in bytes that are no text are refused: the library would end the
+/// program where it is asked for the name of such a column.
+pub fn stranger(
+    connection: &Connection,
+    database: &str,
+    kind: &Kind,
+) -> rusqlite::Result<Option<String>> {
+    let text = format!("SELECT sql, name FROM {database}.sqlite_schema");
+    let mut tables = connection.prepare(&text)?;
     let mut rows = tables.query([])?;
+    let mut found = None;
     while let Some(row) = rows.next()? {
-        if row.get::<_, Option<String>>(0).is_err() {
+        let Ok(text) = row.get::<_, Option<String>>(0) else {
             let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
             let reason = "a table of it is described in bytes that are no text".to_owned();
             return Err(rusqlite::Error::SqliteFailure(corrupt, Some(reason)));
+        };
+        // An index that SQLite makes for a table has no text.
+        if found.is_none() && text.is_some_and(|text| !kind.has(&text)) {
+            found = Some(plain(&row.get::<_, String>(1).unwrap_or_default(), NAME_MAX));
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// A file's name with an option, as SQLite takes it.
@@ -178,7 +264,12 @@ fn harden(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-    Ok(())
+    connection.pragma_update(None, "hard_heap_limit", HEAP_MAX)
+}
+
+/// Refuses values that are longer than any of ours.
+pub fn limit_values(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX).map(drop)
 }
 
 fn prepare(connection: &mut Connection, busy: Duration) -> rusqlite::Result<()> {

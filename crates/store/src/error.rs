@@ -8,6 +8,13 @@ use std::path::PathBuf;
 pub enum Error {
     #[error("Cannot use {path}")]
     File { path: PathBuf, source: io::Error },
+    #[error("{path} is no file but a directory, a pipe or a device: move it away")]
+    NoFile { path: PathBuf },
+    #[error(
+        "{path} is not as `pinhead host` writes it: `{name}` was added or changed in it. Take that \
+         away with sqlite3, or name another file"
+    )]
+    Altered { path: PathBuf, name: String },
     #[error("Cannot open {path} as a database")]
     Open { path: PathBuf, source: rusqlite::Error },
     #[error("{path} is no file of pinhead's: name what `pinhead host` writes")]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fuzz_targets::TARGETS;
+use fuzz_targets::{TARGETS, bounded};
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus")
@@ -25,7 +25,8 @@ fn every_target_survives_its_corpus() {
         for input in inputs {
             // The panic says what broke, this line on which input: it is shown with it.
             println!("{name}: {}", input.display());
-            run(&fs::read(&input).unwrap());
+            let bytes = fs::read(&input).unwrap();
+            bounded(|| run(&bytes));
         }
     }
 }

@@ -113,6 +113,10 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     }
     for file in files(from)? {
         let path = from.join(&file);
+        // To open a pipe waits until somebody writes to it.
+        if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(store::Error::NoFile { path }.into());
+        }
         // What was exported has no log beside it: this is in use, or was not closed.
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");

@@ -268,3 +268,19 @@ fn what_is_no_recording_is_refused_and_leaves_nothing() {
     let error = import(&args, &mut [].as_slice()).unwrap_err().to_string();
     assert!(error.contains("there already"), "{error}");
 }
+
+#[test]
+fn finding2_07_pipe_among_exported_files_is_refused() {
+    let dir = Dir::new("pipe");
+    let to = dir.path("out");
+    export(&dir.export(&to, false), &now(), &mut Vec::new()).unwrap();
+    let pipe = to.join(RECORDINGS).join("passes.db");
+    fs::remove_file(&pipe).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // With its other end open, to open it waits for nobody.
+    let _other_end = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    let args = ImportArgs { from: to, to: dir.path("copy") };
+    let said = import(&args, &mut [].as_slice()).unwrap_err().to_string();
+    assert!(said.contains("passes.db is no file but"), "{said}");
+    assert!(!dir.path("copy").exists());
+}

@@ -122,7 +122,8 @@ fn a_file_at_rest_is_read_without_writing_beside_it() {
     let written = open(&dir.file(), &KIND).expect("made");
     written.execute("INSERT INTO a VALUES (3)", []).expect("written");
     drop(written);
-    let read = open_at_rest(&dir.file(), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("opened");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let (read, _) = open_at_rest(&dir.file(), flags, &KIND).expect("opened");
     assert_eq!(value(&read, "SELECT b FROM a"), 3);
     let there = std::fs::read_dir(&dir.0).expect("there").count();
     assert_eq!(there, 1);

@@ -5,12 +5,13 @@ use super::types::{
     Decided, Decision, DecisionId, Event, Fate, Found, GuestKey, GuestRow, Outcome, Policy, Query,
     Range, Word,
 };
-use crate::bound::{BOUNDS_TEXT_MAX, NAME_MAX, SENTENCE_MAX, cut};
+use crate::bound::{BOUNDS_TEXT_MAX, INPUTS_TEXT_MAX, NAME_MAX, Order, SENTENCE_MAX, text};
 use crate::error::cannot;
 use crate::{Error, Journal};
 use model::GuestIdentity;
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, params};
+use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
 /// Guests in one question: each is a number in the statement's text.
@@ -26,8 +27,15 @@ impl Journal {
         let sql = "SELECT key, uuid, name, class, pid, start_ticks, boot, first_ms, last_ms \
                    FROM guest ORDER BY key";
         let mut statement = self.connection.prepare_cached(sql).map_err(&failed)?;
-        let rows = statement.query_map([], guest_row).map_err(&failed)?;
-        rows.collect::<Result<_, _>>().map_err(&failed)
+        let mut rows = statement.query([]).map_err(&failed)?;
+        let mut order = Order::of("guest");
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let guest = guest_row(row).map_err(&failed)?;
+            order.next(guest.key, guest.key.0)?;
+            found.push(guest);
+        }
+        Ok(found)
     }
 
     /// Shows each decision that is asked for to `visit`, oldest first, until it breaks off.
@@ -47,8 +55,10 @@ impl Journal {
         let mut statement = self.connection.prepare(&sql).map_err(&failed)?;
         let Range { from_ms, to_ms } = query.range;
         let mut rows = statement.query([from_ms, to_ms]).map_err(&failed)?;
+        let mut order = Order::of("decision");
         while let Some(row) = rows.next().map_err(&failed)? {
             let decided = self.decided(row)?;
+            order.next((decided.decision.at_ms, decided.id), decided.id.0)?;
             if visit(decided).is_break() {
                 break;
             }
@@ -142,21 +152,22 @@ impl Journal {
     ) -> Result<Vec<Found>, Error> {
         let failed = cannot("read events");
         let sql = format!(
-            "SELECT at_ms, guest, kind, text FROM event \
+            "SELECT at_ms, guest, kind, text, rowid FROM event \
              WHERE at_ms BETWEEN ?1 AND ?2 AND (guest IS NULL OR guest IN ({})) \
              ORDER BY at_ms DESC, rowid DESC LIMIT ?3",
             list(guests)?
         );
         let mut statement = self.connection.prepare(&sql).map_err(&failed)?;
-        let rows = statement.query_map(params![range.from_ms, range.to_ms, most], |row| {
-            let event = Event {
-                at_ms: row.get(0)?,
-                kind: Word::Owned(text(row, 2, NAME_MAX)?),
-                text: text(row, 3, SENTENCE_MAX)?,
-            };
-            Ok(Found { event, guest: row.get::<_, Option<i64>>(1)?.map(GuestKey) })
-        });
-        let mut found: Vec<Found> = rows.and_then(Iterator::collect).map_err(&failed)?;
+        let mut rows =
+            statement.query(params![range.from_ms, range.to_ms, most]).map_err(&failed)?;
+        let mut order = Order::of("event");
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let id: i64 = row.get(4).map_err(&failed)?;
+            let event = event(row).map_err(&failed)?;
+            order.next(Reverse((event.event.at_ms, id)), id)?;
+            found.push(event);
+        }
         found.reverse();
         Ok(found)
     }
@@ -169,7 +180,8 @@ impl Journal {
         let policy = Policy::from_name(&policy)
             .ok_or_else(|| wrong(format!("{policy:?} is no policy: active or shadow")))?;
         let bounds = text(row, 9, BOUNDS_TEXT_MAX).map_err(&failed)?;
-        let inputs: String = row.get(10).map_err(&failed)?;
+        // One byte more than fits is not taken for what fits.
+        let inputs = text(row, 10, INPUTS_TEXT_MAX + 1).map_err(&failed)?;
         let inputs = inputs::decode(&inputs).map_err(wrong)?;
         let acted = row.get(11).map_err(&failed)?;
         let read = || -> rusqlite::Result<Decision> {
@@ -194,10 +206,11 @@ impl Journal {
 
     fn outcomes(&self, id: i64) -> Result<Vec<Outcome>, Error> {
         let failed = cannot("read outcomes");
-        let sql = "SELECT at_ms, result, reached_bytes, host_got_bytes FROM outcome \
+        let sql = "SELECT at_ms, result, reached_bytes, host_got_bytes, rowid FROM outcome \
                    WHERE decision = ?1 ORDER BY at_ms, rowid";
         let mut statement = self.connection.prepare_cached(sql).map_err(&failed)?;
         let mut rows = statement.query([id]).map_err(&failed)?;
+        let mut order = Order::of("outcome");
         let mut found = Vec::new();
         while let Some(row) = rows.next().map_err(&failed)? {
             let fate = text(row, 1, NAME_MAX).map_err(&failed)?;
@@ -215,7 +228,10 @@ impl Journal {
                 let (at_ms, reached_bytes) = (row.get(0)?, size(row, 2)?);
                 Ok(Outcome { at_ms, fate, reached_bytes, host_got_bytes: size_if_any(row, 3)? })
             };
-            found.push(read().map_err(&failed)?);
+            let outcome = read().map_err(&failed)?;
+            let row_id: i64 = row.get(4).map_err(&failed)?;
+            order.next((outcome.at_ms, row_id), row_id)?;
+            found.push(outcome);
         }
         Ok(found)
     }
@@ -234,6 +250,15 @@ fn guest_row(row: &Row<'_>) -> rusqlite::Result<GuestRow> {
     Ok(GuestRow { key: GuestKey(row.get(0)?), guest, first_ms, last_ms })
 }
 
+fn event(row: &Row<'_>) -> rusqlite::Result<Found> {
+    let event = Event {
+        at_ms: row.get(0)?,
+        kind: Word::Owned(text(row, 2, NAME_MAX)?),
+        text: text(row, 3, SENTENCE_MAX)?,
+    };
+    Ok(Found { event, guest: row.get::<_, Option<i64>>(1)?.map(GuestKey) })
+}
+
 /// The names of the policies that are asked for, for `IN ()`.
 fn policies(policy: Option<Policy>) -> &'static str {
     match policy {
@@ -241,12 +266,6 @@ fn policies(policy: Option<Policy>) -> &'static str {
         Some(Policy::Shadow) => "'shadow'",
         None => "'active', 'shadow'",
     }
-}
-
-/// A text that is no longer than what is written: others may have written to the file.
-fn text(row: &Row<'_>, column: usize, max: usize) -> rusqlite::Result<String> {
-    let text: String = row.get(column)?;
-    Ok(cut(&text, max).to_owned())
 }
 
 /// A size or a count: never negative.

@@ -107,8 +107,10 @@ pub fn forget(dir: &Path, keep: &Keep, now_ms: i64) -> Result<Option<Period>, Er
         period.end_ms().saturating_add(i64::from(days) * DAY_MS) <= now_ms
     };
     // A name alone makes no file ours: what somebody else put there is not ours to take away.
-    let is_ours =
-        |period: &&Period| !matches!(RowFile::read_only(dir, **period), Err(Error::Foreign { .. }));
+    let is_ours = |period: &&Period| {
+        let opened = RowFile::read_only(dir, **period);
+        !matches!(opened, Err(Error::Foreign { .. } | Error::NoFile { .. }))
+    };
     let mut gone = periods.iter().filter(is_old).find(is_ours);
     if gone.is_none() {
         let size =

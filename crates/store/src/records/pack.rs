@@ -340,27 +340,34 @@ impl Input<'_> {
         count: usize,
         all: &mut usize,
     ) -> Result<Row<F>, Damaged> {
-        *all = all.saturating_sub(before.len()).saturating_add(count);
-        if *all > VALUES_MAX {
-            return Err(Damaged("it has too many values"));
-        }
-        before.resize(count, None);
+        *all = all.saturating_sub(before.len());
+        before.truncate(count);
         let mut masks = [0; (FIELDS_MAX as usize).div_ceil(64)];
         for mask in masks.iter_mut().take(count.div_ceil(64)) {
             *mask = self.number()?;
         }
-        for (index, value) in before.iter_mut().enumerate() {
-            if masks[index / 64] >> (index % 64) & 1 == 0 {
-                continue;
-            }
-            *value = match self.wide()? {
+        let has = |index: &usize| masks[index / 64] >> (index % 64) & 1 == 1;
+        for index in (0..count).filter(has) {
+            let difference = match self.wide()? {
                 0 => None,
                 code => {
                     let folded = u64::try_from(code - 1);
                     let folded = folded.map_err(|_| Damaged("a difference is too large"))?;
-                    Some(value.unwrap_or(0).wrapping_add(unfold(folded).cast_unsigned()))
+                    Some(unfold(folded).cast_unsigned())
                 }
             };
+            // Fields of a later version are not kept, nor those behind the last one with a value: a
+            // row takes no more memory than what came of it.
+            if index >= before.len() && index < F::ALL.len() && difference.is_some() {
+                before.resize(index + 1, None);
+            }
+            if let Some(value) = before.get_mut(index) {
+                *value = difference.map(|grown| value.unwrap_or(0).wrapping_add(grown));
+            }
+        }
+        *all = all.saturating_add(before.len());
+        if *all > VALUES_MAX {
+            return Err(Damaged("it has too many values"));
         }
         Ok(Row::of_values(before))
     }

@@ -2,6 +2,7 @@
 
 use super::pack::{self, Damaged, Decoder};
 use super::schema::RAW;
+use crate::bound::Order;
 use crate::error::cannot;
 use crate::{Error, db};
 use model::Moment;
@@ -37,15 +38,12 @@ pub enum Seconds<'a> {
     More(&'a [Vec<u8>]),
 }
 
-/// What was found of a minute that had not become a block.
-#[derive(Debug, Default)]
-pub struct Left {
-    /// What was known before it began.
-    pub known: Vec<Moment>,
-    /// Its moments.
-    pub moments: Vec<Moment>,
-    /// When the last block ended.
-    pub block_to_ms: Option<i64>,
+/// A part of a minute that had not become a block.
+pub enum Left {
+    /// Something that was known before it began.
+    Known(Moment),
+    /// One of its moments.
+    Moment(Moment),
 }
 
 /// The file, open.
@@ -96,32 +94,43 @@ impl RawFile {
         transaction.commit().map_err(&failed)
     }
 
-    /// What a process that ended in the middle of a minute left. What cannot be read of it is
-    /// left out: all that is before it is good.
-    pub fn left(&self) -> Result<Left, Error> {
+    /// Visits what a process that ended in the middle of a minute left, until the visitor breaks
+    /// off. What cannot be read of it is left out: all that is before it is good.
+    pub fn left(&self, mut visit: impl FnMut(Left) -> ControlFlow<()>) -> Result<(), Error> {
         let failed = cannot("read raw samples");
-        let mut left = Left::default();
         let (mut known, mut moments) = (Decoder::default(), Decoder::default());
-        let mut statement =
-            self.0.prepare("SELECT is_base, bytes FROM second ORDER BY number").map_err(&failed)?;
+        let sql = "SELECT number, is_base, bytes FROM second ORDER BY number";
+        let mut statement = self.0.prepare(sql).map_err(&failed)?;
         let mut rows = statement.query([]).map_err(&failed)?;
+        let mut order = Order::of("second");
         while let Some(row) = rows.next().map_err(&failed)? {
-            let is_base: bool = row.get(0).map_err(&failed)?;
-            let bytes = row.get_ref(1).map_err(&failed)?.as_blob().unwrap_or_default();
-            let (decoder, out) = match is_base {
-                true => (&mut known, &mut left.known),
-                false => (&mut moments, &mut left.moments),
+            let number: i64 = row.get(0).map_err(&failed)?;
+            order.next(number, number)?;
+            let is_base: bool = row.get(1).map_err(&failed)?;
+            let bytes = row.get_ref(2).map_err(&failed)?.as_blob().unwrap_or_default();
+            let (decoder, left): (_, fn(Moment) -> Left) = match is_base {
+                true => (&mut known, Left::Known),
+                false => (&mut moments, Left::Moment),
             };
-            if decoder.decode(bytes, |moment| out.push(moment)).is_err() {
+            let mut flow = ControlFlow::Continue(());
+            let decoded = decoder.decode(bytes, |moment| {
+                if flow.is_continue() {
+                    flow = visit(left(moment));
+                }
+            });
+            if decoded.is_err() || flow.is_break() {
                 break;
             }
         }
-        left.block_to_ms = self
-            .0
+        Ok(())
+    }
+
+    /// When the last block ended.
+    pub fn block_to_ms(&self) -> Result<Option<i64>, Error> {
+        self.0
             .query_row("SELECT to_ms FROM raw ORDER BY at_ms DESC LIMIT 1", [], |row| row.get(0))
             .optional()
-            .map_err(&failed)?;
-        Ok(left)
+            .map_err(cannot("read raw samples"))
     }
 
     /// Visits every moment from one time up to before another, in their order.
@@ -148,8 +157,10 @@ impl RawFile {
             )
             .map_err(&failed)?;
         let mut rows = statement.query([to_ms, from_ms]).map_err(&failed)?;
+        let mut order = Order::of("raw");
         while let Some(row) = rows.next().map_err(&failed)? {
             let at_ms: i64 = row.get(0).map_err(&failed)?;
+            order.next(at_ms, at_ms)?;
             last_ms = last_ms.max(row.get(1).map_err(&failed)?);
             let bytes = row.get_ref(2).map_err(&failed)?.as_blob().unwrap_or_default();
             let damaged = |Damaged(reason)| Error::Row {
@@ -164,12 +175,13 @@ impl RawFile {
                 return Ok(());
             }
         }
-        for moment in self.left()?.moments {
-            if moment.at_ms > last_ms && show(moment) {
-                break;
+        self.left(|left| match left {
+            Left::Moment(moment) => {
+                let is_over = moment.at_ms > last_ms && show(moment);
+                if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             }
-        }
-        Ok(())
+            Left::Known(_) => ControlFlow::Continue(()),
+        })
     }
 
     /// Takes away blocks that ended before a time, and the oldest while there are more bytes of

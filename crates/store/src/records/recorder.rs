@@ -25,6 +25,7 @@ use crate::writer::News;
 use base::duration::MINUTE_MS;
 use model::{Folder, Gap, Interval, Moment, minute_of};
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// Minutes that wait to be written at most: with a thousand guests they are about 100 MB.
@@ -213,21 +214,28 @@ impl Recorder {
         std::fs::create_dir_all(&self.dir)
             .map_err(|source| Error::File { path: self.dir.clone(), source })?;
         self.files.at = self.dir.join(raw::FILE);
-        let left = match RawFile::read_only(&self.dir)? {
-            Some(file) => file.left()?,
-            None => Left::default(),
-        };
+        let (mut known, mut moments, mut block_to_ms) = (Vec::new(), Vec::new(), None);
+        if let Some(file) = RawFile::read_only(&self.dir)? {
+            file.left(|left| {
+                match left {
+                    Left::Known(moment) => known.push(moment),
+                    Left::Moment(moment) => moments.push(moment),
+                }
+                ControlFlow::Continue(())
+            })?;
+            block_to_ms = file.block_to_ms()?;
+        }
         self.has_begun = true;
         // What came before the directory could be opened is newer than what is in it.
         if self.has_recorded {
             return Ok(());
         }
-        left.known.iter().for_each(|moment| self.folder.know(moment));
-        for moment in &left.moments {
+        known.iter().for_each(|moment| self.folder.know(moment));
+        for moment in &moments {
             self.take(moment);
         }
         // Its end is known even if nothing else of it is: the gap begins there.
-        if let (None, Some(at_ms)) = (self.folder.last_ms(), left.block_to_ms) {
+        if let (None, Some(at_ms)) = (self.folder.last_ms(), block_to_ms) {
             self.folder.know(&Moment { at_ms, ..Moment::default() });
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::calendar::Period;
 use super::schema::{Grain, ROWS, Table, column_names, insert};
-use crate::bound::{NAME_MAX, cut, to_integer};
+use crate::bound::{NAME_MAX, Order, cut, text, to_integer};
 use crate::error::cannot;
 use crate::{Error, db};
 use model::{
@@ -233,14 +233,13 @@ impl RowFile {
         if let Some(key) = self.names.guests.get(who) {
             return Ok(*key);
         }
-        let text = |text: &'_ String| cut(text, NAME_MAX).to_owned();
         let values = params![
-            text(&who.uuid),
-            text(&who.name),
-            text(&who.class),
+            cut(&who.uuid, NAME_MAX),
+            cut(&who.name, NAME_MAX),
+            cut(&who.class, NAME_MAX),
             who.pid,
             who.start_ticks.map(to_integer),
-            text(&who.boot)
+            cut(&who.boot, NAME_MAX)
         ];
         let names = "INSERT INTO guest (uuid, name, class, pid, start_ticks, boot)
                      VALUES (?, ?, ?, ?, ?, ?)";
@@ -279,54 +278,66 @@ impl RowFile {
 
     /// All guests of the file.
     pub fn guests(&self) -> Result<HashMap<i64, GuestIdentity>, Error> {
-        self.pairs("SELECT key, uuid, name, class, pid, start_ticks, boot FROM guest", |row| {
+        let names = "SELECT key, uuid, name, class, pid, start_ticks, boot FROM guest ORDER BY key";
+        self.pairs("guest", names, |row| {
             Ok(GuestIdentity {
-                uuid: row.get(1)?,
-                name: row.get(2)?,
-                class: row.get(3)?,
+                uuid: text(row, 1, NAME_MAX)?,
+                name: text(row, 2, NAME_MAX)?,
+                class: text(row, 3, NAME_MAX)?,
                 pid: row.get(4)?,
                 start_ticks: row.get::<_, Option<i64>>(5)?.map(i64::unsigned_abs),
-                boot: row.get(6)?,
+                boot: text(row, 6, NAME_MAX)?,
             })
         })
     }
 
     /// All tiers of the file.
     pub fn tiers(&self) -> Result<HashMap<i64, String>, Error> {
-        self.pairs("SELECT key, name FROM tier", |row| row.get(1))
+        self.pairs("tier", "SELECT key, name FROM tier ORDER BY key", |row| text(row, 1, NAME_MAX))
     }
 
     /// All processes of the file, each with its guest's key.
     pub fn processes(&self) -> Result<HashMap<i64, (i64, ProcessName)>, Error> {
-        self.pairs("SELECT key, guest, name, pid FROM process", |row| {
-            Ok((row.get(1)?, ProcessName { name: row.get(2)?, pid: row.get(3)? }))
+        self.pairs("process", "SELECT key, guest, name, pid FROM process ORDER BY key", |row| {
+            let name = ProcessName { name: text(row, 2, NAME_MAX)?, pid: row.get(3)? };
+            Ok((row.get(1)?, name))
         })
     }
 
     fn pairs<T>(
         &self,
+        table: &'static str,
         text: &str,
         value: impl Fn(&SqlRow<'_>) -> rusqlite::Result<T>,
     ) -> Result<HashMap<i64, T>, Error> {
-        let mut statement =
-            self.connection.prepare(text).map_err(cannot("read the names of a recording"))?;
-        statement
-            .query_map([], |row| Ok((row.get(0)?, value(row)?)))
-            .and_then(Iterator::collect)
-            .map_err(cannot("read the names of a recording"))
+        let failed = cannot("read the names of a recording");
+        let mut statement = self.connection.prepare(text).map_err(&failed)?;
+        let mut rows = statement.query([]).map_err(&failed)?;
+        let mut order = Order::of(table);
+        let mut names = HashMap::new();
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let key: i64 = row.get(0).map_err(&failed)?;
+            order.next(key, key)?;
+            names.insert(key, value(row).map_err(&failed)?);
+        }
+        Ok(names)
     }
 
     /// When the spans from one time up to before another begin.
     pub fn spans(&self, from_ms: i64, to_ms: i64) -> Result<Vec<i64>, Error> {
-        let text = format!("SELECT id FROM {}_host WHERE id >= ? AND id < ?", self.grain.prefix());
-        let start = |id: i64| self.begin_of(id);
-        self.connection
-            .prepare_cached(&text)
-            .and_then(|mut statement| {
-                let ids = self.ids(from_ms, to_ms);
-                statement.query_map(ids, |row| row.get(0).map(start))?.collect()
-            })
-            .map_err(cannot(READ))
+        let failed = cannot(READ);
+        let prefix = self.grain.prefix();
+        let text = format!("SELECT id FROM {prefix}_host WHERE id >= ? AND id < ? ORDER BY id");
+        let mut statement = self.connection.prepare_cached(&text).map_err(&failed)?;
+        let mut rows = statement.query(self.ids(from_ms, to_ms)).map_err(&failed)?;
+        let mut order = Order::of(HostField::NAME);
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let id: i64 = row.get(0).map_err(&failed)?;
+            order.next(id, id)?;
+            found.push(self.begin_of(id));
+        }
+        Ok(found)
     }
 
     /// How much is covered of the span that begins then; `None` where it has no row.
@@ -354,16 +365,23 @@ impl RowFile {
 
     /// Gaps that touch a time, from a month's file.
     pub fn gaps(&self, from_ms: i64, to_ms: i64) -> Result<Vec<Gap>, Error> {
-        let text = "SELECT from_ms, to_ms, reason FROM gap WHERE from_ms < ? AND to_ms > ?";
-        self.connection
-            .prepare_cached(text)
-            .and_then(|mut statement| {
-                let gap = |row: &SqlRow<'_>| {
-                    Ok(Gap { from_ms: row.get(0)?, to_ms: row.get(1)?, reason: row.get(2)? })
-                };
-                statement.query_map([to_ms, from_ms], gap)?.collect()
-            })
-            .map_err(cannot("read the gaps of a recording"))
+        let failed = cannot("read the gaps of a recording");
+        let sql = "SELECT from_ms, to_ms, reason, rowid FROM gap \
+                   WHERE from_ms < ? AND to_ms > ? ORDER BY from_ms, to_ms";
+        let mut statement = self.connection.prepare_cached(sql).map_err(&failed)?;
+        let mut rows = statement.query([to_ms, from_ms]).map_err(&failed)?;
+        let mut order = Order::of("gap");
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(&failed)? {
+            let gap = || -> rusqlite::Result<(Gap, i64)> {
+                let (from_ms, to_ms) = (row.get(0)?, row.get(1)?);
+                Ok((Gap { from_ms, to_ms, reason: text(row, 2, NAME_MAX)? }, row.get(3)?))
+            };
+            let (gap, id) = gap().map_err(&failed)?;
+            order.next((gap.from_ms, gap.to_ms), id)?;
+            found.push(gap);
+        }
+        Ok(found)
     }
 }
 

@@ -13,6 +13,7 @@ use super::scan::{Pick, put};
 use crate::Error;
 use base::duration::MINUTE_MS;
 use model::{Field, Folder, Interval, Over};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// A minute as far as it has come.
@@ -26,20 +27,17 @@ pub struct Running {
 impl Running {
     /// That of a directory; `None` where there are no samples of one.
     pub fn of_dir(dir: &Path) -> Result<Option<Running>, Error> {
-        match RawFile::read_only(dir)? {
-            Some(file) => Ok(Running::of(&file.left()?)),
-            None => Ok(None),
-        }
-    }
-
-    fn of(left: &Left) -> Option<Running> {
+        let Some(file) = RawFile::read_only(dir)? else { return Ok(None) };
         let mut folder = Folder::default();
-        left.known.iter().for_each(|moment| folder.know(moment));
-        left.moments.iter().for_each(|moment| {
-            folder.feed(moment);
-        });
-        let to_ms = folder.last_ms()?;
-        Some(Running { minute: folder.end()?, to_ms })
+        file.left(|left| {
+            match left {
+                Left::Known(moment) => folder.know(&moment),
+                Left::Moment(moment) => drop(folder.feed(&moment)),
+            }
+            ControlFlow::Continue(())
+        })?;
+        let to_ms = folder.last_ms();
+        Ok(folder.end().zip(to_ms).map(|(minute, to_ms)| Running { minute, to_ms }))
     }
 
     /// When it began.

@@ -8,6 +8,7 @@
 use super::rows::RowFile;
 use super::schema::{ROWS, Table, column_names};
 use crate::Error;
+use crate::bound::Order;
 use crate::error::cannot;
 use model::{
     Field, GuestField, GuestIdentity, HostField, Interval, Over, Parts, ProcessField, ProcessName,
@@ -60,7 +61,7 @@ impl<F: Table> Scan<F> {
             text.push_str(", ");
             text.push_str(field.name());
         }
-        text.push_str(&format!(" FROM {table} WHERE id >= ? AND id < ?"));
+        text.push_str(&format!(" FROM {table} WHERE id >= ? AND id < ? ORDER BY id"));
         Ok(Scan { text, fields })
     }
 
@@ -76,15 +77,18 @@ impl<F: Table> Scan<F> {
         let failed = cannot("read rows of a recording");
         let mut statement = file.connection.prepare_cached(&self.text).map_err(&failed)?;
         let mut rows = statement.query(file.ids(from_ms, to_ms)).map_err(&failed)?;
+        let mut order = Order::of(F::NAME);
         let mut over = Over::default();
         while let Some(row) = rows.next().map_err(&failed)? {
+            let id: i64 = row.get(0).map_err(&failed)?;
+            order.next(id, id)?;
             let ms = number(row, 1).map(i64::unsigned_abs);
             over.covered_ms = ms.unwrap_or(0);
             over.row.clear();
             for (place, field) in self.fields.iter().enumerate() {
                 over.row.set(*field, number(row, place + 3).map(i64::unsigned_abs));
             }
-            visit(number(row, 0).unwrap_or(0), number(row, 2).unwrap_or(0), ms, &mut over);
+            visit(id, number(row, 2).unwrap_or(0), ms, &mut over);
         }
         Ok(())
     }

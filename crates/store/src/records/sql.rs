@@ -10,6 +10,7 @@ use super::raw;
 use super::read::Records;
 use super::schema::{Grain, RAW, ROWS, Table, column_names};
 use super::tables::WHO;
+use crate::db::Kind;
 use crate::{Error, db};
 use model::{GuestField, HostField, ProcessField, TierField};
 use rusqlite::config::DbConfig;
@@ -60,16 +61,18 @@ impl Records {
             .set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)
             .map_err(failed)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false).map_err(failed)?;
+        db::limit_values(&connection).map_err(failed)?;
         connection.busy_timeout(db::BUSY_READER).map_err(failed)?;
         let mut attached = Vec::new();
         let mut left_out = Vec::new();
         if db::open_if_begun(&dir.join(raw::FILE), &RAW)?.is_some() {
-            attach(&connection, &dir.join(raw::FILE), "raw_samples")?;
+            attach(&connection, &dir.join(raw::FILE), "raw_samples", &RAW)?;
         }
         let room = ATTACHED_MAX - 1;
         for period in periods(dir)?.into_iter().rev() {
             let path = dir.join(period.file());
-            if db::open_if_begun(&path, Grain::of(period).kind())?.is_none() {
+            let kind = Grain::of(period).kind();
+            if db::open_if_begun(&path, kind)?.is_none() {
                 continue;
             }
             if attached.len() == room {
@@ -77,7 +80,7 @@ impl Records {
                 continue;
             }
             let name = format!("file_{}", attached.len());
-            attach(&connection, &path, &name)?;
+            attach(&connection, &path, &name, kind)?;
             attached.push((period, name));
         }
         attached.reverse();
@@ -153,12 +156,12 @@ impl Sql {
 
 /// Attaches a file, which cannot be written to so. Who may not write beside a file that nobody
 /// has open reads it as it lies.
-fn attach(connection: &Connection, path: &Path, name: &str) -> Result<(), Error> {
+fn attach(connection: &Connection, path: &Path, name: &str, kind: &Kind) -> Result<(), Error> {
     let with = |option| {
         connection.execute(&format!("ATTACH ? AS {name}"), [db::uri(path, option)])?;
-        db::look_at_schema(connection, name)
+        db::stranger(connection, name, kind)
     };
-    with("mode=ro")
+    let stranger = with("mode=ro")
         .or_else(|error| {
             if !db::is_missing_log(path, &error) {
                 return Err(error);
@@ -167,7 +170,11 @@ fn attach(connection: &Connection, path: &Path, name: &str) -> Result<(), Error>
             let _ = connection.execute(&format!("DETACH {name}"), []);
             with("immutable=1")
         })
-        .map_err(|source| Error::Open { path: path.into(), source })
+        .map_err(|source| Error::Open { path: path.into(), source })?;
+    match stranger {
+        Some(name) => Err(Error::Altered { path: path.into(), name }),
+        None => Ok(()),
+    }
 }
 
 fn union(parts: impl Iterator<Item = String>, none: &str) -> String {

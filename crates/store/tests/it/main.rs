@@ -3,6 +3,7 @@
 mod common;
 mod crash;
 mod day;
+mod findings;
 mod golden;
 mod journal;
 mod passes;

@@ -99,3 +99,28 @@ fn damaged_bytes_are_refused_and_harm_nothing() {
     let bomb = block(&vec![0; CHAIN_MAX as usize + 1_000]);
     assert!(chain(&bomb).is_err());
 }
+
+#[test]
+fn finding2_07_fields_of_a_later_version_take_no_memory() {
+    let names = 1_000;
+    let mut chain = Vec::new();
+    (0..4).for_each(|_| put(&mut chain, u128::from(FIELDS_MAX)));
+    put(&mut chain, fold(1));
+    let row = |chain: &mut Vec<u8>| (0..FIELDS_MAX / 64).for_each(|_| put(chain, 0));
+    row(&mut chain);
+    put(&mut chain, names);
+    for name in 0..names {
+        put(&mut chain, 0);
+        put_identity(&mut chain, &GuestIdentity { name: name.to_string(), ..Default::default() });
+        // The last of all fields has a value, and no other.
+        (1..FIELDS_MAX / 64).for_each(|_| put(&mut chain, 0));
+        put(&mut chain, 1 << 63);
+        put(&mut chain, 2);
+    }
+    chain.extend([0, 0]);
+    let mut decoder = Decoder::default();
+    let mut moments = Vec::new();
+    assert_eq!(decoder.decode(&chain, |moment| moments.push(moment)), Ok(()));
+    assert_eq!(moments[0].guests.len() as u128, names);
+    assert_eq!(decoder.state.values, 0);
+}

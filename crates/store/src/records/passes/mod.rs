@@ -12,6 +12,7 @@ pub mod codec;
 use super::damage;
 use super::pack::{Damaged, block, chain};
 use crate::backoff::Backoff;
+use crate::bound::Order;
 use crate::error::cannot;
 use crate::writer::News;
 use crate::{Error, db};
@@ -217,8 +218,10 @@ pub(super) fn visit(
         .prepare("SELECT number, bytes FROM pass WHERE at_ms < ? AND to_ms >= ? ORDER BY number")
         .map_err(&failed)?;
     let mut rows = statement.query([to_ms, from_ms]).map_err(&failed)?;
+    let mut order = Order::of("pass");
     while let Some(row) = rows.next().map_err(&failed)? {
         let id: i64 = row.get(0).map_err(&failed)?;
+        order.next(id, id)?;
         let bytes = row.get_ref(1).map_err(&failed)?.as_blob().unwrap_or_default();
         let damaged = |Damaged(reason)| Error::Row {
             table: "pass",
