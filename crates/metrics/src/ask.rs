@@ -3,26 +3,26 @@
 use crate::client::{Call, post};
 use crate::{Error, Url};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use std::collections::HashMap;
-use std::fmt::Write;
+use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
+use std::fmt::{self, Write};
 use std::time::Duration;
 
 /// An answer may take so long: an engine reads from disk, for many hosts.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of an answer.
-const ANSWER_MAX: usize = 256 << 20;
+/// Bytes of an answer with raw samples: two thousand guests of a host have half of it.
+const SAMPLES_MAX: usize = 128 << 20;
+/// Bytes of an answer that the engine has added up: a line of each of a thousand guests has a
+/// quarter of it.
+const SUMS_MAX: usize = 32 << 20;
 
-/// Whom a value of an answer is about.
-#[derive(Debug, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Labels(HashMap<String, String>);
-
-impl Labels {
-    /// A label; an empty one is none.
-    pub(crate) fn get(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", String::as_str)
-    }
+/// The labels of a value that are asked for. An empty one is none; others are left out.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Labels {
+    pub(crate) host: String,
+    pub(crate) guest: String,
+    pub(crate) class: String,
+    pub(crate) uuid: String,
 }
 
 /// One value of an answer.
@@ -30,14 +30,39 @@ impl Labels {
 pub(crate) struct Point {
     #[serde(rename = "metric")]
     pub(crate) labels: Labels,
-    /// When, in seconds, and how much, which is text since JSON has no number that is none.
-    #[serde(deserialize_with = "number")]
-    pub(crate) value: f64,
+    /// Seconds since 1970, and the value then.
+    value: (f64, Number),
 }
 
-fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
-    let (_, text) = <(f64, String)>::deserialize(from)?;
-    text.parse().map_err(serde::de::Error::custom)
+impl Point {
+    /// The value.
+    pub(crate) fn value(&self) -> f64 {
+        self.value.1.0
+    }
+}
+
+/// A number as text: JSON itself has none for an infinity. Any other text is read as no number.
+#[derive(Debug)]
+struct Number(f64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Number, D::Error> {
+        from.deserialize_str(Digits)
+    }
+}
+
+struct Digits;
+
+impl Visitor<'_> for Digits {
+    type Value = Number;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number as text")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Number, E> {
+        Ok(Number(text.parse().unwrap_or(f64::NAN)))
+    }
 }
 
 #[derive(Deserialize)]
@@ -64,14 +89,14 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, String> {
 
 /// What a query is at a time. Values that are no number are left out.
 pub(crate) fn instant(url: &Url, query: &str, at_ms: i64) -> Result<Vec<Point>, Error> {
-    let body = ask(url, query, at_ms)?;
+    let body = post_form(url, QUERY, query, &[("time", at_ms)], SUMS_MAX)?;
     points(&body).map_err(|reason| Error::Answer { url: format!("{url}{QUERY}"), reason })
 }
 
 /// The values of an answer that are numbers.
 fn points(body: &[u8]) -> Result<Vec<Point>, String> {
     let mut points: Vec<Point> = read(body)?;
-    points.retain(|point| point.value.is_finite());
+    points.retain(|point| point.value().is_finite());
     Ok(points)
 }
 
@@ -88,15 +113,14 @@ pub fn count(body: &[u8]) -> usize {
 pub(crate) struct Line {
     #[serde(rename = "metric")]
     pub(crate) labels: Labels,
-    values: Vec<(f64, String)>,
+    values: Vec<(f64, Number)>,
 }
 
 impl Line {
     /// When, in milliseconds since 1970, and how much.
     pub(crate) fn values(&self) -> impl Iterator<Item = (i64, f64)> {
-        let finite = |(at, text): &(f64, String)| {
-            let value = text.parse::<f64>().ok().filter(|value| value.is_finite())?;
-            Some(((at * 1000.0).round() as i64, value))
+        let finite = |(at, number): &(f64, Number)| {
+            number.0.is_finite().then(|| ((at * 1000.0).round() as i64, number.0))
         };
         self.values.iter().filter_map(finite)
     }
@@ -110,7 +134,7 @@ pub(crate) fn range(
     step_ms: i64,
 ) -> Result<Vec<Line>, Error> {
     let times = [("start", from_ms), ("end", to_ms), ("step", step_ms)];
-    let body = post_form(url, RANGE, query, &times)?;
+    let body = post_form(url, RANGE, query, &times, SUMS_MAX)?;
     read(&body).map_err(|reason| Error::Answer { url: format!("{url}{RANGE}"), reason })
 }
 
@@ -119,12 +143,18 @@ pub(crate) const QUERY: &str = "/api/v1/query";
 /// And where one over a time.
 const RANGE: &str = "/api/v1/query_range";
 
-/// The answer to a query at a time, as it comes.
-pub(crate) fn ask(url: &Url, query: &str, at_ms: i64) -> Result<Vec<u8>, Error> {
-    post_form(url, QUERY, query, &[("time", at_ms)])
+/// The answer to a query for raw samples, as it comes.
+pub(crate) fn samples(url: &Url, query: &str, at_ms: i64) -> Result<Vec<u8>, Error> {
+    post_form(url, QUERY, query, &[("time", at_ms)], SAMPLES_MAX)
 }
 
-fn post_form(url: &Url, path: &str, query: &str, times: &[(&str, i64)]) -> Result<Vec<u8>, Error> {
+fn post_form(
+    url: &Url,
+    path: &str,
+    query: &str,
+    times: &[(&str, i64)],
+    answer_max: usize,
+) -> Result<Vec<u8>, Error> {
     // VictoriaMetrics keeps back what came in the last half minute, unless it is told not to: by
     // the first in newer versions, by the second in 1.79.
     let mut form = format!("latency_offset=1ms&nocache=1&query={}", form_encoded(query));
@@ -137,7 +167,7 @@ fn post_form(url: &Url, path: &str, query: &str, times: &[(&str, i64)]) -> Resul
         headers: &[("Content-Type", "application/x-www-form-urlencoded")],
         body: form.as_bytes(),
         patience: PATIENCE,
-        answer_max: ANSWER_MAX,
+        answer_max,
     })
 }
 
@@ -172,8 +202,8 @@ mod tests {
             {"metric":{"host":"a"},"value":[1.5,"2.5"]},{"metric":{},"value":[1,"NaN"]}]}}"#;
         let found = points(body).unwrap();
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].labels.get("host"), found[0].labels.get("guest")), ("a", ""));
-        assert!((found[0].value - 2.5).abs() < 1e-9);
+        assert_eq!((found[0].labels.host.as_str(), found[0].labels.guest.as_str()), ("a", ""));
+        assert!((found[0].value() - 2.5).abs() < 1e-9);
         let failed = points(br#"{"status":"error","error":"no"}"#).unwrap_err();
         assert_eq!(failed, "it failed: no");
         for bad in

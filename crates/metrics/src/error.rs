@@ -27,6 +27,11 @@ pub enum Error {
     },
     #[error("{url} answers what no Prometheus would: {reason}")]
     Answer { url: String, reason: String },
+    #[error(
+        "{url} knows more than fits into {mib} MiB of memory: ask for a shorter time, longer \
+         intervals or one host"
+    )]
+    TooMuch { url: String, mib: usize },
     #[error("This span cannot be read: {reason}")]
     Span { reason: &'static str },
 }

@@ -94,6 +94,10 @@ const BEFORE_MS: i64 = 3_600_000;
 const LEAD_MS: i64 = 150_000;
 /// Steps of a line.
 const STEPS_MAX: usize = 1_000;
+/// Steps of all lines together: those of two thousand guests, 250 each.
+const LINES_STEPS_MAX: usize = 500_000;
+/// Hosts of a fleet.
+const HOSTS_MAX: usize = 50_000;
 /// Labels of a guest.
 const GUEST_BY: &str = "host,guest,class,uuid";
 
@@ -117,7 +121,7 @@ impl<'a> Asker<'a> {
         let exact = HostField::metrics()[HostField::User.index()].exact.as_deref();
         let count = |name: &str| -> Result<f64, Error> {
             let query = format!("count(count by (host) (count_over_time({name}[{}])))", asker.span);
-            Ok(asker.ask(&query)?.first().map_or(0.0, |point| point.value))
+            Ok(asker.ask(&query)?.first().map_or(0.0, |point| point.value()))
         };
         asker.is_exact = count(exact.unwrap_or(SAMPLED))? >= count(SAMPLED)?;
         Ok(asker)
@@ -147,8 +151,8 @@ impl<'a> Asker<'a> {
         set: impl Fn(&mut Host, f64),
     ) -> Result<(), Error> {
         for point in self.ask(query)? {
-            if let Some(host) = hosts.get_mut(point.labels.get("host")) {
-                set(host, point.value);
+            if let Some(host) = hosts.get_mut(point.labels.host.as_str()) {
+                set(host, point.value());
             }
         }
         Ok(())
@@ -156,8 +160,8 @@ impl<'a> Asker<'a> {
 
     /// A value of each guest.
     fn of_guests(&self, query: &str) -> Result<Vec<(Who, f64)>, Error> {
-        let who = |labels: &Labels| (labels.get("host").to_owned(), identity(labels));
-        Ok(self.ask(query)?.iter().map(|point| (who(&point.labels), point.value)).collect())
+        let who = |labels: &Labels| (labels.host.clone(), identity(labels));
+        Ok(self.ask(query)?.iter().map(|point| (who(&point.labels), point.value())).collect())
     }
 }
 
@@ -215,14 +219,14 @@ impl Steps {
         Ok(Asker { span: format!("{}ms", self.step_ms), ..whole })
     }
 
-    /// Fields of what has these labels in each step, by whom they are of. What nothing is known
-    /// of covers nothing.
+    /// Fields of what has these labels in each step, by their keys; a line without one is left
+    /// out. What nothing is known of covers nothing.
     fn lines<F: Table, K: Ord>(
         self,
         asker: &Asker<'_>,
         fields: &[F],
         labels: &str,
-        key: impl Fn(&Labels) -> K,
+        key: impl Fn(&Labels) -> Option<K>,
     ) -> Result<BTreeMap<K, Vec<Over<F>>>, Error> {
         let Steps { to_ms, step_ms, .. } = self;
         let count = self.count()?;
@@ -231,8 +235,11 @@ impl Steps {
         let mut lines: BTreeMap<K, Vec<Over<F>>> = BTreeMap::new();
         for field in fields {
             for line in range(asker.url, &asker.over(*field, labels), (first_ms, to_ms), step_ms)? {
-                let steps =
-                    lines.entry(key(&line.labels)).or_insert_with(|| vec![Over::default(); count]);
+                let Some(key) = key(&line.labels) else { continue };
+                if !lines.contains_key(&key) && (lines.len() + 1) * count > LINES_STEPS_MAX {
+                    return Err(Error::Span { reason: "too much is in it: make its steps longer" });
+                }
+                let steps = lines.entry(key).or_insert_with(|| vec![Over::default(); count]);
                 for (at_ms, value) in line.values() {
                     let at = usize::try_from((at_ms - first_ms).div_euclid(step_ms));
                     let Some(over) = at.ok().and_then(|at| steps.get_mut(at)) else { continue };
@@ -255,7 +262,10 @@ pub fn lines(
     let (asker, mut all) = (steps.asker(url)?, BTreeMap::new());
     for piece in pieces(hosts.iter().map(|host| [*host])) {
         let labels = format!("host=~{}", one_of(piece.into_iter().map(|[host]| host).collect()));
-        let host = |labels: &Labels| labels.get("host").to_owned();
+        // An engine may answer with others than were asked for.
+        let host = |labels: &Labels| {
+            Some(labels.host.clone()).filter(|host| hosts.contains(&host.as_str()))
+        };
         all.append(&mut steps.lines(&asker, fields, &labels, host)?);
     }
     Ok(all)
@@ -269,15 +279,15 @@ pub fn guest_lines(
     fields: &[GuestField],
 ) -> Result<BTreeMap<GuestIdentity, Vec<Over<GuestField>>>, Error> {
     let labels = format!("host={}", quoted(host));
-    steps.lines(&steps.asker(url)?, fields, &labels, identity)
+    steps.lines(&steps.asker(url)?, fields, &labels, |labels| Some(identity(labels)))
 }
 
 /// Who a guest is, by its labels.
 fn identity(labels: &Labels) -> GuestIdentity {
     GuestIdentity {
-        name: labels.get("guest").to_owned(),
-        class: labels.get("class").to_owned(),
-        uuid: labels.get("uuid").to_owned(),
+        name: labels.guest.clone(),
+        class: labels.class.clone(),
+        uuid: labels.uuid.clone(),
         ..GuestIdentity::default()
     }
 }
@@ -290,8 +300,12 @@ fn hosts(
     let span = &asker.span;
     let to_ms = |seconds: f64| (seconds * 1000.0).round() as i64;
     for first in asker.ask(&format!("min_over_time({SAMPLED}[{span}])"))? {
-        let host = hosts.entry(first.labels.get("host").to_owned()).or_default();
-        host.first_ms = to_ms(first.value);
+        if hosts.len() >= HOSTS_MAX {
+            let reason = format!("it has more than {HOSTS_MAX} hosts");
+            return Err(Error::Answer { url: asker.url.to_string(), reason });
+        }
+        let host = hosts.entry(first.labels.host.clone()).or_default();
+        host.first_ms = to_ms(first.value());
     }
     // Counters grow from the last value before the time on.
     let before = format!("last_over_time({SAMPLED}[{LEAD_MS}ms] offset {span})");
@@ -347,7 +361,7 @@ fn guests(asker: &Asker<'_>, asked: &Glance, fleet: &mut Fleet) -> Result<(), Er
         like.iter().map(|labels| format!("count_over_time({GUEST_INFO}{{{labels}}}[{span}])"));
     let info = info.collect::<Vec<_>>().join(" or ");
     let found = asker.ask(&format!("count(count by ({GUEST_BY}) ({info}))"))?;
-    fleet.found = found.first().map_or(0, |point| point.value as u64);
+    fleet.found = found.first().map_or(0, |point| point.value() as u64);
     if loudest.by.is_empty() || fleet.found == 0 {
         return Ok(());
     }
@@ -356,7 +370,9 @@ fn guests(asker: &Asker<'_>, asked: &Glance, fleet: &mut Fleet) -> Result<(), Er
     let chosen = asker.of_guests(&format!("topk {by}({}, {ranked})", loudest.most))?;
     // Whose host is not heard of itself is nobody's.
     let mut places: BTreeMap<Who, usize> = BTreeMap::new();
-    for (who, _) in chosen {
+    // An engine may answer with more than were asked for.
+    let most = loudest.most.saturating_mul(if loudest.of_each { fleet.hosts.len() } else { 1 });
+    for (who, _) in chosen.into_iter().take(most) {
         let Some(host) = fleet.hosts.get_mut(&who.0) else { continue };
         host.loudest.push((who.1.clone(), Over::default()));
         places.insert(who, host.loudest.len() - 1);

@@ -7,9 +7,10 @@
 //! Raw samples are asked for, and not rates: the same code adds them up that adds up a host's
 //! own recordings, so a report is the same to its last digit wherever its figures come from.
 
+use crate::rebuild::Wrong;
 use crate::{Error, Url, ask, rebuild};
 use base::duration::MINUTE_MS;
-use model::{Folder, Gap, Interval, Moment, Parts};
+use model::{Folder, Gap, GuestIdentity, Interval, Moment, Parts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -38,6 +39,17 @@ const LEAD_MS: i64 = 150_000;
 const TAIL_MS: i64 = 75_000;
 /// Intervals of a host: a month of minutes.
 const STEPS_MAX: i64 = 50_000;
+/// Memory for the intervals of all hosts, in MiB. A day of a thousand guests, every five minutes,
+/// has four fifths of it.
+const ROOM_MIB: usize = 256;
+/// Bytes of a host, without its name and its intervals.
+const HOST_BYTES: usize = 4_096;
+/// Bytes of an interval, in a list that grows.
+const INTERVAL_BYTES: usize = 2 * size_of::<Interval>();
+/// Bytes of a guest in an interval, without its names.
+const GUEST_BYTES: usize = 768;
+/// Bytes of a process or a tier in an interval.
+const THING_BYTES: usize = 384;
 
 /// What an engine knows of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,12 +68,19 @@ pub struct Past {
 pub fn pasts(url: &Url, ask: &Ask) -> Result<Vec<Past>, Error> {
     check(ask)?;
     let mut hosts: BTreeMap<String, Steps<'_>> = BTreeMap::new();
+    let mut room = ROOM_MIB << 20;
     moments(url, ask, &mut |host, moments| {
+        if !hosts.contains_key(host) {
+            room = room.checked_sub(HOST_BYTES + 2 * host.len())?;
+        }
         let steps = hosts.entry(host.to_owned()).or_insert_with(|| Steps::new(ask));
-        steps.feed(moments);
+        steps.feed(moments, &mut room)
     })?;
-    let pasts = hosts.into_iter().map(|(host, steps)| steps.finish(host));
-    Ok(pasts.filter(|past| !past.intervals.is_empty()).collect())
+    let pasts: Option<Vec<Past>> =
+        hosts.into_iter().map(|(host, steps)| steps.finish(host, &mut room)).collect();
+    let mut pasts = pasts.ok_or_else(|| too_much(url))?;
+    pasts.retain(|past| !past.intervals.is_empty());
+    Ok(pasts)
 }
 
 fn check(ask: &Ask) -> Result<(), Error> {
@@ -78,8 +97,13 @@ fn check(ask: &Ask) -> Result<(), Error> {
 }
 
 /// Visits the moments of all hosts, each host's in their order and several at a time, with those
-/// shortly before and after that are needed to tell what happened in the span.
-pub fn moments(url: &Url, ask: &Ask, visit: &mut dyn FnMut(&str, &[Moment])) -> Result<(), Error> {
+/// shortly before and after that are needed to tell what happened in the span. A visitor that has
+/// no room for more gives `None`.
+pub fn moments(
+    url: &Url,
+    ask: &Ask,
+    visit: &mut dyn FnMut(&str, &[Moment]) -> Option<()>,
+) -> Result<(), Error> {
     let (mut at_ms, end_ms) = (ask.from_ms - LEAD_MS, ask.to_ms.saturating_add(TAIL_MS));
     let mut window_ms = WINDOW_MS;
     let mut last: BTreeMap<String, i64> = BTreeMap::new();
@@ -98,15 +122,19 @@ pub fn moments(url: &Url, ask: &Ask, visit: &mut dyn FnMut(&str, &[Moment])) -> 
             let mut moments: Vec<Moment> = moments.into_values().collect();
             moments.retain(|moment| moment.at_ms > *last_ms);
             *last_ms = moments.last().map_or(*last_ms, |moment| moment.at_ms);
-            visit(&host, &moments);
+            visit(&host, &moments).ok_or_else(|| too_much(url))?;
         }
         at_ms = until_ms;
     }
     Ok(())
 }
 
+fn too_much(url: &Url) -> Error {
+    Error::TooMuch { url: url.to_string(), mib: ROOM_MIB }
+}
+
 fn is_too_much(error: &Error) -> bool {
-    matches!(error, Error::Status { status: 422, .. })
+    matches!(error, Error::Status { status: 422, .. } | Error::TooMuch { .. })
         || matches!(error, Error::Response { reason, .. } if reason.starts_with("it has more"))
 }
 
@@ -122,9 +150,11 @@ fn query(url: &Url, from_ms: i64, to_ms: i64, ask: &Ask) -> Result<rebuild::Mome
         let _ = write!(selector, ",host=\"{host}\"");
     }
     let _ = write!(selector, "}}[{}ms]", to_ms - from_ms);
-    let body = ask::ask(url, &selector, to_ms)?;
-    rebuild::moments(&body)
-        .map_err(|reason| Error::Answer { url: format!("{url}{}", ask::QUERY), reason })
+    let body = ask::samples(url, &selector, to_ms)?;
+    rebuild::moments(&body).map_err(|wrong| match wrong {
+        Wrong::NoAnswer(reason) => Error::Answer { url: format!("{url}{}", ask::QUERY), reason },
+        Wrong::TooMuch => Error::TooMuch { url: url.to_string(), mib: rebuild::ROOM_MIB },
+    })
 }
 
 /// One host's moments, added up to minutes and these to steps.
@@ -140,36 +170,45 @@ impl<'a> Steps<'a> {
         Steps { ask, folder: Folder::default(), done: Vec::new(), gaps: Vec::new() }
     }
 
-    fn feed(&mut self, moments: &[Moment]) {
+    /// Takes moments in; `None` if there is no room for what comes of them.
+    fn feed(&mut self, moments: &[Moment], room: &mut usize) -> Option<()> {
         if self.folder.last_ms().is_none() {
             self.folder = Folder::spaced(spacing_ms(moments));
         }
         for moment in moments {
             let fed = self.folder.feed(moment);
             if let Some(minute) = fed.finished {
-                self.add(&minute);
+                self.add(&minute, room)?;
             }
             if let Some((from_ms, to_ms)) = fed.gap
                 && from_ms < self.ask.to_ms
                 && to_ms > self.ask.from_ms
             {
+                *room = room.checked_sub(THING_BYTES)?;
                 self.gaps.push(Gap { from_ms, to_ms, reason: "late".to_owned() });
             }
         }
+        Some(())
     }
 
-    fn add(&mut self, minute: &Interval) {
+    fn add(&mut self, minute: &Interval, room: &mut usize) -> Option<()> {
         let Ask { from_ms, to_ms, step_ms, .. } = *self.ask;
         if !(from_ms..to_ms).contains(&minute.from_ms) {
-            return;
+            return Some(());
         }
         let begin_ms = minute.from_ms - (minute.from_ms - from_ms) % step_ms;
         match self.done.last_mut() {
-            Some(last) if last.from_ms == begin_ms => add(last, minute),
+            Some(last) if last.from_ms == begin_ms => {
+                let before = bytes(last);
+                add(last, minute);
+                *room = room.checked_sub(bytes(last).saturating_sub(before))?;
+            }
             last => {
                 let known_ms = last.map_or(begin_ms, |last| last.from_ms + step_ms);
                 let step = usize::try_from(step_ms).unwrap_or(usize::MAX);
+                *room = room.checked_sub(bytes(minute))?;
                 for from_ms in (known_ms..begin_ms).step_by(step) {
+                    *room = room.checked_sub(INTERVAL_BYTES)?;
                     let length_ms = step_ms.unsigned_abs();
                     self.done.push(Interval { from_ms, length_ms, ..Interval::default() });
                 }
@@ -179,14 +218,30 @@ impl<'a> Steps<'a> {
                 self.done.push(first);
             }
         }
+        Some(())
     }
 
-    fn finish(mut self, host: String) -> Past {
+    fn finish(mut self, host: String, room: &mut usize) -> Option<Past> {
         if let Some(running) = self.folder.running().cloned() {
-            self.add(&running);
+            self.add(&running, room)?;
         }
-        Past { host, intervals: self.done, gaps: self.gaps }
+        Some(Past { host, intervals: self.done, gaps: self.gaps })
     }
+}
+
+/// Memory that an interval takes, about.
+fn bytes(interval: &Interval) -> usize {
+    let Interval { guests, tiers, processes, .. } = interval;
+    let names = |who: &GuestIdentity| {
+        GUEST_BYTES + who.name.len() + who.class.len() + who.uuid.len() + who.boot.len()
+    };
+    let of_processes = processes.iter().map(|(who, all)| {
+        let each = all.keys().map(|process| THING_BYTES + process.name.len());
+        names(who) + each.sum::<usize>()
+    });
+    let of_tiers = tiers.keys().map(|name| THING_BYTES + name.len());
+    let of_guests = guests.keys().map(names);
+    INTERVAL_BYTES + of_guests.chain(of_tiers).chain(of_processes).sum::<usize>()
 }
 
 /// How far moments are apart, mostly.
@@ -226,6 +281,31 @@ mod tests {
             Ask { to_ms: i64::MAX, ..ask.clone() },
         ] {
             assert!(check(&bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn finding2_05_intervals_without_an_end_are_too_much() {
+        let ask = Ask {
+            from_ms: 600_000,
+            to_ms: 600_000 + STEPS_MAX * MINUTE_MS,
+            step_ms: MINUTE_MS,
+            host: None,
+            parts: Parts::ALL,
+        };
+        let mut moments = Vec::new();
+        for begin_ms in [ask.from_ms, ask.to_ms - MINUTE_MS] {
+            moments.extend(
+                (1..60)
+                    .map(|second| Moment { at_ms: begin_ms + second * 1_000, ..Moment::default() }),
+            );
+        }
+        let whole = STEPS_MAX as usize * INTERVAL_BYTES;
+        for (mut room, fits) in [(whole + MINUTE_MS as usize, true), (whole / 2, false)] {
+            let mut steps = Steps::new(&ask);
+            let fed = steps.feed(&moments, &mut room);
+            let past = fed.and_then(|()| steps.finish("a".into(), &mut room));
+            assert_eq!(past.map(|past| past.intervals.len() as i64), fits.then_some(STEPS_MAX));
         }
     }
 }

@@ -8,27 +8,97 @@ use model::{
     Field, GuestField, GuestIdentity, HostField, Moment, ProcessField, ProcessName, Row, TierField,
 };
 use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::rc::Rc;
 use std::sync::OnceLock;
+
+/// Memory for what is made of one answer, in MiB. A thousand guests in five seconds take a tenth.
+pub const ROOM_MIB: usize = 48;
+/// Bytes of a moment: as it is put together, and as it is returned.
+const MOMENT_BYTES: usize = 1_024;
+/// Bytes of a guest in a moment, without its names.
+const GUEST_BYTES: usize = 1_024;
+/// Bytes of a process or a tier in a moment, without its name.
+const THING_BYTES: usize = 512;
+/// Bytes of a value.
+const VALUE_BYTES: usize = 32;
+/// Entries that a tree has room for as soon as it has one, with what comes of it.
+const NODE: usize = 5;
 
 /// Moments of hosts, by host and time.
 pub type Moments = BTreeMap<String, BTreeMap<i64, Moment>>;
 
+/// Reasons why no moments are made of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// The text is no answer, for this reason.
+    NoAnswer(String),
+    /// More would come of it than there is room for.
+    TooMuch,
+}
+
 /// An answer of `/api/v1/query`.
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct Answer {
     status: String,
     #[serde(default)]
     error: String,
-    #[serde(borrow)]
-    data: Option<Data<'a>>,
+    data: Option<Data>,
 }
 
 #[derive(Deserialize)]
-struct Data<'a> {
-    #[serde(borrow)]
-    result: Vec<Series<'a>>,
+struct Data {
+    result: Built,
+}
+
+/// All series of an answer, put together one by one: they are never there all at once.
+struct Built {
+    hosts: Hosts,
+    is_too_much: bool,
+}
+
+impl<'de> Deserialize<'de> for Built {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Built, D::Error> {
+        from.deserialize_seq(Builder)
+    }
+}
+
+struct Builder;
+
+impl<'de> Visitor<'de> for Builder {
+    type Value = Built;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("series")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Built, A::Error> {
+        let (mut hosts, mut room) = (Hosts::new(), Room(ROOM_MIB << 20));
+        while let Some(series) = all.next_element::<Series<'de>>()? {
+            if take(series, &mut hosts, &mut room).is_none() {
+                while all.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(Built { hosts: Hosts::new(), is_too_much: true });
+            }
+        }
+        Ok(Built { hosts, is_too_much: false })
+    }
+}
+
+/// Memory that is left for what is made of an answer, in bytes.
+struct Room(usize);
+
+impl Room {
+    fn take(&mut self, bytes: usize) -> Option<()> {
+        self.0 = self.0.checked_sub(bytes)?;
+        Some(())
+    }
+
+    /// Takes bytes for one more entry of a tree that has so many already.
+    fn add(&mut self, bytes: usize, count: usize) -> Option<()> {
+        self.take(if count == 0 { NODE * bytes } else { bytes })
+    }
 }
 
 #[derive(Deserialize)]
@@ -37,6 +107,11 @@ struct Series<'a> {
     /// Times in seconds, and numbers, which are text since JSON has none that is no number.
     #[serde(borrow, default)]
     values: Vec<(f64, &'a str)>,
+}
+
+/// Bytes of names.
+fn bytes(names: &[&String]) -> usize {
+    names.iter().map(|name| name.len()).sum()
 }
 
 /// Which field of which table a name stands for.
@@ -83,22 +158,17 @@ struct Parts {
 
 type Hosts = BTreeMap<String, BTreeMap<i64, Parts>>;
 
-/// Reads an answer. What is wrong with it is told as a clause.
-pub fn moments(body: &[u8]) -> Result<Moments, String> {
-    let answer: Answer<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    let data = match (answer.status.as_str(), answer.data) {
-        ("success", Some(data)) => data,
-        _ => return Err(format!("it failed: {}", answer.error)),
-    };
-    let mut hosts = Hosts::new();
-    // What is exact comes first, and the same in seconds does not replace it.
-    let (exact, scaled): (Vec<Series<'_>>, Vec<Series<'_>>) =
-        data.result.into_iter().partition(|series| {
-            let name = series.metric.get("__name__");
-            name.is_some_and(|name| name.ends_with("_nanoseconds_total"))
-        });
-    exact.into_iter().chain(scaled).for_each(|series| take(series, &mut hosts));
-    Ok(hosts.into_iter().map(|(host, parts)| (host, finished(parts))).collect())
+/// Reads an answer.
+pub fn moments(body: &[u8]) -> Result<Moments, Wrong> {
+    let answer: Answer =
+        serde_json::from_slice(body).map_err(|error| Wrong::NoAnswer(error.to_string()))?;
+    match (answer.status.as_str(), answer.data) {
+        ("success", Some(Data { result: Built { is_too_much: true, .. } })) => Err(Wrong::TooMuch),
+        ("success", Some(Data { result: Built { hosts, .. } })) => {
+            Ok(hosts.into_iter().map(|(host, parts)| (host, finished(parts))).collect())
+        }
+        _ => Err(Wrong::NoAnswer(format!("it failed: {}", answer.error))),
+    }
 }
 
 fn meanings() -> &'static HashMap<&'static str, Meaning> {
@@ -124,12 +194,17 @@ fn insert<F: Table>(all: &mut HashMap<&str, Meaning>, meaning: fn(F, Exactness) 
     }
 }
 
-fn take(series: Series<'_>, hosts: &mut Hosts) {
+/// Takes a series in; `None` if there is no room for it.
+fn take(series: Series<'_>, hosts: &mut Hosts, room: &mut Room) -> Option<()> {
     let Series { mut metric, values } = series;
     let mut label = |name: &str| metric.remove(name).unwrap_or_default();
     let name = label("__name__");
-    let Some(meaning) = meanings().get(name.as_str()).copied() else { return };
-    let times = hosts.entry(label("host")).or_default();
+    let Some(meaning) = meanings().get(name.as_str()).copied() else { return Some(()) };
+    let host = label("host");
+    if !hosts.contains_key(&host) {
+        room.take(MOMENT_BYTES + 2 * host.len())?;
+    }
+    let times = hosts.entry(host).or_default();
     let tier = label("tier");
     let process =
         ProcessName { name: label("process"), pid: label("pid").parse().unwrap_or_default() };
@@ -142,6 +217,8 @@ fn take(series: Series<'_>, hosts: &mut Hosts) {
         start_ticks: label("start_ticks").parse().ok(),
         boot: label("boot"),
     };
+    // A guest's names are in its moment, with its processes, and where it was seen last.
+    let guest_bytes = GUEST_BYTES + 4 * bytes(&[&who.name, &who.class, &who.uuid, &who.boot]);
     for (seconds, text) in values {
         let (Some(at_ms), Ok(value)) = (milliseconds(seconds), text.parse::<f64>()) else {
             continue;
@@ -150,36 +227,62 @@ fn take(series: Series<'_>, hosts: &mut Hosts) {
         if !value.is_finite() {
             continue;
         }
+        room.take(VALUE_BYTES)?;
+        if !times.contains_key(&at_ms) {
+            room.add(MOMENT_BYTES, times.len())?;
+        }
         let parts = times.entry(at_ms).or_default();
+        let is_of_guest =
+            matches!(meaning, Meaning::Guest(..) | Meaning::Process(..) | Meaning::Info);
+        if is_of_guest && !parts.guests.contains_key(&key) {
+            room.add(guest_bytes, parts.guests.len())?;
+        }
         let guests = &mut parts.guests;
         match meaning {
             Meaning::Host(field, exactness) => set(&mut parts.host, field, exactness, value),
             Meaning::Tier(field, exactness) => {
+                if !parts.tiers.contains_key(&tier) {
+                    room.add(THING_BYTES + 2 * tier.len(), parts.tiers.len())?;
+                }
                 set(parts.tiers.entry(tier.clone()).or_default(), field, exactness, value);
             }
             Meaning::Guest(field, exactness) => {
                 set(&mut guest(guests, &key).row, field, exactness, value);
             }
             Meaning::Process(field, exactness) => {
-                let row = guest(guests, &key).processes.entry(process.clone()).or_default();
-                set(row, field, exactness, value);
+                let processes = &mut guest(guests, &key).processes;
+                if !processes.contains_key(&process) {
+                    room.add(THING_BYTES + 2 * process.name.len(), processes.len())?;
+                }
+                set(processes.entry(process.clone()).or_default(), field, exactness, value);
             }
-            Meaning::Info => guest(guests, &key).who = Some(who.clone()),
+            Meaning::Info => {
+                let known = &mut guest(guests, &key).who;
+                if known.as_ref() != Some(&who) {
+                    room.take(guest_bytes)?;
+                    *known = Some(who.clone());
+                }
+            }
             Meaning::Sampled => parts.sampled_ms = milliseconds(value),
         }
     }
+    Some(())
 }
 
 fn guest<'a>(guests: &'a mut BTreeMap<Rc<Key>, Guest>, key: &Rc<Key>) -> &'a mut Guest {
     guests.entry(Rc::clone(key)).or_default()
 }
 
+/// Sets a field. What is exact replaces the same in seconds, and is not replaced by it.
 fn set<F: Table>(row: &mut Row<F>, field: F, exactness: Exactness, value: f64) {
     let metric: &Metric = &F::metrics()[field.index()];
-    match exactness {
-        Exactness::Exact => row.set(field, names::Scale::One.field(value)),
-        Exactness::Scaled if row.get(field).is_some() && metric.exact.is_some() => {}
-        Exactness::Scaled => row.set(field, metric.scale.field(value)),
+    let scale = match exactness {
+        Exactness::Exact => names::Scale::One,
+        Exactness::Scaled if row.get(field).is_some() && metric.exact.is_some() => return,
+        Exactness::Scaled => metric.scale,
+    };
+    if let Some(value) = scale.field(value) {
+        row.set(field, Some(value));
     }
 }
 
@@ -270,9 +373,58 @@ mod tests {
         assert!(moments(b"").is_err());
         assert!(moments(b"[]").is_err());
         let failed = moments(br#"{"status":"error","error":"too much"}"#);
-        assert_eq!(failed, Err("it failed: too much".to_owned()));
+        assert_eq!(failed, Err(Wrong::NoAnswer("it failed: too much".to_owned())));
         let odd = br#"{"status":"success","data":{"result":[{"metric":{"__name__":
             "pinhead_host_cpus"},"values":[[1e300,"1"],[-1,"1"],[1,"-5"],[2,"x"],[3,"1e400"]]}]}}"#;
         assert!(moments(odd).unwrap()[""].values().all(|m| m.host == Row::default()));
+    }
+
+    /// An answer with these values, of these guests each.
+    fn answer(guests: &[String], values: &[String]) -> String {
+        let values = values.join(",");
+        let series = guests.iter().map(|guest| {
+            format!(
+                r#"{{"metric":{{"__name__":"pinhead_guest_info","host":"a","guest":"{guest}"}},
+                "values":[{values}]}}"#
+            )
+        });
+        let series: Vec<String> = series.collect();
+        format!(r#"{{"status":"success","data":{{"result":[{}]}}}}"#, series.join(","))
+    }
+
+    fn values(count: usize, apart_ms: usize) -> Vec<String> {
+        (1..=count).map(|at| format!("[{:.3},\"1\"]", (at * apart_ms) as f64 / 1e3)).collect()
+    }
+
+    #[test]
+    fn finding2_05_times_a_millisecond_apart_are_too_much() {
+        let found = moments(answer(&["g".to_owned()], &values(60_000, 1)).as_bytes());
+        assert_eq!(found, Err(Wrong::TooMuch));
+    }
+
+    #[test]
+    fn finding2_05_long_name_that_is_seen_often_is_too_much() {
+        let found = moments(answer(&["g".repeat(1_000_000)], &values(1_000, 1_000)).as_bytes());
+        assert_eq!(found, Err(Wrong::TooMuch));
+    }
+
+    #[test]
+    fn finding2_05_guests_of_a_large_host_have_room() {
+        let guests: Vec<String> = (0..1_000).map(|guest| format!("guest-{guest}")).collect();
+        let hosts = moments(answer(&guests, &values(15, 5_000)).as_bytes()).unwrap();
+        assert!(hosts["a"].values().all(|moment| moment.guests.len() == 1_000));
+        assert_eq!(hosts["a"].len(), 15);
+    }
+
+    #[test]
+    fn finding2_05_series_need_no_order() {
+        let start = ANSWER.find("{\"metric\"").unwrap();
+        let end = ANSWER.rfind("]}}").unwrap();
+        let mut series: Vec<&str> = ANSWER[start..end].split(",\n      {\"metric\"").collect();
+        series[0] = series[0].strip_prefix("{\"metric\"").unwrap();
+        series.reverse();
+        let series: Vec<String> = series.iter().map(|rest| format!("{{\"metric\"{rest}")).collect();
+        let turned = format!("{}{}{}", &ANSWER[..start], series.join(","), &ANSWER[end..]);
+        assert_eq!(moments(turned.as_bytes()), moments(ANSWER.as_bytes()));
     }
 }

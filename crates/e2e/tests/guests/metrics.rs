@@ -424,8 +424,11 @@ fn scraped_is_read_back(kind: Kind) {
     };
     engine.until("a scrape", || {
         let mut seen = Vec::new();
-        metrics::read::moments(&url, &ask, &mut |_, moments| seen.extend_from_slice(moments))
-            .map_err(|error| error.to_string())?;
+        metrics::read::moments(&url, &ask, &mut |_, moments| {
+            seen.extend_from_slice(moments);
+            Some(())
+        })
+        .map_err(|error| error.to_string())?;
         // It has the time at which it was read, whenever it was scraped.
         match &seen[..] {
             [one] if *one == moment => Ok(()),
