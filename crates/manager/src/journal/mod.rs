@@ -9,10 +9,14 @@ use crate::effect::Now;
 use hypervisor::Id;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use store::{Fate, News, Ticket, Word, Writer};
+use store::{Fate, News, Pruned, Ticket, Word, Writer};
 
 /// How often what is too old is removed.
 const PRUNE_MS: u64 = 60_000;
+/// Milliseconds of the journal that go in a millisecond of the manager's, at most. A clock that
+/// runs ahead for an hour costs a day of a month. A journal that was left for a month is in order
+/// again after 30 hours.
+const AGES: i64 = 25;
 
 /// The journal, and the decisions whose outcome is still to come.
 pub(crate) struct JournalWriter {
@@ -21,6 +25,8 @@ pub(crate) struct JournalWriter {
     /// Moves that have come to an end, and may be a step of a longer movement.
     ended: BTreeMap<Id, Ticket>,
     next_prune_ms: u64,
+    /// The last time of the manager's at which old entries went, and up to when they have gone.
+    gone: Option<(u64, i64)>,
     /// Why nothing can be written at the moment.
     trouble: Option<String>,
 }
@@ -28,7 +34,8 @@ pub(crate) struct JournalWriter {
 impl JournalWriter {
     pub(crate) fn new(writer: Writer, now_ms: u64) -> JournalWriter {
         let (tickets, ended) = (BTreeMap::new(), BTreeMap::new());
-        JournalWriter { writer, tickets, ended, next_prune_ms: now_ms, trouble: None }
+        let next_prune_ms = now_ms;
+        JournalWriter { writer, tickets, ended, next_prune_ms, gone: None, trouble: None }
     }
 
     /// Keeps an event.
@@ -92,8 +99,11 @@ impl JournalWriter {
         if now.ms < self.next_prune_ms {
             return None;
         }
-        let before_ms = now.wall_ms.saturating_sub(i64::try_from(keep_ms).unwrap_or(i64::MAX));
-        let (has_more, trouble) = match self.writer.prune(before_ms, max_bytes) {
+        let pruned = self.old(keep_ms, now).and_then(|before_ms| match before_ms {
+            Some(before_ms) => self.writer.prune(before_ms, max_bytes),
+            None => Ok(Pruned::default()),
+        });
+        let (has_more, trouble) = match pruned {
             Ok(pruned) => (pruned.more, None),
             Err(error) => {
                 (false, Some(format!("The journal's old entries cannot be removed: {error}")))
@@ -102,6 +112,22 @@ impl JournalWriter {
         // What comes faster than it goes would outgrow any bound.
         self.next_prune_ms = now.ms + if has_more { 0 } else { PRUNE_MS };
         trouble
+    }
+
+    /// Up to when entries are too old; `None` while the journal is not open. That time is the wall
+    /// clock's, but it does not jump with it: it begins with the oldest entry.
+    fn old(&mut self, keep_ms: u64, now: Now) -> Result<Option<i64>, store::Error> {
+        let Some(journal) = self.writer.journal() else { return Ok(None) };
+        let old_ms = now.wall_ms.saturating_sub(i64::try_from(keep_ms).unwrap_or(i64::MAX));
+        let (then_ms, gone_ms) = match self.gone {
+            Some(gone) => gone,
+            None => (now.ms, journal.oldest_ms()?.map_or(old_ms, |oldest| oldest.min(old_ms))),
+        };
+        let passed_ms = i64::try_from(now.ms.saturating_sub(then_ms)).unwrap_or(i64::MAX);
+        let before_ms = gone_ms.saturating_add(passed_ms.saturating_mul(AGES)).min(old_ms);
+        // A clock that is set back brings nothing back.
+        self.gone = Some((now.ms, gone_ms.max(before_ms)));
+        Ok(Some(before_ms))
     }
 
     /// How it is, but for its place.
@@ -187,5 +213,49 @@ mod tests {
         let came: Vec<_> =
             found[0].outcomes.iter().map(|one| (one.at_ms, one.host_got_bytes)).collect();
         assert_eq!((found.len(), came), (1, vec![(2, Some(2)), (4, Some(4))]));
+    }
+
+    const HOUR_MS: i64 = 3_600_000;
+    const KEEP_MS: i64 = 30 * 24 * HOUR_MS;
+
+    /// A journal with an entry each hour of so many, the last one at hour 0.
+    fn hourly(hours: i64) -> JournalWriter {
+        let writer = Writer::to(store::Journal::in_memory().expect("a journal"));
+        let mut journal = JournalWriter::new(writer, 0);
+        for hour in 1 - hours..=0 {
+            let now = Now { ms: 0, wall_ms: KEEP_MS * 9 + hour * HOUR_MS };
+            journal.note("start", "The manager starts".into(), None, now);
+        }
+        assert_eq!(journal.flush(), None);
+        journal
+    }
+
+    /// Entries that are left after so many minutes at a time, in hours after the last entry.
+    fn left(journal: &mut JournalWriter, minutes: u64, at_hour: i64) -> usize {
+        for minute in 1..=minutes {
+            let ms = journal.next_prune_ms.max(minute * PRUNE_MS);
+            let wall_ms = KEEP_MS * 9 + at_hour * HOUR_MS + (minute * PRUNE_MS).cast_signed();
+            let keep_ms = KEEP_MS.unsigned_abs();
+            assert_eq!(journal.prune(keep_ms, u64::MAX, Now { ms, wall_ms }), None);
+        }
+        let ever = store::Range { from_ms: i64::MIN, to_ms: i64::MAX };
+        let kept = journal.writer.journal().expect("it is open");
+        kept.events(&[], ever, u32::MAX).expect("events").len()
+    }
+
+    #[test]
+    fn finding2_15_clock_that_runs_ahead_costs_a_day_an_hour() {
+        let mut journal = hourly(700);
+        assert_eq!(left(&mut journal, 5, 0), 700);
+        // Ninety days ahead, for an hour, and then as it should be.
+        let after = left(&mut journal, 65, 90 * 24);
+        assert!((670..700).contains(&after), "{after}");
+        assert_eq!(left(&mut journal, 5, 0), after);
+    }
+
+    #[test]
+    fn finding2_15_journal_left_for_a_month_is_in_order_in_30_hours() {
+        let mut journal = hourly(1_440);
+        assert_eq!(left(&mut journal, 31 * 60, 0), 690);
     }
 }

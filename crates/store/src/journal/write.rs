@@ -116,6 +116,13 @@ impl Journal {
         db::execute(&self.connection, sql, values, "add an event")
     }
 
+    /// When the oldest decision or event was; `None` where there are none.
+    pub fn oldest_ms(&self) -> Result<Option<i64>, Error> {
+        let sql = "SELECT min(at_ms) FROM (SELECT min(at_ms) AS at_ms FROM decision UNION ALL \
+                   SELECT min(at_ms) FROM event)";
+        self.connection.query_row(sql, [], |row| row.get(0)).map_err(cannot("find what is oldest"))
+    }
+
     /// Takes away what is older, a bounded number of rows a call, the oldest first.
     pub fn prune(&mut self, before_ms: i64) -> Result<Pruned, Error> {
         // Guests may go too: their numbers must not be taken from memory.

@@ -93,9 +93,9 @@ pub fn fold(dir: &Path, at_ms: i64, month: &mut RowFile) -> Result<(), Error> {
     month.write(&sum)
 }
 
-/// Takes away one file that is too old, or the oldest one if all are too large. One at a time:
-/// a clock that is wrong for a minute costs a file at most.
-pub fn forget(dir: &Path, keep: &Keep, now_ms: i64) -> Result<Option<Period>, Error> {
+/// Takes away one file that is too old, if one may go for its age now, or the oldest one if all are
+/// too large.
+pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Option<Period>, Error> {
     let periods = periods(dir)?;
     let is_current =
         |period: &Period| (period.begin_ms() - MINUTE_MS..=period.end_ms()).contains(&now_ms);
@@ -111,7 +111,7 @@ pub fn forget(dir: &Path, keep: &Keep, now_ms: i64) -> Result<Option<Period>, Er
         let opened = RowFile::read_only(dir, **period);
         !matches!(opened, Err(Error::Foreign { .. } | Error::NoFile { .. }))
     };
-    let mut gone = periods.iter().filter(is_old).find(is_ours);
+    let mut gone = periods.iter().filter(|_| by_age).filter(is_old).find(is_ours);
     if gone.is_none() {
         let size =
             |period: &Period| fs::metadata(dir.join(period.file())).map_or(0, |found| found.len());

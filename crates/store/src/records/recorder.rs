@@ -36,6 +36,8 @@ const GAPS_MAX: usize = 1_000;
 const MOMENTS_MAX: usize = 240;
 /// Files that a moment writes to: no more can be set aside for it.
 const FILES_MAX: usize = 3;
+/// Minutes between two files that go for their age: a clock that runs ahead for an hour costs one.
+const REST_MINUTES: u32 = 60;
 /// The reason of a gap between two processes.
 const RESTART: &str = "restart";
 /// The reason of a gap within one.
@@ -60,6 +62,8 @@ pub struct Recorder {
     backoff: Backoff,
     /// Whether the last upkeep failed.
     untidy: bool,
+    /// Minutes until a file that is too old may go.
+    rest: u32,
     /// All quarters of an hour up to this one have their rows.
     folded_ms: i64,
     lost: u64,
@@ -111,6 +115,7 @@ impl Recorder {
             files: Files::default(),
             backoff: Backoff::default(),
             untidy: false,
+            rest: 0,
             folded_ms: i64::MIN,
             lost: 0,
         }
@@ -357,7 +362,10 @@ impl Recorder {
     }
 
     fn forget(&mut self, now_ms: i64) -> Result<(), Error> {
-        if let Some(gone) = keep::forget(&self.dir, &self.keep, now_ms)? {
+        let has_rested = self.rest == 0;
+        self.rest = self.rest.saturating_sub(1);
+        if let Some(gone) = keep::forget(&self.dir, &self.keep, now_ms, has_rested)? {
+            self.rest = REST_MINUTES;
             for open in [&mut self.files.day, &mut self.files.month] {
                 if open.as_ref().is_some_and(|(period, _)| *period == gone) {
                     *open = None;

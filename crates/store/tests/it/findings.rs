@@ -207,3 +207,21 @@ fn finding2_07_pipe_in_place_of_a_journal_is_refused() {
     assert!(matches!(Journal::read_only(&dir.file()), Err(Error::NoFile { .. })));
     assert!(matches!(Journal::open(&dir.file()), Err(Error::NoFile { .. })));
 }
+
+#[test]
+fn finding2_15_clock_that_runs_ahead_costs_a_file_an_hour() {
+    let dir = Dir::new("ahead");
+    let mut world = World::new(1, START_MS);
+    let mut recorder = Recorder::new(&dir.0, Keep::USUAL);
+    // Ten minutes of each of four days, and ten minutes two months later.
+    for begin_ms in [0, 1, 2, 3, 60].map(|day| START_MS + day * 86_400_000) {
+        for number in 0..60 {
+            assert!(recorder.record(&world.at(begin_ms + number * 10_000)).is_none());
+        }
+    }
+    let left = fs::read_dir(&dir.0).expect("there").flatten().filter(|entry| {
+        let name = entry.file_name();
+        name.len() == DAY.len() && name.to_string_lossy().ends_with(".db")
+    });
+    assert_eq!(left.count(), 4, "three of four days, and the current one");
+}

@@ -301,10 +301,12 @@ fn what_is_old_goes() {
     let keep = Keep { minutes_days: 2, quarters_days: 40, raw_hours: 1, ..Keep::USUAL };
     let mut world = World::new(1, START_MS);
     let mut recorder = Recorder::new(&dir.0, keep);
-    // Six minutes each day for 60 days, with midnights and all: upkeep goes on each minute.
-    for number in 0..60 * 36 {
-        let at_ms = START_MS + number / 36 * 86_400_000 + number % 36 * 10_000;
-        assert!(recorder.record(&world.at(at_ms)).is_none());
+    // Six minutes each day for 60 days, with midnights and all, and an hour with a moment a
+    // minute: upkeep goes on each minute.
+    for number in 0..60 * 100 {
+        let (day, number) = (number / 100 * 86_400_000, number % 100);
+        let in_day = if number < 36 { number * 10_000 } else { (number - 30) * 60_000 };
+        assert!(recorder.record(&world.at(START_MS + day + in_day)).is_none());
     }
     let names = std::fs::read_dir(&dir.0).expect("there");
     let names: Vec<String> =

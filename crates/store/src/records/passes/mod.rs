@@ -41,8 +41,9 @@ CREATE INDEX pass_at ON pass (at_ms);
 const WAITING_MAX: usize = 30;
 /// Passes of one block: a clock that stands still fills no memory.
 const PASSES_MAX: u64 = 4_096;
-/// Blocks taken away at a time: a bound on how long it takes.
-const PRUNE_MAX: i64 = 120;
+/// Blocks taken away in a minute, of one minute each: a clock that runs ahead for an hour costs a
+/// day.
+const PRUNE_MAX: i64 = 25;
 
 /// A minute of passes, packed.
 #[derive(Debug)]
