@@ -8,8 +8,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use store::{Cell, Records};
 
-/// Rows of a text table: its columns are as wide as the widest cell, so it waits for all.
-const TEXT_ROWS_MAX: usize = 100_000;
+/// Cells of a text table: its columns are as wide as the widest cell, so it waits for all. So many
+/// wide ones take 40 MB.
+const TEXT_CELLS_MAX: usize = 150_000;
 /// Characters of a cell in a text table.
 const CELL_MAX: usize = 120;
 
@@ -46,8 +47,8 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error>
     let cut =
         printer.end().map_err(|source| Error::Read { path: "standard output".into(), source });
     let mut remarks = Vec::new();
-    if cut? {
-        remarks.push(format!("Only the first {TEXT_ROWS_MAX} rows are shown; use --format csv"));
+    if let Some(cut) = cut? {
+        remarks.push(format!("Only the first {cut} rows are shown; use --format csv"));
     }
     if !sql.left_out().is_empty() {
         remarks.push(format!("Too many files: not asked are {}", sql.left_out().join(", ")));
@@ -93,8 +94,8 @@ impl<'a> Printer<'a> {
                 let object = object(names, cells);
                 self.put(&format!("{comma}  {object}"))
             }
-            SqlFormat::Text if self.rows.len() < TEXT_ROWS_MAX => {
-                self.rows.push(cells.to_vec());
+            SqlFormat::Text if self.rows.len() < TEXT_CELLS_MAX / cells.len() => {
+                self.rows.push(cells.iter().map(clipped).collect());
                 ControlFlow::Continue(())
             }
             SqlFormat::Text => {
@@ -120,8 +121,8 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Ends the answer; whether rows were left out.
-    fn end(mut self) -> Result<bool, std::io::Error> {
+    /// Ends the answer; tells how many rows are shown if others were left out.
+    fn end(mut self) -> Result<Option<usize>, std::io::Error> {
         let _ = match self.format {
             SqlFormat::Csv => ControlFlow::Continue(()),
             SqlFormat::Json if self.count == 0 => self.put("[]\n"),
@@ -134,8 +135,16 @@ impl<'a> Printer<'a> {
         match self.failed {
             // Who reads only the beginning has what they wanted.
             Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
-            _ => Ok(self.is_cut),
+            _ => Ok(self.is_cut.then_some(self.rows.len())),
         }
+    }
+}
+
+/// A cell as a text table keeps it.
+fn clipped(cell: &Cell) -> Cell {
+    match cell {
+        Cell::Text(text) => Cell::Text(base::plain(text, CELL_MAX)),
+        other => other.clone(),
     }
 }
 
@@ -193,7 +202,7 @@ mod tests {
         for row in &rows {
             let _ = printer.row(&names, row);
         }
-        assert!(!printer.end().expect("written"));
+        assert_eq!(printer.end().expect("written"), None);
         assert_eq!(String::from_utf8(out).expect("text"), expected);
     }
 
@@ -236,5 +245,19 @@ mod tests {
         let args = SqlArgs { query: "SELECT 1".into(), format: SqlFormat::Text, dir: Some(dir) };
         let error = run(&args, &mut Vec::new()).expect_err("not there").to_string();
         assert!(error.contains("pinhead-no-such-recordings"), "{error}");
+    }
+
+    #[test]
+    fn finding2_07_text_table_is_bounded_in_cells_and_their_length() {
+        let mut out = Vec::new();
+        let mut printer = Printer::new(SqlFormat::Text, &mut out);
+        let names: Vec<String> = (0..100).map(|name| name.to_string()).collect();
+        let cells = vec![Cell::Text("x".repeat(1_000)); names.len()];
+        let _ = printer.row(&names, &[]);
+        let rows = (0..TEXT_CELLS_MAX).find(|_| printer.row(&names, &cells).is_break());
+        assert_eq!(rows, Some(TEXT_CELLS_MAX / names.len()));
+        let kept = printer.rows.iter().flatten();
+        assert!(kept.map(shown).all(|text| text.chars().count() == CELL_MAX));
+        assert_eq!(printer.end().expect("written"), rows);
     }
 }
