@@ -91,7 +91,7 @@ fn part(state: &GuestState<'_>, cap: Bytes) -> Part {
 }
 
 /// A guest that boots cannot say what it needs: it has what the host has free. QEMU still has the
-/// size of before, to which the guest's driver would go, so that the first word is said in any case.
+/// size of before, to which the guest's driver would go: so the first word is said in any case.
 pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_ms: u64) {
     for state in states {
         let is_booting = matches!(state.assessment.held, Some((Clause::Boot, _)));
