@@ -43,6 +43,9 @@ struct Row<'a> {
     dedicated: Option<u64>,
     shared: Option<u64>,
     adjustment_permille: Option<u64>,
+    general_only: bool,
+    threads: Option<u64>,
+    capped_by_weight: bool,
     cap_cpus: Option<f64>,
 }
 
@@ -65,12 +68,20 @@ pub fn run(args: &CapacityArgs) -> Result<String, Error> {
     if let Some(path) = &args.sthyi {
         let bytes = page(path).map_err(|source| Error::Read { path: path.into(), source })?;
         let info = sthyi::read(&bytes).map_err(|error| {
-            Error::Message(format!("{} is no answer of STHYI: {error}", path.display()))
+            let path = path.display();
+            Error::Message(match error {
+                zmon::Error::Empty { .. } => format!(
+                    "{path} is empty: the system call s390_sthyi failed when it was made; the \
+                     command in docs/zvm.md says so at once"
+                ),
+                error => format!("{path} is no answer of STHYI: {error}"),
+            })
         })?;
         info.add_to(&mut found);
     }
     if found.is_empty() {
-        let message = format!("{} names no level", args.sysinfo.display());
+        let read = args.sthyi.as_ref().filter(|_| !args.sysinfo.exists());
+        let message = format!("{} names no level", read.unwrap_or(&args.sysinfo).display());
         return Err(Error::Message(message));
     }
     match args.format {
@@ -128,8 +139,30 @@ fn shown(levels: &[Level]) -> String {
     let mut text = table.text();
     if let Some(bound) = bound(levels) {
         let (called, most) = (called(bound.level), cpus(bound.cpus));
+        let cores = match bound.level.threads {
+            Some(threads) if threads > 1 => format!(" ({} cores)", cpus(bound.cpus / threads)),
+            _ => String::new(),
+        };
         let why = if bound.is_capped { "is capped there" } else { "has no more configured" };
-        text.push_str(&format!("\nAt most {most} CPUs, because {called} {why}.\n"));
+        text.push_str(&format!("\nAt most {most} CPUs{cores}, because {called} {why}.\n"));
+    }
+    for level in levels {
+        if level.is_general_only {
+            text.push_str(
+                "The machine's CONFIGURED counts general CPUs only, and none for Linux (IFL): \
+                 --sthyi tells both.\n",
+            );
+        }
+        if level.what == "LPAR" && level.threads.is_some_and(|threads| threads > 1) {
+            let cpus = number(level.threads);
+            text.push_str(&format!(
+                "The LPAR and all above it count cores, of {cpus} CPUs each.\n"
+            ));
+        }
+        if level.is_limited && level.cap.is_none() {
+            let called = called(level).replacen("the", "The", 1);
+            text.push_str(&format!("{called} is capped by its weight: --sthyi tells how far.\n"));
+        }
     }
     text
 }
@@ -143,7 +176,9 @@ fn called(level: &Level) -> String {
     let what = plain(&level.what, NAME_MAX);
     match (&level.name, level.what.as_str()) {
         (_, "machine") | (None, _) => format!("the {what}"),
-        (Some(name), "LPAR") => format!("the LPAR {}", plain(name, NAME_MAX)),
+        (Some(name), "LPAR" | "LPAR group" | "hypervisor" | "pool" | "guest") => {
+            format!("the {what} {}", plain(name, NAME_MAX))
+        }
         (Some(name), _) => format!("{} under {what}", plain(name, NAME_MAX)),
     }
 }
@@ -159,7 +194,10 @@ fn document(levels: &[Level]) -> Document<'_> {
         dedicated: level.dedicated,
         shared: level.shared,
         adjustment_permille: level.adjustment,
-        cap_cpus: level.cap.map(|thousandths| thousandths as f64 / 1000.0),
+        general_only: level.is_general_only,
+        threads: level.threads,
+        capped_by_weight: level.is_limited,
+        cap_cpus: level.cap.map(|thousandths| level.cpus(thousandths) as f64 / 1000.0),
     });
     let bound = bound(levels);
     Document {

@@ -17,6 +17,12 @@ pub enum Error {
         /// What there is.
         length: usize,
     },
+    /// Nothing is there, or zeros only.
+    #[error("{record} is empty")]
+    Empty {
+        /// The record's name.
+        record: &'static str,
+    },
     /// A field says what cannot be.
     #[error("{record}: {field} is {value}, {wanted}")]
     Wrong {

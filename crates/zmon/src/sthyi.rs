@@ -28,6 +28,9 @@ const LPAR_CPUS: u8 = 0x80;
 const LPAR_WEIGHT: u8 = 0x40;
 const LPAR_CAP: u8 = 0x20;
 const LPAR_ID: u8 = 0x10;
+const LPAR_GROUP: u8 = 0x08;
+/// Of a hypervisor: it runs several threads on a core.
+const HYPERVISOR_THREADS: u8 = 0x20;
 
 record! {
     /// Where the sections are: pairs of an offset from the head and a length. 0 is none.
@@ -143,16 +146,20 @@ pub struct Info {
     pub above: Vec<(Option<Hypervisor>, Option<Guest>)>,
 }
 
-/// A kind of CPU that a level has: how many, and the cap of those that are shared.
+/// A kind of CPU that a level has: how many, and the cap of those that are shared, in thousandths.
 #[derive(Clone, Copy)]
 struct Kind {
     shared: u16,
     dedicated: u16,
-    cap: u32,
+    cap: Option<u64>,
 }
 
-/// Reads an answer. A section that begins or ends behind the bytes is a fault of whoever wrote it.
+/// Reads an answer; the page is all zeros where the kernel has none. A section that begins or ends
+/// behind the bytes is a fault of the program that wrote it.
 pub fn read(bytes: &[u8]) -> Result<Info, Error> {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return Err(Error::Empty { record: "STHYI" });
+    }
     let head = Head::read(bytes)?;
     let places = head.places();
     let mut above = Vec::new();
@@ -216,22 +223,33 @@ impl Info {
 
     /// Adds what it tells to the levels of /proc/sysinfo. A hypervisor stands above its guest.
     pub fn add_to(&self, levels: &mut Vec<Level>) {
+        // The first hypervisor and all above it count cores.
+        let first = self.above.first().and_then(|(hypervisor, _)| hypervisor.as_ref());
+        let threads = levels.iter().find_map(|level| level.threads);
+        let threads = threads.or(first.and_then(Hypervisor::threads));
         if let Some(machine) = &self.machine {
             let at = place_of(levels, 0, "machine");
+            levels[at].threads = threads;
             machine.add_to(&mut levels[at]);
         }
         if let Some(lpar) = &self.lpar {
             let after = usize::from(levels.first().is_some_and(|level| level.what == "machine"));
             let at = place_of(levels, after, "LPAR");
+            levels[at].threads = threads;
             lpar.add_to(&mut levels[at]);
+            if let Some(group) = lpar.group() {
+                levels.insert(at, Level { threads, ..group });
+            }
         }
-        for (hypervisor, guest) in &self.above {
+        for (number, (hypervisor, guest)) in self.above.iter().enumerate() {
+            let threads = threads.filter(|_| number == 0);
             let name = guest.as_ref().map(|guest| from_ebcdic(&guest.name));
             let mut at = levels.iter().position(|level| name.is_some() && level.name == name);
             if let Some(hypervisor) = hypervisor {
                 let level = Level {
                     what: "hypervisor".to_owned(),
                     name: some(from_ebcdic(&hypervisor.name)),
+                    threads,
                     ..counted(&hypervisor.kinds())
                 };
                 let place = at.unwrap_or(levels.len());
@@ -239,7 +257,12 @@ impl Info {
                 at = at.map(|at| at + 1);
             }
             if let Some(guest) = guest {
-                let told = counted(&guest.kinds());
+                if let Some(pool) = guest.pool(threads) {
+                    let place = at.unwrap_or(levels.len());
+                    levels.insert(place, pool);
+                    at = at.map(|at| at + 1);
+                }
+                let told = counted(&guest.kinds((guest.cap_cp, guest.cap_ifl), threads));
                 match at {
                     Some(at) => fill(&mut levels[at], told),
                     None => levels.push(Level { what: "guest".to_owned(), name, ..told }),
@@ -269,18 +292,16 @@ fn fill(level: &mut Level, told: Level) {
     level.cap = level.cap.or(told.cap);
 }
 
-/// CPUs of all kinds together, and what may be used of them, in thousandths of a CPU, where one of
-/// the kinds is capped.
+/// CPUs of all kinds together, and how much may be used of them, in thousandths of a CPU, where one
+/// of the kinds is capped.
 fn counted(kinds: &[Kind]) -> Level {
     let sum = |of: fn(&Kind) -> u16| kinds.iter().map(|kind| u64::from(of(kind))).sum::<u64>();
     let (shared, dedicated) = (sum(|kind| kind.shared), sum(|kind| kind.dedicated));
     let usable = |kind: &Kind| {
         let shared = u64::from(kind.shared) * 1000;
-        let capped = u64::from(kind.cap) * 1000 / ONE;
-        let shared = if kind.cap > 0 { shared.min(capped) } else { shared };
-        shared + u64::from(kind.dedicated) * 1000
+        kind.cap.map_or(shared, |cap| shared.min(cap)) + u64::from(kind.dedicated) * 1000
     };
-    let is_capped = kinds.iter().any(|kind| kind.cap > 0 && kind.shared > 0);
+    let is_capped = kinds.iter().any(|kind| kind.cap.is_some() && kind.shared > 0);
     Level {
         configured: Some(shared + dedicated),
         shared: Some(shared),
@@ -291,9 +312,22 @@ fn counted(kinds: &[Kind]) -> Level {
 }
 
 /// Both kinds of CPUs of a level, CP and IFL: those that are shared, those that are dedicated, and
-/// the cap of the shared ones.
+/// the cap of the shared ones, 0 where there is none.
 fn kinds(cp: (u16, u16, u32), ifl: (u16, u16, u32)) -> [Kind; 2] {
-    [cp, ifl].map(|(shared, dedicated, cap)| Kind { shared, dedicated, cap })
+    [cp, ifl].map(|(shared, dedicated, cap)| {
+        let cap = (cap > 0).then(|| u64::from(cap) * 1000 / ONE);
+        Kind { shared, dedicated, cap }
+    })
+}
+
+/// The cap that a level shares with others, as far as it is one of this level. Of several kinds of
+/// CPUs each has its own, and together they are what the level can use of them.
+fn common_cap(kinds: &[Kind]) -> Option<u64> {
+    let mut here = kinds.iter().filter(|kind| kind.shared > 0 || kind.dedicated > 0);
+    match (here.next(), here.next()) {
+        (Some(only), None) if only.dedicated == 0 => only.cap,
+        _ => counted(kinds).cap,
+    }
 }
 
 impl Machine {
@@ -303,7 +337,11 @@ impl Machine {
         }
         if self.valid & MACHINE_CPUS != 0 {
             let cp = (self.shared_cp, self.dedicated_cp, 0);
-            fill(level, counted(&kinds(cp, (self.shared_ifl, self.dedicated_ifl, 0))));
+            let told = counted(&kinds(cp, (self.shared_ifl, self.dedicated_ifl, 0)));
+            // /proc/sysinfo leaves out those for Linux.
+            level.configured = told.configured;
+            level.is_general_only = false;
+            fill(level, told);
         }
     }
 }
@@ -316,12 +354,23 @@ impl Lpar {
         if self.valid & LPAR_CPUS != 0 {
             let cp = self.cap(self.weight_cap_cp, self.cap_cp);
             let ifl = self.cap(self.weight_cap_ifl, self.cap_ifl);
-            let kinds = kinds(
-                (self.shared_cp, self.dedicated_cp, cp),
-                (self.shared_ifl, self.dedicated_ifl, ifl),
-            );
-            fill(level, counted(&kinds));
+            fill(level, counted(&self.kinds(cp, ifl)));
         }
+    }
+
+    fn kinds(&self, cap_cp: u32, cap_ifl: u32) -> [Kind; 2] {
+        kinds(
+            (self.shared_cp, self.dedicated_cp, cap_cp),
+            (self.shared_ifl, self.dedicated_ifl, cap_ifl),
+        )
+    }
+
+    /// The group of LPARs that it is in, which may use so much together.
+    fn group(&self) -> Option<Level> {
+        let name = some(from_ebcdic(&self.group)).filter(|_| self.valid & LPAR_GROUP != 0)?;
+        let kinds = self.kinds(self.group_cap_cp, self.group_cap_ifl);
+        let cap = common_cap(&kinds).filter(|_| self.valid & LPAR_CPUS != 0);
+        Some(Level { what: "LPAR group".to_owned(), name: Some(name), cap, ..Level::default() })
     }
 
     /// The lower of a cap by weight and an absolute one, of those that are told.
@@ -333,17 +382,33 @@ impl Lpar {
 }
 
 impl Hypervisor {
+    /// Threads of a core, where it uses several. Kinds that differ count as the one with more.
+    fn threads(&self) -> Option<u64> {
+        let threads = u64::from(self.threads_cp.max(self.threads_ifl));
+        (self.flags & HYPERVISOR_THREADS != 0 && threads > 0).then_some(threads)
+    }
+
     fn kinds(&self) -> [Kind; 2] {
         kinds((self.shared_cp, self.dedicated_cp, 0), (self.shared_ifl, self.dedicated_ifl, 0))
     }
 }
 
 impl Guest {
-    fn kinds(&self) -> [Kind; 2] {
-        kinds(
-            (self.shared_cp, self.dedicated_cp, self.cap_cp),
-            (self.shared_ifl, self.dedicated_ifl, self.cap_ifl),
-        )
+    /// Its CPUs, with caps that are in cores of so many threads.
+    fn kinds(&self, (cap_cp, cap_ifl): (u32, u32), threads: Option<u64>) -> [Kind; 2] {
+        let cp = (self.shared_cp, self.dedicated_cp, cap_cp);
+        kinds(cp, (self.shared_ifl, self.dedicated_ifl, cap_ifl)).map(|kind| Kind {
+            cap: kind.cap.map(|cap| cap.saturating_mul(threads.unwrap_or(1))),
+            ..kind
+        })
+    }
+
+    /// The pool of CPUs that it is in, which its guests may use together.
+    fn pool(&self, threads: Option<u64>) -> Option<Level> {
+        let name = some(from_ebcdic(&self.pool?))?;
+        let caps = (self.pool_cap_cp?, self.pool_cap_ifl?);
+        let cap = common_cap(&self.kinds(caps, threads));
+        Some(Level { what: "pool".to_owned(), name: Some(name), cap, ..Level::default() })
     }
 }
 

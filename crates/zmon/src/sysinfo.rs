@@ -12,6 +12,10 @@ pub struct Level {
     pub configured: Option<u64>,
     pub standby: Option<u64>,
     pub reserved: Option<u64>,
+    /// `configured` leaves out the CPUs for Linux (IFL): a machine's /proc/sysinfo does so.
+    pub is_general_only: bool,
+    /// Threads of a core, each a CPU, where the counts and the cap are in cores.
+    pub threads: Option<u64>,
     /// CPUs of an LPAR that it has for itself, and those that it shares.
     pub dedicated: Option<u64>,
     pub shared: Option<u64>,
@@ -19,6 +23,15 @@ pub struct Level {
     pub adjustment: Option<u64>,
     /// In thousandths of a CPU: what it may use of CPUs at most, where it is capped.
     pub cap: Option<u64>,
+    /// It is capped by its weight. `cap` says at how much, where that is known.
+    pub is_limited: bool,
+}
+
+impl Level {
+    /// CPUs of so many of its cores; the same where it counts CPUs.
+    pub fn cpus(&self, count: u64) -> u64 {
+        count.saturating_mul(self.threads.unwrap_or(1))
+    }
 }
 
 /// The level that all others come down to.
@@ -41,12 +54,16 @@ pub fn levels(text: &str) -> Vec<Level> {
     let mut lpar = Level { what: "LPAR".to_owned(), ..Level::default() };
     let mut guests: Vec<Level> = Vec::new();
     let (mut is_machine, mut is_lpar) = (false, false);
+    let mut threads = Threads::default();
     for line in text.lines() {
         let Some((key, value)) = line.split_once(':') else { continue };
         let (key, value) = (key.trim(), value.trim());
         match key.split_once(' ') {
             Some(("CPUs", rest)) => is_machine |= set(&mut machine, &format!("CPUs {rest}"), value),
-            Some(("LPAR", rest)) => is_lpar |= set(&mut lpar, rest, value),
+            Some(("LPAR", rest)) => {
+                threads.set(rest, value);
+                is_lpar |= set(&mut lpar, rest, value);
+            }
             Some((level, rest)) if level.starts_with("VM") => {
                 let Ok(number) = level[2..].parse::<usize>() else { continue };
                 if number < LEVELS_MAX {
@@ -61,6 +78,9 @@ pub fn levels(text: &str) -> Vec<Level> {
             _ => {}
         }
     }
+    machine.is_general_only = machine.configured.is_some();
+    lpar.threads = threads.of_a_core();
+    machine.threads = lpar.threads;
     // The kernel numbers the level next above itself 0.
     let guests = guests.into_iter().rev().filter(|level| *level != Level::default());
     let first = is_machine.then_some(machine).into_iter().chain(is_lpar.then_some(lpar));
@@ -73,6 +93,7 @@ fn set(level: &mut Level, key: &str, value: &str) -> bool {
     match key {
         "Name" => level.name = Some(value.to_owned()),
         "Control Program" => level.what = value.split_whitespace().collect::<Vec<_>>().join(" "),
+        "Characteristics" => level.is_limited = value.split(' ').any(|word| word == "Limited"),
         "Adjustment" => level.adjustment = number,
         "CPUs Total" => level.total = number,
         "CPUs Configured" => level.configured = number,
@@ -85,14 +106,43 @@ fn set(level: &mut Level, key: &str, value: &str) -> bool {
     true
 }
 
+/// The highest numbers that threads of a core have in an LPAR: on general CPUs, on those for Linux,
+/// and as far as its system uses them.
+#[derive(Default)]
+struct Threads {
+    general: Option<u64>,
+    linux: Option<u64>,
+    used: Option<u64>,
+}
+
+impl Threads {
+    fn set(&mut self, key: &str, value: &str) {
+        let place = match key {
+            "CPUs G-MTID" => &mut self.general,
+            "CPUs S-MTID" => &mut self.linux,
+            "CPUs PS-MTID" => &mut self.used,
+            _ => return,
+        };
+        *place = value.parse().ok();
+    }
+
+    /// Threads of a core. The LPAR's kind of CPUs is not told: those with more threads count.
+    fn of_a_core(&self) -> Option<u64> {
+        let highest = self.general.max(self.linux);
+        let used = self.used.min(highest.or(self.used));
+        used.and_then(|number| number.checked_add(1))
+    }
+}
+
 /// The level with which the fewest CPUs can be used.
 pub fn bound(levels: &[Level]) -> Option<Bound<'_>> {
     levels.iter().filter_map(bound_of).min_by_key(|bound| bound.cpus)
 }
 
 fn bound_of(level: &Level) -> Option<Bound<'_>> {
-    let all = level.configured.or(level.total).map(|count| count.saturating_mul(1000));
-    let cap = level.cap.filter(|cap| all.is_none_or(|all| *cap < all));
+    let count = if level.is_general_only { None } else { level.configured.or(level.total) };
+    let all = count.map(|count| level.cpus(count).saturating_mul(1000));
+    let cap = level.cap.map(|cap| level.cpus(cap)).filter(|cap| all.is_none_or(|all| *cap < all));
     Some(Bound { level, cpus: cap.or(all)?, is_capped: cap.is_some() })
 }
 
@@ -150,7 +200,39 @@ VM: x
         let least = bound(&found).expect("a bound");
         assert_eq!((least.level.what.as_str(), least.cpus), ("KVM/Linux", 2000));
         assert!(!least.is_capped);
+        assert!(found[0].is_general_only && !found[1].is_limited);
         assert_eq!(levels("processor: 0\n"), []);
         assert_eq!(bound(&[]), None);
+    }
+
+    #[test]
+    fn report_g01_general_cpus_of_a_machine_bound_nothing() {
+        let text = TEXT.replace("CPUs Configured:      12", "CPUs Configured:      0");
+        let found = levels(&text);
+        assert_eq!(bound(&found[..1]), None);
+        let least = bound(&found[..2]).expect("the LPAR's");
+        assert_eq!((least.level.what.as_str(), least.cpus), ("LPAR", 6000));
+    }
+
+    #[test]
+    fn report_g02_a_limited_lpar_is_capped_by_its_weight() {
+        let found = levels(&TEXT.replace("Shared\n", "Shared Limited\n"));
+        assert!(found[1].is_limited && found[1].cap.is_none());
+    }
+
+    #[test]
+    fn report_g03_cores_of_an_lpar_are_compared_as_threads() {
+        let cores = |told: &str| {
+            let found = levels(&format!("LPAR CPUs Configured: 8\n{told}"));
+            (found[0].threads, bound(&found).expect("a bound").cpus)
+        };
+        assert_eq!(cores(""), (None, 8_000));
+        let both = "LPAR CPUs G-MTID: 0\nLPAR CPUs S-MTID: 1\n";
+        assert_eq!(cores(&format!("{both}LPAR CPUs PS-MTID: 1\n")), (Some(2), 16_000));
+        // Its system uses one thread of each core.
+        assert_eq!(cores(&format!("{both}LPAR CPUs PS-MTID: 0\n")), (Some(1), 8_000));
+        // The kind has one thread, whatever number its system allows.
+        let one = "LPAR CPUs G-MTID: 0\nLPAR CPUs S-MTID: 0\nLPAR CPUs PS-MTID: 7\n";
+        assert_eq!(cores(one), (Some(1), 8_000));
     }
 }

@@ -207,6 +207,91 @@ fn the_levels_above_are_shown_with_what_bounds_the_cpus() {
     assert!(said(&missing).contains("only s390x kernels have it"), "{}", said(&missing));
 }
 
+/// Answer of STHYI: an LPAR in a group with 12 IFLs, z/VM, and LINUX1 with 4 of them in a pool.
+fn sthyi_of_linux1(group_cap: [u8; 4], pool_cap: [u8; 4]) -> Vec<u8> {
+    let mut page = vec![0_u8; 4096];
+    let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
+    put(7, &[1]);
+    put(8, &[1, 24, 0, 48, 0, 48, 0, 64, 0, 112, 0, 56, 0, 168, 0, 48, 0, 216, 0, 64]);
+    put(48 + 2, &[0x80]);
+    put(48 + 8, &[0, 12]);
+    put(112 + 2, &[0x98]);
+    put(112 + 10, &[0, 12]);
+    put(112 + 16, &to_ebcdic::<8>("L16"));
+    put(112 + 40, &to_ebcdic::<8>("GRP1"));
+    put(112 + 52, &group_cap);
+    put(168 + 8, &to_ebcdic::<8>("ZVM1"));
+    put(168 + 28, &[0, 12]);
+    put(216 + 4, &to_ebcdic::<8>("LINUX1"));
+    put(216 + 24, &[0, 4]);
+    put(216 + 40, &to_ebcdic::<8>("POOL1"));
+    put(216 + 52, &pool_cap);
+    page
+}
+
+#[test]
+fn report_g01_capacity_counts_cpus_for_linux() {
+    let dir = Dir::new("ifl");
+    let text = "Type: 2964\nCPUs Configured: 0\nLPAR Name: L16\nLPAR Characteristics: Shared \
+                Limited\nLPAR CPUs Configured: 12\nVM00 Name: LINUX1\n\
+                VM00 Control Program: z/VM    6.4.0\nVM00 CPUs Configured: 4\n";
+    let path = dir.file("sysinfo", text.as_bytes());
+    let told = said(&run(&["capacity", "--sysinfo", path.to_str().expect("text")]));
+    assert!(told.contains("At most 4 CPUs, because LINUX1 under z/VM 6.4.0"), "{told}");
+    assert!(told.contains("counts general CPUs only"), "{told}");
+    assert!(told.contains("The LPAR L16 is capped by its weight: --sthyi"), "{told}");
+    let page = dir.file("sthyi", &sthyi_of_linux1([0; 4], [0; 4]));
+    let (path, page) = (path.to_str().expect("text"), page.to_str().expect("text"));
+    let told = said(&run(&["capacity", "--sysinfo", path, "--sthyi", page]));
+    assert!(told.contains("At most 4 CPUs") && !told.contains("general"), "{told}");
+}
+
+#[test]
+fn report_g02_capacity_names_the_group_or_the_pool() {
+    let dir = Dir::new("caps");
+    let told = |page: &[u8]| {
+        let page = dir.file("page", page);
+        let page = page.to_str().expect("text");
+        said(&run(&["capacity", "--sysinfo", "/nowhere", "--sthyi", page]))
+    };
+    let group = told(&sthyi_of_linux1([0, 2, 0, 0], [0; 4]));
+    assert!(group.contains("At most 2 CPUs, because the LPAR group GRP1 is capped"), "{group}");
+    let pool = told(&sthyi_of_linux1([0; 4], [0, 1, 0x80, 0]));
+    assert!(pool.contains("At most 1.5 CPUs, because the pool POOL1 is capped"), "{pool}");
+    let none = told(&sthyi_of_linux1([0; 4], [0; 4]));
+    assert!(none.contains("At most 4 CPUs, because the guest LINUX1 has no more"), "{none}");
+}
+
+#[test]
+fn report_g03_capacity_compares_threads_with_threads() {
+    let dir = Dir::new("threads");
+    let text = |cpus: u8| {
+        let text = format!(
+            "LPAR Name: LP12\nLPAR CPUs Configured: 8\nLPAR CPUs S-MTID: 1\n\
+             LPAR CPUs PS-MTID: 1\nVM00 Name: guest1\nVM00 Control Program: KVM/Linux\n\
+             VM00 CPUs Configured: {cpus}\n"
+        );
+        let path = dir.file("sysinfo", text.as_bytes());
+        said(&run(&["capacity", "--sysinfo", path.to_str().expect("text")]))
+    };
+    let guest = text(12);
+    assert!(guest.contains("At most 12 CPUs, because guest1 under KVM/Linux"), "{guest}");
+    assert!(guest.contains("The LPAR and all above it count cores, of 2 CPUs each"), "{guest}");
+    let lpar = text(20);
+    assert!(lpar.contains("At most 16 CPUs (8 cores), because the LPAR LP12"), "{lpar}");
+}
+
+#[test]
+fn report_g04_capacity_says_that_the_call_failed() {
+    let dir = Dir::new("zeros");
+    let page = dir.file("zeros", &[0; 4096]);
+    let page = page.to_str().expect("text");
+    let output = run(&["capacity", "--sysinfo", "/nowhere", "--sthyi", page]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = said(&output);
+    assert!(told.contains("zeros is empty") && told.contains("s390_sthyi failed"), "{told}");
+}
+
 /// Ten minutes of three guests, as a manager of KVM's guests would have recorded them.
 fn recorded(dir: &Dir) -> PathBuf {
     let to = dir.0.join("kvm");

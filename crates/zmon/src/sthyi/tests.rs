@@ -77,7 +77,7 @@ fn a_section_behind_the_end_is_an_error_and_no_section_is_none() {
     let bytes = info().bytes();
     assert!(read(&bytes[..200]).is_err(), "the hypervisor is cut");
     assert!(read(&bytes[..20]).is_err(), "the head is cut");
-    let alone = Info { head: Head::default(), ..Info::default() };
+    let alone = Info { head: Head { length: 48, ..Head::default() }, ..Info::default() };
     assert_eq!(read(&alone.bytes()), Ok(alone));
 }
 
@@ -111,4 +111,73 @@ fn the_levels_of_sysinfo_get_what_they_lack_and_a_cap_bounds() {
     let names: Vec<_> = alone.iter().map(|one| one.what.as_str()).collect();
     assert_eq!(names, ["machine", "LPAR", "hypervisor", "guest"]);
     assert_eq!(alone[0].name.as_deref(), Some("8561"));
+}
+
+/// Levels without /proc/sysinfo, with the words that the table shows.
+fn alone(info: &Info) -> Vec<(String, Option<String>, Option<u64>)> {
+    let mut levels = Vec::new();
+    info.add_to(&mut levels);
+    levels.into_iter().map(|level| (level.what, level.name, level.cap)).collect()
+}
+
+#[test]
+fn report_g01_a_machines_linux_cpus_count_with_its_general_ones() {
+    let mut chain = levels("CPUs Configured: 0\nLPAR Name: LP12\nLPAR CPUs Configured: 12\n");
+    let machine = Machine { valid: MACHINE_CPUS, shared_ifl: 8, ..Machine::default() };
+    Info { machine: Some(machine), ..Info::default() }.add_to(&mut chain);
+    assert_eq!((chain[0].configured, chain[0].is_general_only), (Some(8), false));
+    let least = bound(&chain).expect("a bound");
+    assert_eq!((least.level.what.as_str(), least.cpus), ("machine", 8000));
+}
+
+#[test]
+fn report_g02_a_group_of_lpars_bounds_its_members() {
+    let mut info = info();
+    let lpar = info.lpar.as_mut().expect("an LPAR");
+    lpar.group = to_ebcdic("GRP1");
+    (lpar.group_cap_cp, lpar.group_cap_ifl) = (0x1_0000, 0x5_0000);
+    assert!(alone(&info).iter().all(|level| level.0 != "LPAR group"), "it is not valid");
+    info.lpar.as_mut().expect("an LPAR").valid |= LPAR_GROUP;
+    // 1 of 4 CPs, and both IFLs.
+    let group = ("LPAR group".to_owned(), Some("GRP1".to_owned()), Some(3000));
+    assert_eq!(alone(&info)[1], group);
+    // Of IFLs alone it is told as it is, though the LPAR has fewer.
+    info.lpar.as_mut().expect("an LPAR").shared_cp = 0;
+    assert_eq!(alone(&info)[1].2, Some(5000));
+}
+
+#[test]
+fn report_g02_a_pool_of_cpus_bounds_its_guests() {
+    let mut info = info();
+    let guest = info.above[0].1.as_mut().expect("a guest");
+    guest.pool = Some(to_ebcdic("POOL1"));
+    guest.pool_cap_cp = Some(0x1_4000);
+    let found = alone(&info);
+    assert_eq!(found[3], ("pool".to_owned(), Some("POOL1".to_owned()), Some(1250)));
+    let mut chain = levels("VM00 Name: LINUX01\nVM00 Control Program: z/VM    7.3.0\n");
+    info.add_to(&mut chain);
+    let least = bound(&chain).expect("a bound");
+    assert_eq!((least.level.name.as_deref(), least.cpus), (Some("POOL1"), 1250));
+    let at = |what| chain.iter().position(|level| level.what == what);
+    assert!(at("hypervisor") < at("pool") && at("pool") < at("z/VM 7.3.0"), "{chain:?}");
+}
+
+#[test]
+fn report_g03_caps_and_counts_of_cores_become_those_of_threads() {
+    let mut info = info();
+    let hypervisor = info.above[0].0.as_mut().expect("a hypervisor");
+    (hypervisor.flags, hypervisor.threads_cp, hypervisor.threads_ifl) = (HYPERVISOR_THREADS, 1, 2);
+    let mut chain = Vec::new();
+    info.add_to(&mut chain);
+    let threads: Vec<_> = chain.iter().map(|level| level.threads).collect();
+    assert_eq!(threads, [Some(2), Some(2), Some(2), None]);
+    let least = |at| bound(std::slice::from_ref(&chain[at])).expect("a bound").cpus;
+    // 10 cores; 5 of 6 by the cap; 6; and a cap of 1.5 cores on 4 CPUs, which are threads.
+    assert_eq!([0, 1, 2, 3].map(least), [20_000, 10_000, 12_000, 3_000]);
+}
+
+#[test]
+fn report_g04_a_page_of_zeros_is_no_answer() {
+    assert_eq!(read(&[0; PAGE_BYTES]), Err(Error::Empty { record: "STHYI" }));
+    assert_eq!(read(&[]), Err(Error::Empty { record: "STHYI" }));
 }
