@@ -24,21 +24,37 @@ impl KernelNames {
     }
 }
 
-/// What a retired name of /proc/vmstat reads today: the sum of these lines, which for
-/// most siblings is no line at all, thus 0.
+/// Lines that `allocstall` has become.
+const ALLOCSTALL: [&str; 6] = [
+    "allocstall_dma",
+    "allocstall_dma32",
+    "allocstall_normal",
+    "allocstall_high",
+    "allocstall_movable",
+    "allocstall_device",
+];
+
+/// What a retired name of /proc/vmstat reads today: the sum of those of these lines that the
+/// kernel has, which for most siblings is no line at all, thus 0.
 ///
 /// Kernels since 4.8 reclaim by node and dropped the counters by zone. What the
 /// `_normal` counter of a family reads covers the whole family, and its siblings
-/// read 0, so that a rule's sum over the zones stays right.
+/// read 0, so that a rule's sum over the zones stays right. `allocstall` is the only one that
+/// has become several, one for each zone that the kernel was built with.
 pub fn retired(name: &str) -> Option<&'static [&'static str]> {
     const ZONES: [&str; 4] = ["dma", "dma32", "movable", "high"];
-    const FAMILIES: [(&str, &[&str]); 3] = [
+    const FAMILIES: [(&str, &[&str]); 6] = [
         ("pgscan_kswapd_", &["pgscan_kswapd"]),
         ("pgscan_direct_", &["pgscan_direct"]),
+        ("pgsteal_kswapd_", &["pgsteal_kswapd"]),
+        ("pgsteal_direct_", &["pgsteal_direct"]),
         ("pgsteal_", &["pgsteal_kswapd", "pgsteal_direct"]),
+        ("pgrefill_", &["pgrefill"]),
     ];
-    if name == "kswapd_steal" {
-        return Some(&[]);
+    match name {
+        "kswapd_steal" => return Some(&[]),
+        "allocstall" => return Some(&ALLOCSTALL),
+        _ => {}
     }
     FAMILIES.iter().find_map(|(family, reads)| {
         let zone = name.strip_prefix(family)?;
@@ -63,5 +79,19 @@ mod tests {
         assert_eq!(reads("kswapd_steal"), Some(&[][..]));
         assert_eq!(reads("pgsteal_kswapd"), None);
         assert_eq!(reads("pgscan_direct_throttle"), None);
+    }
+
+    #[test]
+    fn report_g06_counters_of_kernels_3_4_to_4_7_are_known() {
+        let reads = retired;
+        assert_eq!(reads("pgsteal_kswapd_normal"), Some(&["pgsteal_kswapd"][..]));
+        assert_eq!(reads("pgsteal_direct_normal"), Some(&["pgsteal_direct"][..]));
+        assert_eq!(reads("pgrefill_normal"), Some(&["pgrefill"][..]));
+        for name in ["pgsteal_kswapd_dma", "pgsteal_direct_movable", "pgrefill_high"] {
+            assert_eq!(reads(name), Some(&[][..]), "{name}");
+        }
+        let stalls = reads("allocstall").expect("retired");
+        assert!(stalls.contains(&"allocstall_normal") && stalls.contains(&"allocstall_device"));
+        assert_eq!(reads("allocstall_normal"), None);
     }
 }

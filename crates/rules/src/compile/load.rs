@@ -67,9 +67,11 @@ impl Compiler<'_> {
         if let Counter::Vmstat(name) = counter
             && let Some(names) = &self.machine.names
             && !names.has_vmstat(name)
-            && let Some(reads) = retired(name)
+            && let Some(all) = retired(name)
+            && let reads = all.iter().filter(|line| names.has_vmstat(line)).collect::<Vec<_>>()
+            && (all.is_empty() || !reads.is_empty())
         {
-            self.retired(name, reads, span);
+            self.retired(name, &reads, span);
             // The sum of the lines that the family has today, 0 where it has none.
             let mut some = false;
             for read in reads {
@@ -95,14 +97,16 @@ impl Compiler<'_> {
         out.push(Op::Load { slot: slot as u16, age }, span);
     }
 
-    fn retired(&mut self, name: &str, reads: &[&str], span: Span) {
+    fn retired(&mut self, name: &str, reads: &[&&str], span: Span) {
         let now = match reads {
             [] => "reads 0, since its family is counted once".to_string(),
-            _ => format!("reads {}", reads.join(" + ")),
+            _ => {
+                format!("reads {}", reads.iter().map(|read| **read).collect::<Vec<_>>().join(" + "))
+            }
         };
         let message = format!("This kernel no longer has vmstat.{name}; it {now}");
         let warning = Diagnostic::warning(RETIRED, span, message)
-            .help("kernels since 4.8 count reclaim by node, not by zone");
+            .help("kernels since 4.8 count reclaim by node, and allocstall by zone");
         self.found.push(warning);
     }
 

@@ -184,6 +184,34 @@ fn retired_counters_read_what_counts_the_same_today() {
 }
 
 #[test]
+fn report_g06_rules_for_kernels_3_4_to_4_7_are_read() {
+    let mut machine = machine();
+    let names = machine.names.as_mut().expect("names");
+    names.vmstat.extend(["allocstall_dma", "allocstall_movable"].map(Into::into));
+    let text = file(
+        "stolen=\"vmstat.pgsteal_kswapd_normal + vmstat.pgsteal_direct_normal + \
+         vmstat.pgsteal_kswapd_dma + vmstat.pgsteal_direct_dma\"",
+        "(stolen > 2) | (vmstat.allocstall > vmstat.allocstall[1])",
+    );
+    let (program, found) = compiled(&text, &machine);
+    let told = |name: &str| {
+        let name = format!("vmstat.{name};");
+        let found = found.iter().find(|d| d.message.contains(&name));
+        &found.unwrap_or_else(|| panic!("{name}")).message
+    };
+    assert!(told("pgsteal_kswapd_normal").ends_with("it reads pgsteal_kswapd"));
+    assert!(told("pgsteal_direct_dma").contains("it reads 0"));
+    assert!(told("allocstall").ends_with("it reads allocstall_dma + allocstall_movable"));
+    // pgsteal_kswapd, pgsteal_direct, and the two of the zones that this kernel has.
+    assert_eq!(program.map(|program| program.counters.len()), Some(4));
+    // A kernel without any of them is told so, and nothing is taken for 0.
+    let names = machine.names.as_mut().expect("names");
+    names.vmstat.retain(|name| !name.starts_with("allocstall"));
+    let unknown = "This kernel has no `allocstall` in /proc/vmstat";
+    assert!(compiled(&text, &machine).1.iter().any(|d| d.message == unknown));
+}
+
+#[test]
 fn where_the_zone_counters_exist_they_are_used() {
     let mut old = KernelNames::default();
     old.vmstat.extend(["pgscan_direct_dma".into(), "pgscan_direct_normal".into()]);
