@@ -207,9 +207,12 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Its name.
+    /// Its name. Of one that has none, as inactive ones may, its number: no two are mixed up.
     pub fn name(&self) -> String {
-        from_ebcdic(&self.head.name)
+        match from_ebcdic(&self.head.name) {
+            name if name.is_empty() => format!("LPAR{}", self.head.number),
+            name => name,
+        }
     }
 }
 

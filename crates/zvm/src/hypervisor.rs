@@ -163,6 +163,20 @@ mod tests {
     }
 
     #[test]
+    fn report_g12_partitions_without_a_name_are_told_apart() {
+        let partition = |number, name| Partition {
+            head: PartitionHead { number, name, ..PartitionHead::default() },
+            cpus: Vec::new(),
+        };
+        let named = partition(3, to_ebcdic("LP12"));
+        let found = [partition(1, [0; 8]), partition(2, [0x40; 8]), named];
+        let file = partitions_bytes(PartitionsHead::default(), &found);
+        let moment = Hypervisor::default().partitions(&file, 0).unwrap();
+        let names: Vec<_> = moment.guests.keys().map(|guest| guest.name.as_str()).collect();
+        assert_eq!(names, ["LP12", "LPAR1", "LPAR2"]);
+    }
+
+    #[test]
     fn a_tree_of_texts_says_the_same_as_the_file() {
         let files = |tree: &Tree| zmon::tree::write(tree);
         let read = |files: &[(String, String)], at_ms| {
