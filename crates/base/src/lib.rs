@@ -9,6 +9,7 @@
 pub mod civil;
 mod csv;
 pub mod duration;
+mod encoding;
 mod error;
 mod fall;
 pub mod glob;
@@ -28,6 +29,7 @@ mod table;
 mod units;
 
 pub use csv::{csv_record, csv_text};
+pub use encoding::foreign_encoding;
 pub use error::chain;
 pub use fall::is_small_fall;
 pub use hash::StableHash;

@@ -42,6 +42,7 @@ pub const CODES: &[&str] = &[
     "defined-twice",
     "empty-number",
     "empty-rule",
+    "encoding",
     "fixed-inc",
     "group-off",
     "history",
@@ -61,6 +62,7 @@ pub const CODES: &[&str] = &[
     "other-group",
     "overruled",
     "per-second",
+    "portable",
     "precedence",
     "quotes",
     "recursion",
@@ -78,6 +80,10 @@ pub const CODES: &[&str] = &[
     "used-before-defined",
     "wrong-file",
 ];
+
+/// Help where the text of a value has a quote in it.
+pub(crate) const LAST_QUOTE: &str =
+    "the value ends at the last quote of the line: leave out those of the comment behind it";
 
 /// One thing to say about a rules file.
 #[derive(Clone, Debug, PartialEq, Eq)]

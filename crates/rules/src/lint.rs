@@ -2,7 +2,7 @@
 
 use crate::ast::{BinaryOp, Expr, ExprKind, Keyword};
 use crate::diag::{Diagnostic, Span};
-use crate::file::{Name, RuleFile};
+use crate::file::{Language, Name, RuleFile};
 use crate::range::{Outcome, Ranges};
 use counters::{Counter, CpuField};
 
@@ -13,6 +13,7 @@ pub fn lint(file: &RuleFile) -> Vec<Diagnostic> {
     for (name, rule) in file.rules() {
         linter.rule(name, &rule.expr, rule.name);
     }
+    linter.portable();
     linter.memory();
     linter.steps();
     let mut found = linter.found;
@@ -51,6 +52,7 @@ impl Linter<'_> {
         let mut seen = vec![false; self.file.variables.len()];
         self.walk(expr, &mut seen, &mut |linter, part| {
             linter.precedence(part);
+            linter.counter(part);
             linter.group(name, part);
             linter.division(part);
         });
@@ -99,6 +101,38 @@ impl Linter<'_> {
                 Diagnostic::warning("precedence", expr.span, message)
                     .label(format!("read as `{sign}(...)` over all of this"))
                     .help(help),
+            );
+        }
+    }
+
+    /// The original aborts where it has a least number of CPUs and no largest one.
+    fn portable(&mut self) {
+        if let (Some(min), None) =
+            (self.file.setting(Name::CpuMin), self.file.setting(Name::CpuMax))
+            && self.file.language == Language::Original
+        {
+            self.warn(
+                "portable",
+                min.span,
+                "The original daemon refuses a file with CPU_MIN and without CPU_MAX",
+                "add CPU_MAX, or remove CPU_MIN: without both CPUs are left alone",
+            );
+        }
+    }
+
+    /// Names of counters have letters and `_` only in the original's language.
+    fn counter(&mut self, expr: &Expr) {
+        let ExprKind::Counter(Counter::Meminfo(name) | Counter::Vmstat(name), _) = &expr.kind
+        else {
+            return;
+        };
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+        if !is_plain && self.file.language == Language::Original {
+            self.warn(
+                "portable",
+                expr.span,
+                format!("The original daemon cannot read the name `{name}`"),
+                "it knows names of letters and `_` only; LANGUAGE=\"2\" says that this is meant",
             );
         }
     }

@@ -34,6 +34,16 @@ pub enum LoadError {
         /// The first byte that is no character.
         offset: usize,
     },
+    /// It is text of another kind of system.
+    #[error("{path}: {message}; {help}")]
+    Encoding {
+        /// The file.
+        path: PathBuf,
+        /// The encoding that it seems to be in.
+        message: &'static str,
+        /// A way to turn it.
+        help: &'static str,
+    },
     /// Its text is wrong. The message has the first fault; [`LoadError::faults`] has all.
     #[error("{path}{}", first(.faults))]
     Wrong {
@@ -78,8 +88,29 @@ pub fn load(path: &Path) -> Result<String, LoadError> {
         Ok(length) if length as u64 > FILE_MAX => return Err(LoadError::TooLong { path }),
         Ok(_) => {}
     }
+    if let Some((message, help)) = base::foreign_encoding(&bytes) {
+        return Err(LoadError::Encoding { path, message, help });
+    }
     String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
         LoadError::Utf8 { path, offset }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LoadError, load};
+
+    #[test]
+    fn report_g09_settings_in_another_encoding_are_named() {
+        let name = format!("pinhead-settings-encoding-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        // "NOTIFY" in code page 1047, as a file of VMRM comes by a binary transfer.
+        std::fs::write(&path, [0xd5, 0xd6, 0xe3, 0xc9, 0xc6, 0xe8, 0x40]).unwrap();
+        let error = load(&path).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(error, LoadError::Encoding { .. }));
+        let message = error.to_string();
+        assert!(message.contains("EBCDIC") && message.contains("iconv"), "{message}");
+    }
 }

@@ -12,7 +12,7 @@ pub(crate) fn host_program(file: &RuleFile) -> (Option<HostProgram>, Vec<Diagnos
     let machine = Machine::default();
     let mut compiler = Compiler::new(file, &machine, Vec::new());
     let names = FileKind::Host.names();
-    if names.iter().all(|name| file.rule(*name).is_none()) {
+    if names.iter().all(|name| file.rule(*name).is_none() && !file.is_unread(*name)) {
         let all: Vec<&str> = names.iter().map(|name| name.name()).collect();
         let message = "The file sets none of the rules that the manager asks for";
         let error = Diagnostic::error("nothing-to-do", Span::new(0, 1), message)

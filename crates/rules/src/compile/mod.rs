@@ -104,20 +104,22 @@ impl Compiler<'_> {
     fn program(&mut self) -> Option<Program> {
         let at = Span::new(0, 1);
         let update = self.file.setting(Name::Update);
-        if update.is_none() {
+        if update.is_none() && !self.file.is_unread(Name::Update) {
             let error = Diagnostic::error("update", at, "UPDATE is not set")
                 .help("UPDATE=\"1\" looks once a second");
             self.found.push(error);
         }
         let (cpu_on, memory_on) = (self.cpu_on(), self.memory_on());
-        if !cpu_on && !memory_on {
+        // A group that is off for a value that cannot be read has an error already, and no warning.
+        let off = self.found.iter().filter(|d| d.severity == Severity::Warning).count();
+        if !cpu_on && !memory_on && off > 1 {
             let message = "Neither CPU nor memory management has all that it needs";
             self.found.push(Diagnostic::error("nothing-to-do", at, message));
         }
         let cpu = self.group(cpu_on, Self::cpu);
         let memory = self.group(memory_on, Self::memory);
         let intervals = usize::from(self.file.history).max(self.deepest);
-        let update = update?.value;
+        let update = update.filter(|_| cpu_on || memory_on)?.value;
         Some(Program {
             update,
             counters: std::mem::take(&mut self.counters),
@@ -144,14 +146,14 @@ impl Compiler<'_> {
     }
 
     fn missing(&mut self, group: &str, names: &[Name]) -> bool {
-        let missing: Vec<&str> = names
-            .iter()
-            .filter(|n| self.file.setting(**n).is_none() && self.file.rule(**n).is_none())
-            .map(|n| n.name())
-            .collect();
+        let is_missing =
+            |n: &&Name| self.file.setting(**n).is_none() && self.file.rule(**n).is_none();
+        let (unread, missing): (Vec<&Name>, Vec<&Name>) =
+            names.iter().filter(is_missing).partition(|name| self.file.is_unread(**name));
         if missing.is_empty() {
-            return false;
+            return !unread.is_empty();
         }
+        let missing: Vec<&str> = missing.into_iter().map(|name| name.name()).collect();
         let verb = if missing.len() == 1 { "is" } else { "are" };
         let message = format!("{group} management is off: {} {verb} not set", missing.join(", "));
         self.found.push(Diagnostic::warning("group-off", Span::new(0, 1), message));

@@ -1,7 +1,12 @@
 //! Lines: comments, continued lines, names and values, the language.
 
 use super::{FileKind, FileReader, Language, MAX_LINE, Name, RuleFile, Text};
-use crate::diag::{Diagnostic, Span};
+use crate::diag::{Diagnostic, LAST_QUOTE, Span};
+
+/// UTF-8's byte-order mark, which some editors put before a text.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+/// Quotes that editors and other languages have.
+const QUOTES: &str = "\"'`\u{2018}\u{2019}\u{201a}\u{201c}\u{201d}\u{201e}\u{ab}\u{bb}";
 
 impl FileReader {
     pub(super) fn new(kind: FileKind) -> FileReader {
@@ -18,20 +23,53 @@ impl FileReader {
                 history,
                 settings: [None; Name::ALL.len()],
                 rules: [const { None }; Name::ALL.len()],
+                set: [false; Name::ALL.len()],
+                unread: [false; Name::ALL.len()],
             },
             pending: Vec::new(),
             room: 2,
             first: true,
-            set: [false; Name::ALL.len()],
             diagnostics: Vec::new(),
         }
     }
 
     pub(super) fn lines(&mut self, text: &[u8]) {
         let mut at = 0;
+        let mark = Span::new(0, MARK.len());
+        if text.starts_with(MARK) {
+            at = MARK.len();
+        }
         while at < text.len() {
             at = self.line(text, at);
         }
+        if self.file.kind == FileKind::Host || self.file.language == Language::Extended {
+            return;
+        }
+        if text.starts_with(MARK) {
+            let message = "The original daemon refuses a byte-order mark, which begins this file";
+            self.portable(mark, message, "save the file as UTF-8 without such a mark");
+        }
+        if text.last().is_some_and(|last| *last != b'\n') {
+            let message = "The original daemon refuses a last line without an end";
+            let last = Span::new(text.len() - 1, text.len());
+            self.portable(last, message, "end the file with a newline");
+        }
+    }
+
+    fn portable(&mut self, span: Span, message: &str, help: &str) {
+        self.diagnostics.push(Diagnostic::warning("portable", span, message).help(help));
+    }
+
+    /// The whole file, which cannot be read, so that nothing more is said of it.
+    pub(super) fn refused(
+        mut self,
+        code: &'static str,
+        message: String,
+        help: &str,
+    ) -> (RuleFile, Vec<Diagnostic>) {
+        self.file.unread = [true; Name::ALL.len()];
+        self.error(code, Span::new(0, 1), message, help);
+        (self.file, self.diagnostics)
     }
 
     pub(super) fn error(
@@ -59,6 +97,8 @@ impl FileReader {
             if end - at > MAX_LINE {
                 let message = format!("The line has more than {MAX_LINE} characters");
                 let help = "put parts of a long rule into variables of their own";
+                let name = text[at..].split(|&b| b == b'=').next().unwrap_or_default();
+                self.unread(&String::from_utf8_lossy(name.trim_ascii()));
                 self.error("line-too-long", Span::new(at + MAX_LINE, end), message, help);
                 return end + 1;
             }
@@ -110,6 +150,7 @@ impl FileReader {
         };
         if close <= open {
             let span = line.span(open, open + 1);
+            self.unread(&name);
             self.error("quotes", span, "The value has no closing quote", "end the value with `\"`");
             return;
         }
@@ -125,7 +166,7 @@ impl FileReader {
         }
         let known = Name::from_text(&name);
         if let Some(known) = known {
-            self.set[known as usize] = true;
+            self.file.set[known as usize] = true;
         }
         match known {
             Some(known) if known.kind() != self.file.kind => {
@@ -140,12 +181,24 @@ impl FileReader {
     fn unquoted(&mut self, line: &Text, equals: usize, name: &str) {
         let span = line.span(equals, line.len());
         let message = format!("The value of `{name}` has no quotes");
-        let value: String = line.bytes[equals + 1..].iter().map(|&b| char::from(b)).collect();
+        // Behind a `#` a comment was meant, and other quotes than ours were meant as ours.
+        let value = line.bytes[equals + 1..].split(|&b| b == b'#').next().unwrap_or_default();
+        let value = std::str::from_utf8(value).unwrap_or_default();
+        let value = value.trim_matches(|c: char| QUOTES.contains(c));
+        let can_be_shown = !value.is_empty() && value.bytes().all(|b| b.is_ascii_graphic());
         let help = match line.byte(0) {
             b'#' => "a comment starts with `#` in the first column; this `#` does not".into(),
-            _ => format!("write {name}=\"{}\"", value.trim_matches('"').escape_default()),
+            _ if can_be_shown && !value.contains('"') => format!("write {name}=\"{value}\""),
+            _ => format!("write {name}=\"...\", with straight double quotes"),
         };
+        self.unread(name);
         self.error("quotes", span, message, &help);
+    }
+
+    fn unread(&mut self, name: &str) {
+        if let Some(name) = Name::from_text(name) {
+            self.file.unread[name as usize] = true;
+        }
     }
 
     /// Whether it chose the language. Anywhere but first it is what it always was in
@@ -162,6 +215,12 @@ impl FileReader {
             (true, digits) if !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) => {
                 let help = "1 is the original's language, 2 has pinhead's additions";
                 self.error("language", value.all(), "There is no such LANGUAGE", help);
+            }
+            (true, bytes) if bytes.contains(&b'"') => {
+                let message = "This LANGUAGE chooses nothing";
+                let warning = Diagnostic::warning("language", name, message);
+                self.diagnostics.push(warning.label("read as a variable").help(LAST_QUOTE));
+                return false;
             }
             (true, _) => return false,
             (false, _) => {

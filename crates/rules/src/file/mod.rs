@@ -87,6 +87,10 @@ pub struct RuleFile {
     pub history: u8,
     settings: [Option<Setting>; Name::ALL.len()],
     rules: [Option<RuleText>; Name::ALL.len()],
+    /// Names that have a line, whatever its value.
+    set: [bool; Name::ALL.len()],
+    /// Names with a value that cannot be read.
+    unread: [bool; Name::ALL.len()],
 }
 
 impl RuleFile {
@@ -98,6 +102,11 @@ impl RuleFile {
     /// The expression that a rule has.
     pub fn rule(&self, name: Name) -> Option<&RuleText> {
         self.rules.get(name as usize)?.as_ref()
+    }
+
+    /// The file sets it, and an error says already why that cannot be read.
+    pub(crate) fn is_unread(&self, name: Name) -> bool {
+        self.unread[name as usize]
     }
 
     /// All rules that are set, in a fixed order.
@@ -117,8 +126,10 @@ pub(crate) fn read_as(kind: FileKind, text: &[u8]) -> (RuleFile, Vec<Diagnostic>
     let mut reader = FileReader::new(kind);
     if text.len() > MAX_FILE {
         let message = format!("The file is larger than {MAX_FILE} bytes: it is no rules file");
-        reader.diagnostics.push(Diagnostic::error("too-large", Span::new(0, 1), message));
-        return (reader.file, reader.diagnostics);
+        return reader.refused("too-large", message, "");
+    }
+    if let Some((message, help)) = base::foreign_encoding(text) {
+        return reader.refused("encoding", message.into(), help);
     }
     reader.lines(text);
     reader.expressions();
@@ -131,7 +142,7 @@ pub(crate) fn read_as(kind: FileKind, text: &[u8]) -> (RuleFile, Vec<Diagnostic>
 pub(crate) fn names_set(text: &[u8]) -> Vec<Name> {
     let mut reader = FileReader::new(FileKind::Guest);
     reader.lines(&text[..text.len().min(MAX_FILE)]);
-    Name::ALL.iter().copied().filter(|name| reader.set[*name as usize]).collect()
+    Name::ALL.iter().copied().filter(|name| reader.file.set[*name as usize]).collect()
 }
 
 /// A rule whose expression waits until all variables are known.
@@ -149,7 +160,5 @@ struct FileReader {
     /// Bytes used in the original's buffer for variables.
     room: usize,
     first: bool,
-    /// Which predefined names were set, also those of the other kind of file.
-    set: [bool; Name::ALL.len()],
     diagnostics: Vec<Diagnostic>,
 }

@@ -3,7 +3,7 @@
 use super::{
     FileKind, FileReader, MAX_NAME, MAX_VARIABLES, Name, Pending, Setting, Text, Variable,
 };
-use crate::diag::{Diagnostic, Span};
+use crate::diag::{Diagnostic, LAST_QUOTE, Span};
 use crate::parse::quoted;
 use base::nearest;
 
@@ -55,6 +55,7 @@ impl FileReader {
         let digits = value.len() > 0 && value.bytes.iter().all(u8::is_ascii_digit);
         let parsed: Option<u64> = value.str(0, value.len()).parse().ok().filter(|_| digits);
         let label = name.name();
+        self.file.unread[name as usize] = true;
         // Larger numbers do not fit the kernel's own type for them.
         let value = match parsed {
             Some(value) if value <= i64::MAX as u64 => value,
@@ -62,6 +63,7 @@ impl FileReader {
             None => {
                 let message = format!("{label} is a whole number, in digits only");
                 let help = match name {
+                    _ if value.bytes.contains(&b'"') => LAST_QUOTE,
                     Name::Update => "for example UPDATE=\"1\", in seconds",
                     Name::CmmMin | Name::CmmMax => "a number of pages of 4 KiB",
                     _ => "a number of CPUs",
@@ -76,6 +78,7 @@ impl FileReader {
             };
             return self.error("number", at, format!("{label} must be greater than 0"), help);
         }
+        self.file.unread[name as usize] = false;
         self.file.settings[name as usize] = Some(Setting { value, span: at });
     }
 

@@ -42,6 +42,15 @@ impl Text {
         std::str::from_utf8(&self.bytes[start..end]).unwrap_or("")
     }
 
+    /// The character of UTF-8 at a byte, and its place; a byte that is no text is the replacement
+    /// character.
+    pub(crate) fn character(&self, at: usize) -> (char, Span) {
+        let bytes = &self.bytes[at..self.len().min(at + char::MAX.len_utf8())];
+        let found = bytes.utf8_chunks().next().and_then(|chunk| chunk.valid().chars().next());
+        let length = found.map_or(1, char::len_utf8);
+        (found.unwrap_or(char::REPLACEMENT_CHARACTER), self.span(at, at + length))
+    }
+
     pub(crate) fn span(&self, start: usize, end: usize) -> Span {
         match self.at.get(start) {
             None => self.end(),

@@ -13,10 +13,11 @@ impl FileReader {
     pub(super) fn expressions(&mut self) {
         let mut failed = 0;
         for pending in std::mem::take(&mut self.pending) {
-            if failed == MAX_FAILED {
-                break;
-            }
             let index = pending.name as usize;
+            if failed == MAX_FAILED {
+                self.file.unread[index] = true;
+                continue;
+            }
             let first = self.file.rules[index].take();
             if let Some(first) = first {
                 let message = format!("This {} is overruled by a later one", pending.name.name());

@@ -8,7 +8,7 @@ mod host;
 mod operands;
 
 use crate::ast::{BinaryOp, Binding, Expr, ExprKind};
-use crate::diag::{Diagnostic, Span};
+use crate::diag::{Diagnostic, LAST_QUOTE, Span};
 use crate::file::{FileKind, Language, RuleFile, Text};
 
 pub(crate) use operands::{meant, quoted};
@@ -22,6 +22,29 @@ const MAX_DEPTH: usize = 100;
 /// A chain of operators is as deep as it is long, and a line that the original takes has
 /// room for some thousand of them.
 pub(crate) const MAX_LEVELS: usize = 1100;
+
+/// Writes a character so that it can be found in the file: those that look like others, or like
+/// nothing, by their number.
+fn shown(found: char) -> String {
+    match found {
+        char::REPLACEMENT_CHARACTER => "a byte that is no text".into(),
+        _ if found.is_ascii_graphic() => format!("`{found}`"),
+        _ => format!("U+{:04X}", u32::from(found)),
+    }
+}
+
+/// Advice for a character that an editor typed for another, or that came from a comment.
+fn typed_help(found: char) -> Option<&'static str> {
+    Some(match found {
+        '"' => LAST_QUOTE,
+        '\u{2010}'..='\u{2015}' | '\u{2212}' => "this is a dash: a minus is `-`",
+        '\u{a0}' | '\u{2000}'..='\u{200b}' | '\u{202f}' | '\u{3000}' | '\u{feff}' => {
+            "this only looks like a blank: remove it, or type a blank"
+        }
+        '\u{2018}'..='\u{201f}' => "values stand between straight double quotes",
+        _ => return None,
+    })
+}
 
 /// Finds the user variable of a name, as it is visible where the text stands.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Visible;
@@ -67,14 +90,10 @@ impl<'a> Parser<'a> {
     pub(crate) fn whole(&mut self) -> Expr {
         let expr = self.expression(Binding::None);
         if self.at < self.text.len() && self.diagnostics.is_empty() {
-            let span = self.text.span(self.at, self.at + 1);
-            let found = char::from(self.text.byte(self.at));
-            let mut error = Diagnostic::error(
-                "syntax",
-                span,
-                format!("`{found}` cannot follow a complete expression"),
-            )
-            .label("expected an operator or the end of the expression");
+            let (found, span) = self.text.character(self.at);
+            let message = format!("{} cannot follow a complete expression", shown(found));
+            let mut error = Diagnostic::error("syntax", span, message)
+                .label("expected an operator or the end of the expression");
             error.help = self.operator_help(found);
             self.diagnostics.push(error);
         }
@@ -83,6 +102,13 @@ impl<'a> Parser<'a> {
 
     fn operator_help(&self, found: char) -> Option<String> {
         let help = match found {
+            ',' if self.at > 0
+                && self.text.byte(self.at - 1).is_ascii_digit()
+                && self.digit_at(self.at + 1) =>
+            {
+                "a fraction begins with a point: 0.75"
+            }
+            '%' => "leave it out: what is counted in percent is a plain number",
             '=' | '!' if self.file.language == Language::Original => {
                 "`<=`, `>=`, `==` and `!=` need LANGUAGE=\"2\" as the first setting of the file"
             }
@@ -96,7 +122,7 @@ impl<'a> Parser<'a> {
             '.' if self.text.str(0, self.at).ends_with("guest") => host::HOST_ONLY,
             '[' => "only cpustat., meminfo., vmstat. names and time have a history",
             '.' => "counters are written meminfo.NAME, vmstat.NAME or cpustat.NAME",
-            _ => return None,
+            _ => typed_help(found)?,
         };
         Some(help.into())
     }
@@ -218,15 +244,15 @@ impl<'a> Parser<'a> {
             }
             Some(b) if b.is_ascii_alphabetic() || b == b'_' => self.name(),
             Some(b) => {
-                let span = self.text.span(start, start + 1);
-                let shown = char::from(b).escape_default();
-                let message = format!("An operand is expected, not `{shown}`");
+                let (found, span) = self.text.character(start);
+                let shown = shown(found);
+                let message = format!("An operand is expected, not {shown}");
                 let mut error = Diagnostic::error("syntax", span, message)
                     .label("expected a number, a name, `(`, `-` or `!`");
                 error.help = match b {
                     b'=' => self.operator_help('='),
-                    b'&' | b'|' => Some(format!("one `{shown}` is the whole operator")),
-                    _ => None,
+                    b'&' | b'|' => Some(format!("one {shown} is the whole operator")),
+                    _ => typed_help(found).map(Into::into),
                 };
                 self.broken(error)
             }

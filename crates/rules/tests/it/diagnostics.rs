@@ -29,7 +29,6 @@ fn one_run_tells_of_several_mistakes() {
     assert_eq!(
         places,
         [
-            "1:1 error[update] U",
             "1:9 error[number] 0",
             "3:2 error[defined-twice] a",
             "4:12 error[syntax] (",

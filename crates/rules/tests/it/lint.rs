@@ -110,7 +110,7 @@ fn steps_of_the_pool() {
 #[test]
 fn names_that_the_original_takes_for_its_own() {
     let warned = |line: &str| {
-        let (_, found) = parse(line.as_bytes());
+        let (_, found) = parse(format!("{line}\n").as_bytes());
         found.iter().map(|d| d.message.clone()).collect::<Vec<_>>().join("; ")
     };
     assert!(warned("update_rate=\"1\"").contains("for UPDATE"), "{}", warned("update_rate=\"1\""));

@@ -8,3 +8,4 @@ mod files;
 mod host;
 mod limits;
 mod lint;
+mod reports;

@@ -1,0 +1,42 @@
+//! Encodings that a text file comes in from other systems, and that nothing here reads.
+
+/// A file of UTF-16 has a zero in every second byte; so many times fewer are enough.
+const ZEROS_OF: usize = 4;
+
+/// Returns which other encoding a text seems to be in, and how to turn it into UTF-8.
+pub fn foreign_encoding(text: &[u8]) -> Option<(&'static str, &'static str)> {
+    let count = |is: fn(&u8) -> bool| text.iter().filter(|byte| is(byte)).count();
+    let has_mark = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
+    if has_mark || count(|byte| *byte == 0) * ZEROS_OF > text.len() {
+        let help = "save it as UTF-8, or turn it: iconv -f UTF-16 -t UTF-8";
+        return Some(("The file is no ASCII or UTF-8 text: it has zeros, as UTF-16 has", help));
+    }
+    // Letters and digits of EBCDIC are above those of ASCII.
+    if count(|byte| *byte >= 0x80) * 2 > text.len() && std::str::from_utf8(text).is_err() {
+        let help = "transfer it as text, or turn it: iconv -f IBM-1047 -t UTF-8";
+        return Some(("The file is no ASCII or UTF-8 text: it looks like EBCDIC", help));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::foreign_encoding;
+
+    #[test]
+    fn report_g09_other_encodings_are_named() {
+        let named = |text: &[u8]| foreign_encoding(text).map(|(message, _)| message);
+        let utf_16 =
+            |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
+        assert!(named(&utf_16("UPDATE=\"1\"\n")).is_some_and(|name| name.contains("UTF-16")));
+        assert!(named(b"\xfe\xff\x4e\x00").is_some_and(|name| name.contains("UTF-16")));
+        // UPDATE=1 as code page 1047 has it.
+        let ebcdic = b"\xe4\xd7\xc4\xc1\xe3\xc5\x7e\xf1\x15";
+        assert!(named(ebcdic).is_some_and(|name| name.contains("EBCDIC")));
+        for text in ["", "UPDATE=\"1\"\n", "# \u{4e00}\u{4e8c}\u{4e09}\n", "a\0b = 1\n"] {
+            assert_eq!(named(text.as_bytes()), None, "{text}");
+        }
+        // A comment in Latin-1 is read as ever.
+        assert_eq!(named(b"# f\xfcr zwei CPUs\n"), None);
+    }
+}
