@@ -12,7 +12,8 @@
 use crate::compile::{Machine, host_program};
 use crate::diag::{Diagnostic, has_errors};
 use crate::explain::{Explanation, explain_file};
-use crate::file::{FileKind, RuleFile, read_as};
+use crate::file::reader::{names_set, read_as};
+use crate::file::{FileKind, RuleFile};
 use crate::program::{Code, Fault, FaultKind, is_true};
 use counters::{Counter, History, HostCounter};
 
@@ -52,7 +53,7 @@ pub struct HostWords {
 /// Which kind of rules file a text is, by the names that it sets. A file that could run as
 /// a guest's is one, whatever else it sets.
 pub fn recognise(text: &[u8]) -> FileKind {
-    let sets = crate::file::names_set(text);
+    let sets = names_set(text);
     let any = |names: &[crate::Name]| names.iter().any(|name| sets.contains(name));
     use crate::Name::{Hotplug, Hotunplug, Memplug, Memunplug, Update};
     let could_run = any(&[Update]) && any(&[Hotplug, Hotunplug, Memplug, Memunplug]);
@@ -64,7 +65,7 @@ pub fn recognise(text: &[u8]) -> FileKind {
 
 /// Reads a host's rules file, as [`crate::parse`] reads a guest's.
 pub fn parse(text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
-    read_as(FileKind::Host, text)
+    read_as(Some(|parser, word, start| parser.host_name(word, start)), text)
 }
 
 /// Compiles a host's rules file. There is a program only where no error is found.

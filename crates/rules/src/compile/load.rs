@@ -64,25 +64,31 @@ impl Compiler<'_> {
             self.found.push(Diagnostic::error("history", span, message));
             return;
         }
+        let machine = self.machine;
         if let Counter::Vmstat(name) = counter
-            && let Some(names) = &self.machine.names
+            && let Some(names) = &machine.names
             && !names.has_vmstat(name)
-            && let Some(all) = retired(name)
-            && let reads = all.iter().filter(|line| names.has_vmstat(line)).collect::<Vec<_>>()
-            && (all.is_empty() || !reads.is_empty())
+            && let Some(reads) = retired(name)
+            && (reads.is_empty() || reads.iter().any(|line| names.has_vmstat(line)))
         {
-            self.retired(name, &reads, span);
             // The sum of the lines that the family has today, 0 where it has none.
-            let mut some = false;
-            for read in reads {
+            let mut now = String::new();
+            for read in reads.iter().filter(|line| names.has_vmstat(line)) {
                 self.load(out, &Counter::vmstat(read), age, span);
-                if std::mem::replace(&mut some, true) {
+                if !now.is_empty() {
                     out.push(Op::Binary(BinaryOp::Add), span);
+                    now += " + ";
                 }
+                now += read;
             }
-            if !some {
+            if now.is_empty() {
                 out.push(Op::Const(0.0), span);
+                now += "0, since its family is counted once";
             }
+            let message = format!("This kernel no longer has vmstat.{name}; it reads {now}");
+            let warning = Diagnostic::warning(RETIRED, span, message)
+                .help("kernels since 4.8 count reclaim by node, and allocstall by zone");
+            self.found.push(warning);
             return;
         }
         self.known(counter, span);
@@ -95,19 +101,6 @@ impl Compiler<'_> {
         };
         self.deepest = self.deepest.max(usize::from(age));
         out.push(Op::Load { slot: slot as u16, age }, span);
-    }
-
-    fn retired(&mut self, name: &str, reads: &[&&str], span: Span) {
-        let now = match reads {
-            [] => "reads 0, since its family is counted once".to_string(),
-            _ => {
-                format!("reads {}", reads.iter().map(|read| **read).collect::<Vec<_>>().join(" + "))
-            }
-        };
-        let message = format!("This kernel no longer has vmstat.{name}; it {now}");
-        let warning = Diagnostic::warning(RETIRED, span, message)
-            .help("kernels since 4.8 count reclaim by node, and allocstall by zone");
-        self.found.push(warning);
     }
 
     fn known(&mut self, counter: &Counter, span: Span) {

@@ -1,19 +1,23 @@
 //! Lines: comments, continued lines, names and values, the language.
 
-use super::{FileKind, FileReader, Language, MAX_LINE, Name, RuleFile, Text};
+use super::reader::FileReader;
+use super::{FileKind, Language, MAX_LINE, Name, RuleFile, Text};
 use crate::diag::{Diagnostic, LAST_QUOTE, Span};
+use crate::parse::HostName;
 
 /// UTF-8's byte-order mark, which some editors put before a text.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 /// Quotes that editors and other languages have.
-const QUOTES: &str = "\"'`\u{2018}\u{2019}\u{201a}\u{201c}\u{201d}\u{201e}\u{ab}\u{bb}";
+const QUOTES: [char; 9] =
+    ['"', '\'', '`', '\u{2018}', '\u{2019}', '\u{201a}', '\u{201c}', '\u{201d}', '\u{201e}'];
 
 impl FileReader {
-    pub(super) fn new(kind: FileKind) -> FileReader {
+    /// Reads a host's file where names of one can be read, otherwise a guest's.
+    pub(super) fn new(host_name: Option<HostName>) -> FileReader {
         // Keywords of a guest look back one interval, and nobody else reads a host's rules.
-        let (language, history) = match kind {
-            FileKind::Guest => (Language::Original, 1),
-            FileKind::Host => (Language::Extended, 0),
+        let (kind, language, history) = match host_name {
+            None => (FileKind::Guest, Language::Original, 1),
+            Some(_) => (FileKind::Host, Language::Extended, 0),
         };
         FileReader {
             file: RuleFile {
@@ -26,6 +30,7 @@ impl FileReader {
                 set: [false; Name::ALL.len()],
                 unread: [false; Name::ALL.len()],
             },
+            host_name,
             pending: Vec::new(),
             room: 2,
             first: true,
@@ -184,11 +189,13 @@ impl FileReader {
         // Behind a `#` a comment was meant, and other quotes than ours were meant as ours.
         let value = line.bytes[equals + 1..].split(|&b| b == b'#').next().unwrap_or_default();
         let value = std::str::from_utf8(value).unwrap_or_default();
-        let value = value.trim_matches(|c: char| QUOTES.contains(c));
+        let value = value.trim_matches(QUOTES);
         let can_be_shown = !value.is_empty() && value.bytes().all(|b| b.is_ascii_graphic());
         let help = match line.byte(0) {
             b'#' => "a comment starts with `#` in the first column; this `#` does not".into(),
-            _ if can_be_shown && !value.contains('"') => format!("write {name}=\"{value}\""),
+            _ if can_be_shown && !value.as_bytes().contains(&b'"') => {
+                format!("write {name}=\"{value}\"")
+            }
             _ => format!("write {name}=\"...\", with straight double quotes"),
         };
         self.unread(name);

@@ -12,12 +12,13 @@
 
 mod lines;
 mod predefined;
+pub(crate) mod reader;
 mod settings;
 mod text;
 mod uses;
 
 use crate::ast::Expr;
-use crate::diag::{Diagnostic, Span};
+use crate::diag::Span;
 
 pub use predefined::{FileKind, Name};
 pub(crate) use text::Text;
@@ -113,52 +114,4 @@ impl RuleFile {
     pub fn rules(&self) -> impl Iterator<Item = (Name, &RuleText)> {
         Name::ALL.iter().filter_map(|name| Some((*name, self.rule(*name)?)))
     }
-}
-
-/// Reads a guest's rules file. Always returns what could be read; the file is usable only
-/// if no diagnostic is an error.
-pub fn parse(text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
-    read_as(FileKind::Guest, text)
-}
-
-/// Reads a rules file of a kind.
-pub(crate) fn read_as(kind: FileKind, text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
-    let mut reader = FileReader::new(kind);
-    if text.len() > MAX_FILE {
-        let message = format!("The file is larger than {MAX_FILE} bytes: it is no rules file");
-        return reader.refused("too-large", message, "");
-    }
-    if let Some((message, help)) = base::foreign_encoding(text) {
-        return reader.refused("encoding", message.into(), help);
-    }
-    reader.lines(text);
-    reader.expressions();
-    reader.diagnostics.sort_by_key(|d| (d.span.start, d.span.end));
-    reader.diagnostics.dedup();
-    (reader.file, reader.diagnostics)
-}
-
-/// The predefined names that a text sets, of whatever kind of file they are.
-pub(crate) fn names_set(text: &[u8]) -> Vec<Name> {
-    let mut reader = FileReader::new(FileKind::Guest);
-    reader.lines(&text[..text.len().min(MAX_FILE)]);
-    Name::ALL.iter().copied().filter(|name| reader.file.set[*name as usize]).collect()
-}
-
-/// A rule whose expression waits until all variables are known.
-struct Pending {
-    name: Name,
-    span: Span,
-    value: Text,
-    /// How many variables stand above it.
-    variables: usize,
-}
-
-struct FileReader {
-    file: RuleFile,
-    pending: Vec<Pending>,
-    /// Bytes used in the original's buffer for variables.
-    room: usize,
-    first: bool,
-    diagnostics: Vec<Diagnostic>,
 }

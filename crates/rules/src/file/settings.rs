@@ -1,8 +1,7 @@
 //! What a line sets: a rule, a number or a variable of the user's.
 
-use super::{
-    FileKind, FileReader, MAX_NAME, MAX_VARIABLES, Name, Pending, Setting, Text, Variable,
-};
+use super::reader::{FileReader, Pending};
+use super::{FileKind, MAX_NAME, MAX_VARIABLES, Name, Setting, Text, Variable};
 use crate::diag::{Diagnostic, LAST_QUOTE, Span};
 use crate::parse::quoted;
 use base::nearest;

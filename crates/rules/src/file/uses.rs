@@ -1,6 +1,7 @@
 //! Rules and the variables that they use become trees; what is unused stays text.
 
-use super::{FileReader, Language, RuleText, Text};
+use super::reader::FileReader;
+use super::{Language, RuleText, Text};
 use crate::ast::{Expr, ExprKind};
 use crate::diag::{Diagnostic, has_errors};
 use crate::parse::{MAX_LEVELS, Parser, Visible};
@@ -53,7 +54,7 @@ impl FileReader {
             Some(index) => Visible::Later(variables[index].span),
             None => Visible::No,
         };
-        let mut parser = Parser::new(text, &self.file, &lookup);
+        let mut parser = Parser::new(text, &self.file, &lookup, self.host_name);
         let expr = parser.whole();
         let (history, mut found) = (parser.history, parser.diagnostics);
         self.diagnostics.append(&mut found);

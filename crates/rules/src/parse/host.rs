@@ -12,7 +12,7 @@ pub(super) const HOST_ONLY: &str =
 
 impl Parser<'_> {
     /// A name that is no variable, in a host's rules file.
-    pub(super) fn host_name(&mut self, word: &str, start: usize) -> Expr {
+    pub(crate) fn host_name(&mut self, word: &str, start: usize) -> Expr {
         let span = self.text.span(start, self.at);
         match (word, self.peek()) {
             ("guest" | "host", Some(b'.')) => return self.host_counter(word, start),

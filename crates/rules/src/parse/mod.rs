@@ -60,6 +60,10 @@ pub(crate) enum Visible {
     Later(Span),
 }
 
+/// Reads a name of a host's rules. It is handed in, so that a program that reads guests' files
+/// only, as the daemon does, is linked without it.
+pub(crate) type HostName = fn(&mut Parser<'_>, &str, usize) -> Expr;
+
 pub(crate) struct Parser<'a> {
     text: &'a Text,
     at: usize,
@@ -67,13 +71,20 @@ pub(crate) struct Parser<'a> {
     operators: usize,
     file: &'a RuleFile,
     lookup: Lookup<'a>,
+    /// Reads names, in a host's file.
+    host_name: Option<HostName>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// The largest history index seen.
     pub(crate) history: u8,
 }
 
 impl<'a> Parser<'a> {
-    pub(crate) fn new(text: &'a Text, file: &'a RuleFile, lookup: Lookup<'a>) -> Parser<'a> {
+    pub(crate) fn new(
+        text: &'a Text,
+        file: &'a RuleFile,
+        lookup: Lookup<'a>,
+        host_name: Option<HostName>,
+    ) -> Parser<'a> {
         Parser {
             text,
             at: 0,
@@ -81,6 +92,7 @@ impl<'a> Parser<'a> {
             operators: 0,
             file,
             lookup,
+            host_name,
             diagnostics: Vec::new(),
             history: 0,
         }

@@ -33,8 +33,8 @@ impl Parser<'_> {
             }
             _ => {}
         }
-        if self.file.kind == FileKind::Host {
-            return self.host_name(&word, start);
+        if let Some(host_name) = self.host_name {
+            return host_name(self, &word, start);
         }
         let extended = self.file.language == Language::Extended;
         let counter = match (word.as_str(), self.peek()) {
