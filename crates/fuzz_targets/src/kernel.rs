@@ -81,7 +81,7 @@ pub(crate) fn machine() -> Machine {
     let names = KernelNames { meminfo: names(MEMINFO_6_1), vmstat: names(VMSTAT_6_1), psi: true };
     Machine {
         names: Some(names),
-        cpus_present: Some(4),
+        cpus_usable: Some(4),
         memory: Some(Kib(1 << 20)),
         pool: Some(true),
     }

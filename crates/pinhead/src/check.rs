@@ -71,7 +71,7 @@ pub fn text(text: &[u8], machine: &Machine) -> Vec<Diagnostic> {
     if parsed {
         found.extend(rules::lint(&file));
         if let Some(program) = program {
-            let present = machine.cpus_present.unwrap_or(4).clamp(2, 16);
+            let present = machine.cpus_usable.unwrap_or(4).clamp(2, 16);
             found.extend(steady::cpu(&program, present).and_then(|o| swinging_cpus(&file, o)));
             found.extend(steady::memory(&program).and_then(|o| swinging_pool(&file, o)));
         }

@@ -135,7 +135,7 @@ impl Scenario {
         let names = names_of(&mut first.texts(self.cpus_online)).map_err(|e| e.to_string())?;
         let machine = Machine {
             names: Some(names),
-            cpus_present: Some(self.cpus_present),
+            cpus_usable: Some(self.cpus_present),
             ..Machine::default()
         };
         let text = self.config.as_bytes();

@@ -8,8 +8,8 @@ use crate::rulesfile::{self, RulesText};
 use crate::{Error, check, escape, machine};
 use counters::{History, HostCounter, Pages};
 use farm::service;
-use plug::{CmmPool, Cpus, Pool};
-use policy::guest::{self, Resources};
+use plug::{CmmPool, CpuSet, Cpus, Pool, without};
+use policy::guest::{self, CpuAction, Resources};
 use procfs::{Reader, Root};
 use rules::{Explanation, Fault, FileKind, Piece, Program, Span, Value};
 use serde_json::{Value as Json, json};
@@ -44,9 +44,10 @@ pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
     let Some(program) = program.filter(|_| !rules::has_errors(&found)) else {
         return Err(Error::Message(check::errors(rules, found)));
     };
-    let (history, resources, seen) = gather(&program, &trees, args.interval)?;
+    let (history, root, seen) = gather(&program, &trees, args.interval)?;
     let explanation = rules::explain(&file, &program, &machine, &history);
-    let verdicts = verdicts(&program, &history, resources);
+    let resources = resources(&root);
+    let verdicts = verdicts(&program, &history, resources, &Cpus::new(&root));
     Ok(Explained { rules, explanation, counters: Vec::new(), verdicts, seen })
 }
 
@@ -155,7 +156,7 @@ fn gather(
     program: &Program,
     trees: &Trees,
     interval_ms: Option<u64>,
-) -> Result<(History, Resources, String), Error> {
+) -> Result<(History, Root, String), Error> {
     let mut history = History::new(program.counters.len(), program.intervals);
     let looks = program.intervals + 1;
     if let Trees::Series(all) = trees
@@ -182,27 +183,43 @@ fn gather(
         let at_s = if is_live { epoch_s() } else { look as f64 * program.update as f64 };
         reader.read(at_s, history.advance())?;
     }
-    Ok((history, resources(&root), trees.seen(looks, pause)))
+    Ok((history, root, trees.seen(looks, pause)))
 }
 
 fn resources(root: &Root) -> Resources {
     let cpus = Cpus::new(root);
+    let isolated = cpus.isolated();
+    let count = |cpus: CpuSet| without(&cpus, &isolated).len() as u32;
     let counts = cpus.online().ok().zip(cpus.present().ok());
     let pool = CmmPool::find(root).and_then(|mut cmm| cmm.size().ok());
     Resources {
         // A machine that dispatches vertically keeps its CPUs to itself.
         cpus: counts.filter(|_| cpus.polarization().allows_plugging()).map(|(online, present)| {
-            guest::Cpus { online: online.len() as u32, present: present.len() as u32 }
+            guest::Cpus { online: count(online), present: count(present) }
         }),
         // Without a pool of its own: what would be asked of the host, from nothing.
         pool: Some(pool.unwrap_or(Pages(0))),
     }
 }
 
-fn verdicts(program: &Program, history: &History, resources: Resources) -> Vec<String> {
+fn verdicts(
+    program: &Program,
+    history: &History,
+    resources: Resources,
+    cpus: &Cpus,
+) -> Vec<String> {
     let guest::GuestDecision { cpu, memory, .. } = guest::step(program, history, resources);
+    let obstacle = match cpu {
+        Some(Ok(decision)) => match decision.action {
+            CpuAction::Plug => cpus.why_no_plug(),
+            CpuAction::Unplug => cpus.why_no_unplug(),
+            CpuAction::Hold => None,
+        },
+        _ => None,
+    };
+    let but = obstacle.map_or(String::new(), |why| format!(", but {why}"));
     vec![
-        verdict("CPU", cpu, "not managed by this file, or dispatched by the machine"),
+        verdict("CPU", cpu, "not managed by this file, or dispatched by the machine") + &but,
         verdict("Memory", memory, "not managed by this file"),
     ]
 }

@@ -13,7 +13,7 @@ pub fn of(root: &Root) -> Result<Machine, procfs::Error> {
         .and_then(|mut reader| reader.read(0.0, &mut total));
     Ok(Machine {
         names: Some(names),
-        cpus_present: Cpus::new(root).present().ok().map(|cpus| cpus.len() as u32),
+        cpus_usable: Cpus::new(root).usable().ok().map(|cpus| cpus.len() as u32),
         memory: read.is_ok().then_some(Kib(total[0] as u64)),
         // A machine that has neither may be the host of one that has.
         pool: None,

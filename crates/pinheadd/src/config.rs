@@ -95,14 +95,14 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 
 fn machine(root: &Root, pool: bool) -> Result<Machine, String> {
     let names = procfs::kernel_names(root).map_err(|e| chain(&e))?;
-    let present = Cpus::new(root).present().map_err(|e| chain(&e))?;
+    let usable = Cpus::new(root).usable().map_err(|e| chain(&e))?;
     let mut total = [f64::NAN];
     let memory = Reader::open(root, &[Counter::meminfo("MemTotal")])
         .and_then(|mut reader| reader.read(0.0, &mut total))
         .is_ok()
         .then_some(Kib(total[0] as u64));
-    let cpus_present = Some(present.len() as u32);
-    Ok(Machine { names: Some(names), cpus_present, memory, pool: Some(pool) })
+    let cpus_usable = Some(usable.len() as u32);
+    Ok(Machine { names: Some(names), cpus_usable, memory, pool: Some(pool) })
 }
 
 fn with_extras(program: &Program, extras: Extras, machine: &Machine) -> Vec<Counter> {

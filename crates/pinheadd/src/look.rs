@@ -20,7 +20,9 @@ use wire::PoolKind;
 /// The guest that the daemon runs in: what it reads of it and what it changes in it.
 pub struct Guest {
     cpus: plug::Cpus,
-    present: u32,
+    present: CpuSet,
+    /// CPUs that are not ours, and do not count for the bounds of the rules.
+    isolated: CpuSet,
     /// Whether this machine can dispatch its CPUs vertically (s390x); then the CPUs
     /// are not ours while it does.
     polarized: bool,
@@ -52,7 +54,7 @@ impl Guest {
         log: &mut Log,
     ) -> Result<Guest, Box<dyn Error>> {
         let cpus = plug::Cpus::new(root);
-        let present = cpus.present()?.len() as u32;
+        let present = cpus.present()?;
         let polarization = cpus.polarization();
         let polarized = polarization != Polarization::None;
         if polarization == Polarization::Vertical && loaded.program.cpu.is_some() {
@@ -60,8 +62,8 @@ impl Guest {
         }
         Ok(Guest {
             found: cpus.online()?,
+            isolated: cpus.isolated(),
             cpus,
-            present,
             polarized,
             polarization,
             total_shrinks: cmm.is_none() && balloon_deflates_on_oom(root) == Some(false),
@@ -71,9 +73,10 @@ impl Guest {
             slots: Slots::new(&loaded.counters),
             dry_run,
             tally: Tally {
-                summary: Summary { cpus_present: present, ..Summary::default() },
+                summary: Summary { cpus_present: present.len() as u32, ..Summary::default() },
                 ..Tally::default()
             },
+            present,
             asked: None,
             undo: None,
         })
@@ -82,7 +85,7 @@ impl Guest {
     /// Takes new rules: the old ones go on where that fails.
     pub fn renew(&mut self, root: &Root, loaded: &Loaded) -> Result<(), Box<dyn Error>> {
         let reader = Reader::open(root, &loaded.counters)?;
-        self.present = self.cpus.present()?.len() as u32;
+        self.present = self.cpus.present()?;
         self.reader = reader;
         self.history = History::new(loaded.counters.len(), loaded.program.intervals);
         self.slots = Slots::new(&loaded.counters);
@@ -96,7 +99,7 @@ impl Guest {
 
     /// CPUs present.
     pub fn present(&self) -> u32 {
-        self.present
+        self.present.len() as u32
     }
 
     /// The CPUs that are online.
@@ -135,7 +138,7 @@ impl Guest {
         let resources = self.resources(program, online.len() as u32, pool);
         let start = guest::start(program, resources);
         if let Some(wanted) = start.cpus {
-            self.come_to(wanted, online.len() as u32, log);
+            self.come_to(wanted, self.ours(&online), log);
         }
         if let Some(wanted) = start.pool.filter(|wanted| Some(*wanted) != pool) {
             log.debug("The pool is out of the bounds of the rules");
@@ -144,25 +147,40 @@ impl Guest {
     }
 
     fn come_to(&mut self, wanted: u32, mut online: u32, log: &mut Log) {
-        while online != wanted {
-            let moved = match (self.dry_run, wanted > online) {
-                (true, _) => Ok(None),
-                (false, true) => self.cpus.plug_one(),
-                (false, false) => self.cpus.unplug_one(),
-            };
+        while online != wanted && !self.dry_run {
+            let is_plug = wanted > online;
+            let moved = if is_plug { self.cpus.plug_one() } else { self.cpus.unplug_one() };
             match moved {
-                Ok(Some(_)) if wanted > online => online += 1,
+                Ok(Some(_)) if is_plug => online += 1,
                 Ok(Some(_)) => online -= 1,
-                Ok(None) => return,
+                Ok(None) => {
+                    let (bound, why) = match is_plug {
+                        true => ("CPU_MIN", self.cpus.nothing_to_plug()),
+                        false => ("CPU_MAX", self.cpus.nothing_to_unplug()),
+                    };
+                    let what =
+                        format!("{bound} asks for {wanted} CPUs ({online} online), but {why}");
+                    return log.error_once(Topic::Cpu, what);
+                }
                 Err(error) => return log.error_once(Topic::Cpu, chain(&error)),
             }
         }
     }
 
+    /// CPUs that count for the bounds of the rules.
+    fn ours(&self, cpus: &CpuSet) -> u32 {
+        plug::without(cpus, &self.isolated).len() as u32
+    }
+
     fn resources(&self, program: &Program, online: u32, pool: Option<Pages>) -> Resources {
         let ours = program.cpu.is_some() && self.polarization.allows_plugging();
+        let online = match self.isolated.is_empty() {
+            true => online,
+            false => self.cpus.online().map_or(online, |online| self.ours(&online)),
+        };
+        let present = self.ours(&self.present);
         Resources {
-            cpus: ours.then_some(guest::Cpus { online, present: self.present }),
+            cpus: ours.then_some(guest::Cpus { online, present }),
             pool: pool.filter(|_| program.memory.is_some()),
         }
     }
@@ -183,6 +201,10 @@ impl Guest {
             return Outcome::Acted;
         }
         log.works(Topic::Read);
+        // CPUs are added while we run.
+        if let Ok(present) = self.cpus.present() {
+            self.present = present;
+        }
         self.count_balloon(link.as_deref_mut());
         let pool = match &loaded.program.memory {
             Some(_) => self.pool_size(link.as_deref_mut()),
@@ -193,7 +215,7 @@ impl Guest {
         let mut acted = self.notice_loss(pool, log);
         self.note(pool);
         if log.shows_intervals() {
-            intervals::show(loaded, &self.history, epoch_s, pool, self.present);
+            intervals::show(loaded, &self.history, epoch_s, pool, self.present());
         }
         if !self.history.is_full() {
             return Outcome::Gathering;
@@ -288,7 +310,7 @@ impl Guest {
     fn note(&mut self, pool: Option<Pages>) {
         self.tally.looks = self.tally.looks.wrapping_add(1);
         self.tally.summary.pool = pool.unwrap_or_default();
-        self.tally.summary.cpus_present = self.present;
+        self.tally.summary.cpus_present = self.present();
         self.tally.summary.cpus_online = match self.raw(self.slots.online) {
             Some(online) => online as u32,
             None => self.cpus.online().map_or(self.tally.summary.cpus_online, |c| c.len() as u32),
@@ -323,8 +345,11 @@ impl Guest {
                 true
             }
             Ok(None) => {
-                let what = format!("{decision}, but no CPU of this guest can be changed");
-                log.error_once(Topic::Cpu, what);
+                let why = match decision.action {
+                    CpuAction::Plug => self.cpus.nothing_to_plug(),
+                    _ => self.cpus.nothing_to_unplug(),
+                };
+                log.error_once(Topic::Cpu, format_args!("{decision}, but {why}"));
                 false
             }
             Err(error) => {

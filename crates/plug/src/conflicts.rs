@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use counters::Pages;
 use procfs::{CpuList, Root, parse};
 
-use crate::cpus::Cpus;
+use crate::cpus::{Cpus, without};
 use crate::fsio;
 
 /// Processes that are looked at.
@@ -45,13 +45,22 @@ struct Process {
 fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
     let cpus = Cpus::new(root);
     // Without all CPUs known, no process can be seen to be kept from some.
-    let all = cpus.present().unwrap_or_default();
-    let online = cpus.online().unwrap_or_default();
+    let isolated = cpus.isolated();
+    if !isolated.is_empty() {
+        found.push(format!(
+            "CPUs {isolated} are isolated (isolcpus, nohz_full): they are neither plugged nor \
+             unplugged, and do not count for CPU_MIN and CPU_MAX."
+        ));
+    }
+    let all = without(&cpus.present().unwrap_or_default(), &isolated);
+    let online = without(&cpus.online().unwrap_or_default(), &isolated);
     let mut pinned = 0;
     for process in pids(root).iter().filter_map(|pid| process(root, *pid)) {
         let Process { pid, name, cpus } = process;
         let is_manager = MANAGERS.contains(&name.as_str()) && pid != own_pid;
-        let is_pinned = pid != own_pid && is_pinned(&cpus, &all, &online);
+        // Nothing is taken from a process that has isolated CPUs only.
+        let is_isolated = cpus.iter().all(|cpu| isolated.contains(cpu));
+        let is_pinned = pid != own_pid && !is_isolated && is_pinned(&cpus, &all, &online);
         if !(is_manager || is_pinned) || is_kernel_thread(root, pid) {
             continue;
         }

@@ -67,11 +67,81 @@ impl Cpus {
         }
     }
 
-    /// Brings one CPU online: the lowest that is present, configured and offline.
+    /// CPUs that the kernel keeps for work that is bound to them (`isolcpus`, `nohz_full`). Other
+    /// work gains nothing by them, and that work loses its CPU where one goes.
+    pub fn isolated(&self) -> CpuList {
+        let mut all = Vec::new();
+        for name in ["isolated", "nohz_full"] {
+            // A kernel without the option has no file, or one with a word in it.
+            if let Ok(list) = fsio::read_cpu_list(&self.root.join(&format!("{DIR}/{name}"))) {
+                all.extend(list.iter());
+            }
+        }
+        all.into_iter().collect()
+    }
+
+    /// CPUs that are online or can be: those that are not configured, and those that are offline
+    /// in a kernel that cannot plug, are left out.
+    pub fn usable(&self) -> Result<CpuList, Error> {
+        let online = self.online()?;
+        Ok(chosen(&self.present()?, &|cpu| {
+            online.contains(cpu)
+                || self.can_become(cpu, true) && self.is_deconfigured(cpu) == Some(false)
+        }))
+    }
+
+    /// A captured tree may have the lists alone: nothing keeps its CPUs from a change.
+    fn can_become(&self, cpu: u32, online: bool) -> bool {
+        let is_other_now = matches!(self.is_online(cpu), Ok(Some(now)) if now != online);
+        is_other_now || !self.file(cpu, "").exists()
+    }
+
+    fn is_deconfigured(&self, cpu: u32) -> Option<bool> {
+        self.is_configured(cpu).ok().map(|configured| !configured)
+    }
+
+    /// Returns why no CPU can be plugged, and what would help; `None` where one can be.
+    pub fn why_no_plug(&self) -> Option<String> {
+        let usable = without(&self.usable().ok()?, &self.isolated());
+        let can_come = !without(&usable, &self.online().ok()?).is_empty();
+        (!can_come).then(|| self.nothing_to_plug())
+    }
+
+    /// Returns why no CPU can be unplugged; `None` where one can be.
+    pub fn why_no_unplug(&self) -> Option<String> {
+        let online = without(&self.online().ok()?, &self.isolated());
+        let can_go = online.len() > 1 && online.iter().any(|cpu| self.can_become(cpu, false));
+        (!can_go).then(|| self.nothing_to_unplug())
+    }
+
+    /// Says why [`Cpus::plug_one`] found none, and what would help.
+    pub fn nothing_to_plug(&self) -> String {
+        let present = self.present().unwrap_or_default();
+        let idle = chosen(&present, &|cpu| self.is_deconfigured(cpu) == Some(true));
+        match idle.len() {
+            0 => self.nothing_to_unplug(),
+            1 => format!("CPU {idle} is present and not configured (chcpu --configure {idle})"),
+            count => {
+                format!("{count} CPUs are present and not configured (chcpu --configure {idle})")
+            }
+        }
+    }
+
+    /// Says why [`Cpus::unplug_one`] found none.
+    pub fn nothing_to_unplug(&self) -> String {
+        let isolated = self.isolated();
+        match isolated.is_empty() {
+            true => "no CPU of this guest can be changed".into(),
+            false => format!("no CPU but the isolated ones ({isolated}) can be changed"),
+        }
+    }
+
+    /// Brings one CPU online: the lowest that is present, configured and offline. Isolated ones
+    /// are left alone.
     /// If the kernel refuses it, the next is tried. `None`: there is none to plug.
     /// An error is given only if none could be plugged; it is the first one met.
     pub fn plug_one(&self) -> Result<Option<u32>, Error> {
-        first_that_works(self.present()?.iter(), |cpu| {
+        first_that_works(without(&self.present()?, &self.isolated()).iter(), |cpu| {
             let can = self.is_online(cpu)? == Some(false) && self.is_configured(cpu)?;
             if can {
                 self.set_online(cpu, true)?;
@@ -82,10 +152,10 @@ impl Cpus {
 
     /// Takes one CPU offline: the highest that is online and can go. The low
     /// numbers are left for last: cpu0 carries the interrupts that nobody moved and,
-    /// on s390x, could go like any other. Never the last CPU. `None` and errors are
-    /// as for [`Cpus::plug_one`].
+    /// on s390x, could go like any other. Never the last CPU, nor an isolated one. `None` and
+    /// errors are as for [`Cpus::plug_one`].
     pub fn unplug_one(&self) -> Result<Option<u32>, Error> {
-        let online = self.online()?;
+        let online = without(&self.online()?, &self.isolated());
         if online.len() < 2 {
             return Ok(None);
         }
@@ -153,6 +223,16 @@ impl Cpus {
     fn file(&self, cpu: u32, name: &str) -> PathBuf {
         self.root.join(&format!("{DIR}/cpu{cpu}/{name}"))
     }
+}
+
+/// The CPUs of a list that are not in another.
+pub fn without(cpus: &CpuList, others: &CpuList) -> CpuList {
+    chosen(cpus, &|cpu| !others.contains(cpu))
+}
+
+/// The CPUs of a list of which something is so.
+fn chosen(cpus: &CpuList, is_so: &dyn Fn(u32) -> bool) -> CpuList {
+    cpus.iter().filter(|cpu| is_so(*cpu)).collect()
 }
 
 /// The first CPU for which `act` says that it acted. One that fails does not stop

@@ -23,7 +23,7 @@ mod undo;
 
 pub use balloon::balloon_deflates_on_oom;
 pub use conflicts::conflicts;
-pub use cpus::{Cpus, Polarization};
+pub use cpus::{Cpus, Polarization, without};
 pub use error::Error;
 pub use pool::{CmmPool, Pool};
 pub use procfs::CpuList as CpuSet;

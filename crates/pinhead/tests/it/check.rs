@@ -299,6 +299,43 @@ fn a_pool_larger_than_the_guest() {
 #[test]
 fn more_cpus_than_the_guest_has() {
     let answer = Guest::new().check(&format!("{GOOD}{MEMORY}").replace("MIN=\"1\"", "MIN=\"5\""));
-    assert_eq!(answer.only("cpu-bounds")["message"], "CPU_MIN is 5, but 4 CPUs are present");
+    assert_eq!(answer.only("cpu-bounds")["message"], "CPU_MIN is 5, but only 4 CPUs can be online");
     assert_eq!(answer.code, Some(1));
+}
+
+#[test]
+fn report_g05_cpus_that_cannot_be_online_do_not_count() {
+    let guest = Guest::new();
+    guest.write("sys/devices/system/cpu/online", "0\n");
+    for cpu in 1..4 {
+        guest.write(&format!("sys/devices/system/cpu/cpu{cpu}/online"), "0\n");
+        guest.write(&format!("sys/devices/system/cpu/cpu{cpu}/configure"), "0\n");
+    }
+    let answer = guest.check(&GOOD.replace("CPU_MIN=\"1\"", "CPU_MIN=\"3\""));
+    let message = format!("{:#}", answer.file["diagnostics"]);
+    assert!(message.contains("CPU_MIN is 3, but only 1 CPU can be online"), "{message}");
+    let rules = guest.write("plug.conf", &GOOD.replace("idle < 10", "1"));
+    let explain = || {
+        let mut command = pinhead();
+        command.args(["explain", "--root"]).arg(&guest.0).arg(&rules);
+        let output = command.output().expect("the binary runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let said = explain();
+    assert!(said.contains("one CPU more, but 3 CPUs are present and not configured"), "{said}");
+    for cpu in 0..4 {
+        fs::remove_file(guest.0.join(format!("sys/devices/system/cpu/cpu{cpu}/online")))
+            .expect("a file");
+    }
+    guest.write("sys/devices/system/cpu/cpu0/configure", "1\n");
+    for cpu in 1..4 {
+        guest.write(&format!("sys/devices/system/cpu/cpu{cpu}/configure"), "1\n");
+    }
+    let said = explain();
+    assert!(said.contains("one CPU more, but no CPU of this guest can be changed"), "{said}");
+    // What is isolated does not count either.
+    guest.write("sys/devices/system/cpu/online", "0-3\n");
+    guest.write("sys/devices/system/cpu/isolated", "1-3\n");
+    let said = explain();
+    assert!(said.contains("HOTPLUG is true, but CPU_MAX is reached"), "{said}");
 }

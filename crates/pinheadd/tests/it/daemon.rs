@@ -4,7 +4,7 @@ use procfs::testing::FakeKernel;
 use std::io::Read;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn daemon(kernel: &FakeKernel, rules: &str, words: &[&str]) -> Command {
 }
 
 /// What it says until something is in it.
-fn read_until(out: &mut ChildStdout, so: impl Fn(&str) -> bool) -> String {
+fn read_until(out: &mut impl Read, so: impl Fn(&str) -> bool) -> String {
     let mut output = String::new();
     while !so(&output) {
         let mut buffer = [0; 512];
@@ -213,4 +213,50 @@ fn a_pool_that_was_not_changed_is_not_put_back() {
     kernel.write("proc/sys/vm/cmm_pages", "500\n");
     stop(child);
     assert_eq!(kernel.read("proc/sys/vm/cmm_pages"), "500\n");
+}
+
+/// Rules that always want one CPU more.
+const GROWING: &str =
+    "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"1\"\nHOTUNPLUG=\"0\"\n";
+
+#[test]
+fn report_g05_cpus_that_are_not_configured_are_told() {
+    let kernel = FakeKernel::s390x(1, 4, 0);
+    (1..4).for_each(|cpu| kernel.write_cpu(cpu, "configure", "0\n"));
+    let mut child =
+        daemon(&kernel, GROWING, &["-f"]).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut words = child.stderr.take().expect("its errors");
+    let expected = "one CPU more, but 3 CPUs are present and not configured";
+    read_until(&mut words, |output| output.contains(expected));
+    stop(child);
+    let few = GROWING.replace("CPU_MIN=\"1\"", "CPU_MIN=\"3\"");
+    let output = daemon(&kernel, &few, &["-f"]).output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(text.contains("CPU_MIN is 3, but only 1 CPU can be online"), "{text}");
+}
+
+#[test]
+fn report_g05_a_cpu_that_is_added_later_is_plugged() {
+    let kernel = FakeKernel::new(2, 2);
+    let mut child = daemon(&kernel, GROWING, &["-f", "-V"]).spawn().expect("it starts");
+    let mut out = child.stdout.take().expect("its output");
+    read_until(&mut out, |output| output.contains("onumcpus"));
+    kernel.write_cpu(2, "online", "0\n");
+    kernel.write("sys/devices/system/cpu/present", "0-2\n");
+    read_until(&mut out, |output| output.contains("cpu2 will be enabled"));
+    stop(child);
+}
+
+#[test]
+fn report_g11_isolated_cpus_are_left_alone() {
+    let kernel = FakeKernel::new(4, 4);
+    kernel.write("sys/devices/system/cpu/isolated", "2-3\n");
+    kernel.write("proc/sys/vm/cmm_pages", "0\n");
+    let mut child = daemon(&kernel, SHRINKING, &["-f", "-V"]).spawn().expect("it starts");
+    let mut out = child.stdout.take().expect("its output");
+    let output = read_until(&mut out, |output| output.contains(" will be disabled"));
+    assert!(output.contains("cpu1 will be disabled"), "{output}");
+    assert!(output.contains("CPUs 2-3 are isolated"), "{output}");
+    stop(child);
 }

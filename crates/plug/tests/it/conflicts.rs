@@ -128,3 +128,17 @@ fn other_owners_of_the_pool_are_found() {
     kernel.write("proc/sys/vm/cmm_timed_pages", "0\n");
     check(&kernel, &["The kernel's CMM takes the pool's size from the z/VM guest VMRMSVM:"]);
 }
+
+#[test]
+fn report_g11_isolated_cpus_are_one_sentence_and_pin_nobody() {
+    let kernel = FakeKernel::new(4, 4);
+    kernel.write("sys/devices/system/cpu/isolated", "2-3\n");
+    for pid in 1..=25 {
+        kernel.add_process(pid, "service", "service", "0-1");
+    }
+    kernel.add_process(90, "control", "control", "3");
+    check(&kernel, &["CPUs 2-3 are isolated"]);
+    // Less than the others is a pinning as ever.
+    kernel.add_process(91, "worker", "worker", "1-2");
+    check(&kernel, &["CPUs 2-3 are isolated", "Process 91 (worker) is pinned to CPUs 1-2"]);
+}

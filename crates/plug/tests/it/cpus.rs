@@ -149,3 +149,58 @@ fn polarization_is_known_or_forbids_to_plug() {
     kernel.break_file(file);
     assert_eq!(cpus.polarization(), Polarization::Unknown);
 }
+
+#[test]
+fn report_g05_cpus_that_are_not_configured_are_named() {
+    let kernel = FakeKernel::s390x(1, 4, 0);
+    let cpus = Cpus::new(&kernel.root());
+    assert_eq!((cpus.usable().unwrap(), cpus.why_no_plug()), (set(&[0, 1, 2, 3]), None));
+    (1..4).for_each(|cpu| kernel.write_cpu(cpu, "configure", "0\n"));
+    assert_eq!(cpus.usable().unwrap(), set(&[0]));
+    let why = "3 CPUs are present and not configured (chcpu --configure 1-3)";
+    assert_eq!(cpus.why_no_plug().as_deref(), Some(why));
+    kernel.write_cpu(2, "configure", "1\n");
+    kernel.write_cpu(2, "online", "1\n");
+    kernel.settle();
+    assert_eq!(cpus.usable().unwrap(), set(&[0, 2]));
+    assert!(cpus.why_no_plug().is_some_and(|why| why.starts_with("2 CPUs are present")));
+    assert_eq!(cpus.why_no_unplug(), None);
+}
+
+#[test]
+fn report_g05_a_kernel_that_cannot_plug_says_so() {
+    let kernel = FakeKernel::new(3, 3);
+    let cpus = Cpus::new(&kernel.root());
+    (1..3).for_each(|cpu| kernel.remove(&format!("sys/devices/system/cpu/cpu{cpu}/online")));
+    kernel.write("sys/devices/system/cpu/online", "0-1\n");
+    assert_eq!(cpus.usable().unwrap(), set(&[0, 1]));
+    let why = Some("no CPU of this guest can be changed".to_owned());
+    assert_eq!((cpus.why_no_plug(), cpus.why_no_unplug()), (why.clone(), why));
+    // Of a captured tree that has only the lists nobody knows better.
+    (0..3).for_each(|cpu| kernel.remove(&format!("sys/devices/system/cpu/cpu{cpu}")));
+    assert_eq!((cpus.why_no_plug(), cpus.why_no_unplug()), (None, None));
+}
+
+#[test]
+fn report_g11_isolated_cpus_are_neither_plugged_nor_unplugged() {
+    let kernel = FakeKernel::s390x(4, 6, 0);
+    let cpus = Cpus::new(&kernel.root());
+    kernel.write("sys/devices/system/cpu/isolated", "2-3\n");
+    kernel.write("sys/devices/system/cpu/nohz_full", "3-4\n");
+    assert_eq!(cpus.isolated(), set(&[2, 3, 4]));
+    assert_eq!(cpus.unplug_one().unwrap(), Some(1));
+    kernel.settle();
+    // cpu0 is the last one that ordinary work has.
+    assert_eq!(cpus.unplug_one().unwrap(), None);
+    let why = "no CPU but the isolated ones (2-4) can be changed";
+    assert_eq!(cpus.why_no_unplug().as_deref(), Some(why));
+    for expect in [Some(1), Some(5), None] {
+        assert_eq!(cpus.plug_one().unwrap(), expect);
+        kernel.settle();
+    }
+    assert_eq!(kernel.online(), [0, 1, 2, 3, 5]);
+    // Kernels without them say so in two ways.
+    kernel.write("sys/devices/system/cpu/isolated", "\n");
+    kernel.write("sys/devices/system/cpu/nohz_full", "(null)\n");
+    assert!(cpus.isolated().is_empty());
+}

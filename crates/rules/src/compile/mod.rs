@@ -23,8 +23,8 @@ pub(crate) use host::host_program;
 pub struct Machine {
     /// The counters that its kernel has; `None` if that is not known.
     pub names: Option<KernelNames>,
-    /// The CPUs that are present.
-    pub cpus_present: Option<u32>,
+    /// CPUs that are online or can be plugged.
+    pub cpus_usable: Option<u32>,
     /// All the memory there is, the pool included.
     pub memory: Option<Kib>,
     /// Whether it has a pool that memory can be given to.
@@ -148,12 +148,17 @@ impl Compiler<'_> {
     fn missing(&mut self, group: &str, names: &[Name]) -> bool {
         let is_missing =
             |n: &&Name| self.file.setting(**n).is_none() && self.file.rule(**n).is_none();
-        let (unread, missing): (Vec<&Name>, Vec<&Name>) =
-            names.iter().filter(is_missing).partition(|name| self.file.is_unread(**name));
-        if missing.is_empty() {
-            return !unread.is_empty();
+        let mut missing: Vec<&str> = Vec::new();
+        let mut is_off = false;
+        for name in names.iter().filter(is_missing) {
+            is_off = true;
+            if !self.file.is_unread(*name) {
+                missing.push(name.name());
+            }
         }
-        let missing: Vec<&str> = missing.into_iter().map(|name| name.name()).collect();
+        if missing.is_empty() {
+            return is_off;
+        }
         let verb = if missing.len() == 1 { "is" } else { "are" };
         let message = format!("{group} management is off: {} {verb} not set", missing.join(", "));
         self.found.push(Diagnostic::warning("group-off", Span::new(0, 1), message));
@@ -173,14 +178,18 @@ impl Compiler<'_> {
         if max.value != 0 && max.value < min.value {
             let message = format!("CPU_MAX {} is below CPU_MIN {}", max.value, min.value);
             let error = Diagnostic::error("cpu-bounds", max.span, message)
-                .help("CPU_MAX=\"0\" means all CPUs that are present");
+                .help("CPU_MAX=\"0\" means all CPUs that can be online");
             self.found.push(error);
         }
-        if let Some(present) = self.machine.cpus_present.filter(|_| on)
-            && u64::from(present) < min.value
+        if let Some(usable) = self.machine.cpus_usable.filter(|_| on)
+            && u64::from(usable) < min.value
         {
-            let message = format!("CPU_MIN is {}, but {present} CPUs are present", min.value);
-            self.found.push(Diagnostic::error("cpu-bounds", min.span, message));
+            let cpus = if usable == 1 { "CPU" } else { "CPUs" };
+            let message =
+                format!("CPU_MIN is {}, but only {usable} {cpus} can be online", min.value);
+            let error = Diagnostic::error("cpu-bounds", min.span, message)
+                .help("`lscpu -e` shows them; `chcpu --configure` brings what is not configured");
+            self.found.push(error);
         }
         on
     }

@@ -132,5 +132,5 @@ pub fn machine() -> Machine {
         ]),
         psi: true,
     };
-    Machine { names: Some(names), cpus_present: Some(4), ..Machine::default() }
+    Machine { names: Some(names), cpus_usable: Some(4), ..Machine::default() }
 }

@@ -123,7 +123,7 @@ fn bounds_that_contradict_each_other() {
     assert_eq!(only(&text, &Machine::default(), "cpu-bounds").severity, Severity::Error);
     assert_eq!(compiled(&with("CPU_MIN=\"3\"\n"), &Machine::default()).1, []);
 
-    let few = Machine { cpus_present: Some(2), ..Machine::default() };
+    let few = Machine { cpus_usable: Some(2), ..Machine::default() };
     assert_eq!(only(&with("CPU_MIN=\"3\"\n"), &few, "cpu-bounds").severity, Severity::Error);
     // Where CPUs are not managed, their number does not matter.
     let (program, _) = compiled(&with("CPU_MIN=\"3\"\nHOTPLUG=\"\"\n"), &few);
