@@ -103,10 +103,17 @@ pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
     Ok(Journal::read_only(&path)?)
 }
 
-/// Where the manager writes its journal by itself.
+/// The journal of this user's manager, or else that of the machine's, which members of its group
+/// may read.
 pub(crate) fn default_journal() -> PathBuf {
-    let place = Place::of_this_process(None);
-    place.journal().unwrap_or_else(|| "/var/lib/pinhead/journal.db".into())
+    usual_journal(Place::of_this_process(None).journal(), Path::new("/var/lib/pinhead/journal.db"))
+}
+
+fn usual_journal(own: Option<PathBuf>, machines: &Path) -> PathBuf {
+    match own {
+        Some(own) if own.exists() || !machines.exists() => own,
+        _ => machines.to_path_buf(),
+    }
 }
 
 /// The time from one up to another, as they are typed: until now, and from so long before the end
@@ -159,6 +166,20 @@ pub fn default_recordings() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn report_e03_the_machines_journal_is_read_where_there_is_no_own() {
+        let dir = std::env::temp_dir().join(format!("pinhead-journals-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (own, machines) = (dir.join("own.db"), dir.join("machines.db"));
+        let usual = || usual_journal(Some(own.clone()), &machines);
+        assert_eq!(usual(), own);
+        std::fs::write(&machines, "").unwrap();
+        assert_eq!((usual(), usual_journal(None, &machines)), (machines.clone(), machines.clone()));
+        std::fs::write(&own, "").unwrap();
+        assert_eq!(usual(), own);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
 
     #[test]
     fn a_journal_that_is_not_there_is_named() {

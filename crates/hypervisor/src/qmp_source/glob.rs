@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, DirEntry};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, FileTypeExt};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ const ENTRIES_MAX: usize = 16_384;
 const LOOKED_MAX: usize = 65_536;
 /// The same of one user who is named: a directory of some hundred guests, and more.
 const LOOKED_OF_OTHERS: usize = 4_096;
+/// The same of one that is not: whether there is a socket is all that is asked.
+const LOOKED_OF_STRANGERS: usize = 256;
 /// Users who do not count that are counted: two tell as much as all of them.
 const OTHERS_MAX: usize = 64;
 
@@ -123,7 +125,7 @@ impl Finder<'_> {
             Ok(next) if self.trust.covers(next.owner) => {
                 self.descend(&at.join(name), &next, deeper, last);
             }
-            Ok(next) if has_entries(&at.join(name), deeper) => self.other(next.owner),
+            Ok(next) if has_socket(&at.join(name), deeper, last) => self.other(next.owner),
             Ok(_) => {}
             Err(refused) => self.refused(at, refused),
         }
@@ -208,19 +210,43 @@ impl Finder<'_> {
     }
 }
 
-/// Whether there is anything in another user's directory, as deep as its path has no pattern. No
-/// link or mount of that user's is followed: it could lead anywhere, or keep us waiting.
-fn has_entries(dir: &Path, deeper: &[String]) -> bool {
-    let way: PathBuf = deeper.iter().take_while(|part| !is_pattern(part)).collect();
-    let way = Path::new(".").join(way);
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+/// True if another user's directory holds a socket that fits, or more than is looked at. No link or
+/// mount of that user's is followed: it could lead anywhere, or keep us waiting.
+fn has_socket(dir: &Path, deeper: &[String], last: &str) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(CWD, dir, flags, Mode::empty());
+    let mut left = LOOKED_OF_STRANGERS;
+    opened.is_ok_and(|dir| holds_socket(&dir, deeper, last, &mut left))
+}
+
+fn holds_socket(dir: &OwnedFd, deeper: &[String], last: &str, left: &mut usize) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let within = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
-    let opened = rustix::fs::openat(CWD, dir, flags | OFlags::PATH, Mode::empty())
-        .and_then(|dir| rustix::fs::openat2(dir, &way, flags, Mode::empty(), within));
-    opened.is_ok_and(|dir| {
-        let at = format!("/proc/self/fd/{}", dir.as_raw_fd());
-        fs::read_dir(at).is_ok_and(|mut entries| entries.next().is_some())
-    })
+    let enter = |name: &OsStr| rustix::fs::openat2(dir, name, flags, Mode::empty(), within);
+    let step = deeper.split_first();
+    if let Some((part, deeper)) = step.filter(|(part, _)| !is_pattern(part)) {
+        return enter(OsStr::new(part)).is_ok_and(|dir| holds_socket(&dir, deeper, last, left));
+    }
+    let Ok(entries) = fs::read_dir(format!("/proc/self/fd/{}", dir.as_raw_fd())) else {
+        return false;
+    };
+    for entry in entries.filter_map(Result::ok) {
+        let Some(rest) = left.checked_sub(1) else { return true };
+        *left = rest;
+        let is_socket = || entry.file_type().is_ok_and(|kind| kind.is_socket());
+        let holds = match step {
+            None => matches(last, &entry) && is_socket(),
+            Some((part, deeper)) => {
+                matches(part, &entry)
+                    && enter(&entry.file_name())
+                        .is_ok_and(|dir| holds_socket(&dir, deeper, last, left))
+            }
+        };
+        if holds {
+            return true;
+        }
+    }
+    false
 }
 
 fn is_pattern(part: &str) -> bool {
@@ -306,18 +332,21 @@ mod tests {
     }
 
     #[test]
-    fn users_who_do_not_count_are_counted_where_they_have_guests() {
+    fn report_e07_a_user_is_counted_by_sockets_and_not_by_files() {
         if Owner::own() != Owner::ROOT {
             base::skipped!("only root can give a directory away");
             return;
         }
         let tree = Tree::new();
         tree.file("7/pinhead/up/1/notes", "");
+        let _socket = UnixListener::bind(tree.path().join("7/pinhead/up/1/g1.qmp")).unwrap();
+        tree.file("11/pinhead/up/.lock", "");
+        tree.file("11/pinhead/up/1/g1.qmp", "");
         tree.file("8/music/notes", "");
         std::fs::create_dir_all(tree.path().join("9/pinhead/up")).unwrap();
         std::fs::create_dir(tree.path().join("10")).unwrap();
         std::os::unix::fs::symlink("../7/pinhead", tree.path().join("10/pinhead")).unwrap();
-        for user in [7, 8, 9, 10] {
+        for user in [7, 8, 9, 10, 11] {
             let (dir, owner) = (tree.path().join(user.to_string()), Some(4_000_000 + user));
             std::os::unix::fs::chown(dir, owner, owner).unwrap();
         }

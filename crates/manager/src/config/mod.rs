@@ -68,6 +68,8 @@ impl Place {
 /// What was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
+    /// The file in force; none where everything is as by default.
+    pub path: Option<PathBuf>,
     /// What holds.
     pub settings: Settings,
     /// The second policy, of which `[host]`, `[policy]` and the classes count.
@@ -85,26 +87,30 @@ pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
 /// Reads a file and that of its shadow policy. Without a path the default one is read, and if
 /// that is not there, everything is as by default.
 pub fn load(path: Option<&Path>, place: &Place) -> Result<Loaded, LoadError> {
-    let default = Path::new(DEFAULT_PATH);
-    let text = match ::settings::load(path.unwrap_or(default)) {
+    load_or(path, Path::new(DEFAULT_PATH), place)
+}
+
+fn load_or(path: Option<&Path>, default: &Path, place: &Place) -> Result<Loaded, LoadError> {
+    let (text, is_there) = match ::settings::load(path.unwrap_or(default)) {
         Err(LoadError::Read { source, .. })
             if path.is_none() && source.kind() == io::ErrorKind::NotFound =>
         {
-            String::new()
+            (String::new(), false)
         }
-        text => text?,
+        text => (text?, true),
     };
     let path = path.unwrap_or(default);
+    let in_force = is_there.then(|| path.to_path_buf());
     let mut settings = of_file(path, &text, place)?;
     settings.zvm.read_notify()?;
     let Some(shadow) = settings.policy.shadow.as_deref() else {
-        return Ok(Loaded { settings, shadow: None });
+        return Ok(Loaded { path: in_force, settings, shadow: None });
     };
     let shadow_settings = of_file(shadow, &::settings::load(shadow)?, place)?;
     if shadow_settings.policy.shadow.is_some() {
         return Err(LoadError::NestedShadow { path: shadow.to_path_buf() });
     }
-    Ok(Loaded { settings, shadow: Some(shadow_settings) })
+    Ok(Loaded { path: in_force, settings, shadow: Some(shadow_settings) })
 }
 
 fn of_file(path: &Path, text: &str, place: &Place) -> Result<Settings, LoadError> {

@@ -251,3 +251,15 @@ fn a_part_is_of_a_user_whose_guests_are_looked_for() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+#[test]
+fn report_e05_the_usual_file_is_named_while_it_is_in_force() {
+    let dir = std::env::temp_dir().join(format!("pinhead-usual-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let usual = dir.join("host.toml");
+    let in_force = || load_or(None, &usual, &Place::default()).unwrap().path;
+    assert_eq!(in_force(), None);
+    std::fs::write(&usual, "").unwrap();
+    assert_eq!(in_force(), Some(usual.clone()));
+    std::fs::remove_dir_all(dir).unwrap();
+}

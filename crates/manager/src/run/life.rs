@@ -43,7 +43,14 @@ impl Manager {
         let host_name = host_name(&loaded.settings.metrics);
         let left = parts.lease.left();
         let mut manager = Manager {
-            run: Run { clock, options, place, config_path, start_ms: now_ms },
+            run: Run {
+                clock,
+                options,
+                place,
+                config_path,
+                config_in_force: loaded.path.clone(),
+                start_ms: now_ms,
+            },
             settings: loaded.settings,
             devices: Devices {
                 sources: Sources::new(parts.sources),
@@ -107,13 +114,14 @@ impl Manager {
         let mut notes = start::needs_restart(&self.settings, &loaded.settings);
         notes.extend(start::other_rules(&loaded.settings));
         self.settings = loaded.settings;
+        self.run.config_in_force = loaded.path;
         let before = self.guests.limits();
         self.configure(now);
         let after = self.guests.limits();
         let changed_guests = after.iter().filter(|(id, now)| before.get(id) != Some(now)).count();
         let note = Effect::note(kinds::RELOAD, "the settings were read again", None);
         self.perform(vec![note, Effect::Hurry], now);
-        let config = self.run.config_path.as_ref().map(|path| path.display().to_string());
+        let config = self.run.config_in_force.as_ref().map(|path| path.display().to_string());
         Ok(Reloaded { config, changed_guests, notes })
     }
 

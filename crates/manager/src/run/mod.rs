@@ -61,6 +61,8 @@ struct Run {
     options: Options,
     place: Place,
     config_path: Option<PathBuf>,
+    /// The settings file that holds, be it named or the usual one.
+    config_in_force: Option<PathBuf>,
     start_ms: u64,
 }
 
@@ -276,7 +278,7 @@ impl Manager {
         let own = Status {
             dry_run: self.run.options.dry_run,
             uptime_ms,
-            config: self.run.config_path.as_ref().map(|path| path.display().to_string()),
+            config: self.run.config_in_force.as_ref().map(|path| path.display().to_string()),
             sources: sources.rows(of),
             lease: lease.row(),
             journal: journal.row(),
