@@ -7,7 +7,7 @@
 //!     ─► cont ─► its daemon is welcomed, and told the time
 //! ```
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hypervisor::ProcessId;
 use qmp::{Reply, Ticket};
@@ -27,7 +27,9 @@ use super::taker::Taker;
 use super::worker::Worker;
 use crate::relay::{Far, Relay};
 
-/// A guest that is on its way back for longer is taken for one that does not come.
+/// Nobody waits any more for what a thread was to do.
+const LEFT: &str = "it was given up";
+/// A QEMU that takes longer to start, or to go on, is taken for one that does not come.
 const COMING_BACK_MAX_MS: u64 = 60_000;
 /// The tries for a guest with a file that is not whole.
 const BROKEN_FILE_TRIES: u32 = 6;
@@ -203,7 +205,11 @@ impl Member {
         let asked = self.running.as_ref().is_some_and(asked);
         match outcome {
             Err(failure) if asked => {
-                self.end(format!("QEMU does not go on from its state: {}", failure.desc));
+                let why = format!("QEMU does not go on from its state: {}", failure.desc);
+                match self.is_away() {
+                    true => self.fails_to_come_back(why),
+                    false => self.end(why),
+                }
                 true
             }
             _ => false,
@@ -235,7 +241,10 @@ impl Member {
         let Some(path) = self.config.park_file.clone() else { return };
         self.watch.started_ms = now_ms;
         let spec = self.config.spec.clone();
-        let read = move |_: &AtomicBool| suspend::read_devices(&path, &spec);
+        let read = move |is_left: &AtomicBool| match is_left.load(Ordering::Relaxed) {
+            true => Err(LEFT.to_owned()),
+            false => suspend::read_devices(&path, &spec),
+        };
         self.suspension.stage = Stage::Reading(Job::begin(worker, read));
     }
 
@@ -252,20 +261,23 @@ impl Member {
             }
             Stage::Reading(job) => match job.done() {
                 None => {}
-                Some(Ok(devices)) => {
+                Some(Ok(Ok(devices))) => {
+                    self.watch.started_ms = now_ms;
                     self.suspension.stage = Stage::Starting { is_ready: false };
                     if let Err(why) = self.start_qemu(Some(&devices), now_ms) {
                         self.fails_to_come_back(why);
                     }
                 }
-                Some(Err(why)) => {
+                Some(Ok(Err(why))) => {
                     self.suspension.stage = Stage::Failed(Failure { why, is_of_file: true });
                 }
+                Some(Err(why)) => self.fails_to_come_back(why),
             },
             Stage::Starting { is_ready: true } => self.fill(waker),
             Stage::Filling(job) => match job.done() {
                 None => {}
                 Some(Ok(())) => {
+                    self.watch.started_ms = now_ms;
                     self.suspension.stage = Stage::Loading;
                     self.send_state();
                 }
@@ -275,7 +287,8 @@ impl Member {
             Stage::Loading | Stage::Failed(_) => {}
         }
         let is_late = now_ms.saturating_sub(self.watch.started_ms) > COMING_BACK_MAX_MS;
-        if self.is_away() && !self.suspension.is_on_disk() && is_late {
+        let waits = matches!(self.suspension.stage, Stage::Starting { .. } | Stage::Loading);
+        if waits && is_late {
             self.fails_to_come_back("it does not go on".to_owned());
         }
         if let Stage::Failed(failure) = &self.suspension.stage {
@@ -294,7 +307,10 @@ impl Member {
         match (process, self.config.park_file.clone()) {
             (Some(process), Some(path)) => {
                 let spec = self.config.spec.clone();
-                let fill = move |_: &AtomicBool| suspend::fill(&path, &spec, process);
+                let fill = move |is_left: &AtomicBool| match is_left.load(Ordering::Relaxed) {
+                    true => Err(LEFT.to_owned()),
+                    false => suspend::fill(&path, &spec, process),
+                };
                 self.suspension.stage = Stage::Filling(Job::begin(waker, fill));
             }
             _ => self.fails_to_come_back("its QEMU is gone".to_owned()),

@@ -111,7 +111,7 @@ pub(super) enum Stage {
         retry_ms: u64,
     },
     /// Its file is read.
-    Reading(Job<Vec<u8>>),
+    Reading(Job<Devices>),
     /// Its QEMU starts, until it listens.
     Starting { is_ready: bool },
     /// Its pages are put into its QEMU.
@@ -200,7 +200,8 @@ impl Suspension {
 /// stays free.
 fn fits(pages: Bytes, left: Bytes, disk: Bytes) -> io::Result<()> {
     let stays = disk.permille(FREE_PERMILLE).min(FREE_MAX);
-    if left >= pages.plus(stays) {
+    // Memory without a bound tells no size.
+    if disk == Bytes::ZERO || left >= pages.plus(stays) {
         return Ok(());
     }
     let mib = |bytes: Bytes| bytes.0 >> 20;
@@ -313,26 +314,44 @@ impl Saved {
 
 /// Reads a guest's file as a whole, and gives the state of its devices. The error says why it is of
 /// no use.
-fn read_whole(path: &Path, spec: &GuestSpec) -> Result<Vec<u8>, String> {
-    let mut reader = open(path)?;
+/// The state of a guest's devices, or the reason why its file is of no use.
+pub(super) type Devices = Result<Vec<u8>, String>;
+
+fn read_whole(path: &Path, spec: &GuestSpec) -> Result<Devices, String> {
+    // A disk that is away for a while comes back, and a file that is gone or damaged does not.
+    let split = |error: parkfile::Error| match error {
+        parkfile::Error::Io(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error.to_string())
+        }
+        broken => Ok(Err(broken.to_string())),
+    };
+    let mut reader = match File::open(path).map_err(Into::into).and_then(reader) {
+        Ok(reader) => reader,
+        Err(error) => return split(error),
+    };
     let template = spec.restore.as_ref().ok_or("it is of a clone")?;
     let machine = machine(spec, template).map_err(|error| error.to_string())?;
     let header = reader.header();
     if header.machine != machine || header.page_bytes != rustix::param::page_size() as u64 {
-        return Err("it was written by another guest, or for another template".to_owned());
+        return Ok(Err("it was written by another guest, or for another template".to_owned()));
     }
     let mut devices = Vec::new();
-    while let Some(part) = reader.next_part().map_err(|error| error.to_string())? {
-        if let Part::Devices(bytes) = part {
-            devices.extend(bytes);
+    loop {
+        match reader.next_part() {
+            Ok(Some(Part::Devices(bytes))) => devices.extend(bytes),
+            Ok(Some(Part::Pages { .. })) => {}
+            Ok(None) => return Ok(Ok(devices)),
+            Err(error) => return split(error),
         }
     }
-    Ok(devices)
 }
 
-/// The same, with the file's name in the error.
-pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Vec<u8>, String> {
-    read_whole(path, spec).map_err(|why| at(path, why))
+/// Reads a guest's whole file. The error may pass. Both reasons name the file.
+pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Devices, String> {
+    match read_whole(path, spec) {
+        Ok(devices) => Ok(devices.map_err(|why| at(path, why))),
+        Err(why) => Err(at(path, why)),
+    }
 }
 
 /// Puts a guest's own pages into a QEMU that has not run yet.
@@ -347,7 +366,8 @@ fn fill_from(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), St
     let template = template.ok_or("it is no clone")?.reopen().map_err(|error| error.to_string())?;
     // Its reset, before anything runs, may have written to it.
     memory.reset_to(&template).map_err(failed)?;
-    let mut reader = open(path)?;
+    let file = File::open(path).map_err(failed)?;
+    let mut reader = reader(file).map_err(|error| error.to_string())?;
     while let Some(part) = reader.next_part().map_err(|error| error.to_string())? {
         if let Part::Pages { runs, bytes } = part {
             memory.write(&runs, &bytes).map_err(failed)?;
@@ -356,10 +376,8 @@ fn fill_from(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), St
     Ok(())
 }
 
-fn open(path: &Path) -> Result<Reader<impl Read>, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    let reader = Reader::new(BufReader::with_capacity(READ_BYTES, file));
-    reader.map_err(|error| error.to_string())
+fn reader(file: File) -> Result<Reader<impl Read>, parkfile::Error> {
+    Reader::new(BufReader::with_capacity(READ_BYTES, file))
 }
 
 /// What is wrong, and with which file.
@@ -453,7 +471,7 @@ mod tests {
             first_process: images::FirstProcess::Ours,
         };
         let spec = GuestSpec::new("web1", image, accel);
-        let why = || read_devices(&path, &spec).unwrap_err();
+        let why = || read_devices(&path, &spec).unwrap().unwrap_err();
         assert!(why().contains("web1.park: No such file"), "{}", why());
         fs::write(&path, "something else").unwrap();
         assert!(why().contains("web1.park: it is damaged: it does not begin"), "{}", why());

@@ -111,8 +111,9 @@ impl Pair {
         &self.guest
     }
 
-    /// Passes on what there is. Gives how many bytes came; nothing if it is over.
-    pub(super) fn pass(&mut self) -> Option<usize> {
+    /// Passes on what there is. Gives how many bytes came from the client and from its guest, and
+    /// nothing if it is over.
+    pub(super) fn pass(&mut self) -> Option<(usize, usize)> {
         if !self.is_connected {
             // What its end says is an error, or that it is connected.
             self.guest.take_error().ok().filter(Option::is_none)?;
@@ -124,6 +125,6 @@ impl Pair {
         let sent = sent.unwrap_or_else(|_| self.to_guest.give_up());
         let got = self.to_client.pass(&self.guest, &self.client).ok()?;
         let is_over = self.to_guest.is_told && self.to_client.is_told;
-        (!is_over).then_some(sent + got)
+        (!is_over).then_some((sent, got))
     }
 }

@@ -184,7 +184,10 @@ fn finding2_11_silent_clients_give_their_places_up() {
         speaks.write_all(b"1").unwrap();
         assert_eq!(read(&mut spoken_to, 1), b"1");
         let mut silent = [connect(port), connect(port)];
-        let _ends = [accept(&server), accept(&server)];
+        // That a server speaks first makes no client of its one.
+        let mut ends = [accept(&server), accept(&server)];
+        ends[0].write_all(b"h").unwrap();
+        assert_eq!(read(&mut silent[0], 1), b"h");
         let mut late = connect(port);
         late.write_all(b"late").unwrap();
         assert_eq!(read(&mut accept(&server), 4), b"late");

@@ -25,8 +25,8 @@ const INSIDE_MAX: usize = 1024;
 const IDLE_MAX_MS: u64 = 60_000;
 /// Connections that are taken from one listener at once.
 const ACCEPTS_MAX: usize = 64;
-/// Connections of all guests together, those that wait for their guest among them: each has two
-/// descriptors, and the guests need some ten each.
+/// Connections of all guests together: each has two descriptors, and the guests need some ten each.
+/// Half as many more may wait for their guests.
 const ALL_MAX: usize = 8 * 1024;
 /// So long nobody is let in when there is no descriptor, or no place, for another client.
 const PAUSE_MS: u64 = 100;
@@ -102,14 +102,16 @@ struct Inside {
     port: u16,
     gate: Arc<Gate>,
     has_spoken: bool,
-    /// When a byte was passed on last, or else when it came.
+    /// The client itself has sent something.
+    has_asked: bool,
+    /// When it did so last, or else when it came.
     last_ms: u64,
 }
 
 impl Inside {
-    /// True if it gives its place to another client: those first that have said nothing.
+    /// True if it gives its place to another client: those first that have sent nothing.
     fn may_be_displaced(&self, now_ms: u64) -> bool {
-        !self.has_spoken || now_ms.saturating_sub(self.last_ms) >= IDLE_MAX_MS
+        !self.has_asked || now_ms.saturating_sub(self.last_ms) >= IDLE_MAX_MS
     }
 }
 
@@ -242,7 +244,8 @@ impl Thread {
             return false;
         };
         let (port, now_ms, mut clients) = (*port, CLOCK.ms(), Vec::new());
-        if room == 0 {
+        let is_open = gate.lock().far.is_some();
+        if room == 0 && is_open {
             *paused_until_ms = now_ms + PAUSE_MS;
         }
         let far = {
@@ -288,28 +291,40 @@ impl Thread {
             return of_door.min(of_all).min(ACCEPTS_MAX);
         }
         let now_ms = CLOCK.ms();
+        // Of all doors, the one with most clients gives.
+        let fullest = || {
+            let doors = self.listening.iter().map(|one| &one.gate);
+            doors.max_by_key(|gate| gate.lock().inside.len())
+        };
+        let from = if of_door == 0 { Some(gate) } else { fullest() };
         let may_go = |one: &Inside| {
-            one.may_be_displaced(now_ms) && (of_door > 0 || Arc::ptr_eq(&one.gate, gate))
+            one.may_be_displaced(now_ms) && from.is_some_and(|from| Arc::ptr_eq(&one.gate, from))
         };
         let idle = self.inside.iter().filter(|(_, one)| may_go(one));
-        let mut idle: Vec<_> =
-            idle.map(|(number, one)| (one.has_spoken, one.last_ms, *number)).collect();
-        idle.sort_unstable();
-        idle.truncate(ACCEPTS_MAX);
-        for (.., number) in &idle {
-            if let Some(one) = self.inside.remove(number) {
-                one.gate.lock().inside.remove(number);
-            }
-        }
-        idle.len()
+        let idlest = idle.map(|(number, one)| (one.has_asked, one.last_ms, *number)).min();
+        let Some(one) =
+            idlest.and_then(|(.., number)| Some((number, self.inside.remove(&number)?)))
+        else {
+            return 0;
+        };
+        let (number, one) = one;
+        one.gate.lock().inside.remove(&number);
+        1
     }
 
     /// Connects a client that is counted as inside.
     fn let_in(&mut self, number: u64, Waiting { client, port, gate }: Waiting, far: &Far) {
         match pair(client, far, port) {
             Ok(pair) => {
-                let (has_spoken, last_ms) = (false, CLOCK.ms());
-                self.inside.insert(number, Inside { pair, port, gate, has_spoken, last_ms });
+                let one = Inside {
+                    pair,
+                    port,
+                    gate,
+                    has_spoken: false,
+                    has_asked: false,
+                    last_ms: CLOCK.ms(),
+                };
+                self.inside.insert(number, one);
             }
             Err(_) => drop(gate.lock().inside.remove(&number)),
         }
@@ -351,10 +366,13 @@ impl Thread {
         let mut state = one.gate.lock();
         let Some(visitor) = state.inside.get_mut(&number) else { return };
         match one.pair.pass() {
-            Some(0) => {}
-            Some(_) => {
+            Some((0, 0)) => {}
+            Some((sent, _)) => {
                 (one.has_spoken, visitor.has_spoken) = (true, true);
-                one.last_ms = CLOCK.ms();
+                // A server may speak first, and to a client that never will.
+                if sent > 0 {
+                    (one.has_asked, one.last_ms) = (true, CLOCK.ms());
+                }
             }
             None => {
                 state.inside.remove(&number);

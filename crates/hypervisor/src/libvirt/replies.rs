@@ -277,6 +277,7 @@ impl Libvirt {
         let Some(id) = self.id_of(domain) else { return };
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.question.give_up();
+        guest.question.forget();
         guest.wants.info = true;
         if guest.is_reported {
             self.out.push(Event::Rebooted(id));

@@ -28,6 +28,8 @@ pub enum MemorySample {
 pub struct GuestMemory {
     /// The memory that it has.
     pub actual: Bytes,
+    /// The same as its hypervisor told it, which may be more than it was known to be able to have.
+    pub told: Bytes,
     /// The last size that its balloon was asked for, by this manager.
     pub target: Option<Bytes>,
     /// What the arbiter takes of the last sample, as old as the question.
@@ -55,7 +57,7 @@ pub struct GuestMemory {
 impl GuestMemory {
     /// Of a guest that has so much.
     pub fn new(actual: Bytes) -> GuestMemory {
-        GuestMemory { actual, ..GuestMemory::default() }
+        GuestMemory { actual, told: actual, ..GuestMemory::default() }
     }
 
     /// What it has now, or will have if its balloon is on its way down.

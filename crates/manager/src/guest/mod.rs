@@ -229,6 +229,7 @@ impl ManagedGuest {
     pub fn replugged(&mut self, machine: Machine) {
         let Machine { memory, vcpu_tids } = machine;
         self.found.memory = memory;
+        self.memory.actual = self.memory.told.min(memory);
         self.daemon.link.bound(memory);
         if vcpu_tids != self.found.vcpu_tids {
             self.found.vcpu_tids = vcpu_tids;

@@ -270,7 +270,7 @@ impl Guests {
                 return vec![Effect::Parking(ParkEvent::State(id, state))];
             }
             Event::Stays(id, why) => return vec![Effect::Parking(ParkEvent::Stays(id, why))],
-            Event::Machine(id, machine) => return self.replugged(id, machine, by),
+            Event::Machine(id, machine) => return self.replugged(id, machine, by, now),
             Event::Actual(id, actual) => return self.sized(id, actual),
             Event::Stats(id, stats) => self.with(id, |guest| guest.balloon_sample(&stats, now.ms)),
             Event::Counted(id, user) => self.with(id, |guest| guest.count(&user, now.ms)),
@@ -317,6 +317,7 @@ impl Guests {
     /// A guest has this much now. One that has all that it may have is no longer held.
     fn sized(&mut self, id: Id, actual: Bytes) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+        guest.memory.told = actual;
         guest.memory.actual = actual.min(guest.found.memory);
         match guest.memory.least() >= guest.limits.max {
             true => vec![Effect::Release(id)],
@@ -325,30 +326,27 @@ impl Guests {
     }
 
     /// Memory or virtual CPUs of a guest came or went: what it may have follows.
-    fn replugged(&mut self, id: Id, machine: Machine, by: Entitlement<'_>) -> Vec<Effect> {
+    fn replugged(
+        &mut self,
+        id: Id,
+        machine: Machine,
+        by: Entitlement<'_>,
+        now: Now,
+    ) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         let before = guest.found.memory;
         guest.replugged(machine);
         entitle(guest, by.settings, self.overrides.get(&id));
         let (memory, owner) = (guest.found.memory, guest.found.owner);
         let mut effects = vec![Effect::Memory(MemoryEvent::LimitsChanged)];
-        if memory != before {
+        // A guest can have that happen as often as it likes.
+        if memory != before && guest.identity.is_worth_a_note(now.ms) {
             let mib = |size: Bytes| size.0 >> 20;
             let text = format!("its memory was {} MiB, and is {} MiB", mib(before), mib(memory));
             effects.push(Effect::note(kinds::PLUGGED, text, Some(guest.who())));
-            // Its balloon's sizes of before are those of another machine.
-            effects.push(Effect::Memory(MemoryEvent::Rebooted(id)));
         }
         effects.extend(self.share_out(owner, by));
-        effects.extend(self.hold(id, by));
         effects
-    }
-
-    /// Has the keeper give a guest back what it has less than it may have.
-    fn hold(&self, id: Id, by: Entitlement<'_>) -> Option<Effect> {
-        let guest = self.guests.get(&id).filter(|_| by.acts)?;
-        let size = guest.memory.actual;
-        (size < guest.limits.max).then_some(Effect::Hold { guest: id, size })
     }
 
     fn found(
@@ -395,7 +393,12 @@ impl Guests {
         effects.push(Effect::Parking(ParkEvent::Found(id)));
         effects.extend(self.share_out(owner, by));
         // What an earlier manager took is this one's to give back.
-        effects.extend(self.hold(id, by));
+        if by.acts
+            && let Some(guest) = self.guests.get(&id)
+            && guest.memory.actual < guest.limits.max
+        {
+            effects.push(Effect::Hold { guest: id, size: guest.memory.actual });
+        }
         effects
     }
 

@@ -77,6 +77,8 @@ pub struct BalloonTracker {
     before: Option<Target>,
     /// It came to rest a little above this size, and may go on to it yet.
     ahead: Option<Bytes>,
+    /// What it may have at most: another size is of another machine.
+    max: Option<Bytes>,
     /// The size at rest, to notice changes that nobody here asked for.
     rest: Option<Bytes>,
     /// It was told to leave its way a moment ago.
@@ -95,6 +97,12 @@ pub struct BalloonTracker {
     foreign_until_ms: Option<u64>,
     /// What the host gets of what it takes.
     pub(super) yields: Yield,
+    pace: Pace,
+}
+
+/// Its speed, as far as that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pace {
     /// Where it was when its speed was looked at.
     seen: Option<(Bytes, u64)>,
     /// What it moves in a second, if it ever had more to do than it did at once.
@@ -135,7 +143,8 @@ impl BalloonTracker {
     /// It started again: its balloon is empty, and another driver moves it, of which nothing is
     /// known. Another manager stays its manager. Gives the size that QEMU still has for it.
     pub fn forget(&mut self) -> Option<Bytes> {
-        let asked = self.target().or(self.rest);
+        // What was still on its way up is free again.
+        let asked = self.target.map(|target| target.size.min(target.nearest)).or(self.rest);
         let mut yields = std::mem::take(&mut self.yields);
         yields.forget_loose();
         let foreign_until_ms = self.foreign_until_ms;
@@ -156,20 +165,21 @@ impl BalloonTracker {
 
     /// What may be under way at once.
     pub fn reach(&self) -> Bytes {
-        let Some(speed) = self.speed else { return Bytes(u64::MAX) };
+        let Some(speed) = self.pace.speed else { return Bytes(u64::MAX) };
         Bytes(speed.0.saturating_mul(REACH_MS / 1000)).max(REACH_MIN)
     }
 
     /// Takes its speed while it has more to do.
     fn measure(&mut self, actual: Bytes, now_ms: u64) {
-        let Some((before, at_ms)) = self.seen else {
-            self.seen = Some((actual, now_ms));
+        let Some((before, at_ms)) = self.pace.seen else {
+            self.pace.seen = Some((actual, now_ms));
             return;
         };
         let window_ms = now_ms.saturating_sub(at_ms);
         if window_ms >= SPEED_MS {
-            self.speed = Some(Bytes(distance(actual, before).0.saturating_mul(1000) / window_ms));
-            self.seen = Some((actual, now_ms));
+            self.pace.speed =
+                Some(Bytes(distance(actual, before).0.saturating_mul(1000) / window_ms));
+            self.pace.seen = Some((actual, now_ms));
         }
     }
 
@@ -227,6 +237,9 @@ impl BalloonTracker {
             self.yields.see(resident);
         }
         let Some(actual) = sample.actual else { return BalloonCheck::default() };
+        if self.max.replace(sample.limits.max).is_some_and(|max| max != sample.limits.max) {
+            self.rest = None;
+        }
         if let Some(target) = self.target.as_mut().filter(|target| !target.shrinks()) {
             // What was unplugged meanwhile is not to come any more.
             target.size = target.size.min(sample.limits.max.max(target.from));
@@ -253,7 +266,7 @@ impl BalloonTracker {
                 false => self.not_taken = 0,
             }
             // It did all that it was asked for: perhaps it could have done more.
-            self.speed = self.speed.map(|speed| Bytes(speed.0.saturating_mul(2)));
+            self.pace.speed = self.pace.speed.map(|speed| Bytes(speed.0.saturating_mul(2)));
             return BalloonCheck {
                 outcome: outcome(Arrival::Reached, host_got),
                 ..BalloonCheck::default()
@@ -331,7 +344,7 @@ impl BalloonTracker {
 
     fn settle(&mut self, actual: Bytes) {
         (self.target, self.before, self.ahead) = (None, None, None);
-        (self.turning, self.seen) = (None, None);
+        (self.turning, self.pace.seen) = (None, None);
         self.rest = Some(actual);
     }
 

@@ -11,14 +11,8 @@ use counters::Bytes;
 type Ask = (usize, Bytes, Clause);
 
 /// Grants what guests need, as far as free memory goes; the rest is what others have to give.
-pub(super) fn needs(
-    states: &mut [GuestState<'_>],
-    budget: &mut HostBudget,
-    config: &Config,
-    now_ms: u64,
-) {
+pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     fixed(states, budget);
-    boots(states, budget, now_ms);
     let mut asks: Vec<Ask> = states
         .iter()
         .enumerate()
@@ -90,20 +84,33 @@ fn part(state: &GuestState<'_>, cap: Bytes) -> Part {
     Part { cap, weight: u64::from(state.sample.limits.shares) }
 }
 
-/// A guest that boots cannot say what it needs: it has what the host has free. QEMU still has the
-/// size of before, to which the guest's driver would go: so the first word is said in any case.
+/// A guest that boots cannot say what it needs: it has what the host has above its set point. QEMU
+/// still has the size of before, to which the guest's driver would go: so the first word is said in
+/// any case.
 pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_ms: u64) {
-    for state in states {
+    let lacks = |state: &GuestState<'_>| {
         let is_booting = matches!(state.assessment.held, Some((Clause::Boot, _)));
-        let Some((had, begins)) = state.history.boots(now_ms).filter(|_| is_booting) else {
-            continue;
-        };
+        let (had, _) = state.history.boots(now_ms).filter(|_| is_booting)?;
+        Some(state.sample.limits.max.less(had))
+    };
+    let (indices, parts): (Vec<usize>, Vec<Part>) = states
+        .iter()
+        .enumerate()
+        .filter_map(|(index, state)| Some((index, part(state, lacks(state)?))))
+        .unzip();
+    let given = divide(budget.beyond.min(budget.free), &parts);
+    for (index, size) in indices.into_iter().zip(given) {
+        let state = &mut states[index];
+        let Some((had, begins)) = state.history.boots(now_ms) else { continue };
         let actual = state.assessment.actual;
         let base = actual.plus(state.history.balloon.going(actual));
-        let wanted = had.plus(budget.free).min(state.sample.limits.max);
+        let wanted = had.plus(size);
         if wanted >= base.plus(MOVE_MIN) {
             grant(state, budget, wanted.less(base), Clause::Boot);
         } else if begins && wanted >= actual {
+            // Its device is empty: it keeps of that what the host has for it.
+            budget.free = budget.free.less(size);
+            budget.beyond = budget.beyond.less(size);
             state.cap = Some(wanted);
         }
     }

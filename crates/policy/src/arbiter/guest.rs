@@ -44,8 +44,10 @@ struct Promise {
     until_ms: u64,
 }
 
-/// A guest that has started again is left to boot for so long.
+/// A guest that has started again is left to boot for so long,
 const BOOT_MS: u64 = 60_000;
+/// and so seldom: one that starts again and again gets nothing by it.
+const BOOT_REST_MS: u64 = 600_000;
 
 /// How far a guest is that has started again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +58,14 @@ enum Boot {
     Begins(Option<Bytes>),
     /// It boots since then, with at least this size.
     Since(u64, Bytes),
+}
+
+/// The boots of a guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Boots {
+    now: Boot,
+    /// When it was left to boot last.
+    last_ms: Option<u64>,
 }
 
 /// Which way it was moved.
@@ -70,7 +80,7 @@ pub enum Direction {
 /// What is remembered of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuestHistory {
-    boot: Boot,
+    boots: Boots,
     pub(super) balloon: BalloonTracker,
     pub(super) memory: Option<Memory>,
     pub(super) view: Option<MemoryView>,
@@ -140,14 +150,20 @@ impl Assessment {
 impl GuestHistory {
     /// Takes what is new about it.
     pub fn observe(&mut self, sample: &GuestSample, now_ms: u64) {
-        match self.boot {
+        match self.boots.now {
             Boot::Begins(had) => {
                 let had = had.or(sample.actual).unwrap_or(Bytes::ZERO);
-                self.boot = Boot::Since(now_ms, had);
                 self.balloon.boots(now_ms + BOOT_MS);
+                let last_ms = self.boots.last_ms.filter(|at_ms| now_ms < at_ms + BOOT_REST_MS);
+                self.boots.last_ms = last_ms.or(Some(now_ms));
+                self.boots.now = match last_ms {
+                    None => Boot::Since(now_ms, had),
+                    Some(at_ms) if now_ms < at_ms + BOOT_MS => Boot::Since(at_ms, had),
+                    Some(_) => Boot::Over,
+                };
             }
             Boot::Since(at_ms, _) if now_ms.saturating_sub(at_ms) >= BOOT_MS => {
-                self.boot = Boot::Over;
+                self.boots.now = Boot::Over;
             }
             Boot::Since(..) | Boot::Over => {}
         }
@@ -207,12 +223,18 @@ impl GuestHistory {
         (self.memory, self.view, self.kept, self.strained_ms) = (None, None, None, None);
         (self.promise, self.moved, self.movement) = (None, None, None);
         self.benefit = Benefit::default();
-        self.boot = Boot::Begins(self.balloon.forget());
+        let had = self.balloon.forget();
+        self.boots.now = Boot::Begins(match self.boots.now {
+            // What its device had in between is neither its own nor QEMU's target.
+            Boot::Begins(before) => before,
+            Boot::Since(_, before) => Some(before),
+            Boot::Over => had,
+        });
     }
 
     /// The least that a guest has while it boots, and whether that begins in this pass.
     pub(super) fn boots(&self, now_ms: u64) -> Option<(Bytes, bool)> {
-        match self.boot {
+        match self.boots.now {
             Boot::Since(at_ms, had) => Some((had, at_ms == now_ms)),
             Boot::Begins(_) | Boot::Over => None,
         }
@@ -306,7 +328,7 @@ impl GuestHistory {
         if sample.actual.is_none() {
             return Some((Clause::Stale, "what it has is not known"));
         }
-        let boots = matches!(self.boot, Boot::Since(..)) && !self.balloon.is_foreign(now_ms);
+        let boots = matches!(self.boots.now, Boot::Since(..)) && !self.balloon.is_foreign(now_ms);
         if boots && sample.limits.mode == Mode::Managed {
             return Some((Clause::Boot, ""));
         }

@@ -178,7 +178,8 @@ impl Arbiter {
                 Some(orders) => follow::obey(&mut states, &mut open, orders),
                 None => {
                     share::entitle(&mut states, &open);
-                    grants::needs(&mut states, &mut open, config, now_ms);
+                    grants::needs(&mut states, &mut open, config);
+                    grants::boots(&mut states, &mut open, now_ms);
                     if !host.strained {
                         grants::count_refaults(&states, &mut open, config);
                     }
