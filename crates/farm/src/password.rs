@@ -1,10 +1,7 @@
 //! The password of a farm's database: made when the farm starts, known to the guests that need it.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
 
-const RANDOM: &str = "/dev/urandom";
 /// Nobody tries 128 bits.
 const BYTES: usize = 16;
 
@@ -15,9 +12,8 @@ pub struct Password(String);
 
 impl Password {
     /// One that nobody had before.
-    pub fn random() -> io::Result<Password> {
-        let mut bytes = [0; BYTES];
-        File::open(RANDOM)?.read_exact(&mut bytes)?;
+    pub fn random() -> Result<Password, vm::Error> {
+        let bytes: [u8; BYTES] = vm::random()?;
         Ok(Password(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 

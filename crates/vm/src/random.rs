@@ -6,8 +6,8 @@ use crate::Error;
 
 const RANDOM: &str = "/dev/urandom";
 
-/// As many bytes as are asked for.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
+/// Bytes by chance, as many as are asked for. The error is a device that cannot be read.
+pub fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     std::fs::File::open(RANDOM)
         .and_then(|mut device| std::io::Read::read_exact(&mut device, &mut bytes))

@@ -7,7 +7,7 @@
 //!     ─► cont ─► its daemon is welcomed, and told the time
 //! ```
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use hypervisor::ProcessId;
 use qmp::{Reply, Ticket};
@@ -27,8 +27,6 @@ use super::taker::Taker;
 use super::worker::Worker;
 use crate::relay::{Far, Relay};
 
-/// Nobody waits any more for what a thread was to do.
-const LEFT: &str = "it was given up";
 /// A QEMU that takes longer to start, or to go on, is taken for one that does not come.
 const COMING_BACK_MAX_MS: u64 = 60_000;
 /// The tries for a guest with a file that is not whole.
@@ -241,10 +239,7 @@ impl Member {
         let Some(path) = self.config.park_file.clone() else { return };
         self.watch.started_ms = now_ms;
         let spec = self.config.spec.clone();
-        let read = move |is_left: &AtomicBool| match is_left.load(Ordering::Relaxed) {
-            true => Err(LEFT.to_owned()),
-            false => suspend::read_devices(&path, &spec),
-        };
+        let read = move |_: &AtomicBool| suspend::read_devices(&path, &spec);
         self.suspension.stage = Stage::Reading(Job::begin(worker, read));
     }
 
@@ -307,10 +302,7 @@ impl Member {
         match (process, self.config.park_file.clone()) {
             (Some(process), Some(path)) => {
                 let spec = self.config.spec.clone();
-                let fill = move |is_left: &AtomicBool| match is_left.load(Ordering::Relaxed) {
-                    true => Err(LEFT.to_owned()),
-                    false => suspend::fill(&path, &spec, process),
-                };
+                let fill = move |_: &AtomicBool| suspend::fill(&path, &spec, process);
                 self.suspension.stage = Stage::Filling(Job::begin(waker, fill));
             }
             _ => self.fails_to_come_back("its QEMU is gone".to_owned()),

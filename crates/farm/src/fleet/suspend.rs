@@ -53,14 +53,19 @@ impl<T> Drop for Job<T> {
 }
 
 impl<T: Send + Sync + 'static> Job<T> {
-    /// Has a thread do it, which is told whether it was given up.
+    /// Has a thread do it, which is told whether it was given up. One that was given up before the
+    /// thread comes to it is not begun.
     pub(super) fn begin(
         worker: &mut Worker,
         work: impl FnOnce(&AtomicBool) -> Result<T, String> + Send + 'static,
     ) -> Job<T> {
         let job = Job { done: Arc::default(), is_left: Arc::default() };
         let (done, is_left) = (Arc::clone(&job.done), Arc::clone(&job.is_left));
-        let sent = worker.send(Box::new(move || drop(done.set(work(&is_left)))));
+        let sent = worker.send(Box::new(move || {
+            if !is_left.load(Ordering::Relaxed) {
+                let _ = done.set(work(&is_left));
+            }
+        }));
         if let Err(why) = sent {
             let _ = job.done.set(Err(why));
         }
@@ -312,8 +317,6 @@ impl Saved {
     }
 }
 
-/// Reads a guest's file as a whole, and gives the state of its devices. The error says why it is of
-/// no use.
 /// The state of a guest's devices, or the reason why its file is of no use.
 pub(super) type Devices = Result<Vec<u8>, String>;
 

@@ -20,8 +20,9 @@ impl Far {
         Far { address, process: Arc::new(process) }
     }
 
-    /// Whether that QEMU still runs. It holds its address for as long: a connection that was made
-    /// before is its own, and not one of somebody who has taken the address after its end.
+    /// True while that QEMU runs. A connection that was made before is its own, and not one of a
+    /// process that has taken the address after its end. A QEMU that ends by itself closes its
+    /// ports a moment before.
     pub(super) fn runs(&self) -> bool {
         matches!(wait_for_end(&self.process, Duration::ZERO), Ok(false))
     }

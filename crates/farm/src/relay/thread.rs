@@ -276,8 +276,8 @@ impl Thread {
         false
     }
 
-    /// Places for clients of an open door. Without any, clients give theirs up: those first that
-    /// have said nothing, and then those that have been idle for longest.
+    /// Places for clients of an open door. Without any, one client gives its own up: one that has
+    /// sent nothing, or else the one that has been idle for longest.
     fn room(&mut self, gate: &Arc<Gate>) -> usize {
         let of_door = {
             let state = gate.lock();
@@ -302,13 +302,10 @@ impl Thread {
         };
         let idle = self.inside.iter().filter(|(_, one)| may_go(one));
         let idlest = idle.map(|(number, one)| (one.has_asked, one.last_ms, *number)).min();
-        let Some(one) =
-            idlest.and_then(|(.., number)| Some((number, self.inside.remove(&number)?)))
-        else {
-            return 0;
-        };
-        let (number, one) = one;
-        one.gate.lock().inside.remove(&number);
+        let Some((.., number)) = idlest else { return 0 };
+        if let Some(one) = self.inside.remove(&number) {
+            one.gate.lock().inside.remove(&number);
+        }
         1
     }
 
