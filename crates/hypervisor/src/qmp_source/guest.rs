@@ -306,19 +306,18 @@ impl QmpGuest {
     pub(super) fn report(&mut self, root: &Path, events: &mut Vec<Event>) {
         let news = std::mem::take(&mut self.news);
         let News { actual, memory, vcpu_tids, blocks, is_new_boot, repeated } = news;
-        let mut machine = self.watched.machine.clone();
-        if let Some(memory) = memory {
-            machine.memory = within(memory, self.process, root);
-        }
-        if let Some(tids) = vcpu_tids {
-            machine.vcpu_tids = own_threads(&tids, self.process, root);
+        let machine = &mut self.watched.machine;
+        let memory = memory.map(|memory| within(memory, self.process, root));
+        let tids = vcpu_tids.map(|tids| own_threads(&tids, self.process, root));
+        let is_other = memory.is_some_and(|memory| memory != machine.memory)
+            || tids.as_ref().is_some_and(|tids| *tids != machine.vcpu_tids);
+        if is_other {
+            machine.memory = memory.unwrap_or(machine.memory);
+            machine.vcpu_tids = tids.unwrap_or_else(|| machine.vcpu_tids.clone());
+            events.push(Event::Machine(self.id, machine.clone()));
         }
         // More than it can have is no mistake of QEMU's.
         self.watched.is_due |= actual.is_some_and(|actual| actual > machine.memory);
-        if machine != self.watched.machine {
-            self.watched.machine.clone_from(&machine);
-            events.push(Event::Machine(self.id, machine));
-        }
         if is_new_boot {
             events.push(Event::Rebooted(self.id));
         }
