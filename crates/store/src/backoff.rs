@@ -3,6 +3,9 @@
 /// A file that cannot be written to is tried again after this many turns at most.
 const PAUSE_MAX: u32 = 16;
 
+/// The pause after the third failure in a row.
+const LASTING: u32 = 4;
+
 /// Failures in a row. The first is news, and after each the next try comes later.
 #[derive(Debug, Default)]
 pub struct Backoff {
@@ -13,11 +16,21 @@ pub struct Backoff {
 }
 
 impl Backoff {
+    /// Tells if three tries in a row have failed, and no other one is near.
+    pub fn is_lasting(&self) -> bool {
+        self.is_failing && self.pause >= LASTING
+    }
+
     /// Whether this turn is to be let pass.
     pub fn waits(&mut self) -> bool {
         let waits = self.left > 0;
         self.left = self.left.saturating_sub(1);
         waits
+    }
+
+    /// The next turn tries again.
+    pub fn try_soon(&mut self) {
+        self.left = 0;
     }
 
     /// It worked; whether it had failed before.

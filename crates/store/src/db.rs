@@ -164,6 +164,14 @@ pub fn open_if_begun(path: &Path, kind: &Kind) -> Result<Option<Connection>, Err
     }
 }
 
+/// Takes the log of a file over into it. Nothing is left beside the file.
+pub fn take_log_over(path: &Path) -> Result<(), Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags)
+        .and_then(|connection| connection.pragma_update(None, "journal_mode", "DELETE"))
+        .map_err(|source| Error::Open { path: path.into(), source })
+}
+
 /// Carries out a statement, which is kept for the next time.
 pub fn execute(
     connection: &Connection,

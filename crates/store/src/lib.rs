@@ -21,6 +21,7 @@ mod backoff;
 mod bound;
 mod db;
 mod error;
+mod held;
 mod journal;
 pub mod kinds;
 mod records;

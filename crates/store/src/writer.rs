@@ -13,7 +13,7 @@
 //! soon as it can be written to.
 
 use crate::backoff::Backoff;
-use crate::{Decision, DecisionId, Error, Event, Journal, Outcome, Pruned, Word, kinds};
+use crate::{Decision, DecisionId, Error, Event, Journal, Outcome, Pruned, Word, held, kinds};
 use model::GuestIdentity;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -44,6 +44,13 @@ pub enum News {
         path: PathBuf,
         /// What it is called now.
         aside: PathBuf,
+    },
+    /// A file was held by another process. A copy, which is for its owner alone, took its place.
+    Held {
+        /// The file.
+        path: PathBuf,
+        /// A description of the process.
+        by: String,
     },
     /// It can be written to again.
     Recovered {
@@ -149,18 +156,22 @@ impl Writer {
                 let recovered = self.backoff.worked();
                 let lost = self.lost - self.lost_noted;
                 self.lost_noted = self.lost;
+                if let Some(path) = self.path.as_ref().filter(|path| held::is_log_held(path)) {
+                    self.journal = None;
+                    return held::replace(path).ok();
+                }
                 recovered.then_some(News::Recovered { lost })
             }
             Err(error) => {
-                let is_news = self.backoff.failed();
                 if let Some(journal) = &mut self.journal {
                     journal.roll_back();
                 }
+                let Some(path) = &self.path else {
+                    return self.backoff.failed().then_some(News::Failed(error));
+                };
                 // The file may have been moved or replaced: the next try opens it afresh.
-                if self.path.is_some() {
-                    self.journal = None;
-                }
-                is_news.then_some(News::Failed(error))
+                self.journal = None;
+                held::failed(path, error, &mut self.backoff)
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::control::JournalRow;
 use crate::effect::Now;
 use hypervisor::Id;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use store::{Fate, News, Pruned, Ticket, Word, Writer};
 
@@ -89,7 +90,7 @@ impl JournalWriter {
         match &news {
             News::Failed(error) => self.trouble = Some(error.to_string()),
             News::Recovered { .. } => self.trouble = None,
-            News::SetAside { .. } => {}
+            News::SetAside { .. } | News::Held { .. } => {}
         }
         Some(in_words(&news))
     }
@@ -146,11 +147,21 @@ fn in_words(news: &News) -> String {
         News::SetAside { path, aside } => {
             format!("{} is damaged and was set aside as {}", path.display(), aside.display())
         }
+        News::Held { path, by } => held(path, by),
         News::Recovered { lost: 0 } => "The journal can be written to again".into(),
         News::Recovered { lost } => {
             format!("The journal can be written to again; {lost} records were lost")
         }
     }
+}
+
+/// A file of the manager's that somebody else had locked.
+pub(crate) fn held(path: &Path, by: &str) -> String {
+    let path = path.display();
+    format!(
+        "{path} was locked by {by}: a copy took its place, which only its owner may read. Let \
+         nobody read it that keeps it locked, and give it back to its group: chmod g+r {path}"
+    )
 }
 
 #[cfg(test)]

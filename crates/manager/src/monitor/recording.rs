@@ -33,6 +33,7 @@ fn told(what: &str, news: News) -> String {
             path.display(),
             aside.display()
         ),
+        News::Held { path, by } => crate::journal::held(&path, &by),
         News::Recovered { lost: 0 } => format!("{what} can be written again"),
         News::Recovered { lost } => {
             format!("{what} can be written again; {lost} minutes were lost")

@@ -19,9 +19,9 @@ use super::pack::{Encoder, block};
 use super::raw::{self, Block, Left, RawFile, Seconds};
 use super::rows::RowFile;
 use super::schema::{Grain, QUARTER_MS};
-use crate::Error;
 use crate::backoff::Backoff;
 use crate::writer::News;
+use crate::{Error, held};
 use base::duration::MINUTE_MS;
 use model::{Folder, Gap, Interval, Moment, minute_of};
 use std::collections::VecDeque;
@@ -60,8 +60,8 @@ pub struct Recorder {
     gaps: Vec<Gap>,
     files: Files,
     backoff: Backoff,
-    /// Whether the last upkeep failed.
-    untidy: bool,
+    /// Failures of the upkeep.
+    untidy: Backoff,
     /// Minutes until a file that is too old may go.
     rest: u32,
     /// All quarters of an hour up to this one have their rows.
@@ -114,7 +114,7 @@ impl Recorder {
             gaps: Vec::new(),
             files: Files::default(),
             backoff: Backoff::default(),
-            untidy: false,
+            untidy: Backoff::default(),
             rest: 0,
             folded_ms: i64::MIN,
             lost: 0,
@@ -163,21 +163,35 @@ impl Recorder {
                 }
                 // What is recorded is safe even if old files cannot be tidied up.
                 let tidied = if is_over { self.look_after(moment.at_ms) } else { return None };
-                let is_news = tidied.is_err() && !self.untidy;
-                self.untidy = tidied.is_err();
-                if self.untidy {
-                    // What a file is believed to have may be what its transaction had added.
-                    self.files = Files::default();
-                }
-                tidied.err().filter(|_| is_news).map(News::Failed)
+                let Err(error) = tidied else {
+                    self.untidy.worked();
+                    return self.let_go();
+                };
+                // What a file is believed to have may be what its transaction had added.
+                let path = self.close_files();
+                held::failed(&path, error, &mut self.untidy)
             }
             Err(error) => {
                 // A file may have been moved or replaced: the next try opens it afresh.
-                self.files = Files::default();
-                self.running.written = None;
-                self.backoff.failed().then_some(News::Failed(error))
+                let path = self.close_files();
+                held::failed(&path, error, &mut self.backoff)
             }
         }
+    }
+
+    /// Closes all files. Returns the path of the one that was used last.
+    fn close_files(&mut self) -> PathBuf {
+        self.running.written = None;
+        std::mem::take(&mut self.files).at
+    }
+
+    /// Replaces a file with a log that somebody holds.
+    fn let_go(&mut self) -> Option<News> {
+        let rows = [&self.files.day, &self.files.month].into_iter().flatten();
+        let names = rows.map(|(period, _)| period.file()).chain([raw::FILE.to_owned()]);
+        let held = names.map(|name| self.dir.join(name)).find(|path| held::is_log_held(path))?;
+        self.close_files();
+        held::replace(&held).ok()
     }
 
     /// Does something with the files. One that turns out to be damaged is set aside, and it is
@@ -190,13 +204,12 @@ impl Recorder {
     ) -> Result<(), Error> {
         for _ in 0..FILES_MAX {
             let Err(error) = action(self) else { return Ok(()) };
-            let path = std::mem::take(&mut self.files.at);
+            let path = self.files.at.clone();
             if !damage::is_damaged(&path, &error) {
                 return Err(error);
             }
             // Nobody of us has it open when it is moved.
-            self.files = Files::default();
-            self.running.written = None;
+            self.close_files();
             let name = damage::set_aside(&path, now_ms)?;
             *aside = Some(News::SetAside { path, aside: name });
         }

@@ -5,6 +5,7 @@ mod crash;
 mod day;
 mod findings;
 mod golden;
+mod held;
 mod journal;
 mod passes;
 mod recorder_crash;

@@ -15,7 +15,7 @@ use crate::backoff::Backoff;
 use crate::bound::Order;
 use crate::error::cannot;
 use crate::writer::News;
-use crate::{Error, db};
+use crate::{Error, db, held};
 use codec::Encoder;
 use model::{PassInput, minute_of};
 use rusqlite::{Connection, params};
@@ -144,10 +144,14 @@ impl PassRecorder {
             written => written,
         };
         match written {
+            Ok(()) if held::is_log_held(&self.path) => {
+                self.file = None;
+                held::replace(&self.path).ok()
+            }
             Ok(()) => self.backoff.worked().then_some(News::Recovered { lost: 0 }),
             Err(error) => {
                 self.file = None;
-                self.backoff.failed().then_some(News::Failed(error))
+                held::failed(&self.path, error, &mut self.backoff)
             }
         }
     }

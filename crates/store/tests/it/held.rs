@@ -1,0 +1,133 @@
+//! Locks of a process that may only read: they keep nothing from being written.
+
+use crate::common::{Dir, EVER, START_MS, decision, guest, keys, read};
+use crate::day::World;
+use std::fs::{File, Permissions, metadata, set_permissions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use store::{Journal, Keep, News, Recorder, Records, Writer};
+
+/// Names the file to lock, in the child.
+const FILE: &str = "PINHEAD_TEST_HELD";
+/// User and group of nobody.
+const NOBODY: u32 = 65_534;
+
+/// The child: this test, run once more with the variable set. It locks a file that it has opened
+/// to read until its input ends.
+#[test]
+fn child_that_keeps_a_file_locked() {
+    let Some(path) = std::env::var_os(FILE) else { return };
+    let file = File::open(path).expect("its group may read it");
+    let shared = rustix::fs::FlockOperation::NonBlockingLockShared;
+    rustix::fs::fcntl_lock(&file, shared).expect("a reader's lock");
+    // Not `println`: the harness keeps what a passing test prints.
+    writeln!(std::io::stderr().lock(), "locked").expect("the parent listens");
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// Another process with a lock on a file, of another user where this one is root.
+struct Locked(Child);
+
+impl Locked {
+    fn new(path: &Path) -> Locked {
+        let is_root = rustix::process::geteuid().is_root();
+        let mut child = Command::new("/proc/self/exe");
+        child
+            .args(["--exact", "held::child_that_keeps_a_file_locked", "--nocapture"])
+            .env(FILE, path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        if is_root {
+            chown(path, None, Some(NOBODY)).expect("given to its group");
+            child.uid(NOBODY).gid(NOBODY);
+        }
+        let mut child = child.spawn().expect("it starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let line = lines.next().expect("a line").expect("text");
+        assert_eq!(line, "locked");
+        Locked(child)
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.0.kill().expect("killed");
+        self.0.wait().expect("gone");
+    }
+}
+
+/// The file of a replacement, after it was checked that it names the process.
+fn replaced(news: &[News], locked: &Locked) -> PathBuf {
+    let [News::Failed(_), News::Held { path, by }, rest @ ..] = news else { panic!("{news:?}") };
+    assert!(matches!(rest, [] | [News::Recovered { lost: 0 }]), "{news:?}");
+    assert!(by.starts_with(&format!("process {} (", locked.0.id())), "{by}");
+    path.clone()
+}
+
+#[test]
+fn finding2_03_readers_lock_does_not_stop_the_journal() {
+    let dir = Dir::new("held");
+    let mut writer = Writer::new(&dir.file());
+    let web = Arc::new(guest("web1"));
+    writer.decision(&web, decision(START_MS, 2, 1));
+    assert!(writer.flush().is_none());
+    let locked = Locked::new(&dir.0.join("journal.db-shm"));
+    writer.decision(&web, decision(START_MS + 1, 1, 2));
+    let news: Vec<News> = (0..12).filter_map(|_| writer.flush()).collect();
+    assert_eq!(replaced(&news, &locked), dir.file());
+    // Its group had one lock, and gets no other one.
+    assert_eq!(metadata(dir.file()).expect("there").mode() & 0o777, 0o600);
+    let known = Journal::read_only(&dir.file()).expect("opened");
+    assert_eq!(read(&known, &keys(&known), EVER).len(), 2);
+}
+
+#[test]
+fn finding2_03_readers_lock_does_not_stop_recordings() {
+    for held in ["raw.db-shm", "2026-11-21.db-shm", "2026-11.db-shm"] {
+        let dir = Dir::new("held-records");
+        let mut world = World::new(4, START_MS);
+        let mut recorder = Recorder::new(&dir.0, Keep::USUAL);
+        let mut record = |seconds: std::ops::Range<i64>| {
+            let moments = seconds.map(|second| world.at(START_MS + second * 10_000));
+            moments.filter_map(|moment| recorder.record(&moment)).collect::<Vec<News>>()
+        };
+        assert!(record(1..200).is_empty());
+        let locked = Locked::new(&dir.0.join(held));
+        let path = replaced(&record(200..600), &locked);
+        assert_eq!(format!("{}-shm", path.display()), dir.0.join(held).display().to_string());
+        assert!(record(600..700).is_empty());
+        let records = Records::open(&dir.0).expect("opened");
+        let minutes = records.intervals(START_MS, START_MS + 6_960_000, 60_000).expect("read");
+        assert!(minutes.iter().all(|minute| minute.host.covered_ms > 0), "{held}");
+        assert_eq!(minutes.len(), 116);
+    }
+}
+
+#[test]
+fn finding2_03_reader_that_never_ends_does_not_let_the_log_grow() {
+    let dir = Dir::new("held-log");
+    let mut writer = Writer::new(&dir.file());
+    let web = Arc::new(guest("web1"));
+    writer.decision(&web, decision(START_MS, 2, 1));
+    assert!(writer.flush().is_none());
+    let reader = Journal::read_only(&dir.file()).expect("opened");
+    // A log of many pages that nobody has taken over, which takes no room.
+    let log = dir.0.join("journal.db-wal");
+    let longer = File::options().write(true).open(&log).expect("there");
+    longer.set_len((128 << 20) + 1).expect("made longer");
+    writer.decision(&web, decision(START_MS + 1, 1, 2));
+    let news = writer.flush();
+    assert!(matches!(news, Some(News::Held { .. })), "{news:?}");
+    assert!(!log.exists());
+    writer.decision(&web, decision(START_MS + 2, 1, 2));
+    assert!(writer.flush().is_none());
+    set_permissions(dir.file(), Permissions::from_mode(0o640)).expect("given back");
+    assert_eq!(read(&reader, &keys(&reader), EVER).len(), 2);
+    let known = Journal::read_only(&dir.file()).expect("opened");
+    assert_eq!(read(&known, &keys(&known), EVER).len(), 3);
+}
