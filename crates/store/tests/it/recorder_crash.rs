@@ -12,7 +12,7 @@ use store::{Keep, News, Recorder, Records};
 
 /// Names the directory to write to, in the child.
 const DIR: &str = "PINHEAD_TEST_RECORDS";
-const KILLS: i64 = 200;
+const KILLS: i64 = 92;
 const GUESTS: usize = 3;
 /// Seconds between two moments: minutes and quarters are over soon.
 const STEP_MS: i64 = 5_000;
@@ -103,7 +103,7 @@ fn what_was_recorded_survives_being_killed() {
     let records = Records::open(&dir.0).expect("opened");
     assert_eq!(records.gaps(i64::MIN, i64::MAX).expect("read"), []);
     let minutes = records.intervals(START_MS, recorded_ms / 60_000 * 60_000, 60_000).expect("read");
-    assert!(minutes.len() > 100, "{}", minutes.len());
+    assert!(minutes.len() > 70, "{}", minutes.len());
     for minute in &minutes {
         assert_eq!(minute.host.covered_ms, 60_000);
         assert_eq!(minute.host.get(HostField::User), Some(60_000));
