@@ -28,7 +28,7 @@ pub enum WhyEmulation {
     DeviceClosed,
     /// The device is open to root and to no group, and the guest's QEMU is to be neither.
     DeviceKept,
-    /// A guest was started with KVM and wrote nothing: the device is there, but of no use.
+    /// A guest was started with KVM and did not run: the device is there, but of no use.
     KvmSilent,
     /// The caller asked for it.
     Asked,
@@ -45,7 +45,7 @@ impl fmt::Display for Accel {
             WhyEmulation::NoProcessorSupport => "this processor shows no virtualisation",
             WhyEmulation::DeviceClosed => "/dev/kvm cannot be opened",
             WhyEmulation::DeviceKept => "/dev/kvm is for root alone, which no guest's QEMU is",
-            WhyEmulation::KvmSilent => "with KVM the guest did not say a word",
+            WhyEmulation::KvmSilent => "KVM is there, and no guest runs on it",
             WhyEmulation::Asked => "as asked",
         };
         write!(f, "software emulation ({why})")

@@ -12,13 +12,14 @@ use wire::Status;
 use super::balloon::BalloonGrants;
 use super::dying::{Dying, Next};
 use super::event::Event;
+use super::kvm::KvmWatch;
 use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
 use super::park::Parking;
 use super::state::{Counting, State, Tally};
 use super::suspend::{Suspension, remove};
 use super::usage::CpuMeter;
-use super::watch::{BootWatch, is_mute};
+use super::watch::BootWatch;
 use crate::links::Switch;
 use crate::relay::Door;
 use crate::tiers::{GuestLimits, Tier};
@@ -171,6 +172,7 @@ impl Member {
     pub(super) fn start(&mut self, now_ms: u64) {
         self.state = State::Booting;
         self.watch.started_ms = now_ms;
+        self.watch.kvm = KvmWatch::default();
         if let Err(reason) = self.start_qemu(None, now_ms) {
             self.end(reason);
         }
@@ -413,7 +415,9 @@ impl Member {
         let waited_ms = now_ms.saturating_sub(self.watch.started_ms);
         // A clone's console writes nothing.
         let boots = self.state == State::Booting && self.config.spec.restore.is_none();
-        if boots && is_mute(self.config.spec.accel, self.console.kept().len(), waited_ms) {
+        let may_be_mute =
+            boots && self.config.spec.accel == Accel::Kvm && self.console.kept().is_empty();
+        if may_be_mute && self.pid().is_some_and(|pid| self.watch.kvm.is_mute(pid, now_ms)) {
             return self.emulate();
         }
         if boots {

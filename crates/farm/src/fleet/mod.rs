@@ -16,6 +16,7 @@ mod daemon;
 mod dying;
 mod event;
 mod grant;
+mod kvm;
 mod life;
 mod loads;
 mod member;

@@ -15,8 +15,9 @@ use std::thread::JoinHandle;
 
 use images::Writes;
 use vm::evidence::{self, Hung};
-use vm::{Accel, Error, GuestSpec, Monitor, Process};
+use vm::{Error, GuestSpec, Monitor, Process};
 
+use super::kvm::KvmWatch;
 use super::open::RunningGuest;
 
 /// A guest that has written to its console within this time does not hang.
@@ -26,9 +27,6 @@ const SILENCE_MS: u64 = 60_000;
 const RUN_NS: u64 = 120_000_000_000;
 /// How often a guest is started again. What hangs each time has a reason of its own.
 const RESTARTS_MAX: u32 = 2;
-
-/// A kernel on a KVM that works has written to its console by then, if only that it is up.
-const KVM_SILENCE_MS: u64 = 20_000;
 
 /// The last sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +51,7 @@ pub(super) struct BootWatch {
     /// When the guest was started last.
     pub(super) started_ms: u64,
     last: Option<LifeSign>,
+    pub(super) kvm: KvmWatch,
     hangs: u32,
     inquest: Option<Inquest>,
 }
@@ -124,15 +123,9 @@ fn loses_nothing(spec: &GuestSpec) -> bool {
     !matches!(writes, Some(Writes::Overlay(_) | Writes::Direct))
 }
 
-/// Whether a guest runs on a KVM that is there and does not work, as on some nested hosts.
-pub(super) fn is_mute(accel: Accel, console_bytes: usize, waited_ms: u64) -> bool {
-    accel == Accel::Kvm && console_bytes == 0 && waited_ms >= KVM_SILENCE_MS
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vm::WhyEmulation;
 
     const SECOND_NS: u64 = 1_000_000_000;
 
@@ -171,13 +164,5 @@ mod tests {
             |now_ms, seconds| watch.is_hanging(now_ms, 0, Some(seconds * SECOND_NS));
         assert!(!is_hanging(1_000_000, 500), "counted from here");
         assert!(is_hanging(1_060_000, 620));
-    }
-
-    #[test]
-    fn only_a_guest_on_kvm_that_says_nothing_is_started_again() {
-        assert!(is_mute(Accel::Kvm, 0, KVM_SILENCE_MS));
-        assert!(!is_mute(Accel::Kvm, 0, KVM_SILENCE_MS - 1));
-        assert!(!is_mute(Accel::Kvm, 1, u64::MAX));
-        assert!(!is_mute(Accel::Emulation(WhyEmulation::KvmSilent), 0, u64::MAX));
     }
 }
