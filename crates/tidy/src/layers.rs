@@ -122,7 +122,7 @@ pub const CRATES: &[Crate] = &[
     // systemd's; flate2 for answers that are compressed; jiff for times in addresses.
     row(
         "web",
-        Some("base manager model reports store why"),
+        Some("base manager model reactor reports store why"),
         "argon2 axum flate2 futures-util hyper hyper-util jiff listenfd maud rustix rustls serde \
          serde_json subtle thiserror tokio tokio-rustls tower-service",
     ),

@@ -63,7 +63,7 @@ pub use net::{FORWARDS_MAX, Forward, NUMBER_MAX, Net, first_host_port};
 pub use process::{Process, STDERR_BYTES_MAX, raise_files, wait_for_end, wait_for_exit};
 pub use qemu::{GoOn, Guest};
 pub use random::random;
-pub use rights::{Footprint, notes as rights_notes};
+pub use rights::{Footprint, notes as rights_notes, user_of};
 pub use saved::{Held, Template};
 pub use scratch::Scratch;
 pub use session::Session;

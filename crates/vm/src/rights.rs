@@ -96,6 +96,12 @@ fn other_users() -> Result<Option<Users>, String> {
     }
 }
 
+/// Number of the user that our QEMU with this process id runs as.
+pub fn user_of(pid: u32) -> u32 {
+    let users = other_users().unwrap_or(None);
+    users.map_or_else(|| geteuid().as_raw(), |users| users.of_process(pid))
+}
+
 fn check_capabilities(ours: CapabilitySet) -> Result<(), String> {
     let missing = NEEDED.iter().filter(|(needed, _)| !ours.contains(*needed));
     let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();

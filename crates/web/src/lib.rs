@@ -25,7 +25,6 @@ mod extract;
 mod fault;
 mod listen;
 mod live;
-mod local;
 mod pages;
 mod past;
 mod plot;

@@ -5,7 +5,6 @@ use crate::access::Origin;
 use crate::app::{self, App};
 use crate::clock::steady_ms;
 use crate::listen::Listener;
-use crate::local::Users;
 use crate::room::{Room, Seat};
 use crate::visitor::Via;
 use axum::Router;
@@ -15,6 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use reactor::Users;
 use std::net::{self, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,7 +94,7 @@ struct Door {
 impl Door {
     /// Takes connections by TCP for ever.
     fn keep(&self, listener: &TcpListener) {
-        let users = Users::new();
+        let users = Users::open();
         loop {
             match listener.accept() {
                 Ok((stream, peer)) => self.admit(stream, peer, &users),

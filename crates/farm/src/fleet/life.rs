@@ -438,7 +438,8 @@ impl Member {
             // Of one that has ended already the end is noticed next.
             && let Ok(process) = running.process.descriptor()
         {
-            door.open(Far::new(process, net.listens_at));
+            let user = vm::user_of(running.process.id());
+            door.open(Far::new(process, user, net.listens_at));
         }
     }
 

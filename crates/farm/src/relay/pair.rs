@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use reactor::{PollFlags, is_passing};
+use reactor::{PollFlags, Users, is_passing};
 
 use super::far::Far;
 
@@ -81,6 +81,8 @@ pub(super) struct Pair {
     pub(super) client: TcpStream,
     guest: TcpStream,
     far: Far,
+    /// Port of the guest's end.
+    port: u16,
     /// Whether the guest's end is known to be connected, to its own QEMU.
     is_connected: bool,
     to_guest: Half,
@@ -88,9 +90,9 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub(super) fn new(client: TcpStream, guest: TcpStream, far: Far) -> Pair {
+    pub(super) fn new(client: TcpStream, guest: TcpStream, far: Far, port: u16) -> Pair {
         let (to_guest, to_client) = (Half::new(), Half::new());
-        Pair { client, guest, far, is_connected: false, to_guest, to_client }
+        Pair { client, guest, far, port, is_connected: false, to_guest, to_client }
     }
 
     /// What is waited for, at the client's end and at the guest's.
@@ -113,11 +115,11 @@ impl Pair {
 
     /// Passes on what there is. Gives how many bytes came from the client and from its guest, and
     /// nothing if it is over.
-    pub(super) fn pass(&mut self) -> Option<(usize, usize)> {
+    pub(super) fn pass(&mut self, users: &Users) -> Option<(usize, usize)> {
         if !self.is_connected {
             // What its end says is an error, or that it is connected.
             self.guest.take_error().ok().filter(Option::is_none)?;
-            self.is_connected = self.far.runs();
+            self.is_connected = self.far.listens(self.port, users);
             self.is_connected.then_some(())?;
         }
         // A guest that reads no more may have said something before, which its client is to get.

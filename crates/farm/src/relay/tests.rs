@@ -26,8 +26,13 @@ fn relayed(relay: &mut Relay) -> (u16, TcpListener, Door) {
 
 /// Lets clients in to a server that is taken for one of the process behind this descriptor.
 fn open(door: &Door, server: &TcpListener, process: OwnedFd) {
+    open_to(door, server, process, rustix::process::geteuid().as_raw());
+}
+
+/// The same for a QEMU of this user.
+fn open_to(door: &Door, server: &TcpListener, process: OwnedFd, user: u32) {
     let IpAddr::V4(address) = server.local_addr().unwrap().ip() else { panic!("IPv6") };
-    door.open(Far::new(process, address));
+    door.open(Far::new(process, user, address));
 }
 
 /// This process, which runs.
@@ -206,9 +211,24 @@ fn finding2_01_a_client_gets_nothing_from_another_server() {
     let process = pidfd_open(Pid::from_child(&qemu), PidfdFlags::empty()).unwrap();
     qemu.wait().unwrap();
     open(&door, &server, process);
+    assert_tells_nothing(port, &server);
+}
+
+/// A QEMU on its way to its end has closed its ports, and its process is there.
+#[test]
+fn finding2_01_another_users_server_gets_no_bytes_of_a_client() {
+    let mut relay = Relay::default();
+    let (port, server, door) = relayed(&mut relay);
+    open_to(&door, &server, ours(), rustix::process::geteuid().as_raw() + 1);
+    assert_tells_nothing(port, &server);
+}
+
+/// A client at this port, and a server in the place of its guest, get nothing from each other.
+fn assert_tells_nothing(port: u16, server: &TcpListener) {
     let mut client = connect(port);
     client.write_all(b"secret").unwrap();
-    let mut squatted = accept(&server);
+    let mut squatted = accept(server);
+    squatted.write_all(b"lie").unwrap();
     let mut heard = Vec::new();
     squatted.read_to_end(&mut heard).unwrap();
     assert_eq!(heard, b"", "its word is passed on to a stranger");

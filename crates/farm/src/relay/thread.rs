@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, LazyLock};
 
-use reactor::{PollFlags, PollSet, Ready, is_passing};
+use reactor::{PollFlags, PollSet, Ready, Users, is_passing};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Resource, getrlimit};
 use vm::Clock;
@@ -125,6 +125,8 @@ struct Thread {
     /// Until when nobody is let in anywhere.
     paused_until_ms: u64,
     places: Places,
+    /// The kernel, which tells the user that listens at a QEMU's address.
+    users: Users,
 }
 
 /// Runs until nobody can add doors any more.
@@ -136,6 +138,7 @@ pub(super) fn run(new: &Receiver<Vec<Listening>>, knocked: &News, told: &Teller,
         next_number: 0,
         paused_until_ms: 0,
         places,
+        users: Users::open(),
     };
     loop {
         let Ok(ready) = thread.wait(knocked) else { return };
@@ -362,7 +365,7 @@ impl Thread {
         // Locked until it is known whether it has spoken: its door is not shut in between.
         let mut state = one.gate.lock();
         let Some(visitor) = state.inside.get_mut(&number) else { return };
-        match one.pair.pass() {
+        match one.pair.pass(&self.users) {
             Some((0, 0)) => {}
             Some((sent, _)) => {
                 (one.has_spoken, visitor.has_spoken) = (true, true);
@@ -392,5 +395,5 @@ fn pair(client: TcpStream, far: &Far, port: u16) -> io::Result<Pair> {
     let guest = TcpStream::from(guest);
     client.set_nodelay(true)?;
     guest.set_nodelay(true)?;
-    Ok(Pair::new(client, guest, far.clone()))
+    Ok(Pair::new(client, guest, far.clone(), port))
 }

@@ -1,4 +1,4 @@
-//! Users of this machine at the other ends of TCP connections, as the kernel tells them.
+//! Users of this machine whose TCP sockets are at an address, as the kernel tells them.
 //!
 //! One question of `sock_diag(7)` for one socket: that takes some microseconds, however many
 //! sockets there are. A list of them all, as `/proc/net/tcp` is, would be read for each connection.
@@ -6,7 +6,7 @@
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
 };
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 /// `SOCK_DIAG_BY_FAMILY`, the kind of question and answer.
@@ -24,11 +24,11 @@ const LISTEN: u8 = 10;
 
 /// The kernel, to be asked for users.
 #[derive(Debug)]
-pub(crate) struct Users(Option<OwnedFd>);
+pub struct Users(Option<OwnedFd>);
 
 impl Users {
     /// Begins to ask. A kernel that cannot be asked tells nothing.
-    pub(crate) fn new() -> Users {
+    pub fn open() -> Users {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let kind = Some(netlink::SOCK_DIAG);
         Users(socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, kind).ok())
@@ -36,14 +36,36 @@ impl Users {
 
     /// Returns the user that has the other end. There is none if it is on another machine, if it
     /// was closed, or if the kernel tells nothing.
-    pub(crate) fn of(&self, peer: SocketAddr, own: SocketAddr) -> Option<u32> {
+    pub fn of(&self, peer: SocketAddr, own: SocketAddr) -> Option<u32> {
+        self.ask(peer, own).filter(|socket| !socket.listens).map(|socket| socket.user)
+    }
+
+    /// Returns the user that listens at an address. There is none if nobody does, or if the kernel
+    /// tells nothing.
+    pub fn listening(&self, at: SocketAddr) -> Option<u32> {
+        let nowhere = match at {
+            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        };
+        self.ask(at, nowhere).filter(|socket| socket.listens).map(|socket| socket.user)
+    }
+
+    /// Returns the socket at the first address, connected to the second or listening.
+    fn ask(&self, at: SocketAddr, to: SocketAddr) -> Option<Socket> {
         let kernel = self.0.as_ref()?;
-        send(kernel, &question(peer, own), SendFlags::empty()).ok()?;
+        send(kernel, &question(at, to), SendFlags::empty()).ok()?;
         // The answer is there once the question is sent.
         let mut answer = [0_u8; 512];
         let (_, length) = recv(kernel, &mut answer[..], RecvFlags::empty()).ok()?;
-        user_in(answer.get(..length)?)
+        socket_in(answer.get(..length)?)
     }
+}
+
+/// A socket of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Socket {
+    user: u32,
+    listens: bool,
 }
 
 /// The question for the socket of this address that is connected to that one.
@@ -83,8 +105,8 @@ fn written(ip: IpAddr) -> ([u8; 16], u8) {
     }
 }
 
-/// The user in an answer: a head of 16 bytes, and `struct inet_diag_msg`.
-fn user_in(answer: &[u8]) -> Option<u32> {
+/// The socket in an answer: a head of 16 bytes, and `struct inet_diag_msg`.
+fn socket_in(answer: &[u8]) -> Option<Socket> {
     let number = |at: usize| {
         let bytes = answer.get(at..at + 4)?;
         Some(u32::from_ne_bytes(bytes.try_into().ok()?))
@@ -92,7 +114,7 @@ fn user_in(answer: &[u8]) -> Option<u32> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     let (state, user, inode) = (*answer.get(17)?, number(80)?, number(84)?);
     // A socket without an inode is no process's any more, and is told as root's.
-    (kind == BY_FAMILY && state != LISTEN && inode != 0).then_some(user)
+    (kind == BY_FAMILY && inode != 0).then_some(Socket { user, listens: state == LISTEN })
 }
 
 #[cfg(test)]
@@ -102,7 +124,7 @@ mod tests {
 
     #[test]
     fn finding2_09_other_end_of_a_connection_has_its_user() {
-        let users = Users::new();
+        let users = Users::open();
         let us = Some(rustix::process::geteuid().as_raw());
         let mut places = vec!["127.0.0.1:0"];
         // A machine may have no IPv6.
@@ -119,8 +141,26 @@ mod tests {
     }
 
     #[test]
+    fn finding2_01_listening_address_has_its_user() {
+        let users = Users::open();
+        let us = Some(rustix::process::geteuid().as_raw());
+        let mut places = vec!["127.0.0.1:0"];
+        // A machine may have no IPv6.
+        places.extend(TcpListener::bind("[::1]:0").is_ok().then_some("[::1]:0"));
+        for place in places {
+            let listener = TcpListener::bind(place).unwrap();
+            let at = listener.local_addr().unwrap();
+            assert_eq!(users.listening(at), us, "{place}");
+            let client = TcpStream::connect(at).unwrap();
+            assert_eq!(users.listening(client.local_addr().unwrap()), None, "{place}");
+            drop(listener);
+            assert_eq!(users.listening(at), None, "{place}: it was closed");
+        }
+    }
+
+    #[test]
     fn finding2_09_socket_that_listens_is_nobodys_other_end() {
-        let users = Users::new();
+        let users = Users::open();
         let any = TcpListener::bind("0.0.0.0:0").unwrap();
         let port = any.local_addr().unwrap().port();
         let own = "127.0.0.1:8420".parse().unwrap();
@@ -137,9 +177,9 @@ mod tests {
         answer[17] = 1;
         answer[80..84].copy_from_slice(&7_u32.to_ne_bytes());
         answer[84] = 1;
-        assert_eq!(user_in(&answer), Some(7));
-        assert!((0..88).all(|length| user_in(&answer[..length]).is_none()));
+        assert_eq!(socket_in(&answer), Some(Socket { user: 7, listens: false }));
+        assert!((0..88).all(|length| socket_in(&answer[..length]).is_none()));
         answer[4] = 2;
-        assert_eq!(user_in(&answer), None, "an error");
+        assert_eq!(socket_in(&answer), None, "an error");
     }
 }
