@@ -32,6 +32,6 @@ pub use decoder::{Decoder, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, Message, PRO
 pub use error::Error;
 pub use event::{Event, Lifecycle};
 pub use reply::{
-    Auth, Control, DOMAINS_MAX, Domain, DomainStats, Failure, Info, MemoryStat, NAME_BYTES_MAX,
-    NodeInfo, Reply, STATS_MAX, TEXT_BYTES_MAX, Uuid, Value,
+    Auth, Control, DOMAINS_MAX, Domain, DomainStats, Failure, Info, LISTED_MAX, MemoryStat,
+    NAME_BYTES_MAX, NodeInfo, Reply, STATS_MAX, TEXT_BYTES_MAX, Uuid, Value,
 };

@@ -7,6 +7,9 @@ use crate::xdr::{Reader, Writer};
 /// The longest list of domains: as many as the largest hosts are said to run.
 pub const DOMAINS_MAX: usize = 4096;
 
+/// The longest list of domains that is read: libvirt itself lists no more.
+pub const LISTED_MAX: usize = 16_384;
+
 /// The longest name of a domain. libvirt makes a file's name of it, for which Linux has 255.
 pub const NAME_BYTES_MAX: usize = 255;
 
@@ -184,7 +187,7 @@ impl Call {
                 })
             })?),
             Call::ListActive => {
-                let list = items(&mut reader, DOMAINS_MAX, Domain::read)?;
+                let list = items(&mut reader, LISTED_MAX, Domain::read)?;
                 // How many there are, once more.
                 reader.u32("ret")?;
                 Reply::Domains(list)

@@ -16,6 +16,8 @@ const NODES_MAX: u32 = 50_000;
 /// A domain as its description shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Description {
+    /// Number of the domain since it was started; `None`: it is off.
+    pub(super) number: Option<i32>,
     pub(super) memory: Bytes,
     /// Virtual CPUs, as libvirt counted them last.
     pub(super) vcpus: Option<u32>,
@@ -51,8 +53,10 @@ impl Description {
             port: port.is_some(),
         };
         let port = port.and_then(socket_of);
+        let number = domain.attribute("id").and_then(|text| text.parse().ok());
+        let number = number.filter(|number| *number >= 0);
         let period_seconds = period.and_then(|text| text.parse().ok()).unwrap_or(0);
-        Ok(Description { memory, vcpus: None, can, port, period_seconds })
+        Ok(Description { number, memory, vcpus: None, can, port, period_seconds })
     }
 }
 
@@ -102,7 +106,7 @@ mod tests {
     use super::*;
 
     fn domain(top: &str, devices: &str) -> String {
-        format!("<domain type='kvm'>{top}<devices>{devices}</devices></domain>")
+        format!("<domain type='kvm' id='7'>{top}<devices>{devices}</devices></domain>")
     }
 
     fn channel(mode: &str) -> String {
@@ -123,6 +127,7 @@ mod tests {
             channel("bind")
         );
         let expected = Description {
+            number: Some(7),
             vcpus: None,
             memory: Bytes(1 << 30),
             can: Capabilities {
@@ -149,6 +154,8 @@ mod tests {
         let plain = Description::parse(&domain(top, "<memballoon model='virtio'/>")).unwrap();
         assert_eq!(plain.can.deflate_on_oom, Some(false));
         assert_eq!(plain.can.page_reporting, Some(false));
+        let off = "<domain id='-'><memory>1</memory><devices/></domain>";
+        assert_eq!(Description::parse(off).unwrap().number, None);
         // The port is there, and another process has it.
         let connects = Description::parse(&domain(top, &channel("connect"))).unwrap();
         assert_eq!((connects.can.port, connects.port), (true, None));

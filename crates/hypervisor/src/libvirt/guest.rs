@@ -50,6 +50,9 @@ pub(super) struct Reach {
     pub(super) answers: bool,
     /// Whether its hypervisor was seen not to answer, on this connection or one before.
     pub(super) is_stuck: bool,
+    /// This connection has named it by its number. Calls name it by its UUID alone, which a domain
+    /// has that was started after it.
+    pub(super) is_known: bool,
 }
 
 /// Where a guest stands among the others.
@@ -99,7 +102,7 @@ impl LibvirtGuest {
             process: None,
             is_reported: false,
             is_ignored: false,
-            reach: Reach { answers: true, is_stuck: false },
+            reach: Reach { answers: true, is_stuck: false, is_known: true },
             wants,
             question: StatsQuestion::new(PACE),
             is_open: false,
@@ -132,6 +135,9 @@ impl LibvirtGuest {
         }
         if std::mem::take(&mut self.wants.xml) {
             return Some((Ask::Xml, Call::Xml(domain())));
+        }
+        if !self.reach.is_known {
+            return None;
         }
         if std::mem::take(&mut self.wants.state) {
             return Some((Ask::State, Call::State(domain())));

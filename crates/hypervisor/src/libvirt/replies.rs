@@ -52,11 +52,8 @@ impl Libvirt {
         let Some(guest) = self.guests.get_mut(id) else { return };
         match (ask, reply) {
             (Ask::Xml, Reply::Xml(text)) => match Description::parse(&text) {
-                Ok(description) => {
-                    guest.question.found(u32::try_from(description.period_seconds).unwrap_or(0));
-                    guest.description = Some(description);
-                }
-                Err(reason) => self.ignore(id, &reason),
+                Ok(description) => self.is_described(id, description, now_ms),
+                Err(reason) => self.is_not_described(id, &reason, now_ms),
             },
             (Ask::State, Reply::State { state, reason }) => match numbers::life(state, reason) {
                 Life::Off => self.gone(id, "it is off"),
@@ -83,7 +80,7 @@ impl Libvirt {
     fn guest_failed(&mut self, id: Id, ask: Ask, failure: Failure, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         match ask {
-            Ask::Xml => self.ignore(id, &failure.message),
+            Ask::Xml => self.is_not_described(id, &failure.message, now_ms),
             // Nobody asks for these again unless we do; but not at once, or a daemon that refuses
             // them would be asked all the time.
             Ask::State | Ask::Info => guest.due_ms = Some(now_ms + PROBE_MS),
@@ -94,9 +91,33 @@ impl Libvirt {
         }
     }
 
-    /// Leaves a guest alone that cannot be described, and reports why.
-    fn ignore(&mut self, id: Id, reason: &str) {
+    /// Takes a guest's description, or finds by it that the guest is still the same.
+    fn is_described(&mut self, id: Id, description: Description, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
+        if !guest.reach.is_known {
+            let Some(number) = description.number else { return self.gone(id, "it is off") };
+            let domain = Domain { id: number, ..guest.domain.clone() };
+            if !guest.is_same(&domain) {
+                return self.restarted(id, domain, now_ms);
+            }
+        }
+        if guest.description.is_none() {
+            guest.question.found(u32::try_from(description.period_seconds).unwrap_or(0));
+            guest.description = Some(description);
+        }
+        if !guest.reach.is_known {
+            self.is_back(id, now_ms);
+        }
+    }
+
+    /// Leaves a guest alone that cannot be described, and reports why. One that was described
+    /// before is asked again.
+    fn is_not_described(&mut self, id: Id, reason: &str, now_ms: u64) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        if guest.description.is_some() {
+            guest.due_ms = Some(now_ms + PROBE_MS);
+            return;
+        }
         guest.is_ignored = true;
         let sentence = trouble::no_description(&guest.domain.name, reason);
         self.out.push(Event::Trouble(sentence));
@@ -124,6 +145,10 @@ impl Libvirt {
     fn answers_again(&mut self, id: Id) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.reach.is_stuck = false;
+        if !guest.reach.is_known {
+            guest.wants.xml = true;
+            return;
+        }
         guest.wants.info = true;
         guest.wants.state = true;
         if !std::mem::replace(&mut guest.reach.answers, true) && guest.is_reported {
@@ -139,6 +164,7 @@ impl Libvirt {
             if guest.due_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                 guest.due_ms = None;
                 guest.wants.control = guest.reach.is_stuck;
+                guest.wants.xml |= !guest.reach.is_known;
                 guest.wants.state |= guest.state.is_none();
                 guest.wants.info |= guest.actual.is_none();
                 self.report_if_ready(id, now_ms);
@@ -245,8 +271,7 @@ impl Libvirt {
                 Some(guest) if guest.domain.id == domain.id => self.look_at_state(&domain),
                 Some(guest) => {
                     let id = guest.id;
-                    self.gone(id, "it was restarted");
-                    self.came(domain, now_ms);
+                    self.restarted(id, domain, now_ms);
                 }
                 None => self.came(domain, now_ms),
             },

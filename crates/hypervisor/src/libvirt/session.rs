@@ -127,6 +127,7 @@ impl Libvirt {
             }
         }
         for guest in self.guests.values_mut() {
+            guest.reach.is_known = false;
             guest.question.give_up();
             if guest.wants.target.take().is_some() {
                 self.out.push(refused(guest.id));
@@ -186,14 +187,17 @@ impl Libvirt {
     }
 
     /// libvirt waits with the list for each domain, and one that is busy holds it up for all. The
-    /// guests of the last list are asked meanwhile, each for itself.
+    /// guests of the last list are asked meanwhile, each for itself, and first for its number.
     fn list_is_late(&mut self, sentence: String, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
-        if !std::mem::replace(&mut up.is_listed, true) {
-            for id in self.guests.ids() {
-                self.is_back(id, now_ms);
-            }
+        up.is_listed = true;
+        for guest in self.guests.values_mut().filter(|guest| !guest.reach.is_known) {
+            guest.due_ms = Some(now_ms);
         }
+        for id in self.guests.ids() {
+            self.guests.queue(id);
+        }
+        self.look_at_due(now_ms);
         self.report(sentence);
     }
 
@@ -244,10 +248,13 @@ impl Libvirt {
             (Step::List, Ok(reply)) => {
                 let list = if let Reply::Domains(list) = reply { list } else { Vec::new() };
                 up.list_ms = Some(now_ms + LIST_MS);
-                let was_listed = std::mem::replace(&mut up.is_listed, true);
+                up.is_listed = true;
+                let socket = up.socket.clone();
                 self.connection.backoff_ms = BACKOFF_MIN_MS;
-                self.trouble = None;
-                self.compare(list, was_listed, now_ms);
+                match self.compare(list, now_ms) {
+                    0 => self.trouble = None,
+                    left_out => self.report(trouble::too_many(&socket, left_out)),
+                }
             }
             (_, Err(failure)) => {
                 let sentence = trouble::refused(&up.socket, &self.uri, step, &failure);
@@ -256,33 +263,44 @@ impl Libvirt {
         }
     }
 
-    /// Compares the listed domains with the guests of the last list.
-    fn compare(&mut self, list: Vec<Domain>, was_listed: bool, now_ms: u64) {
+    /// Compares the listed domains with the guests of the last list. Returns how many there is no
+    /// room for.
+    fn compare(&mut self, list: Vec<Domain>, now_ms: u64) -> usize {
+        let mut left_out = 0;
         for id in self.guests.not_in(&list) {
             self.gone(id, "libvirt does not list it any more");
         }
         for domain in list {
+            let has_room = self.guests.has_room();
             match self.guests.by_uuid(&domain.uuid) {
                 Some(guest) if guest.is_same(&domain) => {
-                    let id = guest.id;
-                    if !was_listed {
+                    let (id, is_known) = (guest.id, guest.reach.is_known);
+                    if !is_known {
                         self.is_back(id, now_ms);
                     }
                 }
                 Some(guest) => {
                     let id = guest.id;
-                    self.gone(id, "it was restarted");
-                    self.came(domain, now_ms);
+                    self.restarted(id, domain, now_ms);
                 }
+                None if domain.id >= 0 && !has_room => left_out += 1,
                 None => self.came(domain, now_ms),
             }
         }
+        left_out
+    }
+
+    /// Another domain has the name and the UUID of a guest.
+    pub(super) fn restarted(&mut self, id: crate::Id, domain: Domain, now_ms: u64) {
+        self.gone(id, "it was restarted");
+        self.came(domain, now_ms);
     }
 
     /// A guest of the list before is on the new connection as well.
-    fn is_back(&mut self, id: crate::Id, now_ms: u64) {
+    pub(super) fn is_back(&mut self, id: crate::Id, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.is_ignored = false;
+        guest.reach.is_known = true;
         guest.wants.xml |= guest.description.is_none();
         guest.wants.state = true;
         guest.wants.info = true;

@@ -11,7 +11,7 @@ use crate::testing::Tree;
 use crate::{Event, Hypervisor, Id, IdSource, Machine, RunState};
 
 const URI: &str = "qemu:///system";
-const XML: &str = "<domain><memory>1048576</memory><vcpu current='1'>2</vcpu><devices>\
+const XML: &str = "<memory>1048576</memory><vcpu current='1'>2</vcpu><devices>\
     <memballoon model='virtio' autodeflate='on'/></devices></domain>";
 
 const OPEN: i32 = 1;
@@ -66,6 +66,8 @@ struct Scene {
     auth: u32,
     /// Memory of each domain at most.
     max_kib: u32,
+    /// Domains of the list beside these.
+    others: u16,
     /// The second of the last statistics of the guests; setting a period advances it.
     stats_s: u64,
     calls: Vec<i32>,
@@ -73,6 +75,8 @@ struct Scene {
     now_ms: u64,
     events: Vec<Event>,
 }
+
+mod lists;
 
 impl Scene {
     fn new(domains: &[(u8, i32)]) -> Scene {
@@ -90,6 +94,7 @@ impl Scene {
             silent: None,
             auth: 0,
             max_kib: 1 << 20,
+            others: 0,
             stats_s: 100,
             calls: Vec::new(),
             libvirt: Libvirt::at(&socket, URI, IdSource::new()),
@@ -158,11 +163,21 @@ impl Scene {
         match procedure {
             AUTH_LIST => words(&[1, self.auth]),
             LIST => {
-                let count = self.domains.len() as u32;
+                let count = self.domains.len() as u32 + u32::from(self.others);
                 let list = self.domains.iter().flat_map(|(number, id)| domain(*number, *id));
+                let others = (0..self.others).flat_map(|number| {
+                    let mut bytes =
+                        [text("other"), vec![0xff; 16], words(&[number.into()])].concat();
+                    bytes[12..14].copy_from_slice(&number.to_be_bytes());
+                    bytes
+                });
+                let list = list.chain(others);
                 words(&[count]).into_iter().chain(list).chain(words(&[count])).collect()
             }
-            GET_XML => text(XML),
+            GET_XML => {
+                let id = self.domains.get(&number.wrapping_sub(b'0')).copied().unwrap_or(-1);
+                text(&format!("<domain id='{id}'>{XML}"))
+            }
             GET_STATE => words(&[1, 1]),
             GET_INFO => words(&[1, 0, self.max_kib, 0, 1 << 19, 2, 0, 9]),
             CONTROL if self.stuck.contains(&number) => words(&[2, 0, 0, 5000]),

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use virtrpc::Failure;
+use virtrpc::{DOMAINS_MAX, Failure};
 
 use super::link::{Loss, Step};
 use crate::Owner;
@@ -79,6 +79,15 @@ pub(super) fn no_list(socket: &Path) -> String {
     format!(
         "libvirt at {} does not list its domains: one of them is busy, or the daemon hangs; those \
          that are known are managed meanwhile (virsh domjobinfo DOMAIN)",
+        socket.display()
+    )
+}
+
+/// The list has more domains than are managed.
+pub(super) fn too_many(socket: &Path, left_out: usize) -> String {
+    format!(
+        "libvirt at {} runs more than {DOMAINS_MAX} domains, and no more are managed: left alone \
+         are {left_out}, until others end",
         socket.display()
     )
 }

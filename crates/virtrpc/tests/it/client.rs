@@ -285,7 +285,7 @@ fn no_more_calls_are_open_than_a_daemon_that_hangs_may_cost() {
 
 /// The bounds as SPECIFICATION.md has them, whatever the code calls them.
 #[test]
-fn libvirts_bounds_are_2_mib_4096_domains_and_64_calls() {
+fn libvirts_bounds_are_2_mib_16384_domains_and_64_calls() {
     let mut client = Client::new();
     for call in 0..64 {
         assert!(client.ask(Call::AuthList).is_ok(), "call {call}");
@@ -300,8 +300,8 @@ fn libvirts_bounds_are_2_mib_4096_domains_and_64_calls() {
         matches!(&got[..], [Ok(Incoming::Reply { outcome: Ok(Reply::Domains(all)), .. })]
             if all.len() == count as usize)
     };
-    assert!(listed(4_096));
-    assert!(!listed(4_097));
+    assert!(listed(16_384));
+    assert!(!listed(16_385));
 
     let is_taken = |bytes: usize| {
         let mut client = Client::new();

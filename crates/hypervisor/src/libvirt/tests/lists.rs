@@ -1,0 +1,88 @@
+//! Lists that come late, and long ones.
+
+use super::*;
+
+/// Two guests whose connection was lost, and of which no list comes on the next one.
+fn without_a_list() -> (Scene, Vec<Id>) {
+    let mut scene = Scene::new(&[(1, 5), (2, 6)]);
+    let found = ids(&scene.settle());
+    scene.silent = Some(LIST);
+    scene.peers.clear();
+    scene.at(100);
+    scene.at(1_100);
+    scene.calls.clear();
+    (scene, found)
+}
+
+#[test]
+fn report_h12_restarted_domain_is_not_acted_on_as_the_old_one() {
+    let (mut scene, found) = without_a_list();
+    scene.domains = BTreeMap::from([(1, 15), (2, 6)]);
+    for id in &found {
+        scene.libvirt.set_target(*id, Bytes(1 << 20), 1_100);
+    }
+    let events = scene.at(6_100);
+    let restarted = Event::Gone(found[0], "it was restarted".into());
+    for event in [restarted, Event::Answers(found[1], true)] {
+        assert!(events.contains(&event), "{event:?} in {events:?}");
+    }
+    assert!(!events.contains(&Event::Answers(found[0], true)), "{events:?}");
+    let is_new = |event: &Event| matches!(event, Event::Found(id, _) if !found.contains(id));
+    assert_eq!(events.iter().filter(|event| is_new(event)).count(), 1, "{events:?}");
+}
+
+#[test]
+fn report_h12_guest_answers_only_after_it_was_asked() {
+    let (mut scene, found) = without_a_list();
+    scene.refuse = Some((GET_XML, "not now"));
+    let events = scene.at(6_100);
+    assert!(matches!(&events[..], [Event::Trouble(late)] if late.contains("does not list")));
+    assert!(!scene.calls.contains(&GET_STATE), "its number is not known: {:?}", scene.calls);
+    scene.refuse = None;
+    let events = scene.at(8_100);
+    for id in found {
+        assert!(events.contains(&Event::Answers(id, true)), "{events:?}");
+    }
+}
+
+#[test]
+fn report_h12_hanging_guest_is_asked_for_its_number_first() {
+    let (mut scene, found) = without_a_list();
+    scene.domains = BTreeMap::from([(1, 15), (2, 6)]);
+    for guest in scene.libvirt.guests.values_mut() {
+        guest.reach.is_stuck = true;
+    }
+    let events = [scene.at(6_100), scene.at(8_100)].concat();
+    let restarted = Event::Gone(found[0], "it was restarted".into());
+    for event in [restarted, Event::Answers(found[1], true)] {
+        assert!(events.contains(&event), "{event:?} in {events:?}");
+    }
+    assert!(!events.contains(&Event::Answers(found[0], true)), "{events:?}");
+}
+
+#[test]
+fn report_h12_domain_that_is_off_without_a_list_is_gone() {
+    let (mut scene, found) = without_a_list();
+    scene.domains.clear();
+    let events = scene.at(6_100);
+    for id in found {
+        assert!(events.contains(&Event::Gone(id, "it is off".into())), "{events:?}");
+    }
+}
+
+#[test]
+fn report_h12_domains_beyond_the_bound_are_told_by_their_number() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    scene.others = 4_098;
+    let told = |events: Vec<Event>| -> Vec<String> {
+        let told = events.into_iter().filter_map(|event| match event {
+            Event::Trouble(sentence) => Some(sentence),
+            _ => None,
+        });
+        told.collect()
+    };
+    let sentences = told(scene.settle());
+    assert!(matches!(&sentences[..], [one] if one.contains("left alone are 3,")), "{sentences:?}");
+    scene.libvirt.connection.up.as_mut().unwrap().list_ms = Some(0);
+    assert!(told(scene.settle()).is_empty(), "told again");
+}
