@@ -173,7 +173,8 @@ pub(crate) enum Effect {
     Requests(RequestEvent),
     /// Something for the owner of parked guests.
     Parking(ParkEvent),
-    /// A guest's virtual CPUs are about to be stopped: whatever ends us, they are to run again.
+    /// A guest's virtual CPUs are about to be stopped, or stand still now: whatever ends us, they
+    /// are to run again.
     Park(Id),
     /// They run again.
     Awake(Id),

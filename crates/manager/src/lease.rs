@@ -5,9 +5,9 @@ use crate::control::LeaseRow;
 use crate::guest::ManagedGuest;
 use crate::keeper::{self, Held, Place};
 use crate::ksm::Saved;
-use crate::parked::{ParkedFile, path_beside};
+use crate::parked::{ParkedFile, Stood, path_beside};
 use counters::Bytes;
-use hypervisor::{Id, ProcessId, ZVM_SOURCE};
+use hypervisor::{Id, RunState, ZVM_SOURCE};
 use std::io;
 use std::path::Path;
 
@@ -57,7 +57,7 @@ impl Lease {
     }
 
     /// The guests that a dead manager had parked, and its dead keeper did not wake.
-    pub(crate) fn left(&self) -> Vec<(Id, ProcessId)> {
+    pub(crate) fn left(&self) -> Vec<(Id, Stood)> {
         self.parked.iter().flat_map(ParkedFile::guests).collect()
     }
 
@@ -70,11 +70,13 @@ impl Lease {
         keeper.hold(Held { taken: taken.0, ..held });
     }
 
-    /// A guest's virtual CPUs are about to be stopped: they are to run again.
+    /// A guest's virtual CPUs are about to be stopped, or stand still: they are to run again.
     pub fn park(&mut self, guest: &ManagedGuest, settings: &Settings) {
         // Without its process the next manager could not tell it from one that somebody paused.
         if let (Some(parked), Some(process)) = (&mut self.parked, guest.found.process) {
-            parked.add(guest.id, process);
+            let stands = guest.state == RunState::Paused;
+            let ran_ns = guest.cpu.ran_ns().filter(|_| stands);
+            parked.add(guest.id, Stood { process, ran_ns });
         }
         if let Some(keeper) = &mut self.keeper {
             let all = guest.found.memory;

@@ -17,6 +17,7 @@ use crate::attach::run_dir;
 use crate::control::{Answer, Failure, Parked, Peer};
 use crate::effect::{Effect, GuestEvent, Now, ParkEvent, Return};
 use crate::guest::ManagedGuest;
+use crate::parked::Stood;
 use crate::world::World;
 use hypervisor::{Id, ProcessId, RunState};
 use std::collections::BTreeMap;
@@ -26,6 +27,9 @@ use store::kinds::{PARKED, WOKEN};
 const PATIENCE_MS: u64 = 4_000;
 /// A hypervisor has answered by then, or is known to be silent.
 const SURE_MS: u64 = 6_000;
+/// Virtual CPUs that have run for so long since they stood still were let run: a kernel that goes
+/// on runs longer in its first second. Questions to a QEMU that stands still cost microseconds.
+const LET_RUN_NS: u64 = 10_000_000;
 
 /// Who waits, and since when.
 #[derive(Clone, Copy, Debug)]
@@ -40,16 +44,24 @@ struct Waiting {
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Parking(Waiting),
-    Parked,
+    /// With what its virtual CPUs had run by then, in nanoseconds.
+    Parked(Option<u64>),
     Waking(Waiting),
+}
+
+/// A parked guest whose monitor was lost while the process lives.
+#[derive(Debug)]
+struct Lost {
+    was: Id,
+    stage: Stage,
+    stood: Stood,
 }
 
 /// All parked guests.
 #[derive(Debug, Default)]
 pub(crate) struct Parking {
     guests: BTreeMap<Id, Stage>,
-    /// Whose monitor was lost while the process lives.
-    lost: Vec<(ProcessId, Id, Stage)>,
+    lost: Vec<Lost>,
 }
 
 /// Why a guest's memory stays where it is when it is parked, if it is not to be paged out.
@@ -57,9 +69,10 @@ type Kept<'a> = &'a dyn Fn(&ManagedGuest) -> Option<String>;
 
 impl Parking {
     /// After a manager that left guests parked.
-    pub(crate) fn after(left: &[(Id, ProcessId)]) -> Parking {
-        let wakes = Stage::Waking(Waiting { to: None, since_ms: 0, is_heard: false });
-        let lost = left.iter().map(|(id, process)| (*process, *id, wakes)).collect();
+    pub(crate) fn after(left: &[(Id, Stood)]) -> Parking {
+        let stage = Stage::Waking(Waiting { to: None, since_ms: 0, is_heard: false });
+        let lost = left.iter().map(|(was, stood)| Lost { was: *was, stage, stood: *stood });
+        let lost = lost.collect();
         Parking { lost, ..Parking::default() }
     }
 
@@ -75,7 +88,7 @@ impl Parking {
                 let waiting = Waiting { to: Some(to), since_ms: now.ms, is_heard: true };
                 let found = world.guests.find(&guest);
                 let begun = found.and_then(|guest| match (parks, self.guests.get(&guest.id)) {
-                    (true, Some(Stage::Parked)) => Ok(vec![to.answer(Ok(done(guest, kept)))]),
+                    (true, Some(Stage::Parked(_))) => Ok(vec![to.answer(Ok(done(guest, kept)))]),
                     (true, _) => self.park(world, guest, waiting, peer),
                     (false, _) => self.wake(guest, waiting, peer),
                 });
@@ -137,7 +150,7 @@ impl Parking {
     ) -> Result<Vec<Effect>, Failure> {
         let name = &guest.found.name;
         match self.guests.get(&guest.id) {
-            Some(Stage::Parked) => {}
+            Some(Stage::Parked(_)) => {}
             Some(stage) => return Err(stage.busy(name)),
             None if guest.state == RunState::Paused => {
                 let text = format!("{name} was not parked by this manager: somebody has paused it");
@@ -162,15 +175,15 @@ impl Parking {
         let Some(guest) = world.guests.get(id) else { return Vec::new() };
         match (stage, state) {
             (Stage::Parking(_), RunState::Paused) => {
-                self.guests.insert(id, Stage::Parked);
-                let stands = Effect::Guests(GuestEvent::Parked(id, true));
-                std::iter::once(stands).chain(stage.answer(Ok(done(guest, kept)))).collect()
+                self.guests.insert(id, Stage::Parked(guest.cpu.ran_ns()));
+                let stands = [Effect::Park(id), Effect::Guests(GuestEvent::Parked(id, true))];
+                stands.into_iter().chain(stage.answer(Ok(done(guest, kept)))).collect()
             }
             (Stage::Waking(_), RunState::Running) => {
                 self.guests.remove(&id);
                 awake(id).chain(stage.answer(Ok(done(guest, &|_| None)))).collect()
             }
-            (Stage::Parked, RunState::Running) => {
+            (Stage::Parked(_), RunState::Running) => {
                 self.guests.remove(&id);
                 let text = "somebody else has let it run again";
                 let note = Effect::note(WOKEN, text, Some(guest.who()));
@@ -192,23 +205,31 @@ impl Parking {
             return self.ended(id, "The guest is gone");
         };
         let Some(stage) = self.guests.remove(&id) else { return Vec::new() };
-        self.lost.push((process, id, stage));
+        let ran_ns = if let Stage::Parked(ran_ns) = stage { ran_ns } else { None };
+        self.lost.push(Lost { was: id, stage, stood: Stood { process, ran_ns } });
         stage.answer(Err(Failure::new("Its monitor was lost"))).into_iter().collect()
     }
 
     /// A guest is there, and was perhaps parked before its monitor was lost.
     fn found(&mut self, world: &World<'_>, id: Id, now: Now) -> Vec<Effect> {
         let Some(guest) = world.guests.get(id) else { return Vec::new() };
-        let is_it = |(process, ..): &(ProcessId, Id, Stage)| guest.found.process == Some(*process);
+        let is_it = |lost: &Lost| guest.found.process == Some(lost.stood.process);
         let Some(at) = self.lost.iter().position(is_it) else { return Vec::new() };
-        let (_, before, stage) = self.lost.swap_remove(at);
-        let mut effects = vec![Effect::Awake(before)];
+        let Lost { was, stage, stood } = self.lost.swap_remove(at);
+        let mut effects = vec![Effect::Awake(was)];
+        let ran = stood.ran_ns.zip(guest.cpu.ran_ns());
+        let has_run = ran.is_some_and(|(then, now)| now.saturating_sub(then) >= LET_RUN_NS);
         let stage = match (stage, guest.state) {
             (_, RunState::Migrating | RunState::Dead) => return effects,
-            (Stage::Parked, RunState::Running) => return effects,
-            (Stage::Parked, RunState::Paused) => {
+            (_, RunState::Paused) if has_run => {
+                let text = "it was parked, and has run since: somebody else has paused it";
+                effects.push(Effect::note(WOKEN, text, Some(guest.who())));
+                return effects;
+            }
+            (Stage::Parked(_), RunState::Running) => return effects,
+            (Stage::Parked(ran_ns), RunState::Paused) => {
                 effects.push(Effect::Guests(GuestEvent::Parked(id, true)));
-                Stage::Parked
+                Stage::Parked(ran_ns)
             }
             // What was asked of it last may come yet.
             _ => {
@@ -236,7 +257,7 @@ impl Parking {
         }
         let (kind, text) = match stage {
             Stage::Parking(_) => (PARKED, format!("it could not be parked: {why}")),
-            Stage::Waking(_) | Stage::Parked => (WOKEN, format!("it could not be woken: {why}")),
+            Stage::Waking(_) | Stage::Parked(_) => (WOKEN, format!("it could not be woken: {why}")),
         };
         let mut effects = Vec::new();
         match stage {
@@ -244,8 +265,8 @@ impl Parking {
                 self.guests.remove(&id);
                 effects.extend(awake(id));
             }
-            Stage::Waking(_) => _ = self.guests.insert(id, Stage::Parked),
-            Stage::Parked => return effects,
+            Stage::Waking(_) => _ = self.guests.insert(id, Stage::Parked(ran_ns(world, id))),
+            Stage::Parked(_) => return effects,
         }
         let who = world.guests.get(id).map(ManagedGuest::who);
         let failure = Failure::new(format!("Its hypervisor refuses: {why}"));
@@ -258,9 +279,9 @@ impl Parking {
     /// stop yet: it is woken until it is certain that it runs.
     fn second(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.lost.retain(|(process, before, _)| {
-            let lives = process.is_alive();
-            effects.extend((!lives).then_some(Effect::Awake(*before)));
+        self.lost.retain(|lost| {
+            let lives = lost.stood.process.is_alive();
+            effects.extend((!lives).then_some(Effect::Awake(lost.was)));
             lives
         });
         let late: Vec<(Id, Stage)> = self
@@ -278,7 +299,7 @@ impl Parking {
                     effects.extend(awake(id));
                 }
                 Stage::Waking(Waiting { to: Some(_), .. }) => {
-                    self.guests.insert(id, Stage::Parked);
+                    self.guests.insert(id, Stage::Parked(guest.cpu.ran_ns()));
                 }
                 _ => {
                     // What it was asked for in time may still be open.
@@ -303,7 +324,7 @@ impl Stage {
     fn is_late(self, now: Now) -> bool {
         let is_over = |waiting: Waiting, ms| now.ms.saturating_sub(waiting.since_ms) >= ms;
         match self {
-            Stage::Parked => false,
+            Stage::Parked(_) => false,
             Stage::Waking(waiting) if waiting.to.is_none() => is_over(waiting, SURE_MS),
             Stage::Parking(waiting) | Stage::Waking(waiting) => is_over(waiting, PATIENCE_MS),
         }
@@ -314,7 +335,7 @@ impl Stage {
         let what = match self {
             Stage::Parking(_) => "is being parked",
             Stage::Waking(_) => "is being woken",
-            Stage::Parked => "is parked",
+            Stage::Parked(_) => "is parked",
         };
         Failure::new(format!("{name} {what} just now")).help("try again in some seconds")
     }
@@ -323,10 +344,15 @@ impl Stage {
     fn answer(self, answer: Result<Answer, Failure>) -> Option<Effect> {
         match self {
             Stage::Parking(waiting) | Stage::Waking(waiting) => waiting.to,
-            Stage::Parked => None,
+            Stage::Parked(_) => None,
         }
         .map(|to| to.answer(answer))
     }
+}
+
+/// What a guest's virtual CPUs have run.
+fn ran_ns(world: &World<'_>, id: Id) -> Option<u64> {
+    world.guests.get(id)?.cpu.ran_ns()
 }
 
 fn is_running(world: &World<'_>, id: Id) -> bool {

@@ -134,6 +134,11 @@ impl CpuWatch {
         Some(usage.cpu_percent > 0.0 || self.window.ran_ms > 0.0)
     }
 
+    /// Time that they have run in all, in nanoseconds, where it can be seen.
+    pub fn ran_ns(&self) -> Option<u64> {
+        self.vcpus.as_ref()?.run_ns()
+    }
+
     /// They stand still because the guest is parked, or do no longer.
     pub fn set_parked(&mut self, is_parked: bool, now_ms: u64) {
         let parked = &mut self.parked;

@@ -202,7 +202,7 @@ fn finding2_18_parked_guests_are_written_down_until_they_run() {
     scene.run(5_000);
     assert!(asked(&mut scene, "park")["error"].is_null());
     let line = format!("{} {}", process.pid(), of.unwrap().start_ticks);
-    assert_eq!(written(&scene), [line]);
+    assert_eq!(written(&scene), [line], "its virtual CPUs are not seen");
     assert!(asked(&mut scene, "wake")["error"].is_null());
     assert_eq!(written(&scene), [""; 0]);
     assert_eq!(scene.fake.runs(), [(guest, false), (guest, true)]);
@@ -228,6 +228,32 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     assert_eq!(scene.fake.runs(), [(guest, true)], "the other one is somebody else's to wake");
     assert_eq!(written(&scene), [""; 0]);
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
+}
+
+/// What the next manager does with a guest that stands still, if a killed one has written down that
+/// its virtual CPUs had run for so long.
+fn after_a_kill(name: &str, process: &Sleeper, ran_ns: u64) -> Vec<bool> {
+    let of = ProcessId::of(process.pid());
+    let line = format!("{} {} {ran_ns}\n", process.pid(), of.unwrap().start_ticks);
+    let mut scene = Scene::after(name, &line);
+    let found = Found { process: of, vcpu_tids: vec![process.pid()], ..Fake::found("web", FOUR) };
+    scene.fake.add(Found { state: RunState::Paused, ..found });
+    scene.run(10_000);
+    assert_eq!(written(&scene), [""; 0]);
+    scene.fake.runs().into_iter().map(|(_, runs)| runs).collect()
+}
+
+#[test]
+fn finding2_18_guest_that_has_run_since_it_was_parked_stays() {
+    let process = Sleeper::busy();
+    let path = format!("/proc/{}/schedstat", process.pid());
+    let ran_ns = || -> u64 {
+        let text = std::fs::read_to_string(&path).unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
+    };
+    while ran_ns() < 50_000_000 {}
+    assert_eq!(after_a_kill("by-hand", &process, 0), [false; 0], "somebody else has paused it");
+    assert_eq!(after_a_kill("stood", &Sleeper::start(), 0), [true]);
 }
 
 #[test]

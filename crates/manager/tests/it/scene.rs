@@ -213,6 +213,11 @@ impl Sleeper {
         Sleeper(Command::new("sleep").arg("60").spawn().unwrap())
     }
 
+    /// One that runs all the time.
+    pub fn busy() -> Sleeper {
+        Sleeper(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
+    }
+
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
