@@ -13,16 +13,19 @@ struct Sum {
     total: u64,
     /// The numbers when they were told last, by device.
     last: BTreeMap<u16, u64>,
+    /// Those of devices that were left out of the last look alone.
+    missed: BTreeMap<u16, u64>,
 }
 
 impl Growth {
     /// Adds what numbers have grown by to a sum. What they were at first counts. Devices that are
-    /// not among these are gone and forgotten; a sum that is not told keeps its own.
+    /// not among these twice are gone and forgotten; a sum that is not told keeps its own.
     pub(crate) fn add(&mut self, sum: &'static str, told: &[(u16, u64)]) {
         let sum = self.0.entry(sum).or_default();
         let mut last = BTreeMap::new();
         for (device, now) in told.iter().copied() {
-            let before = last.get(&device).or_else(|| sum.last.get(&device)).copied();
+            let of_before = sum.last.get(&device).or_else(|| sum.missed.get(&device));
+            let before = last.get(&device).or(of_before).copied();
             let (more, kept) = match before {
                 Some(before) if now >= before => (now - before, now),
                 Some(before) if is_small_fall(before, now) => (0, before),
@@ -31,7 +34,8 @@ impl Growth {
             last.insert(device, kept);
             sum.total = sum.total.saturating_add(more);
         }
-        sum.last = last;
+        sum.missed = std::mem::replace(&mut sum.last, last);
+        sum.missed.retain(|device, _| !sum.last.contains_key(device));
     }
 
     /// A sum, if anything was ever added to it.
@@ -41,7 +45,7 @@ impl Growth {
 
     /// Numbers that are kept for the next time.
     pub(crate) fn numbers(&self) -> usize {
-        self.0.values().map(|sum| sum.last.len()).sum()
+        self.0.values().map(|sum| sum.last.len() + sum.missed.len()).sum()
     }
 }
 
@@ -62,7 +66,23 @@ mod tests {
         assert_eq!(sum(&[(0, 105), (1, 50)]), 155);
         assert_eq!(sum(&[(0, 10), (1, 50)]), 165, "it began again");
         assert_eq!(sum(&[(0, 12)]), 167, "1 is gone, and takes nothing with it");
+        assert_eq!(sum(&[(0, 12)]), 167);
         assert_eq!(growth.numbers(), 1);
         assert_eq!(growth.sum("none"), None);
+    }
+
+    #[test]
+    fn finding2_06_number_that_is_left_out_once_counts_once() {
+        let mut growth = Growth::default();
+        let mut sum = |told: &[(u16, u64)]| {
+            growth.add("all", told);
+            growth.sum("all").unwrap()
+        };
+        assert_eq!(sum(&[(0, 100), (1, 50)]), 150);
+        assert_eq!(sum(&[(0, 100)]), 150);
+        assert_eq!(sum(&[(0, 100), (1, 60)]), 160, "it goes on where it was");
+        sum(&[(0, 100)]);
+        sum(&[(0, 100)]);
+        assert_eq!(sum(&[(0, 100), (1, 60)]), 220, "after two looks it is another device");
     }
 }
