@@ -93,8 +93,12 @@ pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
     let failed = |source| Error::Open { path: path.into(), source };
     let mut connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     prepare(&mut connection, BUSY).map_err(|e| not_ours(path, e))?;
-    stranger(&connection, "main", kind).map_err(|e| not_ours(path, e))?;
-    bring_up_to_date(&mut connection, path, kind)?;
+    let stranger = stranger(&connection, "main", kind).map_err(|e| not_ours(path, e))?;
+    let version = check_owner(&connection, path, kind)?;
+    if let Some(name) = stranger {
+        return Err(Error::Altered { path: path.into(), name });
+    }
+    bring_up_to_date(&mut connection, path, kind, version)?;
     Ok(connection)
 }
 
@@ -190,7 +194,7 @@ pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
     let failed = |source| Error::Open { path: path.into(), source };
     let mut connection = Connection::open_in_memory().map_err(failed)?;
     prepare(&mut connection, BUSY).map_err(failed)?;
-    bring_up_to_date(&mut connection, path, kind)?;
+    bring_up_to_date(&mut connection, path, kind, 0)?;
     Ok(connection)
 }
 
@@ -334,16 +338,27 @@ fn check_version(path: &Path, version: i64, kind: &Kind) -> Result<(), Error> {
     Err(Error::Newer { path: path.into(), found: version, known: kind.version() })
 }
 
-/// All migrations that are missing, in one transaction: a process that is killed meanwhile
-/// leaves the file as it was.
-fn bring_up_to_date(connection: &mut Connection, path: &Path, kind: &Kind) -> Result<(), Error> {
+/// Returns the version of a file that is of this kind, or is nobody's yet.
+fn check_owner(connection: &Connection, path: &Path, kind: &Kind) -> Result<i64, Error> {
     let failed = |source| Error::Open { path: path.into(), source };
     let owner = owner(connection).map_err(failed)?;
     if owner.application_id != kind.application_id && owner != Owner::NOBODY {
         return Err(Error::Foreign { path: path.into() });
     }
     check_version(path, owner.version, kind)?;
-    let missing = &kind.migrations[usize::try_from(owner.version).unwrap_or(0)..];
+    Ok(owner.version)
+}
+
+/// Carries out all migrations that are missing, in one transaction: a process that is killed
+/// meanwhile leaves the file as it was.
+fn bring_up_to_date(
+    connection: &mut Connection,
+    path: &Path,
+    kind: &Kind,
+    version: i64,
+) -> Result<(), Error> {
+    let failed = |source| Error::Open { path: path.into(), source };
+    let missing = &kind.migrations[usize::try_from(version).unwrap_or(0)..];
     if missing.is_empty() {
         return Ok(());
     }

@@ -29,7 +29,8 @@ fn told(what: &str, news: News) -> String {
             format!("{what} cannot be written; they go on in memory, for half an hour: {error}")
         }
         News::SetAside { path, aside } => format!(
-            "{} is damaged: it was set aside as {}, and recordings go on in a new file",
+            "{} is damaged, or was changed by something else: it was set aside as {}, and \
+             recordings go on in a new file",
             path.display(),
             aside.display()
         ),

@@ -91,6 +91,24 @@ fn a_damaged_file_of_a_day_is_set_aside() {
     check("records-damaged-day-pages", spoil, DAY);
 }
 
+/// One that a reader refuses would be refused for as long as it is written to.
+#[test]
+fn finding2_07_altered_file_is_set_aside_by_its_writer() {
+    let alter = |path: &Path| {
+        let file = rusqlite::Connection::open(path).expect("opened");
+        file.execute_batch("CREATE VIEW v AS SELECT 1; PRAGMA wal_checkpoint(TRUNCATE)")
+            .expect("altered");
+    };
+    check("records-altered", alter, "raw.db");
+    check("records-altered-day", alter, DAY);
+    let dir = Dir::new("journal-altered");
+    let path = dir.0.join("journal.db");
+    drop(store::Journal::open(&path).expect("made"));
+    alter(&path);
+    let error = store::Journal::open(&path).expect_err("it has a view");
+    assert!(matches!(error, store::Error::Altered { .. }), "{error}");
+}
+
 #[test]
 fn somebody_elses_database_is_left_where_it_is() {
     let dir = Dir::new("records-damaged-foreign");
