@@ -9,15 +9,24 @@ pub fn check(args: &Args) -> Result<(), String> {
     if cfg!(target_arch = "s390x") {
         return Ok(());
     }
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo");
-    check_by(args, &cpuinfo.unwrap_or_default())
+    check_by(args, is_host)
 }
 
-fn check_by(args: &Args, cpuinfo: &str) -> Result<(), String> {
+#[cfg(not(target_arch = "aarch64"))]
+fn is_host() -> bool {
+    has_no_hypervisor(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default())
+}
+
+#[cfg(target_arch = "aarch64")]
+fn is_host() -> bool {
+    arm::is_host(Path::new("/"))
+}
+
+fn check_by(args: &Args, is_host: impl FnOnce() -> bool) -> Result<(), String> {
     if args.root != Path::new("/") || args.dry_run || args.on_host {
         return Ok(());
     }
-    match is_host(cpuinfo) {
+    match is_host() {
         true => Err("This machine is no guest: its CPUs and memory would go offline for all that \
                      runs here. Install pinheadd in the guests (`pinhead host` is for hosts), or \
                      run it here with --on-host"
@@ -27,9 +36,59 @@ fn check_by(args: &Args, cpuinfo: &str) -> Result<(), String> {
 }
 
 /// True if the CPUs of an x86 say that no hypervisor is below.
-fn is_host(cpuinfo: &str) -> bool {
+#[cfg(any(test, not(target_arch = "aarch64")))]
+fn has_no_hypervisor(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     flags.is_some_and(|line| line.split_ascii_whitespace().all(|flag| flag != "hypervisor"))
+}
+
+/// An ARM's CPUs do not tell: its firmware does, as `systemd-detect-virt` reads it.
+#[cfg(any(test, target_arch = "aarch64"))]
+mod arm {
+    use std::fs::{read_dir, read_to_string};
+    use std::path::Path;
+
+    /// Beginnings of what hypervisors write into DMI.
+    const HYPERVISORS: [&str; 17] = [
+        "KVM",
+        "OpenStack",
+        "KubeVirt",
+        "Amazon EC2",
+        "QEMU",
+        "VMware",
+        "VMW",
+        "innotek GmbH",
+        "VirtualBox",
+        "Oracle Corporation",
+        "Xen",
+        "Bochs",
+        "Parallels",
+        "BHYVE",
+        "Hyper-V",
+        "Apple Virtualization",
+        "Google Compute Engine",
+    ];
+    /// Fields of DMI in which they do.
+    const FIELDS: [&str; 5] =
+        ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
+
+    /// True if the machine's DMI or device tree is there, and names no hypervisor.
+    pub(super) fn is_host(root: &Path) -> bool {
+        let tree = root.join("proc/device-tree");
+        let field = |name| read_to_string(root.join("sys/class/dmi/id").join(name)).ok();
+        let fields = FIELDS.map(field);
+        // Amazon's machines without a hypervisor have its name as well.
+        let is_metal = fields[0].as_ref().is_some_and(|name| name.trim_end().ends_with(".metal"));
+        let has = |text: &String| HYPERVISORS.iter().any(|name| text.starts_with(name));
+        let is_named = !is_metal && fields.iter().flatten().any(has);
+        // QEMU's own device in a device tree.
+        let is_qemu = |name: &str| name.starts_with("fw-cfg");
+        let mut nodes = read_dir(&tree).into_iter().flatten().flatten();
+        let is_guest = is_named
+            || tree.join("hypervisor/compatible").exists()
+            || nodes.any(|node| node.file_name().to_str().is_some_and(is_qemu));
+        !is_guest && (tree.is_dir() || fields[1].is_some())
+    }
 }
 
 #[cfg(test)]
@@ -39,16 +98,16 @@ mod tests {
 
     #[test]
     fn report_e01_a_host_is_told_from_a_guest_by_its_flags() {
-        assert!(is_host("processor\t: 0\nflags\t\t: fpu vme de\nprocessor\t: 1\n"));
-        assert!(!is_host("processor\t: 0\nflags\t\t: fpu hypervisor de\n"));
-        assert!(!is_host("vendor_id       : IBM/S390\nfeatures\t: esan3 zarch\n"));
-        assert!(!is_host(""));
+        assert!(has_no_hypervisor("processor\t: 0\nflags\t\t: fpu vme de\nprocessor\t: 1\n"));
+        assert!(!has_no_hypervisor("processor\t: 0\nflags\t\t: fpu hypervisor de\n"));
+        assert!(!has_no_hypervisor("vendor_id       : IBM/S390\nfeatures\t: esan3 zarch\n"));
+        assert!(!has_no_hypervisor(""));
     }
 
     #[test]
     fn report_e01_a_host_is_refused_unless_it_is_asked_for() {
         let check = |words: &[&str]| match parse(words.iter().map(Into::into)) {
-            Command::Run(args) => check_by(&args, "flags\t\t: fpu vme de\n"),
+            Command::Run(args) => check_by(&args, || true),
             other => panic!("{other:?}"),
         };
         let refused = check(&["-c", "rules"]).unwrap_err();
@@ -56,5 +115,27 @@ mod tests {
         for word in ["--on-host", "--dry-run", "--root=/tree"] {
             assert_eq!(check(&["-c", "rules", word]), Ok(()), "{word}");
         }
+    }
+
+    #[test]
+    fn report_e01_an_arm_is_told_by_its_firmware() {
+        let is_host = |files: &[(&str, &str)]| {
+            let tree = procfs::testing::FakeKernel::new(1, 1);
+            files.iter().for_each(|(path, text)| tree.write(path, text));
+            arm::is_host(&tree.path(""))
+        };
+        let board = ("proc/device-tree/compatible", "raspberrypi,4-model-b\0");
+        let vendor = |name| ("sys/class/dmi/id/sys_vendor", name);
+        assert!(is_host(&[board]));
+        assert!(is_host(&[vendor("Ampere(R)\n")]));
+        assert!(is_host(&[
+            vendor("Amazon EC2\n"),
+            ("sys/class/dmi/id/product_name", "a1.metal\n")
+        ]));
+        assert!(!is_host(&[board, ("proc/device-tree/hypervisor/compatible", "linux,kvm\0")]));
+        assert!(!is_host(&[board, ("proc/device-tree/fw-cfg@9020000/reg", "")]));
+        assert!(!is_host(&[vendor("QEMU\n")]));
+        assert!(!is_host(&[vendor("Amazon EC2\n")]));
+        assert!(!is_host(&[]), "nothing is told");
     }
 }
