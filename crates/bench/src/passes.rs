@@ -79,7 +79,13 @@ fn sample(key: u64, row: &Row<G>, told_ms: u64) -> GuestSample {
     };
     GuestSample {
         key: Key(key),
-        limits: Limits { min: max.permille(150), max, shares: 100, mode: Mode::Managed },
+        limits: Limits {
+            min: max.permille(150),
+            ordered: false,
+            max,
+            shares: 100,
+            mode: Mode::Managed,
+        },
         actual: size(G::Actual),
         resident: size(G::Private).or(size(G::Resident)),
         doubtful: Bytes::ZERO,

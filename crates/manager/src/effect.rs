@@ -251,6 +251,7 @@ impl Override {
         let max = self.max.unwrap_or(limits.max).min(memory);
         Limits {
             min: self.min.unwrap_or(limits.min).min(max),
+            ordered: self.min.is_some(),
             max,
             shares: self.shares.unwrap_or(limits.shares),
             mode: self.mode.unwrap_or(limits.mode),

@@ -186,6 +186,7 @@ impl Member {
             key: self.key,
             limits: Limits {
                 min: kib(spec.min_kib),
+                ordered: false,
                 max: kib(spec.max_kib),
                 shares: spec.shares,
                 mode: Mode::Managed,

@@ -407,7 +407,7 @@ impl Settings {
         let max = if part.memory <= max { memory } else { divided(memory, max, part.memory) };
         let min = max.permille(MIN_PERMILLE).max(MIN_BYTES).min(max);
         let shares = (shares / part.guests.max(1)).max(1);
-        Limits { min, max, shares, mode: Mode::Managed }
+        Limits { min, ordered: false, max, shares, mode: Mode::Managed }
     }
 
     /// Whether memory of guests of this class may go to the host's swap.
@@ -462,5 +462,5 @@ fn divided(memory: Bytes, all: Bytes, whole: Bytes) -> Bytes {
 fn limits(min: Option<Share>, max: Share, shares: u32, mode: Mode, memory: Bytes) -> Limits {
     let default = || memory.permille(MIN_PERMILLE).max(MIN_BYTES);
     let min = min.map_or_else(default, |min| min.of(memory)).min(memory);
-    Limits { min, max: max.of(memory).min(memory).max(min), shares, mode }
+    Limits { min, ordered: false, max: max.of(memory).min(memory).max(min), shares, mode }
 }

@@ -94,8 +94,13 @@ fn the_first_class_that_fits_counts() {
     assert_eq!((class, limits.mode), (Some("db"), Mode::Pinned(gib)));
     let settings = ok("");
     let (limits, class) = settings.limits("any", Bytes::mib(256));
-    let managed =
-        Limits { min: Bytes::mib(64), max: Bytes::mib(256), shares: 100, mode: Mode::Managed };
+    let managed = Limits {
+        min: Bytes::mib(64),
+        ordered: false,
+        max: Bytes::mib(256),
+        shares: 100,
+        mode: Mode::Managed,
+    };
     assert_eq!((limits, class), (managed, None));
     let (limits, _) = settings.limits("tiny", Bytes::mib(32));
     assert_eq!((limits.min, limits.max), (Bytes::mib(32), Bytes::mib(32)));

@@ -200,6 +200,7 @@ mod tests {
             key: Key(1),
             limits: Limits {
                 min: Bytes::mib(100),
+                ordered: false,
                 max: Bytes::mib(1000),
                 shares: 100,
                 mode: Mode::Managed,

@@ -4,7 +4,7 @@
 
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
-use hypervisor::{Balloon, Event, Fake, Id, Machine, RunState};
+use hypervisor::{Balloon, BalloonStats, Event, Fake, Found, Id, Machine, ProcessId, RunState};
 use manager::Options;
 use std::fs;
 use store::{Fate, Journal, Range, kinds};
@@ -192,6 +192,30 @@ fn a_rebooted_guest_is_another_one_in_the_journal() {
 }
 
 /// A DIMM of the operator's stays, whatever is asked of the balloon, and goes when it is unplugged.
+/// What its process holds backs no more than it has.
+#[test]
+fn ordered_minimum_is_given_by_the_manager() {
+    let mut scene = Scene::kept("ordered", "");
+    let process = ProcessId::of(std::process::id());
+    let found = Found { process, actual: Bytes::mib(1024), ..Fake::found("web", FOUR) };
+    let guest = scene.fake.add(found);
+    let stats = BalloonStats {
+        updated_s: 1,
+        total: Some(Bytes::mib(1024)),
+        free: Some(Bytes::mib(900)),
+        available: Some(Bytes::mib(900)),
+        ..BalloonStats::default()
+    };
+    scene.fake.set_stats(guest, Some(stats));
+    scene.run(5_000);
+    assert_eq!(scene.actual(guest), 1024);
+    let mut client = scene.client();
+    let request = r#"{"v":1,"id":1,"do":"set","guest":"web","what":"min","value":"2 GiB"}"#;
+    scene.ask(&mut client, request);
+    scene.run(10_000);
+    assert!(scene.actual(guest) >= 2048, "{:?}", scene.decisions("web"));
+}
+
 #[test]
 fn report_h02_a_guest_has_what_was_plugged_into_it() {
     let mut scene = Scene::kept("plugged", "");

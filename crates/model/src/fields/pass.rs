@@ -71,5 +71,6 @@ crate::field::fields! {
         RuleMayGrow = "rule_may_grow", Count, Gauge, "operator's rules", "0: it gets nothing";
         RuleShrinkSize = "rule_shrink_bytes", Bytes, Gauge, "operator's rules", "a step down";
         RuleGrowSize = "rule_grow_bytes", Bytes, Gauge, "operator's rules", "a step up";
+        Ordered = "ordered", Count, Gauge, "set", "1 where its minimum was set by hand";
     }
 }

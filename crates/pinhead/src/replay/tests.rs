@@ -64,7 +64,13 @@ fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
     };
     GuestSample {
         key: Key(key),
-        limits: Limits { min: Bytes::mib(64), max: size, shares: 100, mode: Mode::Managed },
+        limits: Limits {
+            min: Bytes::mib(64),
+            ordered: false,
+            max: size,
+            shares: 100,
+            mode: Mode::Managed,
+        },
         actual: Some(size),
         resident: Some(size),
         doubtful: Bytes::ZERO,

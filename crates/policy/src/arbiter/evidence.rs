@@ -59,7 +59,13 @@ mod tests {
         let max = Bytes::mib(8192);
         GuestSample {
             key: Key(1),
-            limits: Limits { min: Bytes::ZERO, max, shares: 100, mode: Mode::Managed },
+            limits: Limits {
+                min: Bytes::ZERO,
+                ordered: false,
+                max,
+                shares: 100,
+                mode: Mode::Managed,
+            },
             actual: None,
             resident: resident.map(Bytes::mib),
             doubtful: Bytes::ZERO,

@@ -408,7 +408,9 @@ impl GuestHistory {
         let is_reported = need.why != Some(Clause::Limits);
         let answered = if is_reported { going.plus(come) } else { Bytes::ZERO };
         assessment.backed = self.evidence.backs(actual.plus(going));
-        assessment.need = need.left(answered, room.min(assessment.backed));
+        let is_ordered = need.why == Some(Clause::Limits) && limits.ordered;
+        let believed = if is_ordered { room } else { room.min(assessment.backed) };
+        assessment.need = need.left(answered, believed);
         assessment.not_seen = self.evidence.contradicts && need.why == Some(Clause::Need);
         let besides = if self.balloon.is_stingy(now_ms) {
             Some(Clause::Stuck)

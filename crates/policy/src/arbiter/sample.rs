@@ -29,6 +29,8 @@ pub struct Config {
 pub struct Limits {
     /// It never gets less.
     pub min: Bytes,
+    /// The operator has set this minimum for this guest: it is given whatever the guest uses.
+    pub ordered: bool,
     /// It never gets more; at most what it was started with.
     pub max: Bytes,
     /// Its weight against other guests.

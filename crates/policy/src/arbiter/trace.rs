@@ -123,6 +123,7 @@ impl PassSample {
         let mut row = Row::default();
         row.extend([
             (G::Min, Some(limits.min.0)),
+            (G::Ordered, limits.ordered.then_some(1)),
             (G::Max, Some(limits.max.0)),
             (G::Shares, Some(limits.shares.into())),
             (G::Mode, Some(mode)),
@@ -172,6 +173,7 @@ impl PassSample {
             key,
             limits: Limits {
                 min: size(G::Min)?,
+                ordered: is(G::Ordered) == Some(true),
                 max: size(G::Max)?,
                 shares: u32::try_from(row.get(G::Shares)?).ok()?,
                 mode,
@@ -277,6 +279,7 @@ mod tests {
             key: Key(7),
             limits: Limits {
                 min: Bytes(rng.within(0, 1 << 40)),
+                ordered: rng.permille(500),
                 max: Bytes(rng.within(0, 1 << 40)),
                 shares: rng.within(0, u32::MAX.into()) as u32,
                 mode: match rng.within(0, 2) {

@@ -22,6 +22,7 @@ fn guest(key: u64, actual_mib: u64, free_mib: u64, waited_us: u64) -> GuestSampl
         key: Key(key),
         limits: Limits {
             min: Bytes::mib(1000),
+            ordered: false,
             max: Bytes::mib(8000),
             shares: 100,
             mode: Mode::Managed,

@@ -28,7 +28,7 @@ pub fn idle(key: u64, at_ms: u64) -> GuestSample {
 pub fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
     GuestSample {
         key: Key(key),
-        limits: Limits { min: GIB, max: gib(8), shares: 1000, mode: Mode::Managed },
+        limits: Limits { min: GIB, ordered: false, max: gib(8), shares: 1000, mode: Mode::Managed },
         actual: Some(actual),
         resident: Some(actual),
         doubtful: Bytes::ZERO,
@@ -391,7 +391,7 @@ fn a_guest_whose_gifts_cannot_be_measured_does_not_give_in_the_place_of_others()
     let mut arbiter = Arbiter::new();
     let unseen = |at_ms| GuestSample {
         resident: None,
-        limits: Limits { min: GIB, max: gib(4096), shares: 1, mode: Mode::Managed },
+        limits: Limits { min: GIB, ordered: false, max: gib(4096), shares: 1, mode: Mode::Managed },
         ..guest(1, gib(4096), gib(4000), at_ms)
     };
     let first = pass(&mut arbiter, gib(5), &[unseen(1000), idle(2, 1000)], 1000);

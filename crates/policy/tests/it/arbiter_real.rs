@@ -23,7 +23,13 @@ fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
     let max = Bytes::mib(384);
     GuestSample {
         key: KEY,
-        limits: Limits { min: Bytes::mib(64), max, shares: 100, mode: Mode::Managed },
+        limits: Limits {
+            min: Bytes::mib(64),
+            ordered: false,
+            max,
+            shares: 100,
+            mode: Mode::Managed,
+        },
         actual: Some(actual),
         resident: Some(actual),
         doubtful: Bytes::ZERO,

@@ -43,7 +43,7 @@ fn command(pass: &Pass, key: u64) -> Option<Bytes> {
 fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestSample {
     GuestSample {
         key: Key(key),
-        limits: Limits { min: GIB, max: gib(8), shares: 100, mode: Mode::Managed },
+        limits: Limits { min: GIB, ordered: false, max: gib(8), shares: 100, mode: Mode::Managed },
         actual: Some(actual),
         resident: Some(actual),
         doubtful: Bytes::ZERO,
@@ -85,6 +85,31 @@ fn fake(actual: Bytes, at_ms: u64) -> GuestSample {
     let sample = starving(OTHER, actual, Bytes::mib(10), at_ms);
     let limits = Limits { min: gib(9), max: gib(64), ..sample.limits };
     GuestSample { limits, ..sample }
+}
+
+/// It uses little, and what it uses says nothing of what it is to have.
+#[test]
+fn ordered_minimum_is_given_to_a_guest_that_uses_little() {
+    let given = |ordered| {
+        let mut arbiter = Arbiter::new();
+        let mut sample = guest(REAL, GIB, Bytes::mib(900), Bytes::ZERO, 1000);
+        (sample.resident, sample.runs) = (Some(Bytes::mib(100)), Some(false));
+        sample.limits = Limits { min: gib(4), ordered, ..sample.limits };
+        command(&pass(&mut arbiter, gib(12), &[sample], 1000), REAL)
+    };
+    assert_eq!(given(true), Some(gib(4)));
+    assert_eq!(given(false), None, "nobody has asked for that");
+}
+
+/// What is there to be granted is all that is granted.
+#[test]
+fn ordered_minimum_is_granted_from_what_is_free() {
+    let mut arbiter = Arbiter::new();
+    let mut sample = guest(REAL, GIB, Bytes::mib(900), Bytes::ZERO, 1000);
+    sample.limits = Limits { min: gib(4), ordered: true, ..sample.limits };
+    let reserve = Config::of_host(gib(24)).reserve;
+    let passed = pass(&mut arbiter, reserve.plus(GIB), &[sample], 1000);
+    assert_eq!(command(&passed, REAL), Some(gib(2)));
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn calm() -> Case {
         }),
         guest: GuestSample {
             key: Key(1),
-            limits: Limits { min, max, shares: 1000, mode: Mode::Managed },
+            limits: Limits { min, ordered: false, max, shares: 1000, mode: Mode::Managed },
             actual: Some(half),
             resident: Some(half),
             doubtful: Bytes::ZERO,
