@@ -82,11 +82,56 @@ pub enum RunState {
     /// Its virtual CPUs run when they have something to do.
     Running,
     /// Paused: nothing is asked of it.
-    Paused,
+    Paused(Pause),
     /// It moves to another host: its memory is left alone.
     Migrating,
     /// It has crashed or shut down, and its process is still there.
     Dead,
+}
+
+/// Why a guest is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Somebody has stopped it, or its hypervisor does not say more.
+    ByHand,
+    /// One of its disks has failed, or has no room left where it lies.
+    DiskError,
+    /// Its watchdog has gone off.
+    Watchdog,
+    /// Its own system has put it to sleep.
+    Suspended,
+    /// It was started stopped, and was not let run yet.
+    NotStarted,
+    /// Its state is being saved or brought back.
+    Saved,
+    /// A debugger has stopped it.
+    Debugger,
+}
+
+impl Pause {
+    /// What has stopped it and, where somebody has to do something, what that is.
+    pub fn words(self) -> &'static str {
+        match self {
+            Pause::ByHand => "somebody has paused it",
+            Pause::DiskError => {
+                "one of its disks has failed, or is full: mend that, then let it run \
+                 (virsh resume, or cont at its monitor)"
+            }
+            Pause::Watchdog => {
+                "its watchdog has stopped it, for its system hangs: look at its console, then \
+                 reset it (virsh reset, or system_reset and cont at its monitor)"
+            }
+            Pause::Suspended => {
+                "its own system has put it to sleep: wake it up (virsh dompmwakeup, or \
+                 system_wakeup at its monitor)"
+            }
+            Pause::NotStarted => {
+                "it was started stopped: let it run (virsh resume, or cont at its monitor)"
+            }
+            Pause::Saved => "its state is being saved or brought back: it runs when that is done",
+            Pause::Debugger => "a debugger has stopped it: let it run there",
+        }
+    }
 }
 
 /// A balloon's statistics, as the guest's driver gave them. What it did not give is `None`.

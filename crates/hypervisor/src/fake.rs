@@ -10,7 +10,9 @@ use std::rc::Rc;
 use counters::Bytes;
 use reactor::PollSet;
 
-use crate::{BalloonStats, Capabilities, Event, Found, Hypervisor, Id, IdSource, Owner, RunState};
+use crate::{
+    BalloonStats, Capabilities, Event, Found, Hypervisor, Id, IdSource, Owner, Pause, RunState,
+};
 
 /// How a guest's balloon follows its targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -270,7 +272,7 @@ impl Hypervisor for Fake {
         let event = match &found.balloon {
             Balloon::Refuses(words) => Event::Stays(guest, words.clone()),
             _ if runs => Event::State(guest, RunState::Running),
-            _ => Event::State(guest, RunState::Paused),
+            _ => Event::State(guest, RunState::Paused(Pause::ByHand)),
         };
         inner.events.push(event);
     }

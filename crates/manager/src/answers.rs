@@ -228,8 +228,8 @@ fn state(guest: &ManagedGuest) -> GuestRunState {
     match guest.state {
         _ if !guest.answers => GuestRunState::Silent,
         RunState::Running => GuestRunState::Running,
-        RunState::Paused if guest.cpu.is_parked() => GuestRunState::Parked,
-        RunState::Paused => GuestRunState::Paused,
+        RunState::Paused(_) if guest.cpu.is_parked() => GuestRunState::Parked,
+        RunState::Paused(_) => GuestRunState::Paused,
         RunState::Migrating => GuestRunState::Migrating,
         RunState::Dead => GuestRunState::Dead,
     }

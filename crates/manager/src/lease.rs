@@ -74,7 +74,7 @@ impl Lease {
     pub fn park(&mut self, guest: &ManagedGuest, settings: &Settings) {
         // Without its process the next manager could not tell it from one that somebody paused.
         if let (Some(parked), Some(process)) = (&mut self.parked, guest.found.process) {
-            let stands = guest.state == RunState::Paused;
+            let stands = matches!(guest.state, RunState::Paused(_));
             let ran_ns = guest.cpu.ran_ns().filter(|_| stands);
             parked.add(guest.id, Stood { process, ran_ns });
         }

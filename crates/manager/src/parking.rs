@@ -19,7 +19,7 @@ use crate::effect::{Effect, GuestEvent, Now, ParkEvent, Return};
 use crate::guest::ManagedGuest;
 use crate::parked::Stood;
 use crate::world::World;
-use hypervisor::{Id, ProcessId, RunState};
+use hypervisor::{Id, Pause, ProcessId, RunState};
 use std::collections::BTreeMap;
 use store::kinds::{PARKED, WOKEN};
 
@@ -127,7 +127,7 @@ impl Parking {
         let why = match guest.state {
             _ if !guest.answers => Some("its hypervisor does not answer"),
             RunState::Running => None,
-            RunState::Paused => Some("somebody else has paused it"),
+            RunState::Paused(why) => Some(why.words()),
             RunState::Migrating => Some("it moves to another host, or is being saved"),
             RunState::Dead => Some("it has crashed or shut down"),
         };
@@ -149,14 +149,21 @@ impl Parking {
         peer: Peer,
     ) -> Result<Vec<Effect>, Failure> {
         let name = &guest.found.name;
-        match self.guests.get(&guest.id) {
-            Some(Stage::Parked(_)) => {}
-            Some(stage) => return Err(stage.busy(name)),
-            None if guest.state == RunState::Paused => {
-                let text = format!("{name} was not parked by this manager: somebody has paused it");
-                return Err(Failure::new(text).help("let it run by what paused it"));
+        match (self.guests.get(&guest.id), guest.state) {
+            (Some(Stage::Parked(_)), _) => {}
+            (Some(stage), _) => return Err(stage.busy(name)),
+            (None, RunState::Paused(why)) => {
+                let text = format!("{name} was not parked by this manager: {}", why.words());
+                let failure = Failure::new(text);
+                // What else has paused it has its own way on.
+                let by_hand = why == Pause::ByHand;
+                return Err(if by_hand {
+                    failure.help("let it run by what paused it")
+                } else {
+                    failure
+                });
             }
-            None => return Err(Failure::new(format!("{name} is not parked"))),
+            (None, _) => return Err(Failure::new(format!("{name} is not parked"))),
         }
         if guest.state == RunState::Migrating {
             // It may run elsewhere already.
@@ -174,7 +181,7 @@ impl Parking {
         let Some(stage) = self.guests.get(&id).copied() else { return Vec::new() };
         let Some(guest) = world.guests.get(id) else { return Vec::new() };
         match (stage, state) {
-            (Stage::Parking(_), RunState::Paused) => {
+            (Stage::Parking(_), RunState::Paused(_)) => {
                 self.guests.insert(id, Stage::Parked(guest.cpu.ran_ns()));
                 let stands = [Effect::Park(id), Effect::Guests(GuestEvent::Parked(id, true))];
                 stands.into_iter().chain(stage.answer(Ok(done(guest, kept)))).collect()
@@ -221,13 +228,13 @@ impl Parking {
         let has_run = ran.is_some_and(|(then, now)| now.saturating_sub(then) >= LET_RUN_NS);
         let stage = match (stage, guest.state) {
             (_, RunState::Migrating | RunState::Dead) => return effects,
-            (_, RunState::Paused) if has_run => {
+            (_, RunState::Paused(_)) if has_run => {
                 let text = "it was parked, and has run since: somebody else has paused it";
                 effects.push(Effect::note(WOKEN, text, Some(guest.who())));
                 return effects;
             }
             (Stage::Parked(_), RunState::Running) => return effects,
-            (Stage::Parked(ran_ns), RunState::Paused) => {
+            (Stage::Parked(ran_ns), RunState::Paused(_)) => {
                 effects.push(Effect::Guests(GuestEvent::Parked(id, true)));
                 Stage::Parked(ran_ns)
             }

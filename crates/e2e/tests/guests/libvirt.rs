@@ -8,7 +8,7 @@ use std::time::Duration;
 use counters::Bytes;
 use e2e::libvirtd::{Daemon, NAME, missing};
 use hypervisor::{
-    Event, Found, Hypervisor, Id, IdSource, Libvirt, Owner, ProcessId, RunState, Trust,
+    Event, Found, Hypervisor, Id, IdSource, Libvirt, Owner, Pause, ProcessId, RunState, Trust,
 };
 use reactor::PollSet;
 use vm::{Clock, Deadline};
@@ -138,12 +138,12 @@ fn a_guest_of_libvirt_is_found_ballooned_and_destroyed_under_our_eyes() {
     assert!(why.contains("memory"), "{why}");
 
     daemon.virsh(&["suspend", NAME]);
-    watch.expect(Event::State(id, RunState::Paused), &daemon);
+    watch.expect(Event::State(id, RunState::Paused(Pause::ByHand)), &daemon);
     daemon.virsh(&["resume", NAME]);
     watch.expect(Event::State(id, RunState::Running), &daemon);
 
     watch.libvirt.set_running(id, false, watch.clock.ms());
-    watch.expect(Event::State(id, RunState::Paused), &daemon);
+    watch.expect(Event::State(id, RunState::Paused(Pause::ByHand)), &daemon);
     assert!(daemon.try_virsh(&["domstate", NAME]).stdout.starts_with(b"paused"));
     watch.libvirt.set_running(id, true, watch.clock.ms());
     watch.expect(Event::State(id, RunState::Running), &daemon);

@@ -3,7 +3,7 @@
 use counters::Bytes;
 use virtrpc::MemoryStat;
 
-use crate::{BalloonStats, RunState};
+use crate::{BalloonStats, Pause, RunState};
 
 /// How a domain is, or that it is not any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +22,24 @@ pub(super) fn life(state: i32, reason: i32) -> Life {
     const SHUTTING_DOWN: i32 = 4;
     const OFF: i32 = 5;
     const CRASHED: i32 = 6;
+    const ASLEEP: i32 = 7;
     match (state, reason) {
         (RUNNING | BLOCKED, _) => Life::In(RunState::Running),
         // It is about to move, or has moved and is not all there yet.
         (PAUSED, 2 | 12 | 13) => Life::In(RunState::Migrating),
-        (SHUTTING_DOWN | CRASHED, _) => Life::In(RunState::Dead),
+        // Paused since its system has crashed.
+        (SHUTTING_DOWN | CRASHED, _) | (PAUSED, 10) => Life::In(RunState::Dead),
         (OFF, _) => Life::Off,
-        // Asleep, or something that is newer than this program: nothing is asked of it.
-        _ => Life::In(RunState::Paused),
+        // Or something that is newer than this program: nothing is asked of it.
+        _ => Life::In(RunState::Paused(match (state, reason) {
+            (PAUSED, 5) => Pause::DiskError,
+            (PAUSED, 6) => Pause::Watchdog,
+            // It is saved, dumped, or a snapshot of it is taken or brought back.
+            (PAUSED, 3 | 4 | 7 | 9) => Pause::Saved,
+            (PAUSED, 11) => Pause::NotStarted,
+            (ASLEEP, _) => Pause::Suspended,
+            _ => Pause::ByHand,
+        })),
     }
 }
 
@@ -78,12 +88,25 @@ mod tests {
     #[test]
     fn states_and_their_reasons() {
         assert_eq!(life(1, 1), Life::In(RunState::Running));
-        assert_eq!(life(3, 1), Life::In(RunState::Paused));
+        assert_eq!(life(3, 1), Life::In(RunState::Paused(Pause::ByHand)));
         assert_eq!(life(3, 2), Life::In(RunState::Migrating));
         assert_eq!(life(4, 0), Life::In(RunState::Dead));
         assert_eq!(life(5, 3), Life::Off);
-        assert_eq!(life(7, 0), Life::In(RunState::Paused));
-        assert_eq!(life(99, 0), Life::In(RunState::Paused));
+        assert_eq!(life(7, 0), Life::In(RunState::Paused(Pause::Suspended)));
+        assert_eq!(life(99, 0), Life::In(RunState::Paused(Pause::ByHand)));
+    }
+
+    #[test]
+    fn report_h14_a_paused_domain_says_why() {
+        let why = |reason| match life(3, reason) {
+            Life::In(RunState::Paused(why)) => why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(why(5), Pause::DiskError);
+        assert_eq!(why(6), Pause::Watchdog);
+        assert_eq!(why(3), Pause::Saved);
+        assert_eq!(why(11), Pause::NotStarted);
+        assert_eq!(life(3, 10), Life::In(RunState::Dead));
     }
 
     #[test]

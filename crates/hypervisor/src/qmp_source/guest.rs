@@ -298,7 +298,7 @@ impl QmpGuest {
     /// When it is to be told that it does not answer. The QEMU of a guest that is parked answers
     /// nobody, and that is no fault of its.
     fn silent_ms(&self, link: &Link) -> Option<u64> {
-        let may_be_silent = !self.is_silent && self.run != RunState::Paused;
+        let may_be_silent = !self.is_silent && !matches!(self.run, RunState::Paused(_));
         link.waits_since_ms().filter(|_| may_be_silent).map(|ms| ms + SILENT_MS)
     }
 

@@ -7,7 +7,7 @@ use qmp::{Chardev, Command, Failure, Property, Reply, Value};
 
 use super::link::{Link, Purpose};
 use super::state;
-use crate::{Capabilities, Found, Owner, ProcessId, ProcessView, RunState};
+use crate::{Capabilities, Found, Owner, Pause, ProcessId, ProcessView, RunState};
 
 /// The longest name that is kept; what is behind is cut off.
 const NAME_BYTES_MAX: usize = 255;
@@ -164,7 +164,7 @@ impl Probe {
     pub(super) fn finish(self, socket: &Path, listener: Listener, root: &Path) -> Option<Probed> {
         let Listener { owner, user, process } = listener;
         let memory = within(Bytes(self.memory.or(self.actual)?), process, root);
-        let run = self.status.as_ref().map_or(RunState::Paused, state::of_status);
+        let run = self.status.as_ref().map_or(RunState::Paused(Pause::ByHand), state::of_status);
         let port = self.ports.iter().find(|port| port.is_ours);
         let found = Found {
             name: self.name.as_deref().map_or_else(|| stem(socket), |name| cut(name).to_owned()),

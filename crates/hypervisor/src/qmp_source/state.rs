@@ -1,6 +1,6 @@
 //! QEMU's words for how a guest runs.
 
-use crate::RunState;
+use crate::{Pause, RunState};
 
 /// How a guest runs by the answer to `query-status`.
 pub(super) fn of_status(status: &qmp::RunState) -> RunState {
@@ -8,7 +8,19 @@ pub(super) fn of_status(status: &qmp::RunState) -> RunState {
         "inmigrate" | "finish-migrate" | "postmigrate" => RunState::Migrating,
         "shutdown" | "guest-panicked" | "internal-error" => RunState::Dead,
         _ if status.running => RunState::Running,
-        _ => RunState::Paused,
+        word => RunState::Paused(pause(word)),
+    }
+}
+
+fn pause(word: &str) -> Pause {
+    match word {
+        "io-error" => Pause::DiskError,
+        "watchdog" => Pause::Watchdog,
+        "suspended" => Pause::Suspended,
+        "prelaunch" | "preconfig" => Pause::NotStarted,
+        "save-vm" | "restore-vm" => Pause::Saved,
+        "debug" => Pause::Debugger,
+        _ => Pause::ByHand,
     }
 }
 
@@ -17,7 +29,9 @@ pub(super) fn of_status(status: &qmp::RunState) -> RunState {
 pub(super) fn of_event(name: &str, now: RunState) -> Option<RunState> {
     match name {
         "SHUTDOWN" | "GUEST_PANICKED" => Some(RunState::Dead),
-        "STOP" | "SUSPEND" | "SUSPEND_DISK" if now == RunState::Running => Some(RunState::Paused),
+        "STOP" | "SUSPEND" | "SUSPEND_DISK" if now == RunState::Running => {
+            Some(RunState::Paused(Pause::ByHand))
+        }
         "RESUME" | "WAKEUP" => Some(RunState::Running),
         _ => None,
     }
@@ -32,7 +46,7 @@ pub(super) fn is_moving(status: &str) -> bool {
 /// Both together.
 pub(super) fn joined(run: RunState, is_moving: bool) -> RunState {
     match run {
-        RunState::Running | RunState::Paused if is_moving => RunState::Migrating,
+        RunState::Running | RunState::Paused(_) if is_moving => RunState::Migrating,
         run => run,
     }
 }
@@ -46,16 +60,30 @@ mod tests {
         let of =
             |running, status: &str| of_status(&qmp::RunState { running, status: status.into() });
         assert_eq!(of(true, "running"), RunState::Running);
-        assert_eq!(of(false, "paused"), RunState::Paused);
-        assert_eq!(of(false, "io-error"), RunState::Paused);
-        assert_eq!(of(false, "something new"), RunState::Paused);
+        assert_eq!(of(false, "paused"), RunState::Paused(Pause::ByHand));
+        assert_eq!(of(false, "io-error"), RunState::Paused(Pause::DiskError));
+        assert_eq!(of(false, "something new"), RunState::Paused(Pause::ByHand));
         assert_eq!(of(false, "postmigrate"), RunState::Migrating);
         assert_eq!(of(false, "guest-panicked"), RunState::Dead);
     }
 
     #[test]
+    fn report_h14_qemus_word_for_a_stopped_guest_is_kept() {
+        let of = |word: &str| of_status(&qmp::RunState { running: false, status: word.into() });
+        for (word, why) in [
+            ("watchdog", Pause::Watchdog),
+            ("suspended", Pause::Suspended),
+            ("prelaunch", Pause::NotStarted),
+            ("save-vm", Pause::Saved),
+            ("debug", Pause::Debugger),
+        ] {
+            assert_eq!(of(word), RunState::Paused(why), "{word}");
+        }
+    }
+
+    #[test]
     fn a_guest_that_is_dead_is_not_paused() {
-        assert_eq!(of_event("STOP", RunState::Running), Some(RunState::Paused));
+        assert_eq!(of_event("STOP", RunState::Running), Some(RunState::Paused(Pause::ByHand)));
         assert_eq!(of_event("STOP", RunState::Dead), None);
         assert_eq!(of_event("BALLOON_CHANGE", RunState::Running), None);
         assert_eq!(joined(RunState::Dead, true), RunState::Dead);

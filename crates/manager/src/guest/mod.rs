@@ -19,7 +19,7 @@ use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use counters::Bytes;
 use cpu::CpuWatch;
-use hypervisor::{BalloonStats, BlockStats, Found, Id, Machine, RunState};
+use hypervisor::{BalloonStats, BlockStats, Found, Id, Machine, Pause, RunState};
 use identity::IdentityTracker;
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Usable};
@@ -116,7 +116,7 @@ impl ManagedGuest {
     /// what time it is.
     pub(crate) fn is_in(&mut self, state: RunState, now: Now) {
         let before = std::mem::replace(&mut self.state, state);
-        if (before, state) == (RunState::Paused, RunState::Running)
+        if matches!((before, state), (RunState::Paused(_), RunState::Running))
             && let Ok(ms) = u64::try_from(now.wall_ms)
         {
             self.daemon.link.clock(Duration::from_millis(ms));
@@ -127,7 +127,7 @@ impl ManagedGuest {
     /// Only its `pinhead up` stops the guests of one: it has parked those that stand still.
     pub(crate) fn is_parked_by_its_farm(&mut self, now_ms: u64) {
         if run_dir(&self.found).is_some() {
-            self.cpu.set_parked(self.state == RunState::Paused, now_ms);
+            self.cpu.set_parked(self.state == RunState::Paused(Pause::ByHand), now_ms);
         }
     }
 
@@ -285,8 +285,8 @@ impl ManagedGuest {
         }
         match self.state {
             RunState::Running => Usable::Yes,
-            RunState::Paused if self.cpu.is_parked() => Usable::No("it is parked"),
-            RunState::Paused => Usable::No("it is paused"),
+            RunState::Paused(_) if self.cpu.is_parked() => Usable::No("it is parked"),
+            RunState::Paused(why) => Usable::No(why.words()),
             RunState::Migrating => Usable::No("it is moving to another host"),
             RunState::Dead => Usable::No("it has stopped"),
         }

@@ -43,7 +43,7 @@ impl Wakes {
     pub fn is_in(&mut self, id: u64, state: RunState, now_ms: u64) -> bool {
         let Some(guest) = self.waiting.get_mut(&id) else { return false };
         match state {
-            RunState::Paused => {
+            RunState::Paused(_) => {
                 guest.stood = true;
                 return true;
             }
@@ -112,6 +112,9 @@ impl Waiting {
 mod tests {
     use super::*;
     use crate::keeper::Place;
+    use hypervisor::Pause;
+
+    const STANDS: RunState = RunState::Paused(Pause::ByHand);
 
     fn held(id: u64) -> Held {
         Held {
@@ -131,16 +134,16 @@ mod tests {
     fn who_stands_still_is_woken_once_and_who_runs_is_left_alone() {
         let parked: Vec<Held> = (1..6).map(held).collect();
         let mut wakes = Wakes::new(parked.iter());
-        assert!(wakes.is_in(1, RunState::Paused, 0));
+        assert!(wakes.is_in(1, STANDS, 0));
         assert!(!wakes.is_in(1, RunState::Running, 0));
-        assert!(!wakes.is_in(1, RunState::Paused, 0), "somebody else has stopped it now");
+        assert!(!wakes.is_in(1, STANDS, 0), "somebody else has stopped it now");
         assert!(!wakes.is_in(2, RunState::Running, 0), "somebody else has let it run");
         assert_eq!(wakes.next_ms(), 6_000);
         wakes.step(6_000);
-        assert!(!wakes.is_in(2, RunState::Paused, 6_000), "somebody else has stopped it now");
-        assert!(!wakes.is_in(9, RunState::Paused, 0), "nobody has parked it");
+        assert!(!wakes.is_in(2, STANDS, 6_000), "somebody else has stopped it now");
+        assert!(!wakes.is_in(9, STANDS, 0), "nobody has parked it");
         wakes.gone(3);
-        assert!(wakes.is_in(4, RunState::Paused, 0));
+        assert!(wakes.is_in(4, STANDS, 0));
         wakes.stays(4, "no");
         assert!(!wakes.is_over());
         let (awake, failed) = wakes.outcomes();
@@ -157,7 +160,7 @@ mod tests {
         assert!(!wakes.is_in(1, RunState::Running, 0));
         wakes.step(5_999);
         assert!(!wakes.is_over(), "it may be stopped yet");
-        assert!(wakes.is_in(1, RunState::Paused, 5_999));
+        assert!(wakes.is_in(1, STANDS, 5_999));
         assert!(!wakes.is_in(1, RunState::Running, 6_010));
         assert!(wakes.is_over());
         assert_eq!(wakes.outcomes().0, 1);

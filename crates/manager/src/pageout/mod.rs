@@ -205,7 +205,7 @@ impl PageOuts {
         self.ledger.retain(|guest| world.guests.get(guest).is_some());
         for guest in world.guests.iter() {
             let is_idle = match guest.state {
-                RunState::Paused => true,
+                RunState::Paused(_) => true,
                 _ => guest.cpu.usage.is_some_and(|usage| usage.cpu_percent <= IDLE_PERCENT),
             };
             match is_idle {
@@ -218,7 +218,7 @@ impl PageOuts {
     fn sample(&self, world: &World<'_>, guest: &ManagedGuest, now: Now) -> GuestSample {
         let attention = world.guests.attention(guest.id);
         let since_ms = self.idle_since_ms.get(&guest.id);
-        let is_there = matches!(guest.state, RunState::Running | RunState::Paused);
+        let is_there = matches!(guest.state, RunState::Running | RunState::Paused(_));
         GuestSample {
             key: guest.key(),
             asleep_ms: match guest.cpu.is_parked() {

@@ -4,7 +4,9 @@
 
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
-use hypervisor::{Balloon, BalloonStats, Event, Fake, Found, Id, Machine, ProcessId, RunState};
+use hypervisor::{
+    Balloon, BalloonStats, Event, Fake, Found, Id, Machine, Pause, ProcessId, RunState,
+};
 use manager::Options;
 use std::fs;
 use store::{Fate, Journal, Range, kinds};
@@ -51,7 +53,7 @@ fn a_guest_that_cannot_be_asked_is_held_and_the_others_are_served() {
     let bare = scene.guest("bare", FOUR, Bytes::mib(500));
     let good = scene.guest("good", FOUR, Bytes::mib(500));
     let refuses = scene.guest("refuses", FOUR, Bytes::mib(500));
-    scene.fake.set_state(paused, RunState::Paused);
+    scene.fake.set_state(paused, RunState::Paused(Pause::ByHand));
     scene.fake.set_balloon(silent, Balloon::Silent);
     scene.fake.set_balloon(refuses, Balloon::Refuses("no balloon today".into()));
     scene.guests.retain(|(id, _)| *id != bare);

@@ -4,7 +4,7 @@
 
 use crate::scene::{FOUR, Scene, Sleeper, answer};
 use counters::Bytes;
-use hypervisor::{Balloon, Event, Fake, Found, Id, ProcessId, RunState};
+use hypervisor::{Balloon, Event, Fake, Found, Id, Pause, ProcessId, RunState};
 use manager::Options;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -51,11 +51,11 @@ fn a_guest_is_parked_and_woken_and_each_is_answered_when_it_is_done() {
 #[test]
 fn who_is_paused_or_runs_again_by_another_hand_is_left_alone() {
     let (mut scene, guest) = scene("hands");
-    scene.fake.set_state(guest, RunState::Paused);
+    scene.fake.set_state(guest, RunState::Paused(Pause::ByHand));
     scene.run(500);
     assert_eq!(state(&mut scene), "paused");
     let why = refusal(&asked(&mut scene, "park"));
-    assert_eq!(why, "web cannot be parked: somebody else has paused it");
+    assert_eq!(why, "web cannot be parked: somebody has paused it");
     assert!(refusal(&asked(&mut scene, "wake")).contains("was not parked by this manager"));
     scene.fake.set_state(guest, RunState::Running);
     scene.run(500);
@@ -67,6 +67,19 @@ fn who_is_paused_or_runs_again_by_another_hand_is_left_alone() {
     assert_eq!(scene.fake.runs(), [(guest, false)]);
 }
 
+#[test]
+fn report_h14_a_full_disk_is_told_to_whoever_parks_or_wakes() {
+    let (mut scene, guest) = scene("full");
+    scene.fake.set_state(guest, RunState::Paused(Pause::DiskError));
+    scene.run(500);
+    let ps = scene.ask(&mut scene.client(), r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
+    let unusable = ps["ok"]["guests"][0]["unusable"].as_str().unwrap().to_owned();
+    for text in [unusable, refusal(&asked(&mut scene, "park")), refusal(&asked(&mut scene, "wake"))]
+    {
+        assert!(text.contains("one of its disks has failed, or is full: mend that"), "{text}");
+    }
+}
+
 /// Its farm parks and wakes it: the manager says so, and leaves it to that.
 #[test]
 fn a_guest_of_a_farm_that_stands_still_is_parked_by_its_farm() {
@@ -75,7 +88,7 @@ fn a_guest_of_a_farm_that_stands_still_is_parked_by_its_farm() {
     let guest = scene.fake.add(Found { source, ..Fake::found("web", FOUR) });
     scene.run(5_000);
     assert_eq!(state(&mut scene), "running");
-    scene.fake.set_state(guest, RunState::Paused);
+    scene.fake.set_state(guest, RunState::Paused(Pause::ByHand));
     scene.run(500);
     assert_eq!(state(&mut scene), "parked");
     assert!(refusal(&asked(&mut scene, "park")).contains("which parks its own"));
@@ -113,7 +126,7 @@ fn a_guest_that_stops_after_its_time_is_woken() {
     scene.fake.emit(Event::Stays(guest, "its hypervisor does not answer libvirt".into()));
     scene.run(20_000);
     scene.fake.set_balloon(guest, Balloon::Quick);
-    scene.fake.set_state(guest, RunState::Paused);
+    scene.fake.set_state(guest, RunState::Paused(Pause::ByHand));
     scene.run(7_000);
     assert_eq!(scene.fake.runs().last(), Some(&(guest, true)));
     assert_eq!(state(&mut scene), "running");
@@ -162,7 +175,7 @@ fn a_parked_guest_that_moves_away_is_not_let_run_here() {
     scene.run(500);
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web moves to another host, or is being saved");
     assert_eq!(scene.fake.runs(), [(guest, false)]);
-    scene.fake.set_state(guest, RunState::Paused);
+    scene.fake.set_state(guest, RunState::Paused(Pause::ByHand));
     scene.run(500);
     assert!(asked(&mut scene, "wake")["error"].is_null(), "it has stayed");
 }
@@ -178,7 +191,7 @@ fn who_was_parked_is_parked_when_its_monitor_is_back() {
     assert!(asked(&mut scene, "park")["error"].is_null());
     scene.fake.remove(guest, "its monitor is silent");
     scene.run(2_000);
-    let again = scene.fake.add(Found { state: RunState::Paused, ..found });
+    let again = scene.fake.add(Found { state: RunState::Paused(Pause::ByHand), ..found });
     scene.run(500);
     assert_eq!(state(&mut scene), "parked");
     assert!(asked(&mut scene, "wake")["error"].is_null());
@@ -219,7 +232,7 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
         notices.iter().any(|text| text.starts_with("1 guests are still parked")),
         "{notices:?}"
     );
-    let paused = Found { state: RunState::Paused, ..Fake::found("other", FOUR) };
+    let paused = Found { state: RunState::Paused(Pause::ByHand), ..Fake::found("other", FOUR) };
     scene.fake.add(paused.clone());
     scene.run(1_000);
     assert_eq!(written(&scene), [line.trim_end()], "it was not found yet");
@@ -237,7 +250,7 @@ fn after_a_kill(name: &str, process: &Sleeper, ran_ns: u64) -> Vec<bool> {
     let line = format!("{} {} {ran_ns}\n", process.pid(), of.unwrap().start_ticks);
     let mut scene = Scene::after(name, &line);
     let found = Found { process: of, vcpu_tids: vec![process.pid()], ..Fake::found("web", FOUR) };
-    scene.fake.add(Found { state: RunState::Paused, ..found });
+    scene.fake.add(Found { state: RunState::Paused(Pause::ByHand), ..found });
     scene.run(10_000);
     assert_eq!(written(&scene), [""; 0]);
     scene.fake.runs().into_iter().map(|(_, runs)| runs).collect()

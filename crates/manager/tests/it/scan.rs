@@ -5,7 +5,7 @@
 
 use crate::scene::Sleeper;
 use counters::Bytes;
-use hypervisor::{BalloonStats, Fake, Found, Id, IdSource, ProcessId, RunState};
+use hypervisor::{BalloonStats, Fake, Found, Id, IdSource, Pause, ProcessId, RunState};
 use manager::config::Place;
 use manager::control::{Answer, Ask, Request, Scanned, Server, decode_answer, encode_request};
 use manager::ksm::Ksm;
@@ -231,7 +231,7 @@ fn a_guest_that_goes_on_after_a_stop_is_told_the_time() {
         let heard = scene.heard().into_iter();
         heard.filter_map(|m| if let ToGuest::Clock(time) = m { Some(time) } else { None }).collect()
     };
-    for state in [RunState::Migrating, RunState::Running, RunState::Paused] {
+    for state in [RunState::Migrating, RunState::Running, RunState::Paused(Pause::ByHand)] {
         scene.fake.set_state(scene.guest, state);
         scene.run(1_000);
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::qemu::MIB;
 use super::*;
-use crate::RunState;
+use crate::{Pause, RunState};
 
 /// Checks that the only event is a trouble with this text in it.
 fn trouble(world: &mut World, words: &str) {
@@ -94,7 +94,7 @@ fn the_qemu_of_a_guest_that_is_parked_is_not_reported_for_its_silence() {
     let (mut qemu, id, _) = world.found("a");
     qemu.event("STOP", &json!({}));
     world.turn(1);
-    assert_eq!(world.take_events(), [Event::State(id, RunState::Paused)]);
+    assert_eq!(world.take_events(), [Event::State(id, RunState::Paused(Pause::ByHand))]);
     qemu.is_stopped = true;
     world.source.ask_actual(id, world.now_ms);
     world.turn(60_000);

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::qemu::MIB;
 use super::*;
-use crate::{BalloonStats, Machine, RunState};
+use crate::{BalloonStats, Machine, Pause, RunState};
 
 #[test]
 fn a_guest_is_found_with_what_it_can() {
@@ -219,7 +219,7 @@ fn events_report_how_a_guest_runs() {
         world.take_events()
     };
     let state = |state| vec![Event::State(id, state)];
-    assert_eq!(after(&mut qemu, "STOP", "paused"), state(RunState::Paused));
+    assert_eq!(after(&mut qemu, "STOP", "paused"), state(RunState::Paused(Pause::ByHand)));
     assert_eq!(after(&mut qemu, "RESUME", "running"), state(RunState::Running));
     let events = after(&mut qemu, "RESET", "running");
     assert_eq!(events, [Event::Rebooted(id), Event::Actual(id, Bytes(512 * MIB))]);
