@@ -32,7 +32,33 @@ pub(super) fn socket(value: &DeValue<'_>) -> Converted<PathBuf> {
 }
 
 pub(super) fn globs(value: &DeValue<'_>) -> Converted<Vec<String>> {
-    list(value)?.into_iter().map(begins_with_slash).collect()
+    list(value)?.into_iter().map(glob).collect()
+}
+
+/// A pattern of paths of sockets. What a shell or QEMU would understand beside that fits nothing.
+fn glob(pattern: String) -> Converted<String> {
+    let is_between = |from, to| pattern.split_once(from).is_some_and(|(_, end)| end.contains(to));
+    let text = shown(&pattern);
+    if let Some(path) = pattern.strip_prefix("unix:") {
+        let path = path.split(',').next().unwrap_or_default();
+        return wrong(format!("`{text}` is no path"), &format!("write \"{}\"", shown(path)));
+    }
+    if !pattern.starts_with('/') && pattern.contains(':') {
+        return wrong(
+            format!("`{text}` is no path, and only unix sockets are looked for"),
+            "start QEMU with -qmp unix:/run/guests/NAME.qmp,server=on,wait=off, and write \
+             \"/run/guests/*.qmp\"",
+        );
+    }
+    if pattern.split('/').any(|part| part.contains("**")) {
+        let help = "write a pattern for each depth, such as \"/run/*.qmp\" and \"/run/*/*.qmp\"";
+        return wrong(format!("`**` in `{text}` is not known: `*` is in one directory"), help);
+    }
+    if is_between('{', '}') || is_between('[', ']') {
+        let help = "`*` stands for any text and `?` for one character; or write several patterns";
+        return wrong(format!("braces and brackets in `{text}` are not known"), help);
+    }
+    begins_with_slash(pattern)
 }
 
 pub(super) fn listen(value: &DeValue<'_>) -> Converted<Listen> {

@@ -104,7 +104,7 @@ settings::table! {
 settings::table! {
     /// Where guests are looked for.
     pub struct Sources in "sources" {
-        /// patterns of QMP sockets; none switches this off
+        /// patterns of paths of unix sockets, with `*` and `?`; none switches this off
         qmp: Vec<String> = globs, else "pinhead's";
         /// libvirt's URIs; none switches it off, `auto` uses it if it is there
         libvirt: Libvirt = libvirt, "auto";

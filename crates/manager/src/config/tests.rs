@@ -52,6 +52,22 @@ fn recordings_are_next_to_the_journal_and_kept_as_long_as_configured() {
 }
 
 #[test]
+fn report_h14_sources_that_fit_no_socket_are_refused() {
+    for (source, message, help) in [
+        ("tcp:127.0.0.1:4444", "only unix sockets are looked for", "-qmp unix:"),
+        ("unix:/run/a.qmp,server=on", "is no path", "\"/run/a.qmp\""),
+        ("/run/{a,b}/*.qmp", "braces and brackets", "several patterns"),
+        ("/run/[a-z]*.qmp", "braces and brackets", "several patterns"),
+        ("/run/**/*.qmp", "is not known", "for each depth"),
+        ("run/*.qmp", "is no absolute path", "begin it with a slash"),
+    ] {
+        let errors = errors(&format!("[sources]\nqmp = ['{source}']\n"));
+        assert!(errors[0].contains(message) && errors[0].contains(help), "{errors:?}");
+    }
+    assert_eq!(ok("[sources]\nqmp = ['/run/a-?/*.qmp']").sources.qmp, ["/run/a-?/*.qmp"]);
+}
+
+#[test]
 fn the_example_is_the_defaults() {
     let example = include_str!("../../../../packaging/host.toml");
     assert_eq!(ok(example), ok(""));
