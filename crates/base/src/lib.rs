@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod civil;
+mod counted;
 mod csv;
 pub mod duration;
 mod encoding;
@@ -28,6 +29,7 @@ mod spread;
 mod table;
 mod units;
 
+pub use counted::counted;
 pub use csv::{csv_record, csv_text};
 pub use encoding::foreign_encoding;
 pub use error::chain;

@@ -63,6 +63,9 @@ fn host_row(view: &View<'_>) -> HostRow {
     }
 }
 
+/// A balloon that is asked and tells nothing.
+const MUTE: &str = "its balloon reports no numbers: its driver or its service is not there";
+
 fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let record = view.memory.record(guest.id);
     let last = record.and_then(|record| record.last.as_ref());
@@ -82,7 +85,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
         state: state(guest),
         unusable: match sample.usable {
             Usable::No(why) => Some(why.to_owned()),
-            Usable::Yes => None,
+            Usable::Yes => guest.memory.is_mute().then(|| MUTE.to_owned()),
         },
         daemon: guest.daemon.link.agent().is_up(),
         memory_bytes: guest.found.memory.0,

@@ -81,12 +81,12 @@ fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
     assert_eq!(class("g2"), "");
     place.settings(size, "\n[[class]]\nname = \"c\"\nmatch = [\"g2\"]\nmin = \"70%\"\n");
     manager.signal("HUP");
-    wait_for_log("1 guests have other limits");
+    wait_for_log("guests with other limits: 1");
     assert_eq!(class("g2"), "c");
     assert_eq!(manager.row("g2").min_bytes >> 20, MANAGED_MIB * 7 / 10);
     place.settings(size, "");
     manager.signal("HUP");
-    wait_for_log("1 guests have other limits");
+    wait_for_log("guests with other limits: 1");
     let old = wait_until(SOON, || class("g2").is_empty());
     assert!(old.is_some(), "the class is still there");
 }

@@ -247,7 +247,7 @@ pub struct GuestRow {
     pub mode: GuestMode,
     /// How it runs.
     pub state: GuestRunState,
-    /// Why nothing may be asked of it, if so.
+    /// Why nothing may be asked of it, or nothing is known of it, if so.
     pub unusable: Option<String>,
     /// Whether a daemon inside speaks to us.
     pub daemon: bool,

@@ -14,6 +14,10 @@ const RESIDENT_MS: u64 = 5_000;
 /// Pages of a balloon that its hypervisor has not let go of yet, at most.
 const SLACK: Bytes = Bytes::mib(8);
 
+/// Questions in a row to which a balloon gives no number before it is said to report none. They
+/// are asked once a second.
+const MUTE_QUESTIONS: u32 = 10;
+
 /// A report of a guest's memory.
 #[derive(Clone, Debug)]
 pub enum MemorySample {
@@ -51,6 +55,8 @@ pub struct GuestMemory {
     /// The most that the host saw of it when it was asked for less.
     had: Bytes,
     samples: u32,
+    /// Questions for statistics since its balloon gave a number last.
+    unanswered: u32,
     resident_ms: Option<u64>,
 }
 
@@ -115,13 +121,28 @@ impl GuestMemory {
     ) -> bool {
         self.last_sample = Some(MemorySample::Daemon(Box::new(*sample)));
         let Some(at_ms) = true_ms else { return false };
+        self.unanswered = 0;
         self.sampled(memory_of(sample, self.actual, most, at_ms));
         true
+    }
+
+    /// Its balloon is asked for statistics.
+    pub fn stats_are_asked(&mut self, now_ms: u64) {
+        self.stats_asked_ms = Some(now_ms);
+        self.unanswered = self.unanswered.saturating_add(1);
+    }
+
+    /// Whether its balloon is asked and gives no number, or none that is new.
+    pub fn is_mute(&self) -> bool {
+        self.unanswered > MUTE_QUESTIONS
     }
 
     /// Takes its balloon's statistics, as old as the question.
     pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
         let at_ms = self.stats_asked_ms.unwrap_or(now_ms);
+        if [stats.total, stats.free, stats.available].iter().any(Option::is_some) {
+            self.unanswered = 0;
+        }
         self.last_sample = Some(MemorySample::Balloon(Box::new(*stats)));
         self.sampled(memory_of_stats(stats, self.actual, at_ms));
     }
@@ -162,6 +183,7 @@ impl GuestMemory {
     /// Earlier reports do not hold after a reboot.
     pub fn rebooted(&mut self) {
         (self.view, self.last_sample, self.samples) = (None, None, 0);
+        self.unanswered = 0;
         self.had = Bytes::ZERO;
     }
 }
@@ -170,6 +192,23 @@ impl GuestMemory {
 mod tests {
     use super::*;
     use crate::outside::Own;
+
+    #[test]
+    fn report_h14_balloon_without_numbers_is_mute_after_a_while() {
+        let mut memory = GuestMemory::new(Bytes::mib(256));
+        let none = BalloonStats { updated_s: 7, swap_in: None, ..BalloonStats::default() };
+        for second in 0..11 {
+            assert!(!memory.is_mute(), "{second} s");
+            memory.stats_are_asked(second * 1000);
+            memory.balloon_sample(&none, second * 1000);
+        }
+        assert!(memory.is_mute());
+        let some = BalloonStats { free: Some(Bytes::mib(100)), ..none };
+        memory.balloon_sample(&some, 11_000);
+        assert!(!memory.is_mute());
+        (0..11).for_each(|second| memory.stats_are_asked(12_000 + second * 1000));
+        assert!(memory.is_mute(), "its time stands still");
+    }
 
     #[test]
     fn what_a_guest_cannot_hold_is_seen() {

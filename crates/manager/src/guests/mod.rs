@@ -235,7 +235,7 @@ impl Guests {
             guest.memory.question_ms = Some(now.ms);
             effects.push(Effect::AskActual { guest: *id, source: guest.source });
             if !guest.daemon.link.ask_sample(now.ms) && guest.found.can.statistics {
-                guest.memory.stats_asked_ms = Some(now.ms);
+                guest.memory.stats_are_asked(now.ms);
                 effects.push(Effect::AskStats { guest: *id, source: guest.source });
             }
         }

@@ -247,7 +247,7 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
         }
     }
     if !rescue.outcomes().is_empty() {
-        log(&format!("{restored} guests have all their memory"));
+        log(&format!("Guests that have all their memory: {restored}"));
     }
     ended
 }
@@ -256,7 +256,7 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
 fn report_wakes(wakes: Wakes, ended: Ended, log: &mut dyn FnMut(&str)) -> Ended {
     let (awake, failed) = wakes.outcomes();
     if awake > 0 {
-        log(&format!("{awake} guests that were parked run again"));
+        log(&format!("Parked guests that run again: {awake}"));
     }
     for (name, why) in &failed {
         log(&format!("{} is still parked: {why}", name.escape_debug()));

@@ -207,7 +207,9 @@ impl Memory {
                 effects.push(Effect::Guests(GuestEvent::Grant { guest: id, keeps: size, reason }));
                 effects.push(Effect::SetTarget { guest: id, size });
             }
-            effects.extend(news(decision, guest));
+            if record.is_news(decision.clause) {
+                effects.extend(news(decision, guest));
+            }
         }
         self.refuse(pass, world, effects);
     }

@@ -2,7 +2,7 @@
 
 use crate::effect::{Attention, Effect, GuestEvent};
 use hypervisor::Id;
-use policy::arbiter::{Decision, Inputs};
+use policy::arbiter::{Clause, Decision, Inputs};
 use std::collections::VecDeque;
 
 /// Passes whose numbers are kept, so that rules that look back can be explained.
@@ -15,6 +15,8 @@ pub(crate) struct Record {
     pub last: Option<(Decision, i64)>,
     /// The numbers of the last passes, the newest first.
     pub recent: VecDeque<Inputs>,
+    /// What the operator was told of its balloon, until something else is decided of it.
+    pub told: Option<Clause>,
     /// Another manager moves its balloon.
     pub is_foreign: bool,
     /// How closely it is watched.
@@ -28,9 +30,35 @@ impl Record {
         self.recent.push_front(inputs);
     }
 
+    /// True if the operator is to be told why this was decided. A report that comes late between
+    /// two decisions for the same reason is no news.
+    pub(crate) fn is_news(&mut self, clause: Clause) -> bool {
+        match clause {
+            Clause::Stuck | Clause::NoYield => self.told.replace(clause) != Some(clause),
+            Clause::Stale | Clause::Unusable => false,
+            _ => {
+                self.told = None;
+                false
+            }
+        }
+    }
+
     /// Has the guest watched like this from now on, if that is news.
     pub(crate) fn attend(&mut self, guest: Id, attention: Attention) -> Option<Effect> {
         let before = std::mem::replace(&mut self.attention, attention);
         (before != attention).then_some(Effect::Guests(GuestEvent::Attend(guest, attention)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_h14_stuck_balloon_is_told_once_a_try() {
+        let mut record = Record::default();
+        let clauses = [Clause::Stuck, Clause::Stale, Clause::Stuck, Clause::Need, Clause::Stuck];
+        let told = clauses.map(|clause| record.is_news(clause));
+        assert_eq!(told, [true, false, false, false, true]);
     }
 }

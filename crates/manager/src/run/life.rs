@@ -79,7 +79,7 @@ impl Manager {
         };
         if !left.is_empty() {
             let text = format!(
-                "{} guests are still parked by a manager that was killed with its keeper: each is \
+                "Guests that a manager left parked when it was killed with its keeper: {}; each is \
                  woken when it is found",
                 left.len()
             );
@@ -131,7 +131,7 @@ impl Manager {
         match self.reload(now) {
             Ok(reloaded) => {
                 self.notices.push(format!(
-                    "The settings were read again; {} guests have other limits",
+                    "The settings were read again; guests with other limits: {}",
                     reloaded.changed_guests
                 ));
                 self.notices.extend(reloaded.notes);

@@ -228,10 +228,7 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     let line = format!("{} {}\n", process.pid(), of.unwrap().start_ticks);
     let mut scene = Scene::after("killed", &line);
     let notices = scene.manager.take_notices();
-    assert!(
-        notices.iter().any(|text| text.starts_with("1 guests are still parked")),
-        "{notices:?}"
-    );
+    assert!(notices.iter().any(|text| text.contains("killed with its keeper: 1;")), "{notices:?}");
     let paused = Found { state: RunState::Paused(Pause::ByHand), ..Fake::found("other", FOUR) };
     scene.fake.add(paused.clone());
     scene.run(1_000);

@@ -1,6 +1,6 @@
 //! Guests and their manager in a table.
 
-use base::{Column, Table, left, plain, right};
+use base::{Column, Table, counted, left, plain, right};
 use manager::control::{GuestRow, HostRow, KsmRow, OwnersRow, Ps, Status};
 use policy::ksm::Phase;
 use std::fmt::Write as _;
@@ -134,7 +134,8 @@ pub fn status(answer: &Status) -> String {
     let _ = writeln!(out, "guests: {}, of them managed {}", answer.guests, answer.managed);
     for source in &answer.sources {
         let trouble = source.trouble.as_ref().map_or(String::new(), |t| format!(": {t}"));
-        let line = format!("source {}: {} guests{trouble}", source.name, source.guests);
+        let guests = counted(source.guests as u64, "guest");
+        let line = format!("source {}: {guests}{trouble}", source.name);
         let _ = writeln!(out, "{}", plain(&line, 300));
     }
     host(&mut out, &answer.host);
@@ -142,8 +143,9 @@ pub fn status(answer: &Status) -> String {
     let keeper = answer.lease.keeper_pid.map_or("none".into(), |pid| format!("process {pid}"));
     let _ = writeln!(
         out,
-        "lease: keeper {keeper}, would give memory back to {} guests, restarted {} times",
-        answer.lease.guests, answer.lease.restarts
+        "lease: keeper {keeper}, would give memory back to {}, restarted {}",
+        counted(answer.lease.guests as u64, "guest"),
+        counted(answer.lease.restarts, "time")
     );
     let trouble = answer.journal.trouble.as_ref().map_or(String::new(), |t| format!(": {t}"));
     let line = format!(
