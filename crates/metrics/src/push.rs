@@ -10,8 +10,8 @@
 
 use crate::client::{Call, post};
 use crate::{Error, Url, write};
-use model::Moment;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use model::{Field, GuestIdentity, Moment, Row};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
@@ -19,6 +19,11 @@ use std::time::Duration;
 
 /// Moments that may wait: a quarter of an hour at four a minute, about 6 MB for 100 guests.
 const QUEUE_MAX: usize = 60;
+/// Bytes of memory that they have together at most: as much for 1,000 guests. Guests choose their
+/// own and their processes' names.
+const QUEUE_BYTES_MAX: usize = 64 << 20;
+/// What a subject of a moment takes beside its texts and values.
+const OWN_BYTES: usize = 128;
 /// A push that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The first wait after a failure; each further one doubles it,
@@ -48,6 +53,8 @@ struct Shared {
     refused: AtomicU64,
     trouble: Mutex<Option<String>>,
     is_over: AtomicBool,
+    /// What waits, and is under way.
+    waiting_bytes: AtomicUsize,
 }
 
 /// The thread that pushes. It ends soon after this is dropped; nobody waits for it.
@@ -69,6 +76,7 @@ impl Pusher {
                 let bodies = write::encode(&moment, &host, &version);
                 let fates: Vec<Fate> =
                     bodies.iter().map(|body| deliver(&url, body, &theirs)).collect();
+                theirs.waiting_bytes.fetch_sub(bytes(&moment), Ordering::Relaxed);
                 let counter = match fates.iter().max() {
                     Some(Fate::Ended) => return,
                     Some(Fate::Refused) => &theirs.refused,
@@ -84,11 +92,18 @@ impl Pusher {
     /// Gives it a moment to push. It never waits: when too many wait already, this one is lost,
     /// and counted.
     pub fn offer(&self, moment: &Moment) {
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) =
-            self.queue.try_send(moment.clone())
-        {
-            self.shared.lost.fetch_add(1, Ordering::Relaxed);
+        let (size, waiting) = (bytes(moment), &self.shared.waiting_bytes);
+        let has_room = waiting.load(Ordering::Relaxed).saturating_add(size) <= QUEUE_BYTES_MAX;
+        if has_room {
+            waiting.fetch_add(size, Ordering::Relaxed);
+            match self.queue.try_send(moment.clone()) {
+                Ok(()) => return,
+                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                    waiting.fetch_sub(size, Ordering::Relaxed);
+                }
+            }
         }
+        self.shared.lost.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How it goes.
@@ -108,6 +123,25 @@ impl Drop for Pusher {
         self.shared.is_over.store(true, Ordering::Relaxed);
         self.thread.unpark();
     }
+}
+
+/// Bytes that a moment takes in memory, about.
+fn bytes(moment: &Moment) -> usize {
+    let guests = moment.guests.iter().map(|(who, row)| name_bytes(who) + row_bytes(row));
+    let tiers = moment.tiers.iter().map(|(name, row)| name.len() + row_bytes(row));
+    let processes = moment.processes.iter().map(|(who, rows)| {
+        let rows = rows.iter().map(|(process, row)| process.name.len() + row_bytes(row));
+        name_bytes(who) + rows.sum::<usize>()
+    });
+    row_bytes(&moment.host) + guests.chain(tiers).chain(processes).sum::<usize>()
+}
+
+fn name_bytes(who: &GuestIdentity) -> usize {
+    [&who.uuid, &who.name, &who.class, &who.boot].iter().map(|text| text.len()).sum()
+}
+
+fn row_bytes<F: Field>(row: &Row<F>) -> usize {
+    OWN_BYTES + row.known().count() * size_of::<u64>()
 }
 
 /// What has become of a body; of several the worst counts.

@@ -1,7 +1,7 @@
 //! Pushing to a server that is away, full, or says no.
 
 use metrics::{Pusher, Url};
-use model::{HostField, Moment};
+use model::{GuestIdentity, HostField, Moment, Row};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -104,6 +104,23 @@ fn what_is_refused_is_told_and_left_out() {
     pusher.offer(&moment(2000));
     requests.recv_timeout(PATIENCE).unwrap();
     until(&pusher, |health| health.pushed == 1 && health.trouble.is_none());
+}
+
+#[test]
+fn queue_is_bounded_by_the_bytes_of_its_names() {
+    let (address, requests) = server(&[]);
+    assert!(requests.recv_timeout(PATIENCE).is_err());
+    let pusher = start(address);
+    let name = "x".repeat(2 << 20);
+    let who = GuestIdentity { name, ..GuestIdentity::default() };
+    for second in 0..40 {
+        let guests = [(who.clone(), Row::default())].into();
+        pusher.offer(&Moment { guests, ..moment(second * 1000) });
+    }
+    let lost = pusher.health().lost;
+    assert_eq!(lost, 9, "31 of 2 MiB and a little have room in 64 MiB, with the one under way");
+    pusher.offer(&moment(40_000));
+    assert_eq!(pusher.health().lost, lost, "a small one has room");
 }
 
 #[test]
