@@ -44,6 +44,11 @@ impl Owner {
         Owner(rustix::process::geteuid().as_raw())
     }
 
+    /// The user who alone, besides root, may put something into a directory, if one does.
+    pub fn of_directory(path: &Path) -> Option<Owner> {
+        Directory::at(path).ok()?.owner_of_all()
+    }
+
     /// Whether this user may decide about this process anyway: it is root, or the process's own.
     pub fn is_trusted(self) -> bool {
         self == Owner::ROOT || self == Owner::own()

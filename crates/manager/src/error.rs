@@ -23,7 +23,10 @@ pub enum Error {
     #[error(transparent)]
     Control(crate::control::Error),
     /// Something has no place, because the environment names none.
-    #[error("There is no place for {what}: XDG_RUNTIME_DIR is not set; name one with {key}")]
+    #[error(
+        "There is no place for {what}: XDG_RUNTIME_DIR is not set, and there is no directory of \
+         this user's alone for temporary files; name one with {key}"
+    )]
     NoPlace { what: &'static str, key: &'static str },
     #[error("The list of users, {path}, cannot be read: name them in [sources] users by number")]
     Accounts { path: PathBuf, source: io::Error },

@@ -73,6 +73,8 @@ fn for_all(place: &Place) -> PathBuf {
 fn as_nobody(program: &Path, words: &[&str], place: &Place) -> Output {
     let mut command = Command::new(program);
     command.args(words).uid(NOBODY).gid(NOBODY).env_remove("XDG_RUNTIME_DIR");
+    // No directory for temporary files either.
+    command.env("TMPDIR", place.dir());
     command.env("HOME", place.dir()).current_dir("/").stdin(Stdio::null());
     command.output().expect("it runs")
 }
@@ -100,7 +102,7 @@ fn no_right_is_reported_in_a_sentence() {
     let config = config.display().to_string();
     let text = sentence(&["host", "--config", &config]);
     assert!(text.contains("Permission denied") || text.contains("manages this machine"), "{text}");
-    // Without a file of settings there is no place for a socket.
+    // Without a file of settings and a directory of its own there is no place for a socket.
     let text = sentence(&["host"]);
     assert!(text.contains("XDG_RUNTIME_DIR is not set"), "{text}");
     drop(manager);

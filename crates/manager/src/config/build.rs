@@ -16,7 +16,7 @@ use super::settings::{
 use super::zvm::zvm;
 
 /// The directories that a user's sockets are in, mostly.
-const USUAL_RUNTIME_DIR: &str = "/run/user/*";
+const USUAL_OWN_DIR: &str = "/run/user/*/pinhead";
 /// Classes in a file: more than there are guests on any host.
 const CLASSES_MAX: usize = 1000;
 /// Users in a file.
@@ -64,16 +64,16 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
 }
 
 fn default_qmp(place: &Place) -> Vec<String> {
-    let own = place.runtime_dir.as_ref().and_then(|dir| dir.to_str());
-    let own = own.filter(|dir| !glob::matches(USUAL_RUNTIME_DIR, dir));
-    let own = own.map(|dir| format!("{dir}/pinhead/up/*/*.qmp"));
+    let own = place.own_dir.as_ref().filter(|_| !place.is_root).and_then(|dir| dir.to_str());
+    let own = own.filter(|dir| !glob::matches(USUAL_OWN_DIR, dir));
+    let own = own.map(|dir| format!("{dir}/up/*/*.qmp"));
     QMP_PATTERNS.iter().map(|glob| (*glob).to_owned()).chain(own).collect()
 }
 
 fn default_socket(place: &Place) -> Option<PathBuf> {
     match place.is_root {
         true => Some("/run/pinhead/host.sock".into()),
-        false => place.runtime_dir.as_ref().map(|dir| dir.join("pinhead/host.sock")),
+        false => place.own_dir.as_ref().map(|dir| dir.join("host.sock")),
     }
 }
 

@@ -21,10 +21,13 @@ pub use settings::{
 };
 pub use zvm::{ZvmMode, ZvmSettings};
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
+use hypervisor::Owner;
 
 /// The file that is read where none is named.
 pub const DEFAULT_PATH: &str = "/etc/pinhead/host.toml";
@@ -34,8 +37,10 @@ pub const DEFAULT_PATH: &str = "/etc/pinhead/host.toml";
 pub struct Place {
     /// Whether the manager runs as root.
     pub is_root: bool,
-    /// `$XDG_RUNTIME_DIR`: sockets of a user.
+    /// `$XDG_RUNTIME_DIR`: where a user's libvirt is.
     pub runtime_dir: Option<PathBuf>,
+    /// Where this user's sockets are: see [`own_dir`].
+    pub own_dir: Option<PathBuf>,
     /// `$XDG_STATE_HOME`: what a user's programs keep.
     pub state_dir: Option<PathBuf>,
     /// The host's memory, to compare parts with sizes.
@@ -50,6 +55,7 @@ impl Place {
         Place {
             is_root: rustix::process::geteuid().is_root(),
             runtime_dir: dir("XDG_RUNTIME_DIR"),
+            own_dir: own_dir().ok(),
             state_dir: dir("XDG_STATE_HOME")
                 .or_else(|| dir("HOME").map(|home| home.join(".local/state"))),
             host_total,
@@ -61,6 +67,35 @@ impl Place {
         match self.is_root {
             true => Some("/var/lib/pinhead/journal.db".into()),
             false => self.state_dir.as_ref().map(|dir| dir.join("pinhead/journal.db")),
+        }
+    }
+}
+
+/// Directory of this user's sockets: root's below /run, others' where their session has it, or else
+/// one of their own in the directory for temporary files. That one is made if it is not there.
+/// Another user may have made it first, which is an error.
+pub fn own_dir() -> io::Result<PathBuf> {
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    match session.filter(|dir| dir.is_absolute() && dir.is_dir()) {
+        _ if rustix::process::geteuid().is_root() => Ok("/run/pinhead".into()),
+        Some(dir) => Ok(dir.join("pinhead")),
+        None => temporary(&std::env::temp_dir()),
+    }
+}
+
+fn temporary(below: &Path) -> io::Result<PathBuf> {
+    let dir = below.join(format!("pinhead-{}", rustix::process::geteuid().as_raw()));
+    match DirBuilder::new().mode(0o700).create(&dir) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    // What a link leads to is somebody else's choice.
+    let is_link = std::fs::symlink_metadata(&dir)?.is_symlink();
+    match Owner::of_directory(&dir) {
+        Some(owner) if owner == Owner::own() && !is_link => Ok(dir),
+        _ => {
+            let text = format!("{} is not this user's alone: remove it", dir.display());
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
         }
     }
 }

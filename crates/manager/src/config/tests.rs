@@ -1,6 +1,7 @@
 use super::*;
 use policy::arbiter::{Limits, Mode};
 use policy::rivals::Kind;
+use std::os::unix::fs::PermissionsExt;
 
 fn place() -> Place {
     Place { is_root: true, ..Place::default() }
@@ -31,7 +32,7 @@ fn an_empty_file_is_the_defaults() {
     assert_eq!(settings.sources.libvirt, Libvirt::Auto);
     assert_eq!(settings.sources.qmp, hypervisor::QMP_PATTERNS);
     assert_eq!(settings.control.socket, Some("/run/pinhead/host.sock".into()));
-    let user = Place { runtime_dir: Some("/tmp/run".into()), ..Place::default() };
+    let user = Place { own_dir: Some("/tmp/run/pinhead".into()), ..Place::default() };
     let settings = parse("", &user).unwrap();
     assert_eq!(settings.sources.qmp.last().unwrap(), "/tmp/run/pinhead/up/*/*.qmp");
     assert_eq!(settings.control.socket, Some("/tmp/run/pinhead/host.sock".into()));
@@ -224,6 +225,21 @@ fn a_shadow_is_read_from_the_directory_of_the_file_and_has_none_of_its_own() {
     assert!(error.contains("other.toml:2:1: host: no key"), "{error}");
     let missing = load(Some(&dir.path().join("none")), &place());
     assert!(matches!(missing, Err(LoadError::Read { .. })));
+}
+
+#[test]
+fn sockets_without_a_session_are_in_a_directory_of_the_users_alone() {
+    let dir = crate::control::scratch::Scratch::new();
+    let own = temporary(dir.path()).unwrap();
+    assert!(own.ends_with(format!("pinhead-{}", rustix::process::geteuid().as_raw())));
+    assert_eq!(std::fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(temporary(dir.path()).unwrap(), own, "it is there already");
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let error = temporary(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("is not this user's alone"), "{error}");
+    std::fs::remove_dir(&own).unwrap();
+    std::os::unix::fs::symlink("/", &own).unwrap();
+    assert!(temporary(dir.path()).is_err(), "somebody has put a link there");
 }
 
 #[test]

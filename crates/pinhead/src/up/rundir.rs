@@ -155,15 +155,8 @@ fn is_dead(path: &Path) -> bool {
 
 /// Where the directories of this user's processes are; made if it is not there.
 pub fn base() -> io::Result<PathBuf> {
-    let uid = rustix::process::geteuid();
-    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let top = match session.filter(|dir| dir.is_absolute() && dir.is_dir()) {
-        _ if uid.is_root() => PathBuf::from("/run/pinhead"),
-        Some(dir) => dir.join("pinhead"),
-        None => std::env::temp_dir().join(format!("pinhead-{}", uid.as_raw())),
-    };
-    // Below /tmp another user may have made it first. What others may only read or enter is fine:
-    // the directories below are closed to them.
+    let top = manager::config::own_dir()?;
+    // What others may only read or enter is fine: the directories below are closed to them.
     images::create_dir(&top.join("up")).map_err(|error| io::Error::other(base::chain(&error)))
 }
 
