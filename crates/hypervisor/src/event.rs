@@ -109,7 +109,7 @@ pub enum Pause {
 }
 
 impl Pause {
-    /// What has stopped it and, where somebody has to do something, what that is.
+    /// The cause, and what to do where somebody has to do something.
     pub fn words(self) -> &'static str {
         match self {
             Pause::ByHand => "somebody has paused it",

@@ -44,7 +44,7 @@ impl Owner {
         Owner(rustix::process::geteuid().as_raw())
     }
 
-    /// The user who alone, besides root, may put something into a directory, if one does.
+    /// Owner of everything in a directory, if besides root one user alone may put things there.
     pub fn of_directory(path: &Path) -> Option<Owner> {
         Directory::at(path).ok()?.owner_of_all()
     }

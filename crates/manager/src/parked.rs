@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Its keeper wakes them when a manager ends. If both are killed, the next manager does: the
-//! socket's lock is its own, so that what else lies there is a dead manager's. A guest whose
-//! virtual CPUs have run since was let run by hand, and is paused by hand if it stands still.
+//! socket's lock is its own, so that what else lies there is a dead manager's. If a guest's virtual
+//! CPUs have run since, it was let run by hand; if it stands still then, it is paused by hand.
 //!
 //! A dead manager's file is changed by its keeper and taken over by the next manager, perhaps at
 //! the same time. Both hold a lock on it, and look then whether it is still there.
@@ -32,7 +32,7 @@ const TRIES_MAX: usize = 16;
 pub struct Stood {
     /// Its process.
     pub process: ProcessId,
-    /// What its virtual CPUs had run when they stood still, in nanoseconds, where that was seen.
+    /// Time that its virtual CPUs had run when they stood still, in nanoseconds, if it was seen.
     pub ran_ns: Option<u64>,
 }
 

@@ -49,7 +49,7 @@ enum Stage {
     Waking(Waiting),
 }
 
-/// A parked guest whose monitor was lost while the process lives.
+/// A parked guest of which the process lives and the monitor was lost.
 #[derive(Debug)]
 struct Lost {
     was: Id,
@@ -155,7 +155,7 @@ impl Parking {
             (None, RunState::Paused(why)) => {
                 let text = format!("{name} was not parked by this manager: {}", why.words());
                 let failure = Failure::new(text);
-                // What else has paused it has its own way on.
+                // The other causes are told with what helps.
                 let by_hand = why == Pause::ByHand;
                 return Err(if by_hand {
                     failure.help("let it run by what paused it")
@@ -357,7 +357,7 @@ impl Stage {
     }
 }
 
-/// What a guest's virtual CPUs have run.
+/// Time that a guest's virtual CPUs have run.
 fn ran_ns(world: &World<'_>, id: Id) -> Option<u64> {
     world.guests.get(id)?.cpu.ran_ns()
 }

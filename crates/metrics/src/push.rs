@@ -22,7 +22,7 @@ const QUEUE_MAX: usize = 60;
 /// Bytes of memory that they have together at most: as much for 1,000 guests. Guests choose their
 /// own and their processes' names.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
-/// What a subject of a moment takes beside its texts and values.
+/// Bytes of a subject of a moment beside its texts and values.
 const OWN_BYTES: usize = 128;
 /// A push that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -53,7 +53,7 @@ struct Shared {
     refused: AtomicU64,
     trouble: Mutex<Option<String>>,
     is_over: AtomicBool,
-    /// What waits, and is under way.
+    /// Bytes that wait or are under way.
     waiting_bytes: AtomicUsize,
 }
 

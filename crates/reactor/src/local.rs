@@ -1,4 +1,4 @@
-//! Users of this machine whose TCP sockets are at an address, as the kernel tells them.
+//! Users of this machine that have TCP sockets at an address, as the kernel tells them.
 //!
 //! One question of `sock_diag(7)` for one socket: that takes some microseconds, however many
 //! sockets there are. A list of them all, as `/proc/net/tcp` is, would be read for each connection.

@@ -39,7 +39,7 @@ pub struct Place {
     pub is_root: bool,
     /// `$XDG_RUNTIME_DIR`: where a user's libvirt is.
     pub runtime_dir: Option<PathBuf>,
-    /// Where this user's sockets are: see [`own_dir`].
+    /// Directory of this user's sockets: see [`own_dir`].
     pub own_dir: Option<PathBuf>,
     /// `$XDG_STATE_HOME`: what a user's programs keep.
     pub state_dir: Option<PathBuf>,
@@ -89,7 +89,7 @@ fn temporary(below: &Path) -> io::Result<PathBuf> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    // What a link leads to is somebody else's choice.
+    // A link may be somebody else's, and lead anywhere.
     let is_link = std::fs::symlink_metadata(&dir)?.is_symlink();
     match Owner::of_directory(&dir) {
         Some(owner) if owner == Owner::own() && !is_link => Ok(dir),

@@ -228,7 +228,7 @@ fn a_shadow_is_read_from_the_directory_of_the_file_and_has_none_of_its_own() {
 }
 
 #[test]
-fn sockets_without_a_session_are_in_a_directory_of_the_users_alone() {
+fn own_directory_without_a_session_is_the_users_alone() {
     let dir = crate::control::scratch::Scratch::new();
     let own = temporary(dir.path()).unwrap();
     assert!(own.ends_with(format!("pinhead-{}", rustix::process::geteuid().as_raw())));

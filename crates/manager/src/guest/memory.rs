@@ -132,7 +132,7 @@ impl GuestMemory {
         self.unanswered = self.unanswered.saturating_add(1);
     }
 
-    /// Whether its balloon is asked and gives no number, or none that is new.
+    /// True if its balloon is asked and gives no number, or none that is new.
     pub fn is_mute(&self) -> bool {
         self.unanswered > MUTE_QUESTIONS
     }

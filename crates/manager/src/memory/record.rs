@@ -15,7 +15,7 @@ pub(crate) struct Record {
     pub last: Option<(Decision, i64)>,
     /// The numbers of the last passes, the newest first.
     pub recent: VecDeque<Inputs>,
-    /// What the operator was told of its balloon, until something else is decided of it.
+    /// Clause that the operator was told of, until something else is decided of it.
     pub told: Option<Clause>,
     /// Another manager moves its balloon.
     pub is_foreign: bool,

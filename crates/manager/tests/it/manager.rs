@@ -194,7 +194,7 @@ fn a_rebooted_guest_is_another_one_in_the_journal() {
 }
 
 /// A DIMM of the operator's stays, whatever is asked of the balloon, and goes when it is unplugged.
-/// What its process holds backs no more than it has.
+/// Its process holds too little to back more than it has.
 #[test]
 fn ordered_minimum_is_given_by_the_manager() {
     let mut scene = Scene::kept("ordered", "");

@@ -240,8 +240,8 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
 }
 
-/// What the next manager does with a guest that stands still, if a killed one has written down that
-/// its virtual CPUs had run for so long.
+/// Orders of the next manager to a guest that stands still. A killed one has written down that its
+/// virtual CPUs had run for so long.
 fn after_a_kill(name: &str, process: &Sleeper, ran_ns: u64) -> Vec<bool> {
     let of = ProcessId::of(process.pid());
     let line = format!("{} {} {ran_ns}\n", process.pid(), of.unwrap().start_ticks);

@@ -156,7 +156,7 @@ fn is_dead(path: &Path) -> bool {
 /// Where the directories of this user's processes are; made if it is not there.
 pub fn base() -> io::Result<PathBuf> {
     let top = manager::config::own_dir()?;
-    // What others may only read or enter is fine: the directories below are closed to them.
+    // It may be open to others to read or enter: the directories below are closed to them.
     images::create_dir(&top.join("up")).map_err(|error| io::Error::other(base::chain(&error)))
 }
 

@@ -101,7 +101,7 @@ fn ordered_minimum_is_given_to_a_guest_that_uses_little() {
     assert_eq!(given(false), None, "nobody has asked for that");
 }
 
-/// What is there to be granted is all that is granted.
+/// No more is granted than is free.
 #[test]
 fn ordered_minimum_is_granted_from_what_is_free() {
     let mut arbiter = Arbiter::new();

@@ -22,7 +22,7 @@ const MAGIC: &[u8] = b"SQLite format 3\0";
 /// What lies beside a database while it is in use.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
 
-/// Whether an error, met with this file, says that the file is no database of ours any more.
+/// True if an error, met with this file, says that the file is no database of ours any more.
 pub fn is_damaged(path: &Path, error: &Error) -> bool {
     let source = match error {
         Error::Foreign { .. } => return !begins_as_database(path).unwrap_or(true),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Two guests whose connection was lost, and of which no list comes on the next one.
+/// Two guests after a lost connection, and a next one on which no list comes.
 fn without_a_list() -> (Scene, Vec<Id>) {
     let mut scene = Scene::new(&[(1, 5), (2, 6)]);
     let found = ids(&scene.settle());
