@@ -355,7 +355,7 @@ fn a_manager_that_ends_in_order_leaves_the_rest_to_its_keeper() {
     assert_eq!(scene.targets().len(), 2);
     assert!(scene.manager.wait().expect("its end").success());
     let messages = fs::read_to_string(scene.dir.join("messages")).expect("its messages");
-    assert!(messages.contains("has ended") && messages.contains("2 guests"), "{messages}");
+    assert!(messages.contains("has ended") && messages.contains("memory: 2"), "{messages}");
     scene.end();
 }
 
