@@ -99,5 +99,6 @@ fn sample(key: u64, row: &Row<G>, told_ms: u64) -> GuestSample {
         asks: false,
         urgent: false,
         deflates_on_oom: true,
+        group_max: None,
     }
 }

@@ -22,6 +22,7 @@ pub mod control;
 mod daemon_port;
 mod effect;
 mod error;
+mod groups;
 mod guest;
 mod guests;
 mod journal;

@@ -139,6 +139,13 @@ impl Machine {
         Machine { total, available, own: self.own, ..Machine::default() }
     }
 
+    /// The same for guests that have no more of it than a control group, of which so much is free.
+    pub(crate) fn within(self, group: Option<(Bytes, Bytes)>) -> Machine {
+        let Some((limit, free)) = group else { return self };
+        let (total, available) = (self.total.min(limit), self.available.min(free));
+        Machine { total, available, ..self }
+    }
+
     /// The arbiter's input. With a budget guests may use that much together, whatever
     /// else the host has; so much of it is used.
     pub fn sample(

@@ -1,9 +1,11 @@
 //! A guest as its host sees it, without asking the guest: what of it is in memory and in swap,
 //! what it had to be read back, and how long it waited for that.
 
+use crate::groups::Groups;
 use crate::machine::per_second;
 use counters::Bytes;
 use hypervisor::{Apart, BackingFile, Held, ProcessId, ProcessView, RamMapping};
+use std::path::Path;
 
 /// Rates of a guest's process over the last seconds. What cannot be seen is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -118,6 +120,11 @@ pub struct Outside {
     mark: Option<Mark>,
     /// What was seen last.
     pub seen: Seen,
+    process: Option<ProcessId>,
+    /// The control groups that it is in.
+    pub(crate) groups: Groups,
+    /// The most that the guest may have by those.
+    pub(crate) most: Option<Bytes>,
 }
 
 impl Outside {
@@ -129,8 +136,10 @@ impl Outside {
         let view = process.and_then(ProcessView::open);
         let ram = view.as_ref().filter(|_| is_trusted).and_then(|view| view.find_ram(memory));
         let is_measured = memory <= MEASURED_MAX;
-        let mut outside = Outside { view, is_trusted, ram, is_measured, ..Outside::default() };
+        let mut outside =
+            Outside { view, is_trusted, ram, is_measured, process, ..Outside::default() };
         outside.look_at_swap();
+        outside.look_at_groups();
         outside
     }
 
@@ -220,6 +229,14 @@ impl Outside {
         };
     }
 
+    /// Looks for the groups of a process that lives: one that has ended is in none.
+    fn look_at_groups(&mut self) {
+        let is_alive = self.view.as_ref().and_then(ProcessView::stat).is_some_and(|s| !s.is_dead);
+        if let Some(process) = self.process.filter(|_| is_alive) {
+            self.groups = Groups::of(Path::new("/"), &process.pid.to_string());
+        }
+    }
+
     /// Reads the rest, which costs more and is not needed every second.
     pub fn look(&mut self, now_ms: u64) {
         let Some(view) = &self.view else { return };
@@ -230,6 +247,7 @@ impl Outside {
         };
         let before = self.mark.replace(now);
         self.look_at_swap();
+        self.look_at_groups();
         if let Some(then) = before {
             let window_ms = now_ms.saturating_sub(then.at_ms);
             self.seen.major_faults_s = per_second(now.major_faults, then.major_faults, window_ms);

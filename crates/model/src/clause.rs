@@ -99,6 +99,10 @@ clauses! {
         "The guest says that it needs memory, and the host sees neither its use nor its CPU time."
         "it says that it needs memory, and the host does not see it use what it has"
         "it said that it needed memory, and the host did not see it use what it had",
+    GroupFull "cgroup"
+        "The guest needs more memory than its QEMU's control group has left."
+        "it needs more memory, and its control group has no more"
+        "it needed more memory, and its control group had no more",
     Boot "boot"
         "The guest has started again: while it boots, it has what the host has free for it."
         "it has started again, and boots"

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Beside it are what others need who read /proc in their own way: files that stay open
-//! ([`Kept`]), and all tasks of a system ([`TaskDir`]).
+//! ([`Kept`]), all tasks of a system ([`TaskDir`]), and the bounds of control groups
+//! ([`MemoryGroup`]).
 //!
 //! All that parses is in [`parse`]: functions from bytes to values that know no
 //! file and never panic. A [`Source`] only hands out bytes, so that recorded
@@ -26,6 +27,7 @@ mod cpu_clock;
 mod error;
 mod file;
 mod kept;
+mod memory_group;
 mod names;
 pub mod parse;
 mod reader;
@@ -40,6 +42,7 @@ pub use cpu_clock::{CpuClock, USER_HZ};
 pub use error::Error;
 pub use file::{ProcFile, Root};
 pub use kept::{Buffer, Kept};
+pub use memory_group::MemoryGroup;
 pub use names::{kernel_names, names_of};
 pub use parse::cpulist::{CpuList, MAX_CPUS};
 pub use reader::Reader;

@@ -206,6 +206,7 @@ impl Member {
             asks: false,
             urgent: std::mem::take(&mut self.urgent),
             deflates_on_oom: spec.traits.deflates_on_oom,
+            group_max: None,
         }
     }
 

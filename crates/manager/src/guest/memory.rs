@@ -94,6 +94,12 @@ impl GuestMemory {
         self.held.map(|held| held.of_guest())
     }
 
+    /// The part of it that is in the host's memory for certain.
+    pub fn touched(&self) -> Bytes {
+        let held = self.held.map(|held| held.of_guest().less(held.own.doubtful()));
+        held.unwrap_or(self.actual).min(self.actual)
+    }
+
     /// Whether more of the host's memory counts as the guest's than its balloon leaves it: what is
     /// its hypervisor's own was measured wrong, or has grown since.
     pub fn holds_more_than_it_has(&self) -> bool {

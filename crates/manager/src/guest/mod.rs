@@ -15,6 +15,7 @@ use crate::attach::{Lent, run_dir};
 use crate::config::UserPart;
 use crate::daemon_port::DaemonPort;
 use crate::effect::Now;
+use crate::groups::Member;
 use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use counters::Bytes;
@@ -263,6 +264,16 @@ impl ManagedGuest {
             asks: self.demand.sequence.is_some(),
             urgent: self.demand.is_urgent,
             deflates_on_oom: self.found.can.deflate_on_oom == Some(true),
+            group_max: self.outside.most,
+        }
+    }
+
+    /// It as one of those that its control groups are for.
+    pub(crate) fn member(&self) -> Member<'_> {
+        Member {
+            groups: &self.outside.groups,
+            actual: self.memory.actual,
+            touched: self.memory.touched(),
         }
     }
 

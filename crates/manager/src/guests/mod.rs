@@ -6,6 +6,7 @@
 //!   time ────────────────┘
 //! ```
 
+mod groups;
 mod own;
 mod pace;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use crate::attach::{Lent, run_dir};
 use crate::config::Settings;
 use crate::control::Failure;
 use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override, ParkEvent};
+use crate::groups::{Groups, Rooms};
 use crate::guest::ManagedGuest;
 use crate::journal;
 use crate::users::Users;
@@ -53,6 +55,10 @@ pub(crate) struct Guests {
     overrides: BTreeMap<Id, Override>,
     /// Guests that are watched closely.
     attended: BTreeMap<Id, Attention>,
+    /// The manager's own control groups.
+    own_groups: Groups,
+    /// The room that the bounds of control groups leave.
+    pub(crate) rooms: Rooms,
     /// Guests that have ever come.
     pub(crate) arrivals: u64,
 }
@@ -165,6 +171,7 @@ impl Guests {
                 let awake =
                     self.guests.values_mut().filter(|guest| !guest.is_idle_since_sample(now.ms));
                 awake.for_each(|guest| guest.outside.look(now.ms));
+                self.look_at_own_groups();
             }
             GuestEvent::Settings => {
                 for guest in self.guests.values_mut() {
@@ -253,6 +260,7 @@ impl Guests {
             }
         }
         self.measure_own(now);
+        self.read_groups();
     }
 
     fn hypervisor(
@@ -300,7 +308,7 @@ impl Guests {
                 let Some(guest) = self.guests.remove(&id) else { return Vec::new() };
                 let row = journal::ended(Fate::Gone, guest.memory.actual, now.wall_ms);
                 let mut effects = vec![
-                    Effect::note(kinds::GONE, format!("it is gone: {why}"), Some(guest.who())),
+                    Effect::note(kinds::GONE, groups::end_of(&guest, &why), Some(guest.who())),
                     Effect::Release(id),
                     Effect::Parking(ParkEvent::Gone(id, guest.found.process)),
                     Effect::Outcome { guest: id, row },

@@ -13,6 +13,7 @@
 //! what, and [`Wakes`] who runs again.
 
 mod book;
+mod groups;
 mod lease;
 mod order;
 mod pools;

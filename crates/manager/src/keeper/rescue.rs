@@ -37,6 +37,8 @@ pub enum Outcome {
         /// The last error of its hypervisor, if it refused.
         refusal: Option<String>,
     },
+    /// It has all that its control groups leave it, and lacks so much.
+    Bounded(Bytes),
     /// Its hypervisor did not answer.
     Unreached,
 }
@@ -55,6 +57,8 @@ struct Patient {
     /// The target that was asked for last, and what it cost.
     asked: Option<(Bytes, Bytes)>,
     refusal: Option<String>,
+    /// Memory that it does not get because its control groups have no more.
+    beyond: Bytes,
     outcome: Option<Outcome>,
 }
 
@@ -115,6 +119,19 @@ impl Rescue {
         }
     }
 
+    /// The same with guests that their control groups leave this much at most.
+    #[must_use]
+    pub fn within(mut self, most: &BTreeMap<u64, Bytes>) -> Rescue {
+        for (id, patient) in &mut self.patients {
+            let Some(most) = most.get(id) else { continue };
+            let all = patient.restore;
+            patient.restore = all.min((*most).max(patient.level));
+            patient.own = patient.own.min(patient.restore);
+            patient.beyond = all.less(patient.restore);
+        }
+        self
+    }
+
     /// A guest was reached, and has this much.
     pub fn reached(&mut self, id: u64, actual: Bytes) {
         if let Some(patient) = self.patients.get_mut(&id) {
@@ -135,7 +152,10 @@ impl Rescue {
         {
             patient.asked = None;
             if target >= patient.restore {
-                patient.outcome = Some(Outcome::Restored);
+                patient.outcome = Some(match patient.beyond {
+                    Bytes::ZERO => Outcome::Restored,
+                    beyond => Outcome::Bounded(beyond),
+                });
             }
         }
     }

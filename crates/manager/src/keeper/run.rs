@@ -12,6 +12,7 @@ use reactor::{PollSet, Ready};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::groups::GuestGroups;
 use super::order::{LINE_MAX, Order, decode};
 use super::pools::Pools;
 use super::sources::Sources;
@@ -181,7 +182,9 @@ fn rescue(
     }
     let mut memory = Reader::open(&options.root, &[Counter::Meminfo("MemAvailable".into())]).ok();
     let limit_ms = options.limits.rescue_ms;
-    let mut rescue = Rescue::new(book.of_this_host(), book.reserve, limit_ms, clock.ms());
+    let groups = GuestGroups::of(book, options.root.path());
+    let rescue = Rescue::new(book.of_this_host(), book.reserve, limit_ms, clock.ms());
+    let mut rescue = rescue.within(&groups.most());
     let mut pools = Pools::of(book, clock.ms());
     let mut wakes = Wakes::new(book.parked());
     let mut sources = Sources::of(book);
@@ -199,7 +202,8 @@ fn rescue(
         }
         sources.turn(ready.as_ref(), book, (&mut rescue, &mut wakes), clock.ms());
         wakes.step(clock.ms());
-        let targets = rescue.step(available(&mut memory), clock.ms());
+        let available = available(&mut memory).map(|free| groups.within(free));
+        let targets = rescue.step(available, clock.ms());
         sources.ask(&targets, clock.ms());
         pools.turn(clock.ms());
         let until_ms = rescue.next_ms(clock.ms()).min(sources.next_ms()).min(wakes.next_ms());
@@ -239,6 +243,11 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
                     format!("its hypervisor refused: {}", refusal.escape_debug())
                 });
                 log(&format!("{name} lacks {} MiB: {why}", bytes.as_mib()));
+            }
+            Outcome::Bounded(bytes) => {
+                ended = Ended::Partly;
+                let lacks = bytes.as_mib();
+                log(&format!("{name} lacks {lacks} MiB: its control group has no more"));
             }
             Outcome::Unreached => {
                 ended = Ended::Partly;

@@ -218,6 +218,7 @@ mod tests {
             asks: false,
             urgent: false,
             deflates_on_oom: true,
+            group_max: None,
         }
     }
 

@@ -235,6 +235,7 @@ impl PageOuts {
                 || guest.found.process.is_none()
                 || guest.limits.mode == Mode::Released
                 || self.refused.contains(&guest.id)
+                || guest.outside.groups.bars_swap()
                 || !world.settings.may_page_out(&guest.identity.class),
         }
     }

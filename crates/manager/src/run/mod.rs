@@ -379,6 +379,7 @@ impl Manager {
 
     fn read_host(&mut self, now: Now) {
         let read = self.devices.sources.host(self.devices.reader.read());
+        let read = read.map(|machine| machine.within(self.guests.rooms.common()));
         let total = |host: &HostMeter| host.machine().map(|machine| machine.total);
         let before = total(&self.host);
         self.notices.extend(self.host.observe(read, now.ms));

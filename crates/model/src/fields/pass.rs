@@ -72,5 +72,7 @@ crate::field::fields! {
         RuleShrinkSize = "rule_shrink_bytes", Bytes, Gauge, "operator's rules", "a step down";
         RuleGrowSize = "rule_grow_bytes", Bytes, Gauge, "operator's rules", "a step up";
         Ordered = "ordered", Count, Gauge, "set", "1 where its minimum was set by hand";
+        GroupMax = "group_max_bytes", Bytes, Gauge, "cgroup",
+            "what it may have by the bounds of its control groups";
     }
 }

@@ -84,6 +84,7 @@ fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
         asks: false,
         urgent: false,
         deflates_on_oom: true,
+        group_max: None,
     }
 }
 

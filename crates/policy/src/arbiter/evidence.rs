@@ -79,6 +79,7 @@ mod tests {
             asks: false,
             urgent: false,
             deflates_on_oom: true,
+            group_max: None,
         }
     }
 

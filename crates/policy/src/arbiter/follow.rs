@@ -45,7 +45,7 @@ pub(super) fn obey(
             continue;
         }
         let order = orders.list.iter().find(|order| order.key == state.sample.key);
-        let target = order.map_or(actual, |order| order.target);
+        let target = order.map_or(actual, |order| order.target.min(state.sample.most()));
         let action = match target.cmp(&actual) {
             std::cmp::Ordering::Less => Action::Shrink,
             std::cmp::Ordering::Equal => Action::Hold,

@@ -53,7 +53,8 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
             continue;
         }
         grant(state, budget, size, clause);
-        if state.to.is_some_and(|(to, ..)| to >= state.assessment.ceiling) {
+        let is_at_most = state.to.is_some_and(|(to, ..)| to >= state.assessment.ceiling);
+        if is_at_most && !state.assessment.lacks_group {
             state.bounds.push(Bound::Max);
         }
     }
@@ -91,7 +92,7 @@ pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_
     let lacks = |state: &GuestState<'_>| {
         let is_booting = matches!(state.assessment.held, Some((Clause::Boot, _)));
         let (had, _) = state.history.boots(now_ms).filter(|_| is_booting)?;
-        Some(state.sample.limits.max.less(had))
+        Some(state.sample.most().less(had))
     };
     let (indices, parts): (Vec<usize>, Vec<Part>) = states
         .iter()
@@ -119,10 +120,10 @@ pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_
 /// What the operator fixed, and guests above their maximum.
 pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
     for state in states.iter_mut().filter(|state| state.assessment.held.is_none()) {
-        let limits = state.sample.limits;
+        let (limits, most) = (state.sample.limits, state.sample.most());
         let (wanted, clause) = match limits.mode {
-            Mode::Pinned(size) => (size.max(state.assessment.min).min(limits.max), Clause::Pinned),
-            Mode::Released => (limits.max, Clause::Released),
+            Mode::Pinned(size) => (size.max(state.assessment.min).min(most), Clause::Pinned),
+            Mode::Released => (most, Clause::Released),
             Mode::Managed if state.assessment.actual > limits.max => (limits.max, Clause::Limits),
             // Its own rules are content with less: that much is given freely.
             Mode::Managed if state.assessment.actual > state.assessment.ceiling.plus(MOVE_MIN) => {

@@ -129,6 +129,8 @@ pub struct Assessment {
     pub backed: Bytes,
     /// It says that it is in need, and the host sees otherwise.
     pub not_seen: bool,
+    /// It needs more, and its control groups have no more.
+    pub lacks_group: bool,
     /// A wish would do it good, and nothing stands against it.
     pub wishes: bool,
     /// It runs, reads again what it dropped, and more memory may help it.
@@ -358,9 +360,10 @@ impl GuestHistory {
     ) -> Assessment {
         let limits = sample.limits;
         let actual = sample.actual.unwrap_or(Bytes::ZERO);
+        let most = sample.most();
         let wanted = match sample.request {
-            Some(request) => request.max(limits.min).min(limits.max),
-            None => limits.max,
+            Some(request) => request.max(limits.min).min(most),
+            None => most,
         };
         let mut assessment = Assessment {
             held: self.held(sample, config, now_ms),
@@ -382,7 +385,7 @@ impl GuestHistory {
         let strained = strained_within(STRAIN_MS);
         if strained {
             // What its own rules were content with was too little.
-            assessment.ceiling = limits.max;
+            assessment.ceiling = most;
         }
         assessment.headroom =
             headroom::learnt(headroom::plain(&view, sample), view.used, self.turns.lessons);
@@ -409,8 +412,10 @@ impl GuestHistory {
         let answered = if is_reported { going.plus(come) } else { Bytes::ZERO };
         assessment.backed = self.evidence.backs(actual.plus(going));
         let is_ordered = need.why == Some(Clause::Limits) && limits.ordered;
-        let believed = if is_ordered { room } else { room.min(assessment.backed) };
-        assessment.need = need.left(answered, believed);
+        let believed = if is_ordered { Bytes(u64::MAX) } else { assessment.backed };
+        assessment.need = need.left(answered, room.min(believed));
+        let lacks = need.left(answered, believed).size > assessment.need.size;
+        assessment.lacks_group = lacks && assessment.ceiling == most && most < limits.max;
         assessment.not_seen = self.evidence.contradicts && need.why == Some(Clause::Need);
         let besides = if self.balloon.is_stingy(now_ms) {
             Some(Clause::Stuck)

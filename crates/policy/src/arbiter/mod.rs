@@ -261,7 +261,7 @@ impl Arbiter {
             verdicts,
             to: None,
             share: Bytes(u64::MAX),
-            bounds: Vec::new(),
+            bounds: if assessment.lacks_group { vec![Bound::Group] } else { Vec::new() },
             cap: check.cap,
             outcome: check.outcome,
         }
@@ -344,9 +344,10 @@ fn close(
         (None, None) if !sees_host => (actual, Action::Hold, Clause::Blind),
         (None, None) => {
             let why = state.assessment.against(Urgency::None).filter(|c| SPOKEN.contains(c));
-            let content = match state.assessment.not_seen {
-                true => Clause::NotSeen,
-                false => Clause::Content,
+            let content = match (state.assessment.not_seen, state.assessment.lacks_group) {
+                (true, _) => Clause::NotSeen,
+                (_, true) => Clause::GroupFull,
+                _ => Clause::Content,
             };
             (actual, Action::Hold, why.unwrap_or(content))
         }

@@ -19,6 +19,8 @@ named! {
         Host = "host",
         /// The share against other guests.
         Shares = "shares",
+        /// The room that its control groups have left.
+        Group = "cgroup",
     }
 }
 

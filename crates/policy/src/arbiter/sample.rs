@@ -145,6 +145,16 @@ pub struct GuestSample {
     pub urgent: bool,
     /// Its kernel takes memory back before it kills.
     pub deflates_on_oom: bool,
+    /// The most that it may have by the bounds of its control groups, if those bound it.
+    pub group_max: Option<Bytes>,
+}
+
+impl GuestSample {
+    /// The most that it may have. What it has its control groups take from nobody.
+    pub fn most(&self) -> Bytes {
+        let group_max = self.group_max.map(|most| most.max(self.actual.unwrap_or(Bytes::ZERO)));
+        group_max.map_or(self.limits.max, |most| most.min(self.limits.max))
+    }
 }
 
 /// The verdicts of the operator's rules about a guest. `None` where there is no such rule.

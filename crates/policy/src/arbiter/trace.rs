@@ -140,6 +140,7 @@ impl PassSample {
             (G::Asks, truth(sample.asks)),
             (G::Urgent, truth(sample.urgent)),
             (G::DeflatesOnOom, truth(sample.deflates_on_oom)),
+            (G::GroupMax, bytes(sample.group_max)),
         ]);
         if let Some(memory) = &sample.memory {
             put_memory(&mut row, memory);
@@ -191,6 +192,7 @@ impl PassSample {
             asks: is(G::Asks)?,
             urgent: is(G::Urgent)?,
             deflates_on_oom: is(G::DeflatesOnOom)?,
+            group_max: size(G::GroupMax),
         };
         let verdicts = RuleVerdicts {
             shrink: is(G::RuleShrink),
@@ -301,6 +303,7 @@ mod tests {
             asks: rng.permille(500),
             urgent: rng.permille(500),
             deflates_on_oom: rng.permille(500),
+            group_max: size(rng),
         };
         let verdicts = RuleVerdicts {
             shrink: is(rng),

@@ -55,6 +55,7 @@ fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
         asks: false,
         urgent: false,
         deflates_on_oom: true,
+        group_max: None,
     }
 }
 

@@ -68,6 +68,7 @@ fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestS
         asks: false,
         urgent: false,
         deflates_on_oom: true,
+        group_max: None,
     }
 }
 

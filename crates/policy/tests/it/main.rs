@@ -6,6 +6,7 @@ mod arbiter_real;
 mod claims;
 mod demand;
 mod gain;
+mod group;
 mod guest;
 mod movement;
 mod page_out;

@@ -56,6 +56,7 @@ fn calm() -> Case {
             asks: false,
             urgent: false,
             deflates_on_oom: true,
+            group_max: None,
         },
         verdicts: RuleVerdicts::default(),
     }
@@ -73,6 +74,10 @@ fn by_hand(clause: Clause) -> Option<Case> {
         }
         Clause::Pinned => case.guest.limits.mode = Mode::Pinned(Bytes::mib(2048)),
         Clause::Released => case.guest.limits.mode = Mode::Released,
+        Clause::GroupFull => {
+            case.verdicts.grow = Some(true);
+            case.guest.group_max = case.guest.actual;
+        }
         Clause::Unusable => case.guest.usable = Usable::No("it is paused"),
         Clause::Blind => case.host = None,
         _ => return None,

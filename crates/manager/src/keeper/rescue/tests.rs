@@ -157,3 +157,25 @@ fn finding_04_who_claims_to_lack_most_does_not_get_most() {
     let targets = rescue.step(Some(mib(1000)), 0);
     assert_eq!(targets, [(1, mib(512)), (2, mib(810))]);
 }
+
+#[test]
+fn report_h07_rescue_gives_no_more_than_the_group_has() {
+    let held = Held {
+        id: 1,
+        name: "g1".into(),
+        place: Place::Qmp("/a".into()),
+        owner: 0,
+        uuid: [0; 16],
+        process: None,
+        restore: mib(400).0,
+        held: mib(160).0,
+        taken: mib(240).0,
+    };
+    let most = BTreeMap::from([(1, mib(244))]);
+    let mut rescue = Rescue::new([&held].into_iter(), mib(50), RESCUE_MS, 0).within(&most);
+    rescue.reached(1, mib(160));
+    assert_eq!(rescue.step(Some(mib(9000)), 0), [(1, mib(244))]);
+    rescue.taken(1, mib(244));
+    assert!(rescue.is_over(0));
+    assert_eq!(rescue.outcomes(), [("g1", Outcome::Bounded(mib(156)))]);
+}

@@ -1,0 +1,239 @@
+//! Bounds of the control groups that guests' processes are in: a guest gets no more than they have.
+//!
+//! ```text
+//!   bound of a group ─┬─ kept ─┬─ used: processes, without pages of files
+//!                     │        └─ what its guests have and have not touched yet
+//!                     └─ the rest: for its guests, to each the same part
+//! ```
+//!
+//! A group that the manager is in as well, with all of its guests, is as the host to them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use counters::Bytes;
+use procfs::{Buffer, MemoryGroup};
+
+/// The part of a bound that stays free, in thousandths: a host's reserve by default.
+const KEPT_PERMILLE: u64 = 30;
+/// The same at least: a hypervisor grows by some MiB between two looks.
+const KEPT_MIN: Bytes = Bytes::mib(16);
+
+/// The control groups of a guest's process.
+#[derive(Debug, Default)]
+pub struct Groups {
+    /// All of them, from its own upwards, with what the kernel has killed in each.
+    all: Vec<(MemoryGroup, Option<u64>)>,
+    /// Those with a bound.
+    bounded: Vec<(MemoryGroup, Bytes)>,
+    /// Nothing of one of them may go to swap.
+    bars_swap: bool,
+}
+
+impl Groups {
+    /// Looks for the groups of a process and at their bounds, which may be others by now.
+    pub(crate) fn of(root: &Path, process: &str) -> Groups {
+        let all = MemoryGroup::all(root, process, &mut Buffer::default());
+        let bound = |group: &MemoryGroup| Some((group.clone(), group.limit()?));
+        Groups {
+            bounded: all.iter().filter_map(bound).collect(),
+            bars_swap: all.iter().any(MemoryGroup::bars_swap),
+            all: all.into_iter().map(|group| (group.clone(), group.kills())).collect(),
+        }
+    }
+
+    /// Returns whether all of the process has to stay out of swap.
+    pub(crate) fn bars_swap(&self) -> bool {
+        self.bars_swap
+    }
+
+    /// Returns whether the kernel has killed a process for want of memory since the last look, in
+    /// the nearest group that is still there. A group may go with its last process.
+    pub(crate) fn has_killed(&self) -> bool {
+        let kills = self.all.iter().find_map(|(group, before)| Some((group.kills()?, *before)));
+        !self.bounded.is_empty() && kills.is_some_and(|(now, before)| Some(now) > before)
+    }
+}
+
+/// A guest, as far as its groups go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member<'a> {
+    /// Its groups.
+    pub groups: &'a Groups,
+    /// The memory that it has.
+    pub actual: Bytes,
+    /// The part of it that is in the host's memory for certain.
+    pub touched: Bytes,
+}
+
+impl Member<'_> {
+    fn untouched(&self) -> Bytes {
+        self.actual.less(self.touched)
+    }
+}
+
+/// A group with a bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Pot {
+    limit: Bytes,
+    free: Bytes,
+    /// Memory that its guests have and have not touched yet.
+    untouched: Bytes,
+    guests: u64,
+}
+
+impl Pot {
+    /// The most that a guest may have. A group in which more was promised than it has is treated as
+    /// a host is: what its guests may still touch is not held against others.
+    fn most(&self, member: &Member<'_>) -> Bytes {
+        let free = self.free.less(self.limit.permille(KEPT_PERMILLE).max(KEPT_MIN));
+        let part = |free: Bytes| Bytes(free.0 / self.guests.max(1));
+        match self.untouched <= free {
+            true => member.actual.plus(part(free.less(self.untouched))),
+            false => member.touched.plus(part(free)),
+        }
+    }
+}
+
+/// The room that the bounds of all groups leave their guests.
+#[derive(Debug, Default)]
+pub(crate) struct Rooms {
+    pots: BTreeMap<PathBuf, Pot>,
+    /// The group that is as the host.
+    common: Option<PathBuf>,
+}
+
+impl Rooms {
+    /// Reads what the groups of these guests use. The manager is in the groups `own`.
+    pub(crate) fn of<'a>(members: impl Iterator<Item = Member<'a>>, own: &Groups) -> Rooms {
+        let mut pots: BTreeMap<PathBuf, Pot> = BTreeMap::new();
+        let mut guests = 0;
+        for member in members {
+            guests += 1;
+            for (group, limit) in &member.groups.bounded {
+                let dir = group.dir();
+                if !pots.contains_key(dir) {
+                    // The group is gone, and bounds nothing.
+                    let Some(used) = group.used() else { continue };
+                    let (limit, free) = (*limit, limit.less(used));
+                    pots.insert(dir.to_path_buf(), Pot { limit, free, ..Pot::default() });
+                }
+                let Some(pot) = pots.get_mut(dir) else { continue };
+                pot.guests += 1;
+                pot.untouched = pot.untouched.plus(member.untouched());
+            }
+        }
+        let is_common = |dir: &Path| pots.get(dir).is_some_and(|pot: &Pot| pot.guests == guests);
+        let ours = own.bounded.iter().map(|(group, _)| group.dir()).filter(|dir| is_common(dir));
+        let common = ours.min_by_key(|dir| pots.get(*dir).map(|pot| pot.free));
+        Rooms { common: common.map(Path::to_path_buf), pots }
+    }
+
+    /// The bound of the group that is as the host, and what it has free.
+    pub(crate) fn common(&self) -> Option<(Bytes, Bytes)> {
+        let pot = self.pots.get(self.common.as_ref()?)?;
+        Some((pot.limit, pot.free))
+    }
+
+    /// The most that a guest may have; `None` where no group bounds it.
+    pub(crate) fn most(&self, member: &Member<'_>) -> Option<Bytes> {
+        let dirs = member.groups.bounded.iter().map(|(group, _)| group.dir());
+        let others = dirs.filter(|dir| Some(*dir) != self.common.as_deref());
+        others.filter_map(|dir| self.pots.get(dir)).map(|pot| pot.most(member)).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use procfs::testing::FakeKernel;
+
+    const MIB: u64 = 1 << 20;
+
+    fn group(kernel: &FakeKernel, name: &str, limit: u64, used: u64) {
+        let dir = format!("sys/fs/cgroup/{name}");
+        kernel.write(&format!("{dir}/memory.max"), &format!("{}\n", limit * MIB));
+        kernel.write(&format!("{dir}/memory.current"), &format!("{}\n", used * MIB));
+        kernel.write(&format!("{dir}/memory.events"), "oom 1\noom_kill 1\n");
+    }
+
+    fn groups(kernel: &FakeKernel, process: &str, path: &str) -> Groups {
+        kernel.write(&format!("sys/fs/cgroup/{path}/cgroup.procs"), "");
+        kernel.write(&format!("proc/{process}/cgroup"), &format!("0::/{path}\n"));
+        Groups::of(kernel.root().path(), process)
+    }
+
+    fn member(groups: &Groups, actual: u64, touched: u64) -> Member<'_> {
+        Member { groups, actual: Bytes::mib(actual), touched: Bytes::mib(touched) }
+    }
+
+    #[test]
+    fn report_h07_guest_gets_no_more_than_its_group_has() {
+        let kernel = FakeKernel::new(1, 1);
+        let most = |used, actual, touched| {
+            group(&kernel, "vms/one", 300, used);
+            let groups = groups(&kernel, "7", "vms/one");
+            let member = member(&groups, actual, touched);
+            let rooms = Rooms::of([member].into_iter(), &Groups::default());
+            assert_eq!(rooms.common(), None, "the manager is elsewhere");
+            rooms.most(&member).map(Bytes::as_mib)
+        };
+        assert_eq!(most(200, 160, 160), Some(160 + 100 - 16));
+        assert_eq!(most(200, 160, 100), Some(160 + 100 - 16 - 60), "it may touch the rest");
+        assert_eq!(most(290, 253, 253), Some(253));
+        assert_eq!(most(200, 400, 160), Some(160 + 84), "it was promised more than there is");
+        let free = groups(&kernel, "8", "free");
+        let rooms = Rooms::of([member(&free, 1, 1)].into_iter(), &Groups::default());
+        assert_eq!(rooms.most(&member(&free, 1, 1)), None);
+    }
+
+    #[test]
+    fn report_h07_guests_of_one_group_share_what_it_has() {
+        let kernel = FakeKernel::new(1, 1);
+        group(&kernel, "vms", 1000, 530);
+        group(&kernel, "vms/two", 400, 200);
+        let (one, two) = (groups(&kernel, "7", "vms/one"), groups(&kernel, "8", "vms/two"));
+        let (one, two) = (member(&one, 300, 260), member(&two, 190, 190));
+        let rooms = Rooms::of([one, two].into_iter(), &Groups::default());
+        let most = |member| rooms.most(member).map(Bytes::as_mib);
+        assert_eq!((most(&one), most(&two)), (Some(300 + 200), Some(190 + 184)));
+    }
+
+    #[test]
+    fn report_h07_group_of_manager_and_all_guests_is_their_host() {
+        let kernel = FakeKernel::new(1, 1);
+        group(&kernel, "all", 1000, 600);
+        let own = groups(&kernel, "self", "all/manager");
+        let (one, two) = (groups(&kernel, "7", "all/one"), groups(&kernel, "8", "all/two"));
+        let (one, two) = (member(&one, 200, 200), member(&two, 200, 200));
+        let rooms = Rooms::of([one, two].into_iter(), &own);
+        assert_eq!(rooms.common(), Some((Bytes::mib(1000), Bytes::mib(400))));
+        assert_eq!((rooms.most(&one), rooms.most(&two)), (None, None));
+        let elsewhere = groups(&kernel, "9", "elsewhere");
+        let rooms = Rooms::of([one, member(&elsewhere, 1, 1)].into_iter(), &own);
+        assert_eq!(rooms.common(), None);
+        assert_eq!(rooms.most(&one), Some(Bytes::mib(200 + 400 - 30)));
+    }
+
+    #[test]
+    fn report_h07_kill_is_seen_in_the_nearest_group_that_is_left() {
+        let kernel = FakeKernel::new(1, 1);
+        group(&kernel, "vms", 1000, 500);
+        group(&kernel, "vms/one", 300, 290);
+        let groups = groups(&kernel, "7", "vms/one");
+        assert!(!groups.has_killed());
+        kernel.write("sys/fs/cgroup/vms/memory.events", "oom_kill 2\n");
+        assert!(!groups.has_killed(), "it was another's");
+        std::fs::remove_dir_all(kernel.path("sys/fs/cgroup/vms/one")).unwrap();
+        assert!(groups.has_killed(), "its group went with it");
+    }
+
+    #[test]
+    fn report_h07_group_that_may_not_swap_is_seen() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("sys/fs/cgroup/vms/memory.swap.max", "0\n");
+        assert!(groups(&kernel, "7", "vms/one").bars_swap());
+        kernel.write("sys/fs/cgroup/vms/memory.swap.max", "max\n");
+        assert!(!groups(&kernel, "7", "vms/one").bars_swap());
+    }
+}

@@ -1,0 +1,187 @@
+//! Bounds of memory that control groups have beside that of the kernel as a whole.
+//!
+//! A process may use no more than the least of what its group and all groups above that have left.
+//! Files are opened for each read: few processes have such bounds, and a group may come and go.
+
+use std::path::{Path, PathBuf};
+
+use counters::Bytes;
+
+use crate::parse::{cgroup, value_of};
+use crate::{Buffer, Kept};
+
+/// The place of the first hierarchy's memory controller.
+const FIRST: &str = "sys/fs/cgroup/memory";
+/// The most levels that are looked at, from the process's own upwards.
+const LEVELS_MAX: usize = 32;
+/// A bound of the first hierarchy that is as large stands for none.
+const NONE_MIN: u64 = 1 << 60;
+
+/// The files of a hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hierarchy {
+    First,
+    Second,
+}
+
+/// One of the groups that a process is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryGroup {
+    dir: PathBuf,
+    hierarchy: Hierarchy,
+}
+
+impl MemoryGroup {
+    /// All groups of a process (`self` for one's own), from its own up to the top of what can be
+    /// seen. In a container that top is the container's group.
+    pub fn all(root: &Path, process: &str, buffer: &mut Buffer) -> Vec<MemoryGroup> {
+        let file = Kept::open(&root.join("proc").join(process).join("cgroup"));
+        let Some(text) = file.whole(buffer) else { return Vec::new() };
+        let first = cgroup::of_controller(text, "memory").unwrap_or_default();
+        let second = cgroup::unified(text).unwrap_or_default();
+        let top = root.join(FIRST);
+        if top.join("memory.limit_in_bytes").exists() {
+            let mut all = above(&top, &first, Hierarchy::First);
+            // Until Linux 5.11 a group may be told to count nothing that is below it.
+            let counts = |group: &MemoryGroup| group.number("memory.use_hierarchy") != Some(0);
+            let end = all.iter().skip(1).position(|group| !counts(group));
+            all.truncate(end.map_or(all.len(), |end| end + 1));
+            return all;
+        }
+        let tops = cgroup::UNIFIED.map(|top| root.join(top));
+        let top = tops.iter().find(|top| top.join(&second).is_dir()).unwrap_or(&tops[0]);
+        above(top, &second, Hierarchy::Second)
+    }
+
+    /// The group's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The least of its bounds, if it has any. Above `memory.high` the kernel holds its processes
+    /// back until they hardly run, so that one counts as well.
+    pub fn limit(&self) -> Option<Bytes> {
+        let files: &[&str] = match self.hierarchy {
+            Hierarchy::First => &["memory.limit_in_bytes"],
+            Hierarchy::Second => &["memory.max", "memory.high"],
+        };
+        // One that is not bounded says `max`, which is no number.
+        let bounds = files.iter().filter_map(|file| self.number(file));
+        bounds.filter(|bytes| *bytes < NONE_MIN).min().map(Bytes)
+    }
+
+    /// Memory that it uses and cannot simply drop: all but the pages of files.
+    pub fn used(&self) -> Option<Bytes> {
+        let (file, parts) = match self.hierarchy {
+            Hierarchy::First => {
+                ("memory.usage_in_bytes", ["total_inactive_file", "total_active_file"])
+            }
+            Hierarchy::Second => ("memory.current", ["inactive_file", "active_file"]),
+        };
+        let used = self.number(file)?;
+        let (stat, mut buffer) = (self.file("memory.stat"), Buffer::default());
+        let text = stat.once(&mut buffer).unwrap_or_default();
+        let files = parts.iter().filter_map(|name| value_of(text, name));
+        Some(Bytes(used).less(Bytes(files.fold(0, u64::saturating_add))))
+    }
+
+    /// Processes of it that the kernel has killed for want of memory.
+    pub fn kills(&self) -> Option<u64> {
+        let file = match self.hierarchy {
+            Hierarchy::First => "memory.oom_control",
+            Hierarchy::Second => "memory.events",
+        };
+        value_of(self.file(file).once(&mut Buffer::default())?, "oom_kill")
+    }
+
+    /// Returns whether all of it has to stay out of swap.
+    pub fn bars_swap(&self) -> bool {
+        self.hierarchy == Hierarchy::Second && self.number("memory.swap.max") == Some(0)
+    }
+
+    fn number(&self, file: &str) -> Option<u64> {
+        self.file(file).number(&mut Buffer::default())
+    }
+
+    fn file(&self, name: &str) -> Kept {
+        Kept::open(&self.dir.join(name))
+    }
+}
+
+/// The groups from this path up to the top. A path that leads nowhere is one of another namespace:
+/// its top is all that is seen of it.
+fn above(top: &Path, path: &Path, hierarchy: Hierarchy) -> Vec<MemoryGroup> {
+    let own = top.join(path);
+    let own = if own.is_dir() { own } else { top.to_path_buf() };
+    let dirs = own.ancestors().take_while(|dir| dir.starts_with(top)).take(LEVELS_MAX);
+    dirs.map(|dir| MemoryGroup { dir: dir.to_path_buf(), hierarchy }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::FakeKernel;
+
+    fn groups(kernel: &FakeKernel) -> Vec<MemoryGroup> {
+        MemoryGroup::all(kernel.root().path(), "7", &mut Buffer::default())
+    }
+
+    #[test]
+    fn report_h07_bounds_of_all_levels_are_read_in_version_2() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("proc/7/cgroup", "0::/vms/one\n");
+        let one = "sys/fs/cgroup/vms/one";
+        for (file, text) in [
+            ("memory.max", "314572800\n"),
+            ("memory.high", "max\n"),
+            ("memory.current", "304087040\n"),
+            ("memory.stat", "anon 1\nfile 9\ninactive_file 1048576\nactive_file 1048576\n"),
+            ("memory.events", "low 0\nhigh 0\nmax 5\noom 2\noom_kill 1\n"),
+            ("memory.swap.max", "0\n"),
+        ] {
+            kernel.write(&format!("{one}/{file}"), text);
+        }
+        kernel.write("sys/fs/cgroup/vms/memory.max", "max\n");
+        kernel.write("sys/fs/cgroup/vms/memory.high", "1073741824\n");
+        let all = groups(&kernel);
+        let limits: Vec<_> = all.iter().map(MemoryGroup::limit).collect();
+        assert_eq!(limits, [Some(Bytes::mib(300)), Some(Bytes::mib(1024)), None]);
+        assert_eq!(all[0].used(), Some(Bytes::mib(288)), "pages of files can be dropped");
+        assert_eq!((all[0].kills(), all[1].kills()), (Some(1), None));
+        assert_eq!((all[0].bars_swap(), all[1].bars_swap()), (true, false));
+    }
+
+    #[test]
+    fn report_h07_bounds_of_all_levels_are_read_in_version_1() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("proc/7/cgroup", "4:memory:/vms/one\n0::/\n");
+        let none = "9223372036854771712\n";
+        for (dir, limit) in [("", none), ("/vms", "1073741824\n"), ("/vms/one", "314572800\n")] {
+            kernel.write(&format!("{FIRST}{dir}/memory.limit_in_bytes"), limit);
+        }
+        let one = format!("{FIRST}/vms/one");
+        kernel.write(&format!("{one}/memory.usage_in_bytes"), "304087040\n");
+        let stat = "inactive_file 7\ntotal_inactive_file 1048576\ntotal_active_file 1048576\n";
+        kernel.write(&format!("{one}/memory.stat"), stat);
+        let control = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
+        kernel.write(&format!("{one}/memory.oom_control"), control);
+        let all = groups(&kernel);
+        let limits: Vec<_> = all.iter().map(MemoryGroup::limit).collect();
+        assert_eq!(limits, [Some(Bytes::mib(300)), Some(Bytes::mib(1024)), None]);
+        assert_eq!((all[0].used(), all[0].kills()), (Some(Bytes::mib(288)), Some(3)));
+        kernel.write(&format!("{FIRST}/vms/memory.use_hierarchy"), "0\n");
+        assert_eq!(groups(&kernel).len(), 1, "what is below that group does not count in it");
+    }
+
+    #[test]
+    fn a_container_sees_its_own_bound_at_the_top() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("sys/fs/cgroup/memory.max", "314572800\n");
+        for text in ["0::/\n", "0::/../outside\n", "0::/not/there\n"] {
+            kernel.write("proc/7/cgroup", text);
+            let limits: Vec<_> = groups(&kernel).iter().map(MemoryGroup::limit).collect();
+            assert_eq!(limits, [Some(Bytes::mib(300))], "{text}");
+        }
+        assert_eq!(MemoryGroup::all(kernel.root().path(), "8", &mut Buffer::default()), []);
+    }
+}
