@@ -99,6 +99,8 @@ fn sample(key: u64, row: &Row<G>, told_ms: u64) -> GuestSample {
         asks: false,
         urgent: false,
         deflates_on_oom: true,
+        private: None,
+        pinned: None,
         group_max: None,
     }
 }

@@ -31,6 +31,32 @@ pub struct Capabilities {
     pub page_reporting: Option<bool>,
     /// It has a port for a daemon.
     pub port: bool,
+    /// Its memory stays in the host's, as far as its machine says so.
+    pub pinned: Option<Pinned>,
+}
+
+/// The reason for which a guest's memory stays in the host's, though its balloon takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pinned {
+    /// A device reaches all of it at any time.
+    Device,
+    /// It is locked.
+    Locked,
+    /// It lies in pages that are set aside for those that ask for them.
+    HugePages,
+}
+
+impl Pinned {
+    /// The reason in words.
+    pub fn why(self) -> &'static str {
+        match self {
+            Pinned::Device => {
+                "its balloon gives the host nothing: a passed-through device has its memory"
+            }
+            Pinned::Locked => "its balloon gives the host nothing: its memory is locked",
+            Pinned::HugePages => "its balloon gives the host nothing: its memory is in huge pages",
+        }
+    }
 }
 
 /// A guest as it was found.

@@ -91,6 +91,7 @@ impl Fake {
             actual: memory,
             vcpu_tids: Vec::new(),
             can: Capabilities {
+                pinned: None,
                 balloon: true,
                 statistics: true,
                 deflate_on_oom: Some(true),

@@ -41,7 +41,7 @@ mod zvm;
 pub use ahead::InMemory;
 pub use error::Error;
 pub use event::{
-    BalloonStats, BlockStats, Capabilities, Event, Found, HostMemory, Id, Machine, Pause,
+    BalloonStats, BlockStats, Capabilities, Event, Found, HostMemory, Id, Machine, Pause, Pinned,
     ProcessId, RunState,
 };
 pub use fake::{Balloon, Fake};

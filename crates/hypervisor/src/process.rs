@@ -93,6 +93,8 @@ pub struct Apart {
     pub hides_swap: bool,
     /// Memory in pages that are set aside for those who ask (hugetlb): what is resident is without.
     pub hugepages: Bytes,
+    /// Memory that may not leave the host's: locked by itself, or for a device.
+    pub locked: Bytes,
     /// Pages that come from no file.
     pub anonymous: Bytes,
     /// Pages of files that it has mapped: programs and libraries, and what lies in a file on disk.
@@ -214,6 +216,8 @@ impl ProcessView {
             swapped: size("VmSwap"),
             hides_swap: shmem > anonymous && self.host_swaps(),
             hugepages: resident("HugetlbPages"),
+            // Kernels count what a device has in either.
+            locked: resident("VmLck").max(resident("VmPin")),
             anonymous,
             files: resident("RssFile"),
             shmem,
@@ -333,12 +337,15 @@ mod tests {
         tree.file("proc/42/ksm_merging_pages", "3\n");
         let (used, unused) =
             ("SwapTotal: 9 kB\nSwapFree: 8 kB\n", "SwapTotal: 9 kB\nSwapFree: 9 kB\n");
-        let huge =
-            apart("RssAnon: 9 kB\nRssShmem: 1 kB\nVmSwap: 0 kB\nHugetlbPages: 2048 kB\n", used);
+        let status = "VmLck: 3 kB\nVmPin: 4 kB\nRssAnon: 9 kB\nRssShmem: 1 kB\nVmSwap: 0 kB\n\
+                      HugetlbPages: 2048 kB\n";
+        let huge = apart(status, used);
         let (swapped, hugepages) = (Some(Bytes::ZERO), Bytes::mib(2));
         let (anonymous, shmem) = (Bytes(9 << 10), Bytes(1 << 10));
         let merged = Bytes(3 * rustix::param::page_size() as u64);
-        let expected = Apart { swapped, hugepages, anonymous, shmem, merged, ..Apart::default() };
+        let locked = Bytes(4 << 10);
+        let known = Apart { swapped, hugepages, anonymous, shmem, ..Apart::default() };
+        let expected = Apart { locked, merged, ..known };
         assert_eq!(huge, expected);
         let shared = "RssAnon: 1 kB\nRssShmem: 9 kB\nVmSwap: 0 kB\n";
         assert!(apart(shared, used).hides_swap);

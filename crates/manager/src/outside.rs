@@ -4,7 +4,7 @@
 use crate::groups::Groups;
 use crate::machine::per_second;
 use counters::Bytes;
-use hypervisor::{Apart, BackingFile, Held, ProcessId, ProcessView, RamMapping};
+use hypervisor::{Apart, BackingFile, Held, Pinned, ProcessId, ProcessView, RamMapping};
 use std::path::Path;
 
 /// Rates of a guest's process over the last seconds. What cannot be seen is `None`.
@@ -214,6 +214,15 @@ impl Outside {
         }
     }
 
+    /// The reason for which a guest of this size has its memory in the host's in any case.
+    pub fn pinned(&self, memory: Bytes) -> Option<Pinned> {
+        let Apart { locked, hugepages, anonymous, shmem, .. } = self.apart;
+        let is_locked = memory > Bytes::ZERO && locked >= memory;
+        // Most of what it has lies in those: the rest is its hypervisor's.
+        let is_huge = hugepages > anonymous.plus(shmem);
+        is_locked.then_some(Pinned::Locked).or(is_huge.then_some(Pinned::HugePages))
+    }
+
     /// The file that its memory comes from, which others may have it from as well.
     pub fn template(&self) -> Option<BackingFile> {
         self.ram.filter(|ram| !ram.is_shared)?.file
@@ -302,6 +311,22 @@ mod tests {
         assert_eq!(owned(statm, Some(&ram(true)), &on_disk), all);
         let guessed = Apart { anonymous: mib(40), ..apart };
         assert_eq!(owned(statm, None, &guessed), shared, "its mappings may not be read");
+    }
+
+    #[test]
+    fn report_h06_locked_memory_and_huge_pages_are_known_before() {
+        let pinned = |apart| {
+            let outside = Outside { apart, ..Outside::default() };
+            outside.pinned(Bytes::mib(384))
+        };
+        let anonymous = Bytes::mib(501);
+        let plain = Apart { anonymous, locked: Bytes::mib(2), ..Apart::default() };
+        assert_eq!(pinned(plain), None);
+        let locked = Apart { locked: anonymous, ..plain };
+        assert_eq!(pinned(locked), Some(Pinned::Locked));
+        let (own, hugepages) = (Bytes::mib(100), Bytes::mib(384));
+        let huge = Apart { anonymous: own, hugepages, ..Apart::default() };
+        assert_eq!(pinned(huge), Some(Pinned::HugePages));
     }
 
     #[test]

@@ -132,6 +132,10 @@ clauses! {
         "What the guest gave did not reach the host, so it is not asked for more."
         "what it gave did not reach the host"
         "what it gave did not reach the host",
+    Locked "locked"
+        "The guest's memory stays in the host: locked, in huge pages, or a device's."
+        "its balloon gives the host nothing"
+        "its balloon gives the host nothing",
     Moving "moving"
         "The guest is on its way to an earlier target."
         "it is on its way"

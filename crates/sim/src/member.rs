@@ -206,6 +206,8 @@ impl Member {
             asks: false,
             urgent: std::mem::take(&mut self.urgent),
             deflates_on_oom: spec.traits.deflates_on_oom,
+            private: None,
+            pinned: None,
             group_max: None,
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use counters::Bytes;
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::Capabilities;
+use crate::{Capabilities, Pinned};
 
 /// The name that the daemon's port has in the guest.
 const PORT_NAME: &str = "org.pinhead.0";
@@ -51,6 +51,7 @@ impl Description {
             deflate_on_oom: is_on("autodeflate"),
             page_reporting: is_on("freePageReporting"),
             port: port.is_some(),
+            pinned: pinned(domain, devices),
         };
         let port = port.and_then(socket_of);
         let number = domain.attribute("id").and_then(|text| text.parse().ok());
@@ -84,6 +85,28 @@ fn size(node: Node<'_, '_>) -> Option<Bytes> {
     };
     let number: u64 = node.text()?.trim().parse().ok()?;
     number.checked_mul(unit).map(Bytes)
+}
+
+/// The reason for which its memory stays in the host's, if there is one.
+fn pinned(domain: Node<'_, '_>, devices: Node<'_, '_>) -> Option<Pinned> {
+    let is_passed = |device: Node<'_, '_>| {
+        let kind = device.attribute("type");
+        match device.tag_name().name() {
+            "hostdev" => matches!(kind, Some("pci" | "mdev")),
+            // A network card of the host's.
+            "interface" => kind == Some("hostdev"),
+            _ => false,
+        }
+    };
+    let backing = child(domain, "memoryBacking");
+    let has = |name| backing.is_some_and(|backing| child(backing, name).is_some());
+    if devices.children().any(is_passed) {
+        return Some(Pinned::Device);
+    }
+    if has("locked") {
+        return Some(Pinned::Locked);
+    }
+    has("hugepages").then_some(Pinned::HugePages)
 }
 
 fn is_our_port(channel: &Node<'_, '_>) -> bool {
@@ -136,11 +159,29 @@ mod tests {
                 deflate_on_oom: Some(true),
                 page_reporting: Some(true),
                 port: true,
+                pinned: None,
             },
             port: Some("/run/port".into()),
             period_seconds: 10,
         };
         assert_eq!(Description::parse(&domain(top, &devices)), Ok(expected));
+    }
+
+    #[test]
+    fn report_h06_memory_that_stays_in_the_host_is_known_before() {
+        let pinned = |top: &str, devices: &str| {
+            let top = format!("<memory>1</memory>{top}");
+            Description::parse(&domain(&top, devices)).unwrap().can.pinned
+        };
+        let backing = |what: &str| format!("<memoryBacking>{what}</memoryBacking>");
+        let huge = "<hugepages><page size='2048' unit='KiB'/></hugepages>";
+        assert_eq!(pinned(&backing(huge), ""), Some(Pinned::HugePages));
+        assert_eq!(pinned(&backing(&format!("{huge}<locked/>")), ""), Some(Pinned::Locked));
+        let device = "<hostdev mode='subsystem' type='pci'/>";
+        assert_eq!(pinned(&backing("<locked/>"), device), Some(Pinned::Device));
+        assert_eq!(pinned("", "<interface type='hostdev'/>"), Some(Pinned::Device));
+        let usb = "<hostdev mode='subsystem' type='usb'/><interface type='network'/>";
+        assert_eq!(pinned(&backing("<nosharepages/>"), usb), None);
     }
 
     #[test]

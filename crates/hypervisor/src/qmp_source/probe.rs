@@ -7,7 +7,7 @@ use qmp::{Chardev, Command, Failure, Property, Reply, Value};
 
 use super::link::{Link, Purpose};
 use super::state;
-use crate::{Capabilities, Found, Owner, Pause, ProcessId, ProcessView, RunState};
+use crate::{Capabilities, Found, Owner, Pause, Pinned, ProcessId, ProcessView, RunState};
 
 /// The longest name that is kept; what is behind is cut off.
 const NAME_BYTES_MAX: usize = 255;
@@ -17,6 +17,9 @@ const PORTS_MAX: usize = 8;
 const PORT_NAME: &str = "org.pinhead.0";
 /// Where QEMU keeps the devices that were given an id, and those that were not.
 const DEVICES: [&str; 2] = ["/machine/peripheral", "/machine/peripheral-anon"];
+
+/// The beginning of the kinds of devices that are passed through and reach all of a guest's memory.
+const PASSED_DEVICE: &str = "child<vfio-pci";
 
 /// A virtio-serial port.
 #[derive(Debug, Default)]
@@ -41,6 +44,7 @@ pub(super) struct Probe {
     deflate_on_oom: Option<bool>,
     page_reporting: Option<bool>,
     ports: Vec<SerialPort>,
+    has_passed_device: bool,
 }
 
 /// Who listens on a monitor's socket.
@@ -145,6 +149,8 @@ impl Probe {
                 get(Purpose::PortName(self.ports.len()), &path, "name");
                 get(Purpose::PortChardev(self.ports.len()), &path, "chardev");
                 self.ports.push(SerialPort::default());
+            } else if device.kind.starts_with(PASSED_DEVICE) {
+                self.has_passed_device = true;
             }
         }
     }
@@ -181,6 +187,7 @@ impl Probe {
                 deflate_on_oom: self.deflate_on_oom,
                 page_reporting: self.page_reporting,
                 port: port.is_some(),
+                pinned: self.has_passed_device.then_some(Pinned::Device),
             },
             port: port.and_then(|port| listens_at(&self.chardevs, port.chardev.as_deref()?)),
             state: state::joined(run, self.is_moving),

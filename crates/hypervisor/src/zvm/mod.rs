@@ -286,6 +286,7 @@ fn found(name: &str, user: &User) -> Found {
         actual: user.actual,
         vcpu_tids: Vec::new(),
         can: Capabilities {
+            pinned: None,
             balloon: is_managed,
             statistics: is_managed,
             // The kernel's cmm gives its pages back before anybody is killed.

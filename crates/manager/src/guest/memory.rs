@@ -54,6 +54,8 @@ pub struct GuestMemory {
     pub reported: Bytes,
     /// The most that the host saw of it when it was asked for less.
     had: Bytes,
+    /// The most that its process had for itself when it was asked for less.
+    held_then: Option<Bytes>,
     samples: u32,
     /// Questions for statistics since its balloon gave a number last.
     unanswered: u32,
@@ -74,6 +76,9 @@ impl GuestMemory {
     /// Its balloon is asked for this size.
     pub fn ask(&mut self, size: Bytes) {
         self.had = self.had_before(size);
+        if size < self.actual {
+            self.held_then = self.held_then.max(self.held.map(|held| held.private));
+        }
         self.target = Some(size);
     }
 
@@ -106,10 +111,13 @@ impl GuestMemory {
         self.resident().is_some_and(|holds| holds > self.actual.plus(SLACK))
     }
 
-    /// What the host has got of it by the balloon.
+    /// Memory that the host has got of it by the balloon: of its whole process, for its
+    /// hypervisor's own part may have been measured meanwhile, and no more than it lacks.
     pub fn gained_by_balloon(&self) -> Option<Bytes> {
         let is_asked = self.target.is_some_and(|target| target < self.had);
-        is_asked.then(|| self.had.less(self.resident().unwrap_or(self.had).max(self.actual)))
+        let both = self.held_then.zip(self.held);
+        let came = both.map_or(Bytes::ZERO, |(then, now)| then.less(now.private));
+        is_asked.then(|| came.min(self.had.less(self.actual)))
     }
 
     /// The view once there are two samples: rates need two, so the first one puts no guest to
@@ -190,7 +198,7 @@ impl GuestMemory {
     pub fn rebooted(&mut self) {
         (self.view, self.last_sample, self.samples) = (None, None, 0);
         self.unanswered = 0;
-        self.had = Bytes::ZERO;
+        (self.had, self.held_then) = (Bytes::ZERO, None);
     }
 }
 
@@ -214,6 +222,24 @@ mod tests {
         assert!(!memory.is_mute());
         (0..11).for_each(|second| memory.stats_are_asked(12_000 + second * 1000));
         assert!(memory.is_mute(), "its time stands still");
+    }
+
+    #[test]
+    fn report_h06_own_part_that_is_measured_meanwhile_is_no_gain() {
+        let held = |private, own, is_measured| {
+            let own = Own { size: Bytes::mib(own), is_measured };
+            Some(InHost { private: Bytes::mib(private), own, ..InHost::default() })
+        };
+        let mut memory = GuestMemory::new(Bytes::mib(384));
+        memory.held = held(501, 32, false);
+        memory.ask(Bytes::mib(201));
+        memory.actual = Bytes::mib(201);
+        memory.held = held(501, 105, true);
+        assert_eq!(memory.gained_by_balloon(), Some(Bytes::ZERO));
+        memory.held = held(401, 105, true);
+        assert_eq!(memory.gained_by_balloon(), Some(Bytes::mib(100)));
+        memory.held = held(101, 55, true);
+        assert_eq!(memory.gained_by_balloon(), Some(Bytes::mib(183)), "the rest was paged out");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use counters::Bytes;
 use cpu::CpuWatch;
-use hypervisor::{BalloonStats, BlockStats, Found, Id, Machine, Pause, RunState};
+use hypervisor::{BalloonStats, BlockStats, Found, Id, Machine, Pause, Pinned, RunState};
 use identity::IdentityTracker;
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Usable};
@@ -264,8 +264,21 @@ impl ManagedGuest {
             asks: self.demand.sequence.is_some(),
             urgent: self.demand.is_urgent,
             deflates_on_oom: self.found.can.deflate_on_oom == Some(true),
+            private: self.private(),
+            pinned: self.pinned().map(Pinned::why),
             group_max: self.outside.most,
         }
+    }
+
+    /// All that its process has for itself, where that is seen: z/VM tells something else.
+    fn private(&self) -> Option<Bytes> {
+        let held = self.memory.held.filter(|_| self.memory.counted.is_none());
+        held.map(|held| held.private)
+    }
+
+    /// The reason for which its memory stays in the host's, by its machine or by its process.
+    pub(crate) fn pinned(&self) -> Option<Pinned> {
+        self.found.can.pinned.or_else(|| self.outside.pinned(self.found.memory))
     }
 
     /// It as one of those that its control groups are for.

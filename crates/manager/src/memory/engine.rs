@@ -218,6 +218,8 @@ mod tests {
             asks: false,
             urgent: false,
             deflates_on_oom: true,
+            private: None,
+            pinned: None,
             group_max: None,
         }
     }

@@ -24,7 +24,9 @@ use counters::Bytes;
 use engine::{PolicyEngine, plan};
 use hypervisor::Id;
 use model::PassEvent;
-use policy::arbiter::{Arbiter, Clause, Decision, GuestSample, HostSample, Key, Limits, Pass};
+use policy::arbiter::{
+    Action, Arbiter, Clause, Decision, GuestSample, HostSample, Key, Limits, Pass,
+};
 use policy::rivals::Scene;
 use record::Record;
 use rules::{GuestContext, HostMetrics};
@@ -320,13 +322,20 @@ fn attention_of(arbiter: &Arbiter, key: Key) -> Attention {
 /// What the operator should not have to look for.
 fn news(decision: &Decision, guest: &ManagedGuest) -> Option<Effect> {
     let name = &guest.found.name;
+    let is_returned = decision.action == Action::Grow;
     match decision.clause {
         Clause::Stuck => Some(Effect::Notify(format!(
             "The balloon of {name} does not move: it is tried again later"
         ))),
-        Clause::NoYield => Some(Effect::Notify(format!(
-            "What {name} gave did not reach the host: nothing is asked of it for a while"
-        ))),
+        Clause::NoYield => {
+            let then = if is_returned { "it has that back, and " } else { "" };
+            Some(Effect::Notify(format!(
+                "What {name} gave did not reach the host: {then}nothing is asked of it for a while"
+            )))
+        }
+        Clause::Locked => {
+            Some(Effect::Notify(format!("{name}: {}. Nothing is taken from it", decision.detail)))
+        }
         _ => None,
     }
 }

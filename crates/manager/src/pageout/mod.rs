@@ -236,6 +236,7 @@ impl PageOuts {
                 || guest.limits.mode == Mode::Released
                 || self.refused.contains(&guest.id)
                 || guest.outside.groups.bars_swap()
+                || guest.pinned().is_some()
                 || !world.settings.may_page_out(&guest.identity.class),
         }
     }

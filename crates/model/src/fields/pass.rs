@@ -74,5 +74,9 @@ crate::field::fields! {
         Ordered = "ordered", Count, Gauge, "set", "1 where its minimum was set by hand";
         GroupMax = "group_max_bytes", Bytes, Gauge, "cgroup",
             "what it may have by the bounds of its control groups";
+        Private = "private_bytes", Bytes, Gauge, "PID/statm",
+            "all that its process has in the host's memory for itself";
+        Pinned = "pinned", Count, Gauge, "QMP, libvirt, PID/status",
+            "1 where its memory stays in the host's, whatever its balloon takes";
     }
 }

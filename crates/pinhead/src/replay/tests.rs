@@ -84,6 +84,8 @@ fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
         asks: false,
         urgent: false,
         deflates_on_oom: true,
+        private: None,
+        pinned: None,
         group_max: None,
     }
 }

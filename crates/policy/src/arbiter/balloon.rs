@@ -97,6 +97,8 @@ pub struct BalloonTracker {
     foreign_until_ms: Option<u64>,
     /// What the host gets of what it takes.
     pub(super) yields: Yield,
+    /// The size that it had before it took what the host did not get, until it has that back.
+    in_vain: Option<Bytes>,
     pace: Pace,
 }
 
@@ -210,6 +212,11 @@ impl BalloonTracker {
         self.is_shrinking() || self.ahead.is_some()
     }
 
+    /// The size that it had before it took what the host did not get.
+    pub fn in_vain(&self) -> Option<Bytes> {
+        self.in_vain
+    }
+
     /// Whether it is left out because it does not move.
     pub fn is_stuck(&self, now_ms: u64) -> bool {
         self.stuck_until_ms.is_some_and(|until| now_ms < until)
@@ -237,6 +244,7 @@ impl BalloonTracker {
             self.yields.see(resident);
         }
         let Some(actual) = sample.actual else { return BalloonCheck::default() };
+        self.in_vain = self.in_vain.filter(|size| actual < *size);
         if self.max.replace(sample.limits.max).is_some_and(|max| max != sample.limits.max) {
             self.rest = None;
         }
@@ -427,13 +435,18 @@ impl BalloonTracker {
         sample: &GuestSample,
         now_ms: u64,
     ) -> Option<Bytes> {
-        let (before, now) = (target.held.resident()?, sample.resident?);
         if !target.shrinks() {
             return None;
         }
+        let (before, now) = target.held.change(sample)?;
         // A balloon that stood still has given nothing that could have got lost.
-        let left = (now, sample.swapped);
-        self.yields.learn(&target.held, reached.max(target.size), left, now_ms);
+        let reached = reached.max(target.size);
+        let came = (target.held.got(sample)?, sample.resident?);
+        let in_vain = target.held.is_in_vain(reached, sample);
+        self.yields.learn(&target.held, reached, came, in_vain, now_ms);
+        if in_vain {
+            self.in_vain = self.in_vain.max(Some(target.from));
+        }
         Some(before.less(now))
     }
 }

@@ -79,6 +79,8 @@ mod tests {
             asks: false,
             urgent: false,
             deflates_on_oom: true,
+            private: None,
+            pinned: None,
             group_max: None,
         }
     }

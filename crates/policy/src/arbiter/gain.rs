@@ -11,6 +11,7 @@
 //! a balloon may give the host nothing at all. So what really came is learnt from each move, and
 //! forgotten in time.
 
+use super::sample::GuestSample;
 use counters::Bytes;
 
 /// A lesson is taken from moves that were to bring so much.
@@ -21,6 +22,8 @@ const NOTHING_PERMILLE: u64 = 100;
 const FORGET_MS: u64 = 600_000;
 /// and after twice as long each time that nothing came again, up to 160 minutes.
 const DOUBLINGS_MAX: u32 = 4;
+/// A hypervisor's own part grows by less between two measures.
+const OWN_GROWTH: Bytes = Bytes::mib(32);
 /// No more than this of a hypervisor's own part is taken for its guest's memory.
 const OWN_MAX: Bytes = Bytes::mib(256);
 
@@ -129,23 +132,22 @@ pub struct Yield {
     loose: Lesson,
     /// Of all else.
     rest: Lesson,
+    /// Nothing came of the last move, and it was seen that all stayed.
+    in_vain: bool,
 }
 
 impl Yield {
-    /// A move has ended: what the guest was when it began, what it has now, and what of it is
-    /// resident and in the host's swap.
+    /// A move has ended: the guest as it was when it began, the size that it has now, what the host
+    /// has got of it, and what of it is resident.
     pub fn learn(
         &mut self,
         before: &Holding,
         reached: Bytes,
-        (resident, swapped): (Bytes, Option<Bytes>),
+        (got, resident): (Bytes, Bytes),
+        in_vain: bool,
         now_ms: u64,
     ) {
-        let Some(was) = before.resident else { return };
-        let got = match before.swapped.zip(swapped) {
-            Some((then, now)) => was.plus(then).less(resident.plus(now)),
-            None => was.less(resident),
-        };
+        self.in_vain = in_vain;
         let (loose, rest) = before.parts(reached);
         // That caches were in the host's memory is certain; free memory is taken for it.
         let of_rest = got.min(rest);
@@ -155,7 +157,7 @@ impl Yield {
         if loose > Bytes::ZERO {
             self.loose.learn(loose, got.less(of_rest), resident, now_ms);
             // More stayed than a hypervisor could have for itself: nothing at all comes out.
-            let stays = resident.less(reached) > OWN_MAX;
+            let stays = in_vain || resident.less(reached) > OWN_MAX;
             if stays && got < loose.permille(NOTHING_PERMILLE) && rest == Bytes::ZERO {
                 self.rest.learn(loose, Bytes::ZERO, resident, now_ms);
             }
@@ -180,6 +182,8 @@ impl Yield {
 pub struct Holding {
     actual: Bytes,
     resident: Option<Bytes>,
+    /// Memory of its whole process: the hypervisor's own part may be measured at any time.
+    private: Option<Bytes>,
     /// What of it is in the host's swap, while the host pages.
     swapped: Option<Bytes>,
     /// What of `actual` is resident at most.
@@ -221,7 +225,9 @@ impl Holding {
         };
         // What a balloon took is gone where no more is left than the guest has: then only the
         // hypervisor's own part can have been taken for the guest's.
-        let is_gone = resident <= actual;
+        // After a move in vain it has that back, and the rest stays as it did then.
+        let known = learnt.loose.is_known(now_ms) || learnt.rest.is_known(now_ms);
+        let is_gone = resident <= actual && !(learnt.in_vain && known);
         let certain = if is_gone { resident.less(OWN_MAX).less(kept) } else { Bytes::ZERO };
         let hoped = resident.less(doubtful).less(kept).min(loose);
         let (rate, mut rest) = (learnt.loose.rate(resident, now_ms), Rate::default());
@@ -246,9 +252,34 @@ impl Holding {
         Holding { swapped, ..self }
     }
 
-    /// What was resident.
-    pub fn resident(&self) -> Option<Bytes> {
-        self.resident
+    /// The same of a process that has so much for itself.
+    pub fn in_process(self, private: Option<Bytes>) -> Holding {
+        Holding { private, ..self }
+    }
+
+    /// Memory that the host had of it, and has of it now: both by one measure.
+    pub fn change(&self, sample: &GuestSample) -> Option<(Bytes, Bytes)> {
+        self.private.zip(sample.private).or_else(|| self.resident.zip(sample.resident))
+    }
+
+    /// Memory that the host has got of it since, with what need not be paged any more.
+    pub fn got(&self, sample: &GuestSample) -> Option<Bytes> {
+        let (was, is) = self.change(sample)?;
+        Some(match self.swapped.zip(sample.swapped) {
+            Some((then, now)) => was.plus(then).less(is.plus(now)),
+            None => was.less(is),
+        })
+    }
+
+    /// Returns whether nothing came of its way to this size, and the host still has more of the
+    /// guest than that. Its balloon takes then, and gives nothing on.
+    pub fn is_in_vain(&self, reached: Bytes, sample: &GuestSample) -> bool {
+        let (hoped, got) = (self.hoped_gain(reached), self.got(sample));
+        let is_nothing = got.is_some_and(|got| got < hoped.permille(NOTHING_PERMILLE));
+        let resident = sample.resident.filter(|_| sample.private.is_some());
+        let least = resident.map(|resident| resident.less(sample.doubtful));
+        let stays = least.is_some_and(|least| least >= reached.plus(OWN_GROWTH));
+        hoped >= JUDGED && is_nothing && stays
     }
 
     /// What of its free memory and of the rest is taken if it goes to this size, as far as that is

@@ -27,6 +27,7 @@ mod patience;
 mod reason;
 mod regime;
 mod reserve;
+mod returns;
 mod sample;
 mod sentence;
 mod share;
@@ -60,7 +61,8 @@ use state::{GuestState, HostBudget};
 use std::collections::BTreeMap;
 
 /// Why nothing is taken from a guest, where that is worth telling of one that nobody takes from.
-const SPOKEN: [Clause; 4] = [Clause::Strained, Clause::Moving, Clause::NoYield, Clause::Stuck];
+const SPOKEN: [Clause; 5] =
+    [Clause::Strained, Clause::Moving, Clause::NoYield, Clause::Stuck, Clause::Locked];
 
 /// What is remembered from pass to pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -178,6 +180,7 @@ impl Arbiter {
                 Some(orders) => follow::obey(&mut states, &mut open, orders),
                 None => {
                     share::entitle(&mut states, &open);
+                    returns::returns(&mut states);
                     grants::needs(&mut states, &mut open, config);
                     grants::boots(&mut states, &mut open, now_ms);
                     if !host.strained {
@@ -376,7 +379,10 @@ fn close(
         guest.balloon.ask(to, actual, state.assessment.holding, now_ms);
         match action {
             Action::Grow => {
-                guest.moved(Direction::Up, to.less(actual.plus(going)), sample, now_ms);
+                // Of what the host has of it in any case nothing is promised.
+                let is_free = guest.is_returned(sample).is_some_and(|(size, _)| to <= size);
+                let by = if is_free { Bytes::ZERO } else { to.less(actual.plus(going)) };
+                guest.moved(Direction::Up, by, sample, now_ms);
             }
             _ => guest.moved(Direction::Down, actual.less(to), sample, now_ms),
         }
@@ -393,7 +399,8 @@ fn close(
             before != clause || (was_bounded && is_at_rest)
         });
     if command.is_some() || is_new {
-        let detail = state.assessment.held.map_or("", |(_, detail)| detail);
+        let held = state.assessment.held.map(|(_, detail)| detail);
+        let detail = held.or(sample.pinned).unwrap_or("");
         let (key, from) = (sample.key, actual);
         let bounds = std::mem::take(&mut state.bounds);
         if !is_between {

@@ -124,6 +124,8 @@ pub struct GuestSample {
     pub resident: Option<Bytes>,
     /// What of that may be its hypervisor's own, which could not be told apart but by an estimate.
     pub doubtful: Bytes,
+    /// All that its process has there for itself, its hypervisor's own part with it.
+    pub private: Option<Bytes>,
     /// What its process has there beside that: what others have as well (its template, programs),
     /// and the hypervisor's own part. A balloon takes none of it.
     pub beside: Bytes,
@@ -145,6 +147,8 @@ pub struct GuestSample {
     pub urgent: bool,
     /// Its kernel takes memory back before it kills.
     pub deflates_on_oom: bool,
+    /// The reason for which its memory stays in the host's, whatever its balloon takes.
+    pub pinned: Option<&'static str>,
     /// The most that it may have by the bounds of its control groups, if those bound it.
     pub group_max: Option<Bytes>,
 }

@@ -23,7 +23,9 @@ impl Decision {
             value.map(|value| value as f64)
         };
         let reason = match self.clause {
-            Clause::Stale | Clause::Unusable if !self.detail.is_empty() => self.detail.to_owned(),
+            Clause::Stale | Clause::Unusable | Clause::Locked if !self.detail.is_empty() => {
+                self.detail.to_owned()
+            }
             clause => clause.present(&known),
         };
         let bounds: Vec<&str> = self.bounds.iter().map(|bound| bound.name()).collect();

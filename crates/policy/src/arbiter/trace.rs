@@ -7,7 +7,7 @@ use crate::rivals::Kind;
 use counters::Bytes;
 use model::{Field, PassField as H, PassGuestField as G, Row, Unit};
 
-/// Why nothing could be asked of a guest is not recorded: no decision goes by it.
+/// Why nothing could be asked or taken of a guest is not recorded: no decision goes by it.
 const UNUSABLE: &str = "as it was recorded";
 
 /// The host of a pass, and how it was to be kept.
@@ -141,6 +141,8 @@ impl PassSample {
             (G::Urgent, truth(sample.urgent)),
             (G::DeflatesOnOom, truth(sample.deflates_on_oom)),
             (G::GroupMax, bytes(sample.group_max)),
+            (G::Private, bytes(sample.private)),
+            (G::Pinned, truth(sample.pinned.is_some())),
         ]);
         if let Some(memory) = &sample.memory {
             put_memory(&mut row, memory);
@@ -192,6 +194,8 @@ impl PassSample {
             asks: is(G::Asks)?,
             urgent: is(G::Urgent)?,
             deflates_on_oom: is(G::DeflatesOnOom)?,
+            private: size(G::Private),
+            pinned: is(G::Pinned).unwrap_or(false).then_some(UNUSABLE),
             group_max: size(G::GroupMax),
         };
         let verdicts = RuleVerdicts {
@@ -303,6 +307,8 @@ mod tests {
             asks: rng.permille(500),
             urgent: rng.permille(500),
             deflates_on_oom: rng.permille(500),
+            private: size(rng),
+            pinned: rng.permille(500).then_some(UNUSABLE),
             group_max: size(rng),
         };
         let verdicts = RuleVerdicts {

@@ -46,6 +46,8 @@ fn guest(key: u64, actual_mib: u64, free_mib: u64, waited_us: u64) -> GuestSampl
         asks: false,
         urgent: false,
         deflates_on_oom: true,
+        private: None,
+        pinned: None,
         group_max: None,
     }
 }

@@ -58,6 +58,8 @@ pub fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSamp
         asks: false,
         urgent: false,
         deflates_on_oom: true,
+        private: None,
+        pinned: None,
         group_max: None,
     }
 }

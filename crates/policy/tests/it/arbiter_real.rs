@@ -55,6 +55,8 @@ fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
         asks: false,
         urgent: false,
         deflates_on_oom: true,
+        private: None,
+        pinned: None,
         group_max: None,
     }
 }

@@ -68,6 +68,8 @@ fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestS
         asks: false,
         urgent: false,
         deflates_on_oom: true,
+        private: None,
+        pinned: None,
         group_max: None,
     }
 }

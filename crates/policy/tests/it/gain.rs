@@ -148,3 +148,80 @@ fn each_time_that_nothing_came_it_is_left_alone_for_twice_as_long_up_to_160_min(
     let waits_min: Vec<u64> = asked_s.windows(2).map(|two| (two[1] - two[0] - 1) / 60).collect();
     assert_eq!(waits_min, [10, 20, 40, 80, 160, 160, 160]);
 }
+
+/// The same of a process that has 64 MiB beside, which were measured.
+fn measured(actual: Bytes, now_ms: u64) -> GuestSample {
+    let private = Some(gib(4).plus(Bytes::mib(64)));
+    GuestSample { private, ..barren(actual, gib(4), now_ms) }
+}
+
+#[test]
+fn report_h06_shrink_in_vain_is_given_back_for_nothing() {
+    let mut arbiter = Arbiter::new();
+    let first = pass(&mut arbiter, SHORT, &[measured(gib(4), 1000)], 1000);
+    let to = command(&first, 1).expect("a target");
+    // A host that has nothing left to give.
+    let none = Bytes::ZERO;
+    let second = pass(&mut arbiter, none, &[measured(to, 2000)], 2000);
+    let decision = of(&second, 1).expect("decided");
+    assert_eq!((decision.command, decision.clause), (Some(gib(4)), Clause::NoYield));
+    let on_its_way = pass(&mut arbiter, none, &[measured(to, 2500)], 2500);
+    let promised = on_its_way.inputs[0].1.host_promised;
+    assert_eq!(promised, Some(Bytes::ZERO), "the host has that of it all the same");
+}
+
+#[test]
+fn report_h06_guest_that_gave_in_vain_is_tried_less_and_less() {
+    let mut arbiter = Arbiter::new();
+    let (mut actual, mut asked_s) = (gib(4), Vec::new());
+    for second in 1..8_000 {
+        let now_ms = second * 1000;
+        let decided = pass(&mut arbiter, SHORT, &[measured(actual, now_ms)], now_ms);
+        if let Some(to) = command(&decided, 1) {
+            asked_s.extend((to < actual).then_some(second));
+            actual = to;
+        }
+        let is_tried = asked_s.last().is_some_and(|asked_s| second < asked_s + 2);
+        assert!(is_tried || actual == gib(4), "it has it back at {second}");
+    }
+    let waits_min: Vec<u64> = asked_s.windows(2).map(|two| (two[1] - two[0] - 1) / 60).collect();
+    assert_eq!(waits_min, [10, 20, 40]);
+}
+
+#[test]
+fn report_h06_memory_that_cannot_leave_the_host_is_left_alone() {
+    let mut arbiter = Arbiter::new();
+    let words = "its balloon gives the host nothing: its memory is locked";
+    let pinned = |actual, at_ms| {
+        let sample = barren(actual, gib(8), at_ms);
+        GuestSample { pinned: Some(words), ..sample }
+    };
+    // An earlier manager had taken half of it.
+    let first = pass(&mut arbiter, SHORT, &[pinned(gib(4), 1000)], 1000);
+    let decision = of(&first, 1).expect("decided");
+    assert_eq!((decision.command, decision.clause), (Some(gib(8)), Clause::Locked));
+    assert_eq!(decision.why(), words);
+    let mut decisions = 0;
+    for now_ms in (2000..60_000).step_by(1000) {
+        let decided = pass(&mut arbiter, Bytes::mib(100), &[pinned(gib(8), now_ms)], now_ms);
+        assert_eq!(command(&decided, 1), None);
+        decisions += decided.decisions.len();
+    }
+    assert_eq!(decisions, 0, "it was said");
+}
+
+#[test]
+fn report_h06_own_part_that_is_measured_meanwhile_is_no_gain() {
+    let mut arbiter = Arbiter::new();
+    // The process has as much before and after: 32 MiB of that are estimated, 105 measured.
+    let of_own = |actual, own, now_ms| {
+        let private = gib(4).plus(Bytes::mib(117));
+        let resident = private.less(Bytes::mib(own));
+        GuestSample { private: Some(private), ..barren(actual, resident, now_ms) }
+    };
+    let first = pass(&mut arbiter, SHORT, &[of_own(gib(4), 32, 1000)], 1000);
+    let to = command(&first, 1).expect("a target");
+    let second = pass(&mut arbiter, SHORT, &[of_own(to, 105, 2000)], 2000);
+    let got = second.outcomes.first().expect("it has arrived").host_got;
+    assert_eq!(got, Some(Bytes::ZERO));
+}

@@ -56,6 +56,8 @@ fn calm() -> Case {
             asks: false,
             urgent: false,
             deflates_on_oom: true,
+            private: None,
+            pinned: None,
             group_max: None,
         },
         verdicts: RuleVerdicts::default(),
@@ -78,6 +80,7 @@ fn by_hand(clause: Clause) -> Option<Case> {
             case.verdicts.grow = Some(true);
             case.guest.group_max = case.guest.actual;
         }
+        Clause::Locked => case.guest.pinned = Some("its memory is locked"),
         Clause::Unusable => case.guest.usable = Usable::No("it is paused"),
         Clause::Blind => case.host = None,
         _ => return None,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::qemu::MIB;
 use super::*;
-use crate::{BalloonStats, Machine, Pause, RunState};
+use crate::{BalloonStats, Machine, Pause, Pinned, RunState};
 
 #[test]
 fn a_guest_is_found_with_what_it_can() {
@@ -36,6 +36,16 @@ fn finding_04_a_guest_is_no_larger_than_its_process() {
     let mapped = Bytes(2560 * page);
     assert!(mapped < Bytes(512 * MIB));
     assert_eq!((found.memory, found.actual), (mapped, mapped), "it says 512 MiB");
+}
+
+#[test]
+fn report_h06_device_that_has_the_memory_is_known_before() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    qemu.has_passed_device = true;
+    let (_qemu, _, found) = world.found_as(qemu);
+    assert_eq!(found.can.pinned, Some(Pinned::Device));
+    assert_eq!(world.found("b").2.can.pinned, None);
 }
 
 #[test]

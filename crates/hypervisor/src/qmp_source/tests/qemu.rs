@@ -29,6 +29,8 @@ pub(super) struct Qemu {
     /// Answers nothing, as if it were stopped.
     pub(super) is_stopped: bool,
     pub(super) migration: Option<&'static str>,
+    /// A device of the host's is passed through.
+    pub(super) has_passed_device: bool,
 }
 
 impl Drop for Qemu {
@@ -56,6 +58,7 @@ impl Qemu {
             refusal: None,
             is_stopped: false,
             migration: None,
+            has_passed_device: false,
         }
     }
 
@@ -177,6 +180,9 @@ impl Qemu {
         let mut list = vec![json!({ "name": "type", "type": "string" })];
         if path == "/machine/peripheral" && self.has_balloon {
             list.push(json!({ "name": "balloon0", "type": "child<virtio-balloon-pci>" }));
+        }
+        if path == "/machine/peripheral" && self.has_passed_device {
+            list.push(json!({ "name": "hostdev0", "type": "child<vfio-pci>" }));
         }
         if path == "/machine/peripheral-anon" {
             list.push(json!({ "name": "device[0]", "type": "child<virtserialport>" }));
