@@ -35,12 +35,16 @@ fn host_row(view: &View<'_>) -> HostRow {
     let machine = host.machine();
     let owners = view.world.owners();
     let used = owners.sum();
-    let all = machine.map(|m| m.total.less(m.available).plus(owners.in_files));
-    let known = machine.map(|m| used.plus(m.compressed));
+    let zfs = machine.and_then(|m| m.zfs);
+    let total = machine.map(|m| m.total.plus(m.huge_pages));
+    let gives = owners.in_files.plus(zfs.map_or(Bytes::ZERO, |zfs| zfs.gives));
+    let all = total.zip(machine).map(|(total, m)| total.less(m.available).plus(gives));
+    let apart = zfs.map_or(Bytes::ZERO, |zfs| zfs.size);
+    let known = machine.map(|m| used.plus(m.compressed).plus(m.huge_pages).plus(apart));
     let promised = view.memory.newest().and_then(|inputs| inputs.host_promised);
     let rates = host.rates;
     HostRow {
-        total_bytes: machine.map(|m| m.total.0),
+        total_bytes: total.map(|size| size.0),
         available_bytes: host.available(settings, used).map(|size| size.0),
         owners: OwnersRow {
             used_bytes: all.map(|size| size.0),
@@ -49,6 +53,8 @@ fn host_row(view: &View<'_>) -> HostRow {
             shared_bytes: owners.shared.0,
             compressed_bytes: machine.map(|m| m.compressed.0),
             manager_bytes: machine.map(|m| m.own.0),
+            huge_pages_bytes: machine.map_or(0, |m| m.huge_pages.0),
+            zfs_bytes: apart.0,
             other_bytes: all.zip(known).map(|(all, known)| all.less(known).0),
         },
         set_point_bytes: plan.set_point.0,

@@ -5,16 +5,22 @@ use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
 use policy::arbiter::HostSample;
 use procfs::parse::numbers;
 use procfs::parse::swaps::swap_areas;
-use procfs::{Buffer, Kept, Reader, Root};
+use procfs::{Buffer, Kept, Reader, Root, ZfsCache};
 use std::path::Path;
 
 /// What is read of the host once a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machine {
     /// MemTotal.
+    pub all: Bytes,
+    /// The part of it that everything can have: without the huge pages that are set aside.
     pub total: Bytes,
-    /// MemAvailable.
+    /// MemAvailable, and the part of ZFS's cache that gives way.
     pub available: Bytes,
+    /// Huge pages that are set aside for those that ask for them, used or not.
+    pub huge_pages: Bytes,
+    /// ZFS's cache.
+    pub zfs: Option<ZfsCache>,
     /// Pages read from swap since boot.
     pub swap_in: u64,
     /// Pages written to swap since boot.
@@ -36,6 +42,7 @@ pub struct MachineReader {
     pressure: Option<Reader>,
     row: [f64; 4],
     swap: Option<Reader>,
+    huge_pages: Option<Reader>,
     zswap: Option<Reader>,
     /// What compressed devices take.
     zram: Vec<Kept>,
@@ -60,6 +67,7 @@ impl MachineReader {
             pressure: Reader::open(root, &[psi]).ok(),
             row: [f64::NAN; 4],
             swap: Reader::open(root, &[meminfo("SwapTotal"), meminfo("SwapFree")]).ok(),
+            huge_pages: Reader::open(root, &[meminfo("Hugetlb")]).ok(),
             zswap: Reader::open(root, &[meminfo("Zswap")]).ok(),
             zram: Vec::new(),
             swap_kib: 0,
@@ -92,9 +100,18 @@ impl MachineReader {
         let [_, resident, shared] = own.unwrap_or_default();
         let own_pages: u64 = resident.saturating_sub(shared);
         let psi = numbers_of(&mut self.pressure);
+        let [huge_pages] = numbers_of(&mut self.huge_pages).unwrap_or_default();
+        let (all, huge_pages) =
+            (Bytes(total.saturating_mul(1024)), Bytes(huge_pages.saturating_mul(1024)));
+        let zfs = ZfsCache::read(self.root.path(), &mut self.buffer);
+        let gives = zfs.map_or(Bytes::ZERO, |zfs| zfs.gives);
+        let total = all.less(huge_pages);
         Ok(Machine {
-            total: Bytes(total.saturating_mul(1024)),
-            available: Bytes(available.saturating_mul(1024)),
+            all,
+            total,
+            available: Bytes(available.saturating_mul(1024)).plus(gives).min(total),
+            huge_pages,
+            zfs,
             swap_in,
             swap_out,
             psi_some_us: psi.map(|[us]| us),
@@ -136,14 +153,14 @@ impl Machine {
     /// Another host with this much, in a guest of which this machine runs. What that host swaps its
     /// counters do not tell, and this machine's own are not about its guests.
     pub(crate) fn in_guest_of(&self, total: Bytes, available: Bytes) -> Machine {
-        Machine { total, available, own: self.own, ..Machine::default() }
+        Machine { all: total, total, available, own: self.own, ..Machine::default() }
     }
 
     /// The same for guests that have no more of it than a control group, of which so much is free.
     pub(crate) fn within(self, group: Option<(Bytes, Bytes)>) -> Machine {
         let Some((limit, free)) = group else { return self };
         let (total, available) = (self.total.min(limit), self.available.min(free));
-        Machine { total, available, ..self }
+        Machine { total, available, huge_pages: Bytes::ZERO, zfs: None, ..self }
     }
 
     /// The arbiter's input. With a budget guests may use that much together, whatever
@@ -258,6 +275,7 @@ impl HostMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::testing::FakeKernel;
 
     #[test]
     fn what_is_swapped_takes_its_part_of_what_compressed_swap_takes() {
@@ -266,6 +284,24 @@ mod tests {
         assert_eq!(machine.compressed_of(Bytes::mib(90)), Some(Bytes::mib(30)));
         assert_eq!(Machine::default().compressed_of(Bytes::ZERO), Some(Bytes::ZERO));
         assert_eq!(Machine::default().compressed_of(Bytes::mib(1)), None);
+    }
+
+    #[test]
+    fn report_h08_huge_pages_set_aside_are_no_part_of_the_host() {
+        let kernel = FakeKernel::new(1, 1);
+        let meminfo = "MemTotal: 67108864 kB\nMemAvailable: 5033164 kB\nHugetlb: 53248000 kB\n";
+        kernel.write("proc/meminfo", meminfo);
+        let mut reader = MachineReader::open(&kernel.root()).unwrap();
+        let machine = reader.read().unwrap();
+        let total = Bytes((67_108_864 - 53_248_000) << 10);
+        assert_eq!((machine.total, machine.all), (total, Bytes::mib(65_536)));
+        assert_eq!(machine.huge_pages, Bytes::mib(52_000));
+        let set_point = policy::arbiter::Config::of_host(machine.total).set_point;
+        assert!(machine.available > set_point, "nothing is lacking");
+        let arc = "size 4 3221225472\nc_min 4 1073741824\n";
+        kernel.write("proc/spl/kstat/zfs/arcstats", arc);
+        let with_zfs = reader.read().unwrap();
+        assert_eq!(with_zfs.available, machine.available.plus(Bytes::mib(2048)));
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct InHost {
     pub shared: Bytes,
     /// What of that lies in files on disk: the kernel counts it as cache, and so as available.
     pub in_files: Bytes,
+    /// The private part in huge pages that are set aside: no part of what all can have.
+    pub huge: Bytes,
     /// What of the private part KSM has merged with others' pages.
     pub merged: Bytes,
     /// What of the private part is no memory of the guest.
@@ -153,7 +155,9 @@ impl Outside {
         };
         let in_files = held.shared.min(self.apart.files);
         let Held { private, shared } = held;
-        Some(InHost { private, shared, in_files, merged: self.apart.merged.min(private), own })
+        let Apart { merged, hugepages, .. } = self.apart;
+        let (merged, huge) = (merged.min(private), hugepages.min(private));
+        Some(InHost { private, shared, in_files, huge, merged, own })
     }
 
     /// Since when its own part is known; `None` where that is not, and could be.

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 /// The parts of the host's memory that guests stand for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owners {
-    /// What guests' processes have for themselves, all together.
+    /// Memory that guests' processes have for themselves, all together, but for the huge pages that
+    /// are set aside.
     pub guests: Bytes,
     /// What of that is no guest's memory, but its hypervisor's own.
     pub hypervisors: Bytes,
@@ -30,9 +31,10 @@ impl Owners {
         let (mut shared, mut in_files) = (SharedOnce::default(), SharedOnce::default());
         for guest in guests {
             let held = guest.memory.held.unwrap_or_default();
-            owners.guests = owners.guests.plus(held.private);
+            owners.guests = owners.guests.plus(held.private.less(held.huge));
             owners.merged = owners.merged.plus(held.merged);
-            owners.hypervisors = owners.hypervisors.plus(held.own.size);
+            let own = held.own.size.min(held.private.less(held.huge));
+            owners.hypervisors = owners.hypervisors.plus(own);
             let template = guest.outside.template();
             shared.add(template, held.shared);
             in_files.add(template, held.in_files);

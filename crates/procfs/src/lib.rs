@@ -37,6 +37,7 @@ mod table;
 mod tasks;
 pub mod testing;
 mod window;
+mod zfs;
 
 pub use cpu_clock::{CpuClock, USER_HZ};
 pub use error::Error;
@@ -50,3 +51,4 @@ pub use source::{Fs, Source, Texts};
 pub use sys::next_name;
 pub use tasks::{TaskDir, TaskSeen, children};
 pub use window::MAX_FILE_BYTES;
+pub use zfs::ZfsCache;

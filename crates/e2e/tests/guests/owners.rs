@@ -85,6 +85,8 @@ fn the_owners_of_clones_memory_are_what_the_host_has_lost() {
         + host.shared_bytes
         + host.compressed_bytes.unwrap_or(0)
         + host.manager_bytes.unwrap_or(0)
+        + host.huge_pages_bytes
+        + host.zfs_bytes
         + host.other_bytes.unwrap_or(0);
     assert!(is_near(sum, host.used_bytes.unwrap_or(0)), "{sum} of {:?}", host.used_bytes);
     // None of it is another's: a clone has less for itself than a hypervisor and all its memory.

@@ -1,9 +1,11 @@
 //! Whether the host has memory for guests that are woken.
 
 use std::fs;
+use std::path::Path;
 
 use counters::Bytes;
 use procfs::parse::value_of;
+use procfs::{Buffer, ZfsCache};
 
 /// A host that has less than this part of its memory left is short of it, and one that has less
 /// than this whatever it has. On 24 GiB that is what a hundred web servers take when they wake, as
@@ -25,18 +27,22 @@ impl Room {
     pub(super) fn is_short(&mut self, now_ms: u64) -> bool {
         if self.seen_ms.is_none_or(|seen_ms| now_ms.saturating_sub(seen_ms) >= SEEN_MS) {
             self.seen_ms = Some(now_ms);
-            self.is_short = is_short(&fs::read("/proc/meminfo").unwrap_or_default());
+            let zfs = ZfsCache::read(Path::new("/"), &mut Buffer::default()).unwrap_or_default();
+            let meminfo = fs::read("/proc/meminfo").unwrap_or_default();
+            self.is_short = is_short(&meminfo, zfs.gives);
         }
         self.is_short
     }
 }
 
-fn is_short(meminfo: &[u8]) -> bool {
+/// Huge pages that are set aside are nobody's to have, and no part of the whole.
+fn is_short(meminfo: &[u8], gives: Bytes) -> bool {
     let bytes = |name| Some(Bytes(value_of(meminfo, name)? << 10));
     let (Some(all), Some(available)) = (bytes("MemTotal"), bytes("MemAvailable")) else {
         return false;
     };
-    available < Bytes(all.0 / PART).max(LEAST)
+    let all = all.less(bytes("Hugetlb").unwrap_or(Bytes::ZERO));
+    available.plus(gives) < Bytes(all.0 / PART).max(LEAST)
 }
 
 #[cfg(test)]
@@ -51,11 +57,20 @@ mod tests {
                 all_mib << 10,
                 available_mib << 10
             );
-            is_short(text.as_bytes())
+            is_short(text.as_bytes(), Bytes::ZERO)
         };
         assert!(of(24_000, 1_499) && !of(24_000, 1_500));
         assert!(of(2_000, 255) && !of(2_000, 256));
-        assert!(!is_short(b"MemTotal: 1 kB\n"), "nobody waits for what is not known");
+        assert!(!is_short(b"MemTotal: 1 kB\n", Bytes::ZERO), "nobody waits for what is not known");
+    }
+
+    #[test]
+    fn report_h08_huge_pages_and_zfs_cache_make_no_host_short() {
+        let text = "MemTotal: 67108864 kB\nMemAvailable: 1048576 kB\nHugetlb: 53248000 kB\n";
+        assert!(!is_short(text.as_bytes(), Bytes::ZERO));
+        let text = text.replace("Hugetlb", "Other");
+        assert!(is_short(text.as_bytes(), Bytes::ZERO));
+        assert!(!is_short(text.as_bytes(), Bytes::mib(4096)));
     }
 
     #[test]

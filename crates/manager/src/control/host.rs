@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Who has what of the host's memory: each byte once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnersRow {
-    /// What is used, in the next ones together: total less available, and what of guests' shared
-    /// memory the kernel counts as available because it lies in files.
+    /// Memory in use, in the next ones together: total less available, and what of that counts as
+    /// available all the same: guests' shared memory in files, ZFS's cache that gives way.
     pub used_bytes: Option<u64>,
     /// Memory of guests, each for itself.
     pub guests_bytes: u64,
@@ -18,6 +18,12 @@ pub struct OwnersRow {
     pub compressed_bytes: Option<u64>,
     /// The manager's own.
     pub manager_bytes: Option<u64>,
+    /// Huge pages that are set aside, guests' among them.
+    #[serde(default)]
+    pub huge_pages_bytes: u64,
+    /// ZFS's cache.
+    #[serde(default)]
+    pub zfs_bytes: u64,
     /// Everything else.
     pub other_bytes: Option<u64>,
 }
@@ -25,7 +31,7 @@ pub struct OwnersRow {
 /// The host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostRow {
-    /// MemTotal.
+    /// MemTotal, with the huge pages that are set aside.
     pub total_bytes: Option<u64>,
     /// What could be handed out without swapping, within the budget if there is one.
     pub available_bytes: Option<u64>,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use counters::{Bytes, Counter};
 use hypervisor::ProcessId;
-use procfs::{Reader, Root};
+use procfs::{Buffer, Reader, Root, ZfsCache};
 use reactor::{PollSet, Ready};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -202,7 +202,8 @@ fn rescue(
         }
         sources.turn(ready.as_ref(), book, (&mut rescue, &mut wakes), clock.ms());
         wakes.step(clock.ms());
-        let available = available(&mut memory).map(|free| groups.within(free));
+        let available = available(&mut memory, &options.root);
+        let available = available.map(|free| groups.within(free));
         let targets = rescue.step(available, clock.ms());
         sources.ask(&targets, clock.ms());
         pools.turn(clock.ms());
@@ -222,11 +223,12 @@ fn rescue(
     Ok(report_wakes(wakes, ended, log))
 }
 
-/// The host's free memory, now.
-fn available(memory: &mut Option<Reader>) -> Option<Bytes> {
+/// The host's free memory, now, and the part of ZFS's cache that gives way.
+fn available(memory: &mut Option<Reader>, root: &Root) -> Option<Bytes> {
     let mut row = [f64::NAN];
     memory.as_mut()?.read(0.0, &mut row).ok()?;
-    row[0].is_finite().then(|| Bytes((row[0] as u64).saturating_mul(1024)))
+    let zfs = ZfsCache::read(root.path(), &mut Buffer::default()).unwrap_or_default();
+    row[0].is_finite().then(|| Bytes((row[0] as u64).saturating_mul(1024)).plus(zfs.gives))
 }
 
 fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended {

@@ -139,7 +139,7 @@ impl Memory {
         let host = host.map(|host| HostSample { page_out: world.page_out, ..host });
         let mut samples: Vec<GuestSample> =
             world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
-        if let Some(total) = world.host.machine().map(|machine| machine.total) {
+        if let Some(total) = world.host.machine().map(|machine| machine.all) {
             // A guest may say that it is of any size: more than the host has it cannot get.
             for Limits { min, max, .. } in samples.iter_mut().map(|sample| &mut sample.limits) {
                 (*min, *max) = ((*min).min(total), (*max).min(total));

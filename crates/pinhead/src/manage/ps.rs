@@ -73,15 +73,23 @@ fn owners(out: &mut String, host: &OwnersRow) {
     let _ = writeln!(
         out,
         "used: {} MiB = guests {} + their hypervisors {} + shared by them {} + compressed {} + \
-         pinhead {} + others {}",
+         pinhead {}{}{} + others {}",
         used >> 20,
         host.guests_bytes >> 20,
         host.hypervisors_bytes >> 20,
         host.shared_bytes >> 20,
         mib(host.compressed_bytes),
         mib(host.manager_bytes),
+        part("huge pages", host.huge_pages_bytes),
+        part("ZFS's cache", host.zfs_bytes),
         mib(host.other_bytes)
     );
+}
+
+/// A part that most hosts do not have.
+fn part(name: &str, size: u64) -> String {
+    let mib = size >> 20;
+    if mib > 0 { format!(" + {name} {mib}") } else { String::new() }
 }
 
 fn host(out: &mut String, host: &HostRow) {
