@@ -116,7 +116,7 @@ pub(crate) fn collect(data: &[u8]) {
         collect(60_000 * (1 + round as u64));
         if let Some(view) = ProcessView::open_under(&tree, process) {
             let known = (view.stat(), view.resident(), view.swap(), view.pressure_us());
-            let ram = view.find_ram(Bytes(1 + round as u64));
+            let ram = view.find_ram(Bytes(1 + round as u64), &[]);
             let held = ram.and_then(|ram| ram.held(&b"1-ffffffffffffffff rw-p 0 0:0 0"[..]));
             assert!(held.is_none_or(|held| held.resident() == Bytes::ZERO), "{held:?}");
             assert!(known.0.is_none_or(|stat| stat.start_ticks == 777));

@@ -74,6 +74,8 @@ pub struct Found {
     pub process: Option<ProcessId>,
     /// The memory that it was started with: more than this it can never have.
     pub memory: Bytes,
+    /// The sizes of the pieces that it comes in, where they are known.
+    pub ram: Vec<Bytes>,
     /// The memory that it has now.
     pub actual: Bytes,
     /// The host threads of its virtual CPUs.
@@ -229,6 +231,8 @@ pub enum HostMemory {
 pub struct Machine {
     /// Memory at most, with what was plugged.
     pub memory: Bytes,
+    /// The sizes of the pieces that it comes in, where they are known.
+    pub ram: Vec<Bytes>,
     /// The threads of its virtual CPUs.
     pub vcpu_tids: Vec<u32>,
 }

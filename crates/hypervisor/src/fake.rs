@@ -88,6 +88,7 @@ impl Fake {
             user: Some(Owner::own()),
             process: None,
             memory,
+            ram: Vec::new(),
             actual: memory,
             vcpu_tids: Vec::new(),
             can: Capabilities {

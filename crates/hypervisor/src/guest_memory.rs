@@ -33,9 +33,9 @@ impl GuestMemory {
     /// That of this process, which is so large. The error is a process without such a mapping.
     pub fn find(process: ProcessId, memory: Bytes) -> io::Result<GuestMemory> {
         let view = ProcessView::open(process).ok_or_else(gone)?;
-        let ram = view.find_ram(memory);
-        let ram = ram.ok_or_else(|| io::Error::other("its memory is not found in its QEMU"))?;
-        GuestMemory::open(process, ram.start, memory.0)
+        let start = view.find_ram(memory, &[]).and_then(|ram| ram.start());
+        let start = start.ok_or_else(|| io::Error::other("its memory is not found in its QEMU"))?;
+        GuestMemory::open(process, start, memory.0)
     }
 
     fn open(process: ProcessId, start: u64, bytes: u64) -> io::Result<GuestMemory> {

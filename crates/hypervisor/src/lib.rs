@@ -54,7 +54,7 @@ pub use owner::{Owner, PortAccess, Trust, connect};
 pub use pageout::{PageOut, PageOutError, Slice};
 pub use process::{Apart, Held, ProcessView, Stat};
 pub use qmp_source::{QMP_PATTERNS, QmpSource};
-pub use ram::{BackingFile, RamMapping};
+pub use ram::{BackingFile, GuestRam};
 pub use stranger::{Claim, Stranger};
 pub use vcpu::{ThreadRan, Usage, Vcpus};
 pub use zvm::{ZVM_SOURCE, Zvm, ZvmOptions, ZvmRelease};

@@ -13,7 +13,7 @@ use procfs::parse::task::TaskStat;
 use procfs::parse::{cgroup, numbers, pressure, value_of};
 use procfs::{Buffer, Kept};
 
-use crate::{Owner, ProcessId, RamMapping};
+use crate::{GuestRam, Owner, ProcessId};
 
 /// The longest of the texts read here: /proc/PID/status has 1,500 bytes, its lists of CPUs and
 /// memory nodes grow with the machine. What is behind is not needed.
@@ -179,19 +179,19 @@ impl ProcessView {
         Some(Held { private: size(resident)?.less(shared), shared })
     }
 
-    /// Where a guest's memory lies in it. The kernel lists all mappings for that, and walks none
+    /// Finds a guest's memory in it, in pieces of these sizes if they are known. The kernel lists all mappings for that, and walks none
     /// of them: once is enough. `None` where that may not be read.
-    pub fn find_ram(&self, memory: Bytes) -> Option<RamMapping> {
+    pub fn find_ram(&self, memory: Bytes, pieces: &[Bytes]) -> Option<GuestRam> {
         let mut buffer = Buffer::default();
         let maps = Kept::open(&self.dir.join("maps"));
-        let found = RamMapping::find(maps.whole(&mut buffer)?, memory);
+        let found = GuestRam::find(maps.whole(&mut buffer)?, memory, pieces);
         // The directory may be that of a process that has come by its number since.
         found.filter(|_| self.stat().is_some_and(|stat| !stat.is_dead))
     }
 
     /// What of a guest's memory is in the host's. The kernel walks the guest's page tables for
     /// that, a millisecond for some hundred MiB: ask seldom.
-    pub fn ram_held(&self, ram: &RamMapping) -> Option<Held> {
+    pub fn ram_held(&self, ram: &GuestRam) -> Option<Held> {
         let held = ram.held(File::open(self.dir.join("smaps")).ok()?)?;
         self.stat().filter(|stat| !stat.is_dead).map(|_| held)
     }
@@ -362,7 +362,7 @@ mod tests {
             let view = ProcessView::open_under(tree.path(), PID).unwrap();
             assert_eq!(view.pressure_us(), None, "{group}");
             assert_eq!((view.resident(), view.swap()), (None, None));
-            assert_eq!(view.find_ram(Bytes::mib(96)), None);
+            assert_eq!(view.find_ram(Bytes::mib(96), &[]), None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A guest's memory among the mappings of its process.
+//! A guest's memory among the mappings of its process: a piece for each memory node and DIMM.
 
 use std::io::{BufRead, Read};
 
@@ -10,7 +10,10 @@ use crate::Held;
 /// No process has a list of mappings that is longer.
 const SMAPS_MAX: u64 = 8 << 20;
 
-/// Where a guest's memory lies in the addresses of its process. QEMU maps it in one piece.
+/// The most pieces that a guest's memory is looked for in: QEMU has 128 nodes and 256 DIMMs.
+const PIECES_MAX: usize = 384;
+
+/// The place of a piece of a guest's memory in the addresses of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RamMapping {
     /// Its first address.
@@ -31,34 +34,71 @@ pub struct BackingFile {
     pub inode: u64,
 }
 
-impl RamMapping {
-    /// Finds it in the text of /proc/PID/maps: the smallest mapping for reading and writing, and
-    /// not for running, that has room for the guest's memory. QEMU's caches of code are for
-    /// running, and what else is as large as a guest is only reserved.
-    pub fn find(maps: &[u8], memory: Bytes) -> Option<RamMapping> {
+/// A guest's memory in its process: all of its pieces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestRam(Vec<RamMapping>);
+
+impl GuestRam {
+    /// Finds it in the text of /proc/PID/maps. `pieces` are the sizes of its pieces, by its
+    /// hypervisor's word; without them, or where they are not all of it, it is one piece.
+    ///
+    /// A piece is the smallest mapping for reading and writing, and not for running, that has room
+    /// for it. QEMU's caches of code are for running, and others as large as a guest are reserved.
+    pub fn find(maps: &[u8], memory: Bytes, pieces: &[Bytes]) -> Option<GuestRam> {
+        let is_told = pieces.len() <= PIECES_MAX && pieces.iter().copied().sum::<Bytes>() == memory;
+        let mut sizes = if is_told { pieces.to_vec() } else { vec![memory] };
+        sizes.retain(|size| *size > Bytes::ZERO);
+        sizes.sort();
         let all = maps.split(|byte| *byte == b'\n').filter_map(Mapping::parse);
-        let fits = all.filter(|one| one.is_data && one.end - one.start >= memory.0);
-        let found = fits.min_by_key(|one| one.end - one.start)?;
-        (memory > Bytes::ZERO).then_some(found.ram)
+        let mut all: Vec<Mapping> = all.filter(|one| one.is_data).collect();
+        all.sort_by_key(|one| one.end - one.start);
+        let mut all = all.into_iter();
+        let piece = |size: Bytes| Some(all.find(|one| one.end - one.start >= size.0)?.ram);
+        let found: Vec<RamMapping> = sizes.into_iter().map(piece).collect::<Option<_>>()?;
+        (!found.is_empty()).then_some(GuestRam(found))
+    }
+
+    /// Returns whether some of it lies in files to which it is written.
+    pub fn is_shared(&self) -> bool {
+        self.0.iter().any(|piece| piece.is_shared)
+    }
+
+    /// The file that its memory comes from, which others may have it from as well.
+    pub fn template(&self) -> Option<BackingFile> {
+        self.0.iter().find(|piece| !piece.is_shared)?.file
+    }
+
+    /// Its first address, where it is in one piece.
+    pub fn start(&self) -> Option<u64> {
+        let [piece] = self.0.as_slice() else { return None };
+        Some(piece.start)
     }
 
     /// What of it is in the host's memory, by the text of /proc/PID/smaps, which is read no
     /// further than it has to be: the kernel walks the mappings as they are read.
     pub fn held(&self, smaps: impl Read) -> Option<Held> {
-        let mut is_found = false;
+        let mut left = self.0.len();
+        let mut found: Option<&RamMapping> = None;
         let (mut resident, mut private) = (0_u64, 0_u64);
         for line in std::io::BufReader::new(smaps.take(SMAPS_MAX)).split(b'\n') {
             let line = line.ok()?;
             if let Some(mapping) = Mapping::parse(&line) {
-                if is_found {
+                if left == 0 {
                     break;
                 }
-                is_found = (mapping.start..mapping.end).contains(&self.start);
-            } else if let Some((name, kib)) = named(&line).filter(|_| is_found) {
+                let is_it =
+                    |piece: &&RamMapping| (mapping.start..mapping.end).contains(&piece.start);
+                found = self.0.iter().find(is_it);
+                left -= usize::from(found.is_some());
+            } else if let (Some(piece), Some((name, kib))) = (found, named(&line)) {
                 let bytes = kib.saturating_mul(1024);
                 match name {
-                    b"Rss" => resident = resident.saturating_add(bytes),
-                    b"Anonymous" => private = private.saturating_add(bytes),
+                    b"Rss" => {
+                        resident = resident.saturating_add(bytes);
+                        let own = if piece.is_shared { bytes } else { 0 };
+                        private = private.saturating_add(own);
+                    }
+                    b"Anonymous" if !piece.is_shared => private = private.saturating_add(bytes),
                     // Huge pages that were set aside stand in no other line.
                     b"Shared_Hugetlb" | b"Private_Hugetlb" => {
                         resident = resident.saturating_add(bytes);
@@ -68,9 +108,9 @@ impl RamMapping {
                 }
             }
         }
-        let private = if self.is_shared { resident } else { private.min(resident) };
+        let private = private.min(resident);
         let shared = Bytes(resident.saturating_sub(private));
-        is_found.then_some(Held { private: Bytes(private), shared })
+        (left == 0).then_some(Held { private: Bytes(private), shared })
     }
 }
 
@@ -122,15 +162,16 @@ mod tests {
     fn a_guests_memory_is_found_whatever_it_lies_in() {
         let found = |rights: &str, file: &str| {
             let text = MAPS.replace("RIGHTS", rights).replace("FILE", file);
-            RamMapping::find(text.as_bytes(), Bytes::mib(96))
+            GuestRam::find(text.as_bytes(), Bytes::mib(96), &[])
         };
+        let one = |piece| Some(GuestRam(vec![piece]));
         let plain = RamMapping { start: 0x7f00_2000_0000, is_shared: false, file: None };
-        assert_eq!(found("rw-p", "00:00 0"), Some(plain));
+        assert_eq!(found("rw-p", "00:00 0"), one(plain));
         let file = Some(BackingFile { device: (0xfe, 1), inode: 1234 });
         let template = found("rw-p", "fe:01 1234 /a/template (deleted)");
-        assert_eq!(template, Some(RamMapping { file, ..plain }));
+        assert_eq!(template, one(RamMapping { file, ..plain }));
         let shared = found("rw-s", "fe:01 1234 /memfd:ram (deleted)");
-        assert_eq!(shared, Some(RamMapping { file, is_shared: true, ..plain }));
+        assert_eq!(shared, one(RamMapping { file, is_shared: true, ..plain }));
     }
 
     #[test]
@@ -144,22 +185,56 @@ mod tests {
                  7f0030000000-7f0040000000 rw-p 00000000 00:00 0\nRss: 900 kB\n",
                 file.replace("rw-p", rights)
             );
-            let ram = RamMapping::find(text.as_bytes(), Bytes::mib(96)).unwrap();
+            let ram = GuestRam::find(text.as_bytes(), Bytes::mib(96), &[]).unwrap();
             ram.held(text.as_bytes()).unwrap()
         };
         let mib = Bytes::mib;
         assert_eq!(of("rw-p"), Held { private: mib(22), shared: mib(40) });
         assert_eq!(of("rw-s"), Held { private: mib(62), shared: Bytes::ZERO });
-        let elsewhere = RamMapping { start: 1, is_shared: false, file: None };
+        let elsewhere = GuestRam(vec![RamMapping { start: 1, is_shared: false, file: None }]);
         assert_eq!(elsewhere.held(&b"7f0010000000-7f0018000000 rw-p 0 0:0 0\n"[..]), None);
     }
 
     #[test]
     fn what_has_no_room_for_it_is_not_it() {
-        let found = |mib| RamMapping::find(MAPS.as_bytes(), Bytes::mib(mib));
+        let found = |mib| GuestRam::find(MAPS.as_bytes(), Bytes::mib(mib), &[]);
         assert_eq!(found(300), None);
         assert_eq!(found(0), None);
         let broken = "7f-6f rw-p 0 00:00 0\n7f00-zz rw-p 0 00:00 0\n1-2 rw 0 0:0 0\n\n-\n1-";
-        assert_eq!(RamMapping::find(broken.as_bytes(), Bytes(1)), None);
+        assert_eq!(GuestRam::find(broken.as_bytes(), Bytes(1), &[]), None);
+    }
+
+    /// Of a QEMU with two nodes of 128 MiB and a DIMM of 64: one node is shared.
+    const NODES: &str = "\
+55d001000000-55d002000000 rw-p 00000000 00:00 0 [heap]
+Rss: 3000 kB
+7f0000000000-7f0008000000 rw-p 00000000 00:00 0
+Rss: 65536 kB
+Anonymous: 65536 kB
+7f0010000000-7f0018000000 rw-s 00000000 00:01 7 /memfd:ram (deleted)
+Rss: 32768 kB
+Anonymous: 0 kB
+7f0020000000-7f0024000000 rw-p 00000000 00:00 0
+Rss: 16384 kB
+Anonymous: 16384 kB
+7f0030000000-7f0050000000 rw-p 00000000 00:00 0
+Rss: 500 kB
+";
+
+    #[test]
+    fn report_h15_pieces_of_a_guests_memory_are_found_together() {
+        let mib = Bytes::mib;
+        let find = |memory, pieces: &[Bytes]| GuestRam::find(NODES.as_bytes(), mib(memory), pieces);
+        let ram = find(320, &[mib(128), mib(64), mib(128)]).unwrap();
+        assert_eq!((ram.0.len(), ram.is_shared(), ram.start()), (3, true, None));
+        let held = Held { private: mib(64 + 32 + 16), shared: Bytes::ZERO };
+        assert_eq!(ram.held(NODES.as_bytes()), Some(held));
+        // Pieces that are not all of it tell nothing.
+        assert_eq!(find(320, &[mib(128), mib(128)]).map(|ram| ram.0.len()), Some(1));
+        assert_eq!(find(640, &[mib(128); 5]), None, "it has room for three of them");
+        let many = vec![Bytes(1); PIECES_MAX + 1];
+        let size = Bytes(many.len() as u64);
+        let one = GuestRam::find(NODES.as_bytes(), size, &many).unwrap();
+        assert_eq!(one.0.len(), 1);
     }
 }

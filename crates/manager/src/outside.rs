@@ -4,7 +4,7 @@
 use crate::groups::Groups;
 use crate::machine::per_second;
 use counters::Bytes;
-use hypervisor::{Apart, BackingFile, Held, Pinned, ProcessId, ProcessView, RamMapping};
+use hypervisor::{Apart, BackingFile, GuestRam, Held, Pinned, ProcessId, ProcessView};
 use std::path::Path;
 
 /// Rates of a guest's process over the last seconds. What cannot be seen is `None`.
@@ -109,7 +109,7 @@ pub struct Outside {
     /// Its user may be believed where the host sees nothing.
     is_trusted: bool,
     /// Where the guest's memory is, as far as that may be read.
-    ram: Option<RamMapping>,
+    ram: Option<GuestRam>,
     /// The hypervisor's own part is worth the walk.
     is_measured: bool,
     apart: Apart,
@@ -133,16 +133,27 @@ impl Outside {
     /// Watches a process; nothing is seen of one that is not known or not there. Of a user who is
     /// not trusted only what is seen counts: any process may have memory of which the swapped part
     /// cannot be seen. Nor are its mappings read: who reads them waits for a lock that the process
-    /// may hold. The guest was started with so much memory.
-    pub fn new(process: Option<ProcessId>, memory: Bytes, is_trusted: bool) -> Outside {
+    /// may hold.
+    pub fn new(process: Option<ProcessId>, is_trusted: bool) -> Outside {
         let view = process.and_then(ProcessView::open);
-        let ram = view.as_ref().filter(|_| is_trusted).and_then(|view| view.find_ram(memory));
-        let is_measured = memory <= MEASURED_MAX;
-        let mut outside =
-            Outside { view, is_trusted, ram, is_measured, process, ..Outside::default() };
+        let mut outside = Outside { view, is_trusted, process, ..Outside::default() };
         outside.look_at_swap();
         outside.look_at_groups();
         outside
+    }
+
+    /// The same of a guest with so much memory, in pieces of these sizes if they are known.
+    pub fn with_ram(mut self, memory: Bytes, pieces: &[Bytes]) -> Outside {
+        self.replugged(memory, pieces);
+        self
+    }
+
+    /// Its memory is in other pieces now: what its hypervisor has for itself is measured again.
+    pub fn replugged(&mut self, memory: Bytes, pieces: &[Bytes]) {
+        let view = self.view.as_ref().filter(|_| self.is_trusted);
+        self.ram = view.and_then(|view| view.find_ram(memory, pieces));
+        self.is_measured = memory <= MEASURED_MAX;
+        self.own = None;
     }
 
     /// What of it is in the host's memory now.
@@ -229,7 +240,7 @@ impl Outside {
 
     /// The file that its memory comes from, which others may have it from as well.
     pub fn template(&self) -> Option<BackingFile> {
-        self.ram.filter(|ram| !ram.is_shared)?.file
+        self.ram.as_ref()?.template()
     }
 
     /// Reads what of it the host has swapped out, and its pages of other sizes.
@@ -273,9 +284,9 @@ impl Outside {
 /// What a guest's process has for itself, and what others have as well. A guest's memory in a file
 /// of its own is the guest's, though the kernel counts it among what is shared; where its mappings
 /// may not be read, more pages of such files than of any other kind are taken for that.
-fn owned(held: Held, ram: Option<&RamMapping>, apart: &Apart) -> Held {
+fn owned(held: Held, ram: Option<&GuestRam>, apart: &Apart) -> Held {
     let is_in_file = match ram {
-        Some(ram) => ram.is_shared,
+        Some(ram) => ram.is_shared(),
         None => apart.shmem > apart.anonymous,
     };
     let shared = match is_in_file {
@@ -299,8 +310,11 @@ mod tests {
         let mib = Bytes::mib;
         let statm = Held { private: mib(40), shared: mib(230) };
         let apart = Apart { files: mib(30), shmem: mib(200), ..Apart::default() };
-        let file = Some(BackingFile { device: (0, 1), inode: 7 });
-        let ram = |is_shared| RamMapping { start: 4096, is_shared, file };
+        let ram = |is_shared: bool| {
+            let rights = if is_shared { "rw-s" } else { "rw-p" };
+            let maps = format!("1000-10001000 {rights} 00000000 00:01 7 /memfd:ram\n");
+            GuestRam::find(maps.as_bytes(), mib(256), &[]).unwrap()
+        };
         let clone = owned(statm, Some(&ram(false)), &apart);
         assert_eq!(clone, statm, "a clone shares what it has from its template");
         let shared = Held { private: mib(240), shared: mib(30) };
@@ -335,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_process_that_is_not_known_shows_nothing() {
-        let mut outside = Outside::new(None, Bytes::ZERO, true);
+        let mut outside = Outside::new(None, true);
         outside.look(1000);
         assert_eq!((outside.held(), outside.seen), (None, Seen::default()));
     }
@@ -349,7 +363,7 @@ mod tests {
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let holder = ProcessId::of(child.id());
-        let mut outside = Outside::new(holder, memory, true);
+        let mut outside = Outside::new(holder, true).with_ram(memory, &[]);
         let held = outside.held().unwrap();
         assert_eq!((held.own, outside.own_since()), (Own::estimated(held.private), None));
         assert_eq!(held.own.doubtful(), held.own.size);
@@ -377,11 +391,11 @@ mod tests {
         assert!(held.of_guest().plus(Bytes::mib(1)) >= memory, "{held:?}");
         assert!(held.own.size < held.private, "{held:?}");
         // Of who is not trusted no mapping is read.
-        let mut strangers = Outside::new(holder, memory, false);
+        let mut strangers = Outside::new(holder, false).with_ram(memory, &[]);
         strangers.measure_own(7);
         assert!(!strangers.held().unwrap().own.is_measured && strangers.own_since().is_some());
         // Nothing is that large here: it stays an estimate, and is not looked for again.
-        let mut other = Outside::new(holder, Bytes(1 << 50), true);
+        let mut other = Outside::new(holder, true).with_ram(Bytes(1 << 50), &[]);
         other.measure_own(7);
         assert!(!other.held().unwrap().own.is_measured && other.own_since().is_some());
         child.kill().unwrap();
@@ -390,7 +404,7 @@ mod tests {
 
     #[test]
     fn rates_take_two_looks_at_a_process() {
-        let mut outside = Outside::new(ProcessId::of(std::process::id()), Bytes(1), false);
+        let mut outside = Outside::new(ProcessId::of(std::process::id()), false);
         assert!(outside.held().unwrap().private > Bytes::ZERO);
         outside.look(1000);
         assert_eq!(outside.seen.major_faults_s, None);

@@ -18,6 +18,8 @@ pub enum Command {
     QueryBalloon,
     /// `query-memory-size-summary`: how much memory the machine was built with.
     QueryMemory,
+    /// `query-memdev`: the pieces that its memory comes from, of which each is mapped alone.
+    QueryMemdev,
     /// `query-name`: what the guest was called when it was started.
     QueryName,
     /// `query-uuid`: the UUID that the guest was given.
@@ -117,6 +119,7 @@ impl Command {
             Command::Balloon { value_bytes } => ("balloon", json!({ "value": value_bytes })),
             Command::QueryBalloon => ("query-balloon", null),
             Command::QueryMemory => ("query-memory-size-summary", null),
+            Command::QueryMemdev => ("query-memdev", null),
             Command::QueryName => ("query-name", null),
             Command::QueryUuid => ("query-uuid", null),
             Command::QueryChardev => ("query-chardev", null),

@@ -81,6 +81,8 @@ pub enum Reply {
         /// What was plugged since, where the machine can have memory plugged.
         plugged_bytes: Option<u64>,
     },
+    /// The answer to [`Command::QueryMemdev`]: the size of each piece, in bytes.
+    Memdevs(Vec<u64>),
     /// The answer to [`Command::QueryName`]; `None` if the guest was given none.
     Name(Option<String>),
     /// The answer to [`Command::QueryUuid`]; zeroes if the guest was given none.
@@ -124,6 +126,10 @@ impl Command {
                     Some(_) => Some(reader.number(value, "plugged-memory")?),
                 },
             }),
+            Command::QueryMemdev => {
+                let size = |piece: &Value| reader.number(piece, "size");
+                Ok(Reply::Memdevs(reader.list(value, LIST_MAX, size)?))
+            }
             Command::QueryName => Ok(Reply::Name(reader.optional_text(value, "name")?)),
             Command::QueryUuid => {
                 let text = reader.text(value, "UUID")?;

@@ -19,6 +19,8 @@ pub(super) struct Description {
     /// Number of the domain since it was started; `None`: it is off.
     pub(super) number: Option<i32>,
     pub(super) memory: Bytes,
+    /// Sizes of the pieces that it comes in: of each memory node and DIMM.
+    pub(super) ram: Vec<Bytes>,
     /// Virtual CPUs, as libvirt counted them last.
     pub(super) vcpus: Option<u32>,
     pub(super) can: Capabilities,
@@ -57,7 +59,20 @@ impl Description {
         let number = domain.attribute("id").and_then(|text| text.parse().ok());
         let number = number.filter(|number| *number >= 0);
         let period_seconds = period.and_then(|text| text.parse().ok()).unwrap_or(0);
-        Ok(Description { number, memory, vcpus: None, can, port, period_seconds })
+        let ram = pieces(domain, devices, memory);
+        Ok(Description { number, memory, ram, vcpus: None, can, port, period_seconds })
+    }
+}
+
+impl Description {
+    /// Its memory was another: a DIMM of the difference came, or went.
+    pub(super) fn plugged(&mut self, before: Bytes) {
+        let (more, less) = (self.memory.less(before), before.less(self.memory));
+        let gone = self.ram.iter().rposition(|piece| *piece == less);
+        if let Some(place) = gone.filter(|_| less > Bytes::ZERO) {
+            self.ram.remove(place);
+        }
+        self.ram.extend((more > Bytes::ZERO).then_some(more));
     }
 }
 
@@ -71,7 +86,11 @@ fn child<'a, 'i>(node: Node<'a, 'i>, name: &'a str) -> Option<Node<'a, 'i>> {
 
 /// A size in the unit that it names, or in KiB.
 fn size(node: Node<'_, '_>) -> Option<Bytes> {
-    let unit: u64 = match node.attribute("unit") {
+    in_unit(node.text()?, node.attribute("unit"))
+}
+
+fn in_unit(number: &str, unit: Option<&str>) -> Option<Bytes> {
+    let unit: u64 = match unit {
         None | Some("KiB" | "k") => 1 << 10,
         Some("b" | "bytes") => 1,
         Some("KB") => 1_000,
@@ -83,8 +102,26 @@ fn size(node: Node<'_, '_>) -> Option<Bytes> {
         Some("TB") => 1_000_000_000_000,
         Some(_) => return None,
     };
-    let number: u64 = node.text()?.trim().parse().ok()?;
+    let number: u64 = number.trim().parse().ok()?;
     number.checked_mul(unit).map(Bytes)
+}
+
+/// The sizes of its nodes and DIMMs. A domain without nodes has one, of all that is no DIMM.
+fn pieces(domain: Node<'_, '_>, devices: Node<'_, '_>, memory: Bytes) -> Vec<Bytes> {
+    let numa = child(domain, "cpu").and_then(|cpu| child(cpu, "numa"));
+    let cells = numa.into_iter().flat_map(|numa| children(numa, "cell"));
+    let mut nodes: Vec<Bytes> = cells
+        .filter_map(|cell| in_unit(cell.attribute("memory")?, cell.attribute("unit")))
+        .collect();
+    let is_dimm = |device: &Node<'_, '_>| device.attribute("model") == Some("dimm");
+    let dimms = children(devices, "memory").filter(is_dimm);
+    let size = |dimm| size(child(child(dimm, "target")?, "size")?);
+    let dimms: Vec<Bytes> = dimms.filter_map(size).collect();
+    if nodes.is_empty() {
+        nodes.push(memory.less(dimms.iter().copied().sum()));
+    }
+    nodes.extend(dimms);
+    nodes
 }
 
 /// The reason for which its memory stays in the host's, if there is one.
@@ -153,6 +190,7 @@ mod tests {
             number: Some(7),
             vcpus: None,
             memory: Bytes(1 << 30),
+            ram: vec![Bytes(1 << 30)],
             can: Capabilities {
                 balloon: true,
                 statistics: true,
@@ -165,6 +203,21 @@ mod tests {
             period_seconds: 10,
         };
         assert_eq!(Description::parse(&domain(top, &devices)), Ok(expected));
+    }
+
+    #[test]
+    fn report_h15_nodes_and_dimms_are_pieces_of_the_memory() {
+        let cell = |mib| format!("<cell id='0' cpus='0' memory='{mib}' unit='MiB'/>");
+        let numa = format!("<cpu><numa>{}{}</numa></cpu>", cell(128), cell(256));
+        let dimm = "<memory model='dimm'><target><size unit='KiB'>65536</size></target></memory>";
+        let ram = |top: &str, devices: &str| {
+            let top = format!("<memory unit='MiB'>448</memory>{top}");
+            Description::parse(&domain(&top, devices)).unwrap().ram
+        };
+        let mib = Bytes::mib;
+        assert_eq!(ram(&numa, dimm), [mib(128), mib(256), mib(64)]);
+        assert_eq!(ram("", dimm), [mib(384), mib(64)]);
+        assert_eq!(ram("", ""), [mib(448)]);
     }
 
     #[test]

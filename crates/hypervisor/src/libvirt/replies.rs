@@ -192,9 +192,13 @@ impl Libvirt {
         };
         let had_vcpus = description.vcpus.replace(info.vcpus).unwrap_or(info.vcpus);
         let had = std::mem::replace(&mut description.memory, memory);
+        if guest.is_reported {
+            description.plugged(had);
+        }
+        let ram = description.ram.clone();
         if guest.is_reported && (had, had_vcpus) != (memory, info.vcpus) {
             let vcpu_tids = guest.process.map_or(Vec::new(), |it| up.search.vcpu_tids(it));
-            self.out.push(Event::Machine(id, Machine { memory, vcpu_tids }));
+            self.out.push(Event::Machine(id, Machine { memory, ram, vcpu_tids }));
         }
     }
 
@@ -233,6 +237,7 @@ impl Libvirt {
             user: guest.process.and_then(ProcessId::user),
             process: guest.process,
             memory: description.memory,
+            ram: description.ram.clone(),
             actual,
             vcpu_tids: guest.process.map_or(Vec::new(), |it| up.search.vcpu_tids(it)),
             can: description.can,

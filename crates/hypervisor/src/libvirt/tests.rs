@@ -425,7 +425,8 @@ fn report_h02_memory_of_a_domain_follows_its_devices() {
         scene.max_kib = gib << 20;
         scene.libvirt.ask_actual(id, scene.now_ms);
         let memory = Bytes(u64::from(gib) << 30);
-        let machine = Event::Machine(id, Machine { memory, vcpu_tids: Vec::new() });
+        let ram = vec![Bytes(1 << 30); gib as usize];
+        let machine = Event::Machine(id, Machine { memory, ram, vcpu_tids: Vec::new() });
         assert_eq!(scene.settle(), [machine, Event::Actual(id, Bytes(1 << 29))]);
     }
 }

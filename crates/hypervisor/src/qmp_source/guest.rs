@@ -24,6 +24,7 @@ const WORDS_BYTES_MAX: usize = 200;
 struct News {
     actual: Option<Bytes>,
     memory: Option<Bytes>,
+    ram: Option<Vec<Bytes>>,
     vcpu_tids: Option<Vec<u32>>,
     blocks: Option<BlockStats>,
     is_new_boot: bool,
@@ -73,7 +74,11 @@ impl QmpGuest {
             reported: found.state,
             news: News::default(),
             watched: Watched {
-                machine: Machine { memory: found.memory, vcpu_tids: found.vcpu_tids.clone() },
+                machine: Machine {
+                    memory: found.memory,
+                    ram: found.ram.clone(),
+                    vcpu_tids: found.vcpu_tids.clone(),
+                },
                 asked_ms: now_ms,
                 is_due: false,
             },
@@ -148,6 +153,7 @@ impl QmpGuest {
         if watched.is_due || now_ms.saturating_sub(watched.asked_ms) >= MACHINE_MS {
             (watched.asked_ms, watched.is_due) = (now_ms, false);
             ask_once(Purpose::Memory, Command::QueryMemory, link, now_ms);
+            ask_once(Purpose::Memdevs, Command::QueryMemdev, link, now_ms);
             ask_once(Purpose::Vcpus, Command::QueryCpusFast, link, now_ms);
         }
     }
@@ -194,6 +200,9 @@ impl QmpGuest {
             (Purpose::Memory, Ok(Reply::Memory { base_bytes, plugged_bytes })) => {
                 let memory = base_bytes.checked_add(plugged_bytes.unwrap_or(0));
                 self.news.memory = memory.map(Bytes);
+            }
+            (Purpose::Memdevs, Ok(Reply::Memdevs(sizes))) => {
+                self.news.ram = Some(sizes.into_iter().map(Bytes).collect());
             }
             (Purpose::Vcpus, Ok(Reply::Vcpus(threads))) => {
                 self.news.vcpu_tids = Some(threads.iter().map(|thread| thread.tid).collect());
@@ -305,14 +314,16 @@ impl QmpGuest {
     /// Reports what has changed in this turn.
     pub(super) fn report(&mut self, root: &Path, events: &mut Vec<Event>) {
         let news = std::mem::take(&mut self.news);
-        let News { actual, memory, vcpu_tids, blocks, is_new_boot, repeated } = news;
+        let News { actual, memory, ram, vcpu_tids, blocks, is_new_boot, repeated } = news;
         let machine = &mut self.watched.machine;
         let memory = memory.map(|memory| within(memory, self.process, root));
         let tids = vcpu_tids.map(|tids| own_threads(&tids, self.process, root));
         let is_other = memory.is_some_and(|memory| memory != machine.memory)
+            || ram.as_ref().is_some_and(|ram| *ram != machine.ram)
             || tids.as_ref().is_some_and(|tids| *tids != machine.vcpu_tids);
         if is_other {
             machine.memory = memory.unwrap_or(machine.memory);
+            machine.ram = ram.unwrap_or_else(|| std::mem::take(&mut machine.ram));
             machine.vcpu_tids = tids.unwrap_or_else(|| machine.vcpu_tids.clone());
             events.push(Event::Machine(self.id, machine.clone()));
         }

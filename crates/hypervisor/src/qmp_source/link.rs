@@ -44,6 +44,7 @@ pub(super) enum Purpose {
     Uuid,
     Status,
     Memory,
+    Memdevs,
     Actual,
     Vcpus,
     Chardevs,

@@ -34,6 +34,7 @@ pub(super) struct Probe {
     name: Option<String>,
     uuid: [u8; 16],
     memory: Option<u64>,
+    ram: Vec<Bytes>,
     actual: Option<u64>,
     status: Option<qmp::RunState>,
     is_moving: bool,
@@ -75,6 +76,7 @@ impl Probe {
             (Purpose::Name, Command::QueryName),
             (Purpose::Uuid, Command::QueryUuid),
             (Purpose::Memory, Command::QueryMemory),
+            (Purpose::Memdevs, Command::QueryMemdev),
             (Purpose::Actual, Command::QueryBalloon),
             (Purpose::Vcpus, Command::QueryCpusFast),
             (Purpose::Chardevs, Command::QueryChardev),
@@ -103,6 +105,9 @@ impl Probe {
             (Purpose::Uuid, Reply::Uuid(uuid)) => self.uuid = uuid,
             (Purpose::Memory, Reply::Memory { base_bytes, plugged_bytes }) => {
                 self.memory = base_bytes.checked_add(plugged_bytes.unwrap_or(0));
+            }
+            (Purpose::Memdevs, Reply::Memdevs(sizes)) => {
+                self.ram = sizes.into_iter().map(Bytes).collect();
             }
             (Purpose::Actual, Reply::Balloon { actual_bytes }) => self.actual = Some(actual_bytes),
             (Purpose::Vcpus, Reply::Vcpus(threads)) => {
@@ -179,6 +184,7 @@ impl Probe {
             user,
             process,
             memory,
+            ram: self.ram,
             actual: self.actual.map_or(memory, Bytes).min(memory),
             vcpu_tids: own_threads(&self.vcpu_tids, process, root),
             can: Capabilities {

@@ -282,6 +282,7 @@ fn found(name: &str, user: &User) -> Found {
         owner: Owner::own(),
         user: None,
         process: None,
+        ram: Vec::new(),
         memory: user.size(),
         actual: user.actual,
         vcpu_tids: Vec::new(),

@@ -90,7 +90,8 @@ impl ManagedGuest {
             memory: GuestMemory::new(found.actual),
             demand: GuestDemand::new(now_ms),
             blocks: None,
-            outside: Outside::new(found.process, found.memory, found.owner.is_trusted()),
+            outside: Outside::new(found.process, found.owner.is_trusted())
+                .with_ram(found.memory, &found.ram),
             identity: IdentityTracker::new(&found, class),
             cpu: CpuWatch::new(&found, now_ms),
             found,
@@ -228,8 +229,11 @@ impl ManagedGuest {
 
     /// Memory or virtual CPUs were plugged into it, or unplugged.
     pub fn replugged(&mut self, machine: Machine) {
-        let Machine { memory, vcpu_tids } = machine;
-        self.found.memory = memory;
+        let Machine { memory, ram, vcpu_tids } = machine;
+        if (memory, &ram) != (self.found.memory, &self.found.ram) {
+            self.outside.replugged(memory, &ram);
+        }
+        (self.found.memory, self.found.ram) = (memory, ram);
         self.memory.actual = self.memory.told.min(memory);
         self.daemon.link.bound(memory);
         if vcpu_tids != self.found.vcpu_tids {

@@ -230,7 +230,7 @@ fn report_h02_a_guest_has_what_was_plugged_into_it() {
         (row["actual_bytes"].as_u64().unwrap() >> 20, row["memory_bytes"].as_u64().unwrap() >> 20)
     };
     assert_eq!(has_of(&mut scene), (256, 256));
-    let machine = |mib| Machine { memory: Bytes::mib(mib), vcpu_tids: Vec::new() };
+    let machine = |mib| Machine { memory: Bytes::mib(mib), ram: Vec::new(), vcpu_tids: Vec::new() };
     scene.fake.set_actual(guest, Bytes::mib(512));
     scene.fake.emit(Event::Machine(guest, machine(512)));
     scene.run(5_000);

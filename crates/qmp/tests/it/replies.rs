@@ -75,6 +75,16 @@ fn memory_is_what_was_built_in_and_what_was_plugged() {
 }
 
 #[test]
+fn report_h15_pieces_of_memory_have_their_sizes() {
+    let piece =
+        |size: i64| json!({ "id": "ram0", "size": size, "merge": true, "policy": "default" });
+    let memory = Reply::Memdevs(vec![1 << 27, 1 << 28]);
+    assert_eq!(read(Command::QueryMemdev, json!([piece(1 << 27), piece(1 << 28)])), memory);
+    assert_eq!(wrong(Command::QueryMemdev, json!([piece(-1)])), "size");
+    assert_eq!(wrong(Command::QueryMemdev, json!({ "size": 1 })), "(list)");
+}
+
+#[test]
 fn objects_are_listed_within_bounds() {
     let list = json!([{ "name": "balloon0", "type": "child<virtio-balloon-pci>" }]);
     let property = Property { name: "balloon0".into(), kind: "child<virtio-balloon-pci>".into() };

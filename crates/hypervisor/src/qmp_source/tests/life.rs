@@ -15,6 +15,7 @@ fn a_guest_is_found_with_what_it_can() {
     assert_eq!((found.name.as_str(), found.uuid[15]), ("web1", 0xFF));
     assert_eq!(found.process, Some(ProcessId { pid: own, start_ticks: 4242 }));
     assert_eq!((found.memory, found.actual), (Bytes(512 * MIB), Bytes(512 * MIB)));
+    assert_eq!(found.ram, [Bytes(512 * MIB)]);
     assert_eq!(found.vcpu_tids, [71], "72 is no thread of this process");
     assert_eq!(found.port, Some(PathBuf::from("/run/web1.port")));
     assert_eq!(found.state, RunState::Running);
@@ -59,7 +60,9 @@ fn report_h02_memory_is_found_when_it_is_plugged_and_unplugged() {
     };
     let machine = |mib| {
         let vcpu_tids = vec![];
-        Event::Machine(id, Machine { memory: Bytes(mib * MIB), vcpu_tids })
+        let ram = vec![Bytes(512 * MIB), Bytes((mib - 512) * MIB)];
+        let ram = ram.into_iter().filter(|size| *size > Bytes::ZERO).collect();
+        Event::Machine(id, Machine { memory: Bytes(mib * MIB), ram, vcpu_tids })
     };
     assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(512 * MIB))]);
     qemu.plugged = 256 * MIB;
@@ -84,7 +87,8 @@ fn report_h03_a_virtual_cpu_is_found_when_it_is_plugged() {
     world.now_ms += 60_000;
     world.source.ask_actual(id, world.now_ms);
     world.talk(&mut qemu);
-    let machine = Machine { memory: found.memory, vcpu_tids: vec![71, 73] };
+    let Found { memory, ram, .. } = found;
+    let machine = Machine { memory, ram, vcpu_tids: vec![71, 73] };
     assert!(world.take_events().contains(&Event::Machine(id, machine)));
 }
 

@@ -144,6 +144,11 @@ impl Qemu {
             "query-memory-size-summary" => {
                 Ok(json!({ "base-memory": 512 * MIB, "plugged-memory": self.plugged }))
             }
+            "query-memdev" => Ok([512 * MIB, self.plugged]
+                .into_iter()
+                .filter(|size| *size > 0)
+                .map(|size| json!({ "id": "ram", "size": size }))
+                .collect()),
             "query-status" => {
                 Ok(json!({ "running": self.status == "running", "status": self.status }))
             }
