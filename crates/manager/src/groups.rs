@@ -8,7 +8,7 @@
 //!
 //! A group that the manager is in as well, with all of its guests, is as the host to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
@@ -64,6 +64,8 @@ pub(crate) struct Member<'a> {
     pub actual: Bytes,
     /// The part of it that is in the host's memory for certain.
     pub touched: Bytes,
+    /// It may need more: the room of its groups is read.
+    pub is_awake: bool,
 }
 
 impl Member<'_> {
@@ -104,14 +106,19 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    /// Reads what the groups of these guests use. The manager is in the groups `own`.
-    pub(crate) fn of<'a>(members: impl Iterator<Item = Member<'a>>, own: &Groups) -> Rooms {
+    /// Reads what the groups of these guests use, as far as guests of them are awake. The manager
+    /// is in the groups `own`.
+    pub(crate) fn of(members: &[Member<'_>], own: &Groups) -> Rooms {
+        let awake = members.iter().filter(|member| member.is_awake).map(|member| member.groups);
+        let bounded = awake.chain([own]).flat_map(|groups| &groups.bounded);
+        let wanted: BTreeSet<&Path> = bounded.map(|(group, _)| group.dir()).collect();
         let mut pots: BTreeMap<PathBuf, Pot> = BTreeMap::new();
-        let mut guests = 0;
         for member in members {
-            guests += 1;
             for (group, limit) in &member.groups.bounded {
                 let dir = group.dir();
+                if !wanted.contains(dir) {
+                    continue;
+                }
                 if !pots.contains_key(dir) {
                     // The group is gone, and bounds nothing.
                     let Some(used) = group.used() else { continue };
@@ -123,7 +130,8 @@ impl Rooms {
                 pot.untouched = pot.untouched.plus(member.untouched());
             }
         }
-        let is_common = |dir: &Path| pots.get(dir).is_some_and(|pot: &Pot| pot.guests == guests);
+        let is_common =
+            |dir: &Path| pots.get(dir).is_some_and(|pot: &Pot| pot.guests == members.len() as u64);
         let ours = own.bounded.iter().map(|(group, _)| group.dir()).filter(|dir| is_common(dir));
         let common = ours.min_by_key(|dir| pots.get(*dir).map(|pot| pot.free));
         Rooms { common: common.map(Path::to_path_buf), pots }
@@ -164,7 +172,8 @@ mod tests {
     }
 
     fn member(groups: &Groups, actual: u64, touched: u64) -> Member<'_> {
-        Member { groups, actual: Bytes::mib(actual), touched: Bytes::mib(touched) }
+        let (actual, touched) = (Bytes::mib(actual), Bytes::mib(touched));
+        Member { groups, actual, touched, is_awake: true }
     }
 
     #[test]
@@ -174,7 +183,7 @@ mod tests {
             group(&kernel, "vms/one", 300, used);
             let groups = groups(&kernel, "7", "vms/one");
             let member = member(&groups, actual, touched);
-            let rooms = Rooms::of([member].into_iter(), &Groups::default());
+            let rooms = Rooms::of(&[member], &Groups::default());
             assert_eq!(rooms.common(), None, "the manager is elsewhere");
             rooms.most(&member).map(Bytes::as_mib)
         };
@@ -183,7 +192,7 @@ mod tests {
         assert_eq!(most(290, 253, 253), Some(253));
         assert_eq!(most(200, 400, 160), Some(160 + 84), "it was promised more than there is");
         let free = groups(&kernel, "8", "free");
-        let rooms = Rooms::of([member(&free, 1, 1)].into_iter(), &Groups::default());
+        let rooms = Rooms::of(&[member(&free, 1, 1)], &Groups::default());
         assert_eq!(rooms.most(&member(&free, 1, 1)), None);
     }
 
@@ -194,9 +203,18 @@ mod tests {
         group(&kernel, "vms/two", 400, 200);
         let (one, two) = (groups(&kernel, "7", "vms/one"), groups(&kernel, "8", "vms/two"));
         let (one, two) = (member(&one, 300, 260), member(&two, 190, 190));
-        let rooms = Rooms::of([one, two].into_iter(), &Groups::default());
+        let rooms = Rooms::of(&[one, two], &Groups::default());
         let most = |member| rooms.most(member).map(Bytes::as_mib);
         assert_eq!((most(&one), most(&two)), (Some(300 + 200), Some(190 + 184)));
+    }
+
+    #[test]
+    fn report_h07_group_of_a_guest_that_sleeps_is_not_read() {
+        let kernel = FakeKernel::new(1, 1);
+        group(&kernel, "vms/one", 300, 200);
+        let groups = groups(&kernel, "7", "vms/one");
+        let asleep = Member { is_awake: false, ..member(&groups, 160, 160) };
+        assert!(Rooms::of(&[asleep], &Groups::default()).pots.is_empty());
     }
 
     #[test]
@@ -206,11 +224,11 @@ mod tests {
         let own = groups(&kernel, "self", "all/manager");
         let (one, two) = (groups(&kernel, "7", "all/one"), groups(&kernel, "8", "all/two"));
         let (one, two) = (member(&one, 200, 200), member(&two, 200, 200));
-        let rooms = Rooms::of([one, two].into_iter(), &own);
+        let rooms = Rooms::of(&[one, two], &own);
         assert_eq!(rooms.common(), Some((Bytes::mib(1000), Bytes::mib(400))));
         assert_eq!((rooms.most(&one), rooms.most(&two)), (None, None));
         let elsewhere = groups(&kernel, "9", "elsewhere");
-        let rooms = Rooms::of([one, member(&elsewhere, 1, 1)].into_iter(), &own);
+        let rooms = Rooms::of(&[one, member(&elsewhere, 1, 1)], &own);
         assert_eq!(rooms.common(), None);
         assert_eq!(rooms.most(&one), Some(Bytes::mib(200 + 400 - 30)));
     }

@@ -286,11 +286,12 @@ impl ManagedGuest {
     }
 
     /// It as one of those that its control groups are for.
-    pub(crate) fn member(&self) -> Member<'_> {
+    pub(crate) fn member(&self, is_awake: bool) -> Member<'_> {
         Member {
             groups: &self.outside.groups,
             actual: self.memory.actual,
             touched: self.memory.touched(),
+            is_awake,
         }
     }
 

@@ -1,7 +1,8 @@
 //! Room that control groups leave their guests, and how the kernel ends those that have none.
 
 use super::Guests;
-use crate::groups::{Groups, Rooms};
+use crate::effect::Now;
+use crate::groups::{Groups, Member, Rooms};
 use crate::guest::ManagedGuest;
 use std::path::Path;
 
@@ -11,13 +12,22 @@ impl Guests {
         self.own_groups = Groups::of(Path::new("/"), "self");
     }
 
-    /// Reads the room that groups with a bound have left.
-    pub(super) fn read_groups(&mut self) {
-        self.rooms = Rooms::of(self.guests.values().map(ManagedGuest::member), &self.own_groups);
-        for guest in self.guests.values_mut() {
-            let most = self.rooms.most(&guest.member());
-            guest.outside.most = most;
+    /// Reads the room that groups with a bound have left, of guests that are awake: sleepers
+    /// ask for nothing, and each guest of a farm has such a group.
+    pub(super) fn read_groups(&mut self, now: Now) {
+        let is_awake = |guest: &ManagedGuest| {
+            let tells = self.attention(guest.id).moves || guest.demand.is_urgent;
+            tells || !guest.is_idle_since_sample(now.ms)
+        };
+        let member = |guest| ManagedGuest::member(guest, is_awake(guest));
+        let members: Vec<Member<'_>> = self.guests.values().map(member).collect();
+        let rooms = Rooms::of(&members, &self.own_groups);
+        let of_awake = self.guests.keys().zip(&members).filter(|(_, member)| member.is_awake);
+        let most: Vec<_> = of_awake.map(|(id, member)| (*id, rooms.most(member))).collect();
+        for (id, most) in most {
+            self.with(id, |guest| guest.outside.most = most);
         }
+        self.rooms = rooms;
     }
 }
 

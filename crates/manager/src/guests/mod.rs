@@ -260,7 +260,7 @@ impl Guests {
             }
         }
         self.measure_own(now);
-        self.read_groups();
+        self.read_groups(now);
     }
 
     fn hypervisor(

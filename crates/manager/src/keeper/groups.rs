@@ -44,12 +44,13 @@ impl GuestGroups {
     fn members(&self) -> impl Iterator<Item = (u64, Member<'_>)> {
         self.guests.iter().map(|guest| {
             let Bounded { id, groups, actual, touched } = guest;
-            (*id, Member { groups, actual: *actual, touched: *touched })
+            (*id, Member { groups, actual: *actual, touched: *touched, is_awake: true })
         })
     }
 
     fn rooms(&self) -> Rooms {
-        Rooms::of(self.members().map(|(_, member)| member), &self.own)
+        let members: Vec<Member<'_>> = self.members().map(|(_, member)| member).collect();
+        Rooms::of(&members, &self.own)
     }
 
     /// The most that each of those may have that are bounded.
