@@ -8,6 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use vm::Process;
 
+/// The end of a QEMU by the bound of its cgroup, in words.
+const NO_MEMORY: &str = "QEMU was killed: its control group has no more memory";
+
 /// What comes when it is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -26,13 +29,20 @@ pub(super) struct Dying {
     /// Readable at its end. Without one, it is looked at in each tick.
     end: Option<OwnedFd>,
     next: Next,
+    /// The kernel had killed it before, because its cgroup has no more memory.
+    lacked_memory: bool,
 }
 
 impl Dying {
     /// Kills it.
     pub(super) fn kill(mut process: Process, next: Next) -> Dying {
         process.strike();
-        Dying { end: process.descriptor().ok(), process, next }
+        Dying { end: process.descriptor().ok(), process, next, lacked_memory: false }
+    }
+
+    /// The same of one that the kernel may have killed before, for want of memory.
+    pub(super) fn lacking_memory(self, lacked_memory: bool) -> Dying {
+        Dying { lacked_memory, ..self }
     }
 
     /// Nothing comes after it: its guest has been ended meanwhile.
@@ -55,6 +65,7 @@ impl Dying {
         let words = self.process.stderr();
         let reason = match (status, words.trim()) {
             (Ok(None), _) => return None,
+            _ if self.lacked_memory => NO_MEMORY.to_owned(),
             (Ok(Some(status)), "") => format!("QEMU ended: {status}"),
             (Ok(Some(status)), words) => format!("QEMU ended: {status}: {words}"),
             (Err(error), _) => format!("QEMU is gone: {error}"),

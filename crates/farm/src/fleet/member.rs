@@ -254,7 +254,9 @@ impl Member {
     /// Kills its QEMU, whose connections end with that.
     pub(super) fn kill(&mut self, next: Next) {
         if let Some(running) = self.running.take() {
-            self.dying = Some(Dying::kill(running.process, next));
+            // Its cgroup goes with the connections.
+            let lacked_memory = self.shared.tier.has_killed(&self.config.spec.name);
+            self.dying = Some(Dying::kill(running.process, next).lacking_memory(lacked_memory));
         }
         self.disconnect();
     }

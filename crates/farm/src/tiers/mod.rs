@@ -106,6 +106,12 @@ impl Tier {
         self.groups.iter().for_each(|group| group.leave(guest));
     }
 
+    /// Returns whether the kernel has killed a guest's process because its cgroup, or the farm's,
+    /// has no more memory.
+    pub fn has_killed(&self, guest: &str) -> bool {
+        self.groups.iter().any(|group| group.has_killed(guest))
+    }
+
     /// The directory of the cgroup, if there is one.
     pub fn cgroup(&self) -> Option<PathBuf> {
         self.procs.as_ref()?.parent().map(PathBuf::from)
