@@ -3,8 +3,8 @@
 use base::Bytes;
 use model::{GuestField as G, GuestIdentity, HostField as H, Moment, PassGuest, PassInput, Row};
 use policy::arbiter::{
-    Config, GuestSample, HostSample, Key, Limits, Memory, Mode, PassHost, PassSample, RuleVerdicts,
-    Usable,
+    Config, GuestSample, HostSample, Key, Limits, Memory, Mode, PassHost, PassSample, Process,
+    RuleVerdicts, Usable,
 };
 use policy::rivals::Kind;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ fn sample(key: u64, row: &Row<G>, told_ms: u64) -> GuestSample {
         actual: size(G::Actual),
         resident: size(G::Private).or(size(G::Resident)),
         doubtful: Bytes::ZERO,
-        beside: Bytes::ZERO,
+        process: Process::default(),
         swapped: size(G::Swapped),
         runs: Some(true),
         memory: Some(memory),
@@ -99,8 +99,5 @@ fn sample(key: u64, row: &Row<G>, told_ms: u64) -> GuestSample {
         asks: false,
         urgent: false,
         deflates_on_oom: true,
-        private: None,
-        pinned: None,
-        group_max: None,
     }
 }

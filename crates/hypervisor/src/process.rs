@@ -179,8 +179,9 @@ impl ProcessView {
         Some(Held { private: size(resident)?.less(shared), shared })
     }
 
-    /// Finds a guest's memory in it, in pieces of these sizes if they are known. The kernel lists all mappings for that, and walks none
-    /// of them: once is enough. `None` where that may not be read.
+    /// Finds a guest's memory in it, in pieces of these sizes if they are known. The kernel lists
+    /// all mappings for that, and walks none of them: once is enough. `None` where that may not be
+    /// read.
     pub fn find_ram(&self, memory: Bytes, pieces: &[Bytes]) -> Option<GuestRam> {
         let mut buffer = Buffer::default();
         let maps = Kept::open(&self.dir.join("maps"));

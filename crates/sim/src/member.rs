@@ -2,7 +2,7 @@
 
 use crate::guest::{Guest, STEP_MS};
 use counters::Bytes;
-use policy::arbiter::{GuestSample, Key, Limits, Memory, Mode, Usable};
+use policy::arbiter::{GuestSample, Key, Limits, Memory, Mode, Process, Usable};
 use std::collections::VecDeque;
 
 /// A guest is starved by the model's truth if its tasks waited for so much of the last second: 1 %.
@@ -194,7 +194,7 @@ impl Member {
             actual: Some(kib(self.guest.actual_kib())),
             resident: spec.traits.resident_seen.then(|| kib(self.guest.seen_kib())),
             doubtful: if spec.own_kib > 0 { OWN_ESTIMATE } else { Bytes::ZERO },
-            beside: Bytes::ZERO,
+            process: Process::default(),
             // The model's host swaps out nothing of a guest.
             swapped: Some(Bytes::ZERO),
             runs: Some(true),
@@ -206,9 +206,6 @@ impl Member {
             asks: false,
             urgent: std::mem::take(&mut self.urgent),
             deflates_on_oom: spec.traits.deflates_on_oom,
-            private: None,
-            pinned: None,
-            group_max: None,
         }
     }
 

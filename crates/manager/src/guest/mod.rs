@@ -23,7 +23,7 @@ use cpu::CpuWatch;
 use hypervisor::{BalloonStats, BlockStats, Found, Id, Machine, Pause, Pinned, RunState};
 use identity::IdentityTracker;
 use model::GuestIdentity;
-use policy::arbiter::{GuestSample, Key, Limits, Usable};
+use policy::arbiter::{GuestSample, Key, Limits, Process, Usable};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -258,7 +258,7 @@ impl ManagedGuest {
             actual: self.answers.then_some(self.memory.actual),
             resident: self.memory.resident(),
             doubtful: self.memory.held.map_or(Bytes::ZERO, |held| held.own.doubtful()),
-            beside: self.memory.held.map_or(Bytes::ZERO, |held| held.shared.plus(held.own.size)),
+            process: self.process(),
             swapped: self.outside.seen.swapped,
             runs: self.cpu.runs(),
             memory: self.memory.view,
@@ -268,16 +268,19 @@ impl ManagedGuest {
             asks: self.demand.sequence.is_some(),
             urgent: self.demand.is_urgent,
             deflates_on_oom: self.found.can.deflate_on_oom == Some(true),
-            private: self.private(),
-            pinned: self.pinned().map(Pinned::why),
-            group_max: self.outside.most,
         }
     }
 
-    /// All that its process has for itself, where that is seen: z/VM tells something else.
-    fn private(&self) -> Option<Bytes> {
-        let held = self.memory.held.filter(|_| self.memory.counted.is_none());
-        held.map(|held| held.private)
+    /// Its process, as the arbiter takes it. What z/VM tells of a user is of no process.
+    fn process(&self) -> Process {
+        let held = self.memory.held;
+        let of_process = held.filter(|_| self.memory.counted.is_none());
+        Process {
+            beside: held.map_or(Bytes::ZERO, |held| held.shared.plus(held.own.size)),
+            private: of_process.map(|held| held.private),
+            pinned: self.pinned().map(Pinned::why),
+            group_max: self.outside.most,
+        }
     }
 
     /// The reason for which its memory stays in the host's, by its machine or by its process.

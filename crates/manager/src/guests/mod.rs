@@ -171,7 +171,7 @@ impl Guests {
                 let awake =
                     self.guests.values_mut().filter(|guest| !guest.is_idle_since_sample(now.ms));
                 awake.for_each(|guest| guest.outside.look(now.ms));
-                self.look_at_own_groups();
+                self.own_groups = groups::own();
             }
             GuestEvent::Settings => {
                 for guest in self.guests.values_mut() {
@@ -260,7 +260,7 @@ impl Guests {
             }
         }
         self.measure_own(now);
-        self.read_groups(now);
+        self.rooms = groups::read(&mut self.guests, &self.own_groups, now.ms);
     }
 
     fn hypervisor(

@@ -185,7 +185,7 @@ fn as_if(sample: &GuestSample, size: Option<Bytes>) -> (GuestSample, i128) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use policy::arbiter::{Limits, Memory, Mode, Usable};
+    use policy::arbiter::{Limits, Memory, Mode, Process, Usable};
     use policy::rivals::Kind;
 
     fn sample(available: u64) -> GuestSample {
@@ -208,7 +208,7 @@ mod tests {
             actual: Some(Bytes::mib(1000)),
             resident: Some(Bytes::mib(900)),
             doubtful: Bytes::ZERO,
-            beside: Bytes::ZERO,
+            process: Process::default(),
             swapped: None,
             runs: Some(true),
             memory: Some(memory),
@@ -218,9 +218,6 @@ mod tests {
             asks: false,
             urgent: false,
             deflates_on_oom: true,
-            private: None,
-            pinned: None,
-            group_max: None,
         }
     }
 

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use model::{GuestIdentity, Moment, PassGuest, PassInput};
 use policy::arbiter::{
     Arbiter, Config, GuestSample, HostSample, Key, Limits, Memory, Mode, PassHost, PassSample,
-    RuleVerdicts, Usable,
+    Process, RuleVerdicts, Usable,
 };
 use policy::rivals::Kind;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
         actual: Some(size),
         resident: Some(size),
         doubtful: Bytes::ZERO,
-        beside: Bytes::ZERO,
+        process: Process::default(),
         swapped: None,
         runs: Some(true),
         memory: Some(memory),
@@ -84,9 +84,6 @@ fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
         asks: false,
         urgent: false,
         deflates_on_oom: true,
-        private: None,
-        pinned: None,
-        group_max: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What became of what was asked of a balloon: arrived, on its way, stuck, or moved by others.
 
 use super::gain::{Holding, Yield};
-use super::reason::{Arrival, Outcome};
+use super::reason::{Arrival, Clause, Outcome};
 use super::sample::{GuestSample, Key};
 use counters::Bytes;
 
@@ -97,8 +97,6 @@ pub struct BalloonTracker {
     foreign_until_ms: Option<u64>,
     /// What the host gets of what it takes.
     pub(super) yields: Yield,
-    /// The size that it had before it took what the host did not get, until it has that back.
-    in_vain: Option<Bytes>,
     pace: Pace,
 }
 
@@ -212,9 +210,17 @@ impl BalloonTracker {
         self.is_shrinking() || self.ahead.is_some()
     }
 
-    /// The size that it had before it took what the host did not get.
-    pub fn in_vain(&self) -> Option<Bytes> {
-        self.in_vain
+    /// The size of its guest that costs the host nothing, and why: it has that much all the same.
+    pub fn returned(&self, sample: &GuestSample) -> Option<(Bytes, Clause)> {
+        let stays = sample.resident?.less(sample.doubtful);
+        let before = self.yields.in_vain().filter(|_| !self.is_shrinking());
+        let (size, clause) = match (sample.process.pinned, before) {
+            (Some(_), _) => (sample.limits.max, Clause::Locked),
+            (None, Some(before)) => (before, Clause::NoYield),
+            (None, None) => return None,
+        };
+        let is_less = sample.actual.is_some_and(|actual| actual < size);
+        is_less.then_some((size.min(stays), clause))
     }
 
     /// Whether it is left out because it does not move.
@@ -244,7 +250,6 @@ impl BalloonTracker {
             self.yields.see(resident);
         }
         let Some(actual) = sample.actual else { return BalloonCheck::default() };
-        self.in_vain = self.in_vain.filter(|size| actual < *size);
         if self.max.replace(sample.limits.max).is_some_and(|max| max != sample.limits.max) {
             self.rest = None;
         }
@@ -442,11 +447,8 @@ impl BalloonTracker {
         // A balloon that stood still has given nothing that could have got lost.
         let reached = reached.max(target.size);
         let came = (target.held.got(sample)?, sample.resident?);
-        let in_vain = target.held.is_in_vain(reached, sample);
+        let in_vain = target.held.is_in_vain(reached, sample).then_some(target.from);
         self.yields.learn(&target.held, reached, came, in_vain, now_ms);
-        if in_vain {
-            self.in_vain = self.in_vain.max(Some(target.from));
-        }
         Some(before.less(now))
     }
 }

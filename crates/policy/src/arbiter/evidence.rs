@@ -28,7 +28,7 @@ impl Evidence {
         let held = sample
             .resident
             .zip(sample.swapped)
-            .map(|(one, other)| one.plus(sample.beside).plus(other));
+            .map(|(one, other)| one.plus(sample.process.beside).plus(other));
         let most = held.map(|held| held.plus(held).plus(SLACK));
         let in_use = memory
             .map_or(Bytes::ZERO, |m| m.actual.less(m.free.or(m.available).unwrap_or(Bytes::ZERO)));
@@ -48,7 +48,7 @@ impl Evidence {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Key, Limits, Mode, Usable};
+    use super::super::sample::{Key, Limits, Mode, Process, Usable};
     use super::*;
 
     fn sample(
@@ -69,7 +69,7 @@ mod tests {
             actual: None,
             resident: resident.map(Bytes::mib),
             doubtful: Bytes::ZERO,
-            beside: Bytes::ZERO,
+            process: Process::default(),
             swapped: swapped.into().map(Bytes::mib),
             runs,
             memory: None,
@@ -79,9 +79,6 @@ mod tests {
             asks: false,
             urgent: false,
             deflates_on_oom: true,
-            private: None,
-            pinned: None,
-            group_max: None,
         }
     }
 
@@ -105,7 +102,8 @@ mod tests {
         assert!(is_believed(Some(10), None, Some(true)), "it may all be swapped out");
         let memory =
             Memory { actual: Bytes::mib(1100), free: Some(Bytes::mib(100)), ..Memory::default() };
-        let clone = GuestSample { beside: Bytes::mib(458), ..sample(Some(10), 0, Some(true)) };
+        let process = Process { beside: Bytes::mib(458), ..Process::default() };
+        let clone = GuestSample { process, ..sample(Some(10), 0, Some(true)) };
         assert!(!Evidence::of(&clone, Some(&memory)).contradicts, "it has its template's as well");
         assert!(is_believed(None, 0, None), "what cannot be seen contradicts nothing");
         assert_eq!(

@@ -132,8 +132,8 @@ pub struct Yield {
     loose: Lesson,
     /// Of all else.
     rest: Lesson,
-    /// Nothing came of the last move, and it was seen that all stayed.
-    in_vain: bool,
+    /// The size before the last move, if nothing came of that and it was seen that all stayed.
+    in_vain: Option<Bytes>,
 }
 
 impl Yield {
@@ -144,10 +144,10 @@ impl Yield {
         before: &Holding,
         reached: Bytes,
         (got, resident): (Bytes, Bytes),
-        in_vain: bool,
+        in_vain: Option<Bytes>,
         now_ms: u64,
     ) {
-        self.in_vain = in_vain;
+        self.in_vain = in_vain.map(|size| size.max(self.in_vain.unwrap_or(size)));
         let (loose, rest) = before.parts(reached);
         // That caches were in the host's memory is certain; free memory is taken for it.
         let of_rest = got.min(rest);
@@ -157,11 +157,16 @@ impl Yield {
         if loose > Bytes::ZERO {
             self.loose.learn(loose, got.less(of_rest), resident, now_ms);
             // More stayed than a hypervisor could have for itself: nothing at all comes out.
-            let stays = in_vain || resident.less(reached) > OWN_MAX;
+            let stays = in_vain.is_some() || resident.less(reached) > OWN_MAX;
             if stays && got < loose.permille(NOTHING_PERMILLE) && rest == Bytes::ZERO {
                 self.rest.learn(loose, Bytes::ZERO, resident, now_ms);
             }
         }
+    }
+
+    /// The size that a guest had before it gave in vain.
+    pub fn in_vain(&self) -> Option<Bytes> {
+        self.in_vain
     }
 
     /// What is resident now.
@@ -173,7 +178,7 @@ impl Yield {
 
     /// It started again: its free memory is another.
     pub fn forget_loose(&mut self) {
-        self.loose = Lesson::default();
+        (self.loose, self.in_vain) = (Lesson::default(), None);
     }
 }
 
@@ -227,7 +232,7 @@ impl Holding {
         // hypervisor's own part can have been taken for the guest's.
         // After a move in vain it has that back, and the rest stays as it did then.
         let known = learnt.loose.is_known(now_ms) || learnt.rest.is_known(now_ms);
-        let is_gone = resident <= actual && !(learnt.in_vain && known);
+        let is_gone = resident <= actual && !(learnt.in_vain.is_some() && known);
         let certain = if is_gone { resident.less(OWN_MAX).less(kept) } else { Bytes::ZERO };
         let hoped = resident.less(doubtful).less(kept).min(loose);
         let (rate, mut rest) = (learnt.loose.rate(resident, now_ms), Rate::default());
@@ -259,7 +264,7 @@ impl Holding {
 
     /// Memory that the host had of it, and has of it now: both by one measure.
     pub fn change(&self, sample: &GuestSample) -> Option<(Bytes, Bytes)> {
-        self.private.zip(sample.private).or_else(|| self.resident.zip(sample.resident))
+        self.private.zip(sample.process.private).or_else(|| self.resident.zip(sample.resident))
     }
 
     /// Memory that the host has got of it since, with what need not be paged any more.
@@ -276,7 +281,7 @@ impl Holding {
     pub fn is_in_vain(&self, reached: Bytes, sample: &GuestSample) -> bool {
         let (hoped, got) = (self.hoped_gain(reached), self.got(sample));
         let is_nothing = got.is_some_and(|got| got < hoped.permille(NOTHING_PERMILLE));
-        let resident = sample.resident.filter(|_| sample.private.is_some());
+        let resident = sample.resident.filter(|_| sample.process.private.is_some());
         let least = resident.map(|resident| resident.less(sample.doubtful));
         let stays = least.is_some_and(|least| least >= reached.plus(OWN_GROWTH));
         hoped >= JUDGED && is_nothing && stays

@@ -266,7 +266,7 @@ impl GuestHistory {
 
     /// What of the host's free memory is its own: granted and not in use, or on its way.
     pub(super) fn claim(&self, sample: &GuestSample) -> Bytes {
-        if self.is_returned(sample).is_some() {
+        if self.balloon.returned(sample).is_some() {
             return Bytes::ZERO;
         }
         self.promised(sample.resident).max(self.balloon.owed(sample.actual))
@@ -420,7 +420,7 @@ impl GuestHistory {
         let lacks = need.left(answered, believed).size > assessment.need.size;
         assessment.lacks_group = lacks && assessment.ceiling == most && most < limits.max;
         assessment.not_seen = self.evidence.contradicts && need.why == Some(Clause::Need);
-        let besides = if sample.pinned.is_some() {
+        let besides = if sample.process.pinned.is_some() {
             Some(Clause::Locked)
         } else if self.balloon.is_stingy(now_ms) {
             Some(Clause::Stuck)

@@ -43,7 +43,7 @@ pub use guest::Direction;
 pub use reason::{Action, Arrival, Bound, Clause, Decision, Inputs, Outcome, Pass, Reserved};
 pub use reserve::RESERVATIONS_MAX;
 pub use sample::{
-    Config, GuestSample, HostSample, Key, Limits, Memory, Mode, RuleVerdicts, Usable,
+    Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Process, RuleVerdicts, Usable,
 };
 pub use share::{Part, divide};
 pub use trace::{PassHost, PassSample};
@@ -380,7 +380,7 @@ fn close(
         match action {
             Action::Grow => {
                 // Of what the host has of it in any case nothing is promised.
-                let is_free = guest.is_returned(sample).is_some_and(|(size, _)| to <= size);
+                let is_free = guest.balloon.returned(sample).is_some_and(|(size, _)| to <= size);
                 let by = if is_free { Bytes::ZERO } else { to.less(actual.plus(going)) };
                 guest.moved(Direction::Up, by, sample, now_ms);
             }
@@ -400,7 +400,7 @@ fn close(
         });
     if command.is_some() || is_new {
         let held = state.assessment.held.map(|(_, detail)| detail);
-        let detail = held.or(sample.pinned).unwrap_or("");
+        let detail = held.or(sample.process.pinned).unwrap_or("");
         let (key, from) = (sample.key, actual);
         let bounds = std::mem::take(&mut state.bounds);
         if !is_between {

@@ -111,6 +111,20 @@ pub enum Usable {
     No(&'static str),
 }
 
+/// A guest's process, as the host sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Memory that it has in the host's beside its guest's: what others have as well (its template,
+    /// programs), and the hypervisor's own part. A balloon takes none of it.
+    pub beside: Bytes,
+    /// All that it has there for itself, its hypervisor's own part with it.
+    pub private: Option<Bytes>,
+    /// The reason for which its memory stays in the host's, whatever the balloon takes.
+    pub pinned: Option<&'static str>,
+    /// The most that its guest may have by the bounds of control groups, if those bound it.
+    pub group_max: Option<Bytes>,
+}
+
 /// A guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestSample {
@@ -124,11 +138,8 @@ pub struct GuestSample {
     pub resident: Option<Bytes>,
     /// What of that may be its hypervisor's own, which could not be told apart but by an estimate.
     pub doubtful: Bytes,
-    /// All that its process has there for itself, its hypervisor's own part with it.
-    pub private: Option<Bytes>,
-    /// What its process has there beside that: what others have as well (its template, programs),
-    /// and the hypervisor's own part. A balloon takes none of it.
-    pub beside: Bytes,
+    /// Its process on the host.
+    pub process: Process,
     /// What of it is in the host's swap.
     pub swapped: Option<Bytes>,
     /// Whether its virtual CPUs have run of late; `None` where that cannot be seen.
@@ -147,16 +158,13 @@ pub struct GuestSample {
     pub urgent: bool,
     /// Its kernel takes memory back before it kills.
     pub deflates_on_oom: bool,
-    /// The reason for which its memory stays in the host's, whatever its balloon takes.
-    pub pinned: Option<&'static str>,
-    /// The most that it may have by the bounds of its control groups, if those bound it.
-    pub group_max: Option<Bytes>,
 }
 
 impl GuestSample {
     /// The most that it may have. What it has its control groups take from nobody.
     pub fn most(&self) -> Bytes {
-        let group_max = self.group_max.map(|most| most.max(self.actual.unwrap_or(Bytes::ZERO)));
+        let group_max =
+            self.process.group_max.map(|most| most.max(self.actual.unwrap_or(Bytes::ZERO)));
         group_max.map_or(self.limits.max, |most| most.min(self.limits.max))
     }
 }

@@ -30,7 +30,8 @@ impl GuestHistory {
     pub fn holding(&self, sample: &GuestSample, actual: Bytes, now_ms: u64) -> Holding {
         let free = self.kept.map(|kept| actual.less(kept));
         let resident = (sample.resident, sample.doubtful);
-        Holding::of(actual, free, resident, &self.balloon.yields, now_ms).in_process(sample.private)
+        Holding::of(actual, free, resident, &self.balloon.yields, now_ms)
+            .in_process(sample.process.private)
     }
 
     /// It has something to spare, and by what was learnt of it the host would get none of that.

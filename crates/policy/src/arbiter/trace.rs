@@ -1,7 +1,7 @@
 //! What a pass knew as rows that can be recorded, and back.
 
 use super::sample::{
-    Config, GuestSample, HostSample, Key, Limits, Memory, Mode, RuleVerdicts, Usable,
+    Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Process, RuleVerdicts, Usable,
 };
 use crate::rivals::Kind;
 use counters::Bytes;
@@ -131,7 +131,7 @@ impl PassSample {
             (G::Actual, bytes(sample.actual)),
             (G::Resident, bytes(sample.resident)),
             (G::Doubtful, Some(sample.doubtful.0)),
-            (G::Beside, Some(sample.beside.0)),
+            (G::Beside, Some(sample.process.beside.0)),
             (G::Swapped, bytes(sample.swapped)),
             (G::Runs, sample.runs.and_then(truth)),
             (G::Idle, truth(sample.idle_since_sample)),
@@ -140,9 +140,9 @@ impl PassSample {
             (G::Asks, truth(sample.asks)),
             (G::Urgent, truth(sample.urgent)),
             (G::DeflatesOnOom, truth(sample.deflates_on_oom)),
-            (G::GroupMax, bytes(sample.group_max)),
-            (G::Private, bytes(sample.private)),
-            (G::Pinned, truth(sample.pinned.is_some())),
+            (G::GroupMax, bytes(sample.process.group_max)),
+            (G::Private, bytes(sample.process.private)),
+            (G::Pinned, truth(sample.process.pinned.is_some())),
         ]);
         if let Some(memory) = &sample.memory {
             put_memory(&mut row, memory);
@@ -184,7 +184,12 @@ impl PassSample {
             actual: size(G::Actual),
             resident: size(G::Resident),
             doubtful: size(G::Doubtful)?,
-            beside: size(G::Beside)?,
+            process: Process {
+                beside: size(G::Beside)?,
+                private: size(G::Private),
+                pinned: is(G::Pinned).unwrap_or(false).then_some(UNUSABLE),
+                group_max: size(G::GroupMax),
+            },
             swapped: size(G::Swapped),
             runs: is(G::Runs),
             memory: memory(row),
@@ -194,9 +199,6 @@ impl PassSample {
             asks: is(G::Asks)?,
             urgent: is(G::Urgent)?,
             deflates_on_oom: is(G::DeflatesOnOom)?,
-            private: size(G::Private),
-            pinned: is(G::Pinned).unwrap_or(false).then_some(UNUSABLE),
-            group_max: size(G::GroupMax),
         };
         let verdicts = RuleVerdicts {
             shrink: is(G::RuleShrink),
@@ -297,7 +299,12 @@ mod tests {
             actual: size(rng),
             resident: size(rng),
             doubtful: Bytes(rng.within(0, 1 << 40)),
-            beside: Bytes(rng.within(0, 1 << 40)),
+            process: Process {
+                beside: Bytes(rng.within(0, 1 << 40)),
+                private: size(rng),
+                pinned: rng.permille(500).then_some(UNUSABLE),
+                group_max: size(rng),
+            },
             swapped: size(rng),
             runs: is(rng),
             memory: rng.permille(800).then(|| memory(rng)),
@@ -307,9 +314,6 @@ mod tests {
             asks: rng.permille(500),
             urgent: rng.permille(500),
             deflates_on_oom: rng.permille(500),
-            private: size(rng),
-            pinned: rng.permille(500).then_some(UNUSABLE),
-            group_max: size(rng),
         };
         let verdicts = RuleVerdicts {
             shrink: is(rng),

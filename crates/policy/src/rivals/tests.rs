@@ -1,7 +1,7 @@
 //! Each rival against its formula, with numbers worked out by hand.
 
 use super::*;
-use crate::arbiter::{Action, Arbiter, Config, Limits, Memory, Usable};
+use crate::arbiter::{Action, Arbiter, Config, Limits, Memory, Process, Usable};
 
 const TOTAL: Bytes = Bytes::mib(64_000);
 
@@ -30,7 +30,7 @@ fn guest(key: u64, actual_mib: u64, free_mib: u64, waited_us: u64) -> GuestSampl
         actual: Some(actual),
         resident: Some(actual),
         doubtful: Bytes::ZERO,
-        beside: Bytes::ZERO,
+        process: Process::default(),
         swapped: None,
         runs: Some(true),
         memory: Some(Memory {
@@ -46,9 +46,6 @@ fn guest(key: u64, actual_mib: u64, free_mib: u64, waited_us: u64) -> GuestSampl
         asks: false,
         urgent: false,
         deflates_on_oom: true,
-        private: None,
-        pinned: None,
-        group_max: None,
     }
 }
 

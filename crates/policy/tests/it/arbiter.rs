@@ -3,7 +3,7 @@
 use counters::Bytes;
 use policy::arbiter::{
     Action, Arbiter, Arrival, Bound, Clause, Config, Decision, GuestSample, HostSample, Key,
-    Limits, Memory, Mode, Pass, RuleVerdicts, Usable,
+    Limits, Memory, Mode, Pass, Process, RuleVerdicts, Usable,
 };
 
 pub const GIB: Bytes = Bytes::mib(1024);
@@ -32,7 +32,7 @@ pub fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSamp
         actual: Some(actual),
         resident: Some(actual),
         doubtful: Bytes::ZERO,
-        beside: Bytes::ZERO,
+        process: Process::default(),
         swapped: None,
         runs: Some(true),
         memory: Some(Memory {
@@ -58,9 +58,6 @@ pub fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSamp
         asks: false,
         urgent: false,
         deflates_on_oom: true,
-        private: None,
-        pinned: None,
-        group_max: None,
     }
 }
 

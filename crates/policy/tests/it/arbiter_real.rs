@@ -4,7 +4,7 @@
 use counters::Bytes;
 use policy::arbiter::{
     Action, Arbiter, Arrival, Clause, Config, GuestSample, HostSample, Key, Limits, Memory, Mode,
-    Pass, RuleVerdicts, Usable,
+    Pass, Process, RuleVerdicts, Usable,
 };
 
 const KEY: Key = Key(1);
@@ -33,7 +33,7 @@ fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
         actual: Some(actual),
         resident: Some(actual),
         doubtful: Bytes::ZERO,
-        beside: Bytes::ZERO,
+        process: Process::default(),
         swapped: None,
         runs: Some(true),
         memory: Some(Memory {
@@ -55,9 +55,6 @@ fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
         asks: false,
         urgent: false,
         deflates_on_oom: true,
-        private: None,
-        pinned: None,
-        group_max: None,
     }
 }
 

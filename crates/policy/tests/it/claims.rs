@@ -4,7 +4,7 @@
 use counters::Bytes;
 use policy::arbiter::{
     Action, Arbiter, Clause, Config, Decision, GuestSample, HostSample, Key, Limits, Memory, Mode,
-    Pass, RuleVerdicts, Usable,
+    Pass, Process, RuleVerdicts, Usable,
 };
 
 const GIB: Bytes = Bytes::mib(1024);
@@ -47,7 +47,7 @@ fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestS
         actual: Some(actual),
         resident: Some(actual),
         doubtful: Bytes::ZERO,
-        beside: Bytes::ZERO,
+        process: Process::default(),
         swapped: Some(Bytes::ZERO),
         runs: Some(true),
         memory: Some(Memory {
@@ -68,9 +68,6 @@ fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestS
         asks: false,
         urgent: false,
         deflates_on_oom: true,
-        private: None,
-        pinned: None,
-        group_max: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::arbiter::{GIB, command, gib, guest, host, of, pass, pass_on};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key};
+use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key, Process};
 
 /// A host that lacks 2 GiB to its set point, and no more than that.
 const SHORT: Bytes = Bytes::mib(4608);
@@ -152,7 +152,8 @@ fn each_time_that_nothing_came_it_is_left_alone_for_twice_as_long_up_to_160_min(
 /// The same of a process that has 64 MiB beside, which were measured.
 fn measured(actual: Bytes, now_ms: u64) -> GuestSample {
     let private = Some(gib(4).plus(Bytes::mib(64)));
-    GuestSample { private, ..barren(actual, gib(4), now_ms) }
+    let process = Process { private, ..Process::default() };
+    GuestSample { process, ..barren(actual, gib(4), now_ms) }
 }
 
 #[test]
@@ -193,8 +194,8 @@ fn report_h06_memory_that_cannot_leave_the_host_is_left_alone() {
     let mut arbiter = Arbiter::new();
     let words = "its balloon gives the host nothing: its memory is locked";
     let pinned = |actual, at_ms| {
-        let sample = barren(actual, gib(8), at_ms);
-        GuestSample { pinned: Some(words), ..sample }
+        let process = Process { pinned: Some(words), ..Process::default() };
+        GuestSample { process, ..barren(actual, gib(8), at_ms) }
     };
     // An earlier manager had taken half of it.
     let first = pass(&mut arbiter, SHORT, &[pinned(gib(4), 1000)], 1000);
@@ -217,7 +218,8 @@ fn report_h06_own_part_that_is_measured_meanwhile_is_no_gain() {
     let of_own = |actual, own, now_ms| {
         let private = gib(4).plus(Bytes::mib(117));
         let resident = private.less(Bytes::mib(own));
-        GuestSample { private: Some(private), ..barren(actual, resident, now_ms) }
+        let process = Process { private: Some(private), ..Process::default() };
+        GuestSample { process, ..barren(actual, resident, now_ms) }
     };
     let first = pass(&mut arbiter, SHORT, &[of_own(gib(4), 32, 1000)], 1000);
     let to = command(&first, 1).expect("a target");

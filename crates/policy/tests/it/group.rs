@@ -2,10 +2,11 @@
 
 use super::arbiter::{command, gib, guest, of, pass, starved};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Bound, Clause, GuestSample, Mode};
+use policy::arbiter::{Arbiter, Bound, Clause, GuestSample, Mode, Process};
 
 fn within(most: Bytes, sample: GuestSample) -> GuestSample {
-    GuestSample { group_max: Some(most), ..sample }
+    let process = Process { group_max: Some(most), ..sample.process };
+    GuestSample { process, ..sample }
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use counters::Bytes;
 use policy::arbiter::{
-    Arbiter, Clause, Config, GuestSample, HostSample, Key, Limits, Memory, Mode, RuleVerdicts,
-    Usable,
+    Arbiter, Clause, Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Process,
+    RuleVerdicts, Usable,
 };
 use policy::rivals::{Kind, Rival, Scene};
 use sim::check::watched;
@@ -46,7 +46,7 @@ fn calm() -> Case {
             actual: Some(half),
             resident: Some(half),
             doubtful: Bytes::ZERO,
-            beside: Bytes::ZERO,
+            process: Process::default(),
             swapped: None,
             runs: Some(true),
             memory: Some(memory),
@@ -56,9 +56,6 @@ fn calm() -> Case {
             asks: false,
             urgent: false,
             deflates_on_oom: true,
-            private: None,
-            pinned: None,
-            group_max: None,
         },
         verdicts: RuleVerdicts::default(),
     }
@@ -78,9 +75,9 @@ fn by_hand(clause: Clause) -> Option<Case> {
         Clause::Released => case.guest.limits.mode = Mode::Released,
         Clause::GroupFull => {
             case.verdicts.grow = Some(true);
-            case.guest.group_max = case.guest.actual;
+            case.guest.process.group_max = case.guest.actual;
         }
-        Clause::Locked => case.guest.pinned = Some("its memory is locked"),
+        Clause::Locked => case.guest.process.pinned = Some("its memory is locked"),
         Clause::Unusable => case.guest.usable = Usable::No("it is paused"),
         Clause::Blind => case.host = None,
         _ => return None,
