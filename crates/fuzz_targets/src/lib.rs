@@ -15,11 +15,13 @@
 
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod counter;
 mod farm_file;
 mod files;
 mod frames;
 mod guest;
+mod guest_words;
 mod host;
 mod host_manager;
 mod host_rules;
@@ -29,8 +31,10 @@ mod input;
 mod kernel;
 mod links;
 mod load;
+mod maps;
 mod memory;
 mod metrics;
+mod monitor;
 mod proc_files;
 mod qmp;
 mod reader;
@@ -48,12 +52,14 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    ("account_lists", accounts::account_lists),
     ("apt_files", images::apt_files),
     ("apt_sources", images::apt_sources),
     ("cache_record", images::cache_record),
     ("collect", hypervisor::collect),
     ("console", terminal::console),
     ("cpu_list", proc_files::cpu_list),
+    ("crontab", guest_words::crontab),
     ("day_file", recording::day_file),
     ("domain_xml", hypervisor::domain_xml),
     ("escape", terminal::escape),
@@ -63,6 +69,7 @@ pub const TARGETS: &[Target] = &[
     ("farm_toml", farm_file::farm_toml),
     ("frames", frames::frames),
     ("glob", hypervisor::glob),
+    ("guest_counters", guest_words::guest_counters),
     ("guest_files", guest::guest_files),
     ("history", counter::history),
     ("host_control", host_manager::host_control),
@@ -73,16 +80,20 @@ pub const TARGETS: &[Target] = &[
     ("hypfs_files", zvm::hypfs_files),
     ("journal", files::journal),
     ("kernel_image", images::kernel_image),
+    ("kernel_memory", guest_words::kernel_memory),
     ("kernel_module", images::kernel_module),
     ("link_frames", links::link_frames),
     ("load_answer", load::answer),
     ("load_rounds", load::rounds),
     ("load_target", load::target),
     ("metrics_answer", metrics::metrics_answer),
+    ("monitor_answers", monitor::monitor_answers),
     ("monitor_records", zvm::monitor_records),
     ("monreader", zvm::monreader),
     ("monwrite_file", zvm::monwrite_file),
+    ("pagemap", maps::pagemap),
     ("park_file", farm_file::park_file),
+    ("parked_record", accounts::parked_record),
     ("passes", recording::passes),
     ("proc_cgroup", proc_files::cgroup),
     ("proc_counts", proc_files::counts),
@@ -94,6 +105,7 @@ pub const TARGETS: &[Target] = &[
     ("proc_task_stat", proc_files::task_stat),
     ("proc_tcp", proc_files::tcp),
     ("proc_vmstat", proc_files::vmstat),
+    ("process_maps", maps::process_maps),
     ("qcow2", images::qcow2),
     ("qmp", qmp::qmp),
     ("qmp_replies", qmp::qmp_replies),

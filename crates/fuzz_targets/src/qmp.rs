@@ -30,7 +30,7 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
 }
 
 /// Every command.
-fn commands() -> [Command; 17] {
+fn commands() -> [Command; 25] {
     [
         Command::QueryStatus,
         Command::QueryCpusFast,
@@ -49,6 +49,14 @@ fn commands() -> [Command; 17] {
         Command::QueryBlockstats,
         Command::QomList { path: "/machine/peripheral".into() },
         Command::QomGet { path: "/machine/peripheral/b".into(), property: "guest-stats" },
+        Command::Continue,
+        Command::SetMigrateBandwidth { bytes_a_second: u64::MAX },
+        Command::GetFile { name: "state" },
+        Command::Migrate { uri: "fd:state".into() },
+        Command::LeaveFilesOut,
+        Command::MigrateIncoming { uri: "fd:\"\n".into() },
+        Command::SaveDevices { path: "/dev/fdset/1".into() },
+        Command::QomGet { path: "/machine".into(), property: "name" },
     ]
 }
 

@@ -15,7 +15,7 @@
 use base::PageRun;
 use procfs::Buffer;
 
-use crate::pagemap::Pagemap;
+use crate::pagemap::{Entry, Pagemap, entries};
 use crate::pageout::{PageOut, PageOutError};
 use crate::sys::{self, Stretch};
 use crate::{ProcessId, Stat};
@@ -46,9 +46,7 @@ impl InMemory {
         let mut runs = Vec::new();
         for stretch in slices.iter().flat_map(|slice| slice.stretches()) {
             let first = (stretch.start / page_bytes) as u64;
-            let pages = pagemap.pages(first, stretch.length / page_bytes);
-            let own = pages.filter(|(_, entry)| entry.is_present() && !entry.is_of_file());
-            own.for_each(|(page, _)| PageRun::add(&mut runs, page));
+            own(&mut runs, pagemap.pages(first, stretch.length / page_bytes));
         }
         let found = InMemory { runs };
         match Stat::of(process) {
@@ -57,6 +55,18 @@ impl InMemory {
             Some(_) if found.pages() > pages_max => Ok(InMemory::default()),
             Some(_) => Ok(found),
         }
+    }
+
+    /// Returns what these bytes of a pagemap tell of the pages from this one on.
+    pub fn of_entries(first: u64, pagemap: &[u8]) -> InMemory {
+        let mut runs = Vec::new();
+        own(&mut runs, entries(first, pagemap));
+        InMemory { runs }
+    }
+
+    /// Its pages, in their order.
+    pub fn runs(&self) -> &[PageRun] {
+        &self.runs
     }
 
     fn pages(&self) -> u64 {
@@ -81,6 +91,12 @@ impl InMemory {
         }
         touch(process, &mut places)
     }
+}
+
+/// Adds the pages that are in memory and of no file.
+fn own(runs: &mut Vec<PageRun>, pages: impl Iterator<Item = (u64, Entry)>) {
+    let own = pages.filter(|(_, entry)| entry.is_present() && !entry.is_of_file());
+    own.for_each(|(page, _)| PageRun::add(runs, page));
 }
 
 /// Reads a byte of each place, and forgets them; of no process that is stopped.

@@ -51,7 +51,12 @@ impl Pagemap {
         self.bytes.resize(count.saturating_mul(ENTRY), 0);
         let at = first.saturating_mul(ENTRY as u64);
         let read = self.file.read_at(&mut self.bytes, at).unwrap_or(0);
-        let (entries, _) = self.bytes[..read].as_chunks::<ENTRY>();
-        (first..).zip(entries.iter().map(|entry| Entry(u64::from_ne_bytes(*entry))))
+        entries(first, &self.bytes[..read])
     }
+}
+
+/// The entries of these bytes, with their pages' numbers.
+pub(crate) fn entries(first: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, Entry)> {
+    let (entries, _) = bytes.as_chunks::<ENTRY>();
+    (first..).zip(entries.iter().map(|entry| Entry(u64::from_ne_bytes(*entry))))
 }

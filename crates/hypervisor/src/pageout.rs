@@ -76,7 +76,7 @@ impl PageOut {
     /// All memory that is the process's own, in slices.
     pub fn slices(&self, buffer: &mut Buffer) -> Result<Vec<Slice>, PageOutError> {
         let text = self.maps.whole(buffer);
-        text.map(slices).ok_or_else(|| refused("its list of mappings is too long"))
+        text.map(Slice::all_of).ok_or_else(|| refused("its list of mappings is too long"))
     }
 
     /// Hands a slice to the kernel's reclaim. What of it the kernel leaves alone (locked, of huge
@@ -100,6 +100,21 @@ impl PageOut {
 }
 
 impl Slice {
+    /// The mappings of /proc/PID/maps that are a process's own memory, cut and packed.
+    pub fn all_of(maps: &[u8]) -> Vec<Slice> {
+        let mut slices = vec![Slice::default()];
+        let mut room = SLICE;
+        let mut before = None;
+        for mapping in maps.split(|byte| *byte == b'\n').filter_map(Mapping::read) {
+            let relocated = before.replace(mapping).filter(|before| before.is_relocated(&mapping));
+            for Mapping { start, end, .. } in relocated.into_iter().chain(mapping.own()) {
+                pack(&mut slices, &mut room, start, end);
+            }
+        }
+        slices.retain(|slice| !slice.0.is_empty());
+        slices
+    }
+
     pub(crate) fn stretches(&self) -> &[Stretch] {
         &self.0
     }
@@ -145,21 +160,6 @@ fn after(stretches: &[Stretch], mut done: usize) -> &[Stretch] {
         rest = others;
     }
     rest
-}
-
-/// The mappings of /proc/PID/maps that are a process's own memory, cut and packed into slices.
-fn slices(text: &[u8]) -> Vec<Slice> {
-    let mut slices = vec![Slice::default()];
-    let mut room = SLICE;
-    let mut before = None;
-    for mapping in text.split(|byte| *byte == b'\n').filter_map(Mapping::read) {
-        let relocated = before.replace(mapping).filter(|before| before.is_relocated(&mapping));
-        for Mapping { start, end, .. } in relocated.into_iter().chain(mapping.own()) {
-            pack(&mut slices, &mut room, start, end);
-        }
-    }
-    slices.retain(|slice| !slice.0.is_empty());
-    slices
 }
 
 fn pack(slices: &mut Vec<Slice>, room: &mut usize, mut start: usize, end: usize) {
@@ -257,7 +257,7 @@ not a line
 
     #[test]
     fn own_memory_is_cut_into_slices_and_nothing_else_is() {
-        let found = slices(MAPS.as_bytes());
+        let found = Slice::all_of(MAPS.as_bytes());
         assert!(found.iter().all(|slice| slice.size().0 <= SLICE as u64));
         let all: u64 = found.iter().map(|slice| slice.size().0).sum();
         let expected = 0x10_0000 + 0x20000 + 2 * 0x1000 + 0x180_0000 + 0x10_0000 + 0x10000;
@@ -270,7 +270,7 @@ not a line
         assert!(!has(0x55d0_e180_0000), "also where data begins behind them");
         assert!(!has(0x7f00_2000_0000), "a file on a disk is not memory");
         assert!(!has(0x7f00_3000_0000), "a device is not memory");
-        assert!(slices(b"").is_empty());
+        assert!(Slice::all_of(b"").is_empty());
     }
 
     #[test]

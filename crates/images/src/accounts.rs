@@ -13,6 +13,11 @@ pub(crate) fn is_private_group(etc: &Path, uid: u32, gid: u32) -> bool {
     let (Some(users), Some(groups)) = (read(&etc.join("passwd")), read(&etc.join("group"))) else {
         return false;
     };
+    is_private(&users, &groups, uid, gid)
+}
+
+/// Tells by the lists of users and groups if a group is a user's own.
+pub fn is_private(users: &str, groups: &str, uid: u32, gid: u32) -> bool {
     let number = |field: Option<&&str>| field.and_then(|text| text.parse::<u32>().ok());
     // NAME:x:UID:GID:...
     let mut of_group = Vec::new();

@@ -38,6 +38,7 @@ mod tool;
 mod vmlinux;
 mod web;
 
+pub use accounts::is_private;
 pub use arch::Arch;
 pub use cache::{Cache, SYSTEM};
 pub use clock::time_of_day;

@@ -209,7 +209,7 @@ impl Phase {
 
 /// Collects the measures of a phase.
 #[derive(Debug, Default)]
-pub struct Measures(pub(crate) Vec<Measure>);
+pub struct Measures(pub Vec<Measure>);
 
 impl Measures {
     /// Notes a measure; one that is no number, or not known, stays out.

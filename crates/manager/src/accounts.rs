@@ -1,7 +1,7 @@
 //! The numbers of users and groups, by the names that /etc/passwd and /etc/group have for them.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 /// A larger list is not read to its end.
@@ -14,10 +14,34 @@ pub(crate) fn number(list: &Path, name: &str) -> io::Result<Option<u32>> {
         return Ok(Some(number));
     }
     let mut text = Vec::new();
-    File::open(list).and_then(|file| file.take(LIST_MAX).read_to_end(&mut text))?;
-    let text = String::from_utf8_lossy(&text);
-    Ok(text.lines().find_map(|line| {
+    File::open(list).and_then(|file| file.take(LIST_MAX + 1).read_to_end(&mut text))?;
+    if text.len() as u64 > LIST_MAX {
+        // Its last line may be cut within a number.
+        let reason = format!("it has more than {} MiB", LIST_MAX >> 20);
+        return Err(io::Error::new(ErrorKind::InvalidData, reason));
+    }
+    Ok(number_in(&String::from_utf8_lossy(&text), name))
+}
+
+/// Returns the number that a list has for a name.
+pub fn number_in(list: &str, name: &str) -> Option<u32> {
+    list.lines().find_map(|line| {
         let mut fields = line.split(':');
         (fields.next() == Some(name)).then(|| fields.nth(1)?.parse().ok()).flatten()
-    }))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::scratch::Scratch;
+
+    #[test]
+    fn list_that_is_too_long_is_refused_and_not_cut() {
+        let dir = Scratch::new();
+        let filler = "#".repeat((LIST_MAX as usize) - "\npinhead:x:10".len());
+        let list = dir.file("group", &format!("{filler}\npinhead:x:107:\n"));
+        let error = number(&list, "pinhead").unwrap_err().to_string();
+        assert_eq!(error, "it has more than 4 MiB");
+    }
 }

@@ -47,12 +47,14 @@ mod start;
 mod users;
 mod world;
 
+pub use accounts::number_in;
 pub use clock::Clock;
 pub use error::Error;
 pub use lease::Lease;
 pub use machine::{Machine, MachineReader};
 pub use monitor::{Live, Monitor, Sink};
 pub use pageout::PageOutWorker;
+pub use parked::record_again;
 pub use run::{Manager, Options, Parts, Signals, Turn};
 pub use scrape::{Listen, ScrapeServer};
 pub use users::Users;

@@ -174,7 +174,16 @@ fn hold(path: &Path) -> io::Result<File> {
 fn read(file: &File) -> io::Result<Record> {
     let mut text = String::new();
     file.take(BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text.lines().filter_map(stood).collect())
+    Ok(record(&text))
+}
+
+fn record(text: &str) -> Record {
+    text.lines().filter_map(stood).collect()
+}
+
+/// Returns a record as it is written once it was read.
+pub fn record_again(text: &str) -> String {
+    written(&record(text))
 }
 
 fn stood(line: &str) -> Option<(ProcessId, Option<u64>)> {
@@ -182,6 +191,14 @@ fn stood(line: &str) -> Option<(ProcessId, Option<u64>)> {
     let (pid, start_ticks) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
     let ran_ns = numbers.next().and_then(|text| text.parse().ok());
     Some((ProcessId { pid, start_ticks }, ran_ns))
+}
+
+fn written(parked: &Record) -> String {
+    let line = |(process, ran_ns): (&ProcessId, &Option<u64>)| {
+        let ran = ran_ns.map_or(String::new(), |ns| format!(" {ns}"));
+        format!("{} {}{ran}\n", process.pid, process.start_ticks)
+    };
+    parked.iter().map(line).collect()
 }
 
 /// Writes a file as a whole, or removes it where there is nothing to write. It need not survive
@@ -193,11 +210,6 @@ fn write(path: &Path, parked: &Record) -> io::Result<()> {
             _ => Ok(()),
         };
     }
-    let line = |(process, ran_ns): (&ProcessId, &Option<u64>)| {
-        let ran = ran_ns.map_or(String::new(), |ns| format!(" {ns}"));
-        format!("{} {}{ran}\n", process.pid, process.start_ticks)
-    };
-    let text: String = parked.iter().map(line).collect();
     let part = path.with_extension("part");
     let mut file = File::options()
         .write(true)
@@ -206,7 +218,7 @@ fn write(path: &Path, parked: &Record) -> io::Result<()> {
         .mode(0o600)
         .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
         .open(&part)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(written(parked).as_bytes())?;
     fs::rename(&part, path)
 }
 

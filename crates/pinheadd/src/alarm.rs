@@ -62,7 +62,7 @@ fn lines(root: &Root) -> Vec<Times> {
 }
 
 /// The times of a table's lines.
-fn times(table: &str) -> Vec<Times> {
+pub fn times(table: &str) -> Vec<Times> {
     let mut is_elsewhere = false;
     let mut times = Vec::new();
     for line in table.lines() {
@@ -74,7 +74,8 @@ fn times(table: &str) -> Vec<Times> {
     times
 }
 
-fn next_line_ms(lines: &[Times], epoch_s: f64) -> Option<u64> {
+/// Milliseconds from this time until one of these lines is due.
+pub fn next_line_ms(lines: &[Times], epoch_s: f64) -> Option<u64> {
     if lines.is_empty() {
         return None;
     }
@@ -114,7 +115,7 @@ fn systemd_ms(root: &Root) -> Option<u64> {
 
 /// What is left of a timer by the time of day, by what /proc/PID/fdinfo has of it; `None` for one
 /// that is not set, and for any other file.
-fn timer_ms(info: &str) -> Option<u64> {
+pub fn timer_ms(info: &str) -> Option<u64> {
     let clock = info.lines().find_map(|line| line.strip_prefix("clockid:"))?;
     if !TIME_OF_DAY.contains(&clock.trim()) {
         return None;

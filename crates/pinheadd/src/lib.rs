@@ -43,6 +43,9 @@ mod system;
 mod tally;
 mod undo;
 
+pub use alarm::{next_line_ms, timer_ms, times};
+pub use cron::{Minute, Times};
+
 use args::{Args, Command};
 use clock::Clock;
 use daemon::{Daemon, Failed};

@@ -153,7 +153,7 @@ fn log_in_memory(hung: &Hung, monitor: &mut Monitor) -> String {
 }
 
 /// The address in `Host virtual address for 0x0 (pc.ram) is 0x7f0123400000`.
-fn address(answer: &str) -> Option<u64> {
+pub fn address(answer: &str) -> Option<u64> {
     let (_, digits) = answer.trim().rsplit_once(" is 0x")?;
     u64::from_str_radix(digits, 16).ok()
 }
@@ -165,13 +165,14 @@ const GAP_MAX: usize = 24;
 /// What is shorter is a number that looks like text.
 const TEXT_MIN: usize = 4;
 
-/// How often these words are looked behind, and how far: a guest may fill its memory with them.
+/// Places where a log may begin, at most: a guest may fill its memory with these words.
 const STARTS_MAX: usize = 64;
-const LOG_BYTES_MAX: usize = 1 << 20;
+/// Bytes of such a place that are read.
+pub const LOG_BYTES_MAX: usize = 1 << 20;
 
 /// The longest run of texts that begins like a kernel's log. The same words stand elsewhere in a
 /// kernel, but nothing follows them there.
-fn kernel_log(memory: &[u8]) -> Option<String> {
+pub fn kernel_log(memory: &[u8]) -> Option<String> {
     let starts = memory.windows(FIRST_WORDS.len()).enumerate();
     let starts = starts.filter(|(_, words)| *words == FIRST_WORDS).map(|(at, _)| at);
     let logs = starts.take(STARTS_MAX).map(|at| &memory[at..memory.len().min(at + LOG_BYTES_MAX)]);

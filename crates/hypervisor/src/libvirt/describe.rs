@@ -36,7 +36,9 @@ impl Description {
         let document = Document::parse_with_options(xml, options)
             .map_err(|error| format!("it is not proper XML: {error}"))?;
         let domain = document.root_element();
-        let memory = child(domain, "memory").and_then(size).ok_or("it has no proper <memory>")?;
+        let memory = child(domain, "memory").and_then(size);
+        let memory = memory.filter(|memory| *memory > Bytes::ZERO);
+        let memory = memory.ok_or("it has no proper <memory>")?;
         let devices = child(domain, "devices").ok_or("it has no <devices>")?;
         let balloon = child(devices, "memballoon")
             .filter(|balloon| balloon.attribute("model").is_some_and(|model| model != "none"));

@@ -185,9 +185,9 @@ impl Libvirt {
         let (Some(guest), Some(up)) = (self.guests.get_mut(id), &mut self.connection.up) else {
             return;
         };
-        let (Some(description), Some(memory)) =
-            (&mut guest.description, info.max_memory_kib.checked_mul(1024).map(Bytes))
-        else {
+        let memory = info.max_memory_kib.checked_mul(1024).map(Bytes);
+        let memory = memory.filter(|memory| *memory > Bytes::ZERO);
+        let (Some(description), Some(memory)) = (&mut guest.description, memory) else {
             return;
         };
         let had_vcpus = description.vcpus.replace(info.vcpus).unwrap_or(info.vcpus);

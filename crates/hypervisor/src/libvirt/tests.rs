@@ -429,6 +429,10 @@ fn report_h02_memory_of_a_domain_follows_its_devices() {
         let machine = Event::Machine(id, Machine { memory, ram, vcpu_tids: Vec::new() });
         assert_eq!(scene.settle(), [machine, Event::Actual(id, Bytes(1 << 29))]);
     }
+    // No domain has none.
+    scene.max_kib = 0;
+    scene.libvirt.ask_actual(id, scene.now_ms);
+    assert_eq!(scene.settle(), [Event::Actual(id, Bytes(1 << 29))]);
 }
 
 #[test]

@@ -317,6 +317,8 @@ impl QmpGuest {
         let News { actual, memory, ram, vcpu_tids, blocks, is_new_boot, repeated } = news;
         let machine = &mut self.watched.machine;
         let memory = memory.map(|memory| within(memory, self.process, root));
+        // No machine has none: a process that is about to end may show that.
+        let memory = memory.filter(|memory| *memory > Bytes::ZERO);
         let tids = vcpu_tids.map(|tids| own_threads(&tids, self.process, root));
         let is_other = memory.is_some_and(|memory| memory != machine.memory)
             || ram.as_ref().is_some_and(|ram| *ram != machine.ram)

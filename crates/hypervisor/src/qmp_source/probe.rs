@@ -175,6 +175,9 @@ impl Probe {
     pub(super) fn finish(self, socket: &Path, listener: Listener, root: &Path) -> Option<Probed> {
         let Listener { owner, user, process } = listener;
         let memory = within(Bytes(self.memory.or(self.actual)?), process, root);
+        if memory == Bytes::ZERO {
+            return None;
+        }
         let run = self.status.as_ref().map_or(RunState::Paused(Pause::ByHand), state::of_status);
         let port = self.ports.iter().find(|port| port.is_ours);
         let found = Found {

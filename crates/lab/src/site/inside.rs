@@ -40,21 +40,25 @@ impl Inside {
         Ok(Inside::parse(&site.sh(guest, line, limit)?))
     }
 
-    fn parse(text: &str) -> Inside {
-        let number = |name| value_of(text.as_bytes(), name).map(|number| number as f64);
+    /// Reads what the guest has answered. What is no number there is missing.
+    pub fn parse(text: &str) -> Inside {
+        let whole = |name| value_of(text.as_bytes(), name);
+        let number = |name| whole(name).map(|number| number as f64);
         let total = |word: &str| {
             let line = text.lines().find(|line| line.starts_with(word))?;
-            line.rsplit_once("total=")?.1.trim().parse::<f64>().ok()
+            line.rsplit_once("total=")?.1.trim().parse::<u64>().ok().map(|us| us as f64)
         };
         let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
         let mut cpus = stat::Stat::default();
         let has_cpus = stat::parse(text.as_bytes(), true, &mut cpus).is_ok();
-        let used = |all: Option<f64>, free: Option<f64>| Some((all? - free?) / 1024.0);
+        let used = |all: Option<u64>, free: Option<u64>| {
+            all?.checked_sub(free?).map(|kib| kib as f64 / 1024.0)
+        };
         Inside {
             swapped: sum(number("pswpin"), number("pswpout")),
             memory_wait_us: total("memory "),
             io_wait_us: total("io "),
-            used_mib: used(number("MemTotal"), number("MemFree")),
+            used_mib: used(whole("MemTotal"), whole("MemFree")),
             free_mib: number("MemFree").map(|kib| kib / 1024.0),
             available_mib: number("MemAvailable").map(|kib| kib / 1024.0),
             cpus: has_cpus.then_some(cpus.cpus.len() as f64),
@@ -63,7 +67,10 @@ impl Inside {
 
     /// Notes what has happened since an earlier moment.
     pub fn note_since(&self, from: &Inside, seconds: f64, measures: &mut Measures) {
-        let grew = |now: Option<f64>, then: Option<f64>| Some((now? - then?) / seconds);
+        // A counter that has fallen is of another boot, or the guest's own words.
+        let grew = |now: Option<f64>, then: Option<f64>| {
+            Some((now? - then?) / seconds).filter(|rate| *rate >= 0.0)
+        };
         if seconds <= 0.0 {
             return;
         }

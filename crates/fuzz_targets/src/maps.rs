@@ -1,0 +1,59 @@
+//! Targets for the mappings and pages of a QEMU, that may be its guest's.
+
+use base::PageRun;
+use counters::Bytes;
+use hypervisor::{InMemory, RamMapping, Slice};
+
+use crate::input::texts;
+
+/// No call hands more to the kernel.
+const SLICE: Bytes = Bytes::mib(8);
+/// Two TiB in slices, and the one that was begun.
+const SLICES_MAX: usize = (1 << 18) + 1;
+/// The bit of a pagemap's entry that says it is in memory, and that it is of a file.
+const PRESENT: u64 = 1 << 63;
+const OF_FILE: u64 = 1 << 61;
+/// The highest page that a process has.
+const PAGE_MAX: u64 = u64::MAX >> 12;
+
+/// Lists of mappings, each as /proc/PID/maps and as smaps: slices have something and fit a call,
+/// and a guest's memory is told from the mappings behind it.
+pub(crate) fn process_maps(data: &[u8]) {
+    for text in texts(data) {
+        let slices = Slice::all_of(text);
+        assert!(slices.len() <= SLICES_MAX, "{} slices", slices.len());
+        for slice in &slices {
+            assert!(slice.size() > Bytes::ZERO && slice.size() <= SLICE, "{slice:?}");
+            assert!(slice.end() > 0);
+        }
+        for memory in [Bytes(1), Bytes::mib(96)] {
+            let Some(ram) = RamMapping::find(text, memory) else { continue };
+            let held = ram.held(text);
+            assert!(held.is_some(), "{ram:?} is among these mappings");
+            let more = [text, b"\nffffffffffff0000-ffffffffffff1000 r--p 0 0:0 0\nRss: 7 kB\n"];
+            assert_eq!(ram.held(more.concat().as_slice()), held);
+            let shared = held.map_or(Bytes::ZERO, |held| held.shared);
+            assert!(!ram.is_shared || shared == Bytes::ZERO, "{held:?}");
+        }
+    }
+}
+
+/// Entries of a pagemap: the pages of its runs are those that are in memory and of no file.
+pub(crate) fn pagemap(data: &[u8]) {
+    let (entries, _) = data.as_chunks::<8>();
+    let Some((first, entries)) = entries.split_first() else { return };
+    let first = u64::from_ne_bytes(*first) % PAGE_MAX;
+    let bytes = entries.as_flattened();
+    let memory = InMemory::of_entries(first, bytes);
+    let is_own = |entry: &&[u8; 8]| {
+        let entry = u64::from_ne_bytes(**entry);
+        entry & PRESENT != 0 && entry & OF_FILE == 0
+    };
+    let own = entries.iter().filter(is_own).count();
+    assert_eq!(PageRun::pages(memory.runs()), own as u64);
+    let mut next = first;
+    for run in memory.runs() {
+        assert!(run.first >= next && run.count > 0, "{run:?}");
+        next = run.end() + 1;
+    }
+}
