@@ -17,6 +17,7 @@
 
 mod accounts;
 mod counter;
+mod engine;
 mod farm_file;
 mod files;
 mod frames;
@@ -39,6 +40,7 @@ mod proc_files;
 mod qmp;
 mod reader;
 mod recording;
+mod remote;
 mod rules_file;
 mod terminal;
 mod virtrpc;
@@ -67,6 +69,7 @@ pub const TARGETS: &[Target] = &[
     ("farm_control", farm_file::farm_control),
     ("farm_exec", farm_file::farm_exec),
     ("farm_toml", farm_file::farm_toml),
+    ("fleet_answers", engine::fleet_answers),
     ("frames", frames::frames),
     ("glob", hypervisor::glob),
     ("guest_counters", guest_words::guest_counters),
@@ -113,6 +116,7 @@ pub const TARGETS: &[Target] = &[
     ("raw_chain", recording::raw_chain),
     ("reader", reader::reader),
     ("record_tar", recording::record_tar),
+    ("remote_rounds", remote::remote_rounds),
     ("remote_uri", zvm::remote_uri),
     ("retired", counter::retired),
     ("rules_file", rules_file::rules_file),

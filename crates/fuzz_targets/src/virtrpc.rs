@@ -95,17 +95,31 @@ pub(crate) fn virtrpc_replies(data: &[u8]) {
         let (body, rest) = rest.split_at(usize::from(*length).min(rest.len()));
         data = rest;
         let mut client = Client::new();
-        let Ok(ticket) = client.ask(call.clone()) else { panic!("none is open") };
-        let mut header = client.output()[4..4 + HEADER_BYTES].to_vec();
-        // A reply, and how it ended.
-        header[12..16].copy_from_slice(&1_u32.to_be_bytes());
-        header[20..24].copy_from_slice(&u32::from(status % 3).to_be_bytes());
-        let length = (4 + HEADER_BYTES + body.len()) as u32;
-        client.feed(&[&length.to_be_bytes(), header.as_slice(), body].concat());
-        let replies = std::iter::from_fn(|| client.poll()).filter(
-            |incoming| matches!(incoming, Ok(Incoming::Reply { ticket: of, .. }) if *of == ticket),
-        );
+        let Some(reply) = reply_to(&mut client, call.clone(), *status, body) else {
+            panic!("none is open")
+        };
+        client.feed(&reply);
+        let replies = std::iter::from_fn(|| client.poll());
+        let replies = replies.filter(|incoming| matches!(incoming, Ok(Incoming::Reply { .. })));
         assert_eq!(replies.count(), 1, "{call:?} with {}", body.escape_ascii());
         assert_eq!(client.open_calls(), 0);
     }
+}
+
+/// Asks this, and returns the message with which the daemon answers it; `None` if too many are
+/// open.
+pub(crate) fn reply_to(
+    client: &mut Client,
+    call: Call,
+    status: u8,
+    body: &[u8],
+) -> Option<Vec<u8>> {
+    let sent = client.output().len();
+    client.ask(call).ok()?;
+    let mut header = client.output().get(sent + 4..sent + 4 + HEADER_BYTES)?.to_vec();
+    // A reply, and how it ended.
+    header[12..16].copy_from_slice(&1_u32.to_be_bytes());
+    header[20..24].copy_from_slice(&u32::from(status % 3).to_be_bytes());
+    let length = (4 + HEADER_BYTES + body.len()) as u32;
+    Some([&length.to_be_bytes(), header.as_slice(), body].concat())
 }

@@ -241,7 +241,7 @@ impl Steps {
                 }
                 let steps = lines.entry(key).or_insert_with(|| vec![Over::default(); count]);
                 for (at_ms, value) in line.values() {
-                    let at = usize::try_from((at_ms - first_ms).div_euclid(step_ms));
+                    let at = usize::try_from(at_ms.saturating_sub(first_ms).div_euclid(step_ms));
                     let Some(over) = at.ok().and_then(|at| steps.get_mut(at)) else { continue };
                     over.covered_ms = step_ms.unsigned_abs();
                     set(&mut over.row, *field, value);
@@ -298,7 +298,9 @@ fn hosts(
     hosts: &mut BTreeMap<String, Host>,
 ) -> Result<(), Error> {
     let span = &asker.span;
-    let to_ms = |seconds: f64| (seconds * 1000.0).round() as i64;
+    // A sample from before 1970, or from after the time that was asked for, is a mistake or a lie.
+    let latest_ms = asker.to_ms;
+    let to_ms = |seconds: f64| ((seconds * 1000.0).round() as i64).clamp(0, latest_ms);
     for first in asker.ask(&format!("min_over_time({SAMPLED}[{span}])"))? {
         if hosts.len() >= HOSTS_MAX {
             let reason = format!("it has more than {HOSTS_MAX} hosts");

@@ -2,8 +2,10 @@
 
 use crate::rows::Rows;
 use crate::session::Session;
+use crate::ssh::Ssh;
 use crate::{Error, Uri};
 use model::Moment;
+use std::process::Command;
 
 /// A host, by its libvirt.
 pub struct Host {
@@ -16,6 +18,17 @@ impl Host {
     /// One that was not asked yet.
     pub fn new(uri: Uri) -> Host {
         Host { uri, session: None, rows: Rows::default() }
+    }
+
+    /// One that this program speaks for, in place of ssh.
+    pub fn behind(program: Command, uri: Uri) -> Result<Host, Error> {
+        let session = Session::greet(Ssh::spawn(program)?, &uri)?;
+        Ok(Host { uri, session: Some(session), rows: Rows::default() })
+    }
+
+    /// Returns true while its connection is there, and the next question needs no other one.
+    pub fn is_connected(&self) -> bool {
+        self.session.is_some()
     }
 
     /// What it is called.

@@ -64,7 +64,12 @@ impl Session {
     }
 
     pub(crate) fn open(uri: &Uri) -> Result<Session, Error> {
-        let mut session = Session::new(Ssh::start(uri)?);
+        Session::greet(Ssh::start(uri)?, uri)
+    }
+
+    /// Begins the conversation with what speaks to the host.
+    pub(crate) fn greet(ssh: Ssh, uri: &Uri) -> Result<Session, Error> {
+        let mut session = Session::new(ssh);
         let auths = match session.ask(Call::AuthList)? {
             Reply::Auths(auths) => auths,
             _ => Vec::new(),

@@ -1,0 +1,121 @@
+//! The target for hosts that are asked over ssh: whole rounds of what such a host says.
+
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use model::{GuestField as G, HostField as H, Moment};
+use remote::{Host, Uri};
+use virtrpc::{Call, Client, DOMAINS_MAX, Domain};
+
+use crate::virtrpc::reply_to;
+
+/// Rounds that a host is asked.
+const ROUNDS: usize = 3;
+/// Fields of hosts and guests that are sums of growth.
+const OF_HOST: [H; 4] = [H::User, H::System, H::Idle, H::IoWait];
+const OF_GUEST: [G; 9] = [
+    G::VcpuRun,
+    G::BlockReads,
+    G::BlockReadBytes,
+    G::BlockWrites,
+    G::BlockWriteBytes,
+    G::NetInPackets,
+    G::NetInBytes,
+    G::NetOutPackets,
+    G::NetOutBytes,
+];
+/// Says what is in a file, and listens until nobody speaks.
+const HOST: &str = "cat \"$0\"; exec cat > /dev/null 2>&1";
+
+/// Answers of a host to the questions of some rounds: each as a byte that says how the call ended,
+/// two with its length, and its body. The sums of a guest that stays never fall.
+pub(crate) fn remote_rounds(data: &[u8]) {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = format!("pinhead-fuzz-host-{}-{number}", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    if fs::write(&file, answers(data)).is_ok() {
+        let mut program = Command::new("sh");
+        program.args(["-c", HOST]).arg(&file);
+        rounds(program);
+    }
+    let _ = fs::remove_file(file);
+}
+
+fn rounds(program: Command) {
+    let Ok(uri) = Uri::parse("qemu+ssh://b/system") else { panic!("it is an address") };
+    let mut host = match Host::behind(program, uri) {
+        Ok(host) => host,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    let mut before: Option<Moment> = None;
+    for at_ms in 0..ROUNDS as i64 {
+        // A connection that failed is not made again: that would be by ssh.
+        if !host.is_connected() {
+            return;
+        }
+        match host.ask(|| at_ms) {
+            Ok(moment) => {
+                check(&moment, before.as_ref());
+                before = Some(moment);
+            }
+            // The sums of before may be gone.
+            Err(error) => {
+                assert!(!error.to_string().is_empty());
+                before = None;
+            }
+        }
+    }
+}
+
+fn check(now: &Moment, before: Option<&Moment>) {
+    let guests = now.guests.len();
+    assert!(guests <= DOMAINS_MAX && now.host.get(H::Guests) == Some(guests as u64));
+    let Some(before) = before else { return };
+    for field in OF_HOST {
+        assert!(now.host.get(field) >= before.host.get(field), "{field:?}");
+    }
+    for (guest, row) in &now.guests {
+        let Some(earlier) = before.guests.get(guest) else { continue };
+        for field in OF_GUEST {
+            assert!(row.get(field) >= earlier.get(field), "{guest:?}: {field:?}");
+        }
+    }
+}
+
+/// The questions of a session in their order, with the length of an answer that says nothing.
+fn calls() -> impl Iterator<Item = Call> {
+    let open = Call::Open { uri: "qemu:///system".into(), is_read_only: true };
+    let round = [
+        Call::NodeInfo,
+        Call::NodeCpuStats { count: 0 },
+        Call::NodeCpuStats { count: 4 },
+        Call::NodeMemoryStats { count: 0 },
+        Call::NodeMemoryStats { count: 4 },
+        Call::ListActive,
+        Call::Stats(Vec::new()),
+        Call::Info(Domain { name: "web".into(), uuid: [7; 16], id: 3 }),
+    ];
+    // A number of virtual CPUs is asked for once.
+    let again = round.clone().into_iter().take(7).cycle();
+    [Call::AuthList, open].into_iter().chain(round).chain(again)
+}
+
+/// Messages of the host: the answers with the heads that the session waits for.
+fn answers(data: &[u8]) -> Vec<u8> {
+    let mut data = data;
+    let mut sent = Vec::new();
+    let mut client = Client::new();
+    for call in calls() {
+        let Some(([status, high, low], rest)) = data.split_first_chunk() else { break };
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        let (body, rest) = rest.split_at(length.min(rest.len()));
+        data = rest;
+        let Some(reply) = reply_to(&mut client, call, *status, body) else { break };
+        client.feed(&reply);
+        while client.poll().is_some() {}
+        sent.extend(reply);
+    }
+    sent
+}
