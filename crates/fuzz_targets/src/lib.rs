@@ -44,6 +44,7 @@ mod remote;
 mod rules_file;
 mod terminal;
 mod virtrpc;
+mod web;
 mod zvm;
 
 pub use memory::{MEMORY_MAX_KIB, bounded};
@@ -132,6 +133,9 @@ pub const TARGETS: &[Target] = &[
     ("virtrpc", virtrpc::virtrpc),
     ("virtrpc_replies", virtrpc::virtrpc_replies),
     ("vmrm_notify", zvm::vmrm_notify),
+    ("web_address", web::web_address),
+    ("web_forms", web::web_forms),
+    ("web_heads", web::web_heads),
 ];
 
 /// What the target of that name does.

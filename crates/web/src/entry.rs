@@ -240,11 +240,13 @@ pub(crate) fn without_token(uri: &Uri) -> String {
         query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("token=")).collect();
     // Never one that begins with two slashes: that would be another host's.
     let path = format!("/{}", uri.path().trim_start_matches(['/', '\\']));
-    if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) }
+    let page = if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) };
+    // Browsers encode all others, and a proxy may read those as its own controls.
+    if page.is_ascii() { page } else { "/".to_owned() }
 }
 
 /// A page of ours, whatever a form says.
-fn own_page(to: &str) -> String {
+pub(crate) fn own_page(to: &str) -> String {
     match to.parse::<Uri>() {
         Ok(uri) if uri.authority().is_none() => without_token(&uri),
         _ => "/".to_owned(),
@@ -261,6 +263,7 @@ mod tests {
         assert_eq!(to("/?token=abc"), "/");
         assert_eq!(to("/guest/web1?last=1h&token=abc"), "/guest/web1?last=1h");
         assert_eq!(to("http://127.0.0.1//evil.example/?token=a"), "/evil.example/");
+        assert_eq!(to("/guest/\u{9e}?token=a"), "/", "no address has such a letter");
         let token = |text: &str| token_of(&text.parse::<Uri>().unwrap()).map(str::to_owned);
         assert_eq!(token("/?a=b&token=abc"), Some("abc".into()));
         assert_eq!(token("/?mytoken=abc"), None);

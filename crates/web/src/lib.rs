@@ -25,6 +25,7 @@ mod extract;
 mod fault;
 mod listen;
 mod live;
+pub mod outside;
 mod pages;
 mod past;
 mod plot;

@@ -71,8 +71,11 @@ impl Span {
             return Err(Fault::wrong("A page shows a year at most: ask for a shorter time"));
         }
         let step_ms = when::usual_step(length_ms, points);
+        let aligned_ms = when::aligned(from_ms, step_ms, now).max(0);
+        // The links of this page are pages too: rounding may not make it longer than one may be.
+        let is_longer = to_ms.saturating_sub(aligned_ms) > LONGEST_MS;
         Ok(Span {
-            from_ms: when::aligned(from_ms, step_ms, now).max(0),
+            from_ms: if is_longer { aligned_ms.saturating_add(step_ms) } else { aligned_ms },
             to_ms,
             step_ms,
             live,
@@ -183,6 +186,15 @@ mod tests {
         assert!(said("", "noon", "").contains("is no time: write 14:03"));
         assert!(said("long", "", "").contains("is no time span: write 90s"));
         assert!(said("520w", "", "").contains("a year at most"));
+    }
+
+    #[test]
+    fn year_is_a_page_and_so_are_its_links() {
+        let year = asked("", "2025-11-20T10:00:00Z", "2026-11-21T10:00:00Z").unwrap();
+        assert!(year.to_ms - year.from_ms <= LONGEST_MS, "{year:?}");
+        let link = year.query();
+        let (from, to) = link.strip_prefix("from=").unwrap().split_once("&to=").unwrap();
+        assert_eq!(asked("", from, to).unwrap().to_ms, year.to_ms);
     }
 
     #[test]

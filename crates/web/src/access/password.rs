@@ -32,17 +32,22 @@ impl Password {
     pub(crate) fn read(path: &Path) -> Result<Password, Error> {
         let wrong = |why: &str| Error::PasswordFile { path: path.into(), why: why.into() };
         let text = secret_file::read(path, FILE_MAX).map_err(|why| wrong(&why))?;
+        Password::of(&text).map_err(wrong)
+    }
+
+    /// Reads the text of such a file, or says what is wrong with it.
+    pub(crate) fn of(text: &str) -> Result<Password, &'static str> {
         let line = text.trim();
         if line.lines().count() != 1 {
-            return Err(wrong("it is not one line: `pinhead web --new-password` makes it"));
+            return Err("it is not one line: `pinhead web --new-password` makes it");
         }
         let is_ours = PasswordHash::new(line).is_ok_and(|hash| {
             hash.algorithm.as_str() == "argon2id" && hash.hash.is_some() && hash.salt.is_some()
         });
         if !is_ours {
-            return Err(wrong(
+            return Err(
                 "its line is not `$argon2id$v=19$…`: `pinhead web --new-password` makes it",
-            ));
+            );
         }
         Ok(Password { line: line.to_owned() })
     }

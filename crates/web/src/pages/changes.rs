@@ -34,9 +34,9 @@ const HOLD_S_MAX: u64 = 3_600;
 #[derive(Debug, Deserialize)]
 pub(crate) struct SetForm {
     form_key: String,
-    what: String,
+    pub(crate) what: String,
     #[serde(default)]
-    value: String,
+    pub(crate) value: String,
 }
 
 /// Memory that is wanted, as it is sent.
@@ -58,7 +58,7 @@ fn allowed(app: &App, visitor: &Visitor, form_key: &str) -> Result<(), Fault> {
 }
 
 /// Reads a change.
-fn change(what: &str, value: &str) -> Result<Change, String> {
+pub(crate) fn change(what: &str, value: &str) -> Result<Change, String> {
     let value = value.trim();
     let size = || match value {
         "" => Err(format!("`{what}` needs a size, such as 512 MiB or 25%")),

@@ -16,7 +16,7 @@ mod report;
 mod tune;
 
 pub(crate) use about::about;
-pub(crate) use changes::{reserve, set};
+pub(crate) use changes::{SetForm, change, reserve, set};
 pub(crate) use decisions::decisions;
 pub(crate) use events::events;
 pub(crate) use farms::farms;

@@ -1,0 +1,93 @@
+//! Words of visitors, read by themselves: without a server, a manager, and a session. It is open
+//! for programs that try out any text on it.
+
+use crate::access::{Heads, Names, Origin, Password, check};
+use crate::entry::{Entry, Scheme, own_page};
+use crate::pages::{SetForm, change};
+use crate::span::{Span, TimeQuery};
+use crate::visitor::Via;
+use axum::extract::Query;
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
+use manager::control::Change;
+use std::net::{Ipv4Addr, SocketAddr};
+use why::when::Now;
+
+/// Intervals that a page has at most.
+pub const POINTS: i64 = 120;
+/// Address of these pages.
+const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8420);
+/// A name of a proxy in front of them.
+const PROXY: &str = "pinhead.example";
+/// The user of that proxy.
+const PROXY_USER: u32 = 33;
+
+/// The time of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// From when, in milliseconds since 1970.
+    pub from_ms: i64,
+    /// Until when.
+    pub to_ms: i64,
+    /// Length of an interval.
+    pub step_ms: i64,
+    /// The same time in an address.
+    pub query: String,
+}
+
+fn values<T: serde::de::DeserializeOwned>(query: &str) -> Result<T, String> {
+    let uri: Uri = format!("/?{query}").parse().map_err(|_| "it is no address".to_owned())?;
+    Query::try_from_uri(&uri).map(|Query(values)| values).map_err(|error| error.body_text())
+}
+
+/// Reads the time in an address.
+pub fn times(query: &str, now: &Now) -> Result<Times, String> {
+    let asked: TimeQuery = values(query)?;
+    let span = Span::of(&asked, POINTS, now).map_err(|fault| fault.message)?;
+    let query = span.query();
+    let Span { from_ms, to_ms, step_ms, .. } = span;
+    Ok(Times { from_ms, to_ms, step_ms, query })
+}
+
+/// The page of ours that a form leads to.
+pub fn page(to: &str) -> String {
+    own_page(to)
+}
+
+/// Reads the form of a change.
+pub fn changed(form: &str) -> Result<Change, String> {
+    let form: SetForm = values(form)?;
+    change(&form.what, &form.value)
+}
+
+/// Returns true if a request with these values of `Host`, `Origin`, `Sec-Fetch-Site` and
+/// `Sec-Fetch-Mode` is looked at.
+pub fn is_served(changes: bool, [host, origin, site, mode]: [Option<&str>; 4]) -> bool {
+    let names = Names::of_address(ADDRESS, false, &[PROXY.to_owned()]);
+    let method = if changes { Method::POST } else { Method::GET };
+    check(&method, Heads { host, origin, site, mode }, &names).is_ok()
+}
+
+/// Returns true if a browser with this cookie is let in, where nobody was before.
+pub fn is_let_in(cookie: &[u8]) -> bool {
+    let names = Names::of_address(ADDRESS, false, &[]);
+    let entry = Entry::new(&names, Scheme::Http, None, Box::new(|_| ()));
+    let value = HeaderValue::from_bytes(cookie);
+    let (Ok(entry), Ok(value)) = (entry, value) else { return false };
+    let headers = HeaderMap::from_iter([(header::COOKIE, value)]);
+    entry.visitor(Via::Tcp(Origin::Local), &headers).is_some()
+}
+
+/// Origins of a request with this `X-Forwarded-For`, as texts: at an address, and at the socket of
+/// a proxy.
+pub fn origins(forwarded: &[u8]) -> [String; 2] {
+    let Ok(value) = HeaderValue::from_bytes(forwarded) else { return Default::default() };
+    let name = header::HeaderName::from_static("x-forwarded-for");
+    let headers = HeaderMap::from_iter([(name, value)]);
+    let proxy = Via::Unix(Origin::User(PROXY_USER));
+    [Via::Tcp(Origin::Local), proxy].map(|via| format!("{:?}", via.origin(&headers)))
+}
+
+/// Returns the fault of a password's line.
+pub fn password_fault(text: &str) -> Option<&'static str> {
+    Password::of(text).err()
+}
