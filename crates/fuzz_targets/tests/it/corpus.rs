@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use fuzz_targets::{TARGETS, bounded};
 
+/// Inputs of a target at least: an ordinary one and a hostile one.
+const INPUTS_MIN: usize = 2;
+
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus")
 }
@@ -21,7 +24,12 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 fn every_target_survives_its_corpus() {
     for (name, run) in TARGETS {
         let inputs = entries(&corpus().join(name));
-        assert!(!inputs.is_empty(), "fuzz/corpus/{name} is empty: give the target a seed");
+        let count = inputs.len();
+        assert!(
+            count >= INPUTS_MIN,
+            "fuzz/corpus/{name} has {count} inputs of {INPUTS_MIN}: give it an ordinary one and a \
+             hostile one"
+        );
         for input in inputs {
             // The panic says what broke, this line on which input: it is shown with it.
             println!("{name}: {}", input.display());
