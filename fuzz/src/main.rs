@@ -1,12 +1,77 @@
-//! libFuzzer's side of the fuzz targets: it picks the one that `PINHEAD_FUZZ_TARGET` names.
+//! libFuzzer's side of the fuzz targets: it picks the one that `PINHEAD_FUZZ_TARGET` names, and
+//! counts the memory that each input takes.
 //!
 //! The targets themselves are in the crate `fuzz_targets`; `scripts/fuzz` builds and runs this.
 
 #![no_main]
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use fuzz_targets::MEMORY_MAX_KIB;
+
+/// Memory that is taken to see that it is counted.
+const PROBE_BYTES: usize = 1 << 20;
 
 static TARGET: OnceLock<fn(&[u8])> = OnceLock::new();
+
+#[global_allocator]
+static MEMORY: Counted = Counted { held: AtomicUsize::new(0), peak: AtomicUsize::new(0) };
+
+/// The system's allocator, and the bytes that are allocated of it. Memory of C and C++ is not among
+/// them. That of libFuzzer shall not be, and targets with SQLite ask the kernel (`bounded`).
+struct Counted {
+    held: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Counted {
+    /// Returns the bytes that were held at a time meanwhile, beyond those of before.
+    fn peak_of(&self, run: impl FnOnce()) -> usize {
+        let before = self.held.load(Relaxed);
+        self.peak.store(before, Relaxed);
+        run();
+        self.peak.load(Relaxed).saturating_sub(before)
+    }
+
+    fn add(&self, size: usize, at: *mut u8) -> *mut u8 {
+        if !at.is_null() {
+            let held = self.held.fetch_add(size, Relaxed).wrapping_add(size);
+            self.peak.fetch_max(held, Relaxed);
+        }
+        at
+    }
+}
+
+// SAFETY: all is done by the system's allocator, which keeps the promises; here is only counted.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise is the same.
+        self.add(layout.size(), unsafe { System.alloc(layout) })
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise is the same.
+        self.add(layout.size(), unsafe { System.alloc_zeroed(layout) })
+    }
+
+    unsafe fn realloc(&self, from: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's promise is the same.
+        let to = unsafe { System.realloc(from, layout, size) };
+        if !to.is_null() {
+            self.held.fetch_sub(layout.size(), Relaxed);
+        }
+        self.add(size, to)
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        self.held.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller's promise is the same.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
 
 fn named_target() -> fn(&[u8]) {
     let name = std::env::var("PINHEAD_FUZZ_TARGET").unwrap_or_default();
@@ -17,4 +82,21 @@ fn named_target() -> fn(&[u8]) {
     })
 }
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| TARGET.get_or_init(named_target)(data));
+/// Ends if the memory of a program like this one is not counted: nothing would be found then.
+fn check_memory() {
+    let bytes = MEMORY.peak_of(|| drop(black_box(Vec::<u8>::with_capacity(PROBE_BYTES))));
+    assert!(bytes >= PROBE_BYTES, "the fuzzer counts {bytes} bytes where {PROBE_BYTES} were taken");
+}
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let run = TARGET.get_or_init(|| {
+        check_memory();
+        named_target()
+    });
+    let kib = MEMORY.peak_of(|| run(data)) as u64 / 1024;
+    assert!(
+        kib <= MEMORY_MAX_KIB,
+        "an input of {} bytes made its target hold {kib} KiB, and {MEMORY_MAX_KIB} is the most",
+        data.len()
+    );
+});

@@ -10,8 +10,9 @@
 //! ```
 //!
 //! A target that only calls a parser finds panics. A better one also states what must hold of
-//! the result, whatever the input was. Memory is bounded for all of them: in the tests for each
-//! committed input, and in the fuzzer where a target says so, for it takes longer than a parser.
+//! the result, whatever the input was. Memory is bounded for all of them, in the tests and in
+//! the fuzzer: the kernel is asked there, and an allocator counts here. Targets with SQLite ask
+//! the kernel in the fuzzer too, which takes longer than a parser.
 
 #![forbid(unsafe_code)]
 

@@ -28,6 +28,7 @@ pub const UNSAFE: &[Exception] = &[
         "the process at the other end of a socket, whole and as a descriptor",
     ),
     ("crates/vm/src/sys.rs", "a child's rights, filter and memory, and the time stamp counter"),
+    ("fuzz/src/main.rs", "an allocator that counts, in the fuzzer's program only"),
 ];
 
 /// Programs of tests, each a directory below `tests`, as scripts/test runs them.
