@@ -1,11 +1,13 @@
-//! The guests that a manager has parked, written down for the one after it.
+//! The guests that a manager has parked or taken memory from, written down for the next one.
 //!
 //! ```text
-//!   SOCKET.PID.parked    a line a guest: its process's number, and when that started
+//!   SOCKET.PID.parked    a line a guest that is parked: its process's number, and when that started
+//!                        the same and a size in bytes: one that has less than it is to have again
 //! ```
 //!
-//! Its keeper wakes them when a manager ends. If both are killed, the next manager does: the
-//! socket's lock is its own, so that what else lies there is a dead manager's.
+//! Its keeper wakes and restores them when a manager ends. If both are killed, or there is too
+//! little memory, the next manager does. The socket's lock is its own: what else lies there is a
+//! dead manager's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -13,18 +15,34 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use counters::Bytes;
 use hypervisor::{Id, ProcessId};
 use rustix::fs::OFlags;
 
 const SUFFIX: &str = ".parked";
-/// Bytes of a file that are read: a line of 32 for each guest of the largest host, and more.
+/// Bytes of a file that are read: two lines of 52 for each guest of the largest host.
 const BYTES_MAX: u64 = 1 << 20;
+/// Sizes of more processes than that are those of processes that have ended, too.
+const SIZES_MIN: usize = 64;
 
-/// The file of this manager, which is there while guests are parked.
-#[derive(Debug)]
+/// The guests that are written down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The guests that are parked.
+    pub parked: BTreeSet<ProcessId>,
+    /// The guests that have less than they are to have again, and that size.
+    pub sizes: BTreeMap<ProcessId, Bytes>,
+}
+
+/// The file of this manager, which is there while there is something in it. Without a path it is
+/// kept in memory only.
+#[derive(Debug, Default)]
 pub(crate) struct ParkedFile {
-    path: PathBuf,
+    path: Option<PathBuf>,
     guests: BTreeMap<Id, ProcessId>,
+    sizes: BTreeMap<ProcessId, Bytes>,
+    /// At so many sizes those of processes that have ended are struck out.
+    sizes_max: usize,
     /// Why it is not as it should be, until that was told.
     trouble: Option<String>,
 }
@@ -33,20 +51,21 @@ impl ParkedFile {
     /// Opens the file beside a control socket that is this manager's, and takes over what dead
     /// managers have left there. The caller holds the socket's lock.
     pub(crate) fn beside(socket: &Path) -> ParkedFile {
-        let mut file = ParkedFile {
-            path: path_beside(socket, std::process::id()),
-            guests: BTreeMap::new(),
-            trouble: None,
-        };
+        let path = path_beside(socket, std::process::id());
+        let mut file = ParkedFile { path: Some(path.clone()), ..ParkedFile::default() };
         let found = files(socket).into_iter().filter_map(|path| Some((read(&path).ok()?, path)));
-        let found: Vec<(BTreeSet<ProcessId>, PathBuf)> = found.collect();
-        let left: BTreeSet<ProcessId> = found.iter().flat_map(|(left, _)| left).copied().collect();
+        let found: Vec<(Written, PathBuf)> = found.collect();
+        let mut left = BTreeSet::new();
+        for (written, _) in &found {
+            left.extend(written.parked.iter().copied().filter(|process| process.is_alive()));
+            let alive = written.sizes.iter().filter(|(process, _)| process.is_alive());
+            file.sizes.extend(alive);
+        }
         // From above: sources give ids from below.
-        let ids = (0..=u64::MAX).rev().map(Id);
-        file.guests = ids.zip(left.into_iter().filter(|process| process.is_alive())).collect();
+        file.guests = (0..=u64::MAX).rev().map(Id).zip(left).collect();
         file.save();
         if file.trouble.is_none() {
-            for (_, path) in found.iter().filter(|(_, path)| *path != file.path) {
+            for (_, path) in found.iter().filter(|(_, other)| *other != path) {
                 // One that stays is taken over again by the next manager.
                 let _ = fs::remove_file(path);
             }
@@ -54,7 +73,28 @@ impl ParkedFile {
         file
     }
 
-    /// The guests that are written down, by their ids.
+    /// Sizes that guests are to have again, by their processes.
+    pub(crate) fn sizes(&self) -> &BTreeMap<ProcessId, Bytes> {
+        &self.sizes
+    }
+
+    /// Writes down what a guest is to have again, or that it has it.
+    pub(crate) fn set_size(&mut self, process: ProcessId, size: Option<Bytes>) {
+        let before = match size {
+            Some(size) => self.sizes.insert(process, size),
+            None => self.sizes.remove(&process),
+        };
+        if before == size {
+            return;
+        }
+        if self.sizes.len() > self.sizes_max.max(SIZES_MIN) {
+            self.sizes.retain(|process, _| process.is_alive());
+            self.sizes_max = 2 * self.sizes.len();
+        }
+        self.save();
+    }
+
+    /// The guests that are parked, by their ids.
     pub(crate) fn guests(&self) -> impl Iterator<Item = (Id, ProcessId)> {
         self.guests.iter().map(|(id, process)| (*id, *process))
     }
@@ -79,12 +119,13 @@ impl ParkedFile {
     }
 
     fn save(&mut self) {
-        let processes: BTreeSet<ProcessId> = self.guests.values().copied().collect();
-        if let Err(error) = write(&self.path, &processes) {
+        let Some(path) = &self.path else { return };
+        let parked = self.guests.values().copied().collect();
+        if let Err(error) = write(path, &Written { parked, sizes: self.sizes.clone() }) {
             self.trouble = Some(format!(
                 "{} cannot be written: {error}. If the manager and its keeper are killed together, \
-                 parked guests stay paused until somebody lets them run",
-                self.path.display()
+                 parked guests stay paused until somebody lets them run, and small ones small",
+                path.display()
             ));
         }
     }
@@ -97,10 +138,18 @@ pub(crate) fn path_beside(socket: &Path, pid: u32) -> PathBuf {
     name.into()
 }
 
-/// Strikes out guests that a dead manager's keeper has woken.
-pub(crate) fn strike_out(path: &Path, woken: &BTreeSet<ProcessId>) -> io::Result<()> {
+/// Strikes out guests that a dead manager's keeper has woken, and those that it has restored.
+pub(crate) fn strike_out(
+    path: &Path,
+    woken: &BTreeSet<ProcessId>,
+    restored: &BTreeSet<ProcessId>,
+) -> io::Result<()> {
     match read(path) {
-        Ok(parked) => write(path, &parked.difference(woken).copied().collect()),
+        Ok(mut written) => {
+            written.parked.retain(|process| !woken.contains(process));
+            written.sizes.retain(|process, _| !restored.contains(process));
+            write(path, &written)
+        }
         // Nobody was parked, or the next manager has taken it over.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -123,8 +172,8 @@ fn files(socket: &Path) -> Vec<PathBuf> {
     names.map(|entry| entry.path()).collect()
 }
 
-/// The processes in a file that nobody else has made. A line that is none is left out.
-fn read(path: &Path) -> io::Result<BTreeSet<ProcessId>> {
+/// The guests in a file that nobody else has made. A line that names none is left out.
+fn read(path: &Path) -> io::Result<Written> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let found = file.metadata()?;
@@ -133,25 +182,40 @@ fn read(path: &Path) -> io::Result<BTreeSet<ProcessId>> {
     }
     let mut text = String::new();
     file.take(BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text.lines().filter_map(process).collect())
+    let mut written = Written::default();
+    for (process, size) in text.lines().filter_map(guest) {
+        match size {
+            Some(size) => drop(written.sizes.insert(process, size)),
+            None => drop(written.parked.insert(process)),
+        }
+    }
+    Ok(written)
 }
 
-fn process(line: &str) -> Option<ProcessId> {
-    let (pid, start_ticks) = line.split_once(' ')?;
-    Some(ProcessId { pid: pid.parse().ok()?, start_ticks: start_ticks.parse().ok()? })
+fn guest(line: &str) -> Option<(ProcessId, Option<Bytes>)> {
+    let mut words = line.split(' ');
+    let (pid, start_ticks) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let size = match words.next() {
+        Some(word) => Some(Bytes(word.parse().ok()?)),
+        None => None,
+    };
+    Some((ProcessId { pid, start_ticks }, size))
 }
 
 /// Writes a file as a whole, or removes it where there is nothing to write. It need not survive
 /// the machine, which ends its guests too.
-fn write(path: &Path, parked: &BTreeSet<ProcessId>) -> io::Result<()> {
-    if parked.is_empty() {
+fn write(path: &Path, written: &Written) -> io::Result<()> {
+    if *written == Written::default() {
         return match fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         };
     }
-    let line = |process: &ProcessId| format!("{} {}\n", process.pid, process.start_ticks);
-    let text: String = parked.iter().map(line).collect();
+    let line = |process: &ProcessId| format!("{} {}", process.pid, process.start_ticks);
+    let parked = written.parked.iter().map(|process| line(process) + "\n");
+    let sizes = written.sizes.iter();
+    let sizes = sizes.map(|(process, size)| format!("{} {}\n", line(process), size.0));
+    let text: String = parked.chain(sizes).collect();
     let part = path.with_extension("part");
     let mut file = File::options()
         .write(true)
@@ -188,13 +252,27 @@ mod tests {
         let mut file = ParkedFile::beside(&socket);
         let left: Vec<_> = file.guests().collect();
         assert_eq!(left, [(Id(u64::MAX), own())], "the other process is gone");
-        assert!(!dead.exists() && file.path.exists());
+        let path = file.path.clone().unwrap();
+        assert!(!dead.exists() && path.exists());
         file.add(Id(1), other(8));
         file.remove(Id(u64::MAX));
-        assert_eq!(read(&file.path).unwrap(), BTreeSet::from([other(8)]));
+        assert_eq!(read(&path).unwrap().parked, BTreeSet::from([other(8)]));
         file.remove(Id(1));
-        assert!(!file.path.exists());
+        assert!(!path.exists());
         assert_eq!(file.take_trouble(), None);
+    }
+
+    #[test]
+    fn report_h10_sizes_of_ended_processes_do_not_pile_up() {
+        let kernel = FakeKernel::new(1, 1);
+        let mut file = ParkedFile::beside(&kernel.path("host.sock"));
+        file.set_size(own(), Some(Bytes::mib(256)));
+        (0..1_000).for_each(|pid| file.set_size(other(pid), Some(Bytes(1))));
+        assert!(file.sizes().len() <= SIZES_MIN + 1, "{}", file.sizes().len());
+        let again = ParkedFile::beside(&kernel.path("host.sock"));
+        assert_eq!(*again.sizes(), BTreeMap::from([(own(), Bytes::mib(256))]));
+        file.set_size(own(), None);
+        assert!(!file.sizes().contains_key(&own()));
     }
 
     #[test]
@@ -213,13 +291,13 @@ mod tests {
     fn finding2_18_keeper_strikes_out_what_it_has_woken() {
         let kernel = FakeKernel::new(1, 1);
         let path = kernel.path("host.sock.1.parked");
-        kernel.write("host.sock.1.parked", "7 1\n8 1\n");
-        let process = |pid| ProcessId { pid, start_ticks: 1 };
-        strike_out(&path, &BTreeSet::from([process(7)])).unwrap();
-        assert_eq!(read(&path).unwrap(), BTreeSet::from([process(8)]));
-        strike_out(&path, &BTreeSet::from([process(8)])).unwrap();
+        kernel.write("host.sock.1.parked", "7 1\n8 1\n7 1 512\n");
+        let only = |pid| BTreeSet::from([ProcessId { pid, start_ticks: 1 }]);
+        strike_out(&path, &only(7), &only(8)).unwrap();
+        assert_eq!(kernel.read("host.sock.1.parked"), "8 1\n7 1 512\n");
+        strike_out(&path, &only(8), &only(7)).unwrap();
         assert!(!path.exists());
-        strike_out(&path, &BTreeSet::new()).unwrap();
+        strike_out(&path, &only(7), &only(7)).unwrap();
     }
 
     #[test]

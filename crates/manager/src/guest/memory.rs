@@ -11,6 +11,9 @@ use policy::arbiter::Memory;
 /// What of a guest that sleeps is in the host's memory is read this often.
 const RESIDENT_MS: u64 = 5_000;
 
+/// A guest that was left on its way by a manager that has ended comes to rest within this.
+const SETTLE_MS: u64 = 15_000;
+
 /// Pages of a balloon that its hypervisor has not let go of yet, at most.
 const SLACK: Bytes = Bytes::mib(8);
 
@@ -52,12 +55,53 @@ pub struct GuestMemory {
     had: Bytes,
     samples: u32,
     resident_ms: Option<u64>,
+    restore: Restore,
+}
+
+/// The size that a guest is to have when nobody manages it any more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Restore {
+    size: Bytes,
+    /// Until then its balloon may be on its way to what an earlier manager had asked it for.
+    settles_ms: u64,
 }
 
 impl GuestMemory {
     /// Of a guest that has so much.
     pub fn new(actual: Bytes) -> GuestMemory {
-        GuestMemory { actual, told: actual, ..GuestMemory::default() }
+        let restore = Restore { size: actual, settles_ms: 0 };
+        GuestMemory { actual, told: actual, restore, ..GuestMemory::default() }
+    }
+
+    /// The size that it is to have when its manager ends: as it was found, or as others have set
+    /// it since.
+    pub fn restore(&self) -> Bytes {
+        self.restore.size
+    }
+
+    /// It has less than it had, by the doing of an earlier manager or of its `pinhead up`.
+    pub fn had(&mut self, size: Bytes, now_ms: u64) {
+        self.restore = Restore { size, settles_ms: now_ms + SETTLE_MS };
+    }
+
+    /// Others have set its balloon to a size, or its kernel has taken memory back.
+    pub fn left_at(&mut self, size: Bytes, is_own: bool, now_ms: u64) {
+        if is_own || now_ms < self.restore.settles_ms {
+            self.restore.size = self.restore.size.max(size);
+            return;
+        }
+        (self.restore.size, self.target) = (size, None);
+    }
+
+    /// Returns whether a size is on the way down to what this manager has asked for.
+    pub fn is_on_its_way(&self, size: Bytes) -> bool {
+        self.target.is_some_and(|target| target <= size.plus(SLACK))
+    }
+
+    /// Memory was plugged into it, or unplugged: it is to have that as well, or no more.
+    pub fn replugged(&mut self, before: Bytes, now: Bytes) {
+        self.actual = self.told.min(now);
+        self.restore.size = self.restore.size.plus(now.less(before)).less(before.less(now));
     }
 
     /// What it has now, or will have if its balloon is on its way down.
@@ -181,5 +225,17 @@ mod tests {
         let own = Own { size: Bytes::mib(78), is_measured: true };
         memory.held = Some(InHost { private: Bytes::mib(200), own, ..InHost::default() });
         assert!(!memory.holds_more_than_it_has(), "some pages are still on their way");
+    }
+
+    #[test]
+    fn report_h10_balloon_of_an_earlier_manager_settles_first() {
+        let mut memory = GuestMemory::new(Bytes::mib(100));
+        memory.had(Bytes::mib(256), 0);
+        memory.left_at(Bytes::mib(80), false, SETTLE_MS - 1);
+        assert_eq!(memory.restore(), Bytes::mib(256));
+        memory.left_at(Bytes::mib(120), false, SETTLE_MS);
+        assert_eq!(memory.restore(), Bytes::mib(120));
+        memory.left_at(Bytes::mib(110), true, SETTLE_MS);
+        assert_eq!(memory.restore(), Bytes::mib(120), "its kernel took a part back");
     }
 }

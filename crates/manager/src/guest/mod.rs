@@ -96,6 +96,21 @@ impl ManagedGuest {
         }
     }
 
+    /// The size that it is to have when the manager ends, within its maximum.
+    pub fn restore(&self) -> Bytes {
+        self.memory.restore().min(self.limits.max)
+    }
+
+    /// Its balloon has come to a size that this manager has not asked for.
+    pub(crate) fn left_at(&mut self, size: Bytes, rose: Option<bool>, now_ms: u64) {
+        if rose == Some(false) && self.memory.is_on_its_way(size) {
+            return;
+        }
+        // Its kernel may take memory back without a word.
+        let is_own = rose == Some(true) && self.found.can.deflate_on_oom == Some(true);
+        self.memory.left_at(size, is_own, now_ms);
+    }
+
     /// The arbiter's name for it.
     pub fn key(&self) -> Key {
         Key(self.id.0)
@@ -228,8 +243,8 @@ impl ManagedGuest {
     /// Memory or virtual CPUs were plugged into it, or unplugged.
     pub fn replugged(&mut self, machine: Machine) {
         let Machine { memory, vcpu_tids } = machine;
-        self.found.memory = memory;
-        self.memory.actual = self.memory.told.min(memory);
+        let before = std::mem::replace(&mut self.found.memory, memory);
+        self.memory.replugged(before, memory);
         self.daemon.link.bound(memory);
         if vcpu_tids != self.found.vcpu_tids {
             self.found.vcpu_tids = vcpu_tids;

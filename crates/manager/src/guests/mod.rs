@@ -6,22 +6,24 @@
 //!   time ────────────────┘
 //! ```
 
+mod arrive;
 mod own;
 mod pace;
 #[cfg(test)]
 mod testing;
 
-use crate::attach::{Lent, run_dir};
+use crate::attach::run_dir;
 use crate::config::Settings;
 use crate::control::Failure;
 use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override, ParkEvent};
 use crate::guest::ManagedGuest;
 use crate::journal;
 use crate::users::Users;
-use agent::{DaemonEvent, PoolGrants};
+use agent::DaemonEvent;
+use arrive::entitle;
 use base::plain;
 use counters::Bytes;
-use hypervisor::{Event, Found, Id, Machine, Owner, RunState};
+use hypervisor::{Event, Id, Owner, ProcessId, RunState};
 use model::GuestIdentity;
 use policy::arbiter::Limits;
 use reactor::PollSet;
@@ -41,6 +43,8 @@ pub(crate) struct Entitlement<'a> {
     pub settings: &'a Settings,
     /// Whether decisions are carried out.
     pub acts: bool,
+    /// Sizes that guests are to have again, after a manager has left them less.
+    pub sizes: &'a BTreeMap<ProcessId, Bytes>,
 }
 
 /// All guests.
@@ -198,6 +202,11 @@ impl Guests {
             GuestEvent::Target { guest, size } => {
                 self.with(guest, |guest| guest.memory.ask(size));
             }
+            GuestEvent::Left { guest: id, at, rose } => {
+                let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+                guest.left_at(at, rose, now.ms);
+                return vec![Effect::Hold { guest: id, size: guest.memory.least() }];
+            }
             GuestEvent::PageOutBegins(id) => self.with(id, |guest| guest.page_out_begins()),
             GuestEvent::PageOutEnded(id) => self.with(id, |guest| guest.page_out_ended(now.ms)),
             GuestEvent::Lent(dir, lent) => {
@@ -301,7 +310,7 @@ impl Guests {
                 let row = journal::ended(Fate::Gone, guest.memory.actual, now.wall_ms);
                 let mut effects = vec![
                     Effect::note(kinds::GONE, format!("it is gone: {why}"), Some(guest.who())),
-                    Effect::Release(id),
+                    Effect::Release(id, guest.found.process),
                     Effect::Parking(ParkEvent::Gone(id, guest.found.process)),
                     Effect::Outcome { guest: id, row },
                 ];
@@ -312,107 +321,6 @@ impl Guests {
             Event::Trouble(_) => {}
         }
         Vec::new()
-    }
-
-    /// A guest has this much now. One that has all that it may have is no longer held.
-    fn sized(&mut self, id: Id, actual: Bytes) -> Vec<Effect> {
-        let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
-        guest.memory.told = actual;
-        guest.memory.actual = actual.min(guest.found.memory);
-        match guest.memory.least() >= guest.limits.max {
-            true => vec![Effect::Release(id)],
-            false => Vec::new(),
-        }
-    }
-
-    /// Memory or virtual CPUs of a guest came or went: what it may have follows.
-    fn replugged(
-        &mut self,
-        id: Id,
-        machine: Machine,
-        by: Entitlement<'_>,
-        now: Now,
-    ) -> Vec<Effect> {
-        let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
-        let before = guest.found.memory;
-        guest.replugged(machine);
-        entitle(guest, by.settings, self.overrides.get(&id));
-        let (memory, owner) = (guest.found.memory, guest.found.owner);
-        let mut effects = vec![Effect::Memory(MemoryEvent::LimitsChanged)];
-        // A guest can have that happen as often as it likes.
-        if memory != before && guest.identity.is_worth_a_note(now.ms) {
-            let mib = |size: Bytes| size.0 >> 20;
-            let text = format!("its memory was {} MiB, and is {} MiB", mib(before), mib(memory));
-            effects.push(Effect::note(kinds::PLUGGED, text, Some(guest.who())));
-        }
-        effects.extend(self.share_out(owner, by));
-        effects
-    }
-
-    fn found(
-        &mut self,
-        source: usize,
-        id: Id,
-        mut found: Box<Found>,
-        by: Entitlement<'_>,
-        now: Now,
-    ) -> Vec<Effect> {
-        let is_twin =
-            |guest: &&ManagedGuest| found.process.is_some() && guest.found.process == found.process;
-        if let Some(twin) = self.iter().find(is_twin) {
-            let text = format!(
-                "{} was found a second time, at {}; it is managed through {}",
-                found.name, found.source, twin.found.source
-            );
-            return vec![Effect::note("guest-twice", text, None)];
-        }
-        let mut effects = Vec::new();
-        let owner = found.owner;
-        let part = self.users.stranger(owner).map(|user| {
-            // So it is never taken for one of ours, whatever it calls itself.
-            found.name = format!("{user}/{}", found.name);
-            self.users.part(&user, std::iter::once(found.memory))
-        });
-        let (limits, class) = by.settings.entitlement(&found.name, found.memory, part.as_ref());
-        let class = class.unwrap_or_default().to_owned();
-        let grants = if by.acts { PoolGrants::Yes } else { PoolGrants::No };
-        if by.acts {
-            effects.push(Effect::Attach(found.clone()));
-        }
-        self.arrivals += 1;
-        let text = format!("it was found at {}", found.source);
-        let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
-        guest.part = part;
-        guest.is_parked_by_its_farm(now.ms);
-        if by.acts && run_dir(&guest.found).is_some() {
-            // Until its `pinhead up` has answered.
-            guest.lend(Lent::No);
-        }
-        effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
-        self.guests.insert(id, guest);
-        effects.push(Effect::Parking(ParkEvent::Found(id)));
-        effects.extend(self.share_out(owner, by));
-        // What an earlier manager took is this one's to give back.
-        if by.acts
-            && let Some(guest) = self.guests.get(&id)
-            && guest.memory.actual < guest.limits.max
-        {
-            effects.push(Effect::Hold { guest: id, size: guest.memory.actual });
-        }
-        effects
-    }
-
-    /// Divides a user's part of the host among the user's guests, which are others than before.
-    fn share_out(&mut self, owner: Owner, by: Entitlement<'_>) -> Option<Effect> {
-        let user = self.users.stranger(owner)?;
-        let of_user = |guest: &&ManagedGuest| guest.found.owner == owner;
-        let sizes = self.iter().filter(of_user).map(|guest| guest.found.memory);
-        let part = self.users.part(&user, sizes);
-        for guest in self.guests.values_mut().filter(|guest| guest.found.owner == owner) {
-            guest.part = Some(part.clone());
-            entitle(guest, by.settings, self.overrides.get(&guest.id));
-        }
-        Some(Effect::Memory(MemoryEvent::LimitsChanged))
     }
 
     fn rebooted(&mut self, id: Id, now: Now) -> Vec<Effect> {
@@ -439,8 +347,13 @@ impl Guests {
                 };
             }
             DaemonEvent::CameFrom(host) => {
+                if host == self.host_name {
+                    return Vec::new();
+                }
+                // The manager there has taken what it lacks.
+                guest.memory.had(guest.found.memory, now.ms);
                 // It may say that a hundred times a second, and whatever it likes.
-                if host == self.host_name || !guest.identity.is_origin_worth_a_note(now.ms) {
+                if !guest.identity.is_origin_worth_a_note(now.ms) {
                     return Vec::new();
                 }
                 let text = format!("it says that it was on {} before", plain(&host, NAME_MAX));
@@ -481,12 +394,4 @@ impl Guests {
         let may = self.guests.get_mut(&id).is_some_and(|guest| guest.demand.may_hurry(now.ms));
         if may { vec![Effect::Hurry] } else { Vec::new() }
     }
-}
-
-/// What a guest is entitled to by the settings, and by what was set by hand.
-fn entitle(guest: &mut ManagedGuest, settings: &Settings, over: Option<&Override>) {
-    let Found { name, memory, .. } = &guest.found;
-    let (limits, class) = settings.entitlement(name, *memory, guest.part.as_ref());
-    guest.identity.class = class.unwrap_or_default().to_owned();
-    guest.limits = over.map_or(limits, |over| over.applied(limits, guest.found.memory));
 }

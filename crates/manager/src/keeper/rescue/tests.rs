@@ -157,3 +157,12 @@ fn finding_04_who_claims_to_lack_most_does_not_get_most() {
     let targets = rescue.step(Some(mib(1000)), 0);
     assert_eq!(targets, [(1, mib(512)), (2, mib(810))]);
 }
+
+#[test]
+fn report_h10_nothing_is_taken_from_who_has_more_than_it_had() {
+    let mut rescue = rescue(&[300, 100], 50);
+    rescue.reached(1, mib(1200));
+    assert_eq!(rescue.step(Some(mib(450)), 0), [(1, mib(1200)), (2, mib(1000))]);
+    rescue.taken(1, mib(1200));
+    assert!(!rescue.is_left(1) && rescue.is_left(2));
+}
