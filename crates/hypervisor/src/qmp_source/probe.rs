@@ -206,12 +206,13 @@ fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
-/// Those threads that are the process's own. A QEMU in another namespace has other numbers for
-/// them, and one that was broken out of could name anybody's.
+/// The threads of the process that QEMU names, by their numbers here. One that was broken out of
+/// could name anybody's.
 pub(super) fn own_threads(tids: &[u32], process: Option<ProcessId>, root: &Path) -> Vec<u32> {
     let Some(process) = process else { return Vec::new() };
+    let here = process.threads_under(root, tids);
     let tasks = root.join(format!("proc/{}/task", process.pid));
-    tids.iter().copied().filter(|tid| tasks.join(tid.to_string()).is_dir()).collect()
+    here.into_iter().filter(|tid| tasks.join(tid.to_string()).is_dir()).collect()
 }
 
 /// The socket on which a character device waits for a client, such as the PATH of

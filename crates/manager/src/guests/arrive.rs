@@ -7,7 +7,7 @@ use crate::effect::{Effect, MemoryEvent, Now, Override, ParkEvent};
 use crate::guest::ManagedGuest;
 use agent::PoolGrants;
 use counters::Bytes;
-use hypervisor::{Found, Id, Machine, Owner};
+use hypervisor::{Found, Id, Machine, Owner, ZVM_SOURCE};
 use store::kinds;
 
 impl Guests {
@@ -95,6 +95,7 @@ impl Guests {
             guest.lend(Lent::No);
         }
         effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
+        effects.extend(self.tell_unseen(&guest));
         self.guests.insert(id, guest);
         effects.push(Effect::Parking(ParkEvent::Found(id)));
         effects.extend(self.share_out(owner, by));
@@ -110,6 +111,20 @@ impl Guests {
             }
         }
         effects
+    }
+
+    /// Tells of the first guest without a process that is seen, and what follows for all of them.
+    fn tell_unseen(&mut self, guest: &ManagedGuest) -> Option<Effect> {
+        let Found { name, process, source, .. } = &guest.found;
+        let is_unseen = process.is_none() && source != ZVM_SOURCE;
+        if !is_unseen || std::mem::replace(&mut self.is_unseen_told, true) {
+            return None;
+        }
+        Some(Effect::Complain(format!(
+            "The process of {name} is not to be seen from here, which may be a container: what the \
+             host has of it is not known. Such guests count with all that their balloons leave \
+             them. To see them, run the manager as root and outside of containers"
+        )))
     }
 
     /// Divides a user's part of the host among the user's guests, which are others than before.

@@ -57,6 +57,8 @@ pub(crate) struct Guests {
     overrides: BTreeMap<Id, Override>,
     /// Guests that are watched closely.
     attended: BTreeMap<Id, Attention>,
+    /// A guest without a process that is seen was told of.
+    is_unseen_told: bool,
     /// Guests that have ever come.
     pub(crate) arrivals: u64,
 }

@@ -223,3 +223,18 @@ fn report_h02_a_guest_has_what_was_plugged_into_it() {
     let pinned = targets.iter().position(|mib| *mib == 200).expect("pinned");
     assert!(targets[pinned..].contains(&512), "its DIMM is taken away: {targets:?}");
 }
+
+/// A QEMU that is not to be seen counts all the same.
+#[test]
+fn report_h09_guest_without_a_process_counts_in_a_budget() {
+    let mut scene = Scene::kept("unseen", "[host]\nbudget = \"6 GiB\"\n");
+    let first = scene.guest("one", FOUR, Bytes::mib(500));
+    let second = scene.guest("two", FOUR, Bytes::mib(500));
+    scene.run(2_000);
+    let notices = scene.manager.take_notices();
+    let told = notices.iter().filter(|text| text.starts_with("The process of one is not"));
+    assert_eq!(told.count(), 1, "{notices:?}");
+    scene.run(30_000);
+    let has = scene.actual(first) + scene.actual(second);
+    assert!(has < 6 << 10, "a budget of 6 GiB is overrun: {has} MiB");
+}

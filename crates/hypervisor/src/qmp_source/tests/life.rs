@@ -78,6 +78,26 @@ fn report_h03_a_virtual_cpu_is_found_when_it_is_plugged() {
     assert!(world.take_events().contains(&Event::Machine(id, machine)));
 }
 
+/// A QEMU in a container names its threads by the numbers that they have there.
+#[test]
+fn report_h09_threads_of_a_container_are_found_here() {
+    let mut world = World::new();
+    world.process(4242);
+    let own = std::process::id();
+    let status = |number: &str| format!("Name:\tqemu\nNSpid:\t{number}\n");
+    world.tree.file(&format!("proc/{own}/status"), &status(&format!("{own}\t1")));
+    for (here, there) in [(57, 5), (58, 71), (5, 9)] {
+        let task = format!("proc/{own}/task/{here}");
+        world.tree.file(&format!("{task}/status"), &status(&format!("{here}\t{there}")));
+    }
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    qemu.tids = vec![71, 5, 72];
+    let (_qemu, id, found) = world.found_as(qemu);
+    assert_eq!(found.process.map(|process| process.pid), Some(own));
+    assert_eq!(found.vcpu_tids, [58, 57], "5 and 71 are others' numbers here");
+    assert!(world.source.guests.contains_key(&id));
+}
+
 #[test]
 fn without_a_balloon_nothing_is_promised() {
     let mut world = World::new();

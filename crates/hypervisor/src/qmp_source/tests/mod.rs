@@ -64,7 +64,12 @@ impl World {
 
     /// A QEMU that was found, and what as.
     fn found(&mut self, name: &str) -> (Qemu, Id, Found) {
-        let mut qemu = Qemu::bind(&self.socket(name));
+        let qemu = Qemu::bind(&self.socket(name));
+        self.found_as(qemu)
+    }
+
+    /// The same of a QEMU that listens.
+    fn found_as(&mut self, mut qemu: Qemu) -> (Qemu, Id, Found) {
         self.turn(SCAN_MS);
         self.turn(0);
         qemu.accept();
