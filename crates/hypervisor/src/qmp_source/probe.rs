@@ -166,8 +166,9 @@ impl Probe {
         let memory = within(Bytes(self.memory.or(self.actual)?), process, root);
         let run = self.status.as_ref().map_or(RunState::Paused, state::of_status);
         let port = self.ports.iter().find(|port| port.is_ours);
+        let name = self.name.as_deref().filter(|name| !name.is_empty());
         let found = Found {
-            name: self.name.as_deref().map_or_else(|| stem(socket), |name| cut(name).to_owned()),
+            name: name.map_or_else(|| stem(socket), |name| cut(name).to_owned()),
             uuid: self.uuid,
             owner,
             user,

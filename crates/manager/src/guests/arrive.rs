@@ -10,6 +10,9 @@ use counters::Bytes;
 use hypervisor::{Found, Id, Machine, Owner, ZVM_SOURCE};
 use store::kinds;
 
+/// Bytes of a name: no request names a guest by more.
+const NAME_BYTES_MAX: usize = crate::control::NAME_MAX;
+
 impl Guests {
     /// A guest has this much now. One that has what it had before is no longer held.
     pub(super) fn sized(&mut self, id: Id, actual: Bytes) -> Vec<Effect> {
@@ -68,6 +71,7 @@ impl Guests {
         let part = self.users.stranger(owner).map(|user| {
             // It is never taken for one of ours, whatever it calls itself.
             found.name = format!("{user}/{}", found.name);
+            found.name.truncate(found.name.floor_char_boundary(NAME_BYTES_MAX));
             self.users.part(&user, std::iter::once(found.memory))
         });
         let (limits, class) = by.settings.entitlement(&found.name, found.memory, part.as_ref());

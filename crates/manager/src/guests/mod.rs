@@ -23,7 +23,7 @@ use agent::DaemonEvent;
 use arrive::entitle;
 use base::plain;
 use counters::Bytes;
-use hypervisor::{Event, Id, Owner, ProcessId, RunState};
+use hypervisor::{Event, Found, Id, Owner, ProcessId, RunState};
 use model::GuestIdentity;
 use policy::arbiter::Limits;
 use reactor::PollSet;
@@ -113,12 +113,13 @@ impl Guests {
         self.iter().any(|guest| guest.who().is_same(who))
     }
 
-    /// The guest of a name or a UUID. Another user's has that user's name before its own, and is
-    /// found by nothing else: its UUID is what the user says.
+    /// The guest of a name, a UUID, or the path of a monitor. Another user's has that user's name
+    /// before its own, and is not found by its UUID, which is what the user says.
     pub(crate) fn find(&self, name: &str) -> Result<&ManagedGuest, Failure> {
-        let fits = |guest: &ManagedGuest| match guest.part {
-            None => guest.found.name == name || guest.who().uuid == name,
-            Some(_) => guest.found.name == name,
+        let is_at = |found: &Found| found.has_monitor() && found.source == name;
+        let fits = |guest: &ManagedGuest| {
+            let is_it = guest.found.name == name || is_at(&guest.found);
+            is_it || (guest.part.is_none() && guest.who().uuid == name)
         };
         let is_own_there = self.iter().any(|guest| guest.part.is_none() && fits(guest));
         let counts = |guest: &&ManagedGuest| guest.part.is_none() == is_own_there && fits(guest);
@@ -126,8 +127,12 @@ impl Guests {
         match (found.next(), found.next()) {
             (Some(guest), None) => Ok(guest),
             (Some(_), Some(_)) => {
-                Err(Failure::new(format!("More than one guest is called {name}"))
-                    .help("name it by its UUID, which `pinhead ps --format json` shows"))
+                let all = self.iter().filter(counts).take(NAMES_MAX);
+                let all: Vec<&str> = all.map(address).collect();
+                Err(Failure::new(format!("More than one guest is called {name}")).help(format!(
+                    "name it by its UUID, or by the path of its monitor: {}",
+                    all.join(", ")
+                )))
             }
             (None, _) => {
                 let names: Vec<&str> =
@@ -395,5 +400,13 @@ impl Guests {
     fn hurry_for(&mut self, id: Id, now: Now) -> Vec<Effect> {
         let may = self.guests.get_mut(&id).is_some_and(|guest| guest.demand.may_hurry(now.ms));
         if may { vec![Effect::Hurry] } else { Vec::new() }
+    }
+}
+
+/// The word that names this guest and no other.
+fn address(guest: &ManagedGuest) -> &str {
+    match guest.found.has_monitor() {
+        true => &guest.found.source,
+        false => &guest.who().uuid,
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
-use hypervisor::{Balloon, Event, Fake, Id, Machine, RunState};
+use hypervisor::{Balloon, Event, Fake, Found, Id, Machine, RunState};
 use manager::Options;
 use std::fs;
 use store::{Fate, Journal, Range, kinds};
@@ -237,4 +237,34 @@ fn report_h09_guest_without_a_process_counts_in_a_budget() {
     scene.run(30_000);
     let has = scene.actual(first) + scene.actual(second);
     assert!(has < 6 << 10, "a budget of 6 GiB is overrun: {has} MiB");
+}
+
+/// Guests of one image, in containers and without a UUID: their monitors' paths tell them apart.
+#[test]
+fn report_h13_namesakes_are_named_by_their_monitors() {
+    let mut scene = Scene::kept("twins", "");
+    let at =
+        |path: &str| Found { source: path.into(), uuid: [0; 16], ..Fake::found("windows", FOUR) };
+    let first = scene.fake.add(at("/run/a/windows.qmp"));
+    scene.fake.add(at("/run/b/windows.qmp"));
+    scene.run(2_000);
+    let mut client = scene.client();
+    let rows = scene.ask(&mut client, r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
+    let uuids: Vec<_> = (0..2).map(|at| rows["ok"]["guests"][at]["uuid"].clone()).collect();
+    assert_eq!(uuids, ["/run/a/windows.qmp", "/run/b/windows.qmp"]);
+    let mut pin = |scene: &mut Scene, guest: &str| {
+        let set = format!(
+            r#"{{"v":1,"id":1,"do":"set","guest":"{guest}","what":"pin","value":"1 GiB"}}"#
+        );
+        scene.ask(&mut client, &set).unwrap()
+    };
+    let error = pin(&mut scene, "windows")["error"].to_string();
+    assert!(error.contains("/run/a/windows.qmp, /run/b/windows.qmp"), "{error}");
+    assert!(pin(&mut scene, "00000000-0000-0000-0000-000000000000")["ok"].is_null());
+    assert!(pin(&mut scene, "/run/a/windows.qmp")["error"].is_null());
+    scene.run(2_000);
+    let targets = scene.fake.targets();
+    assert!(!targets.is_empty() && targets.iter().all(|(_, id, _)| *id == first), "{targets:?}");
+    let journal = Journal::read_only(&scene.dir.join("journal.db")).unwrap();
+    assert_eq!(journal.guests().unwrap().len(), 2);
 }

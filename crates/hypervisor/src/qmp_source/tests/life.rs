@@ -78,6 +78,15 @@ fn report_h03_a_virtual_cpu_is_found_when_it_is_plugged() {
     assert!(world.take_events().contains(&Event::Machine(id, machine)));
 }
 
+#[test]
+fn report_h13_empty_name_is_replaced_by_the_sockets() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    qemu.name = "";
+    let (_qemu, _, found) = world.found_as(qemu);
+    assert_eq!(found.name, "a");
+}
+
 /// A QEMU in a container names its threads by the numbers that they have there.
 #[test]
 fn report_h09_threads_of_a_container_are_found_here() {

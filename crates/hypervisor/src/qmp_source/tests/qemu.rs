@@ -14,6 +14,7 @@ pub(super) struct Qemu {
     listener: UnixListener,
     stream: Option<UnixStream>,
     received: Vec<u8>,
+    pub(super) name: &'static str,
     pub(super) has_balloon: bool,
     pub(super) status: &'static str,
     pub(super) tids: Vec<u32>,
@@ -44,6 +45,7 @@ impl Qemu {
             listener: UnixListener::bind(path).unwrap(),
             stream: None,
             received: Vec::new(),
+            name: "web1",
             has_balloon: true,
             status: "running",
             tids: vec![71, 72],
@@ -136,7 +138,7 @@ impl Qemu {
         let no_balloon = "No balloon device has been activated";
         match name {
             "qmp_capabilities" => Ok(json!({})),
-            "query-name" => Ok(json!({ "name": "web1" })),
+            "query-name" => Ok(json!({ "name": self.name })),
             "query-uuid" => Ok(json!({ "UUID": "00112233-4455-6677-8899-aabbccddeeff" })),
             "query-memory-size-summary" => {
                 Ok(json!({ "base-memory": 512 * MIB, "plugged-memory": self.plugged }))
