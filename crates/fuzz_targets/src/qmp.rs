@@ -30,7 +30,7 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
 }
 
 /// Every command.
-fn commands() -> [Command; 17] {
+fn commands() -> [Command; 18] {
     [
         Command::QueryStatus,
         Command::QueryCpusFast,
@@ -48,6 +48,7 @@ fn commands() -> [Command; 17] {
         Command::QueryMigrate,
         Command::QueryBlockstats,
         Command::QomList { path: "/machine/peripheral".into() },
+        Command::QueryMemoryDevices,
         Command::QomGet { path: "/machine/peripheral/b".into(), property: "guest-stats" },
     ]
 }

@@ -18,6 +18,8 @@ pub enum Command {
     QueryBalloon,
     /// `query-memory-size-summary`: how much memory the machine was built with.
     QueryMemory,
+    /// `query-memory-devices`: what of its memory a device of its own can take back.
+    QueryMemoryDevices,
     /// `query-name`: what the guest was called when it was started.
     QueryName,
     /// `query-uuid`: the UUID that the guest was given.
@@ -117,6 +119,7 @@ impl Command {
             Command::Balloon { value_bytes } => ("balloon", json!({ "value": value_bytes })),
             Command::QueryBalloon => ("query-balloon", null),
             Command::QueryMemory => ("query-memory-size-summary", null),
+            Command::QueryMemoryDevices => ("query-memory-devices", null),
             Command::QueryName => ("query-name", null),
             Command::QueryUuid => ("query-uuid", null),
             Command::QueryChardev => ("query-chardev", null),

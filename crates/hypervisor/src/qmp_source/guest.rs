@@ -16,6 +16,8 @@ use crate::{BalloonStats, BlockStats, Capabilities, Event, Id, Machine, ProcessI
 const SILENT_MS: u64 = 5_000;
 /// QEMU tells nobody that a DIMM or a virtual CPU was plugged: it is asked so often.
 const MACHINE_MS: u64 = 60_000;
+/// A size of 0 is none to QEMU.
+const BALLOON_MIN: Bytes = Bytes::mib(1);
 /// The longest text of QEMU's that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
 
@@ -24,6 +26,7 @@ const WORDS_BYTES_MAX: usize = 200;
 struct News {
     actual: Option<Bytes>,
     memory: Option<Bytes>,
+    beside: Option<Bytes>,
     vcpu_tids: Option<Vec<u32>>,
     blocks: Option<BlockStats>,
     is_new_boot: bool,
@@ -35,6 +38,10 @@ struct News {
 #[derive(Debug)]
 struct Watched {
     machine: Machine,
+    /// The size that its balloon told last, which is without the memory beside it.
+    balloon: Bytes,
+    /// Memory by virtio-mem.
+    beside: Bytes,
     asked_ms: u64,
     /// It may be another by now.
     is_due: bool,
@@ -74,6 +81,8 @@ impl QmpGuest {
             news: News::default(),
             watched: Watched {
                 machine: Machine { memory: found.memory, vcpu_tids: found.vcpu_tids.clone() },
+                balloon: found.actual.less(probed.beside),
+                beside: probed.beside,
                 asked_ms: now_ms,
                 is_due: false,
             },
@@ -95,7 +104,8 @@ impl QmpGuest {
             return Err("it has no balloon device".into());
         }
         let is_target = |purpose: &Purpose| matches!(purpose, Purpose::Target(_));
-        let command = Command::Balloon { value_bytes: target.0 };
+        let of_balloon = target.less(self.watched.beside).max(BALLOON_MIN);
+        let command = Command::Balloon { value_bytes: of_balloon.0 };
         let is_asked =
             !link.waits_for(is_target) && link.ask(Purpose::Target(target), command, now_ms);
         self.wanted = (!is_asked).then_some(target);
@@ -148,6 +158,7 @@ impl QmpGuest {
         if watched.is_due || now_ms.saturating_sub(watched.asked_ms) >= MACHINE_MS {
             (watched.asked_ms, watched.is_due) = (now_ms, false);
             ask_once(Purpose::Memory, Command::QueryMemory, link, now_ms);
+            ask_once(Purpose::Beside, Command::QueryMemoryDevices, link, now_ms);
             ask_once(Purpose::Vcpus, Command::QueryCpusFast, link, now_ms);
         }
     }
@@ -194,6 +205,9 @@ impl QmpGuest {
             (Purpose::Memory, Ok(Reply::Memory { base_bytes, plugged_bytes })) => {
                 let memory = base_bytes.checked_add(plugged_bytes.unwrap_or(0));
                 self.news.memory = memory.map(Bytes);
+            }
+            (Purpose::Beside, Ok(Reply::MemoryDevices { virtio_mem_bytes })) => {
+                self.news.beside = Some(Bytes(virtio_mem_bytes));
             }
             (Purpose::Vcpus, Ok(Reply::Vcpus(threads))) => {
                 self.news.vcpu_tids = Some(threads.iter().map(|thread| thread.tid).collect());
@@ -305,8 +319,15 @@ impl QmpGuest {
     /// Reports what has changed in this turn.
     pub(super) fn report(&mut self, root: &Path, events: &mut Vec<Event>) {
         let news = std::mem::take(&mut self.news);
-        let News { actual, memory, vcpu_tids, blocks, is_new_boot, repeated } = news;
-        let machine = &mut self.watched.machine;
+        let News { actual, memory, beside, vcpu_tids, blocks, is_new_boot, repeated } = news;
+        let watched = &mut self.watched;
+        watched.balloon = actual.unwrap_or(watched.balloon);
+        let beside = beside.map(|size| within(size, self.process, root));
+        let is_resized = beside.is_some_and(|size| size != watched.beside);
+        watched.beside = beside.unwrap_or(watched.beside);
+        let actual = (actual.is_some() || (is_resized && self.can.balloon))
+            .then(|| watched.balloon.plus(watched.beside));
+        let machine = &mut watched.machine;
         let memory = memory.map(|memory| within(memory, self.process, root));
         let tids = vcpu_tids.map(|tids| own_threads(&tids, self.process, root));
         let is_other = memory.is_some_and(|memory| memory != machine.memory)
@@ -317,7 +338,7 @@ impl QmpGuest {
             events.push(Event::Machine(self.id, machine.clone()));
         }
         // More than it can have is no mistake of QEMU's.
-        self.watched.is_due |= actual.is_some_and(|actual| actual > machine.memory);
+        watched.is_due |= actual.is_some_and(|actual| actual > machine.memory);
         if is_new_boot {
             events.push(Event::Rebooted(self.id));
         }

@@ -44,6 +44,8 @@ pub(super) enum Purpose {
     Uuid,
     Status,
     Memory,
+    /// Memory that the balloon does not count.
+    Beside,
     Actual,
     Vcpus,
     Chardevs,

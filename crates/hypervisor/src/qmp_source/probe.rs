@@ -32,6 +32,8 @@ pub(super) struct Probe {
     uuid: [u8; 16],
     memory: Option<u64>,
     actual: Option<u64>,
+    /// Memory that the balloon does not count. A QEMU that cannot be asked has none.
+    beside: u64,
     status: Option<qmp::RunState>,
     is_moving: bool,
     vcpu_tids: Vec<u32>,
@@ -59,6 +61,8 @@ pub(super) struct Probed {
     pub(super) found: Found,
     /// Where the balloon is in QEMU's tree.
     pub(super) balloon: Option<String>,
+    /// Memory that it does not count.
+    pub(super) beside: Bytes,
     /// How it runs, apart from whether it moves.
     pub(super) run: RunState,
     pub(super) is_moving: bool,
@@ -71,6 +75,7 @@ impl Probe {
             (Purpose::Name, Command::QueryName),
             (Purpose::Uuid, Command::QueryUuid),
             (Purpose::Memory, Command::QueryMemory),
+            (Purpose::Beside, Command::QueryMemoryDevices),
             (Purpose::Actual, Command::QueryBalloon),
             (Purpose::Vcpus, Command::QueryCpusFast),
             (Purpose::Chardevs, Command::QueryChardev),
@@ -99,6 +104,9 @@ impl Probe {
             (Purpose::Uuid, Reply::Uuid(uuid)) => self.uuid = uuid,
             (Purpose::Memory, Reply::Memory { base_bytes, plugged_bytes }) => {
                 self.memory = base_bytes.checked_add(plugged_bytes.unwrap_or(0));
+            }
+            (Purpose::Beside, Reply::MemoryDevices { virtio_mem_bytes }) => {
+                self.beside = virtio_mem_bytes;
             }
             (Purpose::Actual, Reply::Balloon { actual_bytes }) => self.actual = Some(actual_bytes),
             (Purpose::Vcpus, Reply::Vcpus(threads)) => {
@@ -164,6 +172,7 @@ impl Probe {
     pub(super) fn finish(self, socket: &Path, listener: Listener, root: &Path) -> Option<Probed> {
         let Listener { owner, user, process } = listener;
         let memory = within(Bytes(self.memory.or(self.actual)?), process, root);
+        let beside = Bytes(self.beside).min(memory);
         let run = self.status.as_ref().map_or(RunState::Paused, state::of_status);
         let port = self.ports.iter().find(|port| port.is_ours);
         let name = self.name.as_deref().filter(|name| !name.is_empty());
@@ -174,7 +183,7 @@ impl Probe {
             user,
             process,
             memory,
-            actual: self.actual.map_or(memory, Bytes).min(memory),
+            actual: self.actual.map_or(memory, |size| Bytes(size).plus(beside)).min(memory),
             vcpu_tids: own_threads(&self.vcpu_tids, process, root),
             can: Capabilities {
                 balloon: self.actual.is_some(),
@@ -187,7 +196,8 @@ impl Probe {
             state: state::joined(run, self.is_moving),
             source: socket.display().to_string(),
         };
-        Some(Probed { found, balloon: self.balloon, run, is_moving: self.is_moving })
+        let Probe { balloon, is_moving, .. } = self;
+        Some(Probed { found, balloon, beside, run, is_moving })
     }
 }
 

@@ -79,6 +79,29 @@ fn report_h03_a_virtual_cpu_is_found_when_it_is_plugged() {
 }
 
 #[test]
+fn report_h16_memory_by_virtio_mem_counts_beside_the_balloon() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    qemu.virtio_mem = 256 * MIB;
+    let (mut qemu, id, found) = world.found_as(qemu);
+    assert_eq!((found.memory, found.actual), (Bytes(768 * MIB), Bytes(768 * MIB)));
+    for mib in [656, 100] {
+        world.source.set_target(id, Bytes(mib * MIB), world.now_ms);
+        world.talk(&mut qemu);
+        assert_eq!(world.take_events(), [Event::Taken(id, Bytes(mib * MIB))]);
+    }
+    assert_eq!(qemu.targets, [400 * MIB, MIB], "what the balloon is to leave");
+    qemu.virtio_mem = 64 * MIB;
+    qemu.event("MEMORY_DEVICE_SIZE_CHANGE", &json!({ "size": 64 * MIB, "id": "vm0" }));
+    world.talk(&mut qemu);
+    world.source.ask_actual(id, world.now_ms);
+    world.talk(&mut qemu);
+    let machine = Machine { memory: Bytes(576 * MIB), vcpu_tids: vec![] };
+    let events = world.take_events();
+    assert_eq!(events, [Event::Machine(id, machine), Event::Actual(id, Bytes(576 * MIB))]);
+}
+
+#[test]
 fn report_h13_empty_name_is_replaced_by_the_sockets() {
     let mut world = World::new();
     let mut qemu = Qemu::bind(&world.socket("a"));

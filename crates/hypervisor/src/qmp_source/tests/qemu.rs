@@ -20,6 +20,8 @@ pub(super) struct Qemu {
     pub(super) tids: Vec<u32>,
     /// Memory that was plugged while it ran.
     pub(super) plugged: u64,
+    /// Memory that virtio-mem has given.
+    pub(super) virtio_mem: u64,
     /// Whether a guest's driver answers when it is asked for statistics.
     pub(super) driver_answers: bool,
     pub(super) interval_s: u64,
@@ -50,6 +52,7 @@ impl Qemu {
             status: "running",
             tids: vec![71, 72],
             plugged: 0,
+            virtio_mem: 0,
             driver_answers: true,
             interval_s: 0,
             intervals: Vec::new(),
@@ -140,9 +143,13 @@ impl Qemu {
             "qmp_capabilities" => Ok(json!({})),
             "query-name" => Ok(json!({ "name": self.name })),
             "query-uuid" => Ok(json!({ "UUID": "00112233-4455-6677-8899-aabbccddeeff" })),
-            "query-memory-size-summary" => {
-                Ok(json!({ "base-memory": 512 * MIB, "plugged-memory": self.plugged }))
-            }
+            "query-memory-size-summary" => Ok(
+                json!({ "base-memory": 512 * MIB, "plugged-memory": self.plugged + self.virtio_mem }),
+            ),
+            "query-memory-devices" => Ok(json!([
+                { "type": "dimm", "data": { "size": self.plugged } },
+                { "type": "virtio-mem", "data": { "size": self.virtio_mem } },
+            ])),
             "query-status" => {
                 Ok(json!({ "running": self.status == "running", "status": self.status }))
             }
