@@ -66,6 +66,8 @@ struct Scene {
     auth: u32,
     /// Memory of each domain at most.
     max_kib: u32,
+    /// The end of each domain's devices.
+    attached: &'static str,
     /// The second of the last statistics of the guests; setting a period advances it.
     stats_s: u64,
     calls: Vec<i32>,
@@ -90,6 +92,7 @@ impl Scene {
             silent: None,
             auth: 0,
             max_kib: 1 << 20,
+            attached: "</devices>",
             stats_s: 100,
             calls: Vec::new(),
             libvirt: Libvirt::at(&socket, URI, IdSource::new()),
@@ -162,7 +165,7 @@ impl Scene {
                 let list = self.domains.iter().flat_map(|(number, id)| domain(*number, *id));
                 words(&[count]).into_iter().chain(list).chain(words(&[count])).collect()
             }
-            GET_XML => text(XML),
+            GET_XML => text(&XML.replace("</devices>", self.attached)),
             GET_STATE => words(&[1, 1]),
             GET_INFO => words(&[1, 0, self.max_kib, 0, 1 << 19, 2, 0, 9]),
             CONTROL if self.stuck.contains(&number) => words(&[2, 0, 0, 5000]),
@@ -413,6 +416,26 @@ fn report_h02_memory_of_a_domain_follows_its_devices() {
         let machine = Event::Machine(id, Machine { memory, vcpu_tids: Vec::new() });
         assert_eq!(scene.settle(), [machine, Event::Actual(id, Bytes(1 << 29))]);
     }
+}
+
+#[test]
+fn report_h04_channel_that_is_attached_to_a_domain_is_noticed() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    let id = ids(&scene.settle())[0];
+    scene.attached = "<channel type='unix'><source mode='bind' path='/run/a.port'/>\
+        <target type='virtio' name='org.pinhead.0'/></channel></devices>";
+    let mut devices = |second: u64| {
+        scene.libvirt.ask_actual(id, second * 1000);
+        let events = scene.at(second * 1000);
+        let found = |event: &Event| matches!(event, Event::Devices(..));
+        events.into_iter().find(found)
+    };
+    assert_eq!(devices(30), None);
+    let found = devices(60);
+    let Some(Event::Devices(of, can, port)) = found else { panic!("{found:?}") };
+    assert!(of == id && can.port && can.balloon);
+    assert_eq!(port, Some("/run/a.port".into()));
+    assert_eq!(devices(120), None, "it was told");
 }
 
 #[test]

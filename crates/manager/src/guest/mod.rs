@@ -19,10 +19,11 @@ use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use counters::Bytes;
 use cpu::CpuWatch;
-use hypervisor::{BalloonStats, BlockStats, Found, Id, Machine, RunState};
+use hypervisor::{BalloonStats, BlockStats, Capabilities, Found, Id, Machine, RunState};
 use identity::IdentityTracker;
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Usable};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -249,6 +250,15 @@ impl ManagedGuest {
         if vcpu_tids != self.found.vcpu_tids {
             self.found.vcpu_tids = vcpu_tids;
             self.cpu.watch(&self.found);
+        }
+    }
+
+    /// Its balloon or its daemon's port was attached, or taken away.
+    pub fn has_devices(&mut self, can: Capabilities, port: Option<PathBuf>) {
+        self.found.can = can;
+        if port != self.found.port {
+            self.found.port = port;
+            self.daemon.moved(self.found.port.clone());
         }
     }
 

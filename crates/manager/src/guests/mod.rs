@@ -36,6 +36,9 @@ const NAME_MAX: usize = 64;
 /// Names that an error message lists at most.
 const NAMES_MAX: usize = 12;
 
+/// Guests without a balloon are looked at so often.
+const DEVICES_MS: u64 = 60_000;
+
 /// What guests are judged by.
 #[derive(Clone, Copy)]
 pub(crate) struct Entitlement<'a> {
@@ -57,6 +60,8 @@ pub(crate) struct Guests {
     overrides: BTreeMap<Id, Override>,
     /// Guests that are watched closely.
     attended: BTreeMap<Id, Attention>,
+    /// When guests without a balloon were looked at last.
+    looked_ms: u64,
     /// A guest without a process that is seen was told of.
     is_unseen_told: bool,
     /// Guests that have ever come.
@@ -241,11 +246,22 @@ impl Guests {
     /// Asks guests that have run since they were asked last.
     fn ask(&mut self, now: Now) -> Vec<Effect> {
         let mut effects = Vec::with_capacity(2 * self.guests.len());
+        let looks = now.ms.saturating_sub(self.looked_ms) >= DEVICES_MS;
+        if looks {
+            self.looked_ms = now.ms;
+        }
         for (id, guest) in &mut self.guests {
             let attention = self.attended.get(id).copied().unwrap_or_default();
             let sleeps = guest.is_known(now.ms) && !attention.moves && !attention.strained;
             let stopped = guest.state != RunState::Running || !guest.answers;
-            if sleeps || stopped || !guest.found.can.balloon {
+            if sleeps || stopped {
+                continue;
+            }
+            if !guest.found.can.balloon {
+                // One may have been attached since, or a daemon's port.
+                effects.extend(
+                    looks.then_some(Effect::AskActual { guest: *id, source: guest.source }),
+                );
                 continue;
             }
             guest.memory.question_ms = Some(now.ms);
@@ -287,6 +303,7 @@ impl Guests {
             }
             Event::Stays(id, why) => return vec![Effect::Parking(ParkEvent::Stays(id, why))],
             Event::Machine(id, machine) => return self.replugged(id, machine, by, now),
+            Event::Devices(id, can, port) => self.with(id, |guest| guest.has_devices(can, port)),
             Event::Actual(id, actual) => return self.sized(id, actual),
             Event::Stats(id, stats) => self.with(id, |guest| guest.balloon_sample(&stats, now.ms)),
             Event::Counted(id, user) => self.with(id, |guest| guest.count(&user, now.ms)),

@@ -4,7 +4,7 @@
 
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
-use hypervisor::{Balloon, Event, Fake, Found, Id, Machine, RunState};
+use hypervisor::{Balloon, Capabilities, Event, Fake, Found, Id, Machine, RunState};
 use manager::Options;
 use std::fs;
 use store::{Fate, Journal, Range, kinds};
@@ -267,4 +267,21 @@ fn report_h13_namesakes_are_named_by_their_monitors() {
     assert!(!targets.is_empty() && targets.iter().all(|(_, id, _)| *id == first), "{targets:?}");
     let journal = Journal::read_only(&scene.dir.join("journal.db")).unwrap();
     assert_eq!(journal.guests().unwrap().len(), 2);
+}
+
+#[test]
+fn report_h04_attached_balloon_is_used() {
+    let mut scene = Scene::kept("attached", "");
+    let found = Fake::found("web", FOUR);
+    let can = found.can;
+    let guest = scene.fake.add(Found { can: Capabilities::default(), ..found });
+    scene.run(2_000);
+    let mut client = scene.client();
+    let pin = r#"{"v":1,"id":1,"do":"set","guest":"web","what":"pin","value":"1 GiB"}"#;
+    scene.ask(&mut client, pin);
+    scene.run(5_000);
+    assert_eq!(scene.fake.targets(), [], "it has no balloon");
+    scene.fake.emit(Event::Devices(guest, can, None));
+    scene.run(5_000);
+    assert_eq!(scene.actual(guest), 1024);
 }

@@ -102,6 +102,37 @@ fn report_h16_memory_by_virtio_mem_counts_beside_the_balloon() {
 }
 
 #[test]
+fn report_h04_attached_port_and_balloon_are_noticed() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    (qemu.has_balloon, qemu.has_port) = (false, false);
+    let (mut qemu, id, found) = world.found_as(qemu);
+    assert!(!found.can.balloon && !found.can.port && found.port.is_none());
+    (qemu.has_balloon, qemu.has_port) = (true, true);
+    let asks = |world: &mut World, qemu: &mut Qemu, passed_ms| {
+        world.now_ms += passed_ms;
+        world.source.ask_actual(id, world.now_ms);
+        world.talk(qemu);
+        world.take_events()
+    };
+    assert_eq!(asks(&mut world, &mut qemu, 1_000), [], "it is not looked at yet");
+    let events = asks(&mut world, &mut qemu, 60_000);
+    let devices = events.iter().find_map(|event| match event {
+        Event::Devices(of, can, port) => Some((*of, *can, port.clone())),
+        _ => None,
+    });
+    let (of, can, port) = devices.expect("they were attached");
+    assert!(of == id && can.balloon && can.statistics && can.port);
+    assert_eq!(port, Some(PathBuf::from("/run/web1.port")));
+    world.source.set_target(id, Bytes(400 * MIB), world.now_ms);
+    world.talk(&mut qemu);
+    assert_eq!(qemu.targets, [400 * MIB]);
+    world.take_events();
+    let again = asks(&mut world, &mut qemu, 60_000);
+    assert!(!again.iter().any(|event| matches!(event, Event::Devices(..))), "{again:?}");
+}
+
+#[test]
 fn report_h13_empty_name_is_replaced_by_the_sockets() {
     let mut world = World::new();
     let mut qemu = Qemu::bind(&world.socket("a"));

@@ -16,6 +16,8 @@ pub(super) struct Qemu {
     received: Vec<u8>,
     pub(super) name: &'static str,
     pub(super) has_balloon: bool,
+    /// It has a port for a daemon.
+    pub(super) has_port: bool,
     pub(super) status: &'static str,
     pub(super) tids: Vec<u32>,
     /// Memory that was plugged while it ran.
@@ -49,6 +51,7 @@ impl Qemu {
             received: Vec::new(),
             name: "web1",
             has_balloon: true,
+            has_port: true,
             status: "running",
             tids: vec![71, 72],
             plugged: 0,
@@ -189,7 +192,9 @@ impl Qemu {
         }
         if path == "/machine/peripheral-anon" {
             list.push(json!({ "name": "device[0]", "type": "child<virtserialport>" }));
-            list.push(json!({ "name": "device[1]", "type": "child<virtserialport>" }));
+            if self.has_port {
+                list.push(json!({ "name": "device[1]", "type": "child<virtserialport>" }));
+            }
         }
         Value::Array(list)
     }
