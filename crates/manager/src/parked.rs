@@ -1,8 +1,8 @@
 //! The guests that a manager has parked or taken memory from, written down for the next one.
 //!
 //! ```text
-//!   SOCKET.PID.parked    a line a guest that is parked: its process's number, and when that started
-//!                        the same and a size in bytes: one that has less than it is to have again
+//!   SOCKET.PID.parked    a guest that is parked: its process's number, and when that started
+//!                        the same and a size: a guest that is to have so many bytes again
 //! ```
 //!
 //! Its keeper wakes and restores them when a manager ends. If both are killed, or there is too

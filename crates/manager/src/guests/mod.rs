@@ -7,7 +7,6 @@
 //! ```
 
 mod arrive;
-mod own;
 mod pace;
 #[cfg(test)]
 mod testing;

@@ -146,9 +146,10 @@ impl Qemu {
             "qmp_capabilities" => Ok(json!({})),
             "query-name" => Ok(json!({ "name": self.name })),
             "query-uuid" => Ok(json!({ "UUID": "00112233-4455-6677-8899-aabbccddeeff" })),
-            "query-memory-size-summary" => Ok(
-                json!({ "base-memory": 512 * MIB, "plugged-memory": self.plugged + self.virtio_mem }),
-            ),
+            "query-memory-size-summary" => {
+                let plugged = self.plugged + self.virtio_mem;
+                Ok(json!({ "base-memory": 512 * MIB, "plugged-memory": plugged }))
+            }
             "query-memory-devices" => Ok(json!([
                 { "type": "dimm", "data": { "size": self.plugged } },
                 { "type": "virtio-mem", "data": { "size": self.virtio_mem } },
