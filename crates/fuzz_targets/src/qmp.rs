@@ -30,7 +30,7 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
 }
 
 /// Every command.
-fn commands() -> [Command; 25] {
+fn commands() -> [Command; 27] {
     [
         Command::QueryStatus,
         Command::QueryCpusFast,
@@ -48,6 +48,8 @@ fn commands() -> [Command; 25] {
         Command::QueryMigrate,
         Command::QueryBlockstats,
         Command::QomList { path: "/machine/peripheral".into() },
+        Command::QueryMemdev,
+        Command::QueryMemoryDevices,
         Command::QomGet { path: "/machine/peripheral/b".into(), property: "guest-stats" },
         Command::Continue,
         Command::SetMigrateBandwidth { bytes_a_second: u64::MAX },

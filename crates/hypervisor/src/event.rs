@@ -248,6 +248,8 @@ pub enum Event {
     State(Id, RunState),
     /// Memory or virtual CPUs were plugged into its machine, or unplugged.
     Machine(Id, Machine),
+    /// Its balloon, or its daemon's port, was attached or taken away.
+    Devices(Id, Capabilities, Option<PathBuf>),
     /// The memory that it has now.
     Actual(Id, Bytes),
     /// Its balloon's statistics.

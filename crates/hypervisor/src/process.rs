@@ -3,6 +3,7 @@
 //! Files are opened once and read again and again: an open file never shows another process that
 //! has got the same number since.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,21 @@ use crate::{GuestRam, Owner, ProcessId};
 /// memory nodes grow with the machine. What is behind is not needed.
 const TEXT_MAX: usize = 8192;
 
+/// The most threads that are looked at: more virtual CPUs than QEMU offers.
+pub(crate) const THREADS_MAX: usize = 1 << 13;
+
+/// The number of a task in its own namespace, where that is another than this one's. `NSpid:` in
+/// its status has one number for each namespace that it is in, the innermost last.
+fn inner_number(task: &Path) -> Option<u32> {
+    let mut room = [0; TEXT_MAX];
+    let file = Kept::open(&task.join("status"));
+    let text = file.start(&mut room)?;
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let numbers = lines.find_map(|line| line.strip_prefix(b"NSpid:"))?;
+    let inner = std::str::from_utf8(numbers).ok()?.split_ascii_whitespace().skip(1);
+    inner.last()?.parse().ok()
+}
+
 impl ProcessId {
     /// The process that has this number now.
     pub fn of(pid: u32) -> Option<ProcessId> {
@@ -29,6 +45,22 @@ impl ProcessId {
     pub fn of_under(root: &Path, pid: u32) -> Option<ProcessId> {
         let stat = Stat::read(&open(root, pid, "stat"))?;
         Some(ProcessId { pid, start_ticks: stat.start_ticks })
+    }
+
+    /// The numbers here of threads that it names by its own, which are others in a container.
+    pub(crate) fn threads_under(self, root: &Path, named: &[u32]) -> Vec<u32> {
+        let dir = root.join(format!("proc/{}", self.pid));
+        if inner_number(&dir).is_none() {
+            return named.to_vec();
+        }
+        let tasks = std::fs::read_dir(dir.join("task")).into_iter().flatten().take(THREADS_MAX);
+        let numbers = tasks.filter_map(|task| {
+            let task = task.ok()?;
+            let here: u32 = task.file_name().to_str()?.parse().ok()?;
+            Some((inner_number(&task.path())?, here))
+        });
+        let numbers: BTreeMap<u32, u32> = numbers.collect();
+        named.iter().filter_map(|tid| numbers.get(tid)).copied().collect()
     }
 
     /// As whom it runs.

@@ -40,12 +40,13 @@ pub struct GuestRam(Vec<RamMapping>);
 
 impl GuestRam {
     /// Finds it in the text of /proc/PID/maps. `pieces` are the sizes of its pieces, by its
-    /// hypervisor's word; without them, or where they are not all of it, it is one piece.
+    /// hypervisor's word; without them, or where they are not all of it, it is one piece. A device
+    /// that plugs memory in parts has a piece with room for all of them.
     ///
     /// A piece is the smallest mapping for reading and writing, and not for running, that has room
     /// for it. QEMU's caches of code are for running, and others as large as a guest are reserved.
     pub fn find(maps: &[u8], memory: Bytes, pieces: &[Bytes]) -> Option<GuestRam> {
-        let is_told = pieces.len() <= PIECES_MAX && pieces.iter().copied().sum::<Bytes>() == memory;
+        let is_told = pieces.len() <= PIECES_MAX && pieces.iter().copied().sum::<Bytes>() >= memory;
         let mut sizes = if is_told { pieces.to_vec() } else { vec![memory] };
         sizes.retain(|size| *size > Bytes::ZERO);
         sizes.sort();

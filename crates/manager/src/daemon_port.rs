@@ -24,6 +24,12 @@ impl DaemonPort {
         DaemonPort { path, access, retry_ms: 0, link }
     }
 
+    /// The port is elsewhere now, or gone.
+    pub fn moved(&mut self, path: Option<PathBuf>) {
+        self.link.close();
+        (self.path, self.retry_ms) = (path, 0);
+    }
+
     /// Tries to open a port that is not, and gives an open one its budget.
     pub fn tick(&mut self, now_ms: u64) {
         // Files are not asked for, so that nothing can be late.

@@ -70,6 +70,9 @@ pub(crate) enum GuestEvent {
     AskScan(Id),
     /// A guest's daemon is to be sent the guest's memory, and why.
     Grant { guest: Id, keeps: Bytes, reason: String },
+    /// A guest's balloon came to a size that was not asked for. Where that may be its kernel's
+    /// doing, or an earlier target's, it is told which way it went.
+    Left { guest: Id, at: Bytes, rose: Option<bool> },
     /// A guest's hypervisor is to set this target.
     Target { guest: Id, size: Bytes },
     /// Its memory is being handed to the host's reclaim: what leaves it has not come back by
@@ -192,10 +195,10 @@ pub(crate) enum Effect {
     Attach(Box<Found>),
     /// Its daemon has reported its tasks.
     Scanned(Id, Box<TaskScan>),
-    /// The keeper is to give the guest its maximum back: it has this much, or will have.
+    /// The keeper is to give the guest back what it had: it has this much, or will have.
     Hold { guest: Id, size: Bytes },
-    /// The keeper has nothing to give back to the guest.
-    Release(Id),
+    /// A guest is gone: the keeper has nothing to give back to it.
+    Release(Id, Option<ProcessId>),
     /// A guest has started from scratch: what page-out knows of it no longer holds.
     NewBoot(Id),
     /// A guest's memory is handed to the host's reclaim, or it is looked at what came back.

@@ -7,7 +7,8 @@ use crate::keeper::{self, Held, Place};
 use crate::ksm::Saved;
 use crate::parked::{ParkedFile, Stood, path_beside};
 use counters::Bytes;
-use hypervisor::{Id, RunState, ZVM_SOURCE};
+use hypervisor::{Id, ProcessId, RunState, ZVM_SOURCE};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -18,18 +19,23 @@ pub struct Lease {
     reported_restarts: u64,
     /// That there is no keeper was reported.
     is_absence_reported: bool,
-    /// The parked guests, for the next manager.
-    parked: Option<ParkedFile>,
+    /// The guests that are parked or have less than they had, for the next manager.
+    written: ParkedFile,
 }
 
 impl Lease {
     /// For a manager that takes nothing.
     pub fn none() -> Lease {
-        Lease { keeper: None, reported_restarts: 0, is_absence_reported: false, parked: None }
+        Lease {
+            keeper: None,
+            reported_restarts: 0,
+            is_absence_reported: false,
+            written: ParkedFile::default(),
+        }
     }
 
-    /// Starts the keeper: this program again, under a hidden name. Parked guests are written down
-    /// beside the manager's control socket, which is this process's already.
+    /// Starts the keeper: this program again, under a hidden name. Guests are written down beside
+    /// the manager's control socket, which is this process's already.
     pub fn start(
         reserve: Bytes,
         ksm: Option<&Saved>,
@@ -50,21 +56,32 @@ impl Lease {
         Lease { keeper: Some(keeper), ..Lease::none() }
     }
 
-    /// The same, with parked guests written down beside a control socket of this process's.
+    /// The same, with guests written down beside a control socket of this process's.
     #[must_use]
     pub fn written_beside(self, socket: &Path) -> Lease {
-        Lease { parked: Some(ParkedFile::beside(socket)), ..self }
+        Lease { written: ParkedFile::beside(socket), ..self }
     }
 
     /// The guests that a dead manager had parked, and its dead keeper did not wake.
     pub(crate) fn left(&self) -> Vec<(Id, Stood)> {
-        self.parked.iter().flat_map(ParkedFile::guests).collect()
+        self.written.guests().collect()
     }
 
-    /// A guest has less than its maximum, or is about to: it is to be given that back.
+    /// Sizes that guests are to have again, after this manager or a dead one has left them less.
+    pub(crate) fn sizes(&self) -> &BTreeMap<ProcessId, Bytes> {
+        self.written.sizes()
+    }
+
+    /// A guest has this size, or is about to: it is to be given back what it had before.
     pub fn hold(&mut self, guest: &ManagedGuest, size: Bytes, settings: &Settings) {
         let Some(keeper) = &mut self.keeper else { return };
-        let restore = guest.limits.max;
+        let restore = guest.restore();
+        if let Some(process) = guest.found.process {
+            self.written.set_size(process, Some(restore).filter(|restore| size < *restore));
+        }
+        if size >= restore {
+            return keeper.release(guest.id.0);
+        }
         let taken = guest.memory.had_before(size).min(restore).less(size);
         let held = held(guest, settings, restore, size);
         keeper.hold(Held { taken: taken.0, ..held });
@@ -73,29 +90,30 @@ impl Lease {
     /// A guest's virtual CPUs are about to be stopped, or stand still: they are to run again.
     pub fn park(&mut self, guest: &ManagedGuest, settings: &Settings) {
         // Without its process the next manager could not tell it from one that somebody paused.
-        if let (Some(parked), Some(process)) = (&mut self.parked, guest.found.process) {
+        if let Some(process) = guest.found.process {
             let stands = matches!(guest.state, RunState::Paused(_));
             let ran_ns = guest.cpu.ran_ns().filter(|_| stands);
-            parked.add(guest.id, Stood { process, ran_ns });
+            self.written.add(guest.id, Stood { process, ran_ns });
         }
         if let Some(keeper) = &mut self.keeper {
-            let all = guest.found.memory;
-            keeper.park(held(guest, settings, all, all));
+            let has = guest.memory.actual;
+            keeper.park(held(guest, settings, has, has));
         }
     }
 
     /// Its virtual CPUs run again, or it is gone.
     pub fn awake(&mut self, id: Id) {
-        if let Some(parked) = &mut self.parked {
-            parked.remove(id);
-        }
+        self.written.remove(id);
         if let Some(keeper) = &mut self.keeper {
             keeper.awake(id.0);
         }
     }
 
-    /// A guest is gone, or is another manager's: nothing is to be given back to it.
-    pub fn drop_guest(&mut self, id: Id) {
+    /// A guest is gone. Its process may live, and be found again: its size stays written down.
+    pub fn drop_guest(&mut self, id: Id, process: Option<ProcessId>) {
+        if let Some(process) = process.filter(|process| !process.is_alive()) {
+            self.written.set_size(process, None);
+        }
         if let Some(keeper) = &mut self.keeper {
             keeper.release(id.0);
         }
@@ -123,7 +141,7 @@ impl Lease {
 
     /// A message about it, once.
     pub fn take_trouble(&mut self) -> Option<String> {
-        if let Some(trouble) = self.parked.as_mut().and_then(ParkedFile::take_trouble) {
+        if let Some(trouble) = self.written.take_trouble() {
             return Some(trouble);
         }
         let restarts = self.keeper.as_ref()?.restarts;

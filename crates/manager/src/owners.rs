@@ -2,8 +2,9 @@
 //! place is counted once, and not with each of them.
 
 use crate::guest::ManagedGuest;
+use crate::outside::InHost;
 use counters::Bytes;
-use hypervisor::BackingFile;
+use hypervisor::{BackingFile, ZVM_SOURCE};
 use std::collections::BTreeMap;
 
 /// The parts of the host's memory that guests stand for.
@@ -30,7 +31,7 @@ impl Owners {
         let mut owners = Owners { manager, ..Owners::default() };
         let (mut shared, mut in_files) = (SharedOnce::default(), SharedOnce::default());
         for guest in guests {
-            let held = guest.memory.held.unwrap_or_default();
+            let held = guest.memory.held.unwrap_or_else(|| unseen(guest));
             owners.guests = owners.guests.plus(held.private.less(held.huge));
             owners.merged = owners.merged.plus(held.merged);
             let own = held.own.size.min(held.private.less(held.huge));
@@ -51,6 +52,13 @@ impl Owners {
     pub(crate) fn sum(self) -> Bytes {
         self.guests.plus(self.shared).plus(self.manager)
     }
+}
+
+/// Memory of a guest without a process that is seen: all that its balloon leaves it. z/VM's users
+/// have none of this host's.
+fn unseen(guest: &ManagedGuest) -> InHost {
+    let is_here = guest.found.source != ZVM_SOURCE;
+    InHost { private: Bytes(guest.memory.actual.0 * u64::from(is_here)), ..InHost::default() }
 }
 
 /// What processes have together. Those with one template have seen much the same of it: the one

@@ -1,13 +1,15 @@
-//! The guests that a manager has parked, written down for the one after it.
+//! The guests that a manager has parked or taken memory from, written down for the next one.
 //!
 //! ```text
-//!   SOCKET.PID.parked    a line a guest: its process's number, when that started, and what its
-//!                        virtual CPUs had run by the time that they stood still
+//!   SOCKET.PID.parked    a guest that is parked: its process's number, when that started, and
+//!                        `ran` with what its virtual CPUs had run when they stood still
+//!                        the same with `size`: a guest that is to have so many bytes again
 //! ```
 //!
-//! Its keeper wakes them when a manager ends. If both are killed, the next manager does: the
-//! socket's lock is its own, so that what else lies there is a dead manager's. If a guest's virtual
-//! CPUs have run since, it was let run by hand; if it stands still then, it is paused by hand.
+//! Its keeper wakes and restores them when a manager ends. If both are killed, or there is too
+//! little memory, the next manager does. The socket's lock is its own: what else lies there is a
+//! dead manager's. If a guest's virtual CPUs have run since, it was let run by hand; if it stands
+//! still then, it is paused by hand.
 //!
 //! A dead manager's file is changed by its keeper and taken over by the next manager, perhaps at
 //! the same time. Both hold a lock on it, and look then whether it is still there.
@@ -18,14 +20,17 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use counters::Bytes;
 use hypervisor::{Id, ProcessId};
 use rustix::fs::OFlags;
 
 const SUFFIX: &str = ".parked";
-/// Bytes of a file that are read: a line of 32 for each guest of the largest host, and more.
+/// Bytes of a file that are read: two lines of 67 for each guest of the largest host.
 const BYTES_MAX: u64 = 1 << 20;
 /// Times that a file is opened which somebody replaces each time.
 const TRIES_MAX: usize = 16;
+/// Sizes of more processes than that are those of processes that have ended, too.
+const SIZES_MIN: usize = 64;
 
 /// A guest that was parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +41,24 @@ pub struct Stood {
     pub ran_ns: Option<u64>,
 }
 
-/// Guests of a file, with what their virtual CPUs had run.
-type Record = BTreeMap<ProcessId, Option<u64>>;
+/// The guests that are written down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// The guests that are parked, with what their virtual CPUs had run, in nanoseconds.
+    pub parked: BTreeMap<ProcessId, Option<u64>>,
+    /// The guests that have less than they are to have again, and that size.
+    pub sizes: BTreeMap<ProcessId, Bytes>,
+}
 
-/// The file of this manager, which is there while guests are parked.
-#[derive(Debug)]
+/// The file of this manager, which is there while there is something in it. Without a path it is
+/// kept in memory only.
+#[derive(Debug, Default)]
 pub(crate) struct ParkedFile {
-    path: PathBuf,
+    path: Option<PathBuf>,
     guests: BTreeMap<Id, Stood>,
+    sizes: BTreeMap<ProcessId, Bytes>,
+    /// At so many sizes those of processes that have ended are struck out.
+    sizes_max: usize,
     /// Why it is not as it should be, until that was told.
     trouble: Option<String>,
 }
@@ -52,25 +67,26 @@ impl ParkedFile {
     /// Opens the file beside a control socket that is this manager's, and takes over what dead
     /// managers have left there. The caller holds the socket's lock.
     pub(crate) fn beside(socket: &Path) -> ParkedFile {
-        let mut file = ParkedFile {
-            path: path_beside(socket, std::process::id()),
-            guests: BTreeMap::new(),
-            trouble: None,
-        };
+        let path = path_beside(socket, std::process::id());
+        let mut file = ParkedFile { path: Some(path.clone()), ..ParkedFile::default() };
         let open = |path: PathBuf| {
             let held = hold(&path).ok()?;
             Some((read(&held).ok()?, held, path))
         };
-        let found: Vec<(Record, File, PathBuf)> =
+        let found: Vec<(Written, File, PathBuf)> =
             files(socket).into_iter().filter_map(open).collect();
-        let left: Record = found.iter().flat_map(|(left, ..)| left.clone()).collect();
-        let left = left.into_iter().map(|(process, ran_ns)| Stood { process, ran_ns });
+        let mut parked = BTreeMap::new();
+        for (written, ..) in &found {
+            parked.extend(written.parked.iter().filter(|(process, _)| process.is_alive()));
+            let alive = written.sizes.iter().filter(|(process, _)| process.is_alive());
+            file.sizes.extend(alive);
+        }
+        let left = parked.into_iter().map(|(process, ran_ns)| Stood { process, ran_ns });
         // From above: sources give ids from below.
-        let ids = (0..=u64::MAX).rev().map(Id);
-        file.guests = ids.zip(left.filter(|stood| stood.process.is_alive())).collect();
+        file.guests = (0..=u64::MAX).rev().map(Id).zip(left).collect();
         file.save();
         if file.trouble.is_none() {
-            for (.., path) in found.iter().filter(|(.., path)| *path != file.path) {
+            for (.., path) in found.iter().filter(|(.., other)| *other != path) {
                 // One that stays is taken over again by the next manager.
                 let _ = fs::remove_file(path);
             }
@@ -78,7 +94,28 @@ impl ParkedFile {
         file
     }
 
-    /// The guests that are written down, by their ids.
+    /// Sizes that guests are to have again, by their processes.
+    pub(crate) fn sizes(&self) -> &BTreeMap<ProcessId, Bytes> {
+        &self.sizes
+    }
+
+    /// Writes down what a guest is to have again, or that it has it.
+    pub(crate) fn set_size(&mut self, process: ProcessId, size: Option<Bytes>) {
+        let before = match size {
+            Some(size) => self.sizes.insert(process, size),
+            None => self.sizes.remove(&process),
+        };
+        if before == size {
+            return;
+        }
+        if self.sizes.len() > self.sizes_max.max(SIZES_MIN) {
+            self.sizes.retain(|process, _| process.is_alive());
+            self.sizes_max = 2 * self.sizes.len();
+        }
+        self.save();
+    }
+
+    /// The guests that are written down as parked, by their ids.
     pub(crate) fn guests(&self) -> impl Iterator<Item = (Id, Stood)> {
         self.guests.iter().map(|(id, stood)| (*id, *stood))
     }
@@ -103,12 +140,13 @@ impl ParkedFile {
     }
 
     fn save(&mut self) {
-        let record = self.guests.values().map(|stood| (stood.process, stood.ran_ns)).collect();
-        if let Err(error) = write(&self.path, &record) {
+        let Some(path) = &self.path else { return };
+        let parked = self.guests.values().map(|stood| (stood.process, stood.ran_ns)).collect();
+        if let Err(error) = write(path, &Written { parked, sizes: self.sizes.clone() }) {
             self.trouble = Some(format!(
                 "{} cannot be written: {error}. If the manager and its keeper are killed together, \
-                 parked guests stay paused until somebody lets them run",
-                self.path.display()
+                 parked guests stay paused until somebody lets them run, and small ones small",
+                path.display()
             ));
         }
     }
@@ -121,17 +159,22 @@ pub(crate) fn path_beside(socket: &Path, pid: u32) -> PathBuf {
     name.into()
 }
 
-/// Strikes out guests that a dead manager's keeper has woken.
-pub(crate) fn strike_out(path: &Path, woken: &BTreeSet<ProcessId>) -> io::Result<()> {
+/// Strikes out guests that a dead manager's keeper has woken, and those that it has restored.
+pub(crate) fn strike_out(
+    path: &Path,
+    woken: &BTreeSet<ProcessId>,
+    restored: &BTreeSet<ProcessId>,
+) -> io::Result<()> {
     let held = match hold(path) {
         Ok(held) => held,
         // Nobody was parked, or the next manager has taken it over.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    let mut parked = read(&held)?;
-    parked.retain(|process, _| !woken.contains(process));
-    write(path, &parked)
+    let mut written = read(&held)?;
+    written.parked.retain(|process, _| !woken.contains(process));
+    written.sizes.retain(|process, _| !restored.contains(process));
+    write(path, &written)
 }
 
 /// The files of managers of a socket.
@@ -171,40 +214,50 @@ fn hold(path: &Path) -> io::Result<File> {
 }
 
 /// Guests in a file. A line that is none is left out.
-fn read(file: &File) -> io::Result<Record> {
+fn read(file: &File) -> io::Result<Written> {
     let mut text = String::new();
     file.take(BYTES_MAX).read_to_string(&mut text)?;
     Ok(record(&text))
 }
 
-fn record(text: &str) -> Record {
-    text.lines().filter_map(stood).collect()
+fn record(text: &str) -> Written {
+    let mut written = Written::default();
+    text.lines().for_each(|line| _ = add_line(&mut written, line));
+    written
 }
 
 /// Returns a record as it is written once it was read.
 pub fn record_again(text: &str) -> String {
-    written(&record(text))
+    lines(&record(text))
 }
 
-fn stood(line: &str) -> Option<(ProcessId, Option<u64>)> {
-    let mut numbers = line.split(' ');
-    let (pid, start_ticks) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
-    let ran_ns = numbers.next().and_then(|text| text.parse().ok());
-    Some((ProcessId { pid, start_ticks }, ran_ns))
+fn add_line(written: &mut Written, line: &str) -> Option<()> {
+    let mut words = line.split(' ');
+    let (pid, start_ticks) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let process = ProcessId { pid, start_ticks };
+    match (words.next(), words.next().map(str::parse)) {
+        (None, _) => drop(written.parked.insert(process, None)),
+        (Some("ran"), Some(Ok(ran_ns))) => drop(written.parked.insert(process, Some(ran_ns))),
+        (Some("size"), Some(Ok(size))) => drop(written.sizes.insert(process, Bytes(size))),
+        _ => {}
+    }
+    Some(())
 }
 
-fn written(parked: &Record) -> String {
-    let line = |(process, ran_ns): (&ProcessId, &Option<u64>)| {
-        let ran = ran_ns.map_or(String::new(), |ns| format!(" {ns}"));
-        format!("{} {}{ran}\n", process.pid, process.start_ticks)
+fn lines(written: &Written) -> String {
+    let line = |process: &ProcessId, name: &str, number: Option<u64>| {
+        let number = number.map_or(String::new(), |number| format!(" {name} {number}"));
+        format!("{} {}{number}\n", process.pid, process.start_ticks)
     };
-    parked.iter().map(line).collect()
+    let parked = written.parked.iter().map(|(process, ran_ns)| line(process, "ran", *ran_ns));
+    let sizes = written.sizes.iter().map(|(process, size)| line(process, "size", Some(size.0)));
+    parked.chain(sizes).collect()
 }
 
 /// Writes a file as a whole, or removes it where there is nothing to write. It need not survive
 /// the machine, which ends its guests too.
-fn write(path: &Path, parked: &Record) -> io::Result<()> {
-    if parked.is_empty() {
+fn write(path: &Path, written: &Written) -> io::Result<()> {
+    if *written == Written::default() {
         return match fs::remove_file(path) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => Ok(()),
@@ -218,7 +271,7 @@ fn write(path: &Path, parked: &Record) -> io::Result<()> {
         .mode(0o600)
         .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
         .open(&part)?;
-    file.write_all(written(parked).as_bytes())?;
+    file.write_all(lines(written).as_bytes())?;
     fs::rename(&part, path)
 }
 
@@ -236,11 +289,11 @@ mod tests {
     }
 
     fn line(stood: Stood) -> String {
-        format!("{} {} 5\n", stood.process.pid, stood.process.start_ticks)
+        format!("{} {} ran 5\n", stood.process.pid, stood.process.start_ticks)
     }
 
     fn written(path: &Path) -> Vec<ProcessId> {
-        read(&File::open(path).unwrap()).unwrap().into_keys().collect()
+        read(&File::open(path).unwrap()).unwrap().parked.into_keys().collect()
     }
 
     #[test]
@@ -254,13 +307,28 @@ mod tests {
         let mut file = ParkedFile::beside(&socket);
         let left: Vec<_> = file.guests().collect();
         assert_eq!(left, [(Id(u64::MAX), own())], "the other process is gone");
-        assert!(!dead.exists() && file.path.exists());
+        let path = file.path.clone().unwrap();
+        assert!(!dead.exists() && path.exists());
         file.add(Id(1), other(8));
         file.remove(Id(u64::MAX));
-        assert_eq!(written(&file.path), [other(8).process]);
+        assert_eq!(written(&path), [other(8).process]);
         file.remove(Id(1));
-        assert!(!file.path.exists());
+        assert!(!path.exists());
         assert_eq!(file.take_trouble(), None);
+    }
+
+    #[test]
+    fn report_h10_sizes_of_ended_processes_do_not_pile_up() {
+        let kernel = FakeKernel::new(1, 1);
+        let mut file = ParkedFile::beside(&kernel.path("host.sock"));
+        let own = own().process;
+        file.set_size(own, Some(Bytes::mib(256)));
+        (0..1_000).for_each(|pid| file.set_size(other(pid).process, Some(Bytes(1))));
+        assert!(file.sizes().len() <= SIZES_MIN + 1, "{}", file.sizes().len());
+        let again = ParkedFile::beside(&kernel.path("host.sock"));
+        assert_eq!(*again.sizes(), BTreeMap::from([(own, Bytes::mib(256))]));
+        file.set_size(own, None);
+        assert!(!file.sizes().contains_key(&own));
     }
 
     #[test]
@@ -279,13 +347,13 @@ mod tests {
     fn finding2_18_keeper_strikes_out_what_it_has_woken() {
         let kernel = FakeKernel::new(1, 1);
         let path = kernel.path("host.sock.1.parked");
-        kernel.write("host.sock.1.parked", "7 1\n8 1\n");
-        let process = |pid| ProcessId { pid, start_ticks: 1 };
-        strike_out(&path, &BTreeSet::from([process(7)])).unwrap();
-        assert_eq!(written(&path), [process(8)]);
-        strike_out(&path, &BTreeSet::from([process(8)])).unwrap();
+        kernel.write("host.sock.1.parked", "7 1\n8 1 ran 9\n7 1 size 512\n");
+        let only = |pid| BTreeSet::from([ProcessId { pid, start_ticks: 1 }]);
+        strike_out(&path, &only(7), &only(8)).unwrap();
+        assert_eq!(kernel.read("host.sock.1.parked"), "8 1 ran 9\n7 1 size 512\n");
+        strike_out(&path, &only(8), &only(7)).unwrap();
         assert!(!path.exists());
-        strike_out(&path, &BTreeSet::new()).unwrap();
+        strike_out(&path, &only(7), &only(7)).unwrap();
     }
 
     #[test]
@@ -297,7 +365,7 @@ mod tests {
             kernel.write("host.sock.1.parked", &format!("{}7 {}\n", line(own()), u64::MAX));
             let mut next = std::thread::scope(|scope| {
                 let next = scope.spawn(|| ParkedFile::beside(&socket));
-                strike_out(&path, &woken).unwrap();
+                strike_out(&path, &woken, &BTreeSet::new()).unwrap();
                 next.join().unwrap()
             });
             assert!(!path.exists(), "the dead manager's file is there again");

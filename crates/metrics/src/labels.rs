@@ -18,8 +18,11 @@ pub(crate) fn of_tier(host: &str, tier: &str) -> Labels {
     labels([("host", host), ("tier", tier)])
 }
 
+/// Guests of one name, class and UUID that are told apart: more are on no host.
+const NAMESAKES_MAX: u32 = 10_000;
+
 /// The labels of all guests. Two guests of one name, class and UUID would be one series: the
-/// second one's name gets its process added.
+/// second one's name gets its process added, or a number.
 pub(crate) fn of_guests<'a>(
     host: &str,
     guests: impl Iterator<Item = &'a GuestIdentity>,
@@ -29,10 +32,12 @@ pub(crate) fn of_guests<'a>(
     for who in guests {
         let mut given = of_guest(host, who, &who.name);
         if !seen.insert(given.clone()) {
-            let again = format!("{}~{}", who.name, who.pid.unwrap_or(0));
-            given = of_guest(host, who, &again);
-            if !seen.insert(given.clone()) {
-                continue;
+            let numbers = who.pid.into_iter().chain(2..NAMESAKES_MAX);
+            let mut others =
+                numbers.map(|number| of_guest(host, who, &format!("{}~{number}", who.name)));
+            match others.find(|other| seen.insert(other.clone())) {
+                Some(other) => given = other,
+                None => continue,
             }
         }
         found.insert(who, given);
@@ -89,6 +94,26 @@ mod tests {
         let found = of_guests("h", [&one, &two].into_iter());
         assert_eq!(found[&one], [("guest", "g".to_owned()), ("host", "h".to_owned())]);
         assert_eq!(found[&two][0].1, "g~2");
+    }
+
+    #[test]
+    fn report_h13_namesakes_without_a_process_have_series() {
+        let named = |uuid: &str, boot: &str| GuestIdentity {
+            uuid: uuid.into(),
+            name: "windows".into(),
+            boot: boot.into(),
+            ..GuestIdentity::default()
+        };
+        let all = [
+            named("/run/a.qmp", ""),
+            named("/run/b.qmp", ""),
+            named("12-34", "1"),
+            named("12-34", "2"),
+            named("12-34", "3"),
+        ];
+        let found = of_guests("h", all.iter());
+        let series: BTreeSet<_> = found.values().collect();
+        assert_eq!((found.len(), series.len()), (5, 5));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 /// another boot is another guest. All texts come from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestIdentity {
-    /// Its UUID as text; zeroes where it was given none.
+    /// Its UUID as text. Where it was given none, the path of its monitor's socket stands here,
+    /// or zeroes where it has none either.
     pub uuid: String,
     /// Its name.
     pub name: String,
@@ -18,9 +19,23 @@ pub struct GuestIdentity {
     pub boot: String,
 }
 
-/// Whether a UUID was given: one of zeroes alone, or none, is nobody's.
+/// Characters of a UUID that tell guests of one name apart.
+const UUID_SHOWN: usize = 8;
+
+/// Returns whether this is a UUID that was given: one of zeroes alone, or none, is nobody's.
 pub fn has_uuid(uuid: &str) -> bool {
-    uuid.chars().any(|c| c != '0' && c != '-')
+    !is_place(uuid) && uuid.chars().any(|c| c != '0' && c != '-')
+}
+
+/// Returns whether the path of a monitor stands in place of a UUID.
+pub fn is_place(uuid: &str) -> bool {
+    uuid.starts_with('/')
+}
+
+/// Returns the name of a guest with what tells it from others of that name.
+pub fn label(name: &str, uuid: &str) -> String {
+    let shown = if is_place(uuid) { uuid.len() } else { uuid.floor_char_boundary(UUID_SHOWN) };
+    format!("{name} [{}]", &uuid[..shown])
 }
 
 impl GuestIdentity {

@@ -24,7 +24,7 @@ mod row;
 pub use field::{Field, Kind, Unit};
 pub use fields::{GuestField, HostField, PassField, PassGuestField, ProcessField, TierField};
 pub use fold::{Fed, Folder, GAP_MS, Gap, minute_of};
-pub use identity::{GuestIdentity, ProcessName, has_uuid};
+pub use identity::{GuestIdentity, ProcessName, has_uuid, is_place, label};
 pub use moment::{Interval, Moment, Over, Parts};
 pub use pass::{PassEvent, PassGuest, PassInput};
 pub use row::Row;

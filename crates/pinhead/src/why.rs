@@ -48,7 +48,7 @@ pub struct DiffArgs {
     /// How far to look back: 30s, 5m, 1h, 2d
     #[arg(long, value_name = "SPAN", default_value = "1h")]
     pub last: String,
-    /// Only these guests: a name, a pattern with * and ?, or a UUID
+    /// Only these guests: a name, a pattern with * and ?, a UUID, or the path of a monitor
     #[arg(long, value_name = "GUEST")]
     pub guest: Option<String>,
     /// How to answer

@@ -20,6 +20,8 @@ pub enum Command {
     QueryMemory,
     /// `query-memdev`: the pieces that its memory comes from, of which each is mapped alone.
     QueryMemdev,
+    /// `query-memory-devices`: what of its memory a device of its own can take back.
+    QueryMemoryDevices,
     /// `query-name`: what the guest was called when it was started.
     QueryName,
     /// `query-uuid`: the UUID that the guest was given.
@@ -120,6 +122,7 @@ impl Command {
             Command::QueryBalloon => ("query-balloon", null),
             Command::QueryMemory => ("query-memory-size-summary", null),
             Command::QueryMemdev => ("query-memdev", null),
+            Command::QueryMemoryDevices => ("query-memory-devices", null),
             Command::QueryName => ("query-name", null),
             Command::QueryUuid => ("query-uuid", null),
             Command::QueryChardev => ("query-chardev", null),

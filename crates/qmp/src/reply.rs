@@ -83,6 +83,11 @@ pub enum Reply {
     },
     /// The answer to [`Command::QueryMemdev`]: the size of each piece, in bytes.
     Memdevs(Vec<u64>),
+    /// The answer to [`Command::QueryMemoryDevices`].
+    MemoryDevices {
+        /// Memory that the guest has by virtio-mem, which its balloon does not count.
+        virtio_mem_bytes: u64,
+    },
     /// The answer to [`Command::QueryName`]; `None` if the guest was given none.
     Name(Option<String>),
     /// The answer to [`Command::QueryUuid`]; zeroes if the guest was given none.
@@ -129,6 +134,16 @@ impl Command {
             Command::QueryMemdev => {
                 let size = |piece: &Value| reader.number(piece, "size");
                 Ok(Reply::Memdevs(reader.list(value, LIST_MAX, size)?))
+            }
+            Command::QueryMemoryDevices => {
+                let sizes = reader.list(value, LIST_MAX, |device| {
+                    if reader.text(device, "type")? != "virtio-mem" {
+                        return Ok(0);
+                    }
+                    reader.number(device.get("data").ok_or(reader.wrong("data"))?, "size")
+                })?;
+                let virtio_mem_bytes = sizes.into_iter().fold(0, u64::saturating_add);
+                Ok(Reply::MemoryDevices { virtio_mem_bytes })
             }
             Command::QueryName => Ok(Reply::Name(reader.optional_text(value, "name")?)),
             Command::QueryUuid => {

@@ -8,7 +8,7 @@ use crate::options::{Detail, Options};
 use crate::plain::plain;
 use crate::report::{Line, LineKind};
 use crate::sums::{Sums, Timeline, facts_of};
-use model::{Interval, Over, TierField};
+use model::{Interval, Over, TierField, label};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ impl TableInput<'_> {
         }
     }
 
-    /// A guest's name, with the beginning of its UUID if another has the same name.
+    /// A guest's name, with what tells it from another of the same name.
     pub(crate) fn name_of(&self, at: usize, subject: &GuestId) -> String {
         let namesake = |other: &GuestId| other.name == subject.name && other != subject;
         let last = self.timelines[at].steps.last();
@@ -104,8 +104,7 @@ impl TableInput<'_> {
         if is_alone {
             return plain(&subject.name);
         }
-        let uuid: String = subject.uuid.chars().take(8).collect();
-        plain(&format!("{} ({uuid})", subject.name))
+        plain(&label(&subject.name, &subject.uuid))
     }
 
     fn labels_saying(&self, at: usize, what: &str, labels: usize) -> Vec<String> {

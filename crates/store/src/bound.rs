@@ -5,8 +5,8 @@
 use crate::Error;
 use rusqlite::Row;
 
-/// Bytes of a guest's name, its class, a clause, a kind: longer names say no more.
-pub const NAME_MAX: usize = 128;
+/// Bytes of a guest's name, its class, a clause, a kind. No guest is named by more in a request.
+pub const NAME_MAX: usize = 255;
 /// Bytes of a sentence: a reason, what an event says.
 pub const SENTENCE_MAX: usize = 512;
 /// Names of bounds in a decision; the arbiter has fewer than ten.

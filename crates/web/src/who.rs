@@ -1,10 +1,10 @@
 //! Which guest is meant: by its UUID, which stays whatever it is called, or by its name.
 //!
-//! A UUID of zeros is none. The guest of another user, `alice/web1`, has its name only: what such
-//! a QEMU says of its UUID is that user's to choose.
+//! A UUID of zeros is none: the path of its monitor stands for such a guest. The guest of another
+//! user, `alice/web1`, has its name only, for its UUID is that user's to choose.
 
 use crate::span::segment;
-use model::has_uuid;
+use model::{has_uuid, is_place};
 
 /// Where another user's name ends.
 const OWNER: char = '/';
@@ -13,7 +13,8 @@ const ESCAPE: &str = "=";
 
 /// The UUID that may be trusted to be the guest's.
 pub(crate) fn uuid_of<'a>(name: &str, uuid: &'a str) -> Option<&'a str> {
-    (has_uuid(uuid) && !name.contains(OWNER)).then_some(uuid)
+    let is_given = has_uuid(uuid) && !name.contains(OWNER);
+    (is_given || is_place(uuid)).then_some(uuid)
 }
 
 /// What stands for a guest in addresses.
@@ -71,6 +72,14 @@ mod tests {
         assert_eq!(found("12-34"), Some("web1"));
         assert_eq!(path_of("alice/vm", "12-34"), "/guest/alice%2Fvm");
         assert_eq!(found("alice/vm"), Some("alice/vm"));
+    }
+
+    #[test]
+    fn report_h13_guests_of_one_name_have_pages_of_their_own() {
+        let all = [("windows", "/run/a.qmp"), ("windows", "/run/b.qmp")];
+        let found = |key: &str| find(&all, key, |one| *one).map(|one| one.1);
+        assert_eq!(path_of("windows", "/run/b.qmp"), "/guest/%2Frun%2Fb.qmp");
+        assert_eq!(found("/run/b.qmp"), Some("/run/b.qmp"));
     }
 
     #[test]

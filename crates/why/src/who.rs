@@ -3,14 +3,12 @@
 use super::words::NAME_WIDTH;
 use crate::Error;
 use base::{glob, plain};
-use model::has_uuid;
+use model::{has_uuid, label};
 use std::collections::{BTreeMap, HashMap};
 use store::{GuestKey, GuestRow};
 
 /// Names that a refusal offers.
 const NEAREST: usize = 3;
-/// Characters of a UUID that distinguish guests of the same name.
-const UUID_SHOWN: usize = 8;
 
 /// A guest with all its boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,8 +66,7 @@ pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
         let shared = names.iter().filter(|name| **name == guest.name).count() > 1;
         guest.label = guest.name.clone();
         if shared {
-            let uuid: String = guest.uuid.chars().take(UUID_SHOWN).collect();
-            guest.label = format!("{} [{uuid}]", guest.name);
+            guest.label = label(&guest.name, &guest.uuid);
         }
     }
     all
@@ -143,6 +140,15 @@ mod tests {
         let rows = [row(1, "aaaaaaaa-1", "web"), row(2, "bbbbbbbb-1", "web")];
         let labels: Vec<String> = guests(&rows).into_iter().map(|guest| guest.label).collect();
         assert_eq!(labels, ["web [aaaaaaaa]", "web [bbbbbbbb]"]);
+    }
+
+    #[test]
+    fn report_h13_namesakes_are_told_apart_by_their_monitors() {
+        let rows = [row(1, "/run/a/q.qmp", "windows"), row(2, "/run/b/q.qmp", "windows")];
+        let found = choose("/run/b/q.qmp", &rows).unwrap();
+        let keys: Vec<_> = found.iter().map(|guest| (&*guest.label, guest.keys.len())).collect();
+        assert_eq!(keys, [("windows [/run/b/q.qmp]", 1)]);
+        assert_eq!(choose("windows", &rows).unwrap().len(), 2);
     }
 
     #[test]

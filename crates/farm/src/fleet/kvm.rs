@@ -39,8 +39,8 @@ pub(super) struct KvmWatch {
 }
 
 impl KvmWatch {
-    /// Tells if KVM runs no guest for this QEMU. Its guest has not said a word. Missing counters are
-    /// no verdict.
+    /// Tells if KVM runs no guest for this QEMU, which has not said a word. Missing counters are no
+    /// verdict.
     pub(super) fn is_mute(&mut self, pid: u32, now_ms: u64) -> bool {
         done(pid).is_some_and(|done| self.judge(done, now_ms))
     }

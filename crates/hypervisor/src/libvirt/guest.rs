@@ -62,6 +62,8 @@ pub(super) struct Turn {
     pub(super) is_queued: bool,
     /// Among the timers, under this time.
     pub(super) armed_ms: Option<u64>,
+    /// When its description was asked for last.
+    pub(super) described_ms: u64,
 }
 
 /// A domain that runs, or did when it was last seen.
@@ -107,7 +109,7 @@ impl LibvirtGuest {
             question: StatsQuestion::new(PACE),
             is_open: false,
             due_ms: None,
-            turn: Turn::default(),
+            turn: Turn { described_ms: now_ms, ..Turn::default() },
         }
     }
 

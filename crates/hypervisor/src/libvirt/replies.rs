@@ -51,6 +51,9 @@ impl Libvirt {
     fn guest_replied(&mut self, id: Id, ask: Ask, reply: Reply, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         match (ask, reply) {
+            (Ask::Xml, Reply::Xml(text)) if guest.is_reported && guest.reach.is_known => {
+                self.renewed(id, &text);
+            }
             (Ask::Xml, Reply::Xml(text)) => match Description::parse(&text) {
                 Ok(description) => self.is_described(id, description, now_ms),
                 Err(reason) => self.is_not_described(id, &reason, now_ms),
@@ -80,6 +83,7 @@ impl Libvirt {
     fn guest_failed(&mut self, id: Id, ask: Ask, failure: Failure, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         match ask {
+            Ask::Xml if guest.is_reported && guest.reach.is_known => {}
             Ask::Xml => self.is_not_described(id, &failure.message, now_ms),
             // Nobody asks for these again unless we do; but not at once, or a daemon that refuses
             // them would be asked all the time.
@@ -177,6 +181,18 @@ impl Libvirt {
         let Some(guest) = self.guests.get_mut(id) else { return };
         if guest.state.replace(state) != Some(state) && guest.is_reported {
             self.out.push(Event::State(id, state));
+        }
+    }
+
+    /// Notices that a balloon or a daemon's port came or went. What cannot be read changes nothing.
+    fn renewed(&mut self, id: Id, text: &str) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        let (Some(before), Ok(now)) = (&mut guest.description, Description::parse(text)) else {
+            return;
+        };
+        if (before.can, &before.port) != (now.can, &now.port) {
+            (before.can, before.port) = (now.can, now.port.clone());
+            self.out.push(Event::Devices(id, now.can, now.port));
         }
     }
 

@@ -14,15 +14,13 @@ use std::path::{Path, PathBuf};
 use virtrpc::Uuid;
 
 use crate::ProcessId;
+use crate::process::THREADS_MAX;
 
 /// The most of a command line that is read. libvirt gives the UUID among the first words.
 const COMMAND_BYTES_MAX: u64 = 64 << 10;
 
 /// The most processes that are looked at.
 const PROCESSES_MAX: usize = 1 << 16;
-
-/// The most threads that are looked at: more virtual CPUs than QEMU offers.
-const THREADS_MAX: usize = 1 << 13;
 
 /// How long the last look at all processes holds.
 const LOOK_MS: u64 = 2_000;

@@ -5,17 +5,20 @@ use std::path::Path;
 use counters::Bytes;
 use qmp::{Command, Failure, Reply, Value};
 
+use super::devices::{DeviceLook, Devices};
 use super::link::{Link, Purpose};
 use super::probe::{Probed, own_threads, within};
 use super::state;
 use super::stats;
 use crate::stats_question::StatsQuestion;
-use crate::{BalloonStats, BlockStats, Capabilities, Event, Id, Machine, ProcessId, RunState};
+use crate::{BalloonStats, BlockStats, Event, Id, Machine, ProcessId, RunState};
 
 /// A QEMU answers within milliseconds; one that has not by then is stopped, or hangs.
 const SILENT_MS: u64 = 5_000;
 /// QEMU tells nobody that a DIMM or a virtual CPU was plugged: it is asked so often.
 const MACHINE_MS: u64 = 60_000;
+/// A size of 0 is none to QEMU.
+const BALLOON_MIN: Bytes = Bytes::mib(1);
 /// The longest text of QEMU's that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
 
@@ -25,6 +28,7 @@ struct News {
     actual: Option<Bytes>,
     memory: Option<Bytes>,
     ram: Option<Vec<Bytes>>,
+    beside: Option<Bytes>,
     vcpu_tids: Option<Vec<u32>>,
     blocks: Option<BlockStats>,
     is_new_boot: bool,
@@ -36,9 +40,15 @@ struct News {
 #[derive(Debug)]
 struct Watched {
     machine: Machine,
+    /// The size that its balloon told last, which is without the memory beside it.
+    balloon: Bytes,
+    /// Memory by virtio-mem.
+    beside: Bytes,
     asked_ms: u64,
     /// It may be another by now.
     is_due: bool,
+    /// It has told its balloon's size when it was asked last.
+    has_balloon: bool,
 }
 
 /// A guest. What changes more than once in a turn is reported once, as it was last: a QEMU that
@@ -47,8 +57,9 @@ struct Watched {
 pub(super) struct QmpGuest {
     pub(super) id: Id,
     pub(super) process: Option<ProcessId>,
-    balloon: Option<String>,
-    can: Capabilities,
+    devices: Devices,
+    /// A look at its devices that is not over.
+    look: Option<Box<DeviceLook>>,
     run: RunState,
     is_moving: bool,
     reported: RunState,
@@ -67,8 +78,12 @@ impl QmpGuest {
         QmpGuest {
             id,
             process: found.process,
-            balloon: probed.balloon.clone(),
-            can: found.can,
+            devices: Devices {
+                balloon: probed.balloon.clone(),
+                can: found.can,
+                port: found.port.clone(),
+            },
+            look: None,
             run: probed.run,
             is_moving: probed.is_moving,
             reported: found.state,
@@ -79,8 +94,11 @@ impl QmpGuest {
                     ram: found.ram.clone(),
                     vcpu_tids: found.vcpu_tids.clone(),
                 },
+                balloon: found.actual.less(probed.beside),
+                beside: probed.beside,
                 asked_ms: now_ms,
                 is_due: false,
+                has_balloon: found.can.balloon,
             },
             wanted: None,
             question: StatsQuestion::new(stats::PACE),
@@ -96,11 +114,12 @@ impl QmpGuest {
         link: &mut Link,
         now_ms: u64,
     ) -> Result<(), String> {
-        if !self.can.balloon {
+        if !self.devices.can.balloon {
             return Err("it has no balloon device".into());
         }
         let is_target = |purpose: &Purpose| matches!(purpose, Purpose::Target(_));
-        let command = Command::Balloon { value_bytes: target.0 };
+        let of_balloon = target.less(self.watched.beside).max(BALLOON_MIN);
+        let command = Command::Balloon { value_bytes: of_balloon.0 };
         let is_asked =
             !link.waits_for(is_target) && link.ask(Purpose::Target(target), command, now_ms);
         self.wanted = (!is_asked).then_some(target);
@@ -125,7 +144,7 @@ impl QmpGuest {
     /// answer.
     pub(super) fn ask_stats(&mut self, link: &mut Link, now_ms: u64) {
         let runs = self.reported == RunState::Running && !self.is_silent;
-        let can = self.balloon.is_some() && self.can.statistics;
+        let can = self.devices.balloon.is_some() && self.devices.can.statistics;
         if can && runs && !link.waits_for(stats::is_ours) {
             self.news.repeated = self.question.begin(now_ms).or(self.news.repeated);
             self.make_calls(link, now_ms);
@@ -134,7 +153,7 @@ impl QmpGuest {
 
     /// Makes the question's calls, as far as there is room for them.
     fn make_calls(&mut self, link: &mut Link, now_ms: u64) {
-        let Some(device) = &self.balloon else { return };
+        let Some(device) = &self.devices.balloon else { return };
         while let Some(call) = self.question.next() {
             if !stats::make(call, device, link, now_ms) {
                 self.question.failed();
@@ -145,7 +164,7 @@ impl QmpGuest {
     /// Asks for the size and, because QEMU reports migrations by itself only if a client has
     /// enabled that, whether the guest migrates.
     pub(super) fn ask_actual(&mut self, link: &mut Link, now_ms: u64) {
-        if self.can.balloon {
+        if self.devices.can.balloon {
             ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
         }
         ask_once(Purpose::Migration, Command::QueryMigrate, link, now_ms);
@@ -154,7 +173,13 @@ impl QmpGuest {
             (watched.asked_ms, watched.is_due) = (now_ms, false);
             ask_once(Purpose::Memory, Command::QueryMemory, link, now_ms);
             ask_once(Purpose::Memdevs, Command::QueryMemdev, link, now_ms);
+            ask_once(Purpose::Beside, Command::QueryMemoryDevices, link, now_ms);
             ask_once(Purpose::Vcpus, Command::QueryCpusFast, link, now_ms);
+            // An answer to an earlier look would be taken for one to this.
+            if !link.waits_for(DeviceLook::is_ours) {
+                ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
+                self.look = Some(Box::new(DeviceLook::begin(link, now_ms)));
+            }
         }
     }
 
@@ -178,6 +203,12 @@ impl QmpGuest {
         if std::mem::take(&mut self.is_silent) {
             events.push(Event::Answers(self.id, true));
         }
+        if DeviceLook::is_ours(&purpose) {
+            if let (Some(look), Ok(reply)) = (&mut self.look, outcome) {
+                look.answer(purpose, reply, link, now_ms);
+            }
+            return;
+        }
         match (purpose, outcome) {
             (Purpose::Target(target), outcome) => {
                 events.push(match outcome {
@@ -196,13 +227,18 @@ impl QmpGuest {
             (Purpose::Running(_), Ok(_)) => self.ask_status(link, now_ms),
             (Purpose::Actual, Ok(Reply::Balloon { actual_bytes })) => {
                 self.news.actual = Some(Bytes(actual_bytes));
+                self.watched.has_balloon = true;
             }
+            (Purpose::Actual, Err(_)) => self.watched.has_balloon = false,
             (Purpose::Memory, Ok(Reply::Memory { base_bytes, plugged_bytes })) => {
                 let memory = base_bytes.checked_add(plugged_bytes.unwrap_or(0));
                 self.news.memory = memory.map(Bytes);
             }
             (Purpose::Memdevs, Ok(Reply::Memdevs(sizes))) => {
                 self.news.ram = Some(sizes.into_iter().map(Bytes).collect());
+            }
+            (Purpose::Beside, Ok(Reply::MemoryDevices { virtio_mem_bytes })) => {
+                self.news.beside = Some(Bytes(virtio_mem_bytes));
             }
             (Purpose::Vcpus, Ok(Reply::Vcpus(threads))) => {
                 self.news.vcpu_tids = Some(threads.iter().map(|thread| thread.tid).collect());
@@ -285,10 +321,27 @@ impl QmpGuest {
         }
     }
 
+    /// Ends a look at its devices when all of it was answered, and reports what has changed.
+    fn end_look(&mut self, link: &Link, events: &mut Vec<Event>) {
+        let is_open =
+            |purpose: &Purpose| DeviceLook::is_ours(purpose) || matches!(purpose, Purpose::Actual);
+        if self.look.is_none() || link.waits_for(is_open) {
+            return;
+        }
+        let Some(look) = self.look.take() else { return };
+        let devices = look.finish(self.watched.has_balloon);
+        let before = std::mem::replace(&mut self.devices, devices);
+        if (before.can, &before.port) != (self.devices.can, &self.devices.port) {
+            let Devices { can, port, .. } = self.devices.clone();
+            events.push(Event::Devices(self.id, can, port));
+        }
+    }
+
     /// Does what time asks for.
     pub(super) fn tick(&mut self, link: &mut Link, now_ms: u64, events: &mut Vec<Event>) {
         self.question.due(now_ms);
         self.make_calls(link, now_ms);
+        self.end_look(link, events);
         if self.silent_ms(link).is_some_and(|ms| now_ms >= ms) {
             self.is_silent = true;
             events.push(Event::Answers(self.id, false));
@@ -314,8 +367,15 @@ impl QmpGuest {
     /// Reports what has changed in this turn.
     pub(super) fn report(&mut self, root: &Path, events: &mut Vec<Event>) {
         let news = std::mem::take(&mut self.news);
-        let News { actual, memory, ram, vcpu_tids, blocks, is_new_boot, repeated } = news;
-        let machine = &mut self.watched.machine;
+        let News { actual, memory, ram, beside, vcpu_tids, blocks, is_new_boot, repeated } = news;
+        let watched = &mut self.watched;
+        watched.balloon = actual.unwrap_or(watched.balloon);
+        let beside = beside.map(|size| within(size, self.process, root));
+        let is_resized = beside.is_some_and(|size| size != watched.beside);
+        watched.beside = beside.unwrap_or(watched.beside);
+        let actual = (actual.is_some() || (is_resized && self.devices.can.balloon))
+            .then(|| watched.balloon.plus(watched.beside));
+        let machine = &mut watched.machine;
         let memory = memory.map(|memory| within(memory, self.process, root));
         // No machine has none: a process that is about to end may show that.
         let memory = memory.filter(|memory| *memory > Bytes::ZERO);
@@ -330,7 +390,7 @@ impl QmpGuest {
             events.push(Event::Machine(self.id, machine.clone()));
         }
         // More than it can have is no mistake of QEMU's.
-        self.watched.is_due |= actual.is_some_and(|actual| actual > machine.memory);
+        watched.is_due |= actual.is_some_and(|actual| actual > machine.memory);
         if is_new_boot {
             events.push(Event::Rebooted(self.id));
         }

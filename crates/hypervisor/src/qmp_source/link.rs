@@ -45,6 +45,8 @@ pub(super) enum Purpose {
     Status,
     Memory,
     Memdevs,
+    /// Memory that the balloon does not count.
+    Beside,
     Actual,
     Vcpus,
     Chardevs,
@@ -53,6 +55,8 @@ pub(super) enum Purpose {
     /// The devices with an id, or those without.
     Devices(&'static str),
     DeflateOnOom,
+    /// The statistics of the balloon, if it has any.
+    StatsThere,
     PageReporting,
     /// The name and the character device of a serial port, by its place in the probe's list.
     PortName(usize),

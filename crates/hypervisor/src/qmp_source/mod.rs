@@ -9,6 +9,7 @@
 //! A QEMU that hangs, floods or speaks nonsense costs its own connection: each has a budget of
 //! bytes, a bound on open questions, and a time in which it must answer.
 
+mod devices;
 mod glob;
 mod guest;
 mod link;

@@ -1,33 +1,17 @@
 //! What a QEMU answers when it is asked what it is.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use counters::Bytes;
-use qmp::{Chardev, Command, Failure, Property, Reply, Value};
+use qmp::{Command, Failure, Reply};
 
+use super::devices::{DeviceLook, Devices};
 use super::link::{Link, Purpose};
 use super::state;
-use crate::{Capabilities, Found, Owner, Pause, Pinned, ProcessId, ProcessView, RunState};
+use crate::{Found, Owner, Pause, ProcessId, ProcessView, RunState};
 
 /// The longest name that is kept; what is behind is cut off.
 const NAME_BYTES_MAX: usize = 255;
-/// Serial ports that are asked for their names. QEMU's own bus has room for 31.
-const PORTS_MAX: usize = 8;
-/// The name of the daemon's port.
-const PORT_NAME: &str = "org.pinhead.0";
-/// Where QEMU keeps the devices that were given an id, and those that were not.
-const DEVICES: [&str; 2] = ["/machine/peripheral", "/machine/peripheral-anon"];
-
-/// The beginning of the kinds of devices that are passed through and reach all of a guest's memory.
-const PASSED_DEVICE: &str = "child<vfio-pci";
-
-/// A virtio-serial port.
-#[derive(Debug, Default)]
-struct SerialPort {
-    is_ours: bool,
-    chardev: Option<String>,
-}
-
 /// The answers so far.
 #[derive(Debug, Default)]
 pub(super) struct Probe {
@@ -36,16 +20,12 @@ pub(super) struct Probe {
     memory: Option<u64>,
     ram: Vec<Bytes>,
     actual: Option<u64>,
+    /// Memory that the balloon does not count. A QEMU that cannot be asked has none.
+    beside: u64,
     status: Option<qmp::RunState>,
     is_moving: bool,
     vcpu_tids: Vec<u32>,
-    chardevs: Vec<Chardev>,
-    balloon: Option<String>,
-    statistics: bool,
-    deflate_on_oom: Option<bool>,
-    page_reporting: Option<bool>,
-    ports: Vec<SerialPort>,
-    has_passed_device: bool,
+    devices: DeviceLook,
 }
 
 /// Who listens on a monitor's socket.
@@ -64,6 +44,8 @@ pub(super) struct Probed {
     pub(super) found: Found,
     /// Where the balloon is in QEMU's tree.
     pub(super) balloon: Option<String>,
+    /// Memory that it does not count.
+    pub(super) beside: Bytes,
     /// How it runs, apart from whether it moves.
     pub(super) run: RunState,
     pub(super) is_moving: bool,
@@ -77,18 +59,15 @@ impl Probe {
             (Purpose::Uuid, Command::QueryUuid),
             (Purpose::Memory, Command::QueryMemory),
             (Purpose::Memdevs, Command::QueryMemdev),
+            (Purpose::Beside, Command::QueryMemoryDevices),
             (Purpose::Actual, Command::QueryBalloon),
             (Purpose::Vcpus, Command::QueryCpusFast),
-            (Purpose::Chardevs, Command::QueryChardev),
             (Purpose::Migration, Command::QueryMigrate),
             (Purpose::Status, Command::QueryStatus),
         ] {
             link.ask(purpose, command, now_ms);
         }
-        for path in DEVICES {
-            link.ask(Purpose::Devices(path), Command::QomList { path: path.into() }, now_ms);
-        }
-        Probe::default()
+        Probe { devices: DeviceLook::begin(link, now_ms), ..Probe::default() }
     }
 
     /// Takes an answer. A command that failed leaves unknown what it was asked for.
@@ -109,54 +88,18 @@ impl Probe {
             (Purpose::Memdevs, Reply::Memdevs(sizes)) => {
                 self.ram = sizes.into_iter().map(Bytes).collect();
             }
+            (Purpose::Beside, Reply::MemoryDevices { virtio_mem_bytes }) => {
+                self.beside = virtio_mem_bytes;
+            }
             (Purpose::Actual, Reply::Balloon { actual_bytes }) => self.actual = Some(actual_bytes),
             (Purpose::Vcpus, Reply::Vcpus(threads)) => {
                 self.vcpu_tids = threads.iter().map(|thread| thread.tid).collect();
             }
-            (Purpose::Chardevs, Reply::Chardevs(list)) => self.chardevs = list,
             (Purpose::Migration, Reply::Migration(status)) => {
                 self.is_moving = status.is_some_and(|status| state::is_moving(&status));
             }
             (Purpose::Status, Reply::Status(status)) => self.status = Some(status),
-            (Purpose::Devices(path), Reply::Properties(list)) => {
-                self.devices(path, &list, link, now_ms);
-            }
-            (Purpose::DeflateOnOom, Reply::Value(value)) => self.deflate_on_oom = value.as_bool(),
-            (Purpose::PageReporting, Reply::Value(value)) => self.page_reporting = value.as_bool(),
-            (Purpose::StatsKnown, Reply::Value(_)) => self.statistics = true,
-            (Purpose::PortName(place), Reply::Value(value)) => {
-                if let Some(port) = self.ports.get_mut(place) {
-                    port.is_ours = value.as_str() == Some(PORT_NAME);
-                }
-            }
-            (Purpose::PortChardev(place), Reply::Value(Value::String(label))) => {
-                if let Some(port) = self.ports.get_mut(place) {
-                    port.chardev = Some(label);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Asks the devices of interest for more.
-    fn devices(&mut self, parent: &str, list: &[Property], link: &mut Link, now_ms: u64) {
-        let mut get = |purpose, path: &str, property| {
-            link.ask(purpose, Command::QomGet { path: path.to_owned(), property }, now_ms);
-        };
-        for device in list {
-            let path = format!("{parent}/{}", device.name);
-            if device.kind.starts_with("child<virtio-balloon") && self.balloon.is_none() {
-                get(Purpose::DeflateOnOom, &path, "deflate-on-oom");
-                get(Purpose::PageReporting, &path, "free-page-reporting");
-                get(Purpose::StatsKnown, &path, "guest-stats");
-                self.balloon = Some(path);
-            } else if device.kind == "child<virtserialport>" && self.ports.len() < PORTS_MAX {
-                get(Purpose::PortName(self.ports.len()), &path, "name");
-                get(Purpose::PortChardev(self.ports.len()), &path, "chardev");
-                self.ports.push(SerialPort::default());
-            } else if device.kind.starts_with(PASSED_DEVICE) {
-                self.has_passed_device = true;
-            }
+            (purpose, reply) => self.devices.answer(purpose, reply, link, now_ms),
         }
     }
 
@@ -178,31 +121,26 @@ impl Probe {
         if memory == Bytes::ZERO {
             return None;
         }
+        let beside = Bytes(self.beside).min(memory);
         let run = self.status.as_ref().map_or(RunState::Paused(Pause::ByHand), state::of_status);
-        let port = self.ports.iter().find(|port| port.is_ours);
+        let Devices { balloon, can, port } = self.devices.finish(self.actual.is_some());
+        let name = self.name.as_deref().filter(|name| !name.is_empty());
         let found = Found {
-            name: self.name.as_deref().map_or_else(|| stem(socket), |name| cut(name).to_owned()),
+            name: name.map_or_else(|| stem(socket), |name| cut(name).to_owned()),
             uuid: self.uuid,
             owner,
             user,
             process,
             memory,
             ram: self.ram,
-            actual: self.actual.map_or(memory, Bytes).min(memory),
+            actual: self.actual.map_or(memory, |size| Bytes(size).plus(beside)).min(memory),
             vcpu_tids: own_threads(&self.vcpu_tids, process, root),
-            can: Capabilities {
-                balloon: self.actual.is_some(),
-                statistics: self.statistics,
-                deflate_on_oom: self.deflate_on_oom,
-                page_reporting: self.page_reporting,
-                port: port.is_some(),
-                pinned: self.has_passed_device.then_some(Pinned::Device),
-            },
-            port: port.and_then(|port| listens_at(&self.chardevs, port.chardev.as_deref()?)),
+            can,
+            port,
             state: state::joined(run, self.is_moving),
             source: socket.display().to_string(),
         };
-        Some(Probed { found, balloon: self.balloon, run, is_moving: self.is_moving })
+        Some(Probed { found, balloon, beside, run, is_moving: self.is_moving })
     }
 }
 
@@ -222,43 +160,18 @@ fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
-/// Those threads that are the process's own. A QEMU in another namespace has other numbers for
-/// them, and one that was broken out of could name anybody's.
+/// The threads of the process that QEMU names, by their numbers here. One that was broken out of
+/// could name anybody's.
 pub(super) fn own_threads(tids: &[u32], process: Option<ProcessId>, root: &Path) -> Vec<u32> {
     let Some(process) = process else { return Vec::new() };
+    let here = process.threads_under(root, tids);
     let tasks = root.join(format!("proc/{}/task", process.pid));
-    tids.iter().copied().filter(|tid| tasks.join(tid.to_string()).is_dir()).collect()
-}
-
-/// The socket on which a character device waits for a client, such as the PATH of
-/// `disconnected:unix:PATH,server=on`.
-fn listens_at(chardevs: &[Chardev], label: &str) -> Option<PathBuf> {
-    let filename = &chardevs.iter().find(|device| device.label == label)?.filename;
-    let filename = filename.strip_prefix("disconnected:").unwrap_or(filename);
-    let address = filename.strip_prefix("unix:")?;
-    let path = address.strip_suffix(",server=on").or(address.strip_suffix(",server"))?;
-    path.starts_with('/').then(|| PathBuf::from(path))
+    here.into_iter().filter(|tid| tasks.join(tid.to_string()).is_dir()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_port_is_where_its_character_device_listens() {
-        let at = |filename: &str| {
-            let device = Chardev { label: "port".into(), filename: filename.into() };
-            listens_at(&[device], "port").map(|path| path.display().to_string())
-        };
-        let path = Some("/run/a,b.port".to_owned());
-        assert_eq!(at("disconnected:unix:/run/a,b.port,server=on"), path);
-        assert_eq!(at("unix:/run/a,b.port,server=on"), path);
-        assert_eq!(at("unix:/run/a,b.port,server"), path);
-        assert_eq!(at("unix:/run/a.port"), None, "it is a client itself");
-        assert_eq!(at("unix:,server=on"), None, "an inherited socket has no name");
-        assert_eq!(at("disconnected:tcp:0.0.0.0:1,server=on"), None);
-        assert_eq!(listens_at(&[], "port"), None);
-    }
 
     #[test]
     fn long_names_are_cut_between_characters() {

@@ -15,7 +15,7 @@ pub const VERSION: u64 = 1;
 /// The longest line of a client. The longest request has a guest's name, and some numbers.
 pub const LINE_MAX: usize = 4096;
 /// The longest name of a guest in a request; libvirt and QEMU take no longer one in a file name.
-const NAME_MAX: usize = 255;
+pub const NAME_MAX: usize = 255;
 /// The largest reservation, 4 PiB.
 const MIB_MAX: u64 = 1 << 32;
 /// Nobody waits longer for memory; an open request keeps its connection.

@@ -31,7 +31,7 @@ mod words;
 pub use agent::AskCounts;
 pub use ask::ask;
 pub use codec::{
-    BadRequest, LINE_MAX, Request, VERSION, decode_answer, decode_request, encode_answer,
+    BadRequest, LINE_MAX, NAME_MAX, Request, VERSION, decode_answer, decode_request, encode_answer,
     encode_request,
 };
 pub use error::Error;

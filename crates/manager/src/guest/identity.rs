@@ -64,8 +64,9 @@ impl IdentityTracker {
 
 fn identity(found: &Found, class: &str, boot: Option<[u8; 16]>, boots: u32) -> GuestIdentity {
     let hex = |bytes: [u8; 16]| bytes.map(|byte| format!("{byte:02x}")).concat();
+    let is_known = !found.has_monitor() || found.uuid != [0; 16];
     GuestIdentity {
-        uuid: wire::uuid_text(&found.uuid),
+        uuid: if is_known { wire::uuid_text(&found.uuid) } else { found.source.clone() },
         name: found.name.clone(),
         class: class.to_owned(),
         pid: found.process.map(|process| process.pid),

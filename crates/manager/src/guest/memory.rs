@@ -11,6 +11,9 @@ use policy::arbiter::Memory;
 /// What of a guest that sleeps is in the host's memory is read this often.
 const RESIDENT_MS: u64 = 5_000;
 
+/// A guest that was left on its way by a manager that has ended comes to rest within this.
+const SETTLE_MS: u64 = 15_000;
+
 /// Pages of a balloon that its hypervisor has not let go of yet, at most.
 const SLACK: Bytes = Bytes::mib(8);
 
@@ -52,20 +55,73 @@ pub struct GuestMemory {
     pub is_taken: bool,
     /// Free memory that came back without the balloon, by page reporting.
     pub reported: Bytes,
-    /// The most that the host saw of it when it was asked for less.
+    before: Before,
+    answers: Answers,
+    resident_ms: Option<u64>,
+    restore: Restore,
+}
+
+/// A guest's memory when it was asked for less.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    /// The most that the host saw of it.
     had: Bytes,
-    /// The most that its process had for itself when it was asked for less.
-    held_then: Option<Bytes>,
+    /// The most that its process had for itself.
+    held: Option<Bytes>,
+}
+
+/// The answers to questions for a guest's memory, counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answers {
     samples: u32,
     /// Questions for statistics since its balloon gave a number last.
-    unanswered: u32,
-    resident_ms: Option<u64>,
+    missing: u32,
+}
+
+/// The size that a guest is to have when nobody manages it any more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Restore {
+    size: Bytes,
+    /// Until then its balloon may be on its way to what an earlier manager had asked it for.
+    settles_ms: u64,
 }
 
 impl GuestMemory {
     /// Of a guest that has so much.
     pub fn new(actual: Bytes) -> GuestMemory {
-        GuestMemory { actual, told: actual, ..GuestMemory::default() }
+        let restore = Restore { size: actual, settles_ms: 0 };
+        GuestMemory { actual, told: actual, restore, ..GuestMemory::default() }
+    }
+
+    /// The size that it is to have when its manager ends: as it was found, or as others have set
+    /// it since.
+    pub fn restore(&self) -> Bytes {
+        self.restore.size
+    }
+
+    /// It has less than it had, by the doing of an earlier manager or of its `pinhead up`.
+    pub fn had(&mut self, size: Bytes, now_ms: u64) {
+        self.restore = Restore { size, settles_ms: now_ms + SETTLE_MS };
+    }
+
+    /// Others have set its balloon to a size, or its kernel has taken memory back.
+    pub fn left_at(&mut self, size: Bytes, is_own: bool, now_ms: u64) {
+        if is_own || now_ms < self.restore.settles_ms {
+            self.restore.size = self.restore.size.max(size);
+            return;
+        }
+        (self.restore.size, self.target) = (size, None);
+    }
+
+    /// Returns whether a size is on the way down to what this manager has asked for.
+    pub fn is_on_its_way(&self, size: Bytes) -> bool {
+        self.target.is_some_and(|target| target <= size.plus(SLACK))
+    }
+
+    /// Memory was plugged into it, or unplugged: it is to have that as well, or no more.
+    pub fn replugged(&mut self, before: Bytes, now: Bytes) {
+        self.actual = self.told.min(now);
+        self.restore.size = self.restore.size.plus(now.less(before)).less(before.less(now));
     }
 
     /// What it has now, or will have if its balloon is on its way down.
@@ -75,9 +131,9 @@ impl GuestMemory {
 
     /// Its balloon is asked for this size.
     pub fn ask(&mut self, size: Bytes) {
-        self.had = self.had_before(size);
+        self.before.had = self.had_before(size);
         if size < self.actual {
-            self.held_then = self.held_then.max(self.held.map(|held| held.private));
+            self.before.held = self.before.held.max(self.held.map(|held| held.private));
         }
         self.target = Some(size);
     }
@@ -87,10 +143,11 @@ impl GuestMemory {
     pub fn had_before(&self, size: Bytes) -> Bytes {
         match size < self.actual {
             // What it has from a template it has as well, and would have to get back.
-            true => {
-                self.had.max(self.held.map_or(self.actual, |held| held.resident()).min(self.actual))
-            }
-            false => self.had,
+            true => self
+                .before
+                .had
+                .max(self.held.map_or(self.actual, |held| held.resident()).min(self.actual)),
+            false => self.before.had,
         }
     }
 
@@ -114,16 +171,16 @@ impl GuestMemory {
     /// Memory that the host has got of it by the balloon: of its whole process, for its
     /// hypervisor's own part may have been measured meanwhile, and no more than it lacks.
     pub fn gained_by_balloon(&self) -> Option<Bytes> {
-        let is_asked = self.target.is_some_and(|target| target < self.had);
-        let both = self.held_then.zip(self.held);
+        let is_asked = self.target.is_some_and(|target| target < self.before.had);
+        let both = self.before.held.zip(self.held);
         let came = both.map_or(Bytes::ZERO, |(then, now)| then.less(now.private));
-        is_asked.then(|| came.min(self.had.less(self.actual)))
+        is_asked.then(|| came.min(self.before.had.less(self.actual)))
     }
 
     /// The view once there are two samples: rates need two, so the first one puts no guest to
     /// sleep.
     pub fn settled_view(&self) -> Option<Memory> {
-        self.view.filter(|_| self.samples >= 2)
+        self.view.filter(|_| self.answers.samples >= 2)
     }
 
     /// Takes its daemon's sample, and when that was true at least. True if it is news.
@@ -135,7 +192,7 @@ impl GuestMemory {
     ) -> bool {
         self.last_sample = Some(MemorySample::Daemon(Box::new(*sample)));
         let Some(at_ms) = true_ms else { return false };
-        self.unanswered = 0;
+        self.answers.missing = 0;
         self.sampled(memory_of(sample, self.actual, most, at_ms));
         true
     }
@@ -143,19 +200,19 @@ impl GuestMemory {
     /// Its balloon is asked for statistics.
     pub fn stats_are_asked(&mut self, now_ms: u64) {
         self.stats_asked_ms = Some(now_ms);
-        self.unanswered = self.unanswered.saturating_add(1);
+        self.answers.missing = self.answers.missing.saturating_add(1);
     }
 
     /// True if its balloon is asked and gives no number, or none that is new.
     pub fn is_mute(&self) -> bool {
-        self.unanswered > MUTE_QUESTIONS
+        self.answers.missing > MUTE_QUESTIONS
     }
 
     /// Takes its balloon's statistics, as old as the question.
     pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
         let at_ms = self.stats_asked_ms.unwrap_or(now_ms);
         if [stats.total, stats.free, stats.available].iter().any(Option::is_some) {
-            self.unanswered = 0;
+            self.answers.missing = 0;
         }
         self.last_sample = Some(MemorySample::Balloon(Box::new(*stats)));
         self.sampled(memory_of_stats(stats, self.actual, at_ms));
@@ -173,7 +230,7 @@ impl GuestMemory {
 
     fn sampled(&mut self, memory: Memory) {
         self.view = Some(memory);
-        self.samples = self.samples.saturating_add(1);
+        self.answers.samples = self.answers.samples.saturating_add(1);
         self.question_ms = None;
     }
 
@@ -196,9 +253,8 @@ impl GuestMemory {
 
     /// Earlier reports do not hold after a reboot.
     pub fn rebooted(&mut self) {
-        (self.view, self.last_sample, self.samples) = (None, None, 0);
-        self.unanswered = 0;
-        (self.had, self.held_then) = (Bytes::ZERO, None);
+        (self.view, self.last_sample) = (None, None);
+        (self.answers, self.before) = (Answers::default(), Before::default());
     }
 }
 
@@ -252,5 +308,17 @@ mod tests {
         let own = Own { size: Bytes::mib(78), is_measured: true };
         memory.held = Some(InHost { private: Bytes::mib(200), own, ..InHost::default() });
         assert!(!memory.holds_more_than_it_has(), "some pages are still on their way");
+    }
+
+    #[test]
+    fn report_h10_balloon_of_an_earlier_manager_settles_first() {
+        let mut memory = GuestMemory::new(Bytes::mib(100));
+        memory.had(Bytes::mib(256), 0);
+        memory.left_at(Bytes::mib(80), false, SETTLE_MS - 1);
+        assert_eq!(memory.restore(), Bytes::mib(256));
+        memory.left_at(Bytes::mib(120), false, SETTLE_MS);
+        assert_eq!(memory.restore(), Bytes::mib(120));
+        memory.left_at(Bytes::mib(110), true, SETTLE_MS);
+        assert_eq!(memory.restore(), Bytes::mib(120), "its kernel took a part back");
     }
 }

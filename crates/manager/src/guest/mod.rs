@@ -20,10 +20,13 @@ use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
 use counters::Bytes;
 use cpu::CpuWatch;
-use hypervisor::{BalloonStats, BlockStats, Found, Id, Machine, Pause, Pinned, RunState};
+use hypervisor::{
+    BalloonStats, BlockStats, Capabilities, Found, Id, Machine, Pause, Pinned, RunState,
+};
 use identity::IdentityTracker;
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Process, Usable};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +99,21 @@ impl ManagedGuest {
             cpu: CpuWatch::new(&found, now_ms),
             found,
         }
+    }
+
+    /// The size that it is to have when the manager ends, within its maximum.
+    pub fn restore(&self) -> Bytes {
+        self.memory.restore().min(self.limits.max)
+    }
+
+    /// Its balloon has come to a size that this manager has not asked for.
+    pub(crate) fn left_at(&mut self, size: Bytes, rose: Option<bool>, now_ms: u64) {
+        if rose == Some(false) && self.memory.is_on_its_way(size) {
+            return;
+        }
+        // Its kernel may take memory back without a word.
+        let is_own = rose == Some(true) && self.found.can.deflate_on_oom == Some(true);
+        self.memory.left_at(size, is_own, now_ms);
     }
 
     /// The arbiter's name for it.
@@ -233,12 +251,22 @@ impl ManagedGuest {
         if (memory, &ram) != (self.found.memory, &self.found.ram) {
             self.outside.replugged(memory, &ram);
         }
-        (self.found.memory, self.found.ram) = (memory, ram);
-        self.memory.actual = self.memory.told.min(memory);
+        self.found.ram = ram;
+        let before = std::mem::replace(&mut self.found.memory, memory);
+        self.memory.replugged(before, memory);
         self.daemon.link.bound(memory);
         if vcpu_tids != self.found.vcpu_tids {
             self.found.vcpu_tids = vcpu_tids;
             self.cpu.watch(&self.found);
+        }
+    }
+
+    /// Its balloon or its daemon's port was attached, or taken away.
+    pub fn has_devices(&mut self, can: Capabilities, port: Option<PathBuf>) {
+        self.found.can = can;
+        if port != self.found.port {
+            self.found.port = port;
+            self.daemon.moved(self.found.port.clone());
         }
     }
 

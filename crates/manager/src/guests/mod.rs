@@ -6,13 +6,13 @@
 //!   time ────────────────┘
 //! ```
 
+mod arrive;
 mod groups;
-mod own;
 mod pace;
 #[cfg(test)]
 mod testing;
 
-use crate::attach::{Lent, run_dir};
+use crate::attach::run_dir;
 use crate::config::Settings;
 use crate::control::Failure;
 use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override, ParkEvent};
@@ -20,10 +20,11 @@ use crate::groups::{Groups, Rooms};
 use crate::guest::ManagedGuest;
 use crate::journal;
 use crate::users::Users;
-use agent::{DaemonEvent, PoolGrants};
+use agent::DaemonEvent;
+use arrive::entitle;
 use base::plain;
 use counters::Bytes;
-use hypervisor::{Event, Found, Id, Machine, Owner, RunState};
+use hypervisor::{Event, Found, Id, Owner, ProcessId, RunState};
 use model::GuestIdentity;
 use policy::arbiter::Limits;
 use reactor::PollSet;
@@ -36,6 +37,9 @@ const NAME_MAX: usize = 64;
 /// Names that an error message lists at most.
 const NAMES_MAX: usize = 12;
 
+/// Guests without a balloon are looked at so often.
+const DEVICES_MS: u64 = 60_000;
+
 /// What guests are judged by.
 #[derive(Clone, Copy)]
 pub(crate) struct Entitlement<'a> {
@@ -43,6 +47,8 @@ pub(crate) struct Entitlement<'a> {
     pub settings: &'a Settings,
     /// Whether decisions are carried out.
     pub acts: bool,
+    /// Sizes that guests are to have again, after a manager has left them less.
+    pub sizes: &'a BTreeMap<ProcessId, Bytes>,
 }
 
 /// All guests.
@@ -59,6 +65,10 @@ pub(crate) struct Guests {
     own_groups: Groups,
     /// The room that the bounds of control groups leave.
     pub(crate) rooms: Rooms,
+    /// When guests without a balloon were looked at last.
+    looked_ms: u64,
+    /// A guest without a process that is seen was told of.
+    is_unseen_told: bool,
     /// Guests that have ever come.
     pub(crate) arrivals: u64,
 }
@@ -113,12 +123,13 @@ impl Guests {
         self.iter().any(|guest| guest.who().is_same(who))
     }
 
-    /// The guest of a name or a UUID. Another user's has that user's name before its own, and is
-    /// found by nothing else: its UUID is what the user says.
+    /// The guest of a name, a UUID, or the path of a monitor. Another user's has that user's name
+    /// before its own, and is not found by its UUID, which is what the user says.
     pub(crate) fn find(&self, name: &str) -> Result<&ManagedGuest, Failure> {
-        let fits = |guest: &ManagedGuest| match guest.part {
-            None => guest.found.name == name || guest.who().uuid == name,
-            Some(_) => guest.found.name == name,
+        let is_at = |found: &Found| found.has_monitor() && found.source == name;
+        let fits = |guest: &ManagedGuest| {
+            let is_it = guest.found.name == name || is_at(&guest.found);
+            is_it || (guest.part.is_none() && guest.who().uuid == name)
         };
         let is_own_there = self.iter().any(|guest| guest.part.is_none() && fits(guest));
         let counts = |guest: &&ManagedGuest| guest.part.is_none() == is_own_there && fits(guest);
@@ -126,8 +137,12 @@ impl Guests {
         match (found.next(), found.next()) {
             (Some(guest), None) => Ok(guest),
             (Some(_), Some(_)) => {
-                Err(Failure::new(format!("More than one guest is called {name}"))
-                    .help("name it by its UUID, which `pinhead ps --format json` shows"))
+                let all = self.iter().filter(counts).take(NAMES_MAX);
+                let all: Vec<&str> = all.map(address).collect();
+                Err(Failure::new(format!("More than one guest is called {name}")).help(format!(
+                    "name it by its UUID, or by the path of its monitor: {}",
+                    all.join(", ")
+                )))
             }
             (None, _) => {
                 let names: Vec<&str> =
@@ -205,6 +220,11 @@ impl Guests {
             GuestEvent::Target { guest, size } => {
                 self.with(guest, |guest| guest.memory.ask(size));
             }
+            GuestEvent::Left { guest: id, at, rose } => {
+                let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+                guest.left_at(at, rose, now.ms);
+                return vec![Effect::Hold { guest: id, size: guest.memory.least() }];
+            }
             GuestEvent::PageOutBegins(id) => self.with(id, |guest| guest.page_out_begins()),
             GuestEvent::PageOutEnded(id) => self.with(id, |guest| guest.page_out_ended(now.ms)),
             GuestEvent::Lent(dir, lent) => {
@@ -232,11 +252,22 @@ impl Guests {
     /// Asks guests that have run since they were asked last.
     fn ask(&mut self, now: Now) -> Vec<Effect> {
         let mut effects = Vec::with_capacity(2 * self.guests.len());
+        let looks = now.ms.saturating_sub(self.looked_ms) >= DEVICES_MS;
+        if looks {
+            self.looked_ms = now.ms;
+        }
         for (id, guest) in &mut self.guests {
             let attention = self.attended.get(id).copied().unwrap_or_default();
             let sleeps = guest.is_known(now.ms) && !attention.moves && !attention.strained;
             let stopped = guest.state != RunState::Running || !guest.answers;
-            if sleeps || stopped || !guest.found.can.balloon {
+            if sleeps || stopped {
+                continue;
+            }
+            if !guest.found.can.balloon {
+                // One may have been attached since, or a daemon's port.
+                effects.extend(
+                    looks.then_some(Effect::AskActual { guest: *id, source: guest.source }),
+                );
                 continue;
             }
             guest.memory.question_ms = Some(now.ms);
@@ -279,6 +310,7 @@ impl Guests {
             }
             Event::Stays(id, why) => return vec![Effect::Parking(ParkEvent::Stays(id, why))],
             Event::Machine(id, machine) => return self.replugged(id, machine, by, now),
+            Event::Devices(id, can, port) => self.with(id, |guest| guest.has_devices(can, port)),
             Event::Actual(id, actual) => return self.sized(id, actual),
             Event::Stats(id, stats) => self.with(id, |guest| guest.balloon_sample(&stats, now.ms)),
             Event::Counted(id, user) => self.with(id, |guest| guest.count(&user, now.ms)),
@@ -309,7 +341,7 @@ impl Guests {
                 let row = journal::ended(Fate::Gone, guest.memory.actual, now.wall_ms);
                 let mut effects = vec![
                     Effect::note(kinds::GONE, groups::end_of(&guest, &why), Some(guest.who())),
-                    Effect::Release(id),
+                    Effect::Release(id, guest.found.process),
                     Effect::Parking(ParkEvent::Gone(id, guest.found.process)),
                     Effect::Outcome { guest: id, row },
                 ];
@@ -320,107 +352,6 @@ impl Guests {
             Event::Trouble(_) => {}
         }
         Vec::new()
-    }
-
-    /// A guest has this much now. One that has all that it may have is no longer held.
-    fn sized(&mut self, id: Id, actual: Bytes) -> Vec<Effect> {
-        let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
-        guest.memory.told = actual;
-        guest.memory.actual = actual.min(guest.found.memory);
-        match guest.memory.least() >= guest.limits.max {
-            true => vec![Effect::Release(id)],
-            false => Vec::new(),
-        }
-    }
-
-    /// Memory or virtual CPUs of a guest came or went: what it may have follows.
-    fn replugged(
-        &mut self,
-        id: Id,
-        machine: Machine,
-        by: Entitlement<'_>,
-        now: Now,
-    ) -> Vec<Effect> {
-        let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
-        let before = guest.found.memory;
-        guest.replugged(machine);
-        entitle(guest, by.settings, self.overrides.get(&id));
-        let (memory, owner) = (guest.found.memory, guest.found.owner);
-        let mut effects = vec![Effect::Memory(MemoryEvent::LimitsChanged)];
-        // A guest can have that happen as often as it likes.
-        if memory != before && guest.identity.is_worth_a_note(now.ms) {
-            let mib = |size: Bytes| size.0 >> 20;
-            let text = format!("its memory was {} MiB, and is {} MiB", mib(before), mib(memory));
-            effects.push(Effect::note(kinds::PLUGGED, text, Some(guest.who())));
-        }
-        effects.extend(self.share_out(owner, by));
-        effects
-    }
-
-    fn found(
-        &mut self,
-        source: usize,
-        id: Id,
-        mut found: Box<Found>,
-        by: Entitlement<'_>,
-        now: Now,
-    ) -> Vec<Effect> {
-        let is_twin =
-            |guest: &&ManagedGuest| found.process.is_some() && guest.found.process == found.process;
-        if let Some(twin) = self.iter().find(is_twin) {
-            let text = format!(
-                "{} was found a second time, at {}; it is managed through {}",
-                found.name, found.source, twin.found.source
-            );
-            return vec![Effect::note("guest-twice", text, None)];
-        }
-        let mut effects = Vec::new();
-        let owner = found.owner;
-        let part = self.users.stranger(owner).map(|user| {
-            // So it is never taken for one of ours, whatever it calls itself.
-            found.name = format!("{user}/{}", found.name);
-            self.users.part(&user, std::iter::once(found.memory))
-        });
-        let (limits, class) = by.settings.entitlement(&found.name, found.memory, part.as_ref());
-        let class = class.unwrap_or_default().to_owned();
-        let grants = if by.acts { PoolGrants::Yes } else { PoolGrants::No };
-        if by.acts {
-            effects.push(Effect::Attach(found.clone()));
-        }
-        self.arrivals += 1;
-        let text = format!("it was found at {}", found.source);
-        let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
-        guest.part = part;
-        guest.is_parked_by_its_farm(now.ms);
-        if by.acts && run_dir(&guest.found).is_some() {
-            // Until its `pinhead up` has answered.
-            guest.lend(Lent::No);
-        }
-        effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
-        self.guests.insert(id, guest);
-        effects.push(Effect::Parking(ParkEvent::Found(id)));
-        effects.extend(self.share_out(owner, by));
-        // What an earlier manager took is this one's to give back.
-        if by.acts
-            && let Some(guest) = self.guests.get(&id)
-            && guest.memory.actual < guest.limits.max
-        {
-            effects.push(Effect::Hold { guest: id, size: guest.memory.actual });
-        }
-        effects
-    }
-
-    /// Divides a user's part of the host among the user's guests, which are others than before.
-    fn share_out(&mut self, owner: Owner, by: Entitlement<'_>) -> Option<Effect> {
-        let user = self.users.stranger(owner)?;
-        let of_user = |guest: &&ManagedGuest| guest.found.owner == owner;
-        let sizes = self.iter().filter(of_user).map(|guest| guest.found.memory);
-        let part = self.users.part(&user, sizes);
-        for guest in self.guests.values_mut().filter(|guest| guest.found.owner == owner) {
-            guest.part = Some(part.clone());
-            entitle(guest, by.settings, self.overrides.get(&guest.id));
-        }
-        Some(Effect::Memory(MemoryEvent::LimitsChanged))
     }
 
     fn rebooted(&mut self, id: Id, now: Now) -> Vec<Effect> {
@@ -447,8 +378,13 @@ impl Guests {
                 };
             }
             DaemonEvent::CameFrom(host) => {
+                if host == self.host_name {
+                    return Vec::new();
+                }
+                // The manager there has taken what it lacks.
+                guest.memory.had(guest.found.memory, now.ms);
                 // It may say that a hundred times a second, and whatever it likes.
-                if host == self.host_name || !guest.identity.is_origin_worth_a_note(now.ms) {
+                if !guest.identity.is_origin_worth_a_note(now.ms) {
                     return Vec::new();
                 }
                 let text = format!("it says that it was on {} before", plain(&host, NAME_MAX));
@@ -491,10 +427,10 @@ impl Guests {
     }
 }
 
-/// What a guest is entitled to by the settings, and by what was set by hand.
-fn entitle(guest: &mut ManagedGuest, settings: &Settings, over: Option<&Override>) {
-    let Found { name, memory, .. } = &guest.found;
-    let (limits, class) = settings.entitlement(name, *memory, guest.part.as_ref());
-    guest.identity.class = class.unwrap_or_default().to_owned();
-    guest.limits = over.map_or(limits, |over| over.applied(limits, guest.found.memory));
+/// The word that names this guest and no other.
+fn address(guest: &ManagedGuest) -> &str {
+    match guest.found.has_monitor() {
+        true => &guest.found.source,
+        false => &guest.who().uuid,
+    }
 }

@@ -5,6 +5,7 @@ use crate::config::{Place, Settings, load};
 use crate::effect::{GuestEvent, Now};
 use counters::Bytes;
 use hypervisor::{BalloonStats, Event, Fake, Found, Id, IdSource, ProcessId};
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -47,7 +48,8 @@ impl OneGuest {
     }
 
     pub fn step(&mut self, event: GuestEvent, second: u64) {
-        let by = Entitlement { settings: &self.settings, acts: true };
+        let sizes = &BTreeMap::new();
+        let by = Entitlement { settings: &self.settings, acts: true, sizes };
         self.guests.step(by, event, now(second));
     }
 

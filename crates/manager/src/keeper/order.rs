@@ -25,9 +25,9 @@ pub enum Order {
         /// When it started, so that no other process is taken for it.
         start_ticks: u64,
     },
-    /// A guest has less than its maximum, or is about to.
+    /// A guest has less than it had, or is about to.
     Guest(Held),
-    /// A guest has its maximum, or is gone.
+    /// A guest has what it had, or is gone.
     Drop(u64),
     /// A guest is parked, or about to be: its virtual CPUs are to run again.
     Parked(Held),

@@ -51,6 +51,8 @@ struct Patient {
     own: Bytes,
     /// What it has, or was given and may take.
     level: Bytes,
+    /// Its size, which may be more than it is to be given.
+    actual: Bytes,
     /// What of that is a gift.
     given: Bytes,
     is_reached: bool,
@@ -136,6 +138,7 @@ impl Rescue {
     pub fn reached(&mut self, id: u64, actual: Bytes) {
         if let Some(patient) = self.patients.get_mut(&id) {
             patient.is_reached = true;
+            patient.actual = actual;
             // A gift that it has not taken up yet counts, and is not handed out again.
             if patient.asked.is_none() && patient.given == Bytes::ZERO {
                 // One that says that it has less than it was left may say so of any size.
@@ -188,6 +191,11 @@ impl Rescue {
             patient.is_reached = false;
             patient.asked = None;
         }
+    }
+
+    /// Returns whether a guest lacks something, as far as is known.
+    pub fn is_left(&self, id: u64) -> bool {
+        self.patients.get(&id).is_some_and(|patient| patient.outcome.is_none())
     }
 
     /// Whether nothing more can be done, or the time is over.
@@ -249,7 +257,9 @@ impl Rescue {
             room = room.less(gift);
             patient.level = patient.level.plus(gift);
             patient.given = patient.given.plus(gift);
-            let target = if gift == missing { patient.restore } else { patient.level };
+            // Nothing is taken from one that has more: the guest, or somebody else, wanted that.
+            let whole = patient.restore.max(patient.actual);
+            let target = if gift == missing { whole } else { patient.level };
             patient.asked = Some((target, gift));
             handed = handed.plus(gift);
             targets.push((*id, target));

@@ -30,7 +30,7 @@ pub struct Options {
     pub limits: Limits,
     /// Where /proc and /sys are; `/` but for tests.
     pub root: Root,
-    /// File in which the manager writes down the guests that it has parked.
+    /// File in which the manager writes down the guests that are parked or have given memory.
     pub parked: Option<PathBuf>,
 }
 
@@ -215,7 +215,9 @@ fn rescue(
     if let Some(path) = &options.parked {
         let woken = book.parked().filter(|held| !wakes.is_left(held.id));
         let woken = woken.filter_map(|held| held.process()).collect();
-        if let Err(error) = strike_out(path, &woken) {
+        let restored = book.guests().filter(|held| !rescue.is_left(held.id));
+        let restored = restored.filter_map(|held| held.process()).collect();
+        if let Err(error) = strike_out(path, &woken, &restored) {
             log(&format!("{} cannot be renewed: {error}", path.display()));
         }
     }

@@ -160,6 +160,7 @@ fn learn(
         | Event::Stats(..)
         | Event::Blocks(..)
         | Event::Machine(..)
+        | Event::Devices(..)
         | Event::Counted(..)
         | Event::Trouble(_) => {}
     }

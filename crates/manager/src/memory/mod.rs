@@ -25,7 +25,7 @@ use engine::{PolicyEngine, plan};
 use hypervisor::Id;
 use model::PassEvent;
 use policy::arbiter::{
-    Action, Arbiter, Clause, Decision, GuestSample, HostSample, Key, Limits, Pass,
+    Action, Arbiter, Clause, Decision, GuestSample, HostSample, Key, Left, Limits, Pass,
 };
 use policy::rivals::Scene;
 use record::Record;
@@ -118,17 +118,11 @@ impl Memory {
         }
     }
 
-    /// Hands the keeper what each guest lacks to the maximum that it has now.
+    /// Hands the keeper what each guest lacks of what it is to have again.
     fn hold_all(&self, world: &World<'_>) -> Vec<Effect> {
         let mut effects = vec![Effect::SetReserve(self.engine.config.reserve)];
         if world.acts {
-            let is_foreign = |guest: &&ManagedGuest| {
-                self.records.get(&guest.id).is_some_and(|record| record.is_foreign)
-            };
-            let ours = world.guests.iter().filter(|guest| !is_foreign(guest));
-            effects.extend(
-                ours.map(|guest| Effect::Hold { guest: guest.id, size: guest.memory.least() }),
-            );
+            effects.extend(world.guests.iter().map(|guest| hold(guest, guest.memory.least())));
         }
         effects
     }
@@ -169,6 +163,12 @@ impl Memory {
         }
         self.apply(&pass, world, now, &mut effects);
         self.remember(&pass, world, &mut effects);
+        if world.acts {
+            let left = |&Left { key, at, rose }: &Left| {
+                Effect::Guests(GuestEvent::Left { guest: Id(key.0), at, rose: Some(rose) })
+            };
+            effects.extend(pass.left.iter().map(left));
+        }
         self.leave_to_others(world, now, &mut effects);
         if !pass.reserved.is_empty() {
             effects.push(Effect::Requests(RequestEvent::Settled(pass.reserved)));
@@ -203,7 +203,7 @@ impl Memory {
                 // The lease first: a manager that dies between the two has promised too much, and
                 // not taken what nobody would give back. What is given back counts when it is
                 // there.
-                effects.push(Effect::Hold { guest: id, size: size.min(guest.memory.actual) });
+                effects.push(hold(guest, size.min(guest.memory.actual)));
                 // Its daemon first, which would take the change for its kernel's doing.
                 let reason = decision.to_string();
                 effects.push(Effect::Guests(GuestEvent::Grant { guest: id, keeps: size, reason }));
@@ -243,10 +243,10 @@ impl Memory {
                 continue;
             }
             let Some(guest) = world.guests.get(*id) else { continue };
-            let name = &guest.found.name;
+            let (name, at) = (&guest.found.name, guest.memory.actual);
+            effects.push(Effect::Guests(GuestEvent::Left { guest: *id, at, rose: None }));
             let text =
                 format!("Somebody else moves the balloon of {name}: it is let go for ten minutes");
-            effects.push(Effect::Release(*id));
             effects.push(Effect::note(kinds::FOREIGN, text.clone(), Some(guest.who())));
             effects.push(Effect::Notify(text));
         }
@@ -312,6 +312,11 @@ impl Memory {
         let context = |guest: &ManagedGuest| (guest.key(), context_of(guest, world, total));
         world.guests.iter().map(context).collect()
     }
+}
+
+/// Has the keeper give a guest back what it had, beyond a size.
+fn hold(guest: &ManagedGuest, size: Bytes) -> Effect {
+    Effect::Hold { guest: guest.id, size }
 }
 
 /// How closely a guest is to be watched.

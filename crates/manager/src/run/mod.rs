@@ -310,7 +310,11 @@ impl Manager {
     }
 
     fn step_guests(&mut self, event: GuestEvent, now: Now) {
-        let by = Entitlement { settings: &self.settings, acts: !self.run.options.dry_run };
+        let by = Entitlement {
+            settings: &self.settings,
+            acts: !self.run.options.dry_run,
+            sizes: self.devices.lease.sizes(),
+        };
         let effects = self.guests.step(by, event, now);
         self.perform(effects, now);
     }

@@ -58,7 +58,7 @@ impl Manager {
                     self.devices.lease.hold(guest, size, &self.settings);
                 }
             }
-            Effect::Release(id) => self.devices.lease.drop_guest(id),
+            Effect::Release(id, process) => self.devices.lease.drop_guest(id, process),
             Effect::NewBoot(id) => self.step_page_outs(PageOutEvent::Rebooted(id), now),
             Effect::PageOut(job) => {
                 if !self.devices.page_out.send(job) {

@@ -29,6 +29,8 @@ const GUESTS: [&str; 2] = ["a", "b"];
 /// A file that is there while the guests stand still, and the one in which they are written down.
 const PAUSED: &str = "paused";
 const PARKED: &str = "parked";
+/// A file that is there where the guests' sizes are written down.
+const SHRUNK: &str = "shrunk";
 /// Longer than anything here takes, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 const RESTORE: Bytes = Bytes::mib(512);
@@ -266,6 +268,10 @@ fn a_manager() {
             lease.park(held.clone());
         }
         lease.hold(held);
+        if dir.join(SHRUNK).exists() {
+            let size = RESTORE.0;
+            written.push_str(&format!("{} {} size {size}\n", qemu.pid, qemu.start_ticks));
+        }
     }
     if !written.is_empty() {
         fs::write(dir.join(PARKED), written + NOT_FOUND).expect("a file");
@@ -326,6 +332,21 @@ fn finding2_18_keeper_leaves_written_down_what_it_has_not_woken() {
     scene.wait();
     let written = fs::read_to_string(scene.dir.join(PARKED)).expect("a file");
     assert_eq!(written, NOT_FOUND, "a guest that its manager had not found yet");
+}
+
+#[test]
+fn report_h10_keeper_strikes_out_only_restored_guests() {
+    for (name, available_mib, is_left) in [("enough", 4096, false), ("few", 100, true)] {
+        let dir = Scene::dir(name);
+        fs::write(dir.join(SHRUNK), "").expect("a file");
+        let mut scene = Scene::at(dir, available_mib);
+        scene.signal(Signal::KILL);
+        scene.wait();
+        let written = fs::read_to_string(scene.dir.join(PARKED)).expect("a file");
+        let lines = if is_left { 3 } else { 1 };
+        assert_eq!(written.lines().count(), lines, "{name}: {written}");
+        assert!(written.starts_with(NOT_FOUND));
+    }
 }
 
 #[test]

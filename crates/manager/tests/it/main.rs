@@ -5,6 +5,7 @@ mod keeper;
 mod manager;
 mod monitor;
 mod parking;
+mod restore;
 mod scan;
 mod scene;
 mod scrape;

@@ -5,7 +5,8 @@
 use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
 use hypervisor::{
-    Balloon, BalloonStats, Event, Fake, Found, Id, Machine, Pause, ProcessId, RunState,
+    Balloon, BalloonStats, Capabilities, Event, Fake, Found, Id, Machine, Pause, ProcessId,
+    RunState,
 };
 use manager::Options;
 use std::fs;
@@ -248,4 +249,66 @@ fn report_h02_a_guest_has_what_was_plugged_into_it() {
     let targets: Vec<u64> = scene.fake.targets().iter().map(|(.., to)| to.0 >> 20).collect();
     let pinned = targets.iter().position(|mib| *mib == 200).expect("pinned");
     assert!(targets[pinned..].contains(&512), "its DIMM is taken away: {targets:?}");
+}
+
+/// A QEMU that is not to be seen counts all the same.
+#[test]
+fn report_h09_guest_without_a_process_counts_in_a_budget() {
+    let mut scene = Scene::kept("unseen", "[host]\nbudget = \"6 GiB\"\n");
+    let first = scene.guest("one", FOUR, Bytes::mib(500));
+    let second = scene.guest("two", FOUR, Bytes::mib(500));
+    scene.run(2_000);
+    let notices = scene.manager.take_notices();
+    let told = notices.iter().filter(|text| text.starts_with("The process of one is not"));
+    assert_eq!(told.count(), 1, "{notices:?}");
+    scene.run(30_000);
+    let has = scene.actual(first) + scene.actual(second);
+    assert!(has < 6 << 10, "a budget of 6 GiB is overrun: {has} MiB");
+}
+
+/// Guests of one image, in containers and without a UUID: their monitors' paths tell them apart.
+#[test]
+fn report_h13_namesakes_are_named_by_their_monitors() {
+    let mut scene = Scene::kept("twins", "");
+    let at =
+        |path: &str| Found { source: path.into(), uuid: [0; 16], ..Fake::found("windows", FOUR) };
+    let first = scene.fake.add(at("/run/a/windows.qmp"));
+    scene.fake.add(at("/run/b/windows.qmp"));
+    scene.run(2_000);
+    let mut client = scene.client();
+    let rows = scene.ask(&mut client, r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
+    let uuids: Vec<_> = (0..2).map(|at| rows["ok"]["guests"][at]["uuid"].clone()).collect();
+    assert_eq!(uuids, ["/run/a/windows.qmp", "/run/b/windows.qmp"]);
+    let mut pin = |scene: &mut Scene, guest: &str| {
+        let set = format!(
+            r#"{{"v":1,"id":1,"do":"set","guest":"{guest}","what":"pin","value":"1 GiB"}}"#
+        );
+        scene.ask(&mut client, &set).unwrap()
+    };
+    let error = pin(&mut scene, "windows")["error"].to_string();
+    assert!(error.contains("/run/a/windows.qmp, /run/b/windows.qmp"), "{error}");
+    assert!(pin(&mut scene, "00000000-0000-0000-0000-000000000000")["ok"].is_null());
+    assert!(pin(&mut scene, "/run/a/windows.qmp")["error"].is_null());
+    scene.run(2_000);
+    let targets = scene.fake.targets();
+    assert!(!targets.is_empty() && targets.iter().all(|(_, id, _)| *id == first), "{targets:?}");
+    let journal = Journal::read_only(&scene.dir.join("journal.db")).unwrap();
+    assert_eq!(journal.guests().unwrap().len(), 2);
+}
+
+#[test]
+fn report_h04_attached_balloon_is_used() {
+    let mut scene = Scene::kept("attached", "");
+    let found = Fake::found("web", FOUR);
+    let can = found.can;
+    let guest = scene.fake.add(Found { can: Capabilities::default(), ..found });
+    scene.run(2_000);
+    let mut client = scene.client();
+    let pin = r#"{"v":1,"id":1,"do":"set","guest":"web","what":"pin","value":"1 GiB"}"#;
+    scene.ask(&mut client, pin);
+    scene.run(5_000);
+    assert_eq!(scene.fake.targets(), [], "it has no balloon");
+    scene.fake.emit(Event::Devices(guest, can, None));
+    scene.run(5_000);
+    assert_eq!(scene.actual(guest), 1024);
 }

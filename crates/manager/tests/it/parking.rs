@@ -198,14 +198,6 @@ fn who_was_parked_is_parked_when_its_monitor_is_back() {
     assert_eq!(scene.fake.runs(), [(guest, false), (again, true)]);
 }
 
-/// Lines of the files in which parked guests are written down.
-fn written(scene: &Scene) -> Vec<String> {
-    let entries = std::fs::read_dir(&scene.dir).unwrap().map(|entry| entry.unwrap().path());
-    let files = entries.filter(|path| path.extension().is_some_and(|end| end == "parked"));
-    let text: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    text.lines().map(str::to_owned).collect()
-}
-
 #[test]
 fn finding2_18_parked_guests_are_written_down_until_they_run() {
     let mut scene = Scene::after("written", "");
@@ -215,9 +207,9 @@ fn finding2_18_parked_guests_are_written_down_until_they_run() {
     scene.run(5_000);
     assert!(asked(&mut scene, "park")["error"].is_null());
     let line = format!("{} {}", process.pid(), of.unwrap().start_ticks);
-    assert_eq!(written(&scene), [line], "its virtual CPUs are not seen");
+    assert_eq!(scene.written(), [line], "its virtual CPUs are not seen");
     assert!(asked(&mut scene, "wake")["error"].is_null());
-    assert_eq!(written(&scene), [""; 0]);
+    assert_eq!(scene.written(), [""; 0]);
     assert_eq!(scene.fake.runs(), [(guest, false), (guest, true)]);
 }
 
@@ -232,11 +224,11 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     let paused = Found { state: RunState::Paused(Pause::ByHand), ..Fake::found("other", FOUR) };
     scene.fake.add(paused.clone());
     scene.run(1_000);
-    assert_eq!(written(&scene), [line.trim_end()], "it was not found yet");
+    assert_eq!(scene.written(), [line.trim_end()], "it was not found yet");
     let guest = scene.fake.add(Found { process: of, name: "web".into(), ..paused });
     scene.run(10_000);
     assert_eq!(scene.fake.runs(), [(guest, true)], "the other one is somebody else's to wake");
-    assert_eq!(written(&scene), [""; 0]);
+    assert_eq!(scene.written(), [""; 0]);
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
 }
 
@@ -244,12 +236,12 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
 /// virtual CPUs had run for so long.
 fn after_a_kill(name: &str, process: &Sleeper, ran_ns: u64) -> Vec<bool> {
     let of = ProcessId::of(process.pid());
-    let line = format!("{} {} {ran_ns}\n", process.pid(), of.unwrap().start_ticks);
+    let line = format!("{} {} ran {ran_ns}\n", process.pid(), of.unwrap().start_ticks);
     let mut scene = Scene::after(name, &line);
     let found = Found { process: of, vcpu_tids: vec![process.pid()], ..Fake::found("web", FOUR) };
     scene.fake.add(Found { state: RunState::Paused(Pause::ByHand), ..found });
     scene.run(10_000);
-    assert_eq!(written(&scene), [""; 0]);
+    assert_eq!(scene.written(), [""; 0]);
     scene.fake.runs().into_iter().map(|(_, runs)| runs).collect()
 }
 

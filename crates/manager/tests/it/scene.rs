@@ -55,10 +55,10 @@ impl Scene {
         Scene::leased(name, settings, Options::default(), Lease::of(keeper))
     }
 
-    /// With a keeper, and what a manager that is dead has written down of its parked guests.
-    pub fn after(name: &str, parked: &str) -> Scene {
+    /// With a keeper, and what a manager that is dead has written down of its guests.
+    pub fn after(name: &str, written: &str) -> Scene {
         let dir = dir(name);
-        fs::write(dir.join("host.sock.1.parked"), parked).unwrap();
+        fs::write(dir.join("host.sock.1.parked"), written).unwrap();
         let keeper = keeper::Lease::start("cat".into(), Vec::new(), 0).unwrap();
         let lease = Lease::of(keeper).written_beside(&dir.join("host.sock"));
         Scene::at(dir, "", Options::default(), lease)
@@ -168,6 +168,14 @@ impl Scene {
     pub fn held(&mut self) -> u64 {
         let status = self.ask(&mut self.client(), r#"{"v":1,"id":1,"do":"status"}"#).unwrap();
         status["ok"]["lease"]["guests"].as_u64().unwrap()
+    }
+
+    /// Lines of the files in which guests are written down.
+    pub fn written(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.dir).unwrap().map(|entry| entry.unwrap().path());
+        let files = entries.filter(|path| path.extension().is_some_and(|end| end == "parked"));
+        let text: String = files.map(|path| fs::read_to_string(path).unwrap()).collect();
+        text.lines().map(str::to_owned).collect()
     }
 
     pub fn decisions(&self, name: &str) -> Vec<Decided> {

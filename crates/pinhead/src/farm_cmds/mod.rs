@@ -77,7 +77,7 @@ pub struct LogsArgs {
 #[derive(Debug, Args)]
 pub struct ParkArgs {
     /// Guests, each as GUEST or FARM/GUEST, the farm by its name or its process id; guests of no
-    /// farm, as a manager calls them, or by their UUID
+    /// farm, as a manager calls them, or by their UUID or the path of their monitor
     #[arg(required = true)]
     pub guests: Vec<String>,
     #[command(flatten)]

@@ -66,9 +66,13 @@ fn each(args: &ParkArgs, question: &str, done: &str) -> Result<String, Error> {
 
 /// Who has a guest: a farm, if one has, else the manager.
 fn host(args: &ParkArgs, guest: &str) -> Result<Host, Error> {
+    let named = guest.to_owned();
     let at_manager = |error: Error| match ask_manager(&args.socket, &Ask::Ps) {
         Ok(Answer::Ps(ps))
-            if ps.guests.iter().any(|row| row.name == guest || row.uuid == guest) =>
+            if ps
+                .guests
+                .iter()
+                .any(|row| [&row.name, &row.uuid, &row.source].contains(&&named)) =>
         {
             Ok(Host::Manager(guest.to_owned()))
         }

@@ -119,7 +119,7 @@ pub enum What {
 /// `pinhead set`
 #[derive(Debug, Args)]
 pub struct SetArgs {
-    /// A guest: its name or its UUID
+    /// A guest: its name, its UUID, or the path of its monitor
     pub guest: String,
     /// What to change, until the guest or the manager ends
     #[arg(value_enum)]

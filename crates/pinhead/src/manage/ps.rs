@@ -2,8 +2,13 @@
 
 use base::{Column, Table, counted, left, plain, right};
 use manager::control::{GuestRow, HostRow, KsmRow, OwnersRow, Ps, Status};
+use model::label;
 use policy::ksm::Phase;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+/// Characters of a name with a monitor's path, which has at most 107 bytes.
+const LABEL_MAX: usize = 128;
 
 const COLUMNS: [Column; 14] = [
     left("GUEST").width(16),
@@ -24,8 +29,16 @@ const COLUMNS: [Column; 14] = [
 
 /// One line a guest.
 pub fn table(answer: &Ps) -> String {
-    let mut table = Table::new(&COLUMNS);
-    answer.guests.iter().for_each(|guest| table.row(row(guest)));
+    let mut columns = COLUMNS;
+    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
+    answer.guests.iter().for_each(|guest| *names.entry(&guest.name).or_default() += 1);
+    let labels: Vec<String> = answer.guests.iter().map(|guest| name(guest, &names)).collect();
+    if labels.iter().zip(&answer.guests).any(|(label, guest)| *label != guest.name) {
+        columns[0] = left("GUEST").least(16).most(LABEL_MAX);
+    }
+    let mut table = Table::new(&columns);
+    let rows = answer.guests.iter().zip(labels);
+    rows.for_each(|(guest, label)| table.row(row(guest, label)));
     let mut out = table.text();
     if answer.guests.is_empty() {
         out.push_str("no guest was found yet\n");
@@ -40,11 +53,19 @@ pub fn table(answer: &Ps) -> String {
     out
 }
 
-fn row(guest: &GuestRow) -> [String; 14] {
+/// A guest's name, with what tells it from others of that name.
+fn name(guest: &GuestRow, names: &BTreeMap<&str, usize>) -> String {
+    match names.get(&*guest.name) {
+        Some(2..) => label(&guest.name, &guest.uuid),
+        _ => guest.name.clone(),
+    }
+}
+
+fn row(guest: &GuestRow, name: String) -> [String; 14] {
     let percent = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
     let reason = guest.unusable.as_ref().or(guest.reason.as_ref());
     [
-        guest.name.clone(),
+        name,
         guest.state_name().to_owned(),
         mib(guest.actual_bytes),
         mib(Some(guest.memory_bytes)),
@@ -182,4 +203,27 @@ pub fn status(answer: &Status) -> String {
 
 fn mib(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| "-".into(), |bytes| (bytes >> 20).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_h13_namesakes_have_their_monitors_behind_them() {
+        let row = |name: &str, uuid: &str| GuestRow {
+            name: name.into(),
+            uuid: uuid.into(),
+            ..GuestRow::default()
+        };
+        let (host, ksm) = (HostRow::default(), KsmRow::default());
+        let mut answer = Ps { host, ksm, guests: vec![row("windows", "/run/a.qmp")] };
+        assert!(table(&answer).contains("\nwindows  "), "{}", table(&answer));
+        answer.guests.push(row("windows", "/run/b.qmp"));
+        answer.guests.push(row("web", "/run/c.qmp"));
+        let text = table(&answer);
+        for line in ["windows [/run/a.qmp] ", "windows [/run/b.qmp] ", "web  "] {
+            assert!(text.lines().any(|found| found.starts_with(line)), "{line}: {text}");
+        }
+    }
 }

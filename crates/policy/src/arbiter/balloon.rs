@@ -1,7 +1,7 @@
 //! What became of what was asked of a balloon: arrived, on its way, stuck, or moved by others.
 
 use super::gain::{Holding, Yield};
-use super::reason::{Arrival, Clause, Outcome};
+use super::reason::{Arrival, Clause, Left, Outcome};
 use super::sample::{GuestSample, Key};
 use counters::Bytes;
 
@@ -118,6 +118,8 @@ pub struct BalloonCheck {
     pub cap: Option<Bytes>,
     /// Its kernel took memory back: it has too little.
     pub guest_deflated: bool,
+    /// The size that nobody here asked for.
+    pub left: Option<Left>,
 }
 
 /// A difference that means nothing: balloons come to rest a little off their targets.
@@ -294,6 +296,7 @@ impl BalloonTracker {
                 outcome: outcome(Arrival::TookBack, None),
                 cap,
                 guest_deflated: true,
+                left: None,
             };
         }
         // The wrong way: by the guest's kernel if it had too little, else by another manager.
@@ -310,7 +313,9 @@ impl BalloonTracker {
             let result = if guest_deflated { Arrival::TookBack } else { Arrival::Foreign };
             // What another manager does is not undone.
             let cap = guest_deflated.then_some(actual);
-            return BalloonCheck { outcome: outcome(result, None), cap, guest_deflated };
+            let left = Left { key: sample.key, at: actual, rose: target.shrinks() };
+            let left = (!guest_deflated).then_some(left);
+            return BalloonCheck { outcome: outcome(result, None), cap, guest_deflated, left };
         }
         self.measure(actual, now_ms);
         let moves = distance(actual, target.nearest) >= PROGRESS;
@@ -332,7 +337,8 @@ impl BalloonTracker {
         self.settle(actual);
         self.turn(&target, actual, now_ms);
         let cap = (!self.is_disturbed(now_ms)).then_some(actual);
-        BalloonCheck { outcome: outcome(Arrival::Stuck, host_got), cap, guest_deflated: false }
+        let outcome = outcome(Arrival::Stuck, host_got);
+        BalloonCheck { outcome, cap, ..BalloonCheck::default() }
     }
 
     /// Takes back what was granted and does not arrive soon. Gives the size that is left to reach.
@@ -410,12 +416,15 @@ impl BalloonTracker {
                 outcome: Some(outcome),
                 cap: Some(actual),
                 guest_deflated: true,
+                left: None,
             };
         }
-        if !self.is_turning(actual, now_ms) {
-            self.unexplained(now_ms);
+        if self.is_turning(actual, now_ms) {
+            return BalloonCheck::default();
         }
-        BalloonCheck::default()
+        self.unexplained(now_ms);
+        let left = Left { key: sample.key, at: actual, rose: actual > rest };
+        BalloonCheck { left: Some(left), ..BalloonCheck::default() }
     }
 
     /// Whether it has more than at rest, and it is not said yet why: nobody knows what it needs.

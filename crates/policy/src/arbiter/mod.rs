@@ -40,7 +40,7 @@ mod view;
 
 pub use balloon::STUCK_MS;
 pub use guest::Direction;
-pub use reason::{Action, Arrival, Bound, Clause, Decision, Inputs, Outcome, Pass, Reserved};
+pub use reason::{Action, Arrival, Bound, Clause, Decision, Inputs, Left, Outcome, Pass, Reserved};
 pub use reserve::RESERVATIONS_MAX;
 pub use sample::{
     Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Process, RuleVerdicts, Usable,
@@ -167,12 +167,12 @@ impl Arbiter {
         now_ms: u64,
     ) -> Pass {
         let fresh = host.filter(|h| now_ms.saturating_sub(h.at_ms) <= 2 * config.stale_ms);
-        let mut states: Vec<GuestState<'_>> = samples
-            .iter()
-            .map(|s| self.assess_guest(s, config, host, verdicts_of, now_ms))
-            .collect();
         let mut pass = Pass::default();
         pass.inputs.reserve(samples.len());
+        let mut states: Vec<GuestState<'_>> = samples
+            .iter()
+            .map(|s| self.assess_guest(s, config, host, verdicts_of, now_ms, &mut pass))
+            .collect();
         let mut budget = None;
         if let Some(host) = fresh {
             let mut open = self.host_budget(config, host, &states, now_ms, &mut pass);
@@ -234,11 +234,13 @@ impl Arbiter {
         host: Option<&HostSample>,
         verdicts_of: &mut dyn FnMut(Key, &Inputs) -> RuleVerdicts,
         now_ms: u64,
+        pass: &mut Pass,
     ) -> GuestState<'a> {
         let mut history = self.guests.remove(&sample.key).unwrap_or_default();
         history.observe(sample, now_ms);
         let strained = history.is_strained();
         let check = history.balloon.check(sample, strained, now_ms);
+        pass.left.extend(check.left);
         if check.guest_deflated {
             history.guest_deflated(now_ms);
         }

@@ -175,6 +175,17 @@ named! {
     }
 }
 
+/// A size of a balloon that nobody here asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Which guest.
+    pub key: Key,
+    /// The size.
+    pub at: Bytes,
+    /// It is more than the guest had: its own kernel may have taken it.
+    pub rose: bool,
+}
+
 /// What came of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserved {
@@ -191,6 +202,8 @@ pub struct Pass {
     pub decisions: Vec<Decision>,
     /// How earlier decisions came out.
     pub outcomes: Vec<Outcome>,
+    /// Balloons that somebody else has moved.
+    pub left: Vec<Left>,
     /// What came of reservations.
     pub reserved: Vec<Reserved>,
     /// The numbers of every guest, whether or not anything was decided about it.

@@ -151,8 +151,16 @@ fn the_texts_of_a_guest_are_cut_and_stay_text() {
     assert!(decision.reason.len() <= 512 && decision.bounds.len() <= 16);
     assert!(decision.inputs.len() <= 64 && decision.inputs[0].1.is_none());
     assert_eq!(decision.from_bytes, i64::MAX as u64);
-    assert!(journal.guests().expect("read")[0].guest.name.len() <= 128);
+    assert!(journal.guests().expect("read")[0].guest.name.len() <= 255);
     assert!(journal.bytes().expect("a size") < 128 * 1024);
+}
+
+#[test]
+fn report_h13_name_that_a_request_may_have_is_kept_whole() {
+    let mut journal = Journal::in_memory().expect("memory");
+    let name = "n".repeat(255);
+    journal.guest(&model::GuestIdentity { name: name.clone(), ..guest("x") }, START_MS).expect("a");
+    assert_eq!(journal.guests().expect("read")[0].guest.name, name);
 }
 
 #[test]

@@ -16,6 +16,8 @@ const FEW: Most = Most { vcpus: 1, processes: 3, wakers: 3 };
 const MANY: Most = Most { vcpus: 4, processes: 8, wakers: 8 };
 /// Lines between head and foot from which on there is room.
 const TALL: usize = 30;
+/// Columns of a UUID, or of the path of a monitor in its place.
+const UUID_MAX: usize = 107;
 /// Columns of a process's name.
 const NAME: usize = 25;
 
@@ -63,7 +65,7 @@ fn who(guest: &Seen<'_>) -> String {
         guest.mode(),
         plain(row.class.as_deref().unwrap_or("-"), 20),
         if row.daemon { "daemon" } else { "no daemon" },
-        plain(&row.uuid, 36),
+        plain(&row.uuid, UUID_MAX),
     )
 }
 

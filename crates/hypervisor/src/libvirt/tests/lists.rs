@@ -86,3 +86,29 @@ fn report_h12_domains_beyond_the_bound_are_told_by_their_number() {
     scene.libvirt.connection.up.as_mut().unwrap().list_ms = Some(0);
     assert!(told(scene.settle()).is_empty(), "told again");
 }
+
+#[test]
+fn report_h12_a_late_list_silences_no_guest_that_answers() {
+    let mut scene = Scene::new(&[(1, 5), (2, 6)]);
+    let ids = ids(&scene.settle());
+    // The first domain holds up the next list, and its own calls hang as well.
+    (scene.silent, scene.stuck) = (Some(LIST), vec![b'1']);
+    let mut events = Vec::new();
+    for second in 1..60 {
+        for id in &ids {
+            scene.libvirt.set_target(*id, Bytes::mib(600 + second % 2), second * 1000);
+        }
+        events.extend(scene.at(second * 1000));
+    }
+    let silent = |id| events.iter().any(|e| matches!(e, Event::Answers(of, false) if *of == id));
+    assert!(silent(ids[0]) && !silent(ids[1]), "{events:?}");
+    let sentences: Vec<_> = events.iter().filter(|e| matches!(e, Event::Trouble(_))).collect();
+    assert!(matches!(&sentences[..], [Event::Trouble(one)] if one.contains("does not list")));
+
+    // The next connection begins with the guests of before.
+    scene.peers.clear();
+    events = scene.at(60_000);
+    assert!(events.iter().any(|e| matches!(e, Event::Answers(of, false) if *of == ids[1])));
+    events = (61..80).flat_map(|second| scene.at(second * 1000)).collect();
+    assert!(events.iter().any(|e| matches!(e, Event::Answers(of, true) if *of == ids[1])));
+}

@@ -164,7 +164,7 @@ fn answers_of_the_wrong_shape_are_missing_and_not_zero() {
     world.turn(0);
     qemu.send(&json!({ "return": {}, "id": 0 }));
     world.turn(0);
-    for id in 1..=11 {
+    for id in 1..=12 {
         qemu.send(&json!({ "return": -1, "id": id }));
     }
     world.turn(0);

@@ -93,6 +93,90 @@ fn report_h03_a_virtual_cpu_is_found_when_it_is_plugged() {
 }
 
 #[test]
+fn report_h16_memory_by_virtio_mem_counts_beside_the_balloon() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    qemu.virtio_mem = 256 * MIB;
+    let (mut qemu, id, found) = world.found_as(qemu);
+    assert_eq!((found.memory, found.actual), (Bytes(768 * MIB), Bytes(768 * MIB)));
+    assert_eq!(found.ram, [Bytes(512 * MIB), Bytes(1024 * MIB)], "its device may have that");
+    for mib in [656, 100] {
+        world.source.set_target(id, Bytes(mib * MIB), world.now_ms);
+        world.talk(&mut qemu);
+        assert_eq!(world.take_events(), [Event::Taken(id, Bytes(mib * MIB))]);
+    }
+    assert_eq!(qemu.targets, [400 * MIB, MIB], "what the balloon is to leave");
+    qemu.virtio_mem = 64 * MIB;
+    qemu.event("MEMORY_DEVICE_SIZE_CHANGE", &json!({ "size": 64 * MIB, "id": "vm0" }));
+    world.talk(&mut qemu);
+    world.source.ask_actual(id, world.now_ms);
+    world.talk(&mut qemu);
+    let machine = Machine { memory: Bytes(576 * MIB), ram: found.ram, vcpu_tids: vec![] };
+    let events = world.take_events();
+    assert_eq!(events, [Event::Machine(id, machine), Event::Actual(id, Bytes(576 * MIB))]);
+}
+
+#[test]
+fn report_h04_attached_port_and_balloon_are_noticed() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    (qemu.has_balloon, qemu.has_port) = (false, false);
+    let (mut qemu, id, found) = world.found_as(qemu);
+    assert!(!found.can.balloon && !found.can.port && found.port.is_none());
+    (qemu.has_balloon, qemu.has_port) = (true, true);
+    let asks = |world: &mut World, qemu: &mut Qemu, passed_ms| {
+        world.now_ms += passed_ms;
+        world.source.ask_actual(id, world.now_ms);
+        world.talk(qemu);
+        world.take_events()
+    };
+    assert_eq!(asks(&mut world, &mut qemu, 1_000), [], "it is not looked at yet");
+    let events = asks(&mut world, &mut qemu, 60_000);
+    let devices = events.iter().find_map(|event| match event {
+        Event::Devices(of, can, port) => Some((*of, *can, port.clone())),
+        _ => None,
+    });
+    let (of, can, port) = devices.expect("they were attached");
+    assert!(of == id && can.balloon && can.statistics && can.port);
+    assert_eq!(port, Some(PathBuf::from("/run/web1.port")));
+    world.source.set_target(id, Bytes(400 * MIB), world.now_ms);
+    world.talk(&mut qemu);
+    assert_eq!(qemu.targets, [400 * MIB]);
+    world.take_events();
+    let again = asks(&mut world, &mut qemu, 60_000);
+    assert!(!again.iter().any(|event| matches!(event, Event::Devices(..))), "{again:?}");
+}
+
+#[test]
+fn report_h13_empty_name_is_replaced_by_the_sockets() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    qemu.name = "";
+    let (_qemu, _, found) = world.found_as(qemu);
+    assert_eq!(found.name, "a");
+}
+
+/// A QEMU in a container names its threads by the numbers that they have there.
+#[test]
+fn report_h09_threads_of_a_container_are_found_here() {
+    let mut world = World::new();
+    world.process(4242);
+    let own = std::process::id();
+    let status = |number: &str| format!("Name:\tqemu\nNSpid:\t{number}\n");
+    world.tree.file(&format!("proc/{own}/status"), &status(&format!("{own}\t1")));
+    for (here, there) in [(57, 5), (58, 71), (5, 9)] {
+        let task = format!("proc/{own}/task/{here}");
+        world.tree.file(&format!("{task}/status"), &status(&format!("{here}\t{there}")));
+    }
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    qemu.tids = vec![71, 5, 72];
+    let (_qemu, id, found) = world.found_as(qemu);
+    assert_eq!(found.process.map(|process| process.pid), Some(own));
+    assert_eq!(found.vcpu_tids, [58, 57], "5 and 71 are others' numbers here");
+    assert!(world.source.guests.contains_key(&id));
+}
+
+#[test]
 fn without_a_balloon_nothing_is_promised() {
     let mut world = World::new();
     let mut qemu = Qemu::bind(&world.socket("a"));

@@ -68,7 +68,7 @@ impl World {
         self.found_as(qemu)
     }
 
-    /// The same of a QEMU that was made ready.
+    /// The same of a QEMU that listens.
     fn found_as(&mut self, mut qemu: Qemu) -> (Qemu, Id, Found) {
         self.turn(SCAN_MS);
         self.turn(0);

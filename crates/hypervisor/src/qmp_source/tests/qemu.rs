@@ -14,11 +14,16 @@ pub(super) struct Qemu {
     listener: UnixListener,
     stream: Option<UnixStream>,
     received: Vec<u8>,
+    pub(super) name: &'static str,
     pub(super) has_balloon: bool,
+    /// It has a port for a daemon.
+    pub(super) has_port: bool,
     pub(super) status: &'static str,
     pub(super) tids: Vec<u32>,
     /// Memory that was plugged while it ran.
     pub(super) plugged: u64,
+    /// Memory that virtio-mem has given.
+    pub(super) virtio_mem: u64,
     /// Whether a guest's driver answers when it is asked for statistics.
     pub(super) driver_answers: bool,
     pub(super) interval_s: u64,
@@ -46,10 +51,13 @@ impl Qemu {
             listener: UnixListener::bind(path).unwrap(),
             stream: None,
             received: Vec::new(),
+            name: "web1",
             has_balloon: true,
+            has_port: true,
             status: "running",
             tids: vec![71, 72],
             plugged: 0,
+            virtio_mem: 0,
             driver_answers: true,
             interval_s: 0,
             intervals: Vec::new(),
@@ -139,16 +147,21 @@ impl Qemu {
         let no_balloon = "No balloon device has been activated";
         match name {
             "qmp_capabilities" => Ok(json!({})),
-            "query-name" => Ok(json!({ "name": "web1" })),
+            "query-name" => Ok(json!({ "name": self.name })),
             "query-uuid" => Ok(json!({ "UUID": "00112233-4455-6677-8899-aabbccddeeff" })),
             "query-memory-size-summary" => {
-                Ok(json!({ "base-memory": 512 * MIB, "plugged-memory": self.plugged }))
+                let plugged = self.plugged + self.virtio_mem;
+                Ok(json!({ "base-memory": 512 * MIB, "plugged-memory": plugged }))
             }
-            "query-memdev" => Ok([512 * MIB, self.plugged]
+            "query-memdev" => Ok([512 * MIB, self.plugged, self.virtio_mem.min(1) * 1024 * MIB]
                 .into_iter()
                 .filter(|size| *size > 0)
                 .map(|size| json!({ "id": "ram", "size": size }))
                 .collect()),
+            "query-memory-devices" => Ok(json!([
+                { "type": "dimm", "data": { "size": self.plugged } },
+                { "type": "virtio-mem", "data": { "size": self.virtio_mem } },
+            ])),
             "query-status" => {
                 Ok(json!({ "running": self.status == "running", "status": self.status }))
             }
@@ -191,7 +204,9 @@ impl Qemu {
         }
         if path == "/machine/peripheral-anon" {
             list.push(json!({ "name": "device[0]", "type": "child<virtserialport>" }));
-            list.push(json!({ "name": "device[1]", "type": "child<virtserialport>" }));
+            if self.has_port {
+                list.push(json!({ "name": "device[1]", "type": "child<virtserialport>" }));
+            }
         }
         Value::Array(list)
     }

@@ -179,3 +179,12 @@ fn report_h07_rescue_gives_no_more_than_the_group_has() {
     assert!(rescue.is_over(0));
     assert_eq!(rescue.outcomes(), [("g1", Outcome::Bounded(mib(156)))]);
 }
+
+#[test]
+fn report_h10_nothing_is_taken_from_who_has_more_than_it_had() {
+    let mut rescue = rescue(&[300, 100], 50);
+    rescue.reached(1, mib(1200));
+    assert_eq!(rescue.step(Some(mib(450)), 0), [(1, mib(1200)), (2, mib(1000))]);
+    rescue.taken(1, mib(1200));
+    assert!(!rescue.is_left(1) && rescue.is_left(2));
+}

@@ -1,0 +1,154 @@
+//! A guest as it comes, and the memory that it has and may have.
+
+use super::{Entitlement, Guests};
+use crate::attach::{Lent, run_dir};
+use crate::config::Settings;
+use crate::effect::{Effect, MemoryEvent, Now, Override, ParkEvent};
+use crate::guest::ManagedGuest;
+use agent::PoolGrants;
+use counters::Bytes;
+use hypervisor::{Found, Id, Machine, Owner, ZVM_SOURCE};
+use store::kinds;
+
+/// Bytes of a name: no request names a guest by more.
+const NAME_BYTES_MAX: usize = crate::control::NAME_MAX;
+
+impl Guests {
+    /// A guest has this much now. One that has what it had before is no longer held.
+    pub(super) fn sized(&mut self, id: Id, actual: Bytes) -> Vec<Effect> {
+        let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+        guest.memory.told = actual;
+        guest.memory.actual = actual.min(guest.found.memory);
+        match guest.memory.least() {
+            least if least >= guest.restore() => vec![Effect::Hold { guest: id, size: least }],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Memory or virtual CPUs of a guest came or went: what it may have follows.
+    pub(super) fn replugged(
+        &mut self,
+        id: Id,
+        machine: Machine,
+        by: Entitlement<'_>,
+        now: Now,
+    ) -> Vec<Effect> {
+        let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+        let before = guest.found.memory;
+        guest.replugged(machine);
+        entitle(guest, by.settings, self.overrides.get(&id));
+        let (memory, owner) = (guest.found.memory, guest.found.owner);
+        let mut effects = vec![Effect::Memory(MemoryEvent::LimitsChanged)];
+        // A guest can have that happen as often as it likes.
+        if memory != before && guest.identity.is_worth_a_note(now.ms) {
+            let mib = |size: Bytes| size.0 >> 20;
+            let text = format!("its memory was {} MiB, and is {} MiB", mib(before), mib(memory));
+            effects.push(Effect::note(kinds::PLUGGED, text, Some(guest.who())));
+        }
+        effects.extend(self.share_out(owner, by));
+        effects
+    }
+
+    pub(super) fn found(
+        &mut self,
+        source: usize,
+        id: Id,
+        mut found: Box<Found>,
+        by: Entitlement<'_>,
+        now: Now,
+    ) -> Vec<Effect> {
+        let is_twin =
+            |guest: &&ManagedGuest| found.process.is_some() && guest.found.process == found.process;
+        if let Some(twin) = self.iter().find(is_twin) {
+            let text = format!(
+                "{} was found a second time, at {}; it is managed through {}",
+                found.name, found.source, twin.found.source
+            );
+            return vec![Effect::note("guest-twice", text, None)];
+        }
+        let mut effects = Vec::new();
+        let owner = found.owner;
+        let part = self.users.stranger(owner).map(|user| {
+            // It is never taken for one of ours, whatever it calls itself.
+            found.name = format!("{user}/{}", found.name);
+            found.name.truncate(found.name.floor_char_boundary(NAME_BYTES_MAX));
+            self.users.part(&user, std::iter::once(found.memory))
+        });
+        let (limits, class) = by.settings.entitlement(&found.name, found.memory, part.as_ref());
+        let class = class.unwrap_or_default().to_owned();
+        let grants = if by.acts { PoolGrants::Yes } else { PoolGrants::No };
+        if by.acts {
+            effects.push(Effect::Attach(found.clone()));
+        }
+        self.arrivals += 1;
+        let text = format!("it was found at {}", found.source);
+        let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
+        let left = guest.found.process.and_then(|process| by.sizes.get(&process)).copied();
+        let had = match run_dir(&guest.found) {
+            // Its daemon has given its `pinhead up` what it lacks.
+            Some(_) => Some(guest.found.memory),
+            None => left.map(|size| size.min(guest.found.memory)),
+        };
+        if let Some(had) = had {
+            guest.memory.had(had, now.ms);
+        }
+        guest.part = part;
+        guest.is_parked_by_its_farm(now.ms);
+        if by.acts && run_dir(&guest.found).is_some() {
+            // Until its `pinhead up` has answered.
+            guest.lend(Lent::No);
+        }
+        effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
+        effects.extend(self.tell_unseen(&guest));
+        self.guests.insert(id, guest);
+        effects.push(Effect::Parking(ParkEvent::Found(id)));
+        effects.extend(self.share_out(owner, by));
+        // What an earlier manager took is this one's to give back.
+        if by.acts
+            && let Some(guest) = self.guests.get(&id)
+        {
+            let size = guest.memory.actual;
+            effects.push(Effect::Hold { guest: id, size });
+            if left.is_some_and(|left| size < left) && guest.found.can.balloon {
+                // It may be on its way to what that one had asked for last.
+                effects.push(Effect::SetTarget { guest: id, size });
+            }
+        }
+        effects
+    }
+
+    /// Tells of the first guest without a process that is seen, and what follows for all of them.
+    fn tell_unseen(&mut self, guest: &ManagedGuest) -> Option<Effect> {
+        let Found { name, process, source, .. } = &guest.found;
+        let is_unseen = process.is_none() && source != ZVM_SOURCE;
+        if !is_unseen || std::mem::replace(&mut self.is_unseen_told, true) {
+            return None;
+        }
+        Some(Effect::Complain(format!(
+            "The process of {name} is not to be seen from here, which may be a container: what the \
+             host has of it is not known. Such guests count with all that their balloons leave \
+             them. To see them, run the manager as root and outside of containers"
+        )))
+    }
+
+    /// Divides a user's part of the host among the user's guests, which are others than before.
+    pub(super) fn share_out(&mut self, owner: Owner, by: Entitlement<'_>) -> Option<Effect> {
+        let user = self.users.stranger(owner)?;
+        let of_user = |guest: &&ManagedGuest| guest.found.owner == owner;
+        let sizes = self.iter().filter(of_user).map(|guest| guest.found.memory);
+        let part = self.users.part(&user, sizes);
+        for guest in self.guests.values_mut().filter(|guest| guest.found.owner == owner) {
+            guest.part = Some(part.clone());
+            entitle(guest, by.settings, self.overrides.get(&guest.id));
+        }
+        Some(Effect::Memory(MemoryEvent::LimitsChanged))
+    }
+}
+
+/// Sets what a guest is entitled to by the settings, and by what was set by hand.
+pub(super) fn entitle(guest: &mut ManagedGuest, settings: &Settings, over: Option<&Override>) {
+    let Found { name, memory, .. } = &guest.found;
+    let (limits, class) = settings.entitlement(name, *memory, guest.part.as_ref());
+    guest.identity.class = class.unwrap_or_default().to_owned();
+    guest.limits = over.map_or(limits, |over| over.applied(limits, guest.found.memory));
+}

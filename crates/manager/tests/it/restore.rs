@@ -1,0 +1,119 @@
+//! The sizes of guests after their manager: those that they had before it came.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use crate::scene::{FOUR, Scene, Sleeper};
+use counters::Bytes;
+use hypervisor::{Event, Fake, Found, Id, Machine, ProcessId};
+
+const TWO: Bytes = Bytes::mib(2048);
+
+/// A guest of 4 GiB in a process, which had this size when the manager came.
+fn add(scene: &mut Scene, process: &Sleeper, actual: Bytes) -> Id {
+    let found = Found { actual, process: ProcessId::of(process.pid()), ..Fake::found("web", FOUR) };
+    add_found(scene, found)
+}
+
+fn add_found(scene: &mut Scene, found: Found) -> Id {
+    let guest = scene.fake.add(found);
+    let like = scene.guest("like", FOUR, Bytes::mib(500));
+    let stats = scene.guests.pop().unwrap().1;
+    scene.fake.remove(like, "it was only asked for its numbers");
+    scene.guests.push((guest, stats));
+    guest
+}
+
+/// The operator pins the guest to a size, and that is done.
+fn pin(scene: &mut Scene, size: &str) {
+    let request =
+        format!(r#"{{"v":1,"id":1,"do":"set","guest":"web","what":"pin","value":"{size}"}}"#);
+    let answer = scene.ask(&mut scene.client(), &request).unwrap();
+    assert!(answer["error"].is_null(), "{answer}");
+    scene.run(5_000);
+}
+
+/// The size that is written down for a guest.
+fn line(process: &Sleeper, size: Bytes) -> String {
+    let id = ProcessId::of(process.pid()).unwrap();
+    format!("{} {} size {}", id.pid, id.start_ticks, size.0)
+}
+
+#[test]
+fn report_h10_guest_that_was_found_small_is_left_so() {
+    let (mut scene, process) = (Scene::after("small", ""), Sleeper::start());
+    let guest = add(&mut scene, &process, TWO);
+    scene.run(5_000);
+    assert_eq!(scene.held(), 0, "nothing was taken from it");
+    scene.fake.set_actual(guest, Bytes::mib(1500));
+    scene.run(5_000);
+    assert_eq!(scene.held(), 0, "somebody else took that");
+    assert_eq!((scene.fake.targets(), scene.written()), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn report_h10_guest_is_to_have_what_it_was_found_with() {
+    let (mut scene, process) = (Scene::after("taken", ""), Sleeper::start());
+    let guest = add(&mut scene, &process, TWO);
+    scene.run(3_000);
+    pin(&mut scene, "1 GiB");
+    assert_eq!(scene.actual(guest), 1024);
+    assert_eq!(scene.written(), [line(&process, TWO)]);
+    assert_eq!(scene.held(), 1);
+    // Its monitor is lost, and is back.
+    let found = Found {
+        actual: Bytes::mib(scene.actual(guest)),
+        process: ProcessId::of(process.pid()),
+        ..Fake::found("web", FOUR)
+    };
+    scene.fake.remove(guest, "its monitor is silent");
+    scene.run(1_000);
+    add_found(&mut scene, found);
+    scene.run(1_000);
+    assert_eq!((scene.written(), scene.held()), (vec![line(&process, TWO)], 1));
+}
+
+#[test]
+fn report_h10_size_that_others_set_is_not_exceeded() {
+    let (mut scene, process) = (Scene::after("set", ""), Sleeper::start());
+    let guest = add(&mut scene, &process, FOUR);
+    scene.run(3_000);
+    pin(&mut scene, "1 GiB");
+    assert_eq!(scene.written(), [line(&process, FOUR)]);
+    scene.fake.set_actual(guest, Bytes::mib(800));
+    scene.run(2_000);
+    assert_eq!((scene.held(), scene.written()), (0, Vec::new()));
+}
+
+#[test]
+fn report_h10_next_manager_restores_what_a_killed_one_took() {
+    let process = Sleeper::start();
+    let mut scene = Scene::after("next", &line(&process, FOUR));
+    let guest = add(&mut scene, &process, TWO);
+    scene.run(500);
+    let targets: Vec<_> = scene.fake.targets().iter().map(|(_, id, to)| (*id, *to)).collect();
+    assert_eq!(targets, [(guest, TWO)], "it may have been on its way to less");
+    // It had come further before it heard that.
+    scene.fake.set_actual(guest, Bytes::mib(1900));
+    scene.run(3_000);
+    assert_eq!((scene.written(), scene.held()), (vec![line(&process, FOUR)], 1));
+    pin(&mut scene, "4 GiB");
+    assert_eq!((scene.written(), scene.held()), (Vec::new(), 0));
+}
+
+#[test]
+fn report_h10_plugged_memory_is_kept_with_what_a_guest_had() {
+    let (mut scene, process) = (Scene::after("dimm", ""), Sleeper::start());
+    let guest = add(&mut scene, &process, TWO);
+    scene.run(3_000);
+    let plug = |scene: &mut Scene, actual, memory| {
+        scene.fake.set_actual(guest, Bytes::mib(actual));
+        let machine =
+            Machine { memory: Bytes::mib(memory), ram: Vec::new(), vcpu_tids: Vec::new() };
+        scene.fake.emit(Event::Machine(guest, machine));
+        scene.run(2_000);
+    };
+    plug(&mut scene, 3072, 5120);
+    assert_eq!(scene.held(), 0, "it has 1 GiB more of 5 GiB");
+    pin(&mut scene, "1 GiB");
+    assert_eq!(scene.written(), [line(&process, Bytes::mib(3072))]);
+}
