@@ -19,6 +19,8 @@ struct Written {
     systems: Vec<FileSystem>,
     own: Vec<Own>,
     ended: Vec<u16>,
+    /// Bytes in all, and those behind the last record that is whole.
+    left: (usize, Vec<u8>),
 }
 
 fn read(guest: &mut Guest<'_>) -> Written {
@@ -47,6 +49,7 @@ fn read(guest: &mut Guest<'_>) -> Written {
             other => panic!("application {other}"),
         }
     }
+    written.left = (bytes.len(), rest.to_vec());
     written
 }
 
@@ -132,7 +135,10 @@ fn a_guest_tells_the_monitor_what_its_kernel_says_and_what_its_rules_did() {
     guest.sh(&format!(": > {RECORDS}; kill {}", sleeper.trim()));
     rounds(&mut guest, 3);
     let written = read(&mut guest);
-    let (tasks, _) = written.rounds.last().expect("a round");
+    let Some((tasks, _)) = written.rounds.last() else {
+        let begin = &written.left.1[..written.left.1.len().min(64)];
+        panic!("no round in {} bytes; behind the last record: {begin:?}", written.left.0)
+    };
     assert!(task(tasks, &sleeper).is_none());
     assert!(!written.ended.is_empty());
     guest.sh("kill $(cat /run/pinheadd-monwriter.pid)");
