@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The socket on which `pinhead up` is asked, in the directory of those of its guests.
 const SOCKET: &str = "control";
@@ -24,8 +25,13 @@ const AGAIN_MS: u64 = 10_000;
 /// Another user's guests are complained about at most this often: their process may say yes and no
 /// in turn, in as many directories as its user likes.
 const COMPLAINTS_MS: u64 = 10 * 60 * 1_000;
+/// Characters of a class's name.
+const CLASS_MAX: usize = 64;
 /// Characters of what it says that are reported.
 const REASON_MAX: usize = 200;
+
+/// Classes of the guests of a `pinhead up`, by their names.
+pub type Classes = Arc<BTreeMap<String, String>>;
 
 /// Whether guests of `pinhead up` were handed over. Until they are, they keep their ports and
 /// balloons: to take silence for a yes would have two managers move the same balloon.
@@ -53,6 +59,7 @@ pub struct Attachments {
 struct Attachment {
     owner: Owner,
     lent: Lent,
+    classes: Classes,
     open: Option<Connection>,
     /// When it is asked again, or when its silence is reported.
     due_ms: u64,
@@ -72,6 +79,8 @@ struct Connection {
 pub struct Answers {
     /// The directories, and whether their guests are handed over.
     pub lent: Vec<(PathBuf, Lent)>,
+    /// The directories of those that have told the classes of their guests.
+    pub classes: Vec<(PathBuf, Classes)>,
     /// Complaints to report.
     pub complaints: Vec<String>,
 }
@@ -85,12 +94,16 @@ impl Attachments {
         let one = self.all.entry(dir.to_path_buf()).or_insert_with(|| Attachment {
             owner: found.owner,
             lent: Lent::No,
+            classes: Classes::default(),
             open: None,
             due_ms: now_ms,
             is_reported: false,
         });
         one.look(dir, now_ms, &mut answers);
         answers.lent.push((dir.to_path_buf(), one.lent));
+        if !one.classes.is_empty() {
+            answers.classes.push((dir.to_path_buf(), Arc::clone(&one.classes)));
+        }
         limit(&mut self.told, found.owner, 0, now_ms, &mut answers);
         answers
     }
@@ -168,6 +181,8 @@ impl Attachment {
             Ok((Some(_), None)) => {
                 (self.lent, self.is_reported) = (Lent::Yes, false);
                 answers.lent.push((dir.to_path_buf(), Lent::Yes));
+                self.classes = Arc::new(answer.as_ref().map(classes).unwrap_or_default());
+                answers.classes.push((dir.to_path_buf(), Arc::clone(&self.classes)));
             }
             Ok((_, Some(serde_json::Value::String(error)))) => {
                 self.complain(dir, &base::plain(error, REASON_MAX), answers);
@@ -195,6 +210,15 @@ impl Attachment {
             answers.complaints.push(text);
         }
     }
+}
+
+/// Classes in an answer. A `pinhead up` before this one tells none.
+fn classes(answer: &serde_json::Value) -> BTreeMap<String, String> {
+    let classes = answer.get("classes").and_then(serde_json::Value::as_object);
+    let class = |(name, class): (&String, &serde_json::Value)| {
+        Some((name.clone(), base::plain(class.as_str()?, CLASS_MAX).to_string()))
+    };
+    classes.into_iter().flatten().filter_map(class).collect()
 }
 
 /// Leaves new complaints about another user's guests out that come too soon.
@@ -293,7 +317,7 @@ mod tests {
             attachments.attach(&found, 0),
             Answers {
                 lent: vec![(run_dir(&found).unwrap().to_path_buf(), Lent::No)],
-                complaints: Vec::new(),
+                ..Answers::default()
             }
         );
         assert_eq!(attachments.tick(|_| true, 4_999), Answers::default());
@@ -352,6 +376,22 @@ mod tests {
             }
             assert!(turn < 1_000, "it sends lines forever, and is read forever");
         }
+    }
+
+    #[test]
+    fn classes_of_a_farm_are_told_to_its_next_guest_too() {
+        let (_dir, listener, found) = listen();
+        let mut attachments = Attachments::default();
+        assert_eq!(attachments.attach(&found, 0).classes, []);
+        let (mut farm, _) = listener.accept().unwrap();
+        let answer = r#"{"managed": ["g1"], "classes": {"g1": "we\u001bb", "g2": 7}}"#;
+        writeln!(farm, "{answer}").unwrap();
+        let classes = [(
+            run_dir(&found).unwrap().to_path_buf(),
+            Arc::new(BTreeMap::from([("g1".to_owned(), "we\\u{1b}b".to_owned())])),
+        )];
+        assert_eq!(attachments.turn(1).classes, classes);
+        assert_eq!(attachments.attach(&found, 2).classes, classes);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What happens to owners, and what they want done. An owner decides and changes nothing but
 //! itself: it gives effects, and the loop carries them out in their order.
 
-use crate::attach::Lent;
+use crate::attach::{Classes, Lent};
 use crate::control::{Answer, Change, ClientId, Failure, HostSide, Peer};
 use crate::pageout::Job;
 use agent::TaskScan;
@@ -82,6 +82,8 @@ pub(crate) enum GuestEvent {
     PageOutEnded(Id),
     /// The `pinhead up` of this directory has handed its guests over, or not.
     Lent(PathBuf, Lent),
+    /// The `pinhead up` of a directory has told the classes of its guests.
+    Classes(PathBuf, Classes),
 }
 
 /// What happens to the owner of the memory.

@@ -9,7 +9,7 @@ pub struct GuestIdentity {
     pub uuid: String,
     /// Its name.
     pub name: String,
-    /// The class that its name put it in; empty for none.
+    /// The class that its name, or its `pinhead up`, put it in; empty for none.
     pub class: String,
     /// Its process on the host, where that is known.
     pub pid: Option<u32>,

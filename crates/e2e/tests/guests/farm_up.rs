@@ -115,7 +115,8 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
     for turn in 0..2 {
         let dir = up.run_dir();
         let (lease, managed) = manage(&up).expect("the guests");
-        assert_eq!(managed, json!({ "managed": ["g1", "g2"], "dir": dir }));
+        let classes = json!({ "g1": "g", "g2": "g" });
+        assert_eq!(managed, json!({ "managed": ["g1", "g2"], "classes": classes, "dir": dir }));
         let second = manage(&up).expect_err("there is one");
         assert!(second.to_string().contains("Another host manager"), "{second}");
         let refused = String::from_utf8(up.explain().stderr).expect("text");

@@ -30,6 +30,7 @@ pub use client::{answer, ask, ask_within, exec, ps, run, table};
 pub use protocol::{FarmTable, GuestRow, Question, question};
 pub use ready::{ReadyState, ServedPort};
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -395,7 +396,9 @@ impl Service {
                 let names: Vec<&str> = specs().map(|spec| spec.name.as_str()).collect();
                 let dir =
                     specs().find_map(|spec| Some(spec.run_dir.as_ref()?.display().to_string()));
-                let answer = json!({ "managed": names, "dir": dir });
+                let classes = self.occupants.iter().map(|occupant| occupant.class.as_str());
+                let classes: BTreeMap<&str, &str> = names.iter().copied().zip(classes).collect();
+                let answer = json!({ "managed": names, "classes": classes, "dir": dir });
                 self.manager = Some(clone()?);
                 fleet.yield_to_other_manager();
                 self.replies.send_line(clone()?, &answer);

@@ -17,6 +17,8 @@ pub struct IdentityTracker {
     /// The class that its name put it in; empty for none. What is in the journal already stays as
     /// it is when this changes.
     pub class: String,
+    /// The class that its `pinhead up` has it in; empty for none.
+    farm_class: String,
     boot: Option<[u8; 16]>,
     boots: u32,
     noted_ms: Option<u64>,
@@ -27,7 +29,23 @@ impl IdentityTracker {
     /// That of a guest as it was found.
     pub fn new(found: &Found, class: String) -> IdentityTracker {
         let who = Arc::new(identity(found, &class, None, 0));
-        IdentityTracker { who, class, boot: None, boots: 0, noted_ms: None, origin_noted_ms: None }
+        IdentityTracker {
+            who,
+            class,
+            farm_class: String::new(),
+            boot: None,
+            boots: 0,
+            noted_ms: None,
+            origin_noted_ms: None,
+        }
+    }
+
+    /// Takes the class that its `pinhead up` has it in. It is told where the settings have none.
+    pub fn has_farm_class(&mut self, class: &str, found: &Found) {
+        if self.farm_class != class {
+            class.clone_into(&mut self.farm_class);
+            self.renew(found);
+        }
     }
 
     /// It has started again.
@@ -58,7 +76,8 @@ impl IdentityTracker {
     }
 
     fn renew(&mut self, found: &Found) {
-        self.who = Arc::new(identity(found, &self.class, self.boot, self.boots));
+        let class = if self.class.is_empty() { &self.farm_class } else { &self.class };
+        self.who = Arc::new(identity(found, class, self.boot, self.boots));
     }
 }
 

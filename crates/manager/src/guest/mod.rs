@@ -26,6 +26,7 @@ use hypervisor::{
 use identity::IdentityTracker;
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, Key, Limits, Process, Usable};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,6 +177,15 @@ impl ManagedGuest {
         self.lent = lent;
         if lent == Lent::No {
             self.daemon.link.close();
+        }
+    }
+
+    /// Takes the class that its `pinhead up` has it in, by its name there.
+    pub fn has_farm_class(&mut self, classes: &BTreeMap<String, String>) {
+        // Another user's guest has that user's name before its own.
+        let name = self.found.name.rsplit('/').next().unwrap_or_default();
+        if let Some(class) = classes.get(name) {
+            self.identity.has_farm_class(class, &self.found);
         }
     }
 

@@ -231,6 +231,12 @@ impl Guests {
                 let of_dir = |guest: &&mut ManagedGuest| run_dir(&guest.found) == Some(&dir);
                 self.guests.values_mut().filter(of_dir).for_each(|guest| guest.lend(lent));
             }
+            GuestEvent::Classes(dir, classes) => {
+                let of_dir = |guest: &&mut ManagedGuest| run_dir(&guest.found) == Some(&dir);
+                for guest in self.guests.values_mut().filter(of_dir) {
+                    guest.has_farm_class(&classes);
+                }
+            }
         }
         Vec::new()
     }

@@ -101,6 +101,9 @@ impl Manager {
         for (dir, lent) in answers.lent {
             self.step_guests(GuestEvent::Lent(dir, lent), now);
         }
+        for (dir, classes) in answers.classes {
+            self.step_guests(GuestEvent::Classes(dir, classes), now);
+        }
         self.perform(answers.complaints.into_iter().map(Effect::Complain).collect(), now);
     }
 

@@ -36,7 +36,7 @@ const COVERED: Column = plain("covered_ms", "ms", "number", "how much of the spa
 pub const WHO: [Column; 6] = [
     plain("guest", "", "text", "the guest's name"),
     plain("uuid", "", "text", "its UUID"),
-    plain("class", "", "text", "the class that its name put it in"),
+    plain("class", "", "text", "the class that its name, or its `pinhead up`, put it in"),
     plain("guest_pid", "", "number", "its process on the host"),
     plain("start_ticks", "ticks", "number", "when that process started, since the host's boot"),
     plain("boot", "", "text", "tells one boot of the guest from the next"),
