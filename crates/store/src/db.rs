@@ -39,6 +39,8 @@ const HEAP_MAX: i64 = 512 << 20;
 /// The longest value that a reader takes, in bytes. A minute of a thousand guests that all change
 /// has 30 MB before it is packed.
 const VALUE_MAX: i32 = 32 << 20;
+/// Ending of a copy's name that is not complete yet.
+pub const COPY: &str = ".new";
 /// Endings of the files that SQLite opens with a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// The table that SQLite makes for `AUTOINCREMENT`.
@@ -87,6 +89,7 @@ fn has_only_columns(text: &str) -> bool {
 /// Opens a file to write to it; makes it where it is not there.
 pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
     check_files(path)?;
+    clean(path);
     let made = OpenOptions::new().append(true).create(true).mode(MODE).open(path);
     made.map_err(|source| Error::File { path: path.into(), source })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -153,6 +156,22 @@ fn check_files(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Takes away what is left of a copy of a file, and what SQLite made beside it.
+pub fn clean(path: &Path) {
+    for ending in ["", "-wal", "-shm", "-journal"] {
+        // One that stays is in the way of the next copy, which says so.
+        let _ = remove(&beside(&beside(path, COPY), ending));
+    }
+}
+
+/// Removes a file, if it is there.
+pub fn remove(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Path of a file's neighbour: its own with this ending.
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -168,12 +187,21 @@ pub fn open_if_begun(path: &Path, kind: &Kind) -> Result<Option<Connection>, Err
     }
 }
 
-/// Takes the log of a file over into it. Nothing is left beside the file.
+/// Takes the log of a file over into it, and checks the file. Nothing is left beside it.
 pub fn take_log_over(path: &Path) -> Result<(), Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(path, flags)
-        .and_then(|connection| connection.pragma_update(None, "journal_mode", "DELETE"))
-        .map_err(|source| Error::Open { path: path.into(), source })
+    let found = Connection::open_with_flags(path, flags).and_then(|connection| {
+        connection.pragma_update(None, "journal_mode", "DELETE")?;
+        connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+    });
+    match found.map_err(|source| Error::Open { path: path.into(), source })?.as_str() {
+        "ok" => Ok(()),
+        fault => {
+            let source =
+                std::io::Error::new(ErrorKind::InvalidData, plain(fault, NAME_MAX).to_string());
+            Err(Error::File { path: path.into(), source })
+        }
+    }
 }
 
 /// Carries out a statement, which is kept for the next time.

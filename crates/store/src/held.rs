@@ -5,79 +5,156 @@
 //! Its group may not open the copy, so that one lock is all that a reader ever has.
 //!
 //! ```text
-//!   file, log ──copy──► file.new, file.new-wal ──take over──► file.new ──rename──► file
+//!   file, log ──copy──► file.new, file.new-wal ──take over, check──► file.new ──rename──► file
 //! ```
+//!
+//! A thread makes the copy: a large file takes seconds, and the manager's guests do not wait. All
+//! that is to be written waits in memory meanwhile.
 
 use crate::Error;
 use crate::backoff::Backoff;
-use crate::db::{self, beside};
-use crate::writer::News;
+use crate::db::{self, COPY, beside};
+use crate::news::News;
 use base::plain;
 use rusqlite::ErrorCode;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 /// A log as long as this is held: it is taken over at an eighth of it. In bytes.
 const LOG_HELD: u64 = 128 << 20;
+/// Free bytes of the file system that a copy leaves.
+const ROOM_LEFT: u64 = 256 << 20;
+/// Turns, of a second each, between two copies of which the first has failed.
+const COPY_PAUSE: u32 = 600;
 /// Bytes of the kernel's list of locks that are read: some 20,000 locks.
 const LOCKS_MAX: u64 = 1 << 20;
 /// Letters of a program's name: the kernel keeps 15.
 const PROGRAM_MAX: usize = 16;
 /// The copy is for its owner alone.
 const MODE: u32 = 0o600;
+/// One writer's failures, and the copy of a file that somebody holds.
+#[derive(Debug, Default)]
+pub struct Failures {
+    backoff: Backoff,
+    copying: Option<JoinHandle<Result<News, Error>>>,
+    /// Turns until another copy may be made.
+    pause: u32,
+}
 
-/// Counts a failure to write to a file, and returns its news, if it is any. A file that is held is
-/// replaced: the next try is near.
-pub fn failed(path: &Path, error: Error, backoff: &mut Backoff) -> Option<News> {
-    let is_news = backoff.failed();
-    let error = match is_held(&error, backoff).then(|| replace(path)) {
-        None => error,
-        Some(Ok(news)) => {
-            backoff.try_soon();
-            return Some(news);
+impl Failures {
+    /// Returns whether this turn is to be let pass, and what came of a copy.
+    pub fn turn(&mut self) -> (bool, Option<News>) {
+        self.pause = self.pause.saturating_sub(1);
+        if let Some(copying) = self.copying.take_if(|copying| copying.is_finished()) {
+            let news = match copying.join() {
+                Ok(Ok(news)) => news,
+                Ok(Err(error)) => News::Failed(error),
+                Err(_) => return (false, None),
+            };
+            self.pause = if matches!(news, News::Held { .. }) { 0 } else { COPY_PAUSE };
+            self.backoff.try_soon();
+            return (false, Some(news));
         }
-        Some(Err(error)) => error,
-    };
-    is_news.then_some(News::Failed(error))
+        (self.copying.is_some() || self.backoff.waits(), None)
+    }
+
+    /// Counts a success. Returns true after failures.
+    pub fn worked(&mut self) -> bool {
+        self.backoff.worked()
+    }
+
+    /// Counts a failure to write to a file, which no connection of this process has open any more.
+    /// Returns its news, if it is any. One that is held begins to be copied.
+    pub fn failed(&mut self, path: &Path, error: Error) -> Option<News> {
+        let is_news = self.backoff.failed();
+        if self.backoff.is_lasting() {
+            self.copy_if_locked(path, &error);
+        }
+        is_news.then_some(News::Failed(error))
+    }
+
+    /// Begins to copy a file if this error, of writing to it, comes of another process's lock.
+    pub fn copy_if_locked(&mut self, path: &Path, error: &Error) {
+        let (Error::Open { source, .. } | Error::Statement { source, .. }) = error else { return };
+        let code = source.sqlite_error_code();
+        if matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)) {
+            self.copy(path);
+        }
+    }
+
+    /// Returns true if a reader that never ends keeps a file's log from being taken over, and a
+    /// copy may be made.
+    pub fn is_log_held(&self, path: &Path) -> bool {
+        let may_copy = self.pause == 0 && self.copying.is_none();
+        may_copy && real(path).is_ok_and(|path| size(&beside(&path, "-wal")) > LOG_HELD)
+    }
+
+    /// Begins to copy a file that no connection of this process has open.
+    pub fn copy(&mut self, path: &Path) {
+        if self.pause == 0 && self.copying.is_none() {
+            let path = path.to_owned();
+            self.copying = std::thread::Builder::new()
+                .name("copy".into())
+                .spawn(move || replace(&path))
+                // Without threads nothing is copied, and the file stays as it is.
+                .ok();
+        }
+    }
 }
 
-/// Tells if an error comes of another process's lock, and not of a moment's.
-fn is_held(error: &Error, backoff: &Backoff) -> bool {
-    let (Error::Open { source, .. } | Error::Statement { source, .. }) = error else {
-        return false;
-    };
-    let code = source.sqlite_error_code();
-    let is_locked = matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
-    is_locked && backoff.is_lasting()
+/// The file that a name leads to: SQLite has its log beside that one.
+fn real(path: &Path) -> Result<PathBuf, Error> {
+    fs::canonicalize(path).map_err(|source| Error::File { path: path.into(), source })
 }
 
-/// Tells if a reader that never ends keeps the log from being taken over into its file.
-pub fn is_log_held(path: &Path) -> bool {
-    fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > LOG_HELD)
+fn size(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |found| found.len())
 }
 
-/// Puts a copy in the place of a file that no connection of this process has open.
-pub fn replace(path: &Path) -> Result<News, Error> {
+/// Puts a copy in the place of a file.
+fn replace(path: &Path) -> Result<News, Error> {
+    let path = &real(path)?;
     let by = holder(path);
-    let copy = beside(path, ".new");
-    let failed = |source| Error::File { path: copy.clone(), source };
-    for (from, to) in [("", ""), ("-wal", "-wal")] {
-        copy_file(&beside(path, from), &beside(&copy, to)).map_err(failed)?;
+    // What a process that was killed has left would be taken for a part of the copy.
+    db::clean(path);
+    let copied = copy(path);
+    if copied.is_err() {
+        db::clean(path);
+    }
+    copied.map(|()| News::Held { path: path.clone(), by })
+}
+
+fn copy(path: &Path) -> Result<(), Error> {
+    let failed = |source| Error::File { path: path.into(), source };
+    let wanted = size(path).saturating_add(size(&beside(path, "-wal")));
+    if free(path).map_err(failed)? < wanted.saturating_add(ROOM_LEFT) {
+        let text = "it is locked, and its disk has no room for a copy that is not";
+        return Err(failed(io::Error::new(ErrorKind::StorageFull, text)));
+    }
+    let copy = beside(path, COPY);
+    for ending in ["", "-wal"] {
+        copy_file(&beside(path, ending), &beside(&copy, ending)).map_err(failed)?;
     }
     db::take_log_over(&copy)?;
     fs::rename(&copy, path).map_err(failed)?;
     // The log of the old file has no page that the copy lacks.
     for ending in ["-wal", "-shm"] {
-        remove(&beside(path, ending)).map_err(failed)?;
+        db::remove(&beside(path, ending)).map_err(failed)?;
     }
-    Ok(News::Held { path: path.into(), by })
+    Ok(())
+}
+
+/// Bytes that the file system of a file has free for this user.
+fn free(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Copies a file; one that is not there is not there afterwards either.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    remove(to)?;
     let mut from = match File::open(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         opened => opened?,
@@ -89,21 +166,15 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     to.sync_all()
 }
 
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// The first other process with a lock on a file or on the index of its log, in words.
+/// The first other process with a lock on a file or on the index of its log, in words. A process
+/// may have a lock that the kernel lists without it.
 fn holder(path: &Path) -> String {
     let files = ["", "-shm"].map(|ending| fs::metadata(beside(path, ending)).ok());
-    let inodes: Vec<u64> = files.iter().flatten().map(MetadataExt::ino).collect();
+    let files: Vec<String> = files.iter().flatten().map(number).collect();
     let mut locks = String::new();
     let read =
         File::open("/proc/locks").map(|file| file.take(LOCKS_MAX).read_to_string(&mut locks));
-    let pid = read.ok().and_then(|_| locking(&locks, &inodes, std::process::id()));
+    let pid = read.ok().and_then(|_| locking(&locks, &files, std::process::id()));
     let Some(pid) = pid else { return "another process".into() };
     let program = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let program = plain(program.trim_end(), PROGRAM_MAX);
@@ -113,14 +184,21 @@ fn holder(path: &Path) -> String {
     }
 }
 
-/// Process of the first lock on one of these inodes that is not `own`'s. A line of the kernel's
-/// list is `1: POSIX ADVISORY READ 1234 fe:00:5678 120 120`.
-fn locking(locks: &str, inodes: &[u64], own: u32) -> Option<u32> {
+/// A file's device and number, as the kernel's list of locks has them: `fe:00:5678`.
+fn number(file: &Metadata) -> String {
+    let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
+    format!("{major:02x}:{minor:02x}:{}", file.ino())
+}
+
+/// Process of the first lock on one of these files that is not `own`'s. A line of the kernel's list
+/// is `1: POSIX ADVISORY READ 1234 fe:00:5678 120 120`.
+fn locking(locks: &str, files: &[String], own: u32) -> Option<u32> {
     locks.lines().find_map(|line| {
-        let mut words = line.split_whitespace().skip(4);
-        let pid = words.next()?.parse().ok()?;
-        let inode = words.next()?.rsplit(':').next()?.parse().ok()?;
-        (pid != own && inodes.contains(&inode)).then_some(pid)
+        let mut words = line.split_whitespace().skip(1);
+        let is_posix = words.next()? == "POSIX";
+        let pid = words.nth(2)?.parse().ok()?;
+        let file = words.next()?;
+        (is_posix && pid != own && files.iter().any(|held| held == file)).then_some(pid)
     })
 }
 
@@ -132,11 +210,13 @@ mod tests {
     fn lock_has_its_process_when_it_is_anothers() {
         let locks = "1: POSIX  ADVISORY  WRITE 7 fe:00:55 120 120\n\
                      2: OFDLCK ADVISORY  READ -1 fe:00:55 0 EOF\n\
-                     3: POSIX  ADVISORY  READ 8 fe:00:56 0 EOF\n\
+                     3: POSIX  ADVISORY  READ 8 fe:01:55 0 EOF\n\
                      3: -> POSIX  ADVISORY  READ 10 fe:00:55 120 120\n\
-                     4: POSIX  ADVISORY  READ 9 fe:00:55 120 120\n5: cut";
-        assert_eq!(locking(locks, &[55], 7), Some(9));
-        assert_eq!(locking(locks, &[55], 1), Some(7));
-        assert_eq!(locking(locks, &[57], 1), None);
+                     4: FLOCK  ADVISORY  READ 11 fe:00:55 0 EOF\n\
+                     5: POSIX  ADVISORY  READ 9 fe:00:55 120 120\n6: cut";
+        let files = ["fe:00:55".to_owned()];
+        assert_eq!(locking(locks, &files, 7), Some(9));
+        assert_eq!(locking(locks, &files, 1), Some(7));
+        assert_eq!(locking(locks, &["fe:00:57".to_owned()], 1), None);
     }
 }

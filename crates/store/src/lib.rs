@@ -24,6 +24,7 @@ mod error;
 mod held;
 mod journal;
 pub mod kinds;
+mod news;
 mod records;
 mod writer;
 
@@ -32,10 +33,11 @@ pub use journal::{
     Decided, Decision, DecisionId, Event, Fate, Found, GuestKey, GuestRow, Journal, Outcome,
     Policy, Pruned, Query, Range, Word,
 };
+pub use news::News;
 pub use records::pack;
 pub use records::passes::codec as pass_codec;
 pub use records::{
     Cell, Column, Keep, Names, PassRecorder, Period, Pick, Processes, Recorder, Records, STEPS_MAX,
     Span, Sql, TableText, Taken, Travel, tables,
 };
-pub use writer::{News, QUEUE_MAX, Ticket, Writer};
+pub use writer::{QUEUE_MAX, Ticket, Writer};

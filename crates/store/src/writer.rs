@@ -12,8 +12,9 @@
 //! full the oldest records go. What was lost is counted, and noted in the journal itself as
 //! soon as it can be written to.
 
-use crate::backoff::Backoff;
-use crate::{Decision, DecisionId, Error, Event, Journal, Outcome, Pruned, Word, held, kinds};
+use crate::held::Failures;
+use crate::news::News;
+use crate::{Decision, DecisionId, Error, Event, Journal, Outcome, Pruned, Word, kinds};
 use model::GuestIdentity;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -29,35 +30,12 @@ const AWAITED_MAX: usize = 16_384;
 /// Records that one flush writes, so that a long queue does not hold the manager up.
 const FLUSH_MAX: usize = 4_096;
 
+/// Flushes between two looks at the length of the log.
+const LOOK_FLUSHES: u32 = 60;
+
 /// Names a decision until its outcome is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
-
-/// The news of a flush: none while all goes as before.
-#[derive(Debug)]
-pub enum News {
-    /// The journal cannot be written to; from now on that is not reported again.
-    Failed(Error),
-    /// A file of recordings was no database any more, and is set aside; a new one was begun.
-    SetAside {
-        /// The file.
-        path: PathBuf,
-        /// What it is called now.
-        aside: PathBuf,
-    },
-    /// A file was held by another process. A copy, which is for its owner alone, took its place.
-    Held {
-        /// The file.
-        path: PathBuf,
-        /// A description of the process.
-        by: String,
-    },
-    /// It can be written to again.
-    Recovered {
-        /// Records that were lost meanwhile.
-        lost: u64,
-    },
-}
 
 /// Writes to a journal without ever being in the manager's way.
 #[derive(Debug, Default)]
@@ -74,7 +52,9 @@ pub struct Writer {
     lost: u64,
     /// Of these, how many the journal knows of.
     lost_noted: u64,
-    backoff: Backoff,
+    failures: Failures,
+    /// Flushes since the log's length was looked at.
+    flushes: u32,
 }
 
 #[derive(Debug)]
@@ -148,17 +128,22 @@ impl Writer {
 
     /// Writes what waits, in one transaction. What cannot be written waits on.
     pub fn flush(&mut self) -> Option<News> {
-        if self.queue.is_empty() || self.backoff.waits() {
-            return None;
+        let (waits, copied) = self.failures.turn();
+        if waits || copied.is_some() || self.queue.is_empty() {
+            return copied;
         }
         match self.try_flush() {
             Ok(()) => {
-                let recovered = self.backoff.worked();
+                let recovered = self.failures.worked();
                 let lost = self.lost - self.lost_noted;
                 self.lost_noted = self.lost;
-                if let Some(path) = self.path.as_ref().filter(|path| held::is_log_held(path)) {
+                self.flushes = (self.flushes + 1) % LOOK_FLUSHES;
+                if self.flushes == 0
+                    && let Some(path) = &self.path
+                    && self.failures.is_log_held(path)
+                {
                     self.journal = None;
-                    return held::replace(path).ok();
+                    self.failures.copy(path);
                 }
                 recovered.then_some(News::Recovered { lost })
             }
@@ -167,11 +152,11 @@ impl Writer {
                     journal.roll_back();
                 }
                 let Some(path) = &self.path else {
-                    return self.backoff.failed().then_some(News::Failed(error));
+                    return self.failures.failed(Path::new(""), error);
                 };
                 // The file may have been moved or replaced: the next try opens it afresh.
                 self.journal = None;
-                held::failed(path, error, &mut self.backoff)
+                self.failures.failed(path, error)
             }
         }
     }

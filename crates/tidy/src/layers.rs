@@ -65,7 +65,7 @@ pub const CRATES: &[Crate] = &[
     // The file of a guest that is parked on disk. crc32fast for what a disk may change, lz4_flex
     // for memory, which is read back while somebody waits.
     row("parkfile", Some(""), "crc32fast lz4_flex"),
-    // flate2 for raw samples, which are kept compressed; rustix for the lock of a test;
+    // flate2 for raw samples, which are kept compressed; rustix for the room on a disk;
     // serde_json for a decision's numbers.
     row("store", Some("model"), "flate2 rusqlite rustix serde serde_json"),
     // toml for files of settings.

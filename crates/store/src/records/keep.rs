@@ -83,14 +83,14 @@ fn unfolded_of(dir: &Path, day: Period, now_ms: i64) -> Result<Option<i64>, Erro
     Ok(spans.iter().map(quarter).find(|at_ms| over(at_ms) && !folded.contains(at_ms)))
 }
 
-/// Makes the row of a quarter of an hour from its minutes.
-pub fn fold(dir: &Path, at_ms: i64, month: &mut RowFile) -> Result<(), Error> {
-    let Some(day) = RowFile::read_only(dir, Period::day_of(at_ms))? else { return Ok(()) };
+/// The row of a quarter of an hour, from its minutes, if there is a file of them.
+pub fn quarter(dir: &Path, at_ms: i64) -> Result<Option<Interval>, Error> {
+    let Some(day) = RowFile::read_only(dir, Period::day_of(at_ms))? else { return Ok(None) };
     let mut sum =
         Interval { from_ms: at_ms, length_ms: QUARTER_MS.unsigned_abs(), ..Interval::default() };
     let to_ms = at_ms + QUARTER_MS;
     Reading::new(day, &Parts::ALL.into())?.add(at_ms, to_ms, &mut sum)?;
-    month.write(&sum)
+    Ok(Some(sum))
 }
 
 /// Takes away one file that is too old, if one may go for its age now, or the oldest one if all are

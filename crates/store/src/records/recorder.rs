@@ -19,9 +19,10 @@ use super::pack::{Encoder, block};
 use super::raw::{self, Block, Left, RawFile, Seconds};
 use super::rows::RowFile;
 use super::schema::{Grain, QUARTER_MS};
+use crate::Error;
 use crate::backoff::Backoff;
-use crate::writer::News;
-use crate::{Error, held};
+use crate::held::Failures;
+use crate::news::News;
 use base::duration::MINUTE_MS;
 use model::{Folder, Gap, Interval, Moment, minute_of};
 use std::collections::VecDeque;
@@ -59,7 +60,7 @@ pub struct Recorder {
     waiting: VecDeque<Done>,
     gaps: Vec<Gap>,
     files: Files,
-    backoff: Backoff,
+    failures: Failures,
     /// Failures of the upkeep.
     untidy: Backoff,
     /// Minutes until a file that is too old may go.
@@ -91,6 +92,19 @@ struct Done {
     has_rows_written: bool,
 }
 
+/// A failure of the upkeep.
+struct Untidy {
+    /// The file that was to be written to, if it was not one to be read.
+    written: Option<PathBuf>,
+    error: Error,
+}
+
+impl From<Error> for Untidy {
+    fn from(error: Error) -> Untidy {
+        Untidy { written: None, error }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Files {
     day: Option<(Period, RowFile)>,
@@ -113,7 +127,7 @@ impl Recorder {
             waiting: VecDeque::new(),
             gaps: Vec::new(),
             files: Files::default(),
-            backoff: Backoff::default(),
+            failures: Failures::default(),
             untidy: Backoff::default(),
             rest: 0,
             folded_ms: i64::MIN,
@@ -146,16 +160,20 @@ impl Recorder {
     /// a minute, and may be left out of others as long as nothing changes in it.
     pub fn record(&mut self, moment: &Moment) -> Option<News> {
         let mut aside = None;
-        let begun = self.mending(moment.at_ms, &mut aside, Recorder::begin);
+        let (waits, copied) = self.failures.turn();
+        let begun = match waits {
+            true => Ok(()),
+            false => self.mending(moment.at_ms, &mut aside, Recorder::begin),
+        };
         let is_over = self.take(moment);
         self.has_recorded = true;
-        if self.backoff.waits() {
-            return aside;
+        if waits || copied.is_some() {
+            return copied.or(aside);
         }
         let written = begun.and_then(|()| self.mending(moment.at_ms, &mut aside, Recorder::write));
         match written {
             Ok(()) => {
-                if self.backoff.worked() {
+                if self.failures.worked() {
                     return Some(News::Recovered { lost: std::mem::take(&mut self.lost) });
                 }
                 if aside.is_some() {
@@ -163,18 +181,23 @@ impl Recorder {
                 }
                 // What is recorded is safe even if old files cannot be tidied up.
                 let tidied = if is_over { self.look_after(moment.at_ms) } else { return None };
-                let Err(error) = tidied else {
+                let Err(Untidy { written, error }) = tidied else {
                     self.untidy.worked();
-                    return self.let_go();
+                    self.let_go();
+                    return None;
                 };
                 // What a file is believed to have may be what its transaction had added.
-                let path = self.close_files();
-                held::failed(&path, error, &mut self.untidy)
+                self.close_files();
+                let is_news = self.untidy.failed();
+                if let Some(path) = written.filter(|_| self.untidy.is_lasting()) {
+                    self.failures.copy_if_locked(&path, &error);
+                }
+                is_news.then_some(News::Failed(error))
             }
             Err(error) => {
                 // A file may have been moved or replaced: the next try opens it afresh.
                 let path = self.close_files();
-                held::failed(&path, error, &mut self.backoff)
+                self.failures.failed(&path, error)
             }
         }
     }
@@ -185,13 +208,19 @@ impl Recorder {
         std::mem::take(&mut self.files).at
     }
 
-    /// Replaces a file with a log that somebody holds.
-    fn let_go(&mut self) -> Option<News> {
+    /// Begins to copy a file with a log that somebody holds.
+    fn let_go(&mut self) {
+        if let Some(held) = self.file_with_held_log() {
+            self.close_files();
+            self.failures.copy(&held);
+        }
+    }
+
+    fn file_with_held_log(&self) -> Option<PathBuf> {
         let rows = [&self.files.day, &self.files.month].into_iter().flatten();
         let names = rows.map(|(period, _)| period.file()).chain([raw::FILE.to_owned()]);
-        let held = names.map(|name| self.dir.join(name)).find(|path| held::is_log_held(path))?;
-        self.close_files();
-        held::replace(&held).ok()
+        let mut paths = names.map(|name| self.dir.join(name));
+        paths.find(|path| self.failures.is_log_held(path))
     }
 
     /// Does something with the files. One that turns out to be damaged is set aside, and it is
@@ -344,10 +373,11 @@ impl Recorder {
 
     /// A bounded piece of work a minute: samples that are too old go, a quarter of an hour is
     /// added up, a file that is too old goes. What fails keeps nothing else from being done.
-    fn look_after(&mut self, now_ms: i64) -> Result<(), Error> {
-        let pruned = self.prune(now_ms);
+    fn look_after(&mut self, now_ms: i64) -> Result<(), Untidy> {
+        let raw = self.dir.join(raw::FILE);
+        let pruned = self.prune(now_ms).map_err(|error| Untidy { written: Some(raw), error });
         let folded = self.fold(now_ms);
-        let forgotten = self.forget(now_ms);
+        let forgotten = self.forget(now_ms).map_err(Untidy::from);
         pruned.and(folded).and(forgotten)
     }
 
@@ -357,7 +387,7 @@ impl Recorder {
         raw.prune(now_ms.saturating_sub(hours_ms), self.keep.raw_bytes).map(|_| ())
     }
 
-    fn fold(&mut self, now_ms: i64) -> Result<(), Error> {
+    fn fold(&mut self, now_ms: i64) -> Result<(), Untidy> {
         let quarter_ms = now_ms.div_euclid(QUARTER_MS) * QUARTER_MS;
         if self.folded_ms == quarter_ms {
             return Ok(());
@@ -365,13 +395,19 @@ impl Recorder {
         let (found, others) = keep::unfolded(&self.dir, now_ms);
         match found {
             Some(at_ms) => {
-                let month = self.files.rows(&self.dir, Grain::Quarter, at_ms)?;
-                keep::fold(&self.dir, at_ms, month)?;
+                if let Some(sum) = keep::quarter(&self.dir, at_ms)? {
+                    let month = self.files.rows(&self.dir, Grain::Quarter, at_ms);
+                    let written = month.and_then(|month| month.write(&sum));
+                    written.map_err(|error| {
+                        let path = self.dir.join(Grain::Quarter.period(at_ms).file());
+                        Untidy { written: Some(path), error }
+                    })?;
+                }
             }
             None if others.is_ok() => self.folded_ms = quarter_ms,
             None => {}
         }
-        others
+        others.map_err(Untidy::from)
     }
 
     fn forget(&mut self, now_ms: i64) -> Result<(), Error> {

@@ -9,10 +9,13 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use store::{Journal, Keep, News, Recorder, Records, Writer};
 
 /// Names the file to lock, in the child.
 const FILE: &str = "PINHEAD_TEST_HELD";
+/// Longer than a copy takes on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
 /// User and group of nobody.
 const NOBODY: u32 = 65_534;
 
@@ -69,6 +72,25 @@ fn replaced(news: &[News], locked: &Locked) -> PathBuf {
     path.clone()
 }
 
+/// All the news until a file can be written again.
+fn until_recovered(mut turn: impl FnMut() -> Option<News>) -> Vec<News> {
+    let mut news = Vec::new();
+    wait_until(|| {
+        news.extend(turn());
+        matches!(news.last(), Some(News::Recovered { .. }))
+    });
+    news
+}
+
+#[allow(clippy::disallowed_methods, reason = "a deadline for another thread")]
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < LONG);
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn finding2_03_readers_lock_does_not_stop_the_journal() {
     let dir = Dir::new("held");
@@ -78,7 +100,7 @@ fn finding2_03_readers_lock_does_not_stop_the_journal() {
     assert!(writer.flush().is_none());
     let locked = Locked::new(&dir.0.join("journal.db-shm"));
     writer.decision(&web, decision(START_MS + 1, 1, 2));
-    let news: Vec<News> = (0..12).filter_map(|_| writer.flush()).collect();
+    let news = until_recovered(|| writer.flush());
     assert_eq!(replaced(&news, &locked), dir.file());
     // Its group had one lock, and gets no other one.
     assert_eq!(metadata(dir.file()).expect("there").mode() & 0o777, 0o600);
@@ -88,18 +110,22 @@ fn finding2_03_readers_lock_does_not_stop_the_journal() {
 
 #[test]
 fn finding2_03_readers_lock_does_not_stop_recordings() {
-    for held in ["raw.db-shm", "2026-11-21.db-shm", "2026-11.db-shm"] {
+    for held in ["raw.db", "2026-11-21.db", "2026-11.db"] {
         let dir = Dir::new("held-records");
         let mut world = World::new(4, START_MS);
         let mut recorder = Recorder::new(&dir.0, Keep::USUAL);
         let mut record = |seconds: std::ops::Range<i64>| {
-            let moments = seconds.map(|second| world.at(START_MS + second * 10_000));
-            moments.filter_map(|moment| recorder.record(&moment)).collect::<Vec<News>>()
+            let mut news = Vec::new();
+            for second in seconds {
+                news.extend(recorder.record(&world.at(START_MS + second * 10_000)));
+                // Minutes wait for a copy here as they would in their own time.
+                wait_until(|| !dir.0.join(format!("{held}.new")).exists());
+            }
+            news
         };
         assert!(record(1..200).is_empty());
-        let locked = Locked::new(&dir.0.join(held));
-        let path = replaced(&record(200..600), &locked);
-        assert_eq!(format!("{}-shm", path.display()), dir.0.join(held).display().to_string());
+        let locked = Locked::new(&dir.0.join(format!("{held}-shm")));
+        assert_eq!(replaced(&record(200..600), &locked), dir.0.join(held));
         assert!(record(600..700).is_empty());
         let records = Records::open(&dir.0).expect("opened");
         let minutes = records.intervals(START_MS, START_MS + 6_960_000, 60_000).expect("read");
@@ -109,9 +135,34 @@ fn finding2_03_readers_lock_does_not_stop_recordings() {
 }
 
 #[test]
+fn finding2_03_held_file_of_a_day_before_has_no_other_replaced() {
+    let dir = Dir::new("held-before");
+    let mut world = World::new(1, START_MS);
+    let mut recorder = Recorder::new(&dir.0, Keep::USUAL);
+    let mut record = |seconds: std::ops::Range<i64>| -> Vec<News> {
+        let moments = seconds.map(|second| world.at(START_MS + second * 10_000));
+        moments.filter_map(|moment| recorder.record(&moment)).collect()
+    };
+    assert!(record(1..200).is_empty());
+    // It is no database any more that could be read.
+    let before = dir.0.join("2026-11-20.db");
+    std::fs::copy(dir.0.join("2026-11-21.db"), &before).expect("copied");
+    let held = rusqlite::Connection::open(&before).expect("opened");
+    held.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").expect("locked");
+    let news = record(200..230);
+    assert!(!news.iter().any(|news| matches!(news, News::Held { .. })), "{news:?}");
+    for name in ["raw.db", "2026-11.db", "2026-11-21.db"] {
+        assert_eq!(metadata(dir.0.join(name)).expect("there").mode() & 0o777, 0o640, "{name}");
+    }
+}
+
+#[test]
 fn finding2_03_reader_that_never_ends_does_not_let_the_log_grow() {
     let dir = Dir::new("held-log");
-    let mut writer = Writer::new(&dir.file());
+    // The name is a link, and the log lies beside the file.
+    let link = dir.0.join("link.db");
+    std::os::unix::fs::symlink(dir.file(), &link).expect("a link");
+    let mut writer = Writer::new(&link);
     let web = Arc::new(guest("web1"));
     writer.decision(&web, decision(START_MS, 2, 1));
     assert!(writer.flush().is_none());
@@ -120,14 +171,37 @@ fn finding2_03_reader_that_never_ends_does_not_let_the_log_grow() {
     let log = dir.0.join("journal.db-wal");
     let longer = File::options().write(true).open(&log).expect("there");
     longer.set_len((128 << 20) + 1).expect("made longer");
-    writer.decision(&web, decision(START_MS + 1, 1, 2));
-    let news = writer.flush();
-    assert!(matches!(news, Some(News::Held { .. })), "{news:?}");
-    assert!(!log.exists());
-    writer.decision(&web, decision(START_MS + 2, 1, 2));
-    assert!(writer.flush().is_none());
+    let (mut written, mut news) = (1, None);
+    wait_until(|| {
+        if written < 100 {
+            writer.decision(&web, decision(START_MS + written, 1, 2));
+            written += 1;
+        }
+        news = writer.flush();
+        news.is_some()
+    });
+    let Some(News::Held { path, .. }) = news else { panic!("{news:?}") };
+    assert_eq!(path, dir.file());
+    assert!(!log.exists() && link.is_symlink());
+    while writer.queued() > 0 {
+        assert!(writer.flush().is_none());
+    }
     set_permissions(dir.file(), Permissions::from_mode(0o640)).expect("given back");
-    assert_eq!(read(&reader, &keys(&reader), EVER).len(), 2);
+    assert!(read(&reader, &keys(&reader), EVER).len() as i64 <= written);
     let known = Journal::read_only(&dir.file()).expect("opened");
-    assert_eq!(read(&known, &keys(&known), EVER).len(), 3);
+    assert_eq!(read(&known, &keys(&known), EVER).len() as i64, written);
+}
+
+#[test]
+fn finding2_03_rest_of_a_copy_is_taken_away() {
+    let dir = Dir::new("held-rest");
+    let rest = ["new", "new-wal", "new-shm", "new-journal"].map(|ending| {
+        let path = dir.0.join(format!("journal.db.{ending}"));
+        std::fs::write(&path, "half of it").expect("written");
+        path
+    });
+    let mut writer = Writer::new(&dir.file());
+    writer.decision(&Arc::new(guest("web1")), decision(START_MS, 2, 1));
+    assert!(writer.flush().is_none());
+    assert!(rest.iter().all(|path| !path.exists()));
 }

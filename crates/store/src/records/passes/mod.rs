@@ -11,11 +11,11 @@ pub mod codec;
 
 use super::damage;
 use super::pack::{Damaged, block, chain};
-use crate::backoff::Backoff;
 use crate::bound::Order;
 use crate::error::cannot;
-use crate::writer::News;
-use crate::{Error, db, held};
+use crate::held::Failures;
+use crate::news::News;
+use crate::{Error, db};
 use codec::Encoder;
 use model::{PassInput, minute_of};
 use rusqlite::{Connection, params};
@@ -81,7 +81,7 @@ pub struct PassRecorder {
     file: Option<Connection>,
     running: Running,
     waiting: VecDeque<Block>,
-    backoff: Backoff,
+    failures: Failures,
 }
 
 impl PassRecorder {
@@ -94,7 +94,7 @@ impl PassRecorder {
             file: None,
             running: Running::default(),
             waiting: VecDeque::new(),
-            backoff: Backoff::default(),
+            failures: Failures::default(),
         }
     }
 
@@ -111,8 +111,12 @@ impl PassRecorder {
         running.count += 1;
         (running.at_ms, running.to_ms) =
             (running.at_ms.min(pass.at_ms), running.to_ms.max(pass.at_ms));
-        if !turns || self.waiting.is_empty() || self.backoff.waits() {
+        if !turns || self.waiting.is_empty() {
             return None;
+        }
+        let (waits, copied) = self.failures.turn();
+        if waits || copied.is_some() {
+            return copied;
         }
         self.write_or_wait(pass.at_ms)
     }
@@ -144,14 +148,16 @@ impl PassRecorder {
             written => written,
         };
         match written {
-            Ok(()) if held::is_log_held(&self.path) => {
-                self.file = None;
-                held::replace(&self.path).ok()
+            Ok(()) => {
+                if self.failures.is_log_held(&self.path) {
+                    self.file = None;
+                    self.failures.copy(&self.path);
+                }
+                self.failures.worked().then_some(News::Recovered { lost: 0 })
             }
-            Ok(()) => self.backoff.worked().then_some(News::Recovered { lost: 0 }),
             Err(error) => {
                 self.file = None;
-                held::failed(&self.path, error, &mut self.backoff)
+                self.failures.failed(&self.path, error)
             }
         }
     }
