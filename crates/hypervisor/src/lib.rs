@@ -64,6 +64,9 @@ use std::collections::BTreeSet;
 use counters::Bytes;
 use reactor::PollSet;
 
+/// The least size that a balloon is told: a size of 0 is none to QEMU.
+const BALLOON_MIN: Bytes = Bytes::mib(1);
+
 /// One source of guests.
 pub trait Hypervisor {
     /// What people call it, such as `qmp` or `libvirt qemu:///system`.

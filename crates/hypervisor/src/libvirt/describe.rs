@@ -18,8 +18,14 @@ const NODES_MAX: u32 = 50_000;
 pub(super) struct Description {
     /// Number of the domain since it was started; `None`: it is off.
     pub(super) number: Option<i32>,
+    /// Memory as libvirt counts it: with all that its virtio-mem devices could give.
+    pub(super) total: Bytes,
+    /// Memory that it can have now, with what these devices give.
     pub(super) memory: Bytes,
-    /// Sizes of the pieces that it comes in: of each memory node and DIMM.
+    /// Memory that these devices give. libvirt adds it to the balloon's size, and QEMU's is
+    /// without it.
+    pub(super) beside: Bytes,
+    /// Sizes of the pieces that it comes in: of each memory node, DIMM and such device.
     pub(super) ram: Vec<Bytes>,
     /// Virtual CPUs, as libvirt counted them last.
     pub(super) vcpus: Option<u32>,
@@ -36,9 +42,9 @@ impl Description {
         let document = Document::parse_with_options(xml, options)
             .map_err(|error| format!("it is not proper XML: {error}"))?;
         let domain = document.root_element();
-        let memory = child(domain, "memory").and_then(size);
-        let memory = memory.filter(|memory| *memory > Bytes::ZERO);
-        let memory = memory.ok_or("it has no proper <memory>")?;
+        let total = child(domain, "memory").and_then(size);
+        let total = total.filter(|total| *total > Bytes::ZERO);
+        let total = total.ok_or("it has no proper <memory>")?;
         let devices = child(domain, "devices").ok_or("it has no <devices>")?;
         let balloon = child(devices, "memballoon")
             .filter(|balloon| balloon.attribute("model").is_some_and(|model| model != "none"));
@@ -61,20 +67,18 @@ impl Description {
         let number = domain.attribute("id").and_then(|text| text.parse().ok());
         let number = number.filter(|number| *number >= 0);
         let period_seconds = period.and_then(|text| text.parse().ok()).unwrap_or(0);
-        let ram = pieces(domain, devices, memory);
-        Ok(Description { number, memory, ram, vcpus: None, can, port, period_seconds })
+        let ram = pieces(domain, devices, total);
+        let (sizes, beside) = virtio_mem(devices);
+        let memory = total.less(sizes).plus(beside);
+        let memory = Some(memory).filter(|memory| *memory > Bytes::ZERO);
+        let memory = memory.ok_or("its virtio-mem devices have all of its <memory>")?;
+        let vcpus = None;
+        Ok(Description { number, total, memory, beside, ram, vcpus, can, port, period_seconds })
     }
-}
 
-impl Description {
-    /// Its memory was another: a DIMM of the difference came, or went.
-    pub(super) fn plugged(&mut self, before: Bytes) {
-        let (more, less) = (self.memory.less(before), before.less(self.memory));
-        let gone = self.ram.iter().rposition(|piece| *piece == less);
-        if let Some(place) = gone.filter(|_| less > Bytes::ZERO) {
-            self.ram.remove(place);
-        }
-        self.ram.extend((more > Bytes::ZERO).then_some(more));
+    /// Returns whether memory may come and go by virtio-mem.
+    pub(super) fn has_virtio_mem(&self) -> bool {
+        self.total > self.memory || self.beside > Bytes::ZERO
     }
 }
 
@@ -108,21 +112,38 @@ fn in_unit(number: &str, unit: Option<&str>) -> Option<Bytes> {
     number.checked_mul(unit).map(Bytes)
 }
 
-/// The sizes of its nodes and DIMMs. A domain without nodes has one, of all that is no DIMM.
-fn pieces(domain: Node<'_, '_>, devices: Node<'_, '_>, memory: Bytes) -> Vec<Bytes> {
+/// The sizes of devices of memory, of which the second is what it has given its guest so far.
+/// A device that names no such size has given nothing: it is off.
+fn sizes<'a>(devices: Node<'a, '_>, model: &'a str) -> impl Iterator<Item = (Bytes, Bytes)> {
+    let is_it = move |device: &Node<'_, '_>| device.attribute("model") == Some(model);
+    children(devices, "memory").filter(is_it).filter_map(|device| {
+        let target = child(device, "target")?;
+        let most = size(child(target, "size")?)?;
+        let given = child(target, "current").and_then(size).unwrap_or(Bytes::ZERO);
+        Some((most, given.min(most)))
+    })
+}
+
+/// Memory that virtio-mem could give at most, and that it gives.
+fn virtio_mem(devices: Node<'_, '_>) -> (Bytes, Bytes) {
+    sizes(devices, "virtio-mem").fold((Bytes::ZERO, Bytes::ZERO), |sum, (most, given)| {
+        (sum.0.plus(most), sum.1.plus(given))
+    })
+}
+
+/// The sizes of its nodes and devices. A domain without nodes has one, of all that is no device's.
+fn pieces(domain: Node<'_, '_>, devices: Node<'_, '_>, total: Bytes) -> Vec<Bytes> {
     let numa = child(domain, "cpu").and_then(|cpu| child(cpu, "numa"));
     let cells = numa.into_iter().flat_map(|numa| children(numa, "cell"));
     let mut nodes: Vec<Bytes> = cells
         .filter_map(|cell| in_unit(cell.attribute("memory")?, cell.attribute("unit")))
         .collect();
-    let is_dimm = |device: &Node<'_, '_>| device.attribute("model") == Some("dimm");
-    let dimms = children(devices, "memory").filter(is_dimm);
-    let size = |dimm| size(child(child(dimm, "target")?, "size")?);
-    let dimms: Vec<Bytes> = dimms.filter_map(size).collect();
+    let plugged = sizes(devices, "dimm").chain(sizes(devices, "virtio-mem"));
+    let plugged: Vec<Bytes> = plugged.map(|(most, _)| most).collect();
     if nodes.is_empty() {
-        nodes.push(memory.less(dimms.iter().copied().sum()));
+        nodes.push(total.less(plugged.iter().copied().sum()));
     }
-    nodes.extend(dimms);
+    nodes.extend(plugged);
     nodes
 }
 
@@ -191,7 +212,9 @@ mod tests {
         let expected = Description {
             number: Some(7),
             vcpus: None,
+            total: Bytes(1 << 30),
             memory: Bytes(1 << 30),
+            beside: Bytes::ZERO,
             ram: vec![Bytes(1 << 30)],
             can: Capabilities {
                 balloon: true,
@@ -220,6 +243,35 @@ mod tests {
         assert_eq!(ram(&numa, dimm), [mib(128), mib(256), mib(64)]);
         assert_eq!(ram("", dimm), [mib(384), mib(64)]);
         assert_eq!(ram("", ""), [mib(448)]);
+    }
+
+    #[test]
+    fn report_h16_virtio_mem_of_a_domain_is_told_apart() {
+        let device = |most: &str, rest: &str| {
+            format!(
+                "<memory model='virtio-mem'><target><size unit='MiB'>{most}</size>\
+                 <requested unit='MiB'>512</requested>{rest}</target></memory>"
+            )
+        };
+        let given = |mib| format!("<current unit='MiB'>{mib}</current>");
+        let read = |devices: &str| {
+            Description::parse(&domain("<memory unit='GiB'>2</memory>", devices))
+                .map(|it| (it.memory.as_mib(), it.beside.as_mib(), it.has_virtio_mem()))
+        };
+        let one = device("1024", &given(256));
+        assert_eq!(read(""), Ok((2048, 0, false)));
+        assert_eq!(read(&one), Ok((1024 + 256, 256, true)));
+        assert_eq!(read(&device("1024", &given(1024))), Ok((2048, 1024, true)));
+        assert_eq!(read(&device("1024", &given(4096))), Ok((2048, 1024, true)), "it has no more");
+        assert_eq!(read(&device("1024", "")), Ok((1024, 0, true)), "it is off");
+        assert_eq!(read(&device("many", &given(1))), Ok((2048, 0, false)));
+        let two = format!("{}{}", device("512", &given(64)), device("512", &given(32)));
+        assert_eq!(read(&two), Ok((1024 + 96, 96, true)));
+        let error = read(&device("2048", &given(0))).unwrap_err();
+        assert!(error.contains("all of its <memory>"), "{error}");
+        let top = "<memory unit='GiB'>2</memory>";
+        let ram = Description::parse(&domain(top, &one)).unwrap().ram;
+        assert_eq!(ram, [Bytes::mib(1024); 2], "its device may have that");
     }
 
     #[test]

@@ -9,13 +9,18 @@ use virtrpc::{Call, Domain};
 
 use super::describe::Description;
 use crate::stats_question::{LookPace, StatsCall, StatsQuestion};
-use crate::{Id, ProcessId, RunState};
+use crate::{BALLOON_MIN, Id, ProcessId, RunState};
 
 /// How long after a guest has not answered it is looked at again.
 pub(super) const PROBE_MS: u64 = 2_000;
 /// A look is a call to libvirt's daemon, which serves five of a client at once: those of all its
 /// guests, and it asks QEMU only when it gets to it.
 const PACE: LookPace = LookPace { first_ms: 40, most_ms: 640 };
+
+/// A description is asked for again so often: it may name a port that was attached since.
+const DEVICES_MS: u64 = 60_000;
+/// The same where what libvirt tells of its memory has changed.
+const CHANGED_MS: u64 = 10_000;
 
 /// What a guest's call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +69,8 @@ pub(super) struct Turn {
     pub(super) armed_ms: Option<u64>,
     /// When its description was asked for last.
     pub(super) described_ms: u64,
+    /// Since then libvirt has told of other memory.
+    pub(super) is_stale: bool,
 }
 
 /// A domain that runs, or did when it was last seen.
@@ -125,6 +132,21 @@ impl LibvirtGuest {
         can && self.is_reported && self.reach.answers && self.state == Some(RunState::Running)
     }
 
+    /// Wants its description again when its time has come.
+    pub(super) fn describe_in_time(&mut self, now_ms: u64) {
+        let wait_ms = if self.turn.is_stale { CHANGED_MS } else { DEVICES_MS };
+        if now_ms.saturating_sub(self.turn.described_ms) >= wait_ms {
+            (self.turn.described_ms, self.turn.is_stale) = (now_ms, false);
+            self.wants.xml = true;
+        }
+    }
+
+    /// Notices that its description may not be true any more.
+    pub(super) fn has_changed(&mut self, now_ms: u64) {
+        self.turn.is_stale = true;
+        self.describe_in_time(now_ms);
+    }
+
     /// The next call, and what it is for.
     pub(super) fn next_call(&mut self) -> Option<(Ask, Call)> {
         if self.is_open || self.is_ignored {
@@ -152,8 +174,9 @@ impl LibvirtGuest {
             return Some((Ask::Running(runs), call));
         }
         if let Some(target) = self.wants.target.take() {
+            let beside = self.description.as_ref().map_or(Bytes::ZERO, |it| it.beside);
             // Rounded up: a target may be a floor.
-            let memory_kib = target.0.div_ceil(1024);
+            let memory_kib = target.less(beside).max(BALLOON_MIN).0.div_ceil(1024);
             let call = Call::SetMemory { domain: domain(), memory_kib };
             return Some((Ask::Target(target), call));
         }

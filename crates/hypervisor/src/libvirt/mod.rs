@@ -48,8 +48,6 @@ pub const SESSION_URI: &str = "qemu:///session";
 /// The sockets of libvirt's daemons below their directory: of the one for QEMU alone, and of the
 /// one for everything. Where both are there, the first has the guests.
 const SOCKETS: [&str; 2] = ["virtqemud-sock", "libvirt-sock"];
-/// A description is asked for again so often: it may name a port that was attached since.
-const DEVICES_MS: u64 = 60_000;
 
 /// One libvirt, named by its URI.
 #[derive(Debug, Default)]
@@ -200,10 +198,7 @@ impl Hypervisor for Libvirt {
     fn ask_actual(&mut self, guest: Id, now_ms: u64) {
         let Some(it) = self.guests.get_mut(guest) else { return };
         it.wants.info = true;
-        if now_ms.saturating_sub(it.turn.described_ms) >= DEVICES_MS {
-            it.turn.described_ms = now_ms;
-            it.wants.xml = true;
-        }
+        it.describe_in_time(now_ms);
         self.guests.queue(guest);
         self.ask(now_ms);
     }

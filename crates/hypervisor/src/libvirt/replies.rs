@@ -63,8 +63,8 @@ impl Libvirt {
                 Life::In(state) => self.is_now(id, state),
             },
             (Ask::Info, Reply::Info(info)) => {
-                self.is_machine(id, info);
-                self.has_now(id, info.memory_kib);
+                self.is_machine(id, info, now_ms);
+                self.has_now(id, info.memory_kib, now_ms);
             }
             (Ask::Target(target), _) => self.out.push(Event::Taken(id, target)),
             // The event comes as well; the state is asked for where it does not.
@@ -184,43 +184,59 @@ impl Libvirt {
         }
     }
 
-    /// Notices that a balloon or a daemon's port came or went. What cannot be read changes nothing.
+    /// Notices what came or went: a balloon, a daemon's port, memory. What cannot be read changes
+    /// nothing.
     fn renewed(&mut self, id: Id, text: &str) {
-        let Some(guest) = self.guests.get_mut(id) else { return };
-        let (Some(before), Ok(now)) = (&mut guest.description, Description::parse(text)) else {
+        let (Some(guest), Ok(now)) = (self.guests.get_mut(id), Description::parse(text)) else {
             return;
         };
-        if (before.can, &before.port) != (now.can, &now.port) {
-            (before.can, before.port) = (now.can, now.port.clone());
-            self.out.push(Event::Devices(id, now.can, now.port));
+        let Some(known) = &mut guest.description else { return };
+        let before = std::mem::replace(known, Description { vcpus: known.vcpus, ..now });
+        if (before.can, &before.port) != (known.can, &known.port) {
+            self.out.push(Event::Devices(id, known.can, known.port.clone()));
+        }
+        if (before.memory, &before.ram) != (known.memory, &known.ram) {
+            self.report_machine(id);
         }
     }
 
-    /// Notices that memory or virtual CPUs came or went.
-    fn is_machine(&mut self, id: Id, info: Info) {
+    /// Notices that memory or virtual CPUs came or went. Of memory, the description tells more.
+    fn is_machine(&mut self, id: Id, info: Info, now_ms: u64) {
+        let Some(guest) = self.guests.get_mut(id) else { return };
+        let Some(description) = &mut guest.description else { return };
+        let had_vcpus = description.vcpus.replace(info.vcpus);
+        if info.max_memory_kib.checked_mul(1024) != Some(description.total.0) {
+            guest.has_changed(now_ms);
+        }
+        if guest.is_reported && had_vcpus.is_some_and(|had| had != info.vcpus) {
+            self.report_machine(id);
+        }
+    }
+
+    fn report_machine(&mut self, id: Id) {
         let (Some(guest), Some(up)) = (self.guests.get_mut(id), &mut self.connection.up) else {
             return;
         };
-        let memory = info.max_memory_kib.checked_mul(1024).map(Bytes);
-        let memory = memory.filter(|memory| *memory > Bytes::ZERO);
-        let (Some(description), Some(memory)) = (&mut guest.description, memory) else {
-            return;
-        };
-        let had_vcpus = description.vcpus.replace(info.vcpus).unwrap_or(info.vcpus);
-        let had = std::mem::replace(&mut description.memory, memory);
-        if guest.is_reported {
-            description.plugged(had);
-        }
-        let ram = description.ram.clone();
-        if guest.is_reported && (had, had_vcpus) != (memory, info.vcpus) {
-            let vcpu_tids = guest.process.map_or(Vec::new(), |it| up.search.vcpu_tids(it));
-            self.out.push(Event::Machine(id, Machine { memory, ram, vcpu_tids }));
-        }
+        let Some(Description { memory, ram, .. }) = &guest.description else { return };
+        let vcpu_tids = guest.process.map_or(Vec::new(), |it| up.search.vcpu_tids(it));
+        let machine = Machine { memory: *memory, ram: ram.clone(), vcpu_tids };
+        self.out.push(Event::Machine(id, machine));
     }
 
-    fn has_now(&mut self, id: Id, actual_kib: u64) {
+    fn has_now(&mut self, id: Id, actual_kib: u64, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
-        let Some(actual) = actual_kib.checked_mul(1024).map(Bytes) else { return };
+        let Some(told) = actual_kib.checked_mul(1024).map(Bytes) else { return };
+        let mut actual = told;
+        if let Some(description) = &guest.description {
+            if !description.can.balloon {
+                // libvirt counts all that virtio-mem could give.
+                actual = told.min(description.memory);
+            }
+            // The change may be one of what virtio-mem gives.
+            if description.has_virtio_mem() && guest.actual != Some(actual) {
+                guest.has_changed(now_ms);
+            }
+        }
         guest.actual = Some(actual);
         if guest.is_reported {
             self.out.push(Event::Actual(id, actual));
@@ -273,7 +289,8 @@ impl Libvirt {
             virtrpc::Event::Reboot(domain) => self.rebooted(&domain),
             virtrpc::Event::BalloonChange { domain, actual_kib } => {
                 if let Some(id) = self.id_of(&domain) {
-                    self.has_now(id, actual_kib);
+                    self.has_now(id, actual_kib, now_ms);
+                    self.guests.queue(id);
                 }
             }
             virtrpc::Event::MigrationIteration(domain) => {

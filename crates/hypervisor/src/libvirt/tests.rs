@@ -11,7 +11,7 @@ use crate::testing::Tree;
 use crate::{Event, Hypervisor, Id, IdSource, Machine, RunState};
 
 const URI: &str = "qemu:///system";
-const XML: &str = "<memory>1048576</memory><vcpu current='1'>2</vcpu><devices>\
+const XML: &str = "<memory>SIZE</memory><vcpu current='1'>2</vcpu><devices>\
     <memballoon model='virtio' autodeflate='on'/></devices></domain>";
 
 const OPEN: i32 = 1;
@@ -64,11 +64,15 @@ struct Scene {
     /// A call of the connection that is never answered.
     silent: Option<i32>,
     auth: u32,
-    /// Memory of each domain at most.
+    /// Memory of each domain at most, and now.
     max_kib: u32,
+    memory_kib: u32,
+    /// Sizes that balloons were told.
+    targets_kib: Vec<u64>,
     /// Domains of the list beside these.
     others: u16,
-    /// The end of each domain's devices.
+    /// The description of each domain, and the end of its devices.
+    xml: &'static str,
     attached: &'static str,
     /// The second of the last statistics of the guests; setting a period advances it.
     stats_s: u64,
@@ -78,6 +82,7 @@ struct Scene {
     events: Vec<Event>,
 }
 
+mod devices;
 mod lists;
 
 impl Scene {
@@ -96,7 +101,10 @@ impl Scene {
             silent: None,
             auth: 0,
             max_kib: 1 << 20,
+            memory_kib: 1 << 19,
+            targets_kib: Vec::new(),
             others: 0,
+            xml: XML,
             attached: "</devices>",
             stats_s: 100,
             calls: Vec::new(),
@@ -179,16 +187,22 @@ impl Scene {
             }
             GET_XML => {
                 let id = self.domains.get(&number.wrapping_sub(b'0')).copied().unwrap_or(-1);
-                let xml = XML.replace("</devices>", self.attached);
+                let xml = self.xml.replace("SIZE", &self.max_kib.to_string());
+                let xml = xml.replace("</devices>", self.attached);
                 text(&format!("<domain id='{id}'>{xml}"))
             }
             GET_STATE => words(&[1, 1]),
-            GET_INFO => words(&[1, 0, self.max_kib, 0, 1 << 19, 2, 0, 9]),
+            GET_INFO => words(&[1, 0, self.max_kib, 0, self.memory_kib, 2, 0, 9]),
             CONTROL if self.stuck.contains(&number) => words(&[2, 0, 0, 5000]),
             CONTROL => words(&[0, 0, 0, 0]),
             STATS => words(&[3, 9, 0, self.stats_s as u32, 4, 0, 77, 8, 1, 0]),
             SET_PERIOD if period() => {
                 self.stats_s += 1;
+                Vec::new()
+            }
+            SET_MEMORY => {
+                let size = &call[call.len() - 12..call.len() - 4];
+                self.targets_kib.push(u64::from_be_bytes(size.try_into().unwrap()));
                 Vec::new()
             }
             316 => words(&[0]),
@@ -419,44 +433,6 @@ fn each_trouble_has_its_sentence() {
     };
     check(trouble(polkit, 0), "does not let us in: not authorised; run as root");
     check(trouble(|scene| scene.silent = Some(LIST), 5_000), "does not answer");
-}
-
-#[test]
-fn report_h02_memory_of_a_domain_follows_its_devices() {
-    let mut scene = Scene::new(&[(1, 5)]);
-    let id = ids(&scene.settle())[0];
-    for gib in [2, 1] {
-        scene.max_kib = gib << 20;
-        scene.libvirt.ask_actual(id, scene.now_ms);
-        let memory = Bytes(u64::from(gib) << 30);
-        let ram = vec![Bytes(1 << 30); gib as usize];
-        let machine = Event::Machine(id, Machine { memory, ram, vcpu_tids: Vec::new() });
-        assert_eq!(scene.settle(), [machine, Event::Actual(id, Bytes(1 << 29))]);
-    }
-    // No domain has none.
-    scene.max_kib = 0;
-    scene.libvirt.ask_actual(id, scene.now_ms);
-    assert_eq!(scene.settle(), [Event::Actual(id, Bytes(1 << 29))]);
-}
-
-#[test]
-fn report_h04_channel_that_is_attached_to_a_domain_is_noticed() {
-    let mut scene = Scene::new(&[(1, 5)]);
-    let id = ids(&scene.settle())[0];
-    scene.attached = "<channel type='unix'><source mode='bind' path='/run/a.port'/>\
-        <target type='virtio' name='org.pinhead.0'/></channel></devices>";
-    let mut devices = |second: u64| {
-        scene.libvirt.ask_actual(id, second * 1000);
-        let events = scene.at(second * 1000);
-        let found = |event: &Event| matches!(event, Event::Devices(..));
-        events.into_iter().find(found)
-    };
-    assert_eq!(devices(30), None);
-    let found = devices(60);
-    let Some(Event::Devices(of, can, port)) = found else { panic!("{found:?}") };
-    assert!(of == id && can.port && can.balloon);
-    assert_eq!(port, Some("/run/a.port".into()));
-    assert_eq!(devices(120), None, "it was told");
 }
 
 #[test]

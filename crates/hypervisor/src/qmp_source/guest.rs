@@ -11,14 +11,12 @@ use super::probe::{Probed, own_threads, within};
 use super::state;
 use super::stats;
 use crate::stats_question::StatsQuestion;
-use crate::{BalloonStats, BlockStats, Event, Id, Machine, ProcessId, RunState};
+use crate::{BALLOON_MIN, BalloonStats, BlockStats, Event, Id, Machine, ProcessId, RunState};
 
 /// A QEMU answers within milliseconds; one that has not by then is stopped, or hangs.
 const SILENT_MS: u64 = 5_000;
 /// QEMU tells nobody that a DIMM or a virtual CPU was plugged: it is asked so often.
 const MACHINE_MS: u64 = 60_000;
-/// A size of 0 is none to QEMU.
-const BALLOON_MIN: Bytes = Bytes::mib(1);
 /// The longest text of QEMU's that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
 

@@ -1,0 +1,95 @@
+//! Memory, balloons and ports of domains that come and go.
+
+use super::*;
+
+#[test]
+fn report_h02_memory_of_a_domain_follows_its_devices() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    let id = ids(&scene.settle())[0];
+    let dimm = "<memory model='dimm'><target><size unit='GiB'>1</size></target></memory></devices>";
+    for (gib, attached, second) in [(2, dimm, 10), (1, "</devices>", 20)] {
+        (scene.max_kib, scene.attached) = (gib << 20, attached);
+        scene.libvirt.ask_actual(id, second * 1000);
+        let memory = Bytes(u64::from(gib) << 30);
+        let ram = vec![Bytes(1 << 30); gib as usize];
+        let machine = Event::Machine(id, Machine { memory, ram, vcpu_tids: Vec::new() });
+        let events = scene.at(second * 1000);
+        assert_eq!(events, [Event::Actual(id, Bytes(1 << 29)), machine]);
+    }
+    // No domain has none.
+    scene.max_kib = 0;
+    scene.libvirt.ask_actual(id, 30_000);
+    assert_eq!(scene.at(30_000), [Event::Actual(id, Bytes(1 << 29))]);
+    let described = scene.calls(GET_XML);
+    for second in 31..40 {
+        scene.libvirt.ask_actual(id, second * 1000);
+        scene.at(second * 1000);
+    }
+    assert_eq!(scene.calls(GET_XML), described, "it was asked for within 10 s");
+}
+
+/// The end of the devices with one of 1 GiB by virtio-mem, which gives half of it, or a quarter.
+const HALF: &str = "<memory model='virtio-mem'><target><size unit='GiB'>1</size>\
+    <current unit='MiB'>512</current></target></memory></devices>";
+const QUARTER: &str = "<memory model='virtio-mem'><target><size unit='GiB'>1</size>\
+    <current unit='MiB'>256</current></target></memory></devices>";
+
+#[test]
+fn report_h16_balloon_of_a_domain_is_without_virtio_mem() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    (scene.max_kib, scene.attached) = (2 << 20, HALF);
+    scene.memory_kib = 1536 << 10;
+    let events = scene.settle();
+    let [Event::Found(id, found)] = &events[..] else { panic!("{events:?}") };
+    let id = *id;
+    assert_eq!((found.memory, found.actual), (Bytes::mib(1536), Bytes::mib(1536)));
+    assert_eq!(found.ram, [Bytes::mib(1024); 2]);
+    for mib in [1536, 700, 100] {
+        scene.libvirt.set_target(id, Bytes::mib(mib), 0);
+        assert_eq!(scene.settle(), [Event::Taken(id, Bytes::mib(mib))]);
+    }
+    assert_eq!(scene.targets_kib, [1024 << 10, 188 << 10, 1 << 10], "what the balloon leaves it");
+    scene.attached = QUARTER;
+    scene.now_ms = 5_000;
+    scene.send_event(EVENT_BALLOON, 1, 5, &[0, 1280 << 10]);
+    let ram = vec![Bytes::mib(1024); 2];
+    let machine = Machine { memory: Bytes::mib(1280), ram, vcpu_tids: Vec::new() };
+    assert_eq!(scene.settle(), [Event::Actual(id, Bytes::mib(1280))]);
+    scene.memory_kib = 1280 << 10;
+    scene.libvirt.ask_actual(id, 10_000);
+    let events = scene.at(10_000);
+    assert_eq!(events, [Event::Machine(id, machine), Event::Actual(id, Bytes::mib(1280))]);
+    scene.libvirt.set_target(id, Bytes::mib(700), 10_000);
+    scene.settle();
+    assert_eq!(scene.targets_kib.last(), Some(&(444 << 10)));
+}
+
+#[test]
+fn report_h16_domain_without_balloon_has_what_virtio_mem_gives() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    scene.xml = "<memory>SIZE</memory><devices></devices></domain>";
+    (scene.max_kib, scene.memory_kib, scene.attached) = (2 << 20, 2 << 20, HALF);
+    let events = scene.settle();
+    let [Event::Found(_, found)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((found.memory, found.actual), (Bytes::mib(1536), Bytes::mib(1536)));
+}
+
+#[test]
+fn report_h04_channel_that_is_attached_to_a_domain_is_noticed() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    let id = ids(&scene.settle())[0];
+    scene.attached = "<channel type='unix'><source mode='bind' path='/run/a.port'/>\
+        <target type='virtio' name='org.pinhead.0'/></channel></devices>";
+    let mut devices = |second: u64| {
+        scene.libvirt.ask_actual(id, second * 1000);
+        let events = scene.at(second * 1000);
+        let found = |event: &Event| matches!(event, Event::Devices(..));
+        events.into_iter().find(found)
+    };
+    assert_eq!(devices(30), None);
+    let found = devices(60);
+    let Some(Event::Devices(of, can, port)) = found else { panic!("{found:?}") };
+    assert!(of == id && can.port && can.balloon);
+    assert_eq!(port, Some("/run/a.port".into()));
+    assert_eq!(devices(120), None, "it was told");
+}
