@@ -2,7 +2,6 @@
 //! place is counted once, and not with each of them.
 
 use crate::guest::ManagedGuest;
-use crate::outside::InHost;
 use counters::Bytes;
 use hypervisor::{BackingFile, ZVM_SOURCE};
 use std::collections::BTreeMap;
@@ -23,15 +22,20 @@ pub(crate) struct Owners {
     pub manager: Bytes,
     /// What guests have for themselves and KSM has merged, with each that has a page of it.
     merged: Bytes,
+    /// Memory that guests without a process that is seen are said to have.
+    unseen: Bytes,
 }
 
 impl Owners {
-    /// Adds up.
+    /// Adds up all that is seen.
     pub(crate) fn of<'a>(guests: impl Iterator<Item = &'a ManagedGuest>, manager: Bytes) -> Owners {
         let mut owners = Owners { manager, ..Owners::default() };
         let (mut shared, mut in_files) = (SharedOnce::default(), SharedOnce::default());
         for guest in guests {
-            let held = guest.memory.held.unwrap_or_else(|| unseen(guest));
+            let Some(held) = guest.memory.held else {
+                owners.unseen = owners.unseen.plus(unseen(guest));
+                continue;
+            };
             owners.guests = owners.guests.plus(held.private.less(held.huge));
             owners.merged = owners.merged.plus(held.merged);
             let own = held.own.size.min(held.private.less(held.huge));
@@ -48,6 +52,16 @@ impl Owners {
         Owners { guests: self.guests.less(saved.min(self.merged)), ..self }
     }
 
+    /// The same with those that are not seen, where the host has handed out so much in all. They
+    /// may say anything of themselves, and have no more than is missing beside what is seen.
+    pub(crate) fn with_unseen(self, handed_out: Option<Bytes>) -> Owners {
+        // What lies in files on disk is available.
+        let seen = self.sum().less(self.in_files);
+        let most = handed_out.map_or(self.unseen, |all| all.less(seen));
+        let guests = self.guests.plus(self.unseen.min(most));
+        Owners { guests, unseen: Bytes::ZERO, ..self }
+    }
+
     /// All of it: this is what a budget pays for.
     pub(crate) fn sum(self) -> Bytes {
         self.guests.plus(self.shared).plus(self.manager)
@@ -56,9 +70,11 @@ impl Owners {
 
 /// Memory of a guest without a process that is seen: all that its balloon leaves it. z/VM's users
 /// have none of this host's.
-fn unseen(guest: &ManagedGuest) -> InHost {
-    let is_here = guest.found.source != ZVM_SOURCE;
-    InHost { private: Bytes(guest.memory.actual.0 * u64::from(is_here)), ..InHost::default() }
+fn unseen(guest: &ManagedGuest) -> Bytes {
+    match guest.found.source == ZVM_SOURCE {
+        true => Bytes::ZERO,
+        false => guest.memory.actual,
+    }
 }
 
 /// What processes have together. Those with one template have seen much the same of it: the one
@@ -87,6 +103,20 @@ mod tests {
         let owners = Owners { guests: mib(900), merged: mib(300), ..Owners::default() };
         assert_eq!(owners.with_saved(mib(250)).sum(), mib(650));
         assert_eq!(owners.with_saved(mib(5000)).sum(), mib(600));
+    }
+
+    #[test]
+    fn report_h09_unseen_guests_have_no_more_than_the_host_lacks() {
+        let mib = Bytes::mib;
+        let (shared, in_files) = (mib(80), mib(30));
+        let seen =
+            Owners { guests: mib(900), shared, in_files, manager: mib(10), ..Owners::default() };
+        let guests =
+            |unseen, handed_out| Owners { unseen, ..seen }.with_unseen(handed_out).guests.as_mib();
+        assert_eq!(guests(mib(500), Some(mib(2000))), 1400);
+        assert_eq!(guests(mib(1 << 20), Some(mib(2000))), 900 + 2000 - 960, "it says 1 TiB");
+        assert_eq!(guests(mib(500), Some(mib(900))), 900);
+        assert_eq!(guests(mib(500), None), 1400, "the host could not be read");
     }
 
     #[test]

@@ -31,8 +31,10 @@ pub(crate) struct World<'a> {
 impl World<'_> {
     /// Who has what of the host's memory, by what was read last.
     pub fn owners(&self) -> Owners {
-        let own = self.host.machine().map_or(Bytes::ZERO, |machine| machine.own);
+        let machine = self.host.machine();
+        let own = machine.map_or(Bytes::ZERO, |machine| machine.own);
         let saved = self.ksm_gain.unwrap_or(Bytes::ZERO);
-        Owners::of(self.guests.iter(), own).with_saved(saved)
+        let handed_out = machine.map(|machine| machine.total.less(machine.available));
+        Owners::of(self.guests.iter(), own).with_saved(saved).with_unseen(handed_out)
     }
 }

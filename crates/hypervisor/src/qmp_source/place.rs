@@ -28,7 +28,7 @@ const RETRY_MS: u64 = 1_000;
 const RETRY_MAX_MS: u64 = 30_000;
 /// The kernel names the process that called listen last. A launcher that hands its QEMU a
 /// listening socket is named until QEMU calls listen itself, right at its start: the second
-/// look, after this, sees QEMU, or a process that will never be it.
+/// look, after this, sees QEMU, one that lies, or a program that stands before it.
 const SECOND_LOOK_MS: u64 = 200;
 /// A guest that was there for so long is one that stays.
 const STEADY_MS: u64 = 10_000;
@@ -343,14 +343,20 @@ impl Active {
         }
         let Stage::Probing { probe, is_restless } = &mut self.stage else { return Ok(()) };
         let (probe, is_restless) = (std::mem::take(&mut **probe), *is_restless);
-        let process = self.listener.process;
-        if process.is_some_and(|process| !probe.runs_in(process, &common.root)) {
-            if !self.is_second_look {
-                return Err(End::Stranger);
-            }
-            self.listener.process = None;
-        }
         let Listener { owner, process, .. } = self.listener;
+        let stranger = process.filter(|process| !probe.runs_in(*process, &common.root));
+        if stranger.is_some() && !self.is_second_look {
+            return Err(End::Stranger);
+        }
+        // A QEMU that lies of its threads counts by its process all the same.
+        if let Some(ProcessId { pid, .. }) =
+            stranger.filter(|process| !probe.fits(*process, &common.root))
+        {
+            return Err(End::Failed(format!(
+                "process {pid} listens there, and has neither the guest's virtual CPUs nor room \
+                 for its memory: the monitor has to be QEMU's own, without a program between"
+            )));
+        }
         if process.is_none() && !owner.is_trusted() {
             return Err(End::Failed(
                 "it is another user's, and which process it is is not to be \

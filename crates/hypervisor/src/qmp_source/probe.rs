@@ -114,6 +114,12 @@ impl Probe {
         self.vcpu_tids.is_empty() || !own_threads(&self.vcpu_tids, Some(process), root).is_empty()
     }
 
+    /// Returns whether this process has room for the memory that its guest is said to have.
+    pub(super) fn fits(&self, process: ProcessId, root: &Path) -> bool {
+        let said = self.memory.or(self.actual).map(Bytes);
+        said.is_none_or(|said| within(said, Some(process), root) == said)
+    }
+
     /// All that was learnt; `None` if it is nothing that has memory.
     pub(super) fn finish(self, socket: &Path, listener: Listener, root: &Path) -> Option<Probed> {
         let Listener { owner, user, process } = listener;

@@ -402,10 +402,14 @@ fn two_monitors_of_one_guest_are_one_guest() {
     assert!(matches!(world.take_events().last(), Some(Event::Found(_, _))));
 }
 
-#[test]
-fn a_process_without_the_guests_threads_is_not_its_own() {
+/// A QEMU that is known by its second look, where the kernel names a process without its threads
+/// and with so many pages.
+fn liar(pages: u64) -> Vec<Event> {
     let mut world = World::new();
-    world.tree.process(std::process::id(), "starter", 'S', 1);
+    let own = std::process::id();
+    world.tree.process(own, "liar", 'S', 1);
+    world.tree.file(&format!("proc/{own}/statm"), &format!("{pages} 2560 800 1 0 1000 0\n"));
+    world.tree.file(&format!("proc/{own}/status"), "Name:\tliar\n");
     let mut qemu = Qemu::bind(&world.socket("a"));
     world.turn(0);
     qemu.accept();
@@ -416,7 +420,23 @@ fn a_process_without_the_guests_threads_is_not_its_own() {
     qemu.accept();
     qemu.greet();
     world.talk(&mut qemu);
-    let events = world.take_events();
+    world.take_events()
+}
+
+#[test]
+fn report_h09_listener_counts_where_its_threads_are_nobodys() {
+    let room = 513 * MIB / rustix::param::page_size() as u64;
+    let events = liar(room);
     let [Event::Found(_, found)] = events.as_slice() else { panic!("{events:?}") };
-    assert_eq!((found.process, found.vcpu_tids.len()), (None, 0));
+    let process = Some(ProcessId { pid: std::process::id(), start_ticks: 1 });
+    assert_eq!((found.process, found.vcpu_tids.len()), (process, 0));
+    assert_eq!(found.memory, Bytes(512 * MIB));
+}
+
+/// Taken for QEMU, it would bound the guest to its own few pages.
+#[test]
+fn report_h09_program_before_a_monitor_is_named() {
+    let events = liar(2560);
+    let [Event::Trouble(words)] = events.as_slice() else { panic!("{events:?}") };
+    assert!(words.contains("has to be QEMU's own"), "{words}");
 }
