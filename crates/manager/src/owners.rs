@@ -55,7 +55,7 @@ impl Owners {
     /// The same with those that are not seen, where the host has handed out so much in all. They
     /// may say anything of themselves, and have no more than is missing beside what is seen.
     pub(crate) fn with_unseen(self, handed_out: Option<Bytes>) -> Owners {
-        // What lies in files on disk is available.
+        // Pages of files on disk are available.
         let seen = self.sum().less(self.in_files);
         let most = handed_out.map_or(self.unseen, |all| all.less(seen));
         let guests = self.guests.plus(self.unseen.min(most));

@@ -12,6 +12,8 @@ use crate::{Buffer, Kept};
 
 /// The place of the first hierarchy's memory controller.
 const FIRST: &str = "sys/fs/cgroup/memory";
+/// The controller of memory.
+const CONTROLLER: &str = "memory";
 /// The most levels that are looked at, from the process's own upwards.
 const LEVELS_MAX: usize = 32;
 /// A bound of the first hierarchy that is as large stands for none.
@@ -33,14 +35,19 @@ pub struct MemoryGroup {
 
 impl MemoryGroup {
     /// All groups of a process (`self` for one's own), from its own up to the top of what can be
-    /// seen. In a container that top is the container's group.
+    /// seen. In a container that top is the container's group, and a process outside of it is in
+    /// none that is seen.
     pub fn all(root: &Path, process: &str, buffer: &mut Buffer) -> Vec<MemoryGroup> {
         let file = Kept::open(&root.join("proc").join(process).join("cgroup"));
         let Some(text) = file.whole(buffer) else { return Vec::new() };
-        let first = cgroup::of_controller(text, "memory").unwrap_or_default();
+        let first = cgroup::of_controller(text, CONTROLLER).unwrap_or_default();
         let second = cgroup::unified(text).unwrap_or_default();
         let top = root.join(FIRST);
-        if top.join("memory.limit_in_bytes").exists() {
+        let is_first = top.join("memory.limit_in_bytes").exists();
+        if cgroup::is_outside(text, if is_first { CONTROLLER } else { cgroup::UNIFIED_NAME }) {
+            return Vec::new();
+        }
+        if is_first {
             let mut all = above(&top, &first, Hierarchy::First);
             // Until Linux 5.11 a group may be told to count nothing that is below it.
             let counts = |group: &MemoryGroup| group.number("memory.use_hierarchy") != Some(0);
@@ -177,10 +184,26 @@ mod tests {
     fn a_container_sees_its_own_bound_at_the_top() {
         let kernel = FakeKernel::new(1, 1);
         kernel.write("sys/fs/cgroup/memory.max", "314572800\n");
-        for text in ["0::/\n", "0::/../outside\n", "0::/not/there\n"] {
+        for text in ["0::/\n", "0::/not/there\n"] {
             kernel.write("proc/7/cgroup", text);
             let limits: Vec<_> = groups(&kernel).iter().map(MemoryGroup::limit).collect();
             assert_eq!(limits, [Some(Bytes::mib(300))], "{text}");
+        }
+    }
+
+    #[test]
+    fn report_h07_process_outside_of_a_container_is_not_bound_by_it() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("sys/fs/cgroup/memory.max", "536870912\n");
+        kernel.write("sys/fs/cgroup/outside/memory.max", "536870912\n");
+        for text in ["0::/../outside\n", "0::/..\n", "0::/../../machine/qemu-1\n"] {
+            kernel.write("proc/7/cgroup", text);
+            assert_eq!(groups(&kernel), [], "{text}");
+        }
+        kernel.write(&format!("{FIRST}/memory.limit_in_bytes"), "536870912\n");
+        for (text, count) in [("4:memory:/../vm\n0::/\n", 0), ("4:memory:/\n0::/../vm\n", 1)] {
+            kernel.write("proc/7/cgroup", text);
+            assert_eq!(groups(&kernel).len(), count, "{text}");
         }
         assert_eq!(MemoryGroup::all(kernel.root().path(), "8", &mut Buffer::default()), []);
     }

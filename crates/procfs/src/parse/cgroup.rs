@@ -7,28 +7,37 @@ use super::lines;
 /// Where the second hierarchy may be below a root: alone, or beside the first.
 pub const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
+/// The name that the second hierarchy has in place of controllers: none.
+pub const UNIFIED_NAME: &str = "";
+
 /// The path of the process's group in the second hierarchy, without its first slash. The root is
 /// no process's own, and what is outside of what we can see begins with dots.
 pub fn unified(text: &[u8]) -> Option<PathBuf> {
-    path_of(text, |controllers| controllers.is_empty())
+    of_controller(text, UNIFIED_NAME)
 }
 
 /// The same of the first hierarchy's that has this controller.
 pub fn of_controller(text: &[u8], controller: &str) -> Option<PathBuf> {
-    path_of(text, |controllers| {
-        controllers.split(|byte| *byte == b',').any(|name| name == controller.as_bytes())
-    })
-}
-
-fn path_of(text: &[u8], is_it: impl Fn(&[u8]) -> bool) -> Option<PathBuf> {
-    let path = lines(text).find_map(|line| {
-        let mut parts = line.splitn(3, |byte| *byte == b':');
-        let controllers = parts.nth(1)?;
-        is_it(controllers).then(|| parts.next()).flatten()
-    })?;
-    let path = Path::new(std::str::from_utf8(path.strip_prefix(b"/")?).ok()?);
+    let path = Path::new(std::str::from_utf8(shown(text, controller)?).ok()?);
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     (is_plain && path.file_name().is_some()).then(|| path.to_path_buf())
+}
+
+/// Returns whether the process is outside of the groups that our namespace shows, in the hierarchy
+/// of this controller: the kernel leads there by `..`.
+pub fn is_outside(text: &[u8], controller: &str) -> bool {
+    let path = shown(text, controller).unwrap_or_default();
+    path.split(|byte| *byte == b'/').any(|part| part == b"..")
+}
+
+/// The path in the hierarchy of a controller as the text has it, without its first slash.
+fn shown<'a>(text: &'a [u8], controller: &str) -> Option<&'a [u8]> {
+    let path = lines(text).find_map(|line| {
+        let mut parts = line.splitn(3, |byte| *byte == b':');
+        let mut controllers = parts.nth(1)?.split(|byte| *byte == b',');
+        controllers.any(|name| name == controller.as_bytes()).then(|| parts.next()).flatten()
+    })?;
+    path.strip_prefix(b"/")
 }
 
 #[cfg(test)]
@@ -51,5 +60,15 @@ mod tests {
             assert_eq!(unified(text.as_bytes()), None, "{text}");
         }
         assert_eq!(unified(b"0::/\xff\n"), None);
+    }
+
+    #[test]
+    fn report_h07_group_of_another_namespace_is_outside() {
+        let outside = |text: &str| {
+            ["memory", UNIFIED_NAME].map(|controller| is_outside(text.as_bytes(), controller))
+        };
+        assert_eq!(outside("4:memory:/\n0::/../vm\n"), [false, true]);
+        assert_eq!(outside("4:cpu,memory:/..\n0::/a..b/..c\n"), [true, false]);
+        assert_eq!(outside("4:cpu:/../a\n"), [false, false]);
     }
 }
