@@ -152,7 +152,9 @@ fn pinned(domain: Node<'_, '_>, devices: Node<'_, '_>) -> Option<Pinned> {
     let is_passed = |device: Node<'_, '_>| {
         let kind = device.attribute("type");
         match device.tag_name().name() {
-            "hostdev" => matches!(kind, Some("pci" | "mdev")),
+            // IBM Z's channels and crypto cards keep only the pages that they use for the moment.
+            "hostdev" if kind == Some("mdev") => device.attribute("model") == Some("vfio-pci"),
+            "hostdev" => kind == Some("pci"),
             // A network card of the host's.
             "interface" => kind == Some("hostdev"),
             _ => false,
@@ -289,6 +291,18 @@ mod tests {
         assert_eq!(pinned("", "<interface type='hostdev'/>"), Some(Pinned::Device));
         let usb = "<hostdev mode='subsystem' type='usb'/><interface type='network'/>";
         assert_eq!(pinned(&backing("<nosharepages/>"), usb), None);
+    }
+
+    #[test]
+    fn report_h06_mediated_device_has_the_memory_by_its_model() {
+        let pinned = |model: &str| {
+            let device = format!("<hostdev mode='subsystem' type='mdev' {model}/>");
+            Description::parse(&domain("<memory>1</memory>", &device)).unwrap().can.pinned
+        };
+        assert_eq!(pinned("model='vfio-pci'"), Some(Pinned::Device));
+        for model in ["model='vfio-ccw'", "model='vfio-ap'", ""] {
+            assert_eq!(pinned(model), None, "{model}");
+        }
     }
 
     #[test]
