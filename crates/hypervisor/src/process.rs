@@ -47,22 +47,6 @@ impl ProcessId {
         Some(ProcessId { pid, start_ticks: stat.start_ticks })
     }
 
-    /// The numbers here of threads that it names by its own, which are others in a container.
-    pub(crate) fn threads_under(self, root: &Path, named: &[u32]) -> Vec<u32> {
-        let dir = root.join(format!("proc/{}", self.pid));
-        if inner_number(&dir).is_none() {
-            return named.to_vec();
-        }
-        let tasks = std::fs::read_dir(dir.join("task")).into_iter().flatten().take(THREADS_MAX);
-        let numbers = tasks.filter_map(|task| {
-            let task = task.ok()?;
-            let here: u32 = task.file_name().to_str()?.parse().ok()?;
-            Some((inner_number(&task.path())?, here))
-        });
-        let numbers: BTreeMap<u32, u32> = numbers.collect();
-        named.iter().filter_map(|tid| numbers.get(tid)).copied().collect()
-    }
-
     /// As whom it runs.
     pub(crate) fn user(self) -> Option<Owner> {
         let found = std::fs::metadata(format!("/proc/{}", self.pid)).ok()?;
@@ -78,6 +62,32 @@ impl ProcessId {
     pub fn is_alive_under(self, root: &Path) -> bool {
         let stat = Stat::read(&open(root, self.pid, "stat"));
         stat.is_some_and(|stat| stat.start_ticks == self.start_ticks && !stat.is_dead)
+    }
+}
+
+/// Numbers of a process's threads in its own namespace, by their numbers here. Each is read once:
+/// a thread that comes by the number of another between two looks is of the same process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ThreadNumbers(BTreeMap<u32, u32>);
+
+impl ThreadNumbers {
+    /// The numbers here of threads that a process names by its own, which are others in a
+    /// container.
+    pub(crate) fn here(&mut self, process: ProcessId, root: &Path, named: &[u32]) -> Vec<u32> {
+        let dir = root.join(format!("proc/{}", process.pid));
+        if inner_number(&dir).is_none() {
+            return named.to_vec();
+        }
+        let known = std::mem::take(&mut self.0);
+        let tasks = std::fs::read_dir(dir.join("task")).into_iter().flatten().take(THREADS_MAX);
+        self.0.extend(tasks.filter_map(|task| {
+            let task = task.ok()?;
+            let here: u32 = task.file_name().to_str()?.parse().ok()?;
+            let inner = known.get(&here).copied();
+            Some((here, inner.or_else(|| inner_number(&task.path()))?))
+        }));
+        let numbers: BTreeMap<u32, u32> = self.0.iter().map(|(here, of)| (*of, *here)).collect();
+        named.iter().filter_map(|tid| numbers.get(tid)).copied().collect()
     }
 }
 
@@ -383,6 +393,26 @@ mod tests {
         let shared = "RssAnon: 1 kB\nRssShmem: 9 kB\nVmSwap: 0 kB\n";
         assert!(apart(shared, used).hides_swap);
         assert!(!apart(shared, unused).hides_swap, "nothing is on that host's swap");
+    }
+
+    #[test]
+    fn report_h09_number_of_a_thread_in_a_container_is_read_once() {
+        let tree = tree();
+        let status = |dir: &str, inner: u32| {
+            tree.file(&format!("proc/42/{dir}status"), &format!("NSpid:\t9\t{inner}\n"));
+        };
+        status("", 1);
+        status("task/57/", 5);
+        let mut numbers = ThreadNumbers::default();
+        let mut here = |named: &[u32]| numbers.here(PID, tree.path(), named);
+        assert_eq!(here(&[5, 6]), [57]);
+        tree.file("proc/42/task/57/status", "not read again");
+        status("task/58/", 6);
+        assert_eq!(here(&[6, 5]), [58, 57], "what is new is read");
+        std::fs::remove_dir_all(tree.path().join("proc/42/task/57")).unwrap();
+        assert_eq!(here(&[6, 5]), [58], "what is gone is forgotten");
+        status("task/57/", 8);
+        assert_eq!(here(&[8]), [57]);
     }
 
     #[test]

@@ -13,6 +13,27 @@ const SMAPS_MAX: u64 = 8 << 20;
 /// The most pieces that a guest's memory is looked for in: QEMU has 128 nodes and 256 DIMMs.
 const PIECES_MAX: usize = 384;
 
+/// The shortest time between two changes of a guest's pieces that are told: with each, all of its
+/// memory is walked to measure its hypervisor.
+const CHANGES_MS: u64 = 60_000;
+
+/// The last change of a guest's pieces.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RamPace(Option<u64>);
+
+impl RamPace {
+    /// Takes the pieces of now, unless others were taken within a minute. Returns whether they
+    /// are others than before.
+    pub(crate) fn renew(&mut self, known: &mut Vec<Bytes>, now: Vec<Bytes>, now_ms: u64) -> bool {
+        let is_soon = self.0.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < CHANGES_MS);
+        if is_soon || *known == now {
+            return false;
+        }
+        (self.0, *known) = (Some(now_ms), now);
+        true
+    }
+}
+
 /// The place of a piece of a guest's memory in the addresses of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RamMapping {

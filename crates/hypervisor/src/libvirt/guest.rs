@@ -8,6 +8,7 @@ use counters::Bytes;
 use virtrpc::{Call, Domain};
 
 use super::describe::Description;
+use crate::ram::RamPace;
 use crate::stats_question::{LookPace, StatsCall, StatsQuestion};
 use crate::{BALLOON_MIN, Id, ProcessId, RunState};
 
@@ -71,6 +72,7 @@ pub(super) struct Turn {
     pub(super) described_ms: u64,
     /// Since then libvirt has told of other memory.
     pub(super) is_stale: bool,
+    pub(super) ram_pace: RamPace,
 }
 
 /// A domain that runs, or did when it was last seen.

@@ -52,7 +52,7 @@ impl Libvirt {
         let Some(guest) = self.guests.get_mut(id) else { return };
         match (ask, reply) {
             (Ask::Xml, Reply::Xml(text)) if guest.is_reported && guest.reach.is_known => {
-                self.renewed(id, &text);
+                self.renewed(id, &text, now_ms);
             }
             (Ask::Xml, Reply::Xml(text)) => match Description::parse(&text) {
                 Ok(description) => self.is_described(id, description, now_ms),
@@ -186,16 +186,18 @@ impl Libvirt {
 
     /// Notices what came or went: a balloon, a daemon's port, memory. What cannot be read changes
     /// nothing.
-    fn renewed(&mut self, id: Id, text: &str) {
+    fn renewed(&mut self, id: Id, text: &str, now_ms: u64) {
         let (Some(guest), Ok(now)) = (self.guests.get_mut(id), Description::parse(text)) else {
             return;
         };
         let Some(known) = &mut guest.description else { return };
-        let before = std::mem::replace(known, Description { vcpus: known.vcpus, ..now });
+        let mut ram = known.ram.clone();
+        let is_other_ram = guest.turn.ram_pace.renew(&mut ram, now.ram, now_ms);
+        let before = std::mem::replace(known, Description { vcpus: known.vcpus, ram, ..now });
         if (before.can, &before.port) != (known.can, &known.port) {
             self.out.push(Event::Devices(id, known.can, known.port.clone()));
         }
-        if (before.memory, &before.ram) != (known.memory, &known.ram) {
+        if is_other_ram || before.memory != known.memory {
             self.report_machine(id);
         }
     }

@@ -10,6 +10,8 @@ use super::link::{Link, Purpose};
 use super::probe::{Probed, own_threads, within};
 use super::state;
 use super::stats;
+use crate::process::ThreadNumbers;
+use crate::ram::RamPace;
 use crate::stats_question::StatsQuestion;
 use crate::{BALLOON_MIN, BalloonStats, BlockStats, Event, Id, Machine, ProcessId, RunState};
 
@@ -17,6 +19,8 @@ use crate::{BALLOON_MIN, BalloonStats, BlockStats, Event, Id, Machine, ProcessId
 const SILENT_MS: u64 = 5_000;
 /// QEMU tells nobody that a DIMM or a virtual CPU was plugged: it is asked so often.
 const MACHINE_MS: u64 = 60_000;
+/// The same where it seems to be another: a QEMU may make it seem so all the time.
+const CHANGED_MS: u64 = 10_000;
 /// The longest text of QEMU's that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
 
@@ -42,6 +46,8 @@ struct Watched {
     balloon: Bytes,
     /// Memory by virtio-mem.
     beside: Bytes,
+    ram_pace: RamPace,
+    numbers: ThreadNumbers,
     asked_ms: u64,
     /// It may be another by now.
     is_due: bool,
@@ -94,6 +100,8 @@ impl QmpGuest {
                 },
                 balloon: found.actual.less(probed.beside),
                 beside: probed.beside,
+                ram_pace: RamPace::default(),
+                numbers: probed.numbers.clone(),
                 asked_ms: now_ms,
                 is_due: false,
                 has_balloon: found.can.balloon,
@@ -167,7 +175,8 @@ impl QmpGuest {
         }
         ask_once(Purpose::Migration, Command::QueryMigrate, link, now_ms);
         let watched = &mut self.watched;
-        if watched.is_due || now_ms.saturating_sub(watched.asked_ms) >= MACHINE_MS {
+        let wait_ms = if watched.is_due { CHANGED_MS } else { MACHINE_MS };
+        if now_ms.saturating_sub(watched.asked_ms) >= wait_ms {
             (watched.asked_ms, watched.is_due) = (now_ms, false);
             ask_once(Purpose::Memory, Command::QueryMemory, link, now_ms);
             ask_once(Purpose::Memdevs, Command::QueryMemdev, link, now_ms);
@@ -377,13 +386,14 @@ impl QmpGuest {
         let memory = memory.map(|memory| within(memory, self.process, root));
         // No machine has none: a process that is about to end may show that.
         let memory = memory.filter(|memory| *memory > Bytes::ZERO);
-        let tids = vcpu_tids.map(|tids| own_threads(&tids, self.process, root));
-        let is_other = memory.is_some_and(|memory| memory != machine.memory)
-            || ram.as_ref().is_some_and(|ram| *ram != machine.ram)
+        let tids =
+            vcpu_tids.map(|tids| own_threads(&tids, self.process, &mut watched.numbers, root));
+        let (pace, asked_ms) = (&mut watched.ram_pace, watched.asked_ms);
+        let is_other = ram.is_some_and(|ram| pace.renew(&mut machine.ram, ram, asked_ms))
+            || memory.is_some_and(|memory| memory != machine.memory)
             || tids.as_ref().is_some_and(|tids| *tids != machine.vcpu_tids);
         if is_other {
             machine.memory = memory.unwrap_or(machine.memory);
-            machine.ram = ram.unwrap_or_else(|| std::mem::take(&mut machine.ram));
             machine.vcpu_tids = tids.unwrap_or_else(|| machine.vcpu_tids.clone());
             events.push(Event::Machine(self.id, machine.clone()));
         }

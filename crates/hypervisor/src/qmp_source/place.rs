@@ -342,7 +342,7 @@ impl Active {
             return if now_ms >= since_ms + GREETING_MS { Err(End::Silent) } else { Ok(()) };
         }
         let Stage::Probing { probe, is_restless } = &mut self.stage else { return Ok(()) };
-        let (probe, is_restless) = (std::mem::take(&mut **probe), *is_restless);
+        let (mut probe, is_restless) = (std::mem::take(&mut **probe), *is_restless);
         let Listener { owner, process, .. } = self.listener;
         let stranger = process.filter(|process| !probe.runs_in(*process, &common.root));
         if stranger.is_some() && !self.is_second_look {

@@ -8,6 +8,7 @@ use qmp::{Command, Failure, Reply};
 use super::devices::{DeviceLook, Devices};
 use super::link::{Link, Purpose};
 use super::state;
+use crate::process::ThreadNumbers;
 use crate::{Found, Owner, Pause, ProcessId, ProcessView, RunState};
 
 /// The longest name that is kept; what is behind is cut off.
@@ -26,6 +27,7 @@ pub(super) struct Probe {
     is_moving: bool,
     vcpu_tids: Vec<u32>,
     devices: DeviceLook,
+    numbers: ThreadNumbers,
 }
 
 /// Who listens on a monitor's socket.
@@ -49,6 +51,8 @@ pub(super) struct Probed {
     /// How it runs, apart from whether it moves.
     pub(super) run: RunState,
     pub(super) is_moving: bool,
+    /// The numbers of its threads, as far as they were looked for.
+    pub(super) numbers: ThreadNumbers,
 }
 
 impl Probe {
@@ -110,8 +114,9 @@ impl Probe {
 
     /// Whether this process can be the one that runs the guest: it has at least one of the
     /// threads that QEMU names, if QEMU names any.
-    pub(super) fn runs_in(&self, process: ProcessId, root: &Path) -> bool {
-        self.vcpu_tids.is_empty() || !own_threads(&self.vcpu_tids, Some(process), root).is_empty()
+    pub(super) fn runs_in(&mut self, process: ProcessId, root: &Path) -> bool {
+        let tids = &self.vcpu_tids;
+        tids.is_empty() || !own_threads(tids, Some(process), &mut self.numbers, root).is_empty()
     }
 
     /// Returns whether this process has room for the memory that its guest is said to have.
@@ -121,7 +126,12 @@ impl Probe {
     }
 
     /// All that was learnt; `None` if it is nothing that has memory.
-    pub(super) fn finish(self, socket: &Path, listener: Listener, root: &Path) -> Option<Probed> {
+    pub(super) fn finish(
+        mut self,
+        socket: &Path,
+        listener: Listener,
+        root: &Path,
+    ) -> Option<Probed> {
         let Listener { owner, user, process } = listener;
         let memory = within(Bytes(self.memory.or(self.actual)?), process, root);
         if memory == Bytes::ZERO {
@@ -140,13 +150,14 @@ impl Probe {
             memory,
             ram: self.ram,
             actual: self.actual.map_or(memory, |size| Bytes(size).plus(beside)).min(memory),
-            vcpu_tids: own_threads(&self.vcpu_tids, process, root),
+            vcpu_tids: own_threads(&self.vcpu_tids, process, &mut self.numbers, root),
             can,
             port,
             state: state::joined(run, self.is_moving),
             source: socket.display().to_string(),
         };
-        Some(Probed { found, balloon, beside, run, is_moving: self.is_moving })
+        let Probe { is_moving, numbers, .. } = self;
+        Some(Probed { found, balloon, beside, run, is_moving, numbers })
     }
 }
 
@@ -168,9 +179,14 @@ fn cut(name: &str) -> &str {
 
 /// The threads of the process that QEMU names, by their numbers here. One that was broken out of
 /// could name anybody's.
-pub(super) fn own_threads(tids: &[u32], process: Option<ProcessId>, root: &Path) -> Vec<u32> {
+pub(super) fn own_threads(
+    tids: &[u32],
+    process: Option<ProcessId>,
+    numbers: &mut ThreadNumbers,
+    root: &Path,
+) -> Vec<u32> {
     let Some(process) = process else { return Vec::new() };
-    let here = process.threads_under(root, tids);
+    let here = numbers.here(process, root, tids);
     let tasks = root.join(format!("proc/{}/task", process.pid));
     here.into_iter().filter(|tid| tasks.join(tid.to_string()).is_dir()).collect()
 }

@@ -67,12 +67,37 @@ fn report_h02_memory_is_found_when_it_is_plugged_and_unplugged() {
     assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(512 * MIB))]);
     qemu.plugged = 256 * MIB;
     assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(768 * MIB))]);
-    // More than it could have: it is asked for more.
+    // More than it could have: it is asked for more, if it was not just before.
+    world.now_ms += 10_000;
     assert!(asks(&mut world, &mut qemu).contains(&machine(768)));
     qemu.plugged = 0;
     qemu.event("DEVICE_DELETED", &json!({ "path": "/machine/peripheral/dimm0" }));
     world.talk(&mut qemu);
+    world.now_ms += 60_000;
     assert!(asks(&mut world, &mut qemu).contains(&machine(512)));
+}
+
+/// A QEMU with a balloon that tells more than its memory, and with other pieces each time.
+#[test]
+fn report_h02_machine_that_changes_all_the_time_is_asked_seldom() {
+    let mut world = World::new();
+    let (mut qemu, id, found) = world.found("a");
+    qemu.balloon_lies = 1024 * MIB;
+    qemu.asked.clear();
+    let (mut ram, mut repieced) = (found.ram, 0);
+    for second in 0..120 {
+        qemu.plugged = (second / 10 % 2) * 256 * MIB;
+        world.now_ms += 1_000;
+        world.source.ask_actual(id, world.now_ms);
+        world.talk(&mut qemu);
+        for event in world.take_events() {
+            let Event::Machine(_, machine) = event else { continue };
+            repieced += u32::from(ram != machine.ram);
+            ram = machine.ram;
+        }
+    }
+    let asked = qemu.asked.iter().filter(|name| *name == "query-cpus-fast").count();
+    assert_eq!((asked, repieced), (12, 2), "each 10 s and each minute");
 }
 
 #[test]
@@ -109,6 +134,7 @@ fn report_h16_memory_by_virtio_mem_counts_beside_the_balloon() {
     qemu.virtio_mem = 64 * MIB;
     qemu.event("MEMORY_DEVICE_SIZE_CHANGE", &json!({ "size": 64 * MIB, "id": "vm0" }));
     world.talk(&mut qemu);
+    world.now_ms += 10_000;
     world.source.ask_actual(id, world.now_ms);
     world.talk(&mut qemu);
     let machine = Machine { memory: Bytes(576 * MIB), ram: found.ram, vcpu_tids: vec![] };

@@ -22,6 +22,10 @@ pub(super) struct Qemu {
     pub(super) tids: Vec<u32>,
     /// Memory that was plugged while it ran.
     pub(super) plugged: u64,
+    /// Memory that its balloon tells beyond that.
+    pub(super) balloon_lies: u64,
+    /// Commands that came.
+    pub(super) asked: Vec<String>,
     /// Memory that virtio-mem has given.
     pub(super) virtio_mem: u64,
     /// Whether a guest's driver answers when it is asked for statistics.
@@ -57,6 +61,8 @@ impl Qemu {
             status: "running",
             tids: vec![71, 72],
             plugged: 0,
+            balloon_lies: 0,
+            asked: Vec::new(),
             virtio_mem: 0,
             driver_answers: true,
             interval_s: 0,
@@ -132,6 +138,7 @@ impl Qemu {
             let line: Vec<u8> = self.received.drain(..=end).collect();
             let asked: Value = serde_json::from_slice(&line).unwrap();
             let name = asked["execute"].as_str().unwrap().to_owned();
+            self.asked.push(name.clone());
             let answer = match self.answer(&name, &asked["arguments"]) {
                 Ok(value) => json!({ "return": value, "id": asked["id"] }),
                 Err(words) => {
@@ -166,7 +173,9 @@ impl Qemu {
                 Ok(json!({ "running": self.status == "running", "status": self.status }))
             }
             "query-balloon" if !self.has_balloon => Err(no_balloon),
-            "query-balloon" => Ok(json!({ "actual": 512 * MIB + self.plugged })),
+            "query-balloon" => {
+                Ok(json!({ "actual": 512 * MIB + self.plugged + self.balloon_lies }))
+            }
             "balloon" => {
                 self.targets.push(arguments["value"].as_u64().unwrap());
                 self.refusal.map_or(Ok(json!({})), Err)
