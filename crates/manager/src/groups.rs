@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
-use procfs::{Buffer, MemoryGroup};
+use procfs::{Buffer, KillWatch, MemoryGroup, Shortage};
 
 /// The part of a bound that stays free, in thousandths: a host's reserve by default.
 const KEPT_PERMILLE: u64 = 30;
@@ -22,8 +22,8 @@ const KEPT_MIN: Bytes = Bytes::mib(16);
 /// The control groups of a guest's process.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// All of them, from its own upwards, with what the kernel has killed in each.
-    all: Vec<(MemoryGroup, Option<u64>)>,
+    /// Counts of what the kernel has killed in all of them.
+    kills: KillWatch,
     /// Those with a bound.
     bounded: Vec<(MemoryGroup, Bytes)>,
     /// Nothing of one of them may go to swap.
@@ -38,7 +38,7 @@ impl Groups {
         Groups {
             bounded: all.iter().filter_map(bound).collect(),
             bars_swap: all.iter().any(MemoryGroup::bars_swap),
-            all: all.into_iter().map(|group| (group.clone(), group.kills())).collect(),
+            kills: KillWatch::new(all),
         }
     }
 
@@ -47,11 +47,10 @@ impl Groups {
         self.bars_swap
     }
 
-    /// Returns whether the kernel has killed a process for want of memory since the last look, in
-    /// the nearest group that is still there. A group may go with its last process.
-    pub(crate) fn has_killed(&self) -> bool {
-        let kills = self.all.iter().find_map(|(group, before)| Some((group.kills()?, *before)));
-        !self.bounded.is_empty() && kills.is_some_and(|(now, before)| Some(now) > before)
+    /// Returns what lacked memory if the kernel has killed a process for want of it since the last
+    /// look. Where nothing bounds the groups, others may share them, and nothing is told.
+    pub(crate) fn killed(&self) -> Option<Shortage> {
+        self.kills.killed().filter(|_| !self.bounded.is_empty())
     }
 }
 
@@ -239,11 +238,13 @@ mod tests {
         group(&kernel, "vms", 1000, 500);
         group(&kernel, "vms/one", 300, 290);
         let groups = groups(&kernel, "7", "vms/one");
-        assert!(!groups.has_killed());
-        kernel.write("sys/fs/cgroup/vms/memory.events", "oom_kill 2\n");
-        assert!(!groups.has_killed(), "it was another's");
+        assert_eq!(groups.killed(), None);
+        kernel.write("sys/fs/cgroup/vms/memory.events", "oom 2\noom_kill 2\n");
+        assert_eq!(groups.killed(), None, "it was another's");
         std::fs::remove_dir_all(kernel.path("sys/fs/cgroup/vms/one")).unwrap();
-        assert!(groups.has_killed(), "its group went with it");
+        assert_eq!(groups.killed(), Some(Shortage::Group), "its group went with it");
+        kernel.write("sys/fs/cgroup/vms/memory.events", "oom 1\noom_kill 2\n");
+        assert_eq!(groups.killed(), Some(Shortage::Host), "no group had lacked memory");
     }
 
     #[test]

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Beside it are what others need who read /proc in their own way: files that stay open
-//! ([`Kept`]), all tasks of a system ([`TaskDir`]), and the bounds of control groups
-//! ([`MemoryGroup`]).
+//! ([`Kept`]), all tasks of a system ([`TaskDir`]), the bounds of control groups
+//! ([`MemoryGroup`]), and why the kernel killed a process ([`KillWatch`]).
 //!
 //! All that parses is in [`parse`]: functions from bytes to values that know no
 //! file and never panic. A [`Source`] only hands out bytes, so that recorded
@@ -27,6 +27,7 @@ mod cpu_clock;
 mod error;
 mod file;
 mod kept;
+mod kills;
 mod memory_group;
 mod names;
 pub mod parse;
@@ -43,6 +44,7 @@ pub use cpu_clock::{CpuClock, USER_HZ};
 pub use error::Error;
 pub use file::{ProcFile, Root};
 pub use kept::{Buffer, Kept};
+pub use kills::{KillWatch, Shortage};
 pub use memory_group::MemoryGroup;
 pub use names::{kernel_names, names_of};
 pub use parse::cpulist::{CpuList, MAX_CPUS};

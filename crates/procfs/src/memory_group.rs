@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use counters::Bytes;
 
+use crate::kills::Kills;
 use crate::parse::{cgroup, value_of};
 use crate::{Buffer, Kept};
 
@@ -92,13 +93,23 @@ impl MemoryGroup {
         Some(Bytes(used).less(Bytes(files.fold(0, u64::saturating_add))))
     }
 
-    /// Processes of it that the kernel has killed for want of memory.
-    pub fn kills(&self) -> Option<u64> {
-        let file = match self.hierarchy {
-            Hierarchy::First => "memory.oom_control",
-            Hierarchy::Second => "memory.events",
-        };
-        value_of(self.file(file).once(&mut Buffer::default())?, "oom_kill")
+    /// Counts of processes killed and of memory that was missing. `None` for a group that is gone.
+    pub(crate) fn kills(&self) -> Option<Kills> {
+        let value =
+            |file: &str, name| value_of(self.file(file).once(&mut Buffer::default())?, name);
+        Some(match self.hierarchy {
+            Hierarchy::First => {
+                let missing = self.number("memory.failcnt");
+                let killed = value("memory.oom_control", "oom_kill")?;
+                Kills { killed, missing, missing_own: missing }
+            }
+            Hierarchy::Second => {
+                let missing = value("memory.events", "oom");
+                // Before Linux 5.2 a group's own are not told apart.
+                let missing_own = value("memory.events.local", "oom").or(missing);
+                Kills { killed: value("memory.events", "oom_kill")?, missing, missing_own }
+            }
+        })
     }
 
     /// Returns whether all of it has to stay out of swap.
@@ -143,7 +154,6 @@ mod tests {
             ("memory.high", "max\n"),
             ("memory.current", "304087040\n"),
             ("memory.stat", "anon 1\nfile 9\ninactive_file 1048576\nactive_file 1048576\n"),
-            ("memory.events", "low 0\nhigh 0\nmax 5\noom 2\noom_kill 1\n"),
             ("memory.swap.max", "0\n"),
         ] {
             kernel.write(&format!("{one}/{file}"), text);
@@ -154,7 +164,6 @@ mod tests {
         let limits: Vec<_> = all.iter().map(MemoryGroup::limit).collect();
         assert_eq!(limits, [Some(Bytes::mib(300)), Some(Bytes::mib(1024)), None]);
         assert_eq!(all[0].used(), Some(Bytes::mib(288)), "pages of files can be dropped");
-        assert_eq!((all[0].kills(), all[1].kills()), (Some(1), None));
         assert_eq!((all[0].bars_swap(), all[1].bars_swap()), (true, false));
     }
 
@@ -170,12 +179,10 @@ mod tests {
         kernel.write(&format!("{one}/memory.usage_in_bytes"), "304087040\n");
         let stat = "inactive_file 7\ntotal_inactive_file 1048576\ntotal_active_file 1048576\n";
         kernel.write(&format!("{one}/memory.stat"), stat);
-        let control = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n";
-        kernel.write(&format!("{one}/memory.oom_control"), control);
         let all = groups(&kernel);
         let limits: Vec<_> = all.iter().map(MemoryGroup::limit).collect();
         assert_eq!(limits, [Some(Bytes::mib(300)), Some(Bytes::mib(1024)), None]);
-        assert_eq!((all[0].used(), all[0].kills()), (Some(Bytes::mib(288)), Some(3)));
+        assert_eq!(all[0].used(), Some(Bytes::mib(288)));
         kernel.write(&format!("{FIRST}/vms/memory.use_hierarchy"), "0\n");
         assert_eq!(groups(&kernel).len(), 1, "what is below that group does not count in it");
     }

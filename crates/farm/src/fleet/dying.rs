@@ -6,10 +6,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use procfs::Shortage;
 use vm::Process;
-
-/// The end of a QEMU by the bound of its cgroup, in words.
-const NO_MEMORY: &str = "QEMU was killed: its control group has no more memory";
 
 /// What comes when it is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,20 +27,20 @@ pub(super) struct Dying {
     /// Readable at its end. Without one, it is looked at in each tick.
     end: Option<OwnedFd>,
     next: Next,
-    /// The kernel had killed it before, because its cgroup has no more memory.
-    lacked_memory: bool,
+    /// The reason for which the kernel had killed it before, if it had.
+    shortage: Option<Shortage>,
 }
 
 impl Dying {
     /// Kills it.
     pub(super) fn kill(mut process: Process, next: Next) -> Dying {
         process.strike();
-        Dying { end: process.descriptor().ok(), process, next, lacked_memory: false }
+        Dying { end: process.descriptor().ok(), process, next, shortage: None }
     }
 
     /// The same of one that the kernel may have killed before, for want of memory.
-    pub(super) fn lacking_memory(self, lacked_memory: bool) -> Dying {
-        Dying { lacked_memory, ..self }
+    pub(super) fn lacking(self, shortage: Option<Shortage>) -> Dying {
+        Dying { shortage, ..self }
     }
 
     /// Nothing comes after it: its guest has been ended meanwhile.
@@ -63,12 +61,12 @@ impl Dying {
     pub(super) fn gone(&mut self) -> Option<(Next, String)> {
         let status = self.process.try_wait();
         let words = self.process.stderr();
-        let reason = match (status, words.trim()) {
-            (Ok(None), _) => return None,
-            _ if self.lacked_memory => NO_MEMORY.to_owned(),
-            (Ok(Some(status)), "") => format!("QEMU ended: {status}"),
-            (Ok(Some(status)), words) => format!("QEMU ended: {status}: {words}"),
-            (Err(error), _) => format!("QEMU is gone: {error}"),
+        let reason = match (status, self.shortage, words.trim()) {
+            (Ok(None), ..) => return None,
+            (_, Some(shortage), _) => format!("QEMU was killed: {shortage}"),
+            (Ok(Some(status)), None, "") => format!("QEMU ended: {status}"),
+            (Ok(Some(status)), None, words) => format!("QEMU ended: {status}: {words}"),
+            (Err(error), None, _) => format!("QEMU is gone: {error}"),
         };
         Some((self.next.clone(), reason))
     }

@@ -220,10 +220,11 @@ impl Member {
             memory_bytes: footprint.memory_bytes,
             threads: footprint.threads,
         };
-        match self.pid() {
-            Some(pid) => self.shared.tier.join_guest(pid, &limits).map_err(|e| e.to_string()),
-            None => Ok(()),
+        if let Some(running) = &mut self.running {
+            let joined = self.shared.tier.join_guest(running.process.id(), &limits);
+            running.kills = joined.map_err(|e| e.to_string())?;
         }
+        Ok(())
     }
 
     /// It is up, and its daemon, if it has one, is not ours to speak with.
@@ -255,8 +256,8 @@ impl Member {
     pub(super) fn kill(&mut self, next: Next) {
         if let Some(running) = self.running.take() {
             // Its cgroup goes with the connections.
-            let lacked_memory = self.shared.tier.has_killed(&self.config.spec.name);
-            self.dying = Some(Dying::kill(running.process, next).lacking_memory(lacked_memory));
+            let shortage = running.kills.killed();
+            self.dying = Some(Dying::kill(running.process, next).lacking(shortage));
         }
         self.disconnect();
     }
@@ -291,10 +292,12 @@ impl Member {
     /// A connection is closed: QEMU has ended, or is about to.
     pub(super) fn closed(&mut self) {
         let Some(running) = &self.running else { return };
+        let (shortage, words) = (running.kills.killed(), running.process.stderr());
         if self.is_away() {
-            let words = running.process.stderr();
-            let words = words.lines().last().unwrap_or("it has ended");
-            let why = format!("its QEMU: {words}");
+            let why = match shortage {
+                Some(shortage) => format!("its QEMU was killed: {shortage}"),
+                None => format!("its QEMU: {}", words.lines().last().unwrap_or("it has ended")),
+            };
             return self.fails_to_come_back(why);
         }
         // A QEMU that cannot use KVM after all ends before its guest writes to its console.

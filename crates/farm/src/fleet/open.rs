@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
+use procfs::KillWatch;
 use qmp::Ticket;
 use reactor::{Budget, PollFlags, read_some};
 use vm::{DeviceFile, GoOn, Guest, Process, SocketFile};
@@ -38,6 +39,8 @@ pub(super) struct RunningGuest {
     pub(super) devices: Option<DeviceFile>,
     /// Whether it goes on from where it was in another QEMU.
     pub(super) is_resumed: bool,
+    /// Counts of its cgroups since it is in them.
+    pub(super) kills: KillWatch,
     /// Where others connect to its second monitor.
     pub(super) others: Option<UnixListener>,
     /// Their files go with them.
@@ -60,6 +63,7 @@ impl RunningGuest {
             parking: Parking::default(),
             devices: guest.devices,
             is_resumed: false,
+            kills: KillWatch::default(),
             others: guest.others,
             _sockets: guest.sockets,
         };

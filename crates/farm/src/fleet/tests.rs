@@ -1,6 +1,8 @@
 use super::*;
 use images::{Arch, FirstProcess, Image};
 use open::RunningGuest;
+use procfs::KillWatch;
+use procfs::testing::FakeKernel;
 use std::net::Shutdown;
 use std::process::Command;
 use vm::{Accel, Deadline, Guest, Process, WhyEmulation};
@@ -73,18 +75,61 @@ fn finding_15_the_end_of_a_qemu_is_awaited_in_the_poll_and_by_nobody_else() {
     assert_eq!(fleet.members()[0].state(), &ended);
 }
 
-#[test]
-fn a_guest_that_is_ended_for_a_reason_keeps_it() {
-    let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
-    fleet.members[0].refused("no");
-    let refused = State::Ended("It does not take its name: no".into());
-    assert_eq!(fleet.members()[0].state(), &refused);
+/// Turns until the QEMU that was killed is gone.
+fn bury(fleet: &mut Fleet) {
     let deadline = Deadline::after(std::time::Duration::from_secs(60));
     while fleet.members[0].dying.is_some() {
         assert!(deadline.remaining().is_some(), "its end is not seen");
         let until_ms = fleet.now_ms() + 10_000;
         fleet.turn(PollSet::new(), until_ms).unwrap();
     }
+}
+
+/// A guest's cgroup in which the kernel has killed a process, and the counts of before.
+fn killed(shortages: u64) -> (FakeKernel, KillWatch) {
+    let kernel = FakeKernel::new(1, 1);
+    let events = "sys/fs/cgroup/one/memory.events";
+    kernel.write("proc/7/cgroup", "0::/one\n");
+    kernel.write(events, "oom 0\noom_kill 0\n");
+    let watch = KillWatch::of(&kernel.root(), 7);
+    kernel.write(events, &format!("oom {shortages}\noom_kill 1\n"));
+    (kernel, watch)
+}
+
+#[test]
+fn guest_ends_with_what_lacked_memory_when_its_qemu_is_killed() {
+    let whys = ["the host had no more memory", "its control group has no more memory"];
+    for (shortages, why) in whys.into_iter().enumerate() {
+        let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
+        let member = &mut fleet.members[0];
+        let (_kernel, kills) = killed(shortages as u64);
+        member.running.as_mut().unwrap().kills = kills;
+        member.closed();
+        bury(&mut fleet);
+        let ended = State::Ended(format!("QEMU was killed: {why}"));
+        assert_eq!(fleet.members()[0].state(), &ended);
+    }
+}
+
+#[test]
+fn guest_is_not_woken_for_the_reason_of_its_qemus_kill() {
+    let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
+    let member = &mut fleet.members[0];
+    let (_kernel, kills) = killed(1);
+    member.running.as_mut().unwrap().kills = kills;
+    member.suspension.stage = suspend::Stage::Loading;
+    member.closed();
+    let suspend::Stage::Failed(failure) = &member.suspension.stage else { panic!("{member:?}") };
+    assert_eq!(failure.why, "its QEMU was killed: its control group has no more memory");
+}
+
+#[test]
+fn a_guest_that_is_ended_for_a_reason_keeps_it() {
+    let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
+    fleet.members[0].refused("no");
+    let refused = State::Ended("It does not take its name: no".into());
+    assert_eq!(fleet.members()[0].state(), &refused);
+    bury(&mut fleet);
     assert_eq!(fleet.members()[0].state(), &refused);
 }
 
@@ -93,12 +138,7 @@ fn a_guest_that_is_ended_while_its_old_qemu_goes_is_not_started_again() {
     let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
     fleet.members[0].kill(dying::Next::Start);
     fleet.members[0].end("no".into());
-    let deadline = Deadline::after(std::time::Duration::from_secs(60));
-    while fleet.members[0].dying.is_some() {
-        assert!(deadline.remaining().is_some(), "its end is not seen");
-        let until_ms = fleet.now_ms() + 10_000;
-        fleet.turn(PollSet::new(), until_ms).unwrap();
-    }
+    bury(&mut fleet);
     assert_eq!(fleet.members()[0].state(), &State::Ended("no".into()));
 }
 

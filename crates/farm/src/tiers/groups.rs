@@ -13,8 +13,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use procfs::parse::value_of;
-
 use super::cgroup::{self, Version};
 use super::fault::{CGROUP, TierContext};
 use super::machine::{Machine, names, read, write};
@@ -104,13 +102,9 @@ impl Group {
         let _ = fs::remove_dir(self.own(guest));
     }
 
-    /// Returns whether the kernel has killed a process of the guest's own for want of memory.
-    pub(super) fn has_killed(&self, guest: &str) -> bool {
-        let kills = |file: &str| {
-            let text = read(&self.own(guest).join(file)).ok()?;
-            value_of(text.as_bytes(), "oom_kill")
-        };
-        ["memory.events", "memory.oom_control"].into_iter().filter_map(kills).any(|kills| kills > 0)
+    /// Returns whether it counts memory.
+    pub(super) fn has_memory(&self) -> bool {
+        self.memory.is_some()
     }
 
     fn own(&self, guest: &str) -> PathBuf {
@@ -176,21 +170,6 @@ mod tests {
         assert_eq!((text("memory.max"), text("pids.max")), ("1048576".into(), "130".into()));
         assert_eq!(processes(&limited), ["4711"]);
         assert_eq!(with_guests(&limited), [own, limited]);
-    }
-
-    #[test]
-    fn report_h07_kill_for_want_of_memory_is_seen_in_either_version() {
-        let dir = Scratch::new("groups-kill").unwrap();
-        for file in ["memory.events", "memory.oom_control"] {
-            let group = Group { dir: dir.join(file), memory: None, has_threads: false };
-            let own = group.own("web1");
-            fs::create_dir_all(&own).unwrap();
-            assert!(!group.has_killed("web1"));
-            fs::write(own.join(file), "oom 3\noom_kill 0\n").unwrap();
-            assert!(!group.has_killed("web1"));
-            fs::write(own.join(file), "oom 3\noom_kill 1\n").unwrap();
-            assert!(group.has_killed("web1"));
-        }
     }
 
     #[test]

@@ -41,6 +41,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use counters::Bytes;
+use procfs::{KillWatch, Root};
 
 use crate::Error;
 use crate::config::Limits;
@@ -91,25 +92,23 @@ impl Tier {
     }
 
     /// Puts a guest's process into a cgroup of the guest's own, where there are such, and so under
-    /// the limit of all.
-    pub fn join_guest(&self, pid: u32, guest: &GuestLimits<'_>) -> Result<(), Error> {
+    /// the limit of all. Returns the counts of the kernel's kills there: none where others share it.
+    pub fn join_guest(&self, pid: u32, guest: &GuestLimits<'_>) -> Result<KillWatch, Error> {
         if self.groups.is_empty() {
-            return self.join(pid);
+            return self.join(pid).map(|()| KillWatch::default());
         }
         self.arrivals.fetch_add(1, Ordering::Relaxed);
         self.groups.iter().try_for_each(|group| group.join(pid, guest))?;
-        join_list(&self.readers, pid)
+        join_list(&self.readers, pid)?;
+        Ok(match self.groups.iter().any(Group::has_memory) {
+            true => KillWatch::of(&Root::default(), pid),
+            false => KillWatch::default(),
+        })
     }
 
     /// Removes the cgroup of a guest that has ended.
     pub fn leave_guest(&self, guest: &str) {
         self.groups.iter().for_each(|group| group.leave(guest));
-    }
-
-    /// Returns whether the kernel has killed a guest's process because its cgroup, or the farm's,
-    /// has no more memory.
-    pub fn has_killed(&self, guest: &str) -> bool {
-        self.groups.iter().any(|group| group.has_killed(guest))
     }
 
     /// The directory of the cgroup, if there is one.

@@ -29,8 +29,8 @@ pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms
 
 /// A sentence about a guest that is gone, by its hypervisor's word or the kernel's.
 pub(super) fn end_of(guest: &ManagedGuest, why: &str) -> String {
-    match guest.outside.groups.has_killed() {
-        true => "its QEMU was killed: its control group has no more memory".to_owned(),
-        false => format!("it is gone: {why}"),
+    match guest.outside.groups.killed() {
+        Some(shortage) => format!("its QEMU was killed: {shortage}"),
+        None => format!("it is gone: {why}"),
     }
 }
