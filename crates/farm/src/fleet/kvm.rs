@@ -58,6 +58,13 @@ impl KvmWatch {
     }
 }
 
+/// Returns whether KVM ended a QEMU with these last words, whose guest has not said a word. One that
+/// cannot use KVM after all ends before its guest writes to its console. A clone's console is silent
+/// whatever its QEMU ended of, so that there the words decide.
+pub(super) fn ended_it(is_clone: bool, words: &str) -> bool {
+    !is_clone || words.to_ascii_lowercase().contains("kvm")
+}
+
 fn done(pid: u32) -> Option<Done> {
     let mut proc = TaskDir::open(&Root::default());
     let wanted = [StatField::UserTicks, StatField::SystemTicks, StatField::GuestTicks];
@@ -107,6 +114,15 @@ mod tests {
         assert_eq!(given_up(5, 3, 95, false), None, "a host with other work");
         assert_eq!(given_up(0, 0, 999, false), None, "no CPU is free at all");
         assert_eq!(given_up(0, 0, 0, true), None, "it waits for a disk");
+    }
+
+    #[test]
+    fn kvm_ended_a_clones_qemu_only_when_that_says_so() {
+        for words in ["", "qemu-system-x86_64: cannot set up guest memory\n"] {
+            assert_eq!([true, false].map(|is_clone| ended_it(is_clone, words)), [false, true]);
+        }
+        assert!(ended_it(true, "Could not access KVM kernel module: Permission denied\n"));
+        assert!(ended_it(true, "qemu-system-x86_64: error: failed to initialize kvm\n"));
     }
 
     #[test]

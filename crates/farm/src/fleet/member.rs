@@ -12,7 +12,7 @@ use wire::Status;
 use super::balloon::BalloonGrants;
 use super::dying::{Dying, Next};
 use super::event::Event;
-use super::kvm::KvmWatch;
+use super::kvm::{self, KvmWatch};
 use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
 use super::park::Parking;
@@ -289,6 +289,13 @@ impl Member {
         }
     }
 
+    /// Returns whether it boots with KVM and has not said a word.
+    fn may_be_mute(&self) -> bool {
+        self.state == State::Booting
+            && self.config.spec.accel == Accel::Kvm
+            && self.console.kept().is_empty()
+    }
+
     /// A connection is closed: QEMU has ended, or is about to.
     pub(super) fn closed(&mut self) {
         let Some(running) = &self.running else { return };
@@ -300,11 +307,8 @@ impl Member {
             };
             return self.fails_to_come_back(why);
         }
-        // A QEMU that cannot use KVM after all ends before its guest writes to its console.
-        if self.state == State::Booting
-            && self.config.spec.accel == Accel::Kvm
-            && self.console.kept().is_empty()
-        {
+        let is_clone = self.config.spec.restore.is_some();
+        if shortage.is_none() && self.may_be_mute() && kvm::ended_it(is_clone, &words) {
             return self.emulate();
         }
         // Nobody is to go on from where it was before it has ended by itself.
@@ -420,9 +424,10 @@ impl Member {
         let waited_ms = now_ms.saturating_sub(self.watch.started_ms);
         // A clone's console writes nothing.
         let boots = self.state == State::Booting && self.config.spec.restore.is_none();
-        let may_be_mute =
-            boots && self.config.spec.accel == Accel::Kvm && self.console.kept().is_empty();
-        if may_be_mute && self.pid().is_some_and(|pid| self.watch.kvm.is_mute(pid, now_ms)) {
+        if boots
+            && self.may_be_mute()
+            && self.pid().is_some_and(|pid| self.watch.kvm.is_mute(pid, now_ms))
+        {
             return self.emulate();
         }
         if boots {

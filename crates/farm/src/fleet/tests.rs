@@ -112,6 +112,20 @@ fn guest_ends_with_what_lacked_memory_when_its_qemu_is_killed() {
 }
 
 #[test]
+fn guest_keeps_kvm_when_its_qemu_is_killed_as_it_starts() {
+    let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
+    let member = &mut fleet.members[0];
+    let (_kernel, kills) = killed(1);
+    member.running.as_mut().unwrap().kills = kills;
+    (member.state, member.config.spec.accel) = (State::Booting, Accel::Kvm);
+    member.closed();
+    bury(&mut fleet);
+    let member = &fleet.members()[0];
+    let ended = "QEMU was killed: its control group has no more memory".to_owned();
+    assert_eq!((member.state(), member.spec().accel), (&State::Ended(ended), Accel::Kvm));
+}
+
+#[test]
 fn guest_is_not_woken_for_the_reason_of_its_qemus_kill() {
     let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
     let member = &mut fleet.members[0];
