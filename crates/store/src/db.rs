@@ -43,8 +43,13 @@ const VALUE_MAX: i32 = 32 << 20;
 pub const COPY: &str = ".new";
 /// Endings of the files that SQLite opens with a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
-/// The table that SQLite makes for `AUTOINCREMENT`.
-const SEQUENCE: &str = "CREATE TABLE sqlite_sequence(name,seq)";
+/// Tables that SQLite makes by itself: for `AUTOINCREMENT`, and for what `ANALYZE` and
+/// `PRAGMA optimize` find out, which anybody may have run.
+const SQLITES_OWN: [&str; 3] = [
+    "CREATE TABLE sqlite_sequence(name,seq)",
+    "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+];
 /// A new file is for its owner to write and for its group to read: it holds guests' names.
 const MODE: u32 = 0o640;
 
@@ -64,9 +69,12 @@ impl Kind {
     /// Tells if a file of this kind may have a table or an index with this text. Tables of a later
     /// version have further columns, which hold whole numbers.
     fn has(&self, text: &str) -> bool {
+        if SQLITES_OWN.contains(&text) {
+            return true;
+        }
         let text = in_one_line(text);
-        let ours = self.migrations.iter().flat_map(|all| all.split(';')).map(in_one_line);
-        ours.chain([SEQUENCE.to_owned()]).any(|own| {
+        let mut ours = self.migrations.iter().flat_map(|all| all.split(';')).map(in_one_line);
+        ours.any(|own| {
             let more = own.strip_suffix(')').and_then(|own| text.strip_prefix(own));
             text == own || more.is_some_and(has_only_columns)
         })

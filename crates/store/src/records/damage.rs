@@ -6,7 +6,9 @@
 //! something else is nobody's to move.
 
 use crate::Error;
+use crate::db::beside;
 use rusqlite::ErrorCode;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -15,7 +17,7 @@ use super::calendar::Period;
 
 /// What the name of a file that was set aside has, before the time.
 const MARK: &str = ".damaged-";
-/// So many are kept: a disk that spoils each file would be full of them.
+/// So many of a kind are kept: a disk that spoils each file would be full of them.
 const KEPT: usize = 3;
 /// What a database begins with.
 const MAGIC: &[u8] = b"SQLite format 3\0";
@@ -45,16 +47,10 @@ fn begins_as_database(path: &Path) -> io::Result<bool> {
 /// of us has it open. Gives its new name.
 pub fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, Error> {
     let failed = |source| Error::File { path: path.into(), source };
-    let with = |ending: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(ending);
-        PathBuf::from(name)
-    };
-    let name = format!("{MARK}{}", stamp(now_ms));
-    let aside = with(&name);
+    let aside = beside(path, &format!("{MARK}{}", stamp(now_ms)));
     fs::rename(path, &aside).map_err(failed)?;
     for ending in BESIDE {
-        match fs::rename(with(ending), with(&format!("{name}{ending}"))) {
+        match fs::rename(beside(path, ending), beside(&aside, ending)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
         }
@@ -73,27 +69,25 @@ fn stamp(at_ms: i64) -> String {
     format!("{day}T{:02}-{:02}-{:02}.{ms:03}", second / 3_600, second / 60 % 60, second % 60)
 }
 
-/// Takes away the oldest of those that were set aside. What cannot be taken away is no trouble
-/// of the recorder's.
+/// Takes away the oldest of those that were set aside: of each kind of file for itself, since what
+/// spoils one often spoils all. What cannot be taken away is no trouble of the recorder's.
 fn forget(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
-    let mut found: Vec<(String, PathBuf)> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let (_, stamp) = name.split_once(MARK)?;
-            let is_beside = BESIDE.iter().any(|ending| name.ends_with(ending));
-            (!is_beside).then(|| (stamp.to_owned(), entry.path()))
-        })
-        .collect();
-    found.sort();
-    let old = found.len().saturating_sub(KEPT);
-    for (_, path) in &found[..old] {
+    let mut kinds: BTreeMap<String, BTreeSet<(String, PathBuf)>> = BTreeMap::new();
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let Some((of, stamp)) = name.split_once(MARK) else { continue };
+        if BESIDE.iter().all(|ending| !stamp.ends_with(ending)) {
+            // Files of days differ in their digits, and so do those of months.
+            let kind = of.replace(|c: char| c.is_ascii_digit(), "");
+            kinds.entry(kind).or_default().insert((stamp.to_owned(), entry.path()));
+        }
+    }
+    let old = kinds.values().flat_map(|found| found.iter().rev().skip(KEPT));
+    for (_, path) in old {
         let _ = fs::remove_file(path);
         for ending in BESIDE {
-            let mut beside = path.as_os_str().to_owned();
-            beside.push(ending);
-            let _ = fs::remove_file(beside);
+            let _ = fs::remove_file(beside(path, ending));
         }
     }
 }

@@ -110,6 +110,41 @@ fn finding2_07_altered_file_is_set_aside_by_its_writer() {
 }
 
 #[test]
+fn file_is_still_ours_when_sqlite_has_analysed_it() {
+    let dir = Dir::new("records-analysed");
+    let moments = moments(300);
+    let (before, after) = moments.split_at(150);
+    record(&dir, before);
+    let journal = dir.0.join("journal.db");
+    drop(store::Journal::open(&journal).expect("made"));
+    for path in [dir.0.join("raw.db"), dir.0.join(DAY), journal.clone()] {
+        let file = rusqlite::Connection::open(&path).expect("opened");
+        file.execute_batch("ANALYZE; PRAGMA wal_checkpoint(TRUNCATE)").expect("analysed");
+        let count = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'sqlite_stat%'";
+        let found: i64 = file.query_row(count, [], |row| row.get(0)).expect("counted");
+        assert!(found > 0, "{}", path.display());
+    }
+    assert!(record(&dir, after).is_empty());
+    store::Journal::open(&journal).expect("it is ours");
+    assert!(known(&dir).0 >= 300 - 10);
+}
+
+#[test]
+fn file_is_set_aside_when_its_statistics_have_another_text() {
+    let alter = |path: &Path| {
+        let file = rusqlite::Connection::open(path).expect("opened");
+        file.execute_batch(
+            "PRAGMA writable_schema = ON; INSERT INTO sqlite_schema VALUES ('table', \
+             'sqlite_stat1', 'sqlite_stat1', 0, \
+             'CREATE TABLE sqlite_stat1(tbl,idx,stat, more INTEGER)')",
+        )
+        .expect("altered");
+        file.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").expect("taken over");
+    };
+    check("records-statistics", alter, "raw.db");
+}
+
+#[test]
 fn somebody_elses_database_is_left_where_it_is() {
     let dir = Dir::new("records-damaged-foreign");
     let journal = dir.0.join("journal.db");
@@ -130,4 +165,9 @@ fn a_disk_that_spoils_every_file_is_not_filled() {
         assert!(matches!(&news[..], [News::SetAside { .. }]), "{news:?}");
     }
     assert_eq!(aside(&dir).len(), 3, "{:?}", aside(&dir));
+    std::fs::write(dir.0.join(DAY), "spoilt").expect("written");
+    record(&dir, &moments);
+    let kinds = ["raw.db.", DAY]
+        .map(|kind| aside(&dir).iter().filter(|name| name.starts_with(kind)).count());
+    assert_eq!(kinds, [3, 1], "each kind has its own");
 }
