@@ -22,12 +22,9 @@ pub enum Error {
     Poll { source: io::Error },
     #[error(transparent)]
     Control(crate::control::Error),
-    /// Something has no place, because the environment names none.
-    #[error(
-        "There is no place for {what}: XDG_RUNTIME_DIR is not set, and there is no directory of \
-         this user's alone for temporary files; name one with {key}"
-    )]
-    NoPlace { what: &'static str, key: &'static str },
+    /// The control socket has no place.
+    #[error("There is no place for the control socket: {why}, or name one with [control] socket")]
+    NoPlace { why: String },
     #[error("The list of users, {path}, cannot be read: name them in [sources] users by number")]
     Accounts { path: PathBuf, source: io::Error },
     #[error("There is no user {}: change [sources] users", .user.escape_debug())]

@@ -39,7 +39,7 @@ pub(crate) fn parts(
     let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
     let settings = &loaded.settings;
     let total = settings.zvm.host_total().unwrap_or(total);
-    let control = control(settings)?;
+    let control = control(settings, &place)?;
     let users = Users::find(&settings.sources.users, Path::new("/etc/passwd"), total)?;
     let (sources, mut notices) = sources(settings, &users.trust(), &place);
     let (journal, trouble) = journal(settings);
@@ -115,9 +115,9 @@ fn take_descriptors() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
-fn control(settings: &Settings) -> Result<Server, Error> {
+fn control(settings: &Settings, place: &Place) -> Result<Server, Error> {
     let Some(path) = &settings.control.socket else {
-        return Err(Error::NoPlace { what: "the control socket", key: "[control] socket" });
+        return Err(Error::NoPlace { why: place.no_own_dir.clone().unwrap_or_default() });
     };
     let server = Server::open(path, settings.control.group.as_deref()).map_err(Error::Control)?;
     Ok(server.group_may(settings.control.group_may))

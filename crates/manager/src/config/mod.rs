@@ -23,7 +23,7 @@ pub use zvm::{ZvmMode, ZvmSettings};
 
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
@@ -41,6 +41,8 @@ pub struct Place {
     pub runtime_dir: Option<PathBuf>,
     /// Directory of this user's sockets: see [`own_dir`].
     pub own_dir: Option<PathBuf>,
+    /// Reason for which there is none, and what helps.
+    pub no_own_dir: Option<String>,
     /// `$XDG_STATE_HOME`: what a user's programs keep.
     pub state_dir: Option<PathBuf>,
     /// The host's memory, to compare parts with sizes.
@@ -52,10 +54,12 @@ impl Place {
     pub fn of_this_process(host_total: Option<Bytes>) -> Place {
         let dir = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let dir = |name: &str| dir(name).filter(|path| path.is_absolute());
+        let own_dir = own_dir();
         Place {
             is_root: rustix::process::geteuid().is_root(),
             runtime_dir: dir("XDG_RUNTIME_DIR"),
-            own_dir: own_dir().ok(),
+            no_own_dir: own_dir.as_ref().err().map(ToString::to_string),
+            own_dir: own_dir.ok(),
             state_dir: dir("XDG_STATE_HOME")
                 .or_else(|| dir("HOME").map(|home| home.join(".local/state"))),
             host_total,
@@ -85,18 +89,30 @@ pub fn own_dir() -> io::Result<PathBuf> {
 
 fn temporary(below: &Path) -> io::Result<PathBuf> {
     let dir = below.join(format!("pinhead-{}", rustix::process::geteuid().as_raw()));
+    let no_place = |kind, fault: String, advice: &str| {
+        let text = format!(
+            "XDG_RUNTIME_DIR is not set to a directory, and {} {fault}: {advice}set \
+             XDG_RUNTIME_DIR to a directory of this user's alone",
+            dir.display()
+        );
+        io::Error::new(kind, text)
+    };
+    let cannot = |e: io::Error| no_place(e.kind(), format!("cannot be made ({e})"), "");
     match DirBuilder::new().mode(0o700).create(&dir) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(cannot(error)),
         _ => {}
     }
+    let refused =
+        |fault: String, advice: &str| Err(no_place(io::ErrorKind::PermissionDenied, fault, advice));
     // A link may be somebody else's, and lead anywhere.
-    let is_link = std::fs::symlink_metadata(&dir)?.is_symlink();
+    let found = std::fs::symlink_metadata(&dir).map_err(cannot)?;
     match Owner::of_directory(&dir) {
-        Some(owner) if owner == Owner::own() && !is_link => Ok(dir),
-        _ => {
-            let text = format!("{} is not this user's alone: remove it", dir.display());
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+        // In a directory for all, nobody but its owner can remove it.
+        _ if Owner(found.uid()) != Owner::own() => {
+            refused(format!("belongs to user {}", found.uid()), "")
         }
+        Some(owner) if owner == Owner::own() && !found.is_symlink() => Ok(dir),
+        _ => refused("is not this user's alone".to_owned(), "remove it, or "),
     }
 }
 

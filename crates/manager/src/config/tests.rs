@@ -236,10 +236,32 @@ fn own_directory_without_a_session_is_the_users_alone() {
     assert_eq!(temporary(dir.path()).unwrap(), own, "it is there already");
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
     let error = temporary(dir.path()).unwrap_err().to_string();
-    assert!(error.contains("is not this user's alone"), "{error}");
+    assert!(error.contains("is not this user's alone: remove it, or set"), "{error}");
     std::fs::remove_dir(&own).unwrap();
     std::os::unix::fs::symlink("/", &own).unwrap();
     assert!(temporary(dir.path()).is_err(), "somebody has put a link there");
+}
+
+#[test]
+fn own_directory_names_its_owner_when_another_user_made_it() {
+    let dir = crate::control::scratch::Scratch::new();
+    let own = temporary(dir.path()).unwrap();
+    match std::os::unix::fs::chown(&own, Some(65_534), None) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
+        changed => changed.unwrap(),
+    }
+    let error = temporary(dir.path()).unwrap_err().to_string();
+    let says = format!("{} belongs to user 65534: set XDG_RUNTIME_DIR", own.display());
+    assert!(error.contains(&says) && !error.contains("remove it"), "{error}");
+}
+
+#[test]
+fn own_directory_is_named_when_it_cannot_be_made() {
+    let dir = crate::control::scratch::Scratch::new();
+    let error = temporary(&dir.path().join("none")).unwrap_err().to_string();
+    assert!(error.contains("none/pinhead-") && error.contains("cannot be made"), "{error}");
+    let error = crate::Error::NoPlace { why: error }.to_string();
+    assert!(error.contains("none/pinhead-") && error.ends_with("[control] socket"), "{error}");
 }
 
 #[test]

@@ -276,9 +276,10 @@ fn usual_socket() -> Option<PathBuf> {
 
 pub fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {
     let Some(path) = socket.socket.clone().or_else(usual_socket) else {
-        return Err(Error::Message(
-            "Where the manager's socket is is not known: name it with --socket".into(),
-        ));
+        let why = Place::of_this_process(None).no_own_dir.unwrap_or_default();
+        return Err(Error::Message(format!(
+            "The manager's socket has no usual place: {why}, or name it with --socket"
+        )));
     };
     // A reservation is answered when it is decided.
     let waits_ms = match ask {
