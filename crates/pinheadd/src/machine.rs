@@ -45,7 +45,8 @@ fn has_no_hypervisor(cpuinfo: &str) -> bool {
 /// An ARM's CPUs do not tell: its firmware does, as `systemd-detect-virt` reads it.
 #[cfg(any(test, target_arch = "aarch64"))]
 mod arm {
-    use std::fs::{read_dir, read_to_string};
+    use std::fs::{File, read_dir, read_to_string};
+    use std::io::Read;
     use std::path::Path;
 
     /// Beginnings of what hypervisors write into DMI.
@@ -72,7 +73,24 @@ mod arm {
     const FIELDS: [&str; 5] =
         ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
 
-    /// True if the machine's DMI or device tree is there, and names no hypervisor.
+    /// The firmware's own structure of SMBIOS.
+    const BIOS: &str = "sys/firmware/dmi/entries/0-0/raw";
+    /// Its byte with the bit that says that the machine is virtual.
+    const EXTENSION: usize = 0x13;
+    const IS_VIRTUAL: u8 = 1 << 4;
+
+    /// Bit of the firmware for a virtual machine. Nothing where its structure cannot be read, or is
+    /// too short to have one.
+    fn virtual_bit(root: &Path) -> Option<bool> {
+        let mut bytes = [0; EXTENSION + 1];
+        File::open(root.join(BIOS)).ok()?.read_exact(&mut bytes).ok()?;
+        let [kind, length, ..] = bytes;
+        let has_it = kind == 0 && usize::from(length) > EXTENSION;
+        has_it.then_some(bytes[EXTENSION] & IS_VIRTUAL != 0)
+    }
+
+    /// True if the machine names no hypervisor, and is known to have none: its firmware's bit is
+    /// clear, or there is nothing but a device tree. A cloud may have a name of its own.
     pub(super) fn is_host(root: &Path) -> bool {
         let tree = root.join("proc/device-tree");
         let field = |name| read_to_string(root.join("sys/class/dmi/id").join(name)).ok();
@@ -87,7 +105,12 @@ mod arm {
         let is_guest = is_named
             || tree.join("hypervisor/compatible").exists()
             || nodes.any(|node| node.file_name().to_str().is_some_and(is_qemu));
-        !is_guest && (tree.is_dir() || fields[1].is_some())
+        let has_dmi = fields.iter().any(Option::is_some);
+        let is_known = match virtual_bit(root) {
+            Some(is_virtual) => !is_virtual,
+            None => is_metal || (tree.is_dir() && !has_dmi),
+        };
+        is_known && !is_guest
     }
 }
 
@@ -126,16 +149,40 @@ mod tests {
         };
         let board = ("proc/device-tree/compatible", "raspberrypi,4-model-b\0");
         let vendor = |name| ("sys/class/dmi/id/sys_vendor", name);
+        let amazon = [vendor("Amazon EC2\n"), ("sys/class/dmi/id/product_name", "a1.metal\n")];
+        let clear = bios("\0");
+        let real = ("sys/firmware/dmi/entries/0-0/raw", clear.as_str());
         assert!(is_host(&[board]));
-        assert!(is_host(&[vendor("Ampere(R)\n")]));
-        assert!(is_host(&[
-            vendor("Amazon EC2\n"),
-            ("sys/class/dmi/id/product_name", "a1.metal\n")
-        ]));
+        assert!(is_host(&[vendor("Ampere(R)\n"), real]));
+        assert!(is_host(&amazon));
         assert!(!is_host(&[board, ("proc/device-tree/hypervisor/compatible", "linux,kvm\0")]));
         assert!(!is_host(&[board, ("proc/device-tree/fw-cfg@9020000/reg", "")]));
-        assert!(!is_host(&[vendor("QEMU\n")]));
+        assert!(!is_host(&[vendor("QEMU\n"), real]), "its firmware may not set the bit");
         assert!(!is_host(&[vendor("Amazon EC2\n")]));
         assert!(!is_host(&[]), "nothing is told");
+    }
+
+    /// The firmware's structure with this byte of characteristics.
+    fn bios(byte: &str) -> String {
+        format!("\0\u{18}{}{byte}{}", "\0".repeat(17), "\0".repeat(4))
+    }
+
+    #[test]
+    fn arm_of_a_cloud_is_no_host_when_its_firmware_has_the_bit_or_none() {
+        let is_host = |raw: Option<String>| {
+            let tree = procfs::testing::FakeKernel::new(1, 1);
+            tree.write("sys/class/dmi/id/sys_vendor", "Some Cloud\n");
+            tree.write("proc/device-tree/chosen/bootargs", "");
+            if let Some(raw) = raw {
+                tree.write("sys/firmware/dmi/entries/0-0/raw", &raw);
+            }
+            arm::is_host(&tree.path(""))
+        };
+        assert!(!is_host(Some(bios("\u{1c}"))), "the bit is set");
+        assert!(is_host(Some(bios("\u{c}"))), "the bit is clear");
+        assert!(!is_host(None), "it cannot be read");
+        assert!(!is_host(Some("\0\u{18}\0".to_owned())), "it is cut");
+        let short = bios("\0").replacen('\u{18}', "\u{12}", 1);
+        assert!(!is_host(Some(short)), "it is of before there was a bit");
     }
 }
