@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn arm_of_a_cloud_is_no_host_when_its_firmware_has_the_bit_or_none() {
+    fn arm_is_no_host_when_its_firmwares_bit_is_set_or_unknown() {
         let is_host = |raw: Option<String>| {
             let tree = procfs::testing::FakeKernel::new(1, 1);
             tree.write("sys/class/dmi/id/sys_vendor", "Some Cloud\n");

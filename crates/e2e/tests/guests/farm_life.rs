@@ -50,7 +50,7 @@ fn a_detached_farm_is_used_and_ends_with_nothing_left() {
         e2e::share(3),
     );
     let output = farm.succeed(&["up", &farm.file(), "--detach", "--only", "a", "--only", "b"]);
-    assert!(output.contains("3 of 3 guests are ready"), "{output}");
+    assert!(output.contains("3 of 3 guests ready"), "{output}");
     assert!(output.contains("a1 to a2: http://127.0.0.1:27180 to 27181 (port 80)"), "{output}");
     let mut web = TcpStream::connect("127.0.0.1:27181").unwrap();
     web.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();

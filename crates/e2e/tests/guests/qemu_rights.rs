@@ -81,7 +81,7 @@ fn finding_03_each_qemu_of_a_farm_is_a_user_without_rights() {
         e2e::share(5),
     );
     let output = farm.succeed(&["up", &farm.file(), "--detach"]);
-    assert!(output.contains("5 of 5 guests are ready"), "{output}");
+    assert!(output.contains("5 of 5 guests ready"), "{output}");
     let (ours, guests) = farm.processes();
     let users: Vec<String> = guests.iter().map(|pid| user_without_rights(*pid)).collect();
     let different: BTreeSet<&String> = users.iter().collect();
@@ -132,7 +132,7 @@ fn finding_03_a_farm_whose_qemus_stay_roots_says_so() {
     let output = command.output().unwrap();
     let output = text(&output.stdout) + &text(&output.stderr);
     let why = "Guests' QEMUs run as root: pinhead needs CAP_KILL to make them other users";
-    assert!(output.contains("1 of 1 guests are ready") && output.contains(why), "{output}");
+    assert!(output.contains("1 of 1 guest ready") && output.contains(why), "{output}");
     let guests = farm.processes().1;
     let status = status(guests[0]);
     assert_eq!((&*status["Uid"][0], &*status["CapEff"][0]), ("0", "0000000000000000"));

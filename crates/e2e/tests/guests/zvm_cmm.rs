@@ -185,7 +185,7 @@ fn two_kernels_pools_hold_the_set_point_serve_one_that_starves_and_are_empty_aft
     let empty = wait_until(PATIENCE, || live().pools == [0, 0]);
     println!("all pools are empty after {empty:?}");
     assert!(empty.is_some(), "{}", manager.log());
-    let told = || manager.log().contains("2 users of z/VM were told to take all their memory back");
+    let told = || manager.log().contains("z/VM: 2 users told to take all memory back");
     let ended = wait_until(PATIENCE, || {
         live();
         told()

@@ -24,6 +24,7 @@ mod trouble;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use base::counted;
 use counters::Bytes;
 use reactor::{Lookup, PollSet};
 use rustix::event::PollFlags;
@@ -212,9 +213,10 @@ struct Crowd {
 fn left_out(glob: &Glob, owner: Owner, crowd: &Crowd) -> String {
     let of = if owner.is_trusted() { String::new() } else { format!(" of user {}", owner.0) };
     format!(
-        "More than {} QMP sockets{of} fit {glob}: {} guests are not managed. Name patterns in \
+        "More than {} QMP sockets{of} fit {glob}: {} left out and not managed. Name patterns in \
          [sources] qmp that each fit fewer",
-        crowd.chosen, crowd.left_out
+        crowd.chosen,
+        counted(crowd.left_out as u64, "guest")
     )
 }
 

@@ -54,7 +54,8 @@ impl Pools {
         let mut ended = ended;
         for release in &self.0 {
             let (given, failed) = release.outcomes();
-            log(&format!("{given} users of z/VM were told to take all their memory back"));
+            let users = base::counted(given as u64, "user");
+            log(&format!("z/VM: {users} told to take all memory back"));
             for (name, why) in failed {
                 ended = Ended::Partly;
                 let why = why.escape_debug();

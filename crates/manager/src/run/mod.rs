@@ -474,8 +474,7 @@ impl Manager {
                 let places = self.devices.sources.places(&self.settings.sources.qmp);
                 format!("No guest is there yet; looked at {places}. Guests are taken as they come")
             }
-            1 => "Managing 1 guest".to_owned(),
-            count => format!("Managing {count} guests"),
+            count => format!("Managing {}", base::counted(count as u64, "guest")),
         });
     }
 

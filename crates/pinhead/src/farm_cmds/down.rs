@@ -4,6 +4,7 @@ use super::DownArgs;
 use super::find::{self, Found};
 use crate::Error;
 use crate::up::rundir;
+use base::counted;
 use farm::service;
 use rustix::process::{Signal, pidfd_send_signal};
 use serde_json::json;
@@ -63,10 +64,7 @@ fn end(found: &Found) -> Result<String, Error> {
         let message = format!("Farm {} (process {}) does not end", found.name, found.pid);
         return Err(Error::Message(message));
     }
-    let guests = guests.map_or("its guests".to_owned(), |guests| match guests {
-        1 => "1 guest".to_owned(),
-        guests => format!("{guests} guests"),
-    });
+    let guests = guests.map_or("its guests".to_owned(), |guests| counted(guests, "guest"));
     let seconds = clock.ms() as f64 / 1000.0;
     Ok(format!("{}: {guests} ended in {seconds:.1} s{how}\n", found.name))
 }

@@ -4,7 +4,7 @@ use super::find;
 use crate::Error;
 use crate::args::Format;
 use crate::escape;
-use base::{Column, Table, chain, left, plain, right};
+use base::{Column, Table, chain, counted, left, plain, right};
 use farm::service::{self, FarmTable, GuestRow};
 use serde::Serialize;
 use serde_json::json;
@@ -89,11 +89,11 @@ const COLUMNS: [Column; 9] = [
 
 fn text(farm: FarmTable<Measured>) -> String {
     let sum_kib: u64 = farm.guests.iter().filter_map(|guest| guest.proportional_kib).sum();
-    let count = farm.guests.len();
+    let count = counted(farm.guests.len() as u64, "guest");
     let mut table = Table::new(&COLUMNS);
     farm.guests.into_iter().for_each(|guest| table.row(row(guest)));
     format!(
-        "{}farm {}: {count} guests in {} MiB, for {} s (process {})\n",
+        "{}farm {}: {count} in {} MiB, for {} s (process {})\n",
         table.text(),
         plain(farm.farm.as_deref().unwrap_or("-"), 60),
         sum_kib / 1024,

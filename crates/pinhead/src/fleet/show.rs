@@ -5,7 +5,7 @@ use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use crate::report::Place;
-use base::{Bytes, Table, left, plain, right, shell_word};
+use base::{Bytes, Table, counted, left, plain, right, shell_word};
 use model::has_uuid;
 use reports::{clock_text, date_text, shown};
 use serde::Serialize;
@@ -116,12 +116,12 @@ fn moves(answer: &Answer, out: &mut String) {
         );
     }
     if !plan.later.is_empty() {
-        let (count, names) = (plan.later.len(), names(&plan.later));
-        let _ = writeln!(out, "\n{count} more hosts are short, and were not come to: {names}.");
+        let hosts = counted(plan.later.len() as u64, "more host");
+        let _ = writeln!(out, "\n{hosts} short, and not come to: {}.", names(&plan.later));
     }
     if !plan.unknown.is_empty() {
-        let (count, names) = (plan.unknown.len(), names(&plan.unknown));
-        let _ = writeln!(out, "\nToo little is known of {count} hosts: {names}.");
+        let hosts = counted(plan.unknown.len() as u64, "host");
+        let _ = writeln!(out, "\nToo little is known of {hosts}: {}.", names(&plan.unknown));
     }
     if !plan.moves.is_empty() {
         out.push_str("\nEach counts on those before it. Nothing is moved by this command.\n");

@@ -68,9 +68,11 @@ fn a_move_is_told_with_its_command_and_its_reason() {
     assert!(told.contains("c is short, and no host is known to have room for"), "{told}");
     let names = |count: usize| (0..count).map(|n| format!("h{n}")).collect::<Vec<_>>();
     let told = text(Plan { later: names(2), unknown: names(12), ..Plan::default() });
-    assert!(told.contains("2 more hosts are short, and were not come to: h0, h1."), "{told}");
+    assert!(told.contains("2 more hosts short, and not come to: h0, h1."), "{told}");
     assert!(told.contains("Too little is known of 12 hosts: h0, h1,"), "{told}");
     assert!(told.contains(" and 2 more.") && !told.contains("Nobody needs"), "{told}");
+    let told = text(Plan { later: names(1), unknown: names(1), ..Plan::default() });
+    assert!(told.contains("1 more host short") && told.contains("known of 1 host: h0"), "{told}");
     // A host chooses what it is called.
     let odd = Move { from: "b/system?command=/tmp/x&x=".into(), ..one() };
     let told = text(Plan { moves: vec![odd], ..Plan::default() });

@@ -5,7 +5,7 @@ use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use backtest::{AgreementDocument, Fit, FitDocument, Played, ReplayDocument, RunDocument};
-use base::{Bytes, Table, left, plain, right};
+use base::{Bytes, Table, counted, left, plain, right};
 use whatif::{Agreement, Difference, Replayed, Tally};
 use why::when::{self, Now};
 
@@ -87,17 +87,17 @@ pub(super) fn fit(fit: &Fit, like: &str, format: Format) -> Result<String, Error
         return json(&FitDocument::of(fit, like));
     }
     let like = plain(like, 60);
+    let more = counted(fit.count.into(), "more guest");
     if fit.is_bound {
-        return Ok(format!("At least {} more guests like {like} fit.\n", fit.count));
+        return Ok(format!("{more} like {like} at least.\n"));
     }
     let lacked = |tally: &Tally| {
         format!("{} MiB min over {} s", mib_minutes(tally.unmet), seconds(tally.short_ms))
     };
     let beyond = fit.beyond.as_ref().map_or_else(String::new, lacked);
     Ok(format!(
-        "{} more guests like {like} fit. Not met of what guests need: {} with them, {beyond} with \
-         one more.\n",
-        fit.count,
+        "{more} like {like} at most. Not met of what guests need: {} with them, \
+         {beyond} with one more.\n",
         lacked(&fit.with),
     ))
 }
@@ -117,10 +117,7 @@ fn head(played: &Played, now: &Now) -> String {
         out.push_str(&format!("; {} are missing", player.missing()));
     }
     if player.unread() > 0 {
-        out.push_str(&format!(
-            "; {} guests or passes of a later version left out",
-            player.unread()
-        ));
+        out.push_str(&format!("; left out, of a later version: {}", player.unread()));
     }
     out + ".\n"
 }
@@ -241,8 +238,8 @@ fn breaks(other: &Played) -> String {
     };
     match worst.first() {
         Some((name, tally)) => format!(
-            "{} guests need more than they get, {} most: {} MiB min over {} s.{below}\n",
-            worst.len(),
+            "The needs of {} are not met, those of {} most: {} MiB min over {} s.{below}\n",
+            counted(worst.len() as u64, "guest"),
             plain(name, NAME_MAX),
             mib_minutes(tally.unmet),
             seconds(tally.short_ms)

@@ -243,5 +243,5 @@ fn more_guests_fit_until_a_need_is_not_met() {
     let text = simulated(&["--more", "3", "--like", "g1"]).unwrap();
     assert!(text.contains("g1+1") && text.contains("g1+3"), "{text}");
     let text = simulated(&["--grow", "50%"]).unwrap();
-    assert!(text.contains("need more than they get, g2 most"), "{text}");
+    assert!(text.contains("are not met, those of g2 most"), "{text}");
 }

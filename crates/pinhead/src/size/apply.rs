@@ -4,7 +4,7 @@ use super::Apply;
 use crate::Error;
 use crate::manage::{SocketArg, ask_manager, unexpected};
 use backtest::Sizes;
-use base::{Bytes, plain, shell_word};
+use base::{Bytes, counted, plain, shell_word};
 use manager::control::{Answer as Told, Ask, Change, GuestRow};
 use settings::Share;
 use std::fmt::Write;
@@ -53,8 +53,7 @@ pub(super) fn apply(answer: &Sizes, how: Apply, socket: &SocketArg) -> Result<St
     };
     let note = match left_out {
         0 => String::new(),
-        1 => "# 1 guest is left out: its history is too short\n".into(),
-        many => format!("# {many} guests are left out: their history is too short\n"),
+        some => format!("# {} left out for too short a history\n", counted(some as u64, "guest")),
     };
     Ok(text + &note)
 }

@@ -4,7 +4,7 @@ use super::{Advised, Foretold, Found};
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
-use base::{Bytes, plain, shell_word};
+use base::{Bytes, counted, plain, shell_word};
 use serde::Serialize;
 use whatif::{Finding, Gain, Remedy, points};
 use why::when::{self, Now};
@@ -20,8 +20,8 @@ pub(super) fn show(found: &Found, format: Format) -> Result<String, Error> {
         return json(&all.iter().map(Document::of).collect::<Vec<_>>());
     }
     if all.is_empty() {
-        let guests = found.guests;
-        return Ok(format!("Nothing deserves doing: {guests} guests are as they should be.\n"));
+        let guests = counted(found.guests as u64, "guest");
+        return Ok(format!("Nothing deserves doing: all is as it should be for {guests}.\n"));
     }
     Ok(all.iter().enumerate().map(|(at, one)| text(at + 1, one)).collect::<Vec<_>>().join("\n"))
 }

@@ -64,7 +64,8 @@ impl Step {
             }
             Step::Making { making, permille: None } => making.clone(),
             Step::Guests { up, ready, ended, of } => {
-                let mut line = format!("{} {ready} of {of} guests ready", bar(*ready, *of));
+                let all = base::counted(*of as u64, "guest");
+                let mut line = format!("{} {ready} of {all} ready", bar(*ready, *of));
                 if up > ready {
                     line.push_str(&format!(", {} more up", up - ready));
                 }
@@ -207,6 +208,8 @@ mod tests {
     fn lines_show_how_far_it_is() {
         let line = Step::Guests { up: 5, ready: 3, ended: 1, of: 6 }.line();
         assert_eq!(line, "[############............] 3 of 6 guests ready, 2 more up, 1 ended");
+        let line = Step::Guests { up: 1, ready: 1, ended: 0, of: 1 }.line();
+        assert!(line.ends_with("] 1 of 1 guest ready"), "{line}");
         let line = Step::Making { making: "x".into(), permille: Some(1000) }.line();
         assert_eq!(line, "[########################] 100 %  x");
         assert_eq!(bar(0, 0), format!("[{}]", "#".repeat(BAR_CELLS)));

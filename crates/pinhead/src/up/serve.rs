@@ -295,7 +295,8 @@ impl Running {
         self.progress.clear();
         let of = self.fleet.members().len();
         let seconds = now_ms as f64 / 1000.0;
-        let mut text = format!("{name}: {ready} of {of} guests are ready after {seconds:.1} s\n");
+        let all = base::counted(of as u64, "guest");
+        let mut text = format!("{name}: {ready} of {all} ready after {seconds:.1} s\n");
         text.push_str(&self.reach);
         for note in self.notes.drain(..) {
             text.push_str(&format!("  {}\n", base::plain(&note, NOTE_WIDTH)));

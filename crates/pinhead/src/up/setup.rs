@@ -4,6 +4,7 @@ use super::plan::{Plan, checked_rules, daemon_files, translation_mib};
 use crate::Error;
 use crate::args::{ArchArg, UpArgs, UpFormat};
 use crate::cache::warning;
+use base::counted;
 use clap::ValueEnum;
 use farm::config::{Builtin, Limits, Source};
 use farm::fleet::{Daemon, Floor, Load, MemberConfig, ParkRule, load_script};
@@ -59,8 +60,10 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     let members: Vec<MemberConfig> =
         (1..=args.guests).zip(images.iter().cycle()).map(spec).map(config).collect();
     show(&format!(
-        "Starting {} guests of {} CPUs and {} MiB:\n  {accel}",
-        args.guests, args.cpus, args.memory
+        "Starting {} of {} and {} MiB:\n  {accel}",
+        counted(args.guests.into(), "guest"),
+        counted(args.cpus.into(), "CPU"),
+        args.memory
     ));
     let occupant = Occupant {
         class: "g".into(),

@@ -4,7 +4,7 @@ use super::args::ExportArgs;
 use crate::Error;
 use crate::why::time_between;
 use base::duration::MINUTE_MS;
-use base::plain;
+use base::{counted, plain};
 use model::{Interval, Parts};
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -101,13 +101,14 @@ impl Drop for NewFile<'_> {
 }
 
 fn told(exporter: &Exporter, count: u64, args: &ExportArgs) -> String {
-    let mut text = format!("{count} intervals are in {}\n", args.file.display());
+    let mut text = format!("{} in {}\n", counted(count, "interval"), args.file.display());
     let renamed: Vec<(&str, &str)> = exporter.renamed().collect();
     for (guest, user) in renamed.iter().take(RENAMED_MAX) {
         let _ = writeln!(text, "{} is the user {}", plain(guest, 64), plain(user, 8));
     }
     if renamed.len() > RENAMED_MAX {
-        let _ = writeln!(text, "and so are {} guests more", renamed.len() - RENAMED_MAX);
+        let more = counted((renamed.len() - RENAMED_MAX) as u64, "more guest");
+        let _ = writeln!(text, "and {more}");
     }
     text
 }

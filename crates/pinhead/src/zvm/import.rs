@@ -5,6 +5,7 @@ use super::recording::{Recording, told};
 use crate::Error;
 use crate::making::Making;
 use crate::report::Place;
+use base::counted;
 use reports::{clock_text, date_text};
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -41,14 +42,14 @@ pub(super) fn run(args: &ImportArgs) -> Result<String, Error> {
             told(monitor.counts())
         )));
     };
-    let (moments, guests) = (recording.moments, recording.guests);
+    let (moments, guests) = (counted(recording.moments, "interval"), recording.most_guests());
     recording.end()?;
     making.done()?;
     let now = ::why::now();
     let zone = Place(&now.zone);
     let stamp = |ms| format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone));
     let mut text = format!(
-        "{} bytes, {}.\n{moments} intervals from {} to {}, {guests} guests at most: {}\n",
+        "{} bytes, {}.\n{moments} from {} to {}, {guests}: {}\n",
         bytes,
         told(monitor.counts()),
         stamp(first_ms),

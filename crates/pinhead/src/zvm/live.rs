@@ -4,6 +4,7 @@ use super::args::{HypfsArgs, ReadArgs};
 use super::recording::{Recording, told};
 use crate::Error;
 use crate::tell::tell;
+use base::counted;
 use model::Moment;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -68,10 +69,9 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
             None => {}
         }
         if empty > 2 && !is_device(&args.device) {
-            let (moments, guests) = (recording.moments, recording.guests);
+            let size = recording.size();
             recording.end()?;
-            let told = told(monitor.counts());
-            return Ok(format!("{told}; {moments} intervals, {guests} guests at most\n"));
+            return Ok(format!("{}; {size}\n", told(monitor.counts())));
         }
     }
 }
@@ -190,9 +190,9 @@ pub(super) fn hypfs(args: &HypfsArgs) -> Result<String, Error> {
         recording.add(&counters.look(&mut hypervisor)?)?;
         times += 1;
         if args.times.is_some_and(|most| times >= most) {
-            let guests = recording.guests;
+            let guests = recording.most_guests();
             recording.end()?;
-            return Ok(format!("{times} times, {guests} guests at most\n"));
+            return Ok(format!("{}, {guests}\n", counted(times, "time")));
         }
         thread::sleep(Duration::from_millis(every_ms.unsigned_abs()));
     }

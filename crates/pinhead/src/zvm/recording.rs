@@ -1,6 +1,7 @@
 //! Recordings of what z/VM says.
 
 use crate::Error;
+use base::counted;
 use model::Moment;
 use std::path::Path;
 use store::{Keep, News, Recorder};
@@ -61,6 +62,17 @@ impl Recording {
             Some(News::Failed(error)) => Err(error.into()),
             _ => Ok(()),
         }
+    }
+
+    /// Numbers of its intervals and of its guests, for people.
+    pub(super) fn size(&self) -> String {
+        let moments = counted(self.moments, "interval");
+        format!("{moments}, {}", self.most_guests())
+    }
+
+    /// The most guests that were there at one time, for people.
+    pub(super) fn most_guests(&self) -> String {
+        format!("{} at most", counted(self.guests as u64, "guest"))
     }
 
     pub(super) fn end(mut self) -> Result<(), Error> {

@@ -353,7 +353,7 @@ fn what_is_exported_and_imported_again_is_what_was_recorded() {
     let text = |path: &PathBuf| path.to_str().expect("text").to_owned();
     let output = run(&["zvm", "export", &text(&file), "--dir", &text(&kvm)]);
     let told = said(&output);
-    assert!(output.status.success() && told.contains("10 intervals are in"), "{told}");
+    assert!(output.status.success() && told.contains("10 intervals in"), "{told}");
     // Names of z/VM have eight letters, and each guest another.
     for line in ["web1 is the user WEB1", "web-server-1 is the user WEB-SERV", "the user WEB-SER2"]
     {
@@ -455,7 +455,7 @@ fn what_the_device_gives_is_recorded_and_the_hypervisors_files_are() {
     let to = dir.0.join("users");
     let words = ["zvm", "hypfs", "--from", &text(&hypfs), "--to", &text(&to), "--every", "1s"];
     let output = run(&[&words[..], &["--times", "2"]].concat());
-    assert!(said(&output).contains("2 times, 1 guests at most"), "{}", said(&output));
+    assert!(said(&output).contains("2 times, 1 guest at most"), "{}", said(&output));
     assert!(Records::open(&to).expect("recordings").extent().expect("read").is_some());
     fs::write(hypfs.join("diag_2fc"), b"short").expect("a file");
     let output = run(&[&words[..], &["--times", "1"]].concat());
@@ -468,7 +468,7 @@ fn what_the_device_gives_is_recorded_and_the_hypervisors_files_are() {
         fs::write(path, text).expect("a file");
     }
     let output = run(&[&words[..], &["--times", "1"]].concat());
-    assert!(said(&output).contains("1 times, 1 guests at most"), "{}", said(&output));
+    assert!(said(&output).contains("1 time, 1 guest at most"), "{}", said(&output));
     fs::write(hypfs.join("systems/LINUX01/cpus/count"), "many").expect("a file");
     let output = run(&[&words[..], &["--times", "1"]].concat());
     assert!(said(&output).contains("systems/LINUX01/cpus/count has `many`"), "{}", said(&output));

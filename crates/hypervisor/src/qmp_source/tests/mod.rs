@@ -81,3 +81,10 @@ impl World {
         (qemu, id, *found)
     }
 }
+
+#[test]
+fn guest_that_is_left_out_is_counted_as_one() {
+    let crowd = Crowd { chosen: 64, left_out: 1, is_connected: true };
+    let told = left_out(&Glob::new("/run/*.qmp").unwrap(), Owner(1), &crowd);
+    assert!(told.contains(": 1 guest left out and not managed."), "{told}");
+}

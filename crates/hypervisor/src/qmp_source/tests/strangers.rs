@@ -119,7 +119,7 @@ fn finding2_16_sockets_beyond_the_bound_are_told_once() {
     assert_eq!(events, [], "those that are chosen may be dead, and make room");
     (1..3).for_each(|scan| source.turn(None, scan * SCAN_MS, &mut events));
     let [Event::Trouble(words)] = events.as_slice() else { panic!("{events:?}") };
-    assert!(words.contains("2 QMP sockets fit") && words.contains("2 guests are not"), "{words}");
+    assert!(words.contains("2 QMP sockets fit") && words.contains("2 guests left out"), "{words}");
     assert!(words.contains("server/*.qmp"), "{words}");
 }
 
