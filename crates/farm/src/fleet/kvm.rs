@@ -58,9 +58,9 @@ impl KvmWatch {
     }
 }
 
-/// Returns whether KVM ended a QEMU with these last words, before its guest said a word. A QEMU that
-/// cannot use KVM after all ends so early. A clone's console is silent in any case, so that there
-/// the words decide.
+/// Returns whether KVM ended a QEMU with these last words, before its guest said a word. A QEMU
+/// that cannot use KVM after all ends so early. A clone's console is silent in any case, so that
+/// there the words decide.
 pub(super) fn ended_it(is_clone: bool, words: &str) -> bool {
     !is_clone || words.to_ascii_lowercase().contains("kvm")
 }

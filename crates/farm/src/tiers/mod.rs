@@ -92,7 +92,8 @@ impl Tier {
     }
 
     /// Puts a guest's process into a cgroup of the guest's own, where there are such, and so under
-    /// the limit of all. Returns the counts of the kernel's kills there: none where others share it.
+    /// the limit of all. Returns the counts of the kernel's kills there; none where others share it
+    /// as well.
     pub fn join_guest(&self, pid: u32, guest: &GuestLimits<'_>) -> Result<KillWatch, Error> {
         if self.groups.is_empty() {
             return self.join(pid).map(|()| KillWatch::default());
