@@ -193,9 +193,12 @@ impl Rescue {
         }
     }
 
-    /// Returns whether a guest lacks something, as far as is known.
+    /// Returns whether a guest lacks something, as far as is known: one that its groups bound does.
     pub fn is_left(&self, id: u64) -> bool {
-        self.patients.get(&id).is_some_and(|patient| patient.outcome.is_none())
+        let is_over = |patient: &Patient| {
+            matches!(patient.outcome, Some(Outcome::Restored | Outcome::Gone(_)))
+        };
+        self.patients.get(&id).is_some_and(|patient| !is_over(patient))
     }
 
     /// Whether nothing more can be done, or the time is over.

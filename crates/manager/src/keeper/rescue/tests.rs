@@ -181,6 +181,20 @@ fn report_h07_rescue_gives_no_more_than_the_group_has() {
 }
 
 #[test]
+fn report_h10_bounded_guest_stays_written_down() {
+    let guests = [held(1, 400, 160, 240), held(2, 400, 160, 240), held(3, 400, 160, 240)];
+    let most = BTreeMap::from([(1, mib(244))]);
+    let mut rescue = Rescue::new(guests.iter(), mib(50), RESCUE_MS, 0).within(&most);
+    (1..=2).for_each(|id| rescue.reached(id, mib(160)));
+    rescue.gone(3, "its process has ended");
+    for (id, target) in rescue.step(Some(mib(9000)), 0) {
+        rescue.taken(id, target);
+    }
+    assert!(rescue.is_over(0));
+    assert_eq!([1, 2, 3].map(|id| rescue.is_left(id)), [true, false, false]);
+}
+
+#[test]
 fn report_h10_nothing_is_taken_from_who_has_more_than_it_had() {
     let mut rescue = rescue(&[300, 100], 50);
     rescue.reached(1, mib(1200));
