@@ -84,12 +84,14 @@ struct Restore {
     size: Bytes,
     /// Until then its balloon may be on its way to what an earlier manager had asked it for.
     settles_ms: u64,
+    /// The target that it left for more: its driver goes back to that if it was only away.
+    risen_from: Option<Bytes>,
 }
 
 impl GuestMemory {
     /// Of a guest that has so much.
     pub fn new(actual: Bytes) -> GuestMemory {
-        let restore = Restore { size: actual, settles_ms: 0 };
+        let restore = Restore { size: actual, ..Restore::default() };
         GuestMemory { actual, told: actual, restore, ..GuestMemory::default() }
     }
 
@@ -101,15 +103,16 @@ impl GuestMemory {
 
     /// It has less than it had, by the doing of an earlier manager or of its `pinhead up`.
     pub fn had(&mut self, size: Bytes, now_ms: u64) {
-        self.restore = Restore { size, settles_ms: now_ms + SETTLE_MS };
+        self.restore = Restore { size, settles_ms: now_ms + SETTLE_MS, risen_from: None };
     }
 
     /// Others have set its balloon to a size, or its kernel has taken memory back.
-    pub fn left_at(&mut self, size: Bytes, is_own: bool, now_ms: u64) {
+    pub fn left_at(&mut self, size: Bytes, rose: bool, is_own: bool, now_ms: u64) {
         if is_own || now_ms < self.restore.settles_ms {
             self.restore.size = self.restore.size.max(size);
             return;
         }
+        self.restore.risen_from = self.target.or(self.restore.risen_from).filter(|_| rose);
         (self.restore.size, self.target) = (size, None);
     }
 
@@ -124,9 +127,9 @@ impl GuestMemory {
         self.restore.size = self.restore.size.plus(now.less(before)).less(before.less(now));
     }
 
-    /// What it has now, or will have if its balloon is on its way down.
+    /// What it has now, or will have if its balloon is on its way down, or goes back to it.
     pub fn least(&self) -> Bytes {
-        self.target.unwrap_or(self.actual).min(self.actual)
+        self.target.or(self.restore.risen_from).unwrap_or(self.actual).min(self.actual)
     }
 
     /// Its balloon is asked for this size.
@@ -135,7 +138,7 @@ impl GuestMemory {
         if size < self.actual {
             self.before.held = self.before.held.max(self.held.map(|held| held.private));
         }
-        self.target = Some(size);
+        (self.target, self.restore.risen_from) = (Some(size), None);
     }
 
     /// The most of it that the host saw when it was asked for less, up to a target that it is to be
@@ -314,11 +317,27 @@ mod tests {
     fn report_h10_balloon_of_an_earlier_manager_settles_first() {
         let mut memory = GuestMemory::new(Bytes::mib(100));
         memory.had(Bytes::mib(256), 0);
-        memory.left_at(Bytes::mib(80), false, SETTLE_MS - 1);
+        memory.left_at(Bytes::mib(80), false, false, SETTLE_MS - 1);
         assert_eq!(memory.restore(), Bytes::mib(256));
-        memory.left_at(Bytes::mib(120), false, SETTLE_MS);
+        memory.left_at(Bytes::mib(120), true, false, SETTLE_MS);
         assert_eq!(memory.restore(), Bytes::mib(120));
-        memory.left_at(Bytes::mib(110), true, SETTLE_MS);
+        memory.left_at(Bytes::mib(110), true, true, SETTLE_MS);
         assert_eq!(memory.restore(), Bytes::mib(120), "its kernel took a part back");
+    }
+
+    #[test]
+    fn report_h10_guest_stays_held_while_its_driver_is_away() {
+        let mut memory = GuestMemory::new(Bytes::mib(256));
+        memory.ask(Bytes::mib(94));
+        memory.actual = Bytes::mib(256);
+        memory.left_at(Bytes::mib(256), true, false, SETTLE_MS);
+        assert_eq!((memory.target, memory.least()), (None, Bytes::mib(94)));
+        memory.actual = Bytes::mib(94);
+        assert_eq!(memory.restore(), Bytes::mib(256), "its driver has gone back");
+        // Others have set it to more, and to less again.
+        memory.left_at(Bytes::mib(200), true, false, SETTLE_MS);
+        memory.actual = Bytes::mib(150);
+        memory.left_at(Bytes::mib(150), false, false, SETTLE_MS);
+        assert_eq!((memory.restore(), memory.least()), (Bytes::mib(150), Bytes::mib(150)));
     }
 }

@@ -114,7 +114,7 @@ impl ManagedGuest {
         }
         // Its kernel may take memory back without a word.
         let is_own = rose == Some(true) && self.found.can.deflate_on_oom == Some(true);
-        self.memory.left_at(size, is_own, now_ms);
+        self.memory.left_at(size, rose == Some(true), is_own, now_ms);
     }
 
     /// The arbiter's name for it.

@@ -4,7 +4,7 @@
 
 use crate::scene::{FOUR, Scene, Sleeper};
 use counters::Bytes;
-use hypervisor::{Event, Fake, Found, Id, Machine, ProcessId};
+use hypervisor::{Capabilities, Event, Fake, Found, Id, Machine, ProcessId};
 
 const TWO: Bytes = Bytes::mib(2048);
 
@@ -116,4 +116,24 @@ fn report_h10_plugged_memory_is_kept_with_what_a_guest_had() {
     assert_eq!(scene.held(), 0, "it has 1 GiB more of 5 GiB");
     pin(&mut scene, "1 GiB");
     assert_eq!(scene.written(), [line(&process, Bytes::mib(3072))]);
+}
+
+#[test]
+fn report_h10_driver_that_was_away_changes_nothing() {
+    let (mut scene, process) = (Scene::after("driver", ""), Sleeper::start());
+    let plain = Fake::found("web", FOUR);
+    let can = Capabilities { deflate_on_oom: Some(false), ..plain.can };
+    let process_id = ProcessId::of(process.pid());
+    let guest = add_found(&mut scene, Found { can, process: process_id, ..plain });
+    scene.run(3_000);
+    pin(&mut scene, "1 GiB");
+    for size in [4096, 1024] {
+        scene.fake.set_actual(guest, Bytes::mib(size));
+        scene.run(4_000);
+        assert_eq!((scene.written(), scene.held()), (vec![line(&process, FOUR)], 1), "{size} MiB");
+    }
+    scene.run(5_000);
+    assert_eq!((scene.written(), scene.held()), (vec![line(&process, FOUR)], 1));
+    let notices = scene.manager.take_notices().join("\n");
+    assert!(!notices.contains("Somebody else"), "{notices}");
 }

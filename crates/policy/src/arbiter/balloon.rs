@@ -3,12 +3,11 @@
 use super::gain::{Holding, Yield};
 use super::reason::{Arrival, Clause, Left, Outcome};
 use super::sample::{GuestSample, Key};
+use super::stray::{Back, PROGRESS, Stray, TURNING_MS, distance, slack};
 use counters::Bytes;
 
 /// A balloon that has not moved for so long is stuck.
 pub const STUCK_MS: u64 = 5_000;
-/// Less movement than this is none.
-const PROGRESS: Bytes = Bytes::mib(1);
 /// A stuck balloon is tried again after this, and after twice as long each time.
 const RETRY_MS: u64 = 10_000;
 /// The longest time between two tries to take from it,
@@ -25,9 +24,6 @@ const FOREIGN_MS: u64 = 600_000;
 const UNEXPLAINED_MS: u64 = 10_000;
 /// A guest that has taken memory back by itself says within this what for.
 const TOLD_MS: u64 = 3_000;
-/// A balloon that was told something else on its way may have gone on meanwhile, and comes back
-/// within this: its guest may have to wait for a CPU first.
-const TURNING_MS: u64 = 15_000;
 /// No more is under way at once than arrives within this, as fast as the balloon was seen to be:
 /// a slow one must not keep for minutes what others could use.
 const REACH_MS: u64 = 8_000;
@@ -83,8 +79,7 @@ pub struct BalloonTracker {
     rest: Option<Bytes>,
     /// It was told to leave its way a moment ago.
     turning: Option<Turning>,
-    /// It has more than that since then, and its guest has not said why.
-    rose_ms: Option<u64>,
+    stray: Stray,
     /// How often in a row it has not given what it was asked for,
     not_given: u32,
     /// and has not taken what it was given.
@@ -122,15 +117,10 @@ pub struct BalloonCheck {
     pub left: Option<Left>,
 }
 
-/// A difference that means nothing: balloons come to rest a little off their targets.
-fn slack(size: Bytes) -> Bytes {
-    PROGRESS.max(size.permille(4))
-}
-
 impl BalloonTracker {
     /// Something was asked of it.
     pub fn ask(&mut self, size: Bytes, from: Bytes, held: Holding, now_ms: u64) {
-        (self.rest, self.ahead) = (None, None);
+        (self.rest, self.ahead, self.stray.back) = (None, None, None);
         let mut target = Target { size, from, held, nearest: from, progress_ms: now_ms };
         // One that is asked for more of the same has not made progress by that.
         let before = self.before.take().filter(|b| b.shrinks() == target.shrinks());
@@ -140,6 +130,11 @@ impl BalloonTracker {
             target.progress_ms = before.progress_ms;
         }
         self.target = Some(target);
+    }
+
+    /// Its hypervisor has this size for it from now on.
+    pub fn told(&mut self, size: Bytes) {
+        self.stray.told(size);
     }
 
     /// It started again: its balloon is empty, and another driver moves it, of which nothing is
@@ -391,18 +386,26 @@ impl BalloonTracker {
         // Small steps add up against where it came to rest.
         let rest = *self.rest.get_or_insert(actual);
         if distance(rest, actual) <= slack(rest) {
-            self.rose_ms = None;
+            (self.stray.rose_ms, self.stray.back) = (None, None);
             return BalloonCheck::default();
         }
         if actual > rest && sample.deflates_on_oom && !strained {
             // A kernel that takes memory back does so before its daemon says that it waits.
-            let since_ms = *self.rose_ms.get_or_insert(now_ms);
+            let since_ms = *self.stray.rose_ms.get_or_insert(now_ms);
             let is_told = sample.memory.is_some_and(|memory| memory.at_ms > since_ms);
             if !is_told && now_ms.saturating_sub(since_ms) < TOLD_MS {
                 return BalloonCheck::default();
             }
         }
-        self.rose_ms = None;
+        self.stray.rose_ms = None;
+        match self.stray.goes_back(rest, actual, now_ms) {
+            Back::No => {}
+            Back::OnItsWay => return BalloonCheck::default(),
+            Back::There => {
+                self.rest = Some(actual);
+                return BalloonCheck::default();
+            }
+        }
         self.rest = Some(actual);
         if actual > rest && strained && sample.deflates_on_oom {
             let outcome = Outcome {
@@ -427,9 +430,9 @@ impl BalloonTracker {
         BalloonCheck { left: Some(left), ..BalloonCheck::default() }
     }
 
-    /// Whether it has more than at rest, and it is not said yet why: nobody knows what it needs.
-    pub fn is_rising(&self) -> bool {
-        self.rose_ms.is_some()
+    /// Whether it has another size than at rest, and it is not known yet why.
+    pub fn is_astray(&self) -> bool {
+        self.stray.is_open()
     }
 
     fn unexplained(&mut self, now_ms: u64) {
@@ -460,8 +463,4 @@ impl BalloonTracker {
         self.yields.learn(&target.held, reached, came, in_vain, now_ms);
         Some(before.less(now))
     }
-}
-
-fn distance(a: Bytes, b: Bytes) -> Bytes {
-    Bytes(a.0.abs_diff(b.0))
 }

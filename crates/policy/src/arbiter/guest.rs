@@ -428,7 +428,7 @@ impl GuestHistory {
             Some(Clause::NoYield)
         } else if verdicts.may_shrink == Some(false) || verdicts.shrink == Some(false) {
             Some(Clause::Rule)
-        } else if self.balloon.target().is_some() || self.balloon.is_rising() {
+        } else if self.balloon.target().is_some() || self.balloon.is_astray() {
             Some(Clause::Moving)
         } else {
             None

@@ -33,6 +33,7 @@ mod sentence;
 mod share;
 mod spare;
 mod state;
+mod stray;
 mod trace;
 mod turns;
 mod unmet;
@@ -371,6 +372,9 @@ fn close(
         Action::Hold => state.cap,
         Action::Grow | Action::Shrink => Some(to),
     };
+    if let Some(size) = command {
+        guest.balloon.told(size);
+    }
     if command.is_some() && action != Action::Hold {
         let going = guest.balloon.going(actual);
         let is_for_refaults = clause == Clause::Wish && state.assessment.refaults;

@@ -2,7 +2,7 @@
 
 use crate::arbiter::{command, config, gib, guest, idle, of, pass, starved};
 use counters::Bytes;
-use policy::arbiter::{Arbiter, Arrival, Clause, GuestSample, Key, Mode};
+use policy::arbiter::{Arbiter, Arrival, Clause, GuestSample, Key, Mode, Pass};
 
 #[test]
 fn a_stuck_balloon_is_reported_after_its_time_and_left_out() {
@@ -206,4 +206,44 @@ fn report_h05_a_guest_that_boots_again_gets_nothing_by_it() {
         let seen = pass(&mut arbiter, gib(30), &[booting(size)], now_ms);
         assert_eq!(command(&seen, 1), None, "at {now_ms} ms");
     }
+}
+
+/// A guest without deflate-on-oom that was shrunk and came to 8 GiB by itself, and the size that
+/// it was asked for.
+fn risen() -> (Arbiter, Bytes) {
+    let (mut arbiter, short) = (Arbiter::new(), Bytes::mib(100));
+    let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("it gives");
+    assert!(seen(&mut arbiter, to, 2).left.is_empty());
+    let left = seen(&mut arbiter, gib(8), 20).left;
+    assert_eq!(left.iter().map(|left| (left.at, left.rose)).collect::<Vec<_>>(), [(gib(8), true)]);
+    (arbiter, to)
+}
+
+/// A pass in which this guest has nothing to spare and lacks nothing.
+fn seen(arbiter: &mut Arbiter, actual: Bytes, second: u64) -> Pass {
+    let now_ms = second * 1000;
+    let guest = guest(1, actual, Bytes(actual.0 / 2), now_ms);
+    pass(arbiter, gib(30), &[GuestSample { deflates_on_oom: false, ..guest }], now_ms)
+}
+
+#[test]
+fn report_h10_balloon_goes_back_to_its_target_by_itself() {
+    let (mut arbiter, to) = risen();
+    // Its driver is back, and takes its time.
+    let ways = [gib(7), gib(6), gib(5), to.plus(Bytes::mib(200)), to, to];
+    for (second, actual) in (31..).step_by(5).zip(ways) {
+        let passed = seen(&mut arbiter, actual, second);
+        assert_eq!((command(&passed, 1), passed.left), (None, Vec::new()), "{second} s");
+        assert!(!arbiter.is_foreign(Key(1), second * 1000), "{second} s");
+    }
+}
+
+#[test]
+fn report_h10_balloon_that_others_set_twice_is_theirs() {
+    let (mut arbiter, to) = risen();
+    let size = gib(6);
+    assert!(size > to);
+    let lefts: Vec<_> = (31..60).flat_map(|second| seen(&mut arbiter, size, second).left).collect();
+    assert_eq!(lefts.iter().map(|left| (left.at, left.rose)).collect::<Vec<_>>(), [(size, false)]);
+    assert!(arbiter.is_foreign(Key(1), 60_000));
 }
