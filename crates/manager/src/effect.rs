@@ -70,9 +70,9 @@ pub(crate) enum GuestEvent {
     AskScan(Id),
     /// A guest's daemon is to be sent the guest's memory, and why.
     Grant { guest: Id, keeps: Bytes, reason: String },
-    /// A guest's balloon came to a size that was not asked for. Where that may be its kernel's
-    /// doing, or an earlier target's, it is told which way it went.
-    Left { guest: Id, at: Bytes, rose: Option<bool> },
+    /// A guest's balloon came to a size that was not asked for. A rise may be its kernel's doing,
+    /// and a fall an earlier target's.
+    Left { guest: Id, at: Bytes, rose: bool },
     /// A guest's hypervisor is to set this target.
     Target { guest: Id, size: Bytes },
     /// Its memory is being handed to the host's reclaim: what leaves it has not come back by

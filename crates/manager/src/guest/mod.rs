@@ -108,13 +108,13 @@ impl ManagedGuest {
     }
 
     /// Its balloon has come to a size that this manager has not asked for.
-    pub(crate) fn left_at(&mut self, size: Bytes, rose: Option<bool>, now_ms: u64) {
-        if rose == Some(false) && self.memory.is_on_its_way(size) {
+    pub(crate) fn left_at(&mut self, size: Bytes, rose: bool, now_ms: u64) {
+        if !rose && self.memory.is_on_its_way(size) {
             return;
         }
         // Its kernel may take memory back without a word.
-        let is_own = rose == Some(true) && self.found.can.deflate_on_oom == Some(true);
-        self.memory.left_at(size, rose == Some(true), is_own, now_ms);
+        let is_own = rose && self.found.can.deflate_on_oom == Some(true);
+        self.memory.left_at(size, rose, is_own, now_ms);
     }
 
     /// The arbiter's name for it.

@@ -165,7 +165,7 @@ impl Memory {
         self.remember(&pass, world, &mut effects);
         if world.acts {
             let left = |&Left { key, at, rose }: &Left| {
-                Effect::Guests(GuestEvent::Left { guest: Id(key.0), at, rose: Some(rose) })
+                Effect::Guests(GuestEvent::Left { guest: Id(key.0), at, rose })
             };
             effects.extend(pass.left.iter().map(left));
         }
@@ -243,8 +243,7 @@ impl Memory {
                 continue;
             }
             let Some(guest) = world.guests.get(*id) else { continue };
-            let (name, at) = (&guest.found.name, guest.memory.actual);
-            effects.push(Effect::Guests(GuestEvent::Left { guest: *id, at, rose: None }));
+            let name = &guest.found.name;
             let text =
                 format!("Somebody else moves the balloon of {name}: it is let go for ten minutes");
             effects.push(Effect::note(kinds::FOREIGN, text.clone(), Some(guest.who())));
