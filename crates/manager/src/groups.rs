@@ -64,7 +64,7 @@ pub(crate) struct Member<'a> {
     /// The part of it that is in the host's memory for certain.
     pub touched: Bytes,
     /// It may need more: the room of its groups is read.
-    pub is_awake: bool,
+    pub may_grow: bool,
 }
 
 impl Member<'_> {
@@ -105,11 +105,11 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
-    /// Reads what the groups of these guests use, as far as guests of them are awake. The manager
+    /// Reads what the groups of these guests use, as far as guests of them may grow. The manager
     /// is in the groups `own`.
     pub(crate) fn of(members: &[Member<'_>], own: &Groups) -> Rooms {
-        let awake = members.iter().filter(|member| member.is_awake).map(|member| member.groups);
-        let bounded = awake.chain([own]).flat_map(|groups| &groups.bounded);
+        let read = members.iter().filter(|member| member.may_grow).map(|member| member.groups);
+        let bounded = read.chain([own]).flat_map(|groups| &groups.bounded);
         let wanted: BTreeSet<&Path> = bounded.map(|(group, _)| group.dir()).collect();
         let mut pots: BTreeMap<PathBuf, Pot> = BTreeMap::new();
         for member in members {
@@ -172,7 +172,7 @@ mod tests {
 
     fn member(groups: &Groups, actual: u64, touched: u64) -> Member<'_> {
         let (actual, touched) = (Bytes::mib(actual), Bytes::mib(touched));
-        Member { groups, actual, touched, is_awake: true }
+        Member { groups, actual, touched, may_grow: true }
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         let kernel = FakeKernel::new(1, 1);
         group(&kernel, "vms/one", 300, 200);
         let groups = groups(&kernel, "7", "vms/one");
-        let asleep = Member { is_awake: false, ..member(&groups, 160, 160) };
+        let asleep = Member { may_grow: false, ..member(&groups, 160, 160) };
         assert!(Rooms::of(&[asleep], &Groups::default()).pots.is_empty());
     }
 

@@ -25,7 +25,7 @@ use hypervisor::{
 };
 use identity::IdentityTracker;
 use model::GuestIdentity;
-use policy::arbiter::{GuestSample, Key, Limits, Process, Usable};
+use policy::arbiter::{GuestSample, Key, Limits, Mode, Process, Usable};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -326,13 +326,25 @@ impl ManagedGuest {
         self.found.can.pinned.or_else(|| self.outside.pinned(self.found.memory))
     }
 
+    /// Returns whether it may be given memory: it is awake, or is owed some by the operator's word
+    /// or by its own rules.
+    pub(crate) fn may_grow(&self, now_ms: u64) -> bool {
+        let least = match self.limits.mode {
+            Mode::Managed => self.limits.min,
+            Mode::Pinned(size) => size,
+            Mode::Released => self.limits.max,
+        };
+        let asks = self.demand.is_urgent || self.demand.sequence.is_some();
+        asks || self.memory.actual < least || !self.is_idle_since_sample(now_ms)
+    }
+
     /// It as one of those that its control groups are for.
-    pub(crate) fn member(&self, is_awake: bool) -> Member<'_> {
+    pub(crate) fn member(&self, may_grow: bool) -> Member<'_> {
         Member {
             groups: &self.outside.groups,
             actual: self.memory.actual,
             touched: self.memory.touched(),
-            is_awake,
+            may_grow,
         }
     }
 

@@ -11,16 +11,15 @@ pub(super) fn own() -> Groups {
     Groups::of(Path::new("/"), "self")
 }
 
-/// Reads the room that groups with a bound have left, of guests that are awake: sleepers ask for
-/// nothing, and each guest of a farm has such a group.
+/// Reads the room that groups with a bound have left, of guests that are awake or are to be grown
+/// all the same: other sleepers ask for nothing, and each guest of a farm has such a group.
 pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms: u64) -> Rooms {
-    let is_awake =
-        |guest: &ManagedGuest| guest.demand.is_urgent || !guest.is_idle_since_sample(now_ms);
+    let may_grow = |guest: &ManagedGuest| guest.may_grow(now_ms);
     let members: Vec<Member<'_>> =
-        guests.values().map(|guest| guest.member(is_awake(guest))).collect();
+        guests.values().map(|guest| guest.member(may_grow(guest))).collect();
     let rooms = Rooms::of(&members, own);
     let most: Vec<_> =
-        members.iter().map(|member| member.is_awake.then(|| rooms.most(member))).collect();
+        members.iter().map(|member| member.may_grow.then(|| rooms.most(member))).collect();
     for (guest, most) in guests.values_mut().zip(most) {
         guest.outside.most = most.unwrap_or(guest.outside.most);
     }
@@ -32,5 +31,53 @@ pub(super) fn end_of(guest: &ManagedGuest, why: &str) -> String {
     match guest.outside.groups.killed() {
         Some(shortage) => format!("its QEMU was killed: {shortage} ({why})"),
         None => format!("it is gone: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::effect::{GuestEvent, Override};
+    use crate::guests::testing::OneGuest;
+    use counters::Bytes;
+    use policy::arbiter::Mode;
+    use procfs::testing::FakeKernel;
+
+    #[test]
+    fn report_h07_sleeper_that_is_to_grow_is_bounded_as_its_group_is() {
+        let kernel = FakeKernel::new(1, 1);
+        let bound = |free: u64| {
+            kernel.write("sys/fs/cgroup/one/memory.max", &format!("{}\n", 2000 << 20));
+            let used = (2000 - free) << 20;
+            kernel.write("sys/fs/cgroup/one/memory.current", &format!("{used}\n"));
+        };
+        kernel.write("sys/fs/cgroup/one/cgroup.procs", "");
+        kernel.write("proc/7/cgroup", "0::/one\n");
+        bound(1000);
+        let mut one = OneGuest::start(Bytes::mib(1024), Bytes::mib(512));
+        for second in 1..10 {
+            one.tell(second);
+            one.step(GuestEvent::Tick, second);
+        }
+        let id = one.id;
+        let mut most = |over: Override, free| {
+            bound(free);
+            one.step(GuestEvent::Override(id, over), 9);
+            let guest = one.guests.guests.get_mut(&id).unwrap();
+            guest.outside.groups = Groups::of(kernel.root().path(), "7");
+            guest.memory.held = None;
+            read(&mut one.guests.guests, &Groups::default(), 9_000);
+            one.guests.get(id).unwrap().outside.most.map(Bytes::as_mib)
+        };
+        assert_eq!(most(Override::default(), 500), None, "it asks for nothing");
+        let has = Some(Bytes::mib(512));
+        let min = Override { min: Some(Bytes::mib(800)), ..Override::default() };
+        assert_eq!(most(min, 500), Some(512 + 500 - 60));
+        assert_eq!(most(Override { min: has, ..min }, 400), Some(952), "it has that already");
+        let pinned = |size| Override { mode: Some(Mode::Pinned(size)), ..Override::default() };
+        assert_eq!(most(pinned(Bytes::mib(800)), 300), Some(512 + 300 - 60));
+        assert_eq!(most(pinned(Bytes::mib(512)), 200), Some(752));
+        let released = Override { mode: Some(Mode::Released), ..Override::default() };
+        assert_eq!(most(released, 100), Some(512 + 100 - 60));
     }
 }

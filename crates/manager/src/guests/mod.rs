@@ -183,9 +183,8 @@ impl Guests {
                 }
             }
             GuestEvent::LookAtProcesses => {
-                let awake =
-                    self.guests.values_mut().filter(|guest| !guest.is_idle_since_sample(now.ms));
-                awake.for_each(|guest| guest.outside.look(now.ms));
+                let worth_it = self.guests.values_mut().filter(|guest| guest.may_grow(now.ms));
+                worth_it.for_each(|guest| guest.outside.look(now.ms));
                 self.own_groups = groups::own();
             }
             GuestEvent::Settings => {

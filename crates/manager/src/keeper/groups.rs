@@ -44,7 +44,7 @@ impl GuestGroups {
     fn members(&self) -> impl Iterator<Item = (u64, Member<'_>)> {
         self.guests.iter().map(|guest| {
             let Bounded { id, groups, actual, touched } = guest;
-            (*id, Member { groups, actual: *actual, touched: *touched, is_awake: true })
+            (*id, Member { groups, actual: *actual, touched: *touched, may_grow: true })
         })
     }
 
