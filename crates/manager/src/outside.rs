@@ -284,7 +284,7 @@ impl Outside {
 /// What a guest's process has for itself, and what others have as well. A guest's memory in a file
 /// of its own is the guest's, though the kernel counts it among what is shared; where its mappings
 /// may not be read, more pages of such files than of any other kind are taken for that.
-fn owned(held: Held, ram: Option<&GuestRam>, apart: &Apart) -> Held {
+pub(crate) fn owned(held: Held, ram: Option<&GuestRam>, apart: &Apart) -> Held {
     let is_in_file = match ram {
         Some(ram) => ram.is_shared(),
         None => apart.shmem > apart.anonymous,

@@ -8,6 +8,7 @@ use hypervisor::ProcessView;
 
 use super::Book;
 use crate::groups::{Groups, Member, Rooms};
+use crate::outside::owned;
 
 /// The most that a hypervisor has for itself, about: nothing measures that here.
 const OWN_MOST: Bytes = Bytes::mib(64);
@@ -32,7 +33,9 @@ impl GuestGroups {
         let guests = book.of_this_host().map(|held| {
             let (process, actual) = (held.process(), Bytes(held.held));
             let view = process.and_then(|process| ProcessView::open_under(root, process));
-            let holds = view.and_then(|view| view.held());
+            let holds = view.and_then(|view| {
+                Some(owned(view.held()?, None, &view.apart().unwrap_or_default()))
+            });
             let of_guest = holds.map(|holds| holds.private.less(OWN_MOST));
             let touched = of_guest.unwrap_or(actual).min(actual);
             let groups = process.map(|process| Groups::of(root, &process.pid.to_string()));
@@ -62,5 +65,50 @@ impl GuestGroups {
     /// The part of the host's free memory that the group of this process and all guests has.
     pub(super) fn within(&self, free: Bytes) -> Bytes {
         self.rooms().common().map_or(free, |(_, left)| left.min(free))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::{Held, Order, Place};
+    use procfs::testing::FakeKernel;
+
+    #[test]
+    fn report_h10_memory_that_is_shared_is_in_its_group() {
+        let kernel = FakeKernel::new(1, 1);
+        let stat =
+            "7 (qemu) S 1 1 1 0 -1 4194560 900 0 12 0 50 60 0 0 20 0 3 0 9 300000000 2500 1\n";
+        kernel.write("proc/7/stat", stat);
+        kernel.write("proc/7/cgroup", "0::/vms/one\n");
+        let group = "sys/fs/cgroup/vms/one";
+        kernel.write(&format!("{group}/cgroup.procs"), "");
+        kernel.write(&format!("{group}/memory.max"), &format!("{}\n", 400 << 20));
+        kernel.write(&format!("{group}/memory.current"), &format!("{}\n", 260 << 20));
+        let held = Held {
+            id: 1,
+            name: "g1".into(),
+            place: Place::Qmp("/a".into()),
+            owner: 0,
+            uuid: [0; 16],
+            process: Some((7, 9)),
+            restore: Bytes::mib(400).0,
+            held: Bytes::mib(200).0,
+            taken: 0,
+        };
+        let mut book = Book::new();
+        book.take(Order::Guest(held), 0);
+        let most = |anonymous: u64, shmem: u64| {
+            let pages = |mib: u64| (mib << 20) / rustix::param::page_size() as u64;
+            let (all, shared) = (pages(anonymous + shmem), pages(shmem));
+            kernel.write("proc/7/statm", &format!("90000 {all} {shared} 1 0 70000 0\n"));
+            let sizes =
+                format!("RssAnon:\t{} kB\nRssShmem:\t{} kB\n", anonymous << 10, shmem << 10);
+            kernel.write("proc/7/status", &sizes);
+            GuestGroups::of(&book, kernel.root().path()).most().get(&1).map(|most| most.as_mib())
+        };
+        let of_group = Some(200 + 140 - 16);
+        assert_eq!(most(264, 0), of_group, "it has touched all that it has");
+        assert_eq!(most(24, 240), of_group, "and so has one that shares its memory");
     }
 }
