@@ -77,7 +77,9 @@ impl Lease {
         let Some(keeper) = &mut self.keeper else { return };
         let restore = guest.restore();
         if let Some(process) = guest.found.process {
-            self.written.set_size(process, Some(restore).filter(|restore| size < *restore));
+            // Without its maximum, which may be another with the next manager.
+            let found = guest.memory.restore();
+            self.written.set_size(process, Some(found).filter(|found| size < *found));
         }
         if size >= restore {
             return keeper.release(guest.id.0);

@@ -159,11 +159,12 @@ pub(crate) fn path_beside(socket: &Path, pid: u32) -> PathBuf {
     name.into()
 }
 
-/// Strikes out guests that a dead manager's keeper has woken, and those that it has restored.
+/// Strikes out guests that a dead manager's keeper has woken, and those that it has restored to
+/// these sizes. One that is to have more stays: its maximum has bounded that.
 pub(crate) fn strike_out(
     path: &Path,
     woken: &BTreeSet<ProcessId>,
-    restored: &BTreeSet<ProcessId>,
+    restored: &BTreeMap<ProcessId, Bytes>,
 ) -> io::Result<()> {
     let held = match hold(path) {
         Ok(held) => held,
@@ -173,7 +174,7 @@ pub(crate) fn strike_out(
     };
     let mut written = read(&held)?;
     written.parked.retain(|process, _| !woken.contains(process));
-    written.sizes.retain(|process, _| !restored.contains(process));
+    written.sizes.retain(|process, size| restored.get(process).is_none_or(|has| has < size));
     write(path, &written)
 }
 
@@ -349,11 +350,14 @@ mod tests {
         let path = kernel.path("host.sock.1.parked");
         kernel.write("host.sock.1.parked", "7 1\n8 1 ran 9\n7 1 size 512\n");
         let only = |pid| BTreeSet::from([ProcessId { pid, start_ticks: 1 }]);
-        strike_out(&path, &only(7), &only(8)).unwrap();
+        let has = |pid, size| BTreeMap::from([(ProcessId { pid, start_ticks: 1 }, Bytes(size))]);
+        strike_out(&path, &only(7), &has(8, 512)).unwrap();
         assert_eq!(kernel.read("host.sock.1.parked"), "8 1 ran 9\n7 1 size 512\n");
-        strike_out(&path, &only(8), &only(7)).unwrap();
+        strike_out(&path, &only(8), &has(7, 511)).unwrap();
+        assert_eq!(kernel.read("host.sock.1.parked"), "7 1 size 512\n", "its maximum is lower");
+        strike_out(&path, &only(8), &has(7, 512)).unwrap();
         assert!(!path.exists());
-        strike_out(&path, &only(7), &only(7)).unwrap();
+        strike_out(&path, &only(7), &has(7, 512)).unwrap();
     }
 
     #[test]
@@ -365,7 +369,7 @@ mod tests {
             kernel.write("host.sock.1.parked", &format!("{}7 {}\n", line(own()), u64::MAX));
             let mut next = std::thread::scope(|scope| {
                 let next = scope.spawn(|| ParkedFile::beside(&socket));
-                strike_out(&path, &woken, &BTreeSet::new()).unwrap();
+                strike_out(&path, &woken, &BTreeMap::new()).unwrap();
                 next.join().unwrap()
             });
             assert!(!path.exists(), "the dead manager's file is there again");

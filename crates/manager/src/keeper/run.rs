@@ -216,7 +216,8 @@ fn rescue(
         let woken = book.parked().filter(|held| !wakes.is_left(held.id));
         let woken = woken.filter_map(|held| held.process()).collect();
         let restored = book.guests().filter(|held| !rescue.is_left(held.id));
-        let restored = restored.filter_map(|held| held.process()).collect();
+        let restored = restored.filter_map(|held| Some((held.process()?, Bytes(held.restore))));
+        let restored = restored.collect();
         if let Err(error) = strike_out(path, &woken, &restored) {
             log(&format!("{} cannot be renewed: {error}", path.display()));
         }

@@ -25,8 +25,12 @@ fn add_found(scene: &mut Scene, found: Found) -> Id {
 
 /// The operator pins the guest to a size, and that is done.
 fn pin(scene: &mut Scene, size: &str) {
+    set(scene, "pin", size);
+}
+
+fn set(scene: &mut Scene, what: &str, size: &str) {
     let request =
-        format!(r#"{{"v":1,"id":1,"do":"set","guest":"web","what":"pin","value":"{size}"}}"#);
+        format!(r#"{{"v":1,"id":1,"do":"set","guest":"web","what":"{what}","value":"{size}"}}"#);
     let answer = scene.ask(&mut scene.client(), &request).unwrap();
     assert!(answer["error"].is_null(), "{answer}");
     scene.run(5_000);
@@ -136,4 +140,17 @@ fn report_h10_driver_that_was_away_changes_nothing() {
     assert_eq!((scene.written(), scene.held()), (vec![line(&process, FOUR)], 1));
     let notices = scene.manager.take_notices().join("\n");
     assert!(!notices.contains("Somebody else"), "{notices}");
+}
+
+#[test]
+fn report_h10_maximum_bounds_what_is_given_and_not_what_is_known() {
+    let (mut scene, process) = (Scene::after("maximum", ""), Sleeper::start());
+    let guest = add(&mut scene, &process, FOUR);
+    scene.run(3_000);
+    set(&mut scene, "max", "1 GiB");
+    assert_eq!(scene.actual(guest), 1024);
+    assert_eq!(scene.held(), 0, "it has all that it may have");
+    assert_eq!(scene.written(), [line(&process, FOUR)], "the next manager knows of no maximum");
+    set(&mut scene, "max", "2 GiB");
+    assert_eq!((scene.held(), scene.written()), (1, vec![line(&process, FOUR)]));
 }
