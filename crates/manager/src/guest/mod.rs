@@ -117,6 +117,17 @@ impl ManagedGuest {
         self.memory.left_at(size, rose, is_own, now_ms);
     }
 
+    /// Its daemon says that it was on another host: the manager there has taken what it lacks.
+    /// Returns whether that counts: once, and only if its hypervisor was seen to receive it.
+    pub(crate) fn has_come_from_elsewhere(&mut self, now_ms: u64) -> bool {
+        let is_seen = self.found.state == RunState::Migrating;
+        if is_seen {
+            self.found.state = RunState::Running;
+            self.memory.had(self.found.memory, now_ms);
+        }
+        is_seen
+    }
+
     /// The arbiter's name for it.
     pub fn key(&self) -> Key {
         Key(self.id.0)

@@ -152,3 +152,29 @@ pub(super) fn entitle(guest: &mut ManagedGuest, settings: &Settings, over: Optio
     guest.identity.class = class.unwrap_or_default().to_owned();
     guest.limits = over.map_or(limits, |over| over.applied(limits, guest.found.memory));
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::guests::testing::{OneGuest, now};
+    use agent::DaemonEvent;
+    use counters::Bytes;
+    use hypervisor::RunState;
+
+    #[test]
+    fn report_h10_daemon_alone_gives_no_guest_its_maximum() {
+        let (memory, small) = (Bytes::mib(256), Bytes::mib(160));
+        let says = |one: &mut OneGuest| {
+            let effects = one.guests.react(one.id, DaemonEvent::CameFrom("x".into()), now(60));
+            (effects.len(), one.restore())
+        };
+        let mut one = OneGuest::start(memory, small);
+        assert_eq!(says(&mut one), (1, small), "it is noted");
+        // It was found while its memory was still on its way here.
+        let guest = one.guests.guests.get_mut(&one.id).unwrap();
+        guest.found.state = RunState::Migrating;
+        assert_eq!(says(&mut one), (1, memory), "the keeper is told");
+        let guest = one.guests.guests.get_mut(&one.id).unwrap();
+        guest.memory.left_at(small, false, false, 3_600_000);
+        assert_eq!(says(&mut one), (0, small), "once");
+    }
+}

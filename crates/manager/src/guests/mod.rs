@@ -386,14 +386,16 @@ impl Guests {
                 if host == self.host_name {
                     return Vec::new();
                 }
-                // The manager there has taken what it lacks.
-                guest.memory.had(guest.found.memory, now.ms);
-                // It may say that a hundred times a second, and whatever it likes.
-                if !guest.identity.is_origin_worth_a_note(now.ms) {
-                    return Vec::new();
+                let mut effects = Vec::new();
+                if guest.has_come_from_elsewhere(now.ms) {
+                    effects.push(Effect::Hold { guest: id, size: guest.memory.least() });
                 }
-                let text = format!("it says that it was on {} before", plain(&host, NAME_MAX));
-                return vec![Effect::note(kinds::CAME_FROM, text, Some(guest.who()))];
+                // It may say that a hundred times a second, and whatever it likes.
+                if guest.identity.is_origin_worth_a_note(now.ms) {
+                    let text = format!("it says that it was on {} before", plain(&host, NAME_MAX));
+                    effects.push(Effect::note(kinds::CAME_FROM, text, Some(guest.who())));
+                }
+                return effects;
             }
             DaemonEvent::Sample(sample, true_ms) => {
                 guest.daemon_sample(&sample, true_ms);

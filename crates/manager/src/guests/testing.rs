@@ -53,6 +53,11 @@ impl OneGuest {
         self.guests.step(by, event, now(second));
     }
 
+    /// Returns the size that it is to have again.
+    pub fn restore(&self) -> Bytes {
+        self.guests.get(self.id).unwrap().memory.restore()
+    }
+
     /// Its balloon tells that all of its memory is available.
     pub fn tell(&mut self, second: u64) {
         let (total, available) = (Some(self.memory), Some(self.memory));
