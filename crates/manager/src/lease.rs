@@ -6,9 +6,9 @@ use crate::guest::ManagedGuest;
 use crate::keeper::{self, Held, Place};
 use crate::ksm::Saved;
 use crate::parked::{ParkedFile, Stood, path_beside};
+use crate::unseen::UnseenSizes;
 use counters::Bytes;
-use hypervisor::{Id, ProcessId, RunState, ZVM_SOURCE};
-use std::collections::BTreeMap;
+use hypervisor::{Found, Id, ProcessId, RunState, ZVM_SOURCE};
 use std::io;
 use std::path::Path;
 
@@ -21,6 +21,8 @@ pub struct Lease {
     is_absence_reported: bool,
     /// The guests that are parked or have less than they had, for the next manager.
     written: ParkedFile,
+    /// The same of guests without a process, for this manager alone.
+    unseen: UnseenSizes,
 }
 
 impl Lease {
@@ -31,6 +33,7 @@ impl Lease {
             reported_restarts: 0,
             is_absence_reported: false,
             written: ParkedFile::default(),
+            unseen: UnseenSizes::default(),
         }
     }
 
@@ -67,19 +70,25 @@ impl Lease {
         self.written.guests().collect()
     }
 
-    /// Sizes that guests are to have again, after this manager or a dead one has left them less.
-    pub(crate) fn sizes(&self) -> &BTreeMap<ProcessId, Bytes> {
-        self.written.sizes()
+    /// The size that a guest is to have again, after this manager or a dead one has left it less.
+    pub(crate) fn size_of(&self, found: &Found) -> Option<Bytes> {
+        match found.process {
+            Some(process) => self.written.sizes().get(&process).copied(),
+            None => self.unseen.of(found),
+        }
     }
 
     /// A guest has this size, or is about to: it is to be given back what it had before.
     pub fn hold(&mut self, guest: &ManagedGuest, size: Bytes, settings: &Settings) {
         let Some(keeper) = &mut self.keeper else { return };
         let restore = guest.restore();
-        if let Some(process) = guest.found.process {
-            // Without its maximum, which may be another with the next manager.
-            let found = guest.memory.restore();
-            self.written.set_size(process, Some(found).filter(|found| size < *found));
+        // Without its maximum, which may be another with the next manager.
+        let again = Some(guest.memory.restore()).filter(|found| size < *found);
+        match guest.found.process {
+            Some(process) => self.written.set_size(process, again),
+            // From another user's without a process nothing is taken.
+            None if guest.part.is_none() => self.unseen.set(&guest.found, again),
+            None => {}
         }
         if size >= restore {
             return keeper.release(guest.id.0);

@@ -44,6 +44,7 @@ mod scan;
 mod scrape;
 mod sources;
 mod start;
+mod unseen;
 mod users;
 mod world;
 

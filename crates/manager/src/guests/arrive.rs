@@ -83,7 +83,7 @@ impl Guests {
         self.arrivals += 1;
         let text = format!("it was found at {}", found.source);
         let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
-        let left = guest.found.process.and_then(|process| by.sizes.get(&process)).copied();
+        let left = by.lease.size_of(&guest.found);
         let had = match run_dir(&guest.found) {
             // Its daemon has given its `pinhead up` what it lacks.
             Some(_) => Some(guest.found.memory),

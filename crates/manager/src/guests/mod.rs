@@ -19,12 +19,12 @@ use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override, P
 use crate::groups::{Groups, Rooms};
 use crate::guest::ManagedGuest;
 use crate::journal;
+use crate::lease::Lease;
 use crate::users::Users;
 use agent::DaemonEvent;
 use arrive::entitle;
 use base::plain;
-use counters::Bytes;
-use hypervisor::{Event, Found, Id, Owner, ProcessId, RunState};
+use hypervisor::{Event, Found, Id, Owner, RunState};
 use model::GuestIdentity;
 use policy::arbiter::Limits;
 use reactor::PollSet;
@@ -47,8 +47,8 @@ pub(crate) struct Entitlement<'a> {
     pub settings: &'a Settings,
     /// Whether decisions are carried out.
     pub acts: bool,
-    /// Sizes that guests are to have again, after a manager has left them less.
-    pub sizes: &'a BTreeMap<ProcessId, Bytes>,
+    /// The lease, by which guests are to have sizes again that a manager has left less.
+    pub lease: &'a Lease,
 }
 
 /// All guests.

@@ -3,9 +3,9 @@
 use super::{Entitlement, Guests};
 use crate::config::{Place, Settings, load};
 use crate::effect::{GuestEvent, Now};
+use crate::lease::Lease;
 use counters::Bytes;
 use hypervisor::{BalloonStats, Event, Fake, Found, Id, IdSource, ProcessId};
-use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -48,8 +48,8 @@ impl OneGuest {
     }
 
     pub fn step(&mut self, event: GuestEvent, second: u64) {
-        let sizes = &BTreeMap::new();
-        let by = Entitlement { settings: &self.settings, acts: true, sizes };
+        let lease = &Lease::none();
+        let by = Entitlement { settings: &self.settings, acts: true, lease };
         self.guests.step(by, event, now(second));
     }
 

@@ -313,7 +313,7 @@ impl Manager {
         let by = Entitlement {
             settings: &self.settings,
             acts: !self.run.options.dry_run,
-            sizes: self.devices.lease.sizes(),
+            lease: &self.devices.lease,
         };
         let effects = self.guests.step(by, event, now);
         self.perform(effects, now);

@@ -154,3 +154,18 @@ fn report_h10_maximum_bounds_what_is_given_and_not_what_is_known() {
     set(&mut scene, "max", "2 GiB");
     assert_eq!((scene.held(), scene.written()), (1, vec![line(&process, FOUR)]));
 }
+
+#[test]
+fn report_h10_guest_without_a_process_is_known_again() {
+    let mut scene = Scene::after("unseen", "");
+    let guest = add_found(&mut scene, Fake::found("web", FOUR));
+    scene.run(3_000);
+    pin(&mut scene, "1 GiB");
+    assert_eq!((scene.actual(guest), scene.held()), (1024, 1));
+    scene.fake.remove(guest, "its monitor is silent");
+    scene.run(1_000);
+    assert_eq!(scene.held(), 0);
+    add_found(&mut scene, Found { actual: Bytes::mib(1024), ..Fake::found("web", FOUR) });
+    scene.run(1_000);
+    assert_eq!(scene.held(), 1, "it lacks what was taken from it before");
+}

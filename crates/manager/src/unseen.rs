@@ -1,0 +1,64 @@
+//! Sizes that guests are to have again whose processes are not to be seen, in a container perhaps.
+//! One that loses its monitor for a second is found again as another, with less than it had.
+
+use std::collections::BTreeMap;
+
+use counters::Bytes;
+use hypervisor::Found;
+
+/// More guests than that are on no host: what any more of them had is not kept.
+const SIZES_MAX: usize = 10_000;
+
+/// The name of a guest without a process: its source, its UUID and its name there.
+type Name = (String, [u8; 16], String);
+
+/// Sizes of such guests, for as long as their manager runs.
+#[derive(Debug, Default)]
+pub(crate) struct UnseenSizes(BTreeMap<Name, Bytes>);
+
+impl UnseenSizes {
+    /// Keeps what a guest is to have again, or that it has it.
+    pub(crate) fn set(&mut self, found: &Found, size: Option<Bytes>) {
+        let name = name(found);
+        match size {
+            None => drop(self.0.remove(&name)),
+            Some(size) if self.0.len() < SIZES_MAX || self.0.contains_key(&name) => {
+                self.0.insert(name, size);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Returns the size that a guest had, if it was found with less. One with more was started
+    /// again.
+    pub(crate) fn of(&self, found: &Found) -> Option<Bytes> {
+        self.0.get(&name(found)).copied().filter(|size| found.actual < *size)
+    }
+}
+
+fn name(found: &Found) -> Name {
+    (found.source.clone(), found.uuid, found.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hypervisor::Fake;
+
+    #[test]
+    fn report_h10_sizes_of_unseen_guests_do_not_pile_up() {
+        let mut sizes = UnseenSizes::default();
+        let memory = Bytes::mib(256);
+        let small = |uuid: u32| {
+            let mut found = Found { actual: Bytes(1), ..Fake::found("web", memory) };
+            found.uuid[..4].copy_from_slice(&uuid.to_be_bytes());
+            found
+        };
+        (0..20_000).for_each(|uuid| sizes.set(&small(uuid), Some(memory)));
+        assert_eq!((sizes.of(&small(0)), sizes.of(&small(19_999))), (Some(memory), None));
+        assert_eq!(sizes.of(&Found { actual: memory, ..small(0) }), None, "it was started again");
+        assert_eq!(sizes.of(&Found { source: "other".into(), ..small(0) }), None);
+        sizes.set(&small(0), None);
+        assert_eq!(sizes.of(&small(0)), None);
+    }
+}
