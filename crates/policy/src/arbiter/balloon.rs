@@ -216,8 +216,8 @@ impl BalloonTracker {
             (None, Some(before)) => (before, Clause::NoYield),
             (None, None) => return None,
         };
-        let is_less = sample.actual.is_some_and(|actual| actual < size);
-        is_less.then_some((size.min(stays), clause))
+        let size = size.min(stays);
+        sample.actual.is_some_and(|actual| actual < size).then_some((size, clause))
     }
 
     /// Whether it is left out because it does not move.

@@ -266,10 +266,9 @@ impl GuestHistory {
 
     /// What of the host's free memory is its own: granted and not in use, or on its way.
     pub(super) fn claim(&self, sample: &GuestSample) -> Bytes {
-        if self.balloon.returned(sample).is_some() {
-            return Bytes::ZERO;
-        }
-        self.promised(sample.resident).max(self.balloon.owed(sample.actual))
+        let returned = self.balloon.returned(sample).map_or(Bytes::ZERO, |(size, _)| size);
+        let costs_nothing = returned.less(sample.actual.unwrap_or(Bytes::ZERO));
+        self.promised(sample.resident).max(self.balloon.owed(sample.actual).less(costs_nothing))
     }
 
     /// Some of what was granted was taken back on its way.

@@ -386,8 +386,8 @@ fn close(
         match action {
             Action::Grow => {
                 // Of what the host has of it in any case nothing is promised.
-                let is_free = guest.balloon.returned(sample).is_some_and(|(size, _)| to <= size);
-                let by = if is_free { Bytes::ZERO } else { to.less(actual.plus(going)) };
+                let returned = guest.balloon.returned(sample).map_or(actual, |(size, _)| size);
+                let by = to.less(actual.plus(going).max(returned));
                 guest.moved(Direction::Up, by, sample, now_ms);
             }
             _ => guest.moved(Direction::Down, actual.less(to), sample, now_ms),

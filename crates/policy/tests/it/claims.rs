@@ -241,3 +241,23 @@ fn finding_10_beyond_its_share_a_wait_that_is_over_protects_from_nobody_in_need(
     assert_eq!(gives_ms(100), Some(12_000), "it holds 12 GiB of 16");
     assert_eq!(gives_ms(1000), None, "within its share it is not asked");
 }
+
+#[test]
+fn report_h06_grant_to_a_locked_guest_is_not_free_for_others() {
+    let mut arbiter = Arbiter::new();
+    let free = Config::of_host(gib(24)).reserve.plus(GIB);
+    let locked = |now_ms| {
+        let sample = starving(REAL, gib(2), gib(2), now_ms);
+        let process = Process { pinned: Some("its memory is locked"), ..sample.process };
+        GuestSample { process, ..sample }
+    };
+    let first = command(&pass(&mut arbiter, free, &[locked(1000)], 1000), REAL).expect("a need");
+    assert!(first > gib(2));
+    // It has not arrived, and the host still shows it.
+    let guests = [locked(2000), starving(OTHER, gib(2), gib(2), 2000)];
+    let second = pass(&mut arbiter, free, &guests, 2000);
+    let given = |key| command(&second, key).map_or(Bytes::ZERO, |to| to.less(gib(2)));
+    let all = first.less(gib(2)).max(given(REAL)).plus(given(OTHER));
+    assert!(all <= GIB, "{all:?} of what is 1 GiB");
+    assert_eq!(second.inputs[0].1.host_promised, Some(first.less(gib(2))));
+}
