@@ -416,7 +416,9 @@ impl GuestHistory {
         let is_ordered = need.why == Some(Clause::Limits) && limits.ordered;
         let believed = if is_ordered { Bytes(u64::MAX) } else { assessment.backed };
         assessment.need = need.left(answered, room.min(believed));
-        let lacks = need.left(answered, believed).size > assessment.need.size;
+        // A slow balloon is not the group's doing.
+        let most_room = assessment.ceiling.less(actual.plus(going)).min(believed);
+        let lacks = need.left(answered, believed).size > need.left(answered, most_room).size;
         assessment.lacks_group = lacks && assessment.ceiling == most && most < limits.max;
         assessment.not_seen = self.evidence.contradicts && need.why == Some(Clause::Need);
         let besides = if sample.process.pinned.is_some() {

@@ -57,3 +57,16 @@ fn report_h07_guest_that_boots_gets_what_its_group_has() {
     let decided = pass(&mut arbiter, gib(60), &[booting(2000)], 2000);
     assert_eq!(command(&decided, 1), Some(gib(3)));
 }
+
+#[test]
+fn report_h14_slow_balloon_is_not_a_full_group() {
+    let mut arbiter = Arbiter::new();
+    let most = gib(7);
+    for turn in 1..8 {
+        let now_ms = turn * 1000;
+        let slow = starved(1, gib(2).plus(Bytes::mib(10 * turn)), now_ms);
+        let decided = pass(&mut arbiter, gib(60), &[within(most, slow)], now_ms);
+        let bounds = of(&decided, 1).map_or(Vec::new(), |decision| decision.bounds.clone());
+        assert!(!bounds.contains(&Bound::Group), "{turn}: {decided:?}");
+    }
+}
