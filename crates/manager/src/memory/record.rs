@@ -17,6 +17,8 @@ pub(crate) struct Record {
     pub recent: VecDeque<Inputs>,
     /// Clause that the operator was told of, until something else is decided of it.
     pub told: Option<Clause>,
+    /// The operator was told that its memory stays in the host's.
+    is_locked_told: bool,
     /// Another manager moves its balloon.
     pub is_foreign: bool,
     /// How closely it is watched.
@@ -35,6 +37,8 @@ impl Record {
     pub(crate) fn is_news(&mut self, clause: Clause) -> bool {
         match clause {
             Clause::Stuck | Clause::NoYield => self.told.replace(clause) != Some(clause),
+            // Another user's process may lock its memory and let it go as often as it likes.
+            Clause::Locked => !std::mem::replace(&mut self.is_locked_told, true),
             Clause::Stale | Clause::Unusable => false,
             _ => {
                 self.told = None;
@@ -60,5 +64,14 @@ mod tests {
         let clauses = [Clause::Stuck, Clause::Stale, Clause::Stuck, Clause::Need, Clause::Stuck];
         let told = clauses.map(|clause| record.is_news(clause));
         assert_eq!(told, [true, false, false, false, true]);
+    }
+
+    #[test]
+    fn report_h14_pinned_guest_is_told_once() {
+        let mut record = Record::default();
+        let clauses = [Clause::Locked, Clause::Unusable, Clause::Locked, Clause::Content];
+        let told = clauses.map(|clause| record.is_news(clause));
+        assert_eq!(told, [true, false, false, false]);
+        assert!(!record.is_news(Clause::Locked), "it may lock its memory again and again");
     }
 }
