@@ -1,4 +1,4 @@
-//! Sizes that guests are to have again whose processes are not to be seen, in a container perhaps.
+//! Sizes that guests without a visible process are to have again: those of a container perhaps.
 //! One that loses its monitor for a second is found again as another, with less than it had.
 
 use std::collections::BTreeMap;

@@ -44,7 +44,7 @@ mod tests {
     use procfs::testing::FakeKernel;
 
     #[test]
-    fn report_h07_sleeper_that_is_to_grow_is_bounded_as_its_group_is() {
+    fn report_h07_sleeper_that_grows_is_bounded_by_its_group() {
         let kernel = FakeKernel::new(1, 1);
         let bound = |free: u64| {
             kernel.write("sys/fs/cgroup/one/memory.max", &format!("{}\n", 2000 << 20));

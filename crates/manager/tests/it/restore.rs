@@ -143,7 +143,7 @@ fn report_h10_driver_that_was_away_changes_nothing() {
 }
 
 #[test]
-fn report_h10_maximum_bounds_what_is_given_and_not_what_is_known() {
+fn report_h10_maximum_bounds_only_what_is_given() {
     let (mut scene, process) = (Scene::after("maximum", ""), Sleeper::start());
     let guest = add(&mut scene, &process, FOUR);
     scene.run(3_000);
