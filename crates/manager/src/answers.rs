@@ -230,7 +230,7 @@ pub(crate) fn compressed(view: &View<'_>, guest: &ManagedGuest) -> Option<Bytes>
 
 /// A guest's class, if it is in one.
 pub(crate) fn class(guest: &ManagedGuest) -> Option<String> {
-    Some(guest.who().class.clone()).filter(|class| !class.is_empty())
+    Some(guest.identity.class().to_owned()).filter(|class| !class.is_empty())
 }
 
 fn state(guest: &ManagedGuest) -> GuestRunState {

@@ -48,6 +48,11 @@ impl IdentityTracker {
         }
     }
 
+    /// The class that the settings have it in, or else its `pinhead up`; empty for none.
+    pub fn class(&self) -> &str {
+        if self.class.is_empty() { &self.farm_class } else { &self.class }
+    }
+
     /// It has started again.
     pub fn rebooted(&mut self, found: &Found) {
         self.boots += 1;
@@ -76,8 +81,7 @@ impl IdentityTracker {
     }
 
     fn renew(&mut self, found: &Found) {
-        let class = if self.class.is_empty() { &self.farm_class } else { &self.class };
-        self.who = Arc::new(identity(found, class, self.boot, self.boots));
+        self.who = Arc::new(identity(found, self.class(), self.boot, self.boots));
     }
 }
 
@@ -106,6 +110,19 @@ fn is_due(noted_ms: &mut Option<u64>, every_ms: u64, now_ms: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn class_of_the_settings_counts_before_that_of_a_farm() {
+        let found = hypervisor::Fake::found("web1", counters::Bytes::mib(64));
+        let mut tracker = IdentityTracker::new(&found, String::new());
+        tracker.has_farm_class("web", &found);
+        assert_eq!((tracker.class(), tracker.who.class.as_str()), ("web", "web"));
+        // The settings are read again: what is in the journal stays.
+        tracker.class = "slow".into();
+        assert_eq!((tracker.class(), tracker.who.class.as_str()), ("slow", "web"));
+        tracker.rebooted(&found);
+        assert_eq!(tracker.who.class, "slow");
+    }
 
     #[test]
     fn what_a_guest_says_all_the_time_is_noted_now_and_then() {

@@ -1,7 +1,7 @@
 //! The daemon as a process, on a kernel made of plain files.
 
 use procfs::testing::FakeKernel;
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -43,11 +43,29 @@ fn read_until(out: &mut impl Read, so: impl Fn(&str) -> bool) -> String {
     output
 }
 
-/// Ends it as an administrator does. It ends well.
-fn stop(mut child: Child) {
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").arg(&pid).status().expect("kill").success());
-    assert!(child.wait().expect("its end").success());
+/// A daemon that runs. It ends with its test, also with one that fails: its words go where those of
+/// all tests go, and that is open for as long as it runs.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        Running(command.spawn().expect("it starts"))
+    }
+
+    /// Ends it as an administrator does. It ends well.
+    fn stop(mut self) {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").arg(&pid).status().expect("kill").success());
+        assert!(self.0.wait().expect("its end").success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that was waited for is gone already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Every file below a directory, to see what has changed.
@@ -87,11 +105,11 @@ fn a_dry_run_decides_and_changes_nothing() {
     kernel.write("proc/sys/vm/cmm_pages", "0\n");
     let mut command = daemon(&kernel, SHRINKING, &["-f", "--dry-run"]);
     let before = tree(&dir(&kernel));
-    let mut child = command.spawn().expect("it starts");
-    let mut out = child.stdout.take().expect("its output");
+    let mut child = Running::start(&mut command);
+    let mut out = child.0.stdout.take().expect("its output");
     let output = read_until(&mut out, |output| output.matches("dry run: MEMUNPLUG").count() == 2);
     assert!(output.contains("dry run: HOTUNPLUG: one CPU less"), "{output}");
-    stop(child);
+    child.stop();
     let after = tree(&dir(&kernel));
     let changed = after.iter().filter(|file| !before.contains(file));
     let names: Vec<_> = changed.filter_map(|(path, _)| path.file_name()?.to_str()).collect();
@@ -107,17 +125,22 @@ fn the_service_manager_is_notified_and_its_watchdog_is_fed() {
     socket.set_read_timeout(Some(PATIENCE)).expect("a time limit");
     let mut command = daemon(&kernel, SHRINKING, &["-f"]);
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000");
-    let child = command.spawn().expect("it starts");
+    let child = Running::start(&mut command);
     let next = || {
         let mut buffer = [0; 256];
-        let count = socket.recv(&mut buffer).expect("a word in time");
+        // A call with a time limit is not begun again by itself after it was interrupted.
+        let is_interrupted =
+            |got: &io::Result<usize>| matches!(got, Err(e) if e.kind() == ErrorKind::Interrupted);
+        let mut tries = std::iter::repeat_with(|| socket.recv(&mut buffer));
+        let count = tries.find(|got| !is_interrupted(got)).expect("a try").expect("a word in time");
+        drop(tries);
         String::from_utf8_lossy(&buffer[..count]).into_owned()
     };
     assert_eq!(next(), "READY=1");
     for _ in 0..4 {
         assert_eq!(next(), "WATCHDOG=1");
     }
-    stop(child);
+    child.stop();
     let last = std::iter::from_fn(|| Some(next())).find(|word| word != "WATCHDOG=1");
     assert_eq!(last.as_deref(), Some("STOPPING=1"));
     assert_eq!(kernel.read("proc/sys/vm/cmm_pages"), "7\n", "the pool is as it was found");
@@ -129,13 +152,13 @@ fn a_machine_that_dispatches_vertically_keeps_its_cpus() {
     let kernel = FakeKernel::new(2, 4);
     kernel.write("sys/devices/system/cpu/dispatching", "1\n");
     kernel.write("proc/sys/vm/cmm_pages", "0\n");
-    let mut child = daemon(&kernel, SHRINKING, &["-f", "-V"]).spawn().expect("it starts");
-    let mut out = child.stdout.take().expect("its output");
+    let mut child = Running::start(&mut daemon(&kernel, SHRINKING, &["-f", "-V"]));
+    let mut out = child.0.stdout.take().expect("its output");
     let changed = "changing number of pages permanently reserved to 1";
     let output = read_until(&mut out, |output| output.contains(changed));
     assert!(output.contains("they are left alone"), "{output}");
     assert!(!output.contains("will be disabled"), "{output}");
-    stop(child);
+    child.stop();
 }
 
 /// A port without a host can always be read and has nothing: a daemon that kept on reading would
@@ -164,21 +187,21 @@ fn three_intervals_ns(port: Port) -> u64 {
     if matches!(port, Port::Closed) {
         words.extend(["--port", port_path.to_str().expect("a path")]);
     }
-    let mut child = daemon(&kernel, SHRINKING, &words).spawn().expect("it starts");
-    let mut out = child.stdout.take().expect("its output");
+    let mut child = Running::start(&mut daemon(&kernel, SHRINKING, &words));
+    let mut out = child.0.stdout.take().expect("its output");
     // One that turns in a circle has no third interval.
     let (told, heard) = mpsc::channel();
     thread::spawn(move || {
         told.send(read_until(&mut out, |output| output.matches("New interval").count() == 3))
     });
     let output = heard.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-        let _ = child.kill();
+        let _ = child.0.kill();
         panic!("no third interval in {PATIENCE:?}")
     });
     assert_eq!(output.contains("no host answers on it"), matches!(port, Port::Closed), "{output}");
-    let path = format!("/proc/{}/schedstat", child.id());
+    let path = format!("/proc/{}/schedstat", child.0.id());
     let text = std::fs::read_to_string(path).expect("its run time");
-    stop(child);
+    child.stop();
     text.split(' ').next().and_then(|n| n.parse().ok()).expect("a number")
 }
 
@@ -207,11 +230,11 @@ fn a_pool_that_was_not_changed_is_not_put_back() {
     let kernel = FakeKernel::new(2, 4);
     kernel.write("proc/sys/vm/cmm_pages", "100\n");
     let rules = SHRINKING.replace("MEMUNPLUG=\"1\"", "MEMUNPLUG=\"0\"");
-    let mut child = daemon(&kernel, &rules, &["-f", "-V"]).spawn().expect("it starts");
-    let mut out = child.stdout.take().expect("its output");
+    let mut child = Running::start(&mut daemon(&kernel, &rules, &["-f", "-V"]));
+    let mut out = child.0.stdout.take().expect("its output");
     read_until(&mut out, |output| output.contains("cmm_pages: 100"));
     kernel.write("proc/sys/vm/cmm_pages", "500\n");
-    stop(child);
+    child.stop();
     assert_eq!(kernel.read("proc/sys/vm/cmm_pages"), "500\n");
 }
 
@@ -223,12 +246,12 @@ const GROWING: &str =
 fn report_g05_cpus_that_are_not_configured_are_told() {
     let kernel = FakeKernel::s390x(1, 4, 0);
     (1..4).for_each(|cpu| kernel.write_cpu(cpu, "configure", "0\n"));
-    let mut child =
-        daemon(&kernel, GROWING, &["-f"]).stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut words = child.stderr.take().expect("its errors");
+    let mut command = daemon(&kernel, GROWING, &["-f"]);
+    let mut child = Running::start(command.stderr(Stdio::piped()));
+    let mut words = child.0.stderr.take().expect("its errors");
     let expected = "one CPU more, but 3 CPUs are present and not configured";
     read_until(&mut words, |output| output.contains(expected));
-    stop(child);
+    child.stop();
     let few = GROWING.replace("CPU_MIN=\"1\"", "CPU_MIN=\"3\"");
     let output = daemon(&kernel, &few, &["-f"]).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stderr);
@@ -239,13 +262,13 @@ fn report_g05_cpus_that_are_not_configured_are_told() {
 #[test]
 fn report_g05_a_cpu_that_is_added_later_is_plugged() {
     let kernel = FakeKernel::new(2, 2);
-    let mut child = daemon(&kernel, GROWING, &["-f", "-V"]).spawn().expect("it starts");
-    let mut out = child.stdout.take().expect("its output");
+    let mut child = Running::start(&mut daemon(&kernel, GROWING, &["-f", "-V"]));
+    let mut out = child.0.stdout.take().expect("its output");
     read_until(&mut out, |output| output.contains("onumcpus"));
     kernel.write_cpu(2, "online", "0\n");
     kernel.write("sys/devices/system/cpu/present", "0-2\n");
     read_until(&mut out, |output| output.contains("cpu2 will be enabled"));
-    stop(child);
+    child.stop();
 }
 
 #[test]
@@ -253,10 +276,10 @@ fn report_g11_isolated_cpus_are_left_alone() {
     let kernel = FakeKernel::new(4, 4);
     kernel.write("sys/devices/system/cpu/isolated", "2-3\n");
     kernel.write("proc/sys/vm/cmm_pages", "0\n");
-    let mut child = daemon(&kernel, SHRINKING, &["-f", "-V"]).spawn().expect("it starts");
-    let mut out = child.stdout.take().expect("its output");
+    let mut child = Running::start(&mut daemon(&kernel, SHRINKING, &["-f", "-V"]));
+    let mut out = child.0.stdout.take().expect("its output");
     let output = read_until(&mut out, |output| output.contains(" will be disabled"));
     assert!(output.contains("cpu1 will be disabled"), "{output}");
     assert!(output.contains("CPUs 2-3 are isolated"), "{output}");
-    stop(child);
+    child.stop();
 }
