@@ -388,7 +388,7 @@ mod tests {
         writeln!(farm, "{answer}").unwrap();
         let classes = [(
             run_dir(&found).unwrap().to_path_buf(),
-            Arc::new(BTreeMap::from([("g1".to_owned(), "we\\u{1b}b".to_owned())])),
+            Arc::new(BTreeMap::from([("g1".to_owned(), "we\u{fffd}b".to_owned())])),
         )];
         assert_eq!(attachments.turn(1).classes, classes);
         assert_eq!(attachments.attach(&found, 2).classes, classes);

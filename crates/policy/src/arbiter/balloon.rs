@@ -398,10 +398,20 @@ impl BalloonTracker {
             }
         }
         self.stray.rose_ms = None;
-        match self.stray.goes_back(rest, actual, now_ms) {
-            Back::No => {}
-            Back::OnItsWay => return BalloonCheck::default(),
+        // Without its driver a guest has all of its memory. Another manager gives less than that.
+        let was_away = self.max.is_some_and(|max| rest.plus(slack(rest)) >= max);
+        match self.stray.goes_back(rest, actual, was_away, now_ms) {
+            Back::No => self.stray.before = None,
+            // It counts as somebody else's until it is there.
+            Back::OnItsWay => {
+                self.stray.before.get_or_insert((self.unexplained_ms, self.foreign_until_ms));
+                self.unexplained(now_ms);
+                return BalloonCheck::default();
+            }
             Back::There => {
+                if let Some(before) = self.stray.before.take() {
+                    (self.unexplained_ms, self.foreign_until_ms) = before;
+                }
                 self.rest = Some(actual);
                 return BalloonCheck::default();
             }

@@ -26,6 +26,8 @@ pub(super) struct Stray {
     pub rose_ms: Option<u64>,
     /// The size to which it has come on its way back to what was asked, and when.
     pub back: Option<(Bytes, u64)>,
+    /// When a change was unexplained, and until when it was another manager's, before that way.
+    pub before: Option<(Option<u64>, Option<u64>)>,
 }
 
 /// A size, as one of those on the way back to what was asked.
@@ -45,11 +47,12 @@ impl Stray {
         self.asked = Some(size);
     }
 
-    /// Returns whether it goes back from more than it was asked for, as a driver does that was away
-    /// (kexec, suspend). One that stops before it is there was sent by somebody else.
-    pub fn goes_back(&mut self, rest: Bytes, actual: Bytes, now_ms: u64) -> Back {
+    /// Returns whether it goes back from all memory to what it was asked for, as a driver does that
+    /// was away (kexec, suspend). One that stops before it is there was sent by somebody else.
+    pub fn goes_back(&mut self, rest: Bytes, actual: Bytes, was_away: bool, now_ms: u64) -> Back {
         let least = |asked: &Bytes| asked.less(slack(*asked));
-        let Some(asked) = self.asked.filter(|asked| least(asked) <= actual && actual < rest) else {
+        let is_between = |asked: &Bytes| was_away && least(asked) <= actual && actual < rest;
+        let Some(asked) = self.asked.filter(is_between) else {
             self.back = None;
             return Back::No;
         };

@@ -234,7 +234,8 @@ fn report_h10_balloon_goes_back_to_its_target_by_itself() {
     for (second, actual) in (31..).step_by(5).zip(ways) {
         let passed = seen(&mut arbiter, actual, second);
         assert_eq!((command(&passed, 1), passed.left), (None, Vec::new()), "{second} s");
-        assert!(!arbiter.is_foreign(Key(1), second * 1000), "{second} s");
+        // Until it is there it may be another manager's.
+        assert_eq!(arbiter.is_foreign(Key(1), second * 1000), actual > to, "{second} s");
     }
 }
 
