@@ -40,7 +40,7 @@ const HEAP_MAX: i64 = 512 << 20;
 /// has 30 MB before it is packed.
 const VALUE_MAX: i32 = 32 << 20;
 /// Ending of a copy's name that is not complete yet.
-pub const COPY: &str = ".new";
+pub const COPY: &str = ".copying";
 /// Endings of the files that SQLite opens with a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// Tables that SQLite makes by itself: for `AUTOINCREMENT`, and for what `ANALYZE` and
@@ -97,7 +97,8 @@ fn has_only_columns(text: &str) -> bool {
 /// Opens a file to write to it; makes it where it is not there.
 pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
     check_files(path)?;
-    clean(path);
+    // A copy lies beside the file, also where its name is a link.
+    clean(&std::fs::canonicalize(path).unwrap_or_else(|_| path.into()));
     let made = OpenOptions::new().append(true).create(true).mode(MODE).open(path);
     made.map_err(|source| Error::File { path: path.into(), source })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

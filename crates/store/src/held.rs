@@ -5,7 +5,7 @@
 //! Its group may not open the copy, so that one lock is all that a reader ever has.
 //!
 //! ```text
-//!   file, log ──copy──► file.new, file.new-wal ──take over, check──► file.new ──rename──► file
+//!   file, log ──copy──► file.copying, and its log ──take over, check, rename──► file
 //! ```
 //!
 //! A thread makes the copy: a large file takes seconds, and the manager's guests do not wait. All
@@ -35,6 +35,7 @@ const LOCKS_MAX: u64 = 1 << 20;
 const PROGRAM_MAX: usize = 16;
 /// The copy is for its owner alone.
 const MODE: u32 = 0o600;
+
 /// One writer's failures, and the copy of a file that somebody holds.
 #[derive(Debug, Default)]
 pub struct Failures {
@@ -59,6 +60,13 @@ impl Failures {
             return (false, Some(news));
         }
         (self.copying.is_some() || self.backoff.waits(), None)
+    }
+
+    /// Waits for a copy that is made, before the last writing: the copy would lack what goes to the
+    /// old file now.
+    pub fn finish(&mut self) {
+        // A copy that failed leaves the file as it is, and writing to that tells why it cannot be.
+        let _ = self.copying.take().map(JoinHandle::join);
     }
 
     /// Counts a success. Returns true after failures.

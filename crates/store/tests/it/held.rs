@@ -119,7 +119,7 @@ fn finding2_03_readers_lock_does_not_stop_recordings() {
             for second in seconds {
                 news.extend(recorder.record(&world.at(START_MS + second * 10_000)));
                 // Minutes wait for a copy here as they would in their own time.
-                wait_until(|| !dir.0.join(format!("{held}.new")).exists());
+                wait_until(|| !dir.0.join(format!("{held}.copying")).exists());
             }
             news
         };
@@ -132,6 +132,33 @@ fn finding2_03_readers_lock_does_not_stop_recordings() {
         assert!(minutes.iter().all(|minute| minute.host.covered_ms > 0), "{held}");
         assert_eq!(minutes.len(), 116);
     }
+}
+
+#[test]
+fn finding2_03_recorder_that_ends_waits_for_a_copy() {
+    let dir = Dir::new("held-end");
+    let mut world = World::new(4, START_MS);
+    let mut recorder = Recorder::new(&dir.0, Keep::USUAL);
+    let mut moments = (1..).map(|second| world.at(START_MS + second * 10_000));
+    for moment in moments.by_ref().take(30) {
+        assert!(recorder.record(&moment).is_none());
+    }
+    let _locked = Locked::new(&dir.0.join("raw.db-shm"));
+    // The third try fails seven turns after the first, and a copy begins.
+    let mut last_ms = 0;
+    for moment in moments.take(9) {
+        last_ms = moment.at_ms;
+        let news = recorder.record(&moment);
+        assert!(matches!(news, None | Some(News::Failed(_) | News::Held { .. })), "{news:?}");
+    }
+    recorder.close().expect("the copy is free of the lock");
+    let mut seen_ms = 0;
+    let visit = |moment: model::Moment| {
+        seen_ms = moment.at_ms;
+        std::ops::ControlFlow::Continue(())
+    };
+    Records::open(&dir.0).expect("opened").raw(0, i64::MAX, visit).expect("read");
+    assert_eq!(seen_ms, last_ms);
 }
 
 #[test]
@@ -195,7 +222,7 @@ fn finding2_03_reader_that_never_ends_does_not_let_the_log_grow() {
 #[test]
 fn finding2_03_rest_of_a_copy_is_taken_away() {
     let dir = Dir::new("held-rest");
-    let rest = ["new", "new-wal", "new-shm", "new-journal"].map(|ending| {
+    let rest = ["copying", "copying-wal", "copying-shm", "copying-journal"].map(|ending| {
         let path = dir.0.join(format!("journal.db.{ending}"));
         std::fs::write(&path, "half of it").expect("written");
         path
