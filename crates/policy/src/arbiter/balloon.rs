@@ -440,7 +440,7 @@ impl BalloonTracker {
         BalloonCheck { left: Some(left), ..BalloonCheck::default() }
     }
 
-    /// Whether it has another size than at rest, and it is not known yet why.
+    /// Returns whether it has another size than at rest for a reason that is not known yet.
     pub fn is_astray(&self) -> bool {
         self.stray.is_open()
     }

@@ -160,17 +160,7 @@ fn finding_04_who_claims_to_lack_most_does_not_get_most() {
 
 #[test]
 fn report_h07_rescue_gives_no_more_than_the_group_has() {
-    let held = Held {
-        id: 1,
-        name: "g1".into(),
-        place: Place::Qmp("/a".into()),
-        owner: 0,
-        uuid: [0; 16],
-        process: None,
-        restore: mib(400).0,
-        held: mib(160).0,
-        taken: mib(240).0,
-    };
+    let held = held(1, 400, 160, 240);
     let most = BTreeMap::from([(1, mib(244))]);
     let mut rescue = Rescue::new([&held].into_iter(), mib(50), RESCUE_MS, 0).within(&most);
     rescue.reached(1, mib(160));
