@@ -52,7 +52,8 @@ impl KvmWatch {
             self.active = Some((now_ms, active_ns));
         }
         let has_run = run_ticks >= RUN_S * rustix::param::clock_ticks_per_second();
-        let is_still = now_ms.saturating_sub(at_ms) >= STILL_MS;
+        // A process has run since its start: a kernel that says 0 does not count.
+        let is_still = active_ns > 0 && now_ms.saturating_sub(at_ms) >= STILL_MS;
         (has_run && guest_ticks < run_ticks / GUEST_PART)
             || (is_still && self.active == Some((at_ms, then_ns)))
     }
@@ -93,7 +94,7 @@ mod tests {
             let done = Done {
                 run_ticks: second * run * ticks / 100,
                 guest_ticks: second * guest * ticks / 100,
-                active_ns: second * (run * 10 + wait_ms) * 1_000_000,
+                active_ns: 1 + second * (run * 10 + wait_ms) * 1_000_000,
                 waits_for_disk,
             };
             watch.judge(done, second * 1_000)
@@ -114,6 +115,12 @@ mod tests {
         assert_eq!(given_up(5, 3, 95, false), None, "a host with other work");
         assert_eq!(given_up(0, 0, 999, false), None, "no CPU is free at all");
         assert_eq!(given_up(0, 0, 0, true), None, "it waits for a disk");
+    }
+
+    #[test]
+    fn kvm_is_kept_when_the_kernel_counts_no_work() {
+        let mut watch = KvmWatch::default();
+        assert!(!(0..100).any(|second| watch.judge(Done::default(), second * 1_000)));
     }
 
     #[test]
