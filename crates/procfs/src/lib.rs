@@ -15,7 +15,8 @@
 //!
 //! Beside it are what others need who read /proc in their own way: files that stay open
 //! ([`Kept`]), all tasks of a system ([`TaskDir`]), the bounds of control groups
-//! ([`MemoryGroup`]), and why the kernel killed a process ([`KillWatch`]).
+//! ([`MemoryGroup`]), why the kernel killed a process ([`KillWatch`]), and how long it could have
+//! done what somebody waits for ([`Chance`]).
 //!
 //! All that parses is in [`parse`]: functions from bytes to values that know no
 //! file and never panic. A [`Source`] only hands out bytes, so that recorded
@@ -23,6 +24,7 @@
 
 #![deny(unsafe_code)]
 
+mod chance;
 mod cpu_clock;
 mod error;
 mod file;
@@ -40,6 +42,7 @@ pub mod testing;
 mod window;
 mod zfs;
 
+pub use chance::{Chance, Work};
 pub use cpu_clock::{CpuClock, USER_HZ};
 pub use error::Error;
 pub use file::{ProcFile, Root};

@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 
 use counters::Bytes;
+use procfs::{Chance, Work};
 
 use super::{Held, Order, Place};
 use crate::ksm::Saved;
 
 /// More guests than that are on no host; the manager's own bound is lower.
 const GUESTS_MAX: usize = 10_000;
-/// If the keeper itself was not run for so long, the manager may not have been either: the whole
-/// machine was paused, or their control group was. Then its silence means nothing yet.
-const OVERSLEPT_MS: u64 = 5000;
-/// The keeper looks at least this often, so that it notices that it overslept.
+/// The keeper looks at least this often, so that it notices that it was late itself. If it was, the
+/// manager may not have run either, and its silence means nothing yet.
 const LOOK_MS: u64 = 2000;
 
 /// How long to be patient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A manager without a beat for so long hangs.
+    /// A manager that could have run for so long without a beat hangs.
     pub beat_ms: u64,
     /// A rescue that takes longer is given up.
     pub rescue_ms: u64,
@@ -56,9 +55,8 @@ pub struct Book {
     pub reserve: Bytes,
     /// KSM's settings to put back, if any.
     pub ksm: Option<Saved>,
-    /// When the last sign of life came; before the first one nobody can be late.
-    beat_ms: Option<u64>,
-    looked_ms: Option<u64>,
+    /// The time that it has had for the next sign of life; before the first nobody can be late.
+    beat: Option<Chance>,
     /// The manager's last message, if it ended in order.
     done: Option<bool>,
 }
@@ -76,7 +74,7 @@ impl Book {
             Order::Parked(held) => keep(&mut self.parked, held),
             Order::Awake(id) => drop(self.parked.remove(&id)),
             // Whom to end is a matter of descriptors, and no decision. It is a sign of life too.
-            Order::Beat(_) | Order::Manager { .. } => self.beat_ms = Some(now_ms),
+            Order::Beat(_) | Order::Manager { .. } => self.beat = Some(Chance::since(now_ms)),
             Order::Reserve(bytes) => self.reserve = Bytes(bytes),
             Order::Ksm(saved) => self.ksm = saved,
             Order::Done(done) => self.done = Some(done),
@@ -84,9 +82,14 @@ impl Book {
     }
 
     /// What to do now. Call it after all messages so far were taken; `has_ended` means that the
-    /// manager's end of the pipe is closed.
-    pub fn verdict(&mut self, has_ended: bool, limits: Limits, now_ms: u64) -> Verdict {
-        let looked_ms = self.looked_ms.replace(now_ms).unwrap_or(now_ms);
+    /// manager's end of the pipe is closed, and `work` is that of its loop.
+    pub fn verdict(
+        &mut self,
+        has_ended: bool,
+        work: Option<Work>,
+        limits: Limits,
+        now_ms: u64,
+    ) -> Verdict {
         let has_nothing = self.guests.is_empty() && self.parked.is_empty() && self.ksm.is_none();
         if self.done == Some(true) || (has_ended && has_nothing) {
             return Verdict::Leave;
@@ -94,18 +97,11 @@ impl Book {
         if has_ended {
             return Verdict::Rescue;
         }
-        let look_ms = now_ms.saturating_add(LOOK_MS);
-        let Some(beat_ms) = self.beat_ms.as_mut() else {
-            return Verdict::Wait { until_ms: look_ms };
-        };
-        if now_ms.saturating_sub(looked_ms) >= OVERSLEPT_MS {
-            *beat_ms = now_ms;
+        let had_ms = self.beat.as_mut().map_or(0, |beat| beat.look(work, now_ms));
+        match limits.beat_ms.saturating_sub(had_ms) {
+            0 => Verdict::End,
+            left_ms => Verdict::Wait { until_ms: now_ms.saturating_add(left_ms.min(LOOK_MS)) },
         }
-        let late_ms = beat_ms.saturating_add(limits.beat_ms);
-        if now_ms >= late_ms {
-            return Verdict::End;
-        }
-        Verdict::Wait { until_ms: look_ms.min(late_ms) }
     }
 
     /// The guests that have given memory up.
@@ -165,22 +161,22 @@ mod tests {
     #[test]
     fn a_pipe_that_ends_is_a_dead_manager_unless_it_ended_in_order() {
         let mut book = Book::new();
-        assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Leave, "nothing was taken");
+        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Leave, "nothing was taken");
         book.take(Order::Guest(held(1)), 0);
-        assert_eq!(book.verdict(false, LIMITS, 0), Verdict::Wait { until_ms: 2000 });
-        assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Rescue);
+        assert_eq!(book.verdict(false, None, LIMITS, 0), Verdict::Wait { until_ms: 2000 });
+        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Rescue);
         book.take(Order::Drop(1), 0);
-        assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Leave);
+        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Leave);
         book.take(Order::Ksm(Some(Saved::default())), 0);
-        assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Rescue, "KSM is to be put back");
+        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Rescue, "KSM is to be put back");
         book.take(Order::Ksm(None), 0);
         book.take(Order::Parked(held(2)), 0);
-        assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Rescue, "a guest is to run again");
+        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Rescue, "a guest is to run again");
         book.take(Order::Awake(2), 0);
-        assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Leave);
+        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Leave);
         book.take(Order::Parked(held(2)), 0);
         book.take(Order::Done(true), 0);
-        assert_eq!(book.verdict(true, LIMITS, 0), Verdict::Leave);
+        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Leave);
     }
 
     #[test]
@@ -188,11 +184,11 @@ mod tests {
         let mut book = Book::new();
         book.take(Order::Beat(1), 0);
         for now_ms in (0..15_000).step_by(1000) {
-            assert!(matches!(book.verdict(false, LIMITS, now_ms), Verdict::Wait { .. }));
+            assert!(matches!(book.verdict(false, None, LIMITS, now_ms), Verdict::Wait { .. }));
         }
-        assert_eq!(book.verdict(false, LIMITS, 15_000), Verdict::End);
+        assert_eq!(book.verdict(false, None, LIMITS, 15_000), Verdict::End);
         book.take(Order::Beat(2), 15_000);
-        assert_eq!(book.verdict(false, LIMITS, 15_500), Verdict::Wait { until_ms: 17_500 });
+        assert_eq!(book.verdict(false, None, LIMITS, 15_500), Verdict::Wait { until_ms: 17_500 });
     }
 
     /// The numbers of SPECIFICATION.md.
@@ -204,7 +200,7 @@ mod tests {
         book.take(Order::Beat(1), 0);
         let ended_ms = (0..60_000)
             .step_by(1_000)
-            .find(|now_ms| book.verdict(false, limits, *now_ms) == Verdict::End);
+            .find(|now_ms| book.verdict(false, None, limits, *now_ms) == Verdict::End);
         assert_eq!(ended_ms, Some(15_000));
         let rescue = crate::keeper::Rescue::new(book.guests(), Bytes::ZERO, limits.rescue_ms, 0);
         assert!(!rescue.is_over(29_999) && rescue.is_over(30_000));
@@ -214,13 +210,34 @@ mod tests {
     fn after_a_pause_of_the_whole_machine_the_manager_has_its_time_again() {
         let mut book = Book::new();
         book.take(Order::Beat(1), 0);
-        book.verdict(false, LIMITS, 1000);
-        assert!(matches!(book.verdict(false, LIMITS, 100_000), Verdict::Wait { .. }));
+        book.verdict(false, None, LIMITS, 1000);
+        assert!(matches!(book.verdict(false, None, LIMITS, 100_000), Verdict::Wait { .. }));
         let mut now_ms = 100_000;
-        while book.verdict(false, LIMITS, now_ms) != Verdict::End {
+        while book.verdict(false, None, LIMITS, now_ms) != Verdict::End {
             now_ms += 1000;
         }
         assert_eq!(now_ms, 115_000);
+    }
+
+    /// Looks at a manager that is silent from the start and does so in each second, and returns the
+    /// second in which it is ended.
+    fn ended_after(delay_ms: u64, work: Work) -> Option<u64> {
+        let mut book = Book::new();
+        book.take(Order::Beat(1), 0);
+        (1..1_000).find(|second| {
+            let work = Work { delay_ns: second * delay_ms * 1_000_000, ..work };
+            book.verdict(false, Some(work), LIMITS, second * 1_000) == Verdict::End
+        })
+    }
+
+    #[test]
+    fn manager_is_spared_when_its_host_lets_it_not_run() {
+        let free = Work::default();
+        assert_eq!(ended_after(0, free), Some(15), "it waits for nothing");
+        let short = ended_after(800, free);
+        assert_eq!(short, Some(71), "it has a fifth of a CPU");
+        let disk = ended_after(0, Work { waits_for_disk: true, ..free });
+        assert_eq!(disk, Some(150), "a disk that is gone keeps nobody's memory forever");
     }
 
     #[test]

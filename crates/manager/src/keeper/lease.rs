@@ -13,6 +13,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
 use counters::Bytes;
 use hypervisor::ProcessId;
+use procfs::{Chance, Work};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::order::{Held, Order, encode};
@@ -22,7 +23,7 @@ use crate::ksm::Saved;
 pub const BEAT_MS: u64 = 2000;
 /// A keeper that died is replaced after this time.
 const RESTART_MS: u64 = 1000;
-/// A keeper that takes nothing for this time hangs, and is replaced.
+/// A keeper that could have run for this time and takes nothing hangs, and is replaced.
 const STUCK_MS: u64 = 30_000;
 
 /// Keepers that are started for the end, if each is killed.
@@ -84,8 +85,8 @@ pub struct Lease {
     out: Vec<u8>,
     beats: u64,
     next_ms: u64,
-    /// When the keeper last took something, or nothing waited for it.
-    taken_ms: u64,
+    /// The time that the keeper has had since it last took something, or nothing waited for it.
+    taken: Chance,
     /// How often a keeper was replaced.
     pub restarts: u64,
     /// The keeper was there when it was looked for, a while after it had been started.
@@ -97,8 +98,8 @@ impl Lease {
     /// [`run`](super::run) with its standard input. Its messages go to our standard
     /// error.
     pub fn start(program: PathBuf, arguments: Vec<OsString>, now_ms: u64) -> io::Result<Lease> {
-        let mut lease =
-            Lease { program, arguments, next_ms: now_ms, taken_ms: now_ms, ..Lease::default() };
+        let taken = Chance::since(now_ms);
+        let mut lease = Lease { program, arguments, next_ms: now_ms, taken, ..Lease::default() };
         lease.spawn()?;
         lease.beat(now_ms);
         Ok(lease)
@@ -171,14 +172,14 @@ impl Lease {
             if self.spawn().is_err() {
                 return;
             }
-            self.taken_ms = now_ms;
+            self.taken = Chance::since(now_ms);
         }
         self.next_ms = now_ms.saturating_add(BEAT_MS);
         if self.out.is_empty() {
-            self.taken_ms = now_ms;
+            self.taken = Chance::since(now_ms);
             self.beats += 1;
             self.out = encode(&Order::Beat(self.beats));
-        } else if now_ms.saturating_sub(self.taken_ms) >= STUCK_MS {
+        } else if self.taken.look(self.keepers_work(), now_ms) >= STUCK_MS {
             self.give_up();
         }
         self.flush();
@@ -187,6 +188,12 @@ impl Lease {
     /// The keeper's process, if there is one.
     pub fn keeper_pid(&self) -> Option<u32> {
         self.keeper.as_ref().map(|(child, _)| child.id())
+    }
+
+    /// Work of the keeper. One that was stopped by a signal hangs.
+    fn keepers_work(&self) -> Option<Work> {
+        let work = Work::of_first_thread(self.keeper_pid()?)?;
+        Some(Work { is_stopped: false, ..work })
     }
 
     /// Whether a keeper would restore the guests: a keeper that ends as soon as it is started is

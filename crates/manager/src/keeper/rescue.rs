@@ -13,6 +13,7 @@ use counters::Bytes;
 
 use super::Held;
 use policy::arbiter::{Part, divide};
+use procfs::Chance;
 
 /// The promise of the lease.
 pub const RESCUE_MS: u64 = 30_000;
@@ -71,6 +72,8 @@ pub struct Rescue {
     reserve: Bytes,
     limit_ms: u64,
     began_ms: u64,
+    /// The time that the keeper has had for it.
+    chance: Chance,
     /// Free memory when something was last handed out, and the least that was seen since.
     seen: Option<(Bytes, Bytes)>,
     /// What was handed out and had not been taken up then.
@@ -116,6 +119,7 @@ impl Rescue {
             reserve,
             limit_ms,
             began_ms: now_ms,
+            chance: Chance::since(now_ms),
             is_news: true,
             ..Rescue::default()
         }
@@ -199,6 +203,11 @@ impl Rescue {
             matches!(patient.outcome, Some(Outcome::Restored | Outcome::Gone(_)))
         };
         self.patients.get(&id).is_some_and(|patient| !is_over(patient))
+    }
+
+    /// Takes a look at the time: after a pause of the whole machine it has all of it again.
+    pub fn looks(&mut self, now_ms: u64) {
+        self.began_ms = now_ms.saturating_sub(self.chance.look(None, now_ms));
     }
 
     /// Whether nothing more can be done, or the time is over.

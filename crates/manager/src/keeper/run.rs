@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use counters::{Bytes, Counter};
 use hypervisor::ProcessId;
-use procfs::{Buffer, Reader, Root, ZfsCache};
+use procfs::{Buffer, Reader, Root, Work, ZfsCache};
 use reactor::{PollSet, Ready};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -50,7 +50,13 @@ struct Line<F> {
     pipe: F,
     input: Vec<u8>,
     has_ended: bool,
-    manager: Option<OwnedFd>,
+    manager: Option<Manager>,
+}
+
+/// The manager's process.
+struct Manager {
+    pid: u32,
+    descriptor: OwnedFd,
 }
 
 /// Waits for the manager's end, and does what is to be done then. Messages go to `log`, a
@@ -61,7 +67,7 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
     let mut line = Line { pipe, input: Vec::new(), has_ended: false, manager: None };
     let mut book = Book::new();
     loop {
-        let verdict = book.verdict(line.has_ended, options.limits, clock.ms());
+        let verdict = book.verdict(line.has_ended, line.work(), options.limits, clock.ms());
         match verdict {
             Verdict::Leave => return Ok(Ended::Released),
             Verdict::Rescue => {
@@ -72,7 +78,8 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
             Verdict::End => {
                 let limit_ms = options.limits.beat_ms;
                 log(&format!(
-                    "The manager has given no sign of life for {limit_ms} ms: it is ended, and {}",
+                    "The manager has given no sign of life for {limit_ms} ms in which it could \
+                     have run: it is ended, and {}",
                     to_do(&book)
                 ));
                 line.end_manager();
@@ -149,13 +156,19 @@ impl<F: AsFd> Line<F> {
         Ok(())
     }
 
+    /// Work of the manager's loop. One that was stopped by a signal hangs.
+    fn work(&self) -> Option<Work> {
+        let work = Work::of_first_thread(self.manager.as_ref()?.pid)?;
+        Some(Work { is_stopped: false, ..work })
+    }
+
     /// Kills the manager, and nobody else, and waits until its connections are closed.
     fn end_manager(&self) {
-        let Some(manager) = &self.manager else { return };
-        if pidfd_send_signal(manager, Signal::KILL).is_ok() {
+        let Some(Manager { descriptor, .. }) = &self.manager else { return };
+        if pidfd_send_signal(descriptor, Signal::KILL).is_ok() {
             let clock = Clock::start();
             let mut set = PollSet::new();
-            set.add(0, manager.as_fd(), PollFlags::IN);
+            set.add(0, descriptor.as_fd(), PollFlags::IN);
             let _ = wait(set, DEATH_MS, &clock);
         }
     }
@@ -163,10 +176,10 @@ impl<F: AsFd> Line<F> {
 
 /// A descriptor of the manager. It was opened by number, so whose it is is looked at afterwards:
 /// from then on no other process can be meant.
-fn manager(process: ProcessId) -> Option<OwnedFd> {
+fn manager(process: ProcessId) -> Option<Manager> {
     let pid = Pid::from_raw(i32::try_from(process.pid).ok()?)?;
     let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    process.is_alive().then_some(descriptor)
+    process.is_alive().then_some(Manager { pid: process.pid, descriptor })
 }
 
 fn rescue(
@@ -211,6 +224,7 @@ fn rescue(
         let mut set = sources.poll_set();
         pools.fds(&mut set);
         ready = Some(wait(set, until_ms.min(pools.next_ms()), clock)?);
+        rescue.looks(clock.ms());
     }
     if let Some(path) = &options.parked {
         let woken = book.parked().filter(|held| !wakes.is_left(held.id));

@@ -42,6 +42,17 @@ fn where_all_fits_all_is_given_the_least_first() {
 }
 
 #[test]
+fn rescue_has_its_time_again_after_a_pause_of_the_machine() {
+    let mut rescue = rescue(&[300], 0);
+    for second in 1..=29 {
+        rescue.looks(second * 1_000);
+        assert!(!rescue.is_late(second * 1_000));
+    }
+    rescue.looks(1_000_000);
+    assert!(!rescue.is_late(1_029_999) && rescue.is_late(1_030_000));
+}
+
+#[test]
 fn what_does_not_fit_is_divided_and_the_rest_comes_when_memory_does() {
     let mut rescue = rescue(&[300, 100], 50);
     assert_eq!(rescue.step(Some(mib(250)), 0), [(2, mib(950)), (1, mib(850))]);

@@ -1,0 +1,163 @@
+//! Time in which a process could have done what somebody waits for.
+//!
+//! ```text
+//!   /proc ─► Work: it ran, waited for a CPU, waits for a disk, was stopped
+//!              │
+//!              └─► Chance: of the time since the last look, what counts ─► a deadline
+//! ```
+//!
+//! A time that has passed is no verdict. On a host without a free CPU or disk a process is late
+//! through no fault of its own, and after a pause of the whole machine all deadlines are over.
+
+use crate::file::Root;
+use crate::parse::task::TaskStat;
+use crate::tasks::{TaskDir, TaskSeen};
+
+/// A look that comes so long after the one before was held up itself, as by a pause of the whole
+/// machine. Nothing is known of the time between, and all of the time is given again.
+const LATE_MS: u64 = 5_000;
+/// Of all time, this part counts in any case: a process must not be waited for without end because
+/// its guest keeps it stopped, or its disk is gone.
+const LEAST_PART: u64 = 10;
+/// Threads of a process that are looked at.
+const THREADS_MAX: usize = 1_024;
+const NS_A_MS: u64 = 1_000_000;
+
+/// Work of a process since its start, by the kernel's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Time on a CPU, of all its threads.
+    pub run_ns: u64,
+    /// Time that its threads were ready to run and had no CPU.
+    pub delay_ns: u64,
+    /// One of them waits for a disk, as the kernel has it.
+    pub waits_for_disk: bool,
+    /// A signal, or a debugger, has stopped it.
+    pub is_stopped: bool,
+}
+
+impl Work {
+    /// Work of a process, with all its threads. `None` where the kernel does not tell.
+    pub fn of_process(pid: u32) -> Option<Work> {
+        let mut proc = TaskDir::open(&Root::default());
+        let threads = proc.of_process(pid, THREADS_MAX).to_vec();
+        Work::of(&mut proc, pid, &threads)
+    }
+
+    /// Work of the first thread of a process alone.
+    pub fn of_first_thread(pid: u32) -> Option<Work> {
+        let mut proc = TaskDir::open(&Root::default());
+        let first = proc.of_process(pid, THREADS_MAX).iter().copied().find(|it| it.tid == pid);
+        Work::of(&mut proc, pid, first.as_slice())
+    }
+
+    fn of(proc: &mut TaskDir, pid: u32, threads: &[TaskSeen]) -> Option<Work> {
+        let mut work = Work::default();
+        for TaskSeen { tid, ran, .. } in threads {
+            work.run_ns = work.run_ns.saturating_add(ran.run_ns);
+            work.delay_ns = work.delay_ns.saturating_add(ran.delay_ns);
+            let stat = proc.read(pid, Some(*tid), "stat");
+            let state = stat.and_then(TaskStat::parse).map(|stat| stat.state);
+            work.waits_for_disk |= state == Some(b'D');
+            work.is_stopped |= matches!(state, Some(b'T' | b't'));
+        }
+        (!threads.is_empty()).then_some(work)
+    }
+
+    /// Milliseconds out of `passed_ms` that count, up to this work.
+    fn counted(&self, before: Option<Work>, passed_ms: u64) -> u64 {
+        let Work { run_ns, delay_ns, waits_for_disk, is_stopped } = *self;
+        let before = before.unwrap_or(*self);
+        let part = |now: u64, then: u64| (now.saturating_sub(then) / NS_A_MS).min(passed_ms);
+        let is_held = waits_for_disk || is_stopped;
+        let waited_ms = if is_held { passed_ms } else { part(delay_ns, before.delay_ns) };
+        let ran_ms = part(run_ns, before.run_ns);
+        (passed_ms - waited_ms).max(ran_ms).max(passed_ms / LEAST_PART)
+    }
+}
+
+/// Time that a process has had for what somebody waits for. It is to be looked at more often than
+/// every five seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chance {
+    seen: Option<(u64, Option<Work>)>,
+    had_ms: u64,
+}
+
+impl Chance {
+    /// One that begins now.
+    pub fn since(now_ms: u64) -> Chance {
+        Chance { seen: Some((now_ms, None)), had_ms: 0 }
+    }
+
+    /// Returns the milliseconds that it has had, with what the process has done until now. Where
+    /// that is not known all time counts. The first look begins, unless `since` did.
+    pub fn look(&mut self, work: Option<Work>, now_ms: u64) -> u64 {
+        let (then_ms, before) = self.seen.replace((now_ms, work)).unwrap_or((now_ms, None));
+        let passed_ms = now_ms.saturating_sub(then_ms);
+        let counted_ms = work.map_or(passed_ms, |work| work.counted(before, passed_ms));
+        self.had_ms = if passed_ms >= LATE_MS { 0 } else { self.had_ms.saturating_add(counted_ms) };
+        self.had_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks each second at a process that does this in one, and gives the time in which it has had
+    /// ten seconds.
+    fn ten_after(run_ms: u64, delay_ms: u64, work: Work) -> Option<u64> {
+        let mut chance = Chance::since(0);
+        (1..1_000).find(|second| {
+            let (run_ns, delay_ns) = (second * run_ms * NS_A_MS, second * delay_ms * NS_A_MS);
+            chance.look(Some(Work { run_ns, delay_ns, ..work }), second * 1_000) >= 10_000
+        })
+    }
+
+    #[test]
+    fn process_has_all_time_when_nothing_keeps_it() {
+        let free = Work::default();
+        assert_eq!(ten_after(0, 0, free), Some(10), "it sleeps");
+        assert_eq!(ten_after(1_000, 0, free), Some(10), "it runs");
+        assert_eq!(ten_after(3_000, 2_000, free), Some(10), "five threads share three CPUs");
+        let mut chance = Chance::since(0);
+        let unknown = (1..1_000).find(|second| chance.look(None, second * 1_000) >= 10_000);
+        assert_eq!(unknown, Some(10), "the kernel does not tell");
+    }
+
+    #[test]
+    fn process_has_more_time_when_host_keeps_it() {
+        let free = Work::default();
+        // The first second is looked at without one before.
+        assert_eq!(ten_after(250, 750, free), Some(37), "a quarter of a CPU");
+        let held = [
+            Work { waits_for_disk: true, ..free },
+            Work { is_stopped: true, ..free },
+            Work { delay_ns: 1, ..free },
+        ];
+        for (work, delay_ms) in held.into_iter().zip([0, 0, 1_000]) {
+            let after = ten_after(0, delay_ms, work);
+            assert!(after.is_some_and(|s| (90..=100).contains(&s)), "not forever: {after:?}");
+        }
+        let working = Work { waits_for_disk: true, ..free };
+        assert_eq!(ten_after(500, 0, working), Some(21), "its other threads run");
+    }
+
+    #[test]
+    fn process_has_its_time_again_when_the_look_is_late() {
+        let mut chance = Chance::since(0);
+        assert_eq!(chance.look(None, 4_000), 4_000);
+        assert_eq!(chance.look(None, 1_000_000), 0, "the machine was paused");
+        assert_eq!(chance.look(None, 1_004_999), 4_999);
+        assert_eq!(Chance::default().look(None, 1_000), 0, "the first look");
+    }
+
+    #[test]
+    fn own_work_is_read() {
+        let pid = std::process::id();
+        assert!(Work::of_process(pid).is_some_and(|work| work.run_ns > 0 && !work.is_stopped));
+        assert!(Work::of_first_thread(pid).is_some_and(|work| work.run_ns > 0));
+        assert_eq!([Work::of_process(u32::MAX), Work::of_first_thread(u32::MAX)], [None, None]);
+    }
+}
