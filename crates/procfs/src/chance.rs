@@ -16,6 +16,8 @@ use crate::tasks::{TaskDir, TaskSeen};
 /// A look that comes so long after the one before was held up itself, as by a pause of the whole
 /// machine. Nothing is known of the time between, and all of the time is given again.
 const LATE_MS: u64 = 5_000;
+/// Looks that are closer than this are one: the kernel's counters say little of less.
+const STEP_MS: u64 = 200;
 /// Of all time, this part counts in any case: a process must not be waited for without end because
 /// its guest keeps it stopped, or its disk is gone.
 const LEAST_PART: u64 = 10;
@@ -92,9 +94,14 @@ impl Chance {
 
     /// Returns the milliseconds that it has had, with what the process has done until now. Where
     /// that is not known all time counts. The first look begins, unless `since` did.
-    pub fn look(&mut self, work: Option<Work>, now_ms: u64) -> u64 {
-        let (then_ms, before) = self.seen.replace((now_ms, work)).unwrap_or((now_ms, None));
+    pub fn look(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> u64 {
+        let (then_ms, before) = self.seen.unwrap_or((now_ms, None));
         let passed_ms = now_ms.saturating_sub(then_ms);
+        if passed_ms < STEP_MS && self.seen.is_some() {
+            return self.had_ms;
+        }
+        let work = work();
+        self.seen = Some((now_ms, work));
         let counted_ms = work.map_or(passed_ms, |work| work.counted(before, passed_ms));
         self.had_ms = if passed_ms >= LATE_MS { 0 } else { self.had_ms.saturating_add(counted_ms) };
         self.had_ms
@@ -111,7 +118,8 @@ mod tests {
         let mut chance = Chance::since(0);
         (1..1_000).find(|second| {
             let (run_ns, delay_ns) = (second * run_ms * NS_A_MS, second * delay_ms * NS_A_MS);
-            chance.look(Some(Work { run_ns, delay_ns, ..work }), second * 1_000) >= 10_000
+            let work = Work { run_ns, delay_ns, ..work };
+            chance.look(second * 1_000, || Some(work)) >= 10_000
         })
     }
 
@@ -122,7 +130,7 @@ mod tests {
         assert_eq!(ten_after(1_000, 0, free), Some(10), "it runs");
         assert_eq!(ten_after(3_000, 2_000, free), Some(10), "five threads share three CPUs");
         let mut chance = Chance::since(0);
-        let unknown = (1..1_000).find(|second| chance.look(None, second * 1_000) >= 10_000);
+        let unknown = (1..1_000).find(|second| chance.look(second * 1_000, || None) >= 10_000);
         assert_eq!(unknown, Some(10), "the kernel does not tell");
     }
 
@@ -147,10 +155,19 @@ mod tests {
     #[test]
     fn process_has_its_time_again_when_the_look_is_late() {
         let mut chance = Chance::since(0);
-        assert_eq!(chance.look(None, 4_000), 4_000);
-        assert_eq!(chance.look(None, 1_000_000), 0, "the machine was paused");
-        assert_eq!(chance.look(None, 1_004_999), 4_999);
-        assert_eq!(Chance::default().look(None, 1_000), 0, "the first look");
+        assert_eq!(chance.look(4_000, || None), 4_000);
+        assert_eq!(chance.look(1_000_000, || None), 0, "the machine was paused");
+        assert_eq!(chance.look(1_004_999, || None), 4_999);
+        assert_eq!(Chance::default().look(1_000, || None), 0, "the first look");
+    }
+
+    #[test]
+    fn looks_that_are_close_are_one() {
+        let mut chance = Chance::since(0);
+        // It waits for a CPU for half of each millisecond: each alone would be none.
+        let work = |ms: u64| Some(Work { delay_ns: ms * NS_A_MS / 2, ..Work::default() });
+        let had_ms = (1..=1_000).map(|ms| chance.look(ms, || work(ms))).last();
+        assert_eq!(had_ms, Some(600), "the first look has none before it");
     }
 
     #[test]

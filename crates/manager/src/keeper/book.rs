@@ -86,7 +86,7 @@ impl Book {
     pub fn verdict(
         &mut self,
         has_ended: bool,
-        work: Option<Work>,
+        work: impl FnOnce() -> Option<Work>,
         limits: Limits,
         now_ms: u64,
     ) -> Verdict {
@@ -97,7 +97,7 @@ impl Book {
         if has_ended {
             return Verdict::Rescue;
         }
-        let had_ms = self.beat.as_mut().map_or(0, |beat| beat.look(work, now_ms));
+        let had_ms = self.beat.as_mut().map_or(0, |beat| beat.look(now_ms, work));
         match limits.beat_ms.saturating_sub(had_ms) {
             0 => Verdict::End,
             left_ms => Verdict::Wait { until_ms: now_ms.saturating_add(left_ms.min(LOOK_MS)) },
@@ -161,22 +161,30 @@ mod tests {
     #[test]
     fn a_pipe_that_ends_is_a_dead_manager_unless_it_ended_in_order() {
         let mut book = Book::new();
-        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Leave, "nothing was taken");
+        assert_eq!(book.verdict(true, || None, LIMITS, 0), Verdict::Leave, "nothing was taken");
         book.take(Order::Guest(held(1)), 0);
-        assert_eq!(book.verdict(false, None, LIMITS, 0), Verdict::Wait { until_ms: 2000 });
-        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Rescue);
+        assert_eq!(book.verdict(false, || None, LIMITS, 0), Verdict::Wait { until_ms: 2000 });
+        assert_eq!(book.verdict(true, || None, LIMITS, 0), Verdict::Rescue);
         book.take(Order::Drop(1), 0);
-        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Leave);
+        assert_eq!(book.verdict(true, || None, LIMITS, 0), Verdict::Leave);
         book.take(Order::Ksm(Some(Saved::default())), 0);
-        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Rescue, "KSM is to be put back");
+        assert_eq!(
+            book.verdict(true, || None, LIMITS, 0),
+            Verdict::Rescue,
+            "KSM is to be put back"
+        );
         book.take(Order::Ksm(None), 0);
         book.take(Order::Parked(held(2)), 0);
-        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Rescue, "a guest is to run again");
+        assert_eq!(
+            book.verdict(true, || None, LIMITS, 0),
+            Verdict::Rescue,
+            "a guest is to run again"
+        );
         book.take(Order::Awake(2), 0);
-        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Leave);
+        assert_eq!(book.verdict(true, || None, LIMITS, 0), Verdict::Leave);
         book.take(Order::Parked(held(2)), 0);
         book.take(Order::Done(true), 0);
-        assert_eq!(book.verdict(true, None, LIMITS, 0), Verdict::Leave);
+        assert_eq!(book.verdict(true, || None, LIMITS, 0), Verdict::Leave);
     }
 
     #[test]
@@ -184,11 +192,14 @@ mod tests {
         let mut book = Book::new();
         book.take(Order::Beat(1), 0);
         for now_ms in (0..15_000).step_by(1000) {
-            assert!(matches!(book.verdict(false, None, LIMITS, now_ms), Verdict::Wait { .. }));
+            assert!(matches!(book.verdict(false, || None, LIMITS, now_ms), Verdict::Wait { .. }));
         }
-        assert_eq!(book.verdict(false, None, LIMITS, 15_000), Verdict::End);
+        assert_eq!(book.verdict(false, || None, LIMITS, 15_000), Verdict::End);
         book.take(Order::Beat(2), 15_000);
-        assert_eq!(book.verdict(false, None, LIMITS, 15_500), Verdict::Wait { until_ms: 17_500 });
+        assert_eq!(
+            book.verdict(false, || None, LIMITS, 15_500),
+            Verdict::Wait { until_ms: 17_500 }
+        );
     }
 
     /// The numbers of SPECIFICATION.md.
@@ -200,7 +211,7 @@ mod tests {
         book.take(Order::Beat(1), 0);
         let ended_ms = (0..60_000)
             .step_by(1_000)
-            .find(|now_ms| book.verdict(false, None, limits, *now_ms) == Verdict::End);
+            .find(|now_ms| book.verdict(false, || None, limits, *now_ms) == Verdict::End);
         assert_eq!(ended_ms, Some(15_000));
         let rescue = crate::keeper::Rescue::new(book.guests(), Bytes::ZERO, limits.rescue_ms, 0);
         assert!(!rescue.is_over(29_999) && rescue.is_over(30_000));
@@ -210,10 +221,10 @@ mod tests {
     fn after_a_pause_of_the_whole_machine_the_manager_has_its_time_again() {
         let mut book = Book::new();
         book.take(Order::Beat(1), 0);
-        book.verdict(false, None, LIMITS, 1000);
-        assert!(matches!(book.verdict(false, None, LIMITS, 100_000), Verdict::Wait { .. }));
+        book.verdict(false, || None, LIMITS, 1000);
+        assert!(matches!(book.verdict(false, || None, LIMITS, 100_000), Verdict::Wait { .. }));
         let mut now_ms = 100_000;
-        while book.verdict(false, None, LIMITS, now_ms) != Verdict::End {
+        while book.verdict(false, || None, LIMITS, now_ms) != Verdict::End {
             now_ms += 1000;
         }
         assert_eq!(now_ms, 115_000);
@@ -226,7 +237,7 @@ mod tests {
         book.take(Order::Beat(1), 0);
         (1..1_000).find(|second| {
             let work = Work { delay_ns: second * delay_ms * 1_000_000, ..work };
-            book.verdict(false, Some(work), LIMITS, second * 1_000) == Verdict::End
+            book.verdict(false, || Some(work), LIMITS, second * 1_000) == Verdict::End
         })
     }
 

@@ -29,6 +29,12 @@ const STUCK_MS: u64 = 30_000;
 /// Keepers that are started for the end, if each is killed.
 const ENDS_MAX: u32 = 3;
 
+/// Work of the keeper or the manager, by its loop. One that was stopped by a signal hangs.
+pub(super) fn loops_work(pid: u32) -> Option<Work> {
+    let work = Work::of_first_thread(pid)?;
+    Some(Work { is_stopped: false, ..work })
+}
+
 /// Guests of one kind, and of which of them the keeper does not know yet how they are.
 #[derive(Debug, Default)]
 struct Told {
@@ -179,8 +185,11 @@ impl Lease {
             self.taken = Chance::since(now_ms);
             self.beats += 1;
             self.out = encode(&Order::Beat(self.beats));
-        } else if self.taken.look(self.keepers_work(), now_ms) >= STUCK_MS {
-            self.give_up();
+        } else {
+            let pid = self.keeper_pid();
+            if self.taken.look(now_ms, || loops_work(pid?)) >= STUCK_MS {
+                self.give_up();
+            }
         }
         self.flush();
     }
@@ -188,12 +197,6 @@ impl Lease {
     /// The keeper's process, if there is one.
     pub fn keeper_pid(&self) -> Option<u32> {
         self.keeper.as_ref().map(|(child, _)| child.id())
-    }
-
-    /// Work of the keeper. One that was stopped by a signal hangs.
-    fn keepers_work(&self) -> Option<Work> {
-        let work = Work::of_first_thread(self.keeper_pid()?)?;
-        Some(Work { is_stopped: false, ..work })
     }
 
     /// Whether a keeper would restore the guests: a keeper that ends as soon as it is started is

@@ -207,7 +207,7 @@ impl Rescue {
 
     /// Takes a look at the time: after a pause of the whole machine it has all of it again.
     pub fn looks(&mut self, now_ms: u64) {
-        self.began_ms = now_ms.saturating_sub(self.chance.look(None, now_ms));
+        self.began_ms = now_ms.saturating_sub(self.chance.look(now_ms, || None));
     }
 
     /// Whether nothing more can be done, or the time is over.

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 
 use counters::{Bytes, Counter};
 use hypervisor::ProcessId;
-use procfs::{Buffer, Reader, Root, Work, ZfsCache};
+use procfs::{Buffer, Reader, Root, ZfsCache};
 use reactor::{PollSet, Ready};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::groups::GuestGroups;
+use super::lease::loops_work;
 use super::order::{LINE_MAX, Order, decode};
 use super::pools::Pools;
 use super::sources::Sources;
@@ -67,7 +68,12 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
     let mut line = Line { pipe, input: Vec::new(), has_ended: false, manager: None };
     let mut book = Book::new();
     loop {
-        let verdict = book.verdict(line.has_ended, line.work(), options.limits, clock.ms());
+        let verdict = book.verdict(
+            line.has_ended,
+            || loops_work(line.manager.as_ref()?.pid),
+            options.limits,
+            clock.ms(),
+        );
         match verdict {
             Verdict::Leave => return Ok(Ended::Released),
             Verdict::Rescue => {
@@ -154,12 +160,6 @@ impl<F: AsFd> Line<F> {
             self.input.clear();
         }
         Ok(())
-    }
-
-    /// Work of the manager's loop. One that was stopped by a signal hangs.
-    fn work(&self) -> Option<Work> {
-        let work = Work::of_first_thread(self.manager.as_ref()?.pid)?;
-        Some(Work { is_stopped: false, ..work })
     }
 
     /// Kills the manager, and nobody else, and waits until its connections are closed.
