@@ -66,8 +66,9 @@ impl Work {
         (!threads.is_empty()).then_some(work)
     }
 
-    /// Milliseconds out of `passed_ms` that count, up to this work.
-    fn counted(&self, before: Option<Work>, passed_ms: u64) -> u64 {
+    /// Milliseconds out of the last `passed_ms` that it has had: those in which it ran, or waited
+    /// for neither a CPU nor a disk.
+    pub fn had_ms(&self, before: Option<Work>, passed_ms: u64) -> u64 {
         let Work { run_ns, delay_ns, waits_for_disk, is_stopped } = *self;
         let before = before.unwrap_or(*self);
         let part = |now: u64, then: u64| (now.saturating_sub(then) / NS_A_MS).min(passed_ms);
@@ -102,7 +103,7 @@ impl Chance {
         }
         let work = work();
         self.seen = Some((now_ms, work));
-        let counted_ms = work.map_or(passed_ms, |work| work.counted(before, passed_ms));
+        let counted_ms = work.map_or(passed_ms, |work| work.had_ms(before, passed_ms));
         self.had_ms = if passed_ms >= LATE_MS { 0 } else { self.had_ms.saturating_add(counted_ms) };
         self.had_ms
     }

@@ -7,7 +7,10 @@
 //!                               └─► no answer in time: it is parked
 //! ```
 
-/// A daemon that said hello and has not answered by then does not: on a busy host that takes long.
+use procfs::Work;
+
+/// A daemon that said hello and has not answered in this time, in which its QEMU could run, does
+/// not. A guest that is parked then misses what its cron is to do.
 const PATIENCE_MS: u64 = 5_000;
 /// What was told is asked for again after so long, where the guest was not parked then.
 const FRESH_MS: u64 = 60_000;
@@ -19,7 +22,8 @@ const AHEAD_MS: u64 = 1_000;
 /// What is known of a guest's next timer.
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
-    asked_ms: Option<u64>,
+    /// When its daemon was asked, and what its QEMU had done by then.
+    asked: Option<(u64, Option<Work>)>,
     told_ms: Option<u64>,
     due_ms: Option<u64>,
     /// It was parked, and is woken then whatever it wants.
@@ -40,8 +44,8 @@ pub(super) enum Leave {
 }
 
 impl Alarm {
-    /// Whether a guest that could be parked is to be.
-    pub(super) fn leave(&self, now_ms: u64) -> Leave {
+    /// Judges a guest that could be parked, by the work of its QEMU until now.
+    pub(super) fn leave(&self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> Leave {
         let is_within = |since_ms: Option<u64>, ms| {
             since_ms.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) < ms)
         };
@@ -54,22 +58,26 @@ impl Alarm {
             let is_soon = self.due_ms.is_some_and(|due_ms| due_ms < now_ms + SOON_MS);
             return if is_soon { Leave::Stay } else { Leave::Go };
         }
-        match self.asked_ms {
-            Some(_) if is_within(self.asked_ms, PATIENCE_MS) => Leave::Wait,
-            Some(_) if is_within(self.asked_ms, FRESH_MS) && self.told_ms.is_none() => Leave::Go,
-            _ => Leave::Ask,
+        let Some((asked_ms, before)) = self.asked.filter(|_| self.told_ms.is_none()) else {
+            return Leave::Ask;
+        };
+        let passed_ms = now_ms.saturating_sub(asked_ms);
+        if passed_ms >= FRESH_MS {
+            return Leave::Ask;
         }
+        let had_ms = work().map_or(passed_ms, |work| work.had_ms(before, passed_ms));
+        if had_ms < PATIENCE_MS { Leave::Wait } else { Leave::Go }
     }
 
     /// Its daemon was asked.
-    pub(super) fn was_asked(&mut self, now_ms: u64) {
-        *self = Alarm { asked_ms: Some(now_ms), ..Alarm::default() };
+    pub(super) fn was_asked(&mut self, now_ms: u64, work: Option<Work>) {
+        *self = Alarm { asked: Some((now_ms, work)), ..Alarm::default() };
     }
 
     /// Its daemon has answered: in so long, or not that it knew. What it was asked before it was
     /// parked it may say after it was woken: that is counted from another time.
     pub(super) fn was_told(&mut self, in_ms: Option<u64>, now_ms: u64) {
-        if self.asked_ms.is_none() {
+        if self.asked.is_none() {
             return;
         }
         self.told_ms = Some(now_ms);
@@ -92,57 +100,74 @@ impl Alarm {
 mod tests {
     use super::*;
 
+    /// The same where the work of its QEMU is not known.
+    fn leave(alarm: &Alarm, now_ms: u64) -> Leave {
+        alarm.leave(now_ms, || None)
+    }
+
     #[test]
     fn a_guest_is_asked_before_it_goes_and_woken_in_time() {
         let mut alarm = Alarm::default();
-        assert_eq!(alarm.leave(5_000), Leave::Ask);
-        alarm.was_asked(5_000);
-        assert_eq!(alarm.leave(9_999), Leave::Wait);
+        assert_eq!(leave(&alarm, 5_000), Leave::Ask);
+        alarm.was_asked(5_000, None);
+        assert_eq!(leave(&alarm, 9_999), Leave::Wait);
         alarm.was_told(Some(30_000), 6_000);
-        assert_eq!(alarm.leave(6_000), Leave::Go);
+        assert_eq!(leave(&alarm, 6_000), Leave::Go);
         assert!(!alarm.is_due(34_999) && alarm.is_due(35_000), "it takes time to be woken");
     }
 
     #[test]
     fn who_wants_to_run_soon_stays_and_is_asked_again_when_that_is_over() {
         let mut alarm = Alarm::default();
-        alarm.was_asked(0);
+        alarm.was_asked(0, None);
         alarm.was_told(Some(9_000), 0);
-        assert_eq!((alarm.leave(0), alarm.leave(8_999)), (Leave::Stay, Leave::Stay));
-        assert_eq!((alarm.leave(9_000), alarm.leave(10_000)), (Leave::Stay, Leave::Ask));
-        alarm.was_asked(10_000);
+        assert_eq!((leave(&alarm, 0), leave(&alarm, 8_999)), (Leave::Stay, Leave::Stay));
+        assert_eq!((leave(&alarm, 9_000), leave(&alarm, 10_000)), (Leave::Stay, Leave::Ask));
+        alarm.was_asked(10_000, None);
         alarm.was_told(Some(0), 10_100);
-        assert_eq!((alarm.leave(10_100), alarm.leave(20_099)), (Leave::Stay, Leave::Stay));
-        assert_eq!(alarm.leave(20_100), Leave::Ask, "not each second");
-        alarm.was_asked(20_100);
+        assert_eq!((leave(&alarm, 10_100), leave(&alarm, 20_099)), (Leave::Stay, Leave::Stay));
+        assert_eq!(leave(&alarm, 20_100), Leave::Ask, "not each second");
+        alarm.was_asked(20_100, None);
         alarm.was_told(None, 20_200);
-        assert_eq!((alarm.leave(20_200), alarm.leave(80_199)), (Leave::Go, Leave::Go));
-        assert_eq!(alarm.leave(80_200), Leave::Ask, "another line may be there");
+        assert_eq!((leave(&alarm, 20_200), leave(&alarm, 80_199)), (Leave::Go, Leave::Go));
+        assert_eq!(leave(&alarm, 80_200), Leave::Ask, "another line may be there");
         assert!(!alarm.is_due(u64::MAX));
     }
 
     #[test]
     fn what_is_told_after_a_wake_is_of_another_time() {
         let mut alarm = Alarm::default();
-        alarm.was_asked(0);
+        alarm.was_asked(0, None);
         alarm = Alarm::default();
         alarm.was_told(Some(60_000), 50_000);
-        assert_eq!(alarm.leave(50_000), Leave::Ask);
+        assert_eq!(leave(&alarm, 50_000), Leave::Ask);
         assert!(!alarm.is_due(u64::MAX));
     }
 
     #[test]
     fn nobody_waits_for_a_daemon_that_is_not_there() {
         let mut alarm = Alarm::default();
-        alarm.was_asked(0);
-        assert_eq!((alarm.leave(4_999), alarm.leave(5_000)), (Leave::Wait, Leave::Go));
-        assert_eq!(alarm.leave(60_000), Leave::Ask);
+        alarm.was_asked(0, None);
+        assert_eq!((leave(&alarm, 4_999), leave(&alarm, 5_000)), (Leave::Wait, Leave::Go));
+        assert_eq!(leave(&alarm, 60_000), Leave::Ask);
+    }
+
+    #[test]
+    fn daemon_is_waited_for_when_its_qemu_could_not_run() {
+        let mut alarm = Alarm::default();
+        alarm.was_asked(0, Some(Work::default()));
+        let short = Work { run_ns: 1_000_000_000, delay_ns: 9_000_000_000, ..Work::default() };
+        assert_eq!(alarm.leave(10_000, || Some(short)), Leave::Wait, "it had a second");
+        assert_eq!(alarm.leave(14_000, || Some(short)), Leave::Go, "and four more");
+        let disk = Work { waits_for_disk: true, ..Work::default() };
+        assert_eq!(alarm.leave(40_000, || Some(disk)), Leave::Wait);
+        assert_eq!(alarm.leave(50_000, || Some(disk)), Leave::Go, "not forever");
     }
 
     #[test]
     fn who_is_parked_is_woken_by_the_limit_too() {
         let mut alarm = Alarm::default();
-        alarm.was_asked(0);
+        alarm.was_asked(0, None);
         alarm.was_told(Some(60_000), 0);
         alarm.was_parked(Some(20_000), 1_000);
         assert!(!alarm.is_due(20_999) && alarm.is_due(21_000));

@@ -9,6 +9,7 @@
 //! ```
 
 use agent::{DaemonEvent, Port};
+use procfs::Chance;
 use qmp::{Command, Failure, Reply, Ticket};
 use reactor::PollFlags;
 use wire::{Grant, PoolRequest, ToGuest};
@@ -161,7 +162,10 @@ impl Member {
             return;
         };
         match vm::identity(&self.config.spec, running.uuid) {
-            Ok(identity) => self.link.identify(identity),
+            Ok(identity) => {
+                self.watch.had = Chance::default();
+                self.link.identify(identity);
+            }
             Err(error) => self.refused(&error.to_string()),
         }
     }

@@ -5,7 +5,7 @@
 //! a disk.
 
 use procfs::parse::task::{StatField, TaskStat};
-use procfs::{Root, TaskDir};
+use procfs::{Chance, Root, TaskDir, Work};
 
 /// A QEMU that has run so long on a KVM that works has run its guest for most of it, in seconds.
 const RUN_S: u64 = 5;
@@ -15,8 +15,6 @@ const GUEST_PART: u64 = 100;
 const STILL_MS: u64 = 30_000;
 /// The most that a QEMU runs and waits in that time when it does nothing: its own housekeeping.
 const STILL_NS: u64 = 300_000_000;
-/// Threads of a QEMU that are looked at.
-const THREADS_MAX: usize = 1_024;
 
 /// Work of a QEMU since its start, by the kernel's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,17 +23,15 @@ struct Done {
     run_ticks: u64,
     /// and its virtual CPUs so many of them.
     guest_ticks: u64,
-    /// Its threads ran, or waited for a CPU, for so long.
-    active_ns: u64,
-    /// One of them waits for a disk.
-    waits_for_disk: bool,
+    /// Work of all its threads.
+    work: Work,
 }
 
 /// The watch over one guest's start on KVM.
 #[derive(Debug, Default)]
 pub(super) struct KvmWatch {
-    /// When it was seen to do something, and what it had done by then.
-    active: Option<(u64, u64)>,
+    /// Time that it had run and waited when it was last seen to do something, and the time since.
+    still: Option<(u64, Chance)>,
 }
 
 impl KvmWatch {
@@ -46,16 +42,18 @@ impl KvmWatch {
     }
 
     fn judge(&mut self, done: Done, now_ms: u64) -> bool {
-        let Done { run_ticks, guest_ticks, active_ns, waits_for_disk } = done;
-        let (at_ms, then_ns) = *self.active.get_or_insert((now_ms, active_ns));
-        if waits_for_disk || active_ns.saturating_sub(then_ns) > STILL_NS {
-            self.active = Some((now_ms, active_ns));
+        let Done { run_ticks, guest_ticks, work } = done;
+        let active_ns = work.run_ns.saturating_add(work.delay_ns);
+        let (then_ns, still) = self.still.get_or_insert_with(|| (active_ns, Chance::since(now_ms)));
+        let is_held = work.waits_for_disk || work.is_stopped;
+        if is_held || active_ns.saturating_sub(*then_ns) > STILL_NS {
+            (*then_ns, *still) = (active_ns, Chance::since(now_ms));
         }
         let has_run = run_ticks >= RUN_S * rustix::param::clock_ticks_per_second();
+        // All time in which it did nothing counts.
+        let still_ms = still.look(now_ms, || None);
         // A process has run since its start: a kernel that says 0 does not count.
-        let is_still = active_ns > 0 && now_ms.saturating_sub(at_ms) >= STILL_MS;
-        (has_run && guest_ticks < run_ticks / GUEST_PART)
-            || (is_still && self.active == Some((at_ms, then_ns)))
+        (has_run && guest_ticks < run_ticks / GUEST_PART) || (active_ns > 0 && still_ms >= STILL_MS)
     }
 }
 
@@ -70,14 +68,10 @@ fn done(pid: u32) -> Option<Done> {
     let mut proc = TaskDir::open(&Root::default());
     let wanted = [StatField::UserTicks, StatField::SystemTicks, StatField::GuestTicks];
     let [user, system, guest] = TaskStat::parse(proc.read(pid, None, "stat")?)?.numbers(wanted)?;
-    let threads = proc.of_process(pid, THREADS_MAX).to_vec();
-    let active = threads.iter().map(|thread| thread.ran.run_ns.saturating_add(thread.ran.delay_ns));
-    let mut state = |tid| Some(TaskStat::parse(proc.read(pid, Some(tid), "stat")?)?.state);
     Some(Done {
         run_ticks: user.saturating_add(system),
         guest_ticks: guest,
-        active_ns: active.fold(0, u64::saturating_add),
-        waits_for_disk: threads.iter().any(|thread| state(thread.tid) == Some(b'D')),
+        work: Work::of_process(pid)?,
     })
 }
 
@@ -94,8 +88,12 @@ mod tests {
             let done = Done {
                 run_ticks: second * run * ticks / 100,
                 guest_ticks: second * guest * ticks / 100,
-                active_ns: 1 + second * (run * 10 + wait_ms) * 1_000_000,
-                waits_for_disk,
+                work: Work {
+                    run_ns: 1 + second * run * 10_000_000,
+                    delay_ns: second * wait_ms * 1_000_000,
+                    waits_for_disk,
+                    is_stopped: false,
+                },
             };
             watch.judge(done, second * 1_000)
         })
@@ -118,6 +116,18 @@ mod tests {
     }
 
     #[test]
+    fn kvm_is_kept_when_all_was_stopped() {
+        let work = Work { run_ns: 1, ..Work::default() };
+        let done = Done { work, ..Done::default() };
+        let mut watch = KvmWatch::default();
+        assert!(!watch.judge(done, 1_000), "it starts");
+        assert!(!watch.judge(done, 3_600_000), "its host was paused, and so was it");
+        let stopped = Done { work: Work { is_stopped: true, ..work }, ..Done::default() };
+        let mut seconds = 3_600..3_700;
+        assert!(!seconds.any(|second| watch.judge(stopped, second * 1_000)), "by a debugger");
+    }
+
+    #[test]
     fn kvm_is_kept_when_the_kernel_counts_no_work() {
         let mut watch = KvmWatch::default();
         assert!(!(0..100).any(|second| watch.judge(Done::default(), second * 1_000)));
@@ -135,7 +145,7 @@ mod tests {
     #[test]
     fn own_process_is_read() {
         let done = done(std::process::id()).expect("it is there");
-        assert!(done.active_ns > 0 && done.guest_ticks == 0, "{done:?}");
+        assert!(done.work.run_ns > 0 && done.guest_ticks == 0, "{done:?}");
         assert!(!KvmWatch::default().is_mute(u32::MAX, 1_000_000));
     }
 }

@@ -10,6 +10,7 @@
 use std::sync::atomic::AtomicBool;
 
 use hypervisor::ProcessId;
+use procfs::{Chance, Work};
 use qmp::{Reply, Ticket};
 
 use super::alarm::Leave;
@@ -27,8 +28,6 @@ use super::taker::Taker;
 use super::worker::Worker;
 use crate::relay::{Far, Relay};
 
-/// A QEMU that takes longer to start, or to go on, is taken for one that does not come.
-const COMING_BACK_MAX_MS: u64 = 60_000;
 /// The tries for a guest with a file that is not whole.
 const BROKEN_FILE_TRIES: u32 = 6;
 /// So long after the first failure it is tried again. The rest doubles so often, to about a minute.
@@ -163,10 +162,14 @@ impl Member {
 
     /// Parks it, if it does not want to run soon, as its daemon says.
     fn park_unless_due(&mut self, now_ms: u64) {
-        match self.suspension.alarm.leave(now_ms) {
+        let pid = self.pid();
+        let work = || Work::of_process(pid?);
+        match self.suspension.alarm.leave(now_ms, work) {
             Leave::Stay => return,
             Leave::Wait => {}
-            Leave::Ask if self.link.ask_alarm() => self.suspension.alarm.was_asked(now_ms),
+            Leave::Ask if self.link.ask_alarm() => {
+                self.suspension.alarm.was_asked(now_ms, work());
+            }
             // What is in the way now may have gone when it is tried again.
             Leave::Ask | Leave::Go => return drop(self.park()),
         }
@@ -237,7 +240,7 @@ impl Member {
 
     fn read_file(&mut self, worker: &mut Worker, now_ms: u64) {
         let Some(path) = self.config.park_file.clone() else { return };
-        self.watch.started_ms = now_ms;
+        self.watch.had = Chance::since(now_ms);
         let spec = self.config.spec.clone();
         let read = move |_: &AtomicBool| suspend::read_devices(&path, &spec);
         self.suspension.stage = Stage::Reading(Job::begin(worker, read));
@@ -257,7 +260,7 @@ impl Member {
             Stage::Reading(job) => match job.done() {
                 None => {}
                 Some(Ok(Ok(devices))) => {
-                    self.watch.started_ms = now_ms;
+                    self.watch.had = Chance::since(now_ms);
                     self.suspension.stage = Stage::Starting { is_ready: false };
                     if let Err(why) = self.start_qemu(Some(&devices), now_ms) {
                         self.fails_to_come_back(why);
@@ -272,7 +275,7 @@ impl Member {
             Stage::Filling(job) => match job.done() {
                 None => {}
                 Some(Ok(())) => {
-                    self.watch.started_ms = now_ms;
+                    self.watch.had = Chance::since(now_ms);
                     self.suspension.stage = Stage::Loading;
                     self.send_state();
                 }
@@ -281,9 +284,9 @@ impl Member {
             Stage::Awake | Stage::OnDisk { .. } | Stage::Starting { .. } => {}
             Stage::Loading | Stage::Failed(_) => {}
         }
-        let is_late = now_ms.saturating_sub(self.watch.started_ms) > COMING_BACK_MAX_MS;
         let waits = matches!(self.suspension.stage, Stage::Starting { .. } | Stage::Loading);
-        if waits && is_late {
+        let pid = self.pid();
+        if waits && self.watch.is_lost(now_ms, || Work::of_process(pid?)) {
             self.fails_to_come_back("it does not go on".to_owned());
         }
         if let Stage::Failed(failure) = &self.suspension.stage {

@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants, Port};
 use counters::Bytes;
 use hypervisor::Usage;
+use procfs::{Chance, Work};
 use qmp::{Command, Incoming, Reply, Ticket};
 use vm::{Accel, ConsoleLog, DAEMON_PORT, Footprint, GuestSpec, Net, WhyEmulation, up_marker};
 use wire::Status;
@@ -23,9 +24,6 @@ use super::watch::BootWatch;
 use crate::links::Switch;
 use crate::relay::Door;
 use crate::tiers::{GuestLimits, Tier};
-
-/// A guest that has not taken its name by then is not this guest, and must not stay.
-const NAMING_PATIENCE_MS: u64 = 60_000;
 
 /// What a guest shares with the others of its fleet.
 #[derive(Debug, Default)]
@@ -171,7 +169,7 @@ impl Member {
 
     pub(super) fn start(&mut self, now_ms: u64) {
         self.state = State::Booting;
-        self.watch.started_ms = now_ms;
+        self.watch.had = Chance::since(now_ms);
         self.watch.kvm = KvmWatch::default();
         if let Err(reason) = self.start_qemu(None, now_ms) {
             self.end(reason);
@@ -421,7 +419,6 @@ impl Member {
         if self.is_away() || self.is_left_alone() {
             return;
         }
-        let waited_ms = now_ms.saturating_sub(self.watch.started_ms);
         // A clone's console writes nothing.
         let boots = self.state == State::Booting && self.config.spec.restore.is_none();
         if boots
@@ -433,7 +430,8 @@ impl Member {
         if boots {
             self.watch_boot(now_ms);
         }
-        if waited_ms > NAMING_PATIENCE_MS && !self.is_named() {
+        let pid = self.pid();
+        if !self.is_named() && self.watch.is_nameless(now_ms, || Work::of_process(pid?)) {
             self.refused("its daemon does not answer");
         }
         self.connect(now_ms);

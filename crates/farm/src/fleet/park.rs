@@ -13,6 +13,7 @@
 use std::fmt::Display;
 use std::os::fd::AsFd;
 
+use procfs::{Chance, Work};
 use qmp::{Command, Failure, Reply, Ticket};
 use reactor::{PollFlags, PollSet};
 use vm::{DeviceFile, GuestSpec, PortSockets};
@@ -22,16 +23,16 @@ use super::park_clock::{ParkClock, ParkRule, ParkWish, SILENT_MS};
 use super::suspend::Job;
 use super::taker::{Taker, Taking};
 
-/// QEMU answers at once, and saves its devices in less than a second. On a crowded machine it may
-/// take a while to run at all.
+/// QEMU answers at once, and saves its devices in less than a second: it is given so much time in
+/// which it could run.
 const ANSWER_MAX_MS: u64 = 30_000;
 
 /// How far a guest is on its way to sleep and back.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     stage: Stage,
-    /// The question that QEMU has not answered yet, and since when that is known.
-    waits: Option<(Ticket, u64)>,
+    /// The question that QEMU has not answered yet, and the time that it has had for it.
+    waits: Option<(Ticket, Chance)>,
     pub(super) clock: ParkClock,
     /// Why the host did not take its memory when it was parked last.
     refused: Option<String>,
@@ -332,18 +333,15 @@ impl RunningGuest {
     /// was to be parked is to run instead: QEMU does what it was asked in turn. The error is the
     /// guest's end.
     pub(super) fn tick_answer(&mut self, now_ms: u64) -> Option<Result<String, String>> {
-        let parking = &mut self.parking;
+        let (parking, pid) = (&mut self.parking, self.process.id());
         let asked = parking.stage.asked()?;
-        match parking.waits {
-            Some((ticket, since_ms)) if ticket == asked => {
-                (now_ms.saturating_sub(since_ms) >= ANSWER_MAX_MS).then_some(())?;
-            }
-            _ => {
-                parking.waits = Some((asked, now_ms));
-                return None;
-            }
-        }
-        parking.waits = Some((asked, now_ms));
+        let mut had = match parking.waits {
+            Some((ticket, had)) if ticket == asked => had,
+            _ => Chance::default(),
+        };
+        let is_late = had.look(now_ms, || Work::of_process(pid)) >= ANSWER_MAX_MS;
+        parking.waits = Some((asked, if is_late { Chance::since(now_ms) } else { had }));
+        is_late.then_some(())?;
         let why = format!("its QEMU has not answered for {} s", ANSWER_MAX_MS / 1000);
         if let Stage::Waking { .. } = parking.stage {
             return Some(Ok(format!("is not woken yet: {why}")));

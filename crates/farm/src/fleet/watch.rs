@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use images::Writes;
+use procfs::{Chance, Work};
 use vm::evidence::{self, Hung};
 use vm::{Error, GuestSpec, Monitor, Process};
 
@@ -25,6 +26,12 @@ const SILENCE_MS: u64 = 60_000;
 /// More of its virtual CPUs than any boot takes between two words: the longest, with a database,
 /// takes a fifth of it.
 const RUN_NS: u64 = 120_000_000_000;
+/// A guest that has not taken its name in this time, in which its QEMU could run, is not this guest
+/// and must not stay.
+const NAMING_PATIENCE_MS: u64 = 60_000;
+/// A QEMU that could have run for longer, and has neither started nor gone on, is taken for one
+/// that does not come.
+const COMING_BACK_MAX_MS: u64 = 60_000;
 /// How often a guest is started again. What hangs each time has a reason of its own.
 const RESTARTS_MAX: u32 = 2;
 
@@ -48,8 +55,8 @@ pub(super) struct HangFound {
 /// The watch over one guest's boots.
 #[derive(Debug, Default)]
 pub(super) struct BootWatch {
-    /// When the guest was started last.
-    pub(super) started_ms: u64,
+    /// The time that its QEMU has had for what is waited for: to start, to go on, to take its name.
+    pub(super) had: Chance,
     last: Option<LifeSign>,
     pub(super) kvm: KvmWatch,
     hangs: u32,
@@ -78,6 +85,16 @@ impl BootWatch {
         };
         let silent_ms = now_ms.saturating_sub(last.at_ms);
         silent_ms >= SILENCE_MS && run_ns.saturating_sub(last.run_ns) >= RUN_NS
+    }
+
+    /// Returns whether it has had its time to take its name, by the work of its QEMU.
+    pub(super) fn is_nameless(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> bool {
+        self.had.look(now_ms, work) > NAMING_PATIENCE_MS
+    }
+
+    /// Returns whether it has had its time to come back from the disk.
+    pub(super) fn is_lost(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> bool {
+        self.had.look(now_ms, work) > COMING_BACK_MAX_MS
     }
 
     /// Looks into a guest that hangs. Its QEMU is not disturbed until all is kept.
@@ -152,6 +169,41 @@ mod tests {
         assert_eq!(hangs_after(0.1, |_| 0), None, "a slow host");
         assert_eq!(hangs_after(0.0, |_| 0), None, "it waits for something");
         assert_eq!(hangs_after(2.0, |second| second.min(100)), Some(160), "its last word counts");
+    }
+
+    type IsLate = fn(&mut BootWatch, u64, Work) -> bool;
+
+    /// Looks once a second at a QEMU that waits for a CPU for this long in one, and gives after how
+    /// many seconds it is late with its name and with its way back.
+    fn late_after(delay_ms: u64, work: Work) -> [Option<u64>; 2] {
+        let is_late: [IsLate; 2] = [
+            |watch, now_ms, work| watch.is_nameless(now_ms, || Some(work)),
+            |watch, now_ms, work| watch.is_lost(now_ms, || Some(work)),
+        ];
+        is_late.map(|is_late| {
+            let mut watch = BootWatch::default();
+            (0..1000).find(|second| {
+                let delay_ns = second * delay_ms * (SECOND_NS / 1000);
+                is_late(&mut watch, second * 1000, Work { delay_ns, ..work })
+            })
+        })
+    }
+
+    #[test]
+    fn qemu_is_waited_for_when_its_host_lets_it_not_run() {
+        let free = Work::default();
+        assert_eq!(late_after(0, free), [Some(61); 2], "it does nothing");
+        assert_eq!(late_after(900, free), [Some(601); 2], "a tenth of a CPU");
+        let disk = Work { waits_for_disk: true, ..free };
+        assert_eq!(late_after(0, disk), [Some(601); 2], "it reads its state from a slow disk");
+    }
+
+    #[test]
+    fn qemu_is_waited_for_after_a_pause_of_the_machine() {
+        let mut watch = BootWatch::default();
+        for now_ms in [0, 1_000, 3_600_000, 3_604_000] {
+            assert!(!watch.is_nameless(now_ms, || None) && !watch.is_lost(now_ms, || None));
+        }
     }
 
     #[test]

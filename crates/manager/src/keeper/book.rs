@@ -81,7 +81,7 @@ impl Book {
         }
     }
 
-    /// What to do now. Call it after all messages so far were taken; `has_ended` means that the
+    /// Decides now. Call it after all messages so far were taken; `has_ended` means that the
     /// manager's end of the pipe is closed, and `work` is that of its loop.
     pub fn verdict(
         &mut self,
