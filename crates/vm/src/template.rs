@@ -25,6 +25,7 @@ use std::time::{Duration, SystemTime};
 
 use base::StableHash;
 use images::{Cache, FileContext, Writes, create_dir, lock_file};
+use procfs::{Chance, Work};
 use qmp::{Command, Reply};
 use wire::{ToGuest, ToHost};
 
@@ -52,8 +53,9 @@ const BYTES_A_SECOND: u64 = 10 << 30;
 /// clones need at once.
 const SPARED_KIB: u64 = 4 * 1024;
 
-/// A daemon that has not answered by then does not run, and how often it is asked.
-const DAEMON_PATIENCE: Duration = Duration::from_secs(60);
+/// A daemon that has not answered in this time, in which its QEMU could run, does not run.
+const DAEMON_PATIENCE_MS: u64 = 60_000;
+/// It is asked so often.
 const DAEMON_STEP: Duration = Duration::from_millis(500);
 
 /// What a disk is to have left besides a guest's memory.
@@ -239,16 +241,24 @@ fn new_file(path: &Path) -> Result<File, Error> {
 /// Waits until the guest's daemon answers: its clones become themselves by it. One that has just
 /// started drops what it is asked, so it is asked again.
 fn wait_for_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
-    let patience = Deadline::after(DAEMON_PATIENCE);
+    let (mut had, pid) = (Chance::default(), guest.process.id());
     let question = ToGuest::Sample(wire::Sample { sequence: 1 });
     let answered = |message| matches!(message, ToHost::Memory(_)).then_some(());
-    while patience.remaining().is_some() && deadline.remaining().is_some() {
+    while deadline.remaining().is_some()
+        && may_answer(&mut had, deadline.elapsed(), || Work::of_process(pid))
+    {
         if guest.ask_daemon(&question, answered, Deadline::after(DAEMON_STEP)).is_ok() {
             return Ok(());
         }
         wait_a_step(spec, guest, deadline, "its daemon answers")?;
     }
     Err(wrong(spec, "its daemon does not answer"))
+}
+
+/// Returns whether a daemon may answer yet, by the work of its QEMU.
+fn may_answer(had: &mut Chance, now: Duration, work: impl FnOnce() -> Option<Work>) -> bool {
+    let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    had.look(now_ms, work) < DAEMON_PATIENCE_MS
 }
 
 /// Wipes the guest's free memory, so that it is not part of the state: the balloon takes it, and
@@ -291,6 +301,20 @@ fn wait_a_step(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn daemon_is_waited_for_while_its_qemu_cannot_run() {
+        let second_ns = 1_000_000_000;
+        for (delay_ns, given_up_s) in [(0, 60), (second_ns * 9 / 10, 600)] {
+            let mut had = Chance::default();
+            let mut seconds = 0..1_000;
+            let given_up = seconds.find(|second| {
+                let work = Work { delay_ns: second * delay_ns, ..Work::default() };
+                !may_answer(&mut had, Duration::from_secs(*second), || Some(work))
+            });
+            assert_eq!(given_up, Some(given_up_s));
+        }
+    }
 
     #[test]
     fn a_state_is_found_by_who_measures_the_next_rate() {
