@@ -101,14 +101,26 @@ pub(super) struct Link {
     open: BTreeMap<Ticket, Open>,
     /// The step to be asked for next.
     step: Option<Step>,
+    /// The time that the daemon has for a step, and for a list.
+    step_ms: u64,
+    list_ms: u64,
 }
 
 impl Link {
-    /// Connects, without waiting.
-    pub(super) fn to(socket: &Path, owner: Owner) -> io::Result<Link> {
+    /// Connects, without waiting. The daemon has this much time for each step, and for a list where
+    /// no guest waits for that, or as much as for a guest's call.
+    pub(super) fn to(
+        socket: &Path,
+        owner: Owner,
+        step_ms: u64,
+        guests_wait: bool,
+    ) -> io::Result<Link> {
         let stream = crate::owner::connect(socket, owner)?;
         let step = Some(Step::Auths);
-        Ok(Link { stream, client: Client::new(), open: BTreeMap::new(), step })
+        let step_ms = step_ms.max(ANSWER_MS);
+        let list_ms = if guests_wait { ANSWER_MS } else { step_ms };
+        let (client, open) = (Client::new(), BTreeMap::new());
+        Ok(Link { stream, client, open, step, step_ms, list_ms })
     }
 
     pub(super) fn fd(&self) -> (BorrowedFd<'_>, PollFlags) {
@@ -144,7 +156,12 @@ impl Link {
             return false;
         }
         let Ok(ticket) = self.client.ask(call) else { return false };
-        let deadline_ms = now_ms.saturating_add(ANSWER_MS);
+        let answer_ms = match asker {
+            Asker::Session(Step::List) => self.list_ms,
+            Asker::Session(_) => self.step_ms,
+            Asker::Guest(..) => ANSWER_MS,
+        };
+        let deadline_ms = now_ms.saturating_add(answer_ms);
         self.open.insert(ticket, Open { asker, deadline_ms, is_late: false });
         true
     }

@@ -73,7 +73,9 @@ impl Libvirt {
                     return self.fail(trouble::not_ours(socket, refused.ok()), now_ms);
                 }
             };
-            match Link::to(socket, owner) {
+            // Each try waits longer: a daemon of a busy host gets further at last.
+            let (step_ms, guests_wait) = (self.connection.backoff_ms, !self.guests.is_empty());
+            match Link::to(socket, owner, step_ms, guests_wait) {
                 Ok(link) => {
                     let search = Search::for_socket(socket);
                     let socket = socket.clone();

@@ -20,9 +20,13 @@ use super::probe::{Listener, Probe};
 use super::trouble::{Trouble, Troubles};
 use crate::{Event, IdSource, Owner, ProcessId, Trust};
 
-/// How long a QEMU may take to greet, and to answer while it is asked what it is. It serves one
-/// client at a time, and keeps the others waiting without a greeting.
+/// The time that a QEMU has to greet. It serves one client at a time, and keeps the others waiting
+/// without a greeting: for longer our place is another's.
 const GREETING_MS: u64 = 5_000;
+/// The time that it has for an answer while it is asked what it is. It is twice as long with each
+/// try, so that a QEMU on a busy host is found at last.
+const ANSWER_MS: u64 = 5_000;
+const ANSWER_MAX_MS: u64 = 30_000;
 /// The wait before a socket is tried again, and the longest: it doubles with each failure.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MAX_MS: u64 = 30_000;
@@ -75,6 +79,8 @@ struct Active {
     /// When it was made; for a guest, when it was found.
     since_ms: u64,
     is_second_look: bool,
+    /// The time that it has for an answer.
+    answer_ms: u64,
     stage: Stage,
 }
 
@@ -163,12 +169,12 @@ impl Place {
     }
 
     pub(super) fn next_ms(&self) -> u64 {
-        let Some(Active { link, since_ms, stage, .. }) = &self.active else {
+        let Some(Active { link, since_ms, answer_ms, stage, .. }) = &self.active else {
             return self.next_try_ms;
         };
         let timer = match stage {
             Stage::Greeting => since_ms + GREETING_MS,
-            Stage::Probing { .. } => link.waits_since_ms().unwrap_or(*since_ms) + GREETING_MS,
+            Stage::Probing { .. } => link.waits_since_ms().unwrap_or(*since_ms) + answer_ms,
             Stage::Up(guest) => guest.next_ms(link),
         };
         if link.is_over_budget() { timer.min(link.refilled_ms + OVER_BUDGET_MS) } else { timer }
@@ -197,7 +203,10 @@ impl Place {
                 let listener = Listener { owner, user, process };
                 let is_second_look = std::mem::take(&mut self.is_second_look);
                 let (since_ms, stage) = (now_ms, Stage::Greeting);
-                self.active = Some(Active { link, listener, since_ms, is_second_look, stage });
+                let answer_ms = ANSWER_MS << self.failures.min(ANSWER_MAX_MS.ilog2());
+                let answer_ms = answer_ms.min(ANSWER_MAX_MS);
+                self.active =
+                    Some(Active { link, listener, since_ms, is_second_look, answer_ms, stage });
             }
             Err(error) => {
                 self.is_dead = error.kind() == io::ErrorKind::ConnectionRefused;
@@ -333,13 +342,13 @@ impl Active {
         common: &mut Common,
         events: &mut Vec<Event>,
     ) -> Result<(), End> {
-        let since_ms = match &self.stage {
+        let late_ms = match &self.stage {
             Stage::Up(_) => return Ok(()),
-            Stage::Greeting => Some(self.since_ms),
-            Stage::Probing { .. } => self.link.waits_since_ms(),
+            Stage::Greeting => Some(self.since_ms + GREETING_MS),
+            Stage::Probing { .. } => self.link.waits_since_ms().map(|ms| ms + self.answer_ms),
         };
-        if let Some(since_ms) = since_ms {
-            return if now_ms >= since_ms + GREETING_MS { Err(End::Silent) } else { Ok(()) };
+        if let Some(late_ms) = late_ms {
+            return if now_ms >= late_ms { Err(End::Silent) } else { Ok(()) };
         }
         let Stage::Probing { probe, is_restless } = &mut self.stage else { return Ok(()) };
         let (mut probe, is_restless) = (std::mem::take(&mut **probe), *is_restless);

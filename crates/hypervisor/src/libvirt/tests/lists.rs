@@ -2,6 +2,19 @@
 
 use super::*;
 
+#[test]
+fn slow_daemon_has_more_time_with_each_try() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    scene.silent = Some(LIST);
+    let (mut lasts_s, mut longest_s) = (0, 0);
+    for second in 0..200 {
+        scene.at(second * 1_000);
+        lasts_s = if scene.libvirt.connection.up.is_some() { lasts_s + 1 } else { 0 };
+        longest_s = longest_s.max(lasts_s);
+    }
+    assert_eq!(longest_s, 30, "its list may take so long");
+}
+
 /// Two guests after a lost connection, and a next one on which no list comes.
 fn without_a_list() -> (Scene, Vec<Id>) {
     let mut scene = Scene::new(&[(1, 5), (2, 6)]);

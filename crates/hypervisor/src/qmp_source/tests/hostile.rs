@@ -125,6 +125,31 @@ fn a_qemu_that_does_not_describe_itself_is_no_guest() {
 }
 
 #[test]
+fn slow_qemu_has_more_time_with_each_try() {
+    let mut world = World::new();
+    let mut qemu = Qemu::bind(&world.socket("a"));
+    let mut lasted_ms = Vec::new();
+    while lasted_ms.len() < 5 {
+        while world.source.places.values().all(|place| place.link().is_none()) {
+            world.turn(1_000);
+        }
+        qemu.accept();
+        qemu.greet();
+        world.turn(0);
+        qemu.is_stopped = false;
+        qemu.serve();
+        qemu.is_stopped = true;
+        world.turn(0);
+        let began_ms = world.now_ms;
+        while world.source.places.values().any(|place| place.link().is_some()) {
+            world.turn(1_000);
+        }
+        lasted_ms.push(world.now_ms - began_ms);
+    }
+    assert_eq!(lasted_ms, [5_000, 10_000, 20_000, 30_000, 30_000]);
+}
+
+#[test]
 fn nonsense_ends_the_connection_and_nothing_else() {
     let mut world = World::new();
     let (mut good, other, _) = world.found("good");
