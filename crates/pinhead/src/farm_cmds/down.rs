@@ -6,15 +6,24 @@ use crate::Error;
 use crate::up::rundir;
 use base::counted;
 use farm::service;
+use procfs::{Chance, Work};
 use rustix::process::{Signal, pidfd_send_signal};
 use serde_json::json;
 use std::time::Duration;
 use vm::{Clock, wait_for_end};
 
-/// A thousand guests give their memory back in less.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// A farm that does nothing for so long, nor its guests, does not end.
+const STILL_MS: u64 = 20_000;
+/// The same of one that has not answered, without its guests.
+const DEAF_MS: u64 = 2_000;
+/// A person waits no longer than so many times that, whatever it does.
+const PATIENCE: u64 = 10;
+/// It is looked at so often,
+const STEP: Duration = Duration::from_secs(1);
+/// and does something if it runs, or waits for a CPU, for more than this in between.
+const WORK_NS: u64 = 50_000_000;
 
-/// Ends a farm, and waits until it is gone. One that does not answer is killed: its guests end
+/// Ends a farm, and waits until it is gone. One that does nothing for it is killed: its guests end
 /// with it, and what it leaves is cleared here.
 pub fn down(args: &DownArgs) -> Result<String, Error> {
     let found = match find::farm(args.farm.as_deref()) {
@@ -47,26 +56,79 @@ fn end(found: &Found) -> Result<String, Error> {
         Error::step(text, e)
     })?;
     let guests = asked.as_ref().ok().and_then(|(_, value)| value.get("down")?.as_u64());
-    let gone = || match &process {
-        None => Ok(true),
-        Some(process) => wait_for_end(process, PATIENCE)
-            .map_err(|e| Error::step(format!("Process {} cannot be watched", found.pid), e)),
+    let gone = |still_max_ms, work: fn(u32) -> Option<Work>| -> Result<bool, Error> {
+        let Some(process) = &process else { return Ok(true) };
+        let mut ending = Ending::within(still_max_ms, clock.ms());
+        loop {
+            let is_gone = wait_for_end(process, STEP)
+                .map_err(|e| Error::step(format!("Process {} cannot be watched", found.pid), e))?;
+            if is_gone || !ending.goes_on(work(found.pid), clock.ms()) {
+                return Ok(is_gone);
+            }
+        }
     };
     let mut how = "";
     if let Some(process) = &process
-        && (asked.is_err() || !gone()?)
+        && !match asked {
+            Ok(_) => gone(STILL_MS, work_of_farm)?,
+            // Its guests may run as ever.
+            Err(_) => gone(DEAF_MS, Work::of_first_thread)?,
+        }
     {
-        how = ", killed, for it did not answer";
+        how = ", killed, for it did nothing for its end";
         // It may have ended in this moment.
         let _ = pidfd_send_signal(process, Signal::KILL);
     }
-    if !gone()? {
+    if !gone(STILL_MS, work_of_farm)? {
         let message = format!("Farm {} (process {}) does not end", found.name, found.pid);
         return Err(Error::Message(message));
     }
     let guests = guests.map_or("its guests".to_owned(), |guests| counted(guests, "guest"));
     let seconds = clock.ms() as f64 / 1000.0;
     Ok(format!("{}: {guests} ended in {seconds:.1} s{how}\n", found.name))
+}
+
+/// A farm that is to end, and what it does for that.
+struct Ending {
+    still_max_ms: u64,
+    began_ms: u64,
+    /// What it had run and waited when it was looked at last.
+    before_ns: Option<u64>,
+    /// The time in which it has done nothing.
+    still: Chance,
+}
+
+impl Ending {
+    fn within(still_max_ms: u64, now_ms: u64) -> Ending {
+        Ending { still_max_ms, began_ms: now_ms, before_ns: None, still: Chance::since(now_ms) }
+    }
+
+    /// Judges by the work of the farm and of its guests until now. Where that is not known, time
+    /// decides.
+    fn goes_on(&mut self, work: Option<Work>, now_ms: u64) -> bool {
+        let done_ns = work.map(|work| work.run_ns.saturating_add(work.delay_ns));
+        let before_ns = std::mem::replace(&mut self.before_ns, done_ns);
+        // What guests had done goes with them.
+        let is_other =
+            done_ns.zip(before_ns).is_some_and(|(now, then)| now.abs_diff(then) > WORK_NS);
+        if is_other || work.is_some_and(|work| work.waits_for_disk) {
+            self.still = Chance::since(now_ms);
+        }
+        self.still.look(now_ms, || None) < self.still_max_ms
+            && now_ms.saturating_sub(self.began_ms) < PATIENCE * self.still_max_ms
+    }
+}
+
+/// Work of a farm and of the processes that it has started, in all.
+fn work_of_farm(pid: u32) -> Option<Work> {
+    let children = procfs::children(pid).unwrap_or_default();
+    let works = std::iter::once(pid).chain(children).filter_map(Work::of_process);
+    works.reduce(|sum, one| Work {
+        run_ns: sum.run_ns.saturating_add(one.run_ns),
+        delay_ns: sum.delay_ns.saturating_add(one.delay_ns),
+        waits_for_disk: sum.waits_for_disk || one.waits_for_disk,
+        is_stopped: sum.is_stopped || one.is_stopped,
+    })
 }
 
 #[cfg(test)]
@@ -86,6 +148,34 @@ mod tests {
         let socket = dir.join(service::SOCKET);
         let found = Found { name: "shop".into(), pid: child.id(), socket };
         (child, found)
+    }
+
+    /// Looks each second at a farm that does this, and gives the second in which it is given up.
+    fn given_up(still_max_ms: u64, work: impl Fn(u64) -> Option<Work>) -> Option<u64> {
+        let mut ending = Ending::within(still_max_ms, 0);
+        (1..1_000).find(|second| !ending.goes_on(work(*second), second * 1_000))
+    }
+
+    #[test]
+    fn farm_is_given_up_when_it_does_nothing_for_its_end() {
+        let still = Some(Work { run_ns: 7, ..Work::default() });
+        assert_eq!(given_up(STILL_MS, |_| still), Some(20));
+        assert_eq!(given_up(DEAF_MS, |_| still), Some(2));
+        assert_eq!(given_up(STILL_MS, |_| None), Some(20), "the kernel does not tell");
+        let stops =
+            |second: u64| Some(Work { run_ns: second.min(30) * 1_000_000_000, ..Work::default() });
+        assert_eq!(given_up(STILL_MS, stops), Some(50), "it hangs after half a minute");
+    }
+
+    #[test]
+    fn farm_has_its_time_when_it_works_or_its_host_is_busy() {
+        let waits = |second: u64| Some(Work { delay_ns: second * 900_000_000, ..Work::default() });
+        assert_eq!(given_up(STILL_MS, waits), Some(200), "for a CPU");
+        assert_eq!(given_up(DEAF_MS, waits), Some(20), "it does not answer either");
+        let disk = Some(Work { waits_for_disk: true, ..Work::default() });
+        assert_eq!(given_up(STILL_MS, |_| disk), Some(200), "for its swap");
+        let guests = |second: u64| Some(Work { run_ns: (200 - second) << 30, ..Work::default() });
+        assert_eq!(given_up(STILL_MS, |second| guests(second.min(199))), Some(200), "they go");
     }
 
     #[test]
