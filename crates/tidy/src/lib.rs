@@ -8,7 +8,8 @@
 //! - `tests/it/text.rs`: what rustfmt and clippy do not look at, [`text`];
 //! - `cargo run -p tidy --example shape`: circles of files inside a crate, types whose methods
 //!   stand in many files, structs of many fields, [`shape`];
-//! - `tests/it/links.rs`: a Markdown link to a file leads to one, [`links`].
+//! - `tests/it/links.rs`: a Markdown link to a file leads to one, [`links`];
+//! - `tests/it/deadlines.rs`: ARCHITECTURE.md says of each deadline what decides, [`deadlines`].
 //!
 //! A check is a pure function from text to complaints, so that its own tests can show it a
 //! tree that breaks it; [`tree`] alone reads files. Where a check allows exceptions, each
@@ -17,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod deadlines;
 pub mod layers;
 pub mod lexer;
 pub mod links;

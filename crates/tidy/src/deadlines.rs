@@ -1,0 +1,94 @@
+//! Constants that are called like a deadline stand in the table of ARCHITECTURE.md, with what is
+//! waited for and what decides when the time is over.
+
+use crate::tree::File;
+
+/// The document with the table.
+const TABLE: &str = "ARCHITECTURE.md";
+/// Last words of such names, before the unit.
+const WORDS: &[&str] = &[
+    "PATIENCE", "GRACE", "SILENCE", "SILENT", "ANSWER", "STALE", "STUCK", "STILL", "DEADLINE",
+    "DEATH", "GREETING", "RESCUE", "SURE", "LATE", "TIMEOUT", "UNREAD",
+];
+/// Their units.
+const UNITS: &[&str] = &["_MS", "_S"];
+/// Types of a time.
+const TYPES: &[&str] = &["u32", "u64", "i64", "Duration"];
+/// Crates that test and measure: what they give up is a test, or a figure.
+const TESTS: &[&str] = &["bench", "e2e", "fuzz_targets", "lab", "sim", "tidy"];
+
+/// The deadlines that the table does not have.
+pub fn complaints(files: &[File]) -> Vec<String> {
+    let table = files.iter().find(|file| file.path == TABLE);
+    let rows: Vec<&str> = table.map_or("", |file| &file.text).lines().collect();
+    let mut found = Vec::new();
+    for file in files {
+        let Some((of, path)) = source(&file.path) else { continue };
+        if TESTS.contains(&of) {
+            continue;
+        }
+        let code = file.text.split("#[cfg(test)]").next().unwrap_or_default();
+        for name in code.lines().filter_map(deadline) {
+            let (link, name) = (format!("[`{path}`]"), format!("`{name}`"));
+            if !rows.iter().any(|row| row.contains(&link) && row.contains(&name)) {
+                found.push(format!(
+                    "{}: {name} is not among the deadlines of {TABLE}: say there what is waited \
+                     for, what is done then, and what decides",
+                    file.path
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// The crate of a file of code, and its path below `crates`.
+fn source(path: &str) -> Option<(&str, &str)> {
+    let path = path.strip_prefix("crates/")?;
+    let (of, rest) = path.split_once('/')?;
+    let is_code = rest.starts_with("src/") && rest.ends_with(".rs");
+    (is_code && !rest.contains("/tests")).then_some((of, path))
+}
+
+/// The constant of a line, if it is called like a deadline.
+fn deadline<'a>(line: &'a str) -> Option<&'a str> {
+    let (_, rest) = line.split_once("const ")?;
+    let (name, kind) = rest.split_once(": ")?;
+    let kind = kind.split(" =").next()?;
+    let is_time = TYPES.contains(&kind.rsplit("::").next()?);
+    let longest = |words: &'a str| words.strip_suffix("_MAX").unwrap_or(words);
+    let words = UNITS.iter().find_map(|unit| name.strip_suffix(unit)).map_or(name, longest);
+    (is_time && WORDS.contains(&words.rsplit('_').next()?)).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(code: &str, table: &str) -> Vec<String> {
+        let file = |path: &str, text: &str| File { path: path.into(), text: text.into() };
+        complaints(&[file(TABLE, table), file("crates/farm/src/a.rs", code)])
+    }
+
+    #[test]
+    fn deadline_that_is_not_in_the_table_is_a_complaint() {
+        let code = "/// A bound.\npub(super) const BIRTH_PATIENCE_MS: u64 = 5;\n";
+        let told = found(code, "| [`farm/src/b.rs`](b) `BIRTH_PATIENCE_MS` | x |");
+        assert!(
+            told[0].starts_with("crates/farm/src/a.rs: `BIRTH_PATIENCE_MS` is not"),
+            "{told:?}"
+        );
+        assert!(found(code, "| [`farm/src/a.rs`](a) `BIRTH_PATIENCE_MS` | x |").is_empty());
+        for name in ["ANSWER: std::time::Duration", "ANSWER_MAX_MS: u32", "TIMEOUT_S: i64"] {
+            assert_eq!(found(&format!("const {name} = x;"), "").len(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn constant_of_another_kind_is_none() {
+        for name in ["ANSWER_MAX: u32", "QUESTION: u32", "PATIENCE: &str", "LATER_MS: u64"] {
+            assert!(found(&format!("const {name} = x;"), "").is_empty(), "{name}");
+        }
+        assert!(found("#[cfg(test)]\nconst PATIENCE: Duration = x;", "").is_empty());
+    }
+}
