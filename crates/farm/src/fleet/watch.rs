@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A boot takes a certain work and not a certain time: on a busy host it is slow, but it does not
-//! use more of its virtual CPUs. One that goes round in a circle does.
+//! use more of its virtual CPUs. One that goes round in a circle does. Where the host is emulated
+//! itself, a second of a CPU does less: how much work lay between the words so far tells that.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ const SILENCE_MS: u64 = 60_000;
 /// More of its virtual CPUs than any boot takes between two words: the longest, with a database,
 /// takes a fifth of it.
 const RUN_NS: u64 = 120_000_000_000;
+/// More than so many times the longest that this guest took, where that is more.
+const SLOWER: u64 = 5;
 /// A guest that has not taken its name in this time, in which its QEMU could run, is not this guest
 /// and must not stay.
 const NAMING_PATIENCE_MS: u64 = 60_000;
@@ -58,6 +61,8 @@ pub(super) struct BootWatch {
     /// The time that its QEMU has had for what is waited for: to start, to go on, to take its name.
     pub(super) had: Chance,
     last: Option<LifeSign>,
+    /// The longest that its virtual CPUs ran between two words, of those that came.
+    longest_ns: u64,
     pub(super) kvm: KvmWatch,
     hangs: u32,
     inquest: Option<Inquest>,
@@ -80,11 +85,18 @@ impl BootWatch {
             return false;
         };
         let Some(last) = self.last.filter(|last| last.out_bytes == out_bytes) else {
+            let took_ns = self.last.map_or(0, |last| run_ns.saturating_sub(last.run_ns));
+            self.longest_ns = self.longest_ns.max(took_ns);
             self.last = Some(LifeSign { at_ms: now_ms, out_bytes, run_ns });
             return false;
         };
         let silent_ms = now_ms.saturating_sub(last.at_ms);
-        silent_ms >= SILENCE_MS && run_ns.saturating_sub(last.run_ns) >= RUN_NS
+        silent_ms >= SILENCE_MS && run_ns.saturating_sub(last.run_ns) >= self.run_max_ns()
+    }
+
+    /// Time that its virtual CPUs may run between two words.
+    fn run_max_ns(&self) -> u64 {
+        RUN_NS.max(self.longest_ns.saturating_mul(SLOWER))
     }
 
     /// Returns whether it has had its time to take its name, by the work of its QEMU.
@@ -120,7 +132,7 @@ impl BootWatch {
         let mut note = format!(
             "{} hung in its boot: {} s of CPU without a word",
             spec.name,
-            RUN_NS / 1_000_000_000
+            self.run_max_ns() / 1_000_000_000
         );
         // Writing to a string cannot fail.
         let _ = match keeping.join() {
@@ -161,6 +173,17 @@ mod tests {
         assert_eq!(hangs_after(4.0, |_| 80), Some(60), "silence is given its time");
         assert_eq!(hangs_after(2.0, |_| 80), Some(60));
         assert_eq!(hangs_after(0.5, |_| 0), Some(240), "on a busy host it takes longer");
+    }
+
+    #[test]
+    fn guest_of_an_emulated_host_has_as_much_longer_as_it_is_slower() {
+        // Its first words are a minute apart, and then three.
+        let slow = |second: u64| [60, 240, 420].iter().filter(|at| second >= **at).count() as u64;
+        assert_eq!(
+            hangs_after(1.0, |second| if second < 420 { slow(second) } else { second }),
+            None
+        );
+        assert_eq!(hangs_after(1.0, |second| slow(second.min(60))), Some(360), "five minutes");
     }
 
     #[test]
