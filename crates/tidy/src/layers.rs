@@ -32,7 +32,8 @@ const OTHERS_FOR_ALL: &[&str] = &["thiserror"];
 /// All crates, from the bottom to the top.
 pub const CRATES: &[Crate] = &[
     // Layer 0, pure: no I/O, no clock, no threads, no randomness.
-    row("base", Some(""), ""),
+    // unicode-width for tables with letters that take two columns.
+    row("base", Some(""), "unicode-width"),
     row("counters", Some(""), ""),
     row("rules", Some("counters"), ""),
     row("model", Some("counters"), ""),
