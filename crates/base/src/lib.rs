@@ -1,12 +1,13 @@
 //! What every crate writes and reads the same way: units, sizes and durations, patterns of
-//! names, near names, text that is safe for a terminal, a page or a shell, tables, medians, days
-//! of the calendar, and errors with their causes.
+//! names, near names, text that is safe for a terminal, a page or a shell and its columns, tables,
+//! medians, days of the calendar, and errors with their causes.
 //!
 //! Nothing here does I/O, reads a clock or knows of guests.
 
 #![forbid(unsafe_code)]
 
 pub mod civil;
+mod columns;
 mod counted;
 mod csv;
 pub mod duration;
@@ -29,6 +30,7 @@ mod spread;
 mod table;
 mod units;
 
+pub use columns::{columns, padded};
 pub use counted::counted;
 pub use csv::{csv_record, csv_text};
 pub use encoding::foreign_encoding;

@@ -1,5 +1,7 @@
 //! Text from outside, made safe for a terminal, a table and a page.
 
+use crate::columns;
+
 /// Whether a terminal shows a character and does nothing else with it. Control characters move
 /// cursors; the format characters of Unicode turn the direction of writing and hide text.
 pub fn is_plain(c: char) -> bool {
@@ -15,8 +17,9 @@ pub fn is_plain(c: char) -> bool {
     !c.is_control() && !hides
 }
 
-/// The text with everything that a terminal would obey replaced, clipped to `width`
-/// characters. Guests choose names and reasons; none of them may move a cursor.
+/// The text with everything that a terminal would obey replaced, clipped to `width` columns.
+/// Characters that take no column count as well: it has no more than `width`. Guests choose names
+/// and reasons; none of them may move a cursor.
 pub fn plain(text: &str, width: usize) -> String {
     let cleaned = |c| if is_plain(c) { c } else { '\u{fffd}' };
     // One character more than is shown tells whether there is more.
@@ -39,14 +42,20 @@ pub fn plain_json(json: &str) -> String {
     out
 }
 
-/// The text, clipped to `width` characters with a mark that it was.
+/// The text, clipped to `width` columns and characters with a mark that it was.
 pub fn clip(text: &str, width: usize) -> String {
-    if text.chars().nth(width).is_none() {
-        return text.to_owned();
+    let (mut used, mut kept) = (0, 0);
+    for (count, (at, c)) in text.char_indices().enumerate() {
+        used += columns::of(c);
+        if count >= width || used > width {
+            return format!("{}…", text.get(..kept).unwrap_or_default());
+        }
+        // The mark takes a column.
+        if count + 1 < width && used < width {
+            kept = at + c.len_utf8();
+        }
     }
-    let mut out: String = text.chars().take(width.saturating_sub(1)).collect();
-    out.push('…');
-    out
+    text.to_owned()
 }
 
 #[cfg(test)]
@@ -69,5 +78,16 @@ mod tests {
         assert_eq!(clip("abcd", 4), "abcd");
         assert_eq!(clip("abcdef", 4), "abc…");
         assert_eq!(clip("Grüße", 5), "Grüße");
+    }
+
+    #[test]
+    fn wide_letters_are_clipped_to_the_columns_that_they_take() {
+        assert_eq!(clip("网页网页", 8), "网页网页");
+        assert_eq!(clip("网页网页", 7), "网页网…");
+        assert_eq!(clip("网页网页", 6), "网页…");
+        assert_eq!(plain("网页网页", 2), "…");
+        assert_eq!(clip("", 0), "");
+        let piled = plain(&"\u{301}".repeat(1000), 64);
+        assert_eq!(piled.chars().count(), 64, "letters without columns are bounded too");
     }
 }

@@ -1,6 +1,6 @@
 //! Tables for a terminal: columns as wide as their cells, nothing in them that moves a cursor.
 
-use crate::plain;
+use crate::{columns, plain};
 
 /// Blanks between two columns, if the column does not say otherwise.
 const GAP: usize = 2;
@@ -104,14 +104,14 @@ impl Table {
             Row::Cells(cells) => cells.get(at).map(String::as_str),
             Row::Note(_) => None,
         });
-        let cells = cells.chain([column.head]).map(|cell| cell.chars().count());
+        let cells = cells.chain([column.head]).map(columns);
         cells.max().unwrap_or(0).max(column.least)
     }
 
     fn line<'a>(&self, widths: &[usize], cells: impl Iterator<Item = &'a str>) -> String {
         let mut line = String::new();
         for (at, ((cell, column), width)) in cells.zip(&self.columns).zip(widths).enumerate() {
-            let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
+            let pad = " ".repeat(width.saturating_sub(columns(cell)));
             line.push_str(&" ".repeat(if at == 0 { 0 } else { column.gap }));
             let (before, behind) = if column.is_right { (pad.as_str(), "") } else { ("", &*pad) };
             line.push_str(before);
@@ -141,6 +141,14 @@ mod tests {
         ];
         assert_eq!(table.text().lines().collect::<Vec<_>>(), lines);
         assert_eq!(table.text_within(20).lines().nth(1), Some("web1       96  it h…"));
+    }
+
+    #[test]
+    fn columns_stand_below_each_other_after_wide_letters() {
+        let mut table = Table::new(&[left("GUEST").most(6), right("MIB")]);
+        table.row(["网页1", "96"]);
+        table.row(["数据库服务器", "8"]);
+        assert_eq!(table.text(), "GUEST  MIB\n网页1   96\n数据…    8\n");
     }
 
     #[test]

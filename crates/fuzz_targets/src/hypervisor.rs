@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use base::{Bytes, glob as patterns};
 use collect::{Care, Collector, GuestView, ManagerView};
-use hypervisor::{ProcessId, ProcessView, describe_domain};
+use hypervisor::{DomainParts, ProcessId, ProcessView, describe_domain};
 use manager::control::{Scanned, TaskRow};
 use model::{GuestIdentity, Row};
 use pinhead::idle::wakers::Wakers;
@@ -19,7 +19,7 @@ use crate::input::texts;
 pub(crate) fn domain_xml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match describe_domain(text) {
-        Ok((memory, port)) => {
+        Ok(DomainParts { memory, port, .. }) => {
             assert!(text.contains("memory") && memory > Bytes::ZERO);
             // A path may be written with references, which no check of ours can find again.
             assert!(port.is_none() || text.contains("org.pinhead.0") || text.contains('&'));

@@ -49,7 +49,7 @@ pub use guest_memory::GuestMemory;
 pub use ids::IdSource;
 pub use ksm::KsmFiles;
 pub use libvirt::Libvirt;
-pub use libvirt::describe_domain;
+pub use libvirt::{DomainParts, describe_domain};
 pub use owner::{Owner, PortAccess, Trust, connect};
 pub use pageout::{PageOut, PageOutError, Slice};
 pub use process::{Apart, Held, ProcessView, Stat};

@@ -152,7 +152,7 @@ impl Outcome {
         });
         let hidden = targets.len().saturating_sub(TARGETS_SHOWN);
         targets.truncate(TARGETS_SHOWN);
-        let named = classes.iter().chain(&targets).map(|row| row.name.chars().count());
+        let named = classes.iter().chain(&targets).map(|row| base::columns(&row.name));
         let width = named.max().unwrap_or(0).max("CLASS".len());
         let mut text = format!(
             "{:width$} {:>9} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
@@ -180,10 +180,11 @@ impl Outcome {
     }
 
     fn line(&self, text: &mut String, name: &str, tally: &Tally, width: usize) {
+        let name = base::padded(name, width);
         let rate = self.requests_per_s(tally).map_or("-".to_owned(), |rate| format!("{rate:.1}"));
         let (answered, failed) = (tally.answered, tally.failed_all());
         let columns = latency_columns(tally.latency_us());
-        let _ = writeln!(text, "{name:width$} {answered:>9} {failed:>7} {rate:>9}{columns}");
+        let _ = writeln!(text, "{name} {answered:>9} {failed:>7} {rate:>9}{columns}");
     }
 
     fn end_of_text(&self, text: &mut String) {

@@ -5,7 +5,7 @@ use crate::control::{
     Status,
 };
 use crate::effect::Now;
-use crate::guest::ManagedGuest;
+use crate::guest::{MUTE, ManagedGuest};
 use crate::memory::{Memory, context_of, value};
 use crate::world::World;
 use counters::{Bytes, HostCounter};
@@ -68,9 +68,6 @@ fn host_row(view: &View<'_>) -> HostRow {
         swap_out_pages_s: rates.swap_out_s,
     }
 }
-
-/// A balloon that is asked and tells nothing.
-const MUTE: &str = "its balloon reports no numbers: its driver or its service is not there";
 
 fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let record = view.memory.record(guest.id);

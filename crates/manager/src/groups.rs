@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
-use procfs::{Buffer, KillWatch, MemoryGroup, Shortage};
+use procfs::{Buffer, KillWatch, MemoryGroup, Root, Shortage};
 
 /// The part of a bound that stays free, in thousandths: a host's reserve by default.
 const KEPT_PERMILLE: u64 = 30;
@@ -38,7 +38,7 @@ impl Groups {
         Groups {
             bounded: all.iter().filter_map(bound).collect(),
             bars_swap: all.iter().any(MemoryGroup::bars_swap),
-            kills: KillWatch::new(all),
+            kills: KillWatch::new(&Root::at(root), all),
         }
     }
 
@@ -237,6 +237,7 @@ mod tests {
         let kernel = FakeKernel::new(1, 1);
         group(&kernel, "vms", 1000, 500);
         group(&kernel, "vms/one", 300, 290);
+        kernel.write("sys/fs/cgroup/vms/cgroup.procs", "");
         let groups = groups(&kernel, "7", "vms/one");
         assert_eq!(groups.killed(), None);
         kernel.write("sys/fs/cgroup/vms/memory.events", "oom 2\noom_kill 2\n");
@@ -245,6 +246,8 @@ mod tests {
         assert_eq!(groups.killed(), Some(Shortage::Group), "its group went with it");
         kernel.write("sys/fs/cgroup/vms/memory.events", "oom 1\noom_kill 2\n");
         assert_eq!(groups.killed(), Some(Shortage::Host), "no group had lacked memory");
+        std::fs::create_dir(kernel.path("sys/fs/cgroup/vms/two")).unwrap();
+        assert_eq!(groups.killed(), Some(Shortage::Unknown), "it may have been another's");
     }
 
     #[test]

@@ -1,26 +1,42 @@
 //! Kills of processes by the kernel for want of memory, as their control groups count them.
 //!
-//! A group counts a process that was killed whatever lacked the memory: the group, one above it, or
-//! the host. The one that lacked it has counted that as well.
+//! ```text
+//!   version   a process killed        a lack of memory
+//!   1         in its own group        in the group that has the bound
+//!   2         in its own and above    in the group that has the bound, and above
+//! ```
+//!
+//! Counts have no names: what a group counts may be another member's. It is told for certain of
+//! one that has no other.
 
 use std::fmt;
 
-use crate::{Buffer, MemoryGroup, Root};
+use crate::parse::value_of;
+use crate::{Buffer, Kept, MemoryGroup, Root};
 
-/// Place in which memory was missing when the kernel killed a process.
+/// The place in which memory was missing when the kernel killed a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
     /// A control group of the process had reached its bound.
     Group,
     /// No group of it had.
     Host,
+    /// A group that others are in as well had, for this process or for another.
+    Either,
+    /// It is not known, for the process that was killed may be another.
+    Unknown,
 }
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Shortage::Group => "its control group has no more memory",
-            Shortage::Host => "the host had no more memory",
+            Shortage::Group => "was killed: its control group has no more memory",
+            Shortage::Host => "was killed: the host had no more memory",
+            Shortage::Either => "was killed: its control group or the host had no more memory",
+            Shortage::Unknown => {
+                "may have been killed: the kernel killed a process for want of memory, here or \
+                 in a control group that others share"
+            }
         })
     }
 }
@@ -28,8 +44,10 @@ impl fmt::Display for Shortage {
 /// Counts of a group since it was made. One that the kernel does not tell is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kills {
-    /// Processes that were killed.
+    /// Processes that were killed in it, or in version 2 in one below it.
     pub(crate) killed: u64,
+    /// The same of this group alone.
+    pub(crate) killed_own: u64,
     /// Times that this group, or in version 2 one below it, had no more memory.
     pub(crate) missing: Option<u64>,
     /// The same of this group alone.
@@ -37,37 +55,90 @@ pub(crate) struct Kills {
 }
 
 /// Counts of all groups of a process at one time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KillWatch(Vec<(MemoryGroup, Option<Kills>)>);
+#[derive(Debug, Default)]
+pub struct KillWatch {
+    /// Those that count, from its own upwards.
+    groups: Vec<(MemoryGroup, Kills)>,
+    /// Counts of all processes, where groups do not count what is below them.
+    all: Option<AllKills>,
+}
+
+/// Processes that the kernel has killed for want of memory since it started.
+#[derive(Debug)]
+struct AllKills {
+    root: Root,
+    then: u64,
+}
+
+impl AllKills {
+    fn of(root: &Root) -> Option<AllKills> {
+        Some(AllKills { then: AllKills::count(root)?, root: root.clone() })
+    }
+
+    fn count(root: &Root) -> Option<u64> {
+        let file = Kept::open(&root.join("proc/vmstat"));
+        value_of(file.whole(&mut Buffer::default())?, "oom_kill")
+    }
+}
 
 impl KillWatch {
     /// Counts of these groups of one process, from its own upwards.
-    pub fn new(groups: Vec<MemoryGroup>) -> KillWatch {
-        let counted = groups.into_iter().map(|group| (group.clone(), group.kills()));
-        KillWatch(counted.collect())
+    pub fn new(root: &Root, groups: Vec<MemoryGroup>) -> KillWatch {
+        let is_first = groups.first().is_some_and(MemoryGroup::is_of_version_1);
+        let counted = groups.into_iter().filter_map(|group| group.kills().map(|it| (group, it)));
+        KillWatch {
+            groups: counted.collect(),
+            all: if is_first { AllKills::of(root) } else { None },
+        }
     }
 
     /// The same of a process by its number.
     pub fn of(root: &Root, pid: u32) -> KillWatch {
         let mut buffer = Buffer::default();
-        KillWatch::new(MemoryGroup::all(root.path(), &pid.to_string(), &mut buffer))
+        let groups = MemoryGroup::all(root.path(), &pid.to_string(), &mut buffer);
+        KillWatch::new(root, groups)
     }
 
-    /// Returns what lacked memory if a process was killed since then, in the nearest group that is
-    /// still there. A group may go with its last process. Counts that are missing tell nothing.
+    /// Returns what lacked memory if the process, which has ended, was killed since then. Its own
+    /// group may have gone with it: then the nearest one that is still there counts, in version 2.
+    /// Counts that are missing tell nothing.
     pub fn killed(&self) -> Option<Shortage> {
-        let mut left = self.0.iter().filter_map(|(group, then)| Some((group.kills()?, *then)));
-        let (now, then) = left.next()?;
-        let then = then.filter(|then| now.killed > then.killed)?;
-        let grew = |now: Option<u64>, then| now.zip(then).is_some_and(|(now, then)| now > then);
-        // Groups above count what their other children lacked.
-        let is_above = |(now, then): (Kills, Option<Kills>)| {
-            grew(now.missing_own, then.and_then(|then| then.missing_own))
-        };
-        match grew(now.missing, then.missing) || left.any(is_above) {
-            true => Some(Shortage::Group),
-            false => Some(Shortage::Host),
+        let now = |(group, then): &(MemoryGroup, Kills)| Some((group.kills()?, *then));
+        let nearest = self.groups.iter().position(|group| group.0.kills().is_some())?;
+        if nearest > 0
+            && let Some(all) = &self.all
+        {
+            let grew = AllKills::count(&all.root)? > all.then;
+            return grew.then_some(Shortage::Unknown);
         }
+        let (own, then) = now(self.groups.get(nearest)?)?;
+        let is_killed = match nearest {
+            0 => own.killed_own > then.killed_own,
+            _ => own.killed > then.killed,
+        };
+        if !is_killed {
+            return None;
+        }
+        let grew = |now: Option<u64>, then| now.zip(then).is_some_and(|(now, then)| now > then);
+        let mut is_shared = false;
+        for (place, group) in self.groups.iter().enumerate().skip(nearest) {
+            let below = place.checked_sub(1).and_then(|below| self.groups.get(below));
+            is_shared |= group.0.has_others(below.map(|(below, _)| below));
+            if place == nearest && is_shared {
+                return Some(Shortage::Unknown);
+            }
+            let (now, then) = now(group)?;
+            let lacked = match place == nearest && place > 0 {
+                // The one that is gone may have been the one that lacked it.
+                true => grew(now.missing, then.missing),
+                // Groups above count what their other children lacked.
+                false => grew(now.missing_own, then.missing_own),
+            };
+            if lacked {
+                return Some(if is_shared { Shortage::Either } else { Shortage::Group });
+            }
+        }
+        Some(Shortage::Host)
     }
 }
 
@@ -83,9 +154,12 @@ mod tests {
         kernel.write(&format!("{dir}/{file}"), &format!("oom {oom}\noom_kill {oom_kill}\n"));
     }
 
-    /// A farm in which a kill and a shortage were counted before.
+    /// A farm in which a kill and a shortage were counted before. Its only guest has ended.
     fn farm() -> (FakeKernel, KillWatch) {
         let kernel = FakeKernel::new(1, 1);
+        for dir in [OWN, ABOVE] {
+            kernel.write(&format!("{dir}/cgroup.procs"), "");
+        }
         kernel.write("proc/7/cgroup", "0::/farm/one\n");
         events(&kernel, OWN, "memory.events", 0, 0);
         events(&kernel, ABOVE, "memory.events", 3, 1);
@@ -104,6 +178,32 @@ mod tests {
         events(&kernel, OWN, "memory.events", 0, 1);
         events(&kernel, ABOVE, "memory.events.local", 3, 0);
         assert_eq!(watch.killed(), Some(Shortage::Group));
+        std::fs::create_dir(kernel.path(&format!("{ABOVE}/two"))).unwrap();
+        assert_eq!(
+            watch.killed(),
+            Some(Shortage::Either),
+            "another of the farm may have lacked it"
+        );
+    }
+
+    #[test]
+    fn kill_is_not_told_for_certain_when_others_share_the_group() {
+        let (kernel, watch) = farm();
+        events(&kernel, OWN, "memory.events", 1, 1);
+        events(&kernel, OWN, "memory.events.local", 0, 0);
+        assert_eq!(watch.killed(), None, "it was in a group below");
+        events(&kernel, OWN, "memory.events.local", 1, 1);
+        kernel.write(&format!("{OWN}/cgroup.procs"), "8\n");
+        assert_eq!(watch.killed(), Some(Shortage::Unknown));
+        let (kernel, watch) = farm();
+        std::fs::create_dir(kernel.path(&format!("{ABOVE}/two"))).unwrap();
+        std::fs::remove_dir_all(kernel.path(OWN)).unwrap();
+        events(&kernel, ABOVE, "memory.events", 4, 2);
+        assert_eq!(watch.killed(), Some(Shortage::Unknown), "it may have been the other one");
+        let (kernel, watch) = farm();
+        events(&kernel, OWN, "memory.events", 1, 1);
+        kernel.remove(&format!("{OWN}/cgroup.procs"));
+        assert_eq!(watch.killed(), Some(Shortage::Unknown), "it is not seen if there are others");
     }
 
     #[test]
@@ -129,6 +229,8 @@ mod tests {
         let one = "sys/fs/cgroup/memory/one";
         kernel.write("proc/7/cgroup", "4:memory:/one\n");
         kernel.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+        kernel.write("sys/fs/cgroup/memory/memory.oom_control", "oom_kill 0\n");
+        kernel.write(&format!("{one}/cgroup.procs"), "");
         let count = |met: u64, kills: u64| {
             kernel.write(&format!("{one}/memory.failcnt"), &format!("{met}\n"));
             let control = format!("oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n");
@@ -140,6 +242,15 @@ mod tests {
         assert_eq!(watch.killed(), Some(Shortage::Host));
         count(6, 1);
         assert_eq!(watch.killed(), Some(Shortage::Group));
+        // Its group goes with it, and no other one has counted its kill.
+        let killed =
+            |all: u64| kernel.write("proc/vmstat", &format!("pgfault 7\noom_kill {all}\n"));
+        killed(3);
+        let watch = KillWatch::of(&kernel.root(), 7);
+        std::fs::remove_dir_all(kernel.path(one)).unwrap();
+        assert_eq!(watch.killed(), None);
+        killed(4);
+        assert_eq!(watch.killed(), Some(Shortage::Unknown));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A process may use no more than the least of what its group and all groups above that have left.
 //! Files are opened for each read: few processes have such bounds, and a group may come and go.
 
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
@@ -101,15 +102,37 @@ impl MemoryGroup {
             Hierarchy::First => {
                 let missing = self.number("memory.failcnt");
                 let killed = value("memory.oom_control", "oom_kill")?;
-                Kills { killed, missing, missing_own: missing }
+                Kills { killed, killed_own: killed, missing, missing_own: missing }
             }
             Hierarchy::Second => {
+                let killed = value("memory.events", "oom_kill")?;
                 let missing = value("memory.events", "oom");
                 // Before Linux 5.2 a group's own are not told apart.
-                let missing_own = value("memory.events.local", "oom").or(missing);
-                Kills { killed: value("memory.events", "oom_kill")?, missing, missing_own }
+                let own = |name| value("memory.events.local", name);
+                let (killed_own, missing_own) = (own("oom_kill"), own("oom").or(missing));
+                Kills { killed, killed_own: killed_own.unwrap_or(killed), missing, missing_own }
             }
         })
+    }
+
+    /// Returns whether a process is in it, or another group than `below` in it, as far as that is
+    /// seen. Of a process's own group, which has none below, the groups in it do not count: they
+    /// are for threads.
+    pub(crate) fn has_others(&self, below: Option<&MemoryGroup>) -> bool {
+        let mut buffer = Buffer::default();
+        if self.file("cgroup.procs").once(&mut buffer).is_none_or(|text| !text.is_empty()) {
+            return true;
+        }
+        let Some(below) = below else { return false };
+        let Ok(mut entries) = std::fs::read_dir(&self.dir) else { return true };
+        entries.any(|entry| {
+            let is_dir = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+            entry.is_ok_and(|entry| is_dir(&entry) && entry.path() != below.dir)
+        })
+    }
+
+    pub(crate) fn is_of_version_1(&self) -> bool {
+        self.hierarchy == Hierarchy::First
     }
 
     /// Returns whether all of it has to stay out of swap.

@@ -32,6 +32,8 @@ const OF_DEVICES: [(&str, &str, G); 8] = [
 ];
 const CPU: &str = "cpu.time";
 const BALLOON: &str = "balloon.";
+/// Memory as libvirt counts it: with all that virtio-mem could give.
+pub(crate) const MAXIMUM: &str = "balloon.maximum";
 
 /// Moments of one host.
 #[derive(Default)]
@@ -95,7 +97,7 @@ fn identity(domain: &Domain) -> GuestIdentity {
     }
 }
 
-fn find(values: &[Value], name: &str) -> Option<u64> {
+pub(crate) fn find(values: &[Value], name: &str) -> Option<u64> {
     values.iter().find(|value| value.name == name).map(|value| value.value)
 }
 
@@ -169,14 +171,17 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
         ["unused", "usable", "disk_caches", "swap_in", "swap_out"]
             .map(|name| report(&format!("{BALLOON}{name}")));
     let major_faults = updated.and_then(|_| find(values, "balloon.major_fault"));
+    let memory = seen.memory.map(|bytes| bytes.0);
+    // Of a domain without a balloon libvirt counts all that virtio-mem could give.
+    let actual = kib("balloon.current");
     let mut row = Row::default();
     row.extend([
         (G::Vcpus, seen.vcpus.map(u64::from)),
         // Its virtual CPUs' and its hypervisor's time together.
         (G::VcpuRun, run),
         (G::OtherRun, run.map(|_| 0)),
-        (G::Memory, kib("balloon.maximum")),
-        (G::Actual, kib("balloon.current")),
+        (G::Memory, memory),
+        (G::Actual, actual.map(|bytes| bytes.min(memory.unwrap_or(bytes)))),
         (G::Resident, kib("balloon.rss")),
         (G::BalloonTime, updated.and_then(|seconds| seconds.checked_mul(NS_PER_S))),
         (G::BalloonTotal, report("balloon.available")),
@@ -215,7 +220,12 @@ mod tests {
             node: NodeInfo { memory_kib: 4 << 20, cpus: 2 },
             cpu: values(&[("kernel", 5), ("user", 7), ("idle", 11), ("iowait", 13)]),
             memory: values(memory),
-            domains: vec![Seen { domain: of, vcpus: Some(2), values: values(domain) }],
+            domains: vec![Seen {
+                domain: of,
+                vcpus: Some(2),
+                memory: Some(Bytes::mib(3)),
+                values: values(domain),
+            }],
         }
     }
 
@@ -247,7 +257,7 @@ mod tests {
             (G::VcpuDelay, None),
             (G::OtherRun, Some(0)),
             (G::Actual, Some(2 * MIB)),
-            (G::Memory, Some(4 * MIB)),
+            (G::Memory, Some(3 * MIB)),
             (G::Resident, Some(MIB)),
             // Its balloon has reported nothing yet.
             (G::OwnAvailable, None),
@@ -267,6 +277,18 @@ mod tests {
         let moment = rows.of(&told(&reported, &[]), 2_000).unwrap();
         assert_eq!(only(&moment).get(G::OwnAvailable), Some(MIB / 2));
         assert_eq!(only(&moment).get(G::OwnTotal), None, "no daemon has told it");
+    }
+
+    #[test]
+    fn domain_has_no_more_than_its_virtio_mem_gives() {
+        let mut told = told(&[("balloon.current", 4_096), ("balloon.maximum", 4_096)], &[]);
+        let mut of = |memory| {
+            told.domains[0].memory = memory;
+            let moment = Rows::default().of(&told, 0).unwrap();
+            [G::Memory, G::Actual].map(|field| only(&moment).get(field))
+        };
+        assert_eq!(of(Some(Bytes::mib(3))), [Some(3 * MIB), Some(3 * MIB)]);
+        assert_eq!(of(None), [None, Some(4 * MIB)], "its description was not had");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! A conversation with a host's libvirt, one question after the other.
 
 use crate::clock::Until;
-use crate::rows::{NUMBERS_MAX, is_used};
+use crate::rows::{MAXIMUM, NUMBERS_MAX, find, is_used};
 use crate::ssh::Ssh;
 use crate::{Error, Uri};
+use base::Bytes;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use virtrpc::{
@@ -22,10 +23,29 @@ const DOMAINS_AT_ONCE: usize = 50;
 pub(crate) struct Session {
     ssh: Ssh,
     client: Client,
-    /// Virtual CPUs of domains, which are asked for once.
-    vcpus: BTreeMap<(Uuid, i32), Option<u32>>,
+    /// What domains were asked for by themselves.
+    known: BTreeMap<(Uuid, i32), Known>,
     until: Until,
     left_bytes: usize,
+}
+
+/// Answers about one domain alone. One that cannot be had is no reason to ask again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// Virtual CPUs.
+    vcpus: Option<u32>,
+    /// Memory that it can have now, and whether that may change by virtio-mem.
+    memory: Option<(Bytes, bool)>,
+    /// libvirt's own number for its memory at that time.
+    maximum: Option<u64>,
+}
+
+impl Known {
+    /// Returns the memory, unless it may be another by now.
+    fn memory_at(&self, maximum: Option<u64>) -> Option<Option<Bytes>> {
+        let is_steady = self.memory.is_none_or(|(_, is_virtio_mem)| !is_virtio_mem);
+        (is_steady && self.maximum == maximum).then(|| self.memory.map(|(bytes, _)| bytes))
+    }
 }
 
 /// A domain.
@@ -33,6 +53,8 @@ pub(crate) struct Session {
 pub(crate) struct Seen {
     pub(crate) domain: Domain,
     pub(crate) vcpus: Option<u32>,
+    /// Memory that it can have now.
+    pub(crate) memory: Option<Bytes>,
     /// What of its numbers is used.
     pub(crate) values: Vec<Value>,
 }
@@ -51,7 +73,7 @@ impl Session {
         Session {
             ssh,
             client: Client::new(),
-            vcpus: BTreeMap::new(),
+            known: BTreeMap::new(),
             until: Until::after(PATIENCE),
             left_bytes: BYTES_MAX,
         }
@@ -96,20 +118,27 @@ impl Session {
             self.stats(some, &mut stats)?;
         }
         let mut domains = Vec::new();
-        let mut vcpus = BTreeMap::new();
+        let mut all_known = BTreeMap::new();
         for DomainStats { domain, values } in stats {
             let key = (domain.uuid, domain.id);
-            let known = self.vcpus.get(&key).copied();
-            // A call for each of thousands may take longer than there is: the next look goes on.
-            let asked = match known {
-                None if self.until.left() > PATIENCE / 2 => Some(self.vcpus_of(&domain)?),
-                known => known,
-            };
-            vcpus.extend(asked.map(|count| (key, count)));
-            let count = asked.flatten();
-            domains.push(Seen { domain, vcpus: count, values });
+            let maximum = find(&values, MAXIMUM);
+            let mut known = self.known.get(&key).copied();
+            let mut memory = known.and_then(|known| known.memory_at(maximum));
+            // Calls for each of thousands may take longer than there is: the next look goes on.
+            if memory.is_none() && self.has_room() {
+                let vcpus = match known {
+                    Some(known) => known.vcpus,
+                    None => self.vcpus_of(&domain)?,
+                };
+                let asked = self.memory_of(&domain)?;
+                memory = Some(asked.map(|(bytes, _)| bytes));
+                known = Some(Known { vcpus, memory: asked, maximum });
+            }
+            all_known.extend(known.map(|known| (key, known)));
+            let vcpus = known.and_then(|known| known.vcpus);
+            domains.push(Seen { domain, vcpus, memory: memory.flatten(), values });
         }
-        self.vcpus = vcpus;
+        self.known = all_known;
         Ok(Told { node, cpu, memory, domains })
     }
 
@@ -146,6 +175,24 @@ impl Session {
             Ok(_) | Err(Error::Refused { .. } | Error::Unread { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Asks for a domain's description, which alone tells what its virtio-mem devices give.
+    fn memory_of(&mut self, domain: &Domain) -> Result<Option<(Bytes, bool)>, Error> {
+        match self.ask(Call::Xml(domain.clone())) {
+            Ok(Reply::Xml(xml)) => {
+                let parts = hypervisor::describe_domain(&xml).ok();
+                Ok(parts.map(|parts| (parts.memory, parts.is_virtio_mem)))
+            }
+            // It has gone meanwhile.
+            Ok(_) | Err(Error::Refused { .. } | Error::Unread { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether half of the time and of the bytes are left, for questions that can wait.
+    fn has_room(&self) -> bool {
+        self.until.left() > PATIENCE / 2 && self.left_bytes > BYTES_MAX / 2
     }
 
     /// Statistics of the host, of which there is a number that has to be asked for first.
@@ -212,6 +259,20 @@ mod tests {
         let mut command = Command::new(program);
         command.args(args);
         Session::new(Ssh::spawn(command).unwrap())
+    }
+
+    #[test]
+    fn memory_is_asked_again_when_it_may_be_another() {
+        let known = |is_virtio_mem| Known {
+            memory: Some((Bytes::mib(3), is_virtio_mem)),
+            maximum: Some(4_096),
+            ..Known::default()
+        };
+        assert_eq!(known(false).memory_at(Some(4_096)), Some(Some(Bytes::mib(3))));
+        assert_eq!(known(false).memory_at(Some(8_192)), None, "a DIMM was plugged in");
+        assert_eq!(known(true).memory_at(Some(4_096)), None, "virtio-mem may give more by now");
+        let refused = Known { maximum: Some(4_096), ..Known::default() };
+        assert_eq!(refused.memory_at(Some(4_096)), Some(None), "it is not asked again");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use base::plain;
 
 /// How long a statement waits for another process's lock. The manager must not be kept from
 /// its guests: what is not written now is written with the next flush.
-const BUSY: Duration = Duration::from_millis(50);
+pub const BUSY: Duration = Duration::from_millis(50);
 /// How long a reader waits: a person can.
 pub const BUSY_READER: Duration = Duration::from_millis(2_000);
 /// Memory for pages, in KiB below 0 as SQLite has it: an index by guest touches a page for each
@@ -117,19 +117,19 @@ pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
 /// Opens a file to read it.
 pub fn open_read_only(path: &Path, kind: &Kind) -> Result<Connection, Error> {
     // A file without tables is one whose writer has not come so far yet, or an empty one.
-    open_begun(path, kind)?.ok_or_else(|| Error::Foreign { path: path.into() })
+    open_begun(path, kind, BUSY_READER)?.ok_or_else(|| Error::Foreign { path: path.into() })
 }
 
 /// Opens a file to read it, unless nothing was written to it yet: a writer that was killed while
 /// it began a file leaves one without tables.
-fn open_begun(path: &Path, kind: &Kind) -> Result<Option<Connection>, Error> {
+fn open_begun(path: &Path, kind: &Kind, wait: Duration) -> Result<Option<Connection>, Error> {
     check_files(path)?;
     // SQLite would only say that it cannot open it.
     std::fs::File::open(path).map_err(|source| Error::File { path: path.into(), source })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let plain = Connection::open_with_flags(path, flags)
         .and_then(|connection| {
-            connection.busy_timeout(BUSY_READER)?;
+            connection.busy_timeout(wait)?;
             looked_at(connection, kind)
         })
         .or_else(
@@ -188,9 +188,14 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Opens a file to read it, unless it is not there, or nothing was written to it yet.
-pub fn open_if_begun(path: &Path, kind: &Kind) -> Result<Option<Connection>, Error> {
-    match open_begun(path, kind) {
+/// Opens a file to read it, unless it is not there, or nothing was written to it yet. A statement
+/// waits so long for another process's lock.
+pub fn open_if_begun(
+    path: &Path,
+    kind: &Kind,
+    wait: Duration,
+) -> Result<Option<Connection>, Error> {
+    match open_begun(path, kind, wait) {
         Err(Error::File { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
         opened => opened,
     }

@@ -32,7 +32,8 @@ const OTHERS_FOR_ALL: &[&str] = &["thiserror"];
 /// All crates, from the bottom to the top.
 pub const CRATES: &[Crate] = &[
     // Layer 0, pure: no I/O, no clock, no threads, no randomness.
-    row("base", Some(""), ""),
+    // unicode-width for tables with letters that take two columns.
+    row("base", Some(""), "unicode-width"),
     row("counters", Some(""), ""),
     row("rules", Some("counters"), ""),
     row("model", Some("counters"), ""),
@@ -60,8 +61,8 @@ pub const CRATES: &[Crate] = &[
         Some("counters procfs qmp reactor virtrpc zmon"),
         "libc roxmltree rustix serde_json",
     ),
-    // Hosts without pinhead, by libvirt over ssh.
-    row("remote", Some("model reactor virtrpc"), "rustix"),
+    // Hosts without pinhead, by libvirt over ssh. hypervisor for its description of a domain.
+    row("remote", Some("hypervisor model reactor virtrpc"), "rustix"),
     // The file of a guest that is parked on disk. crc32fast for what a disk may change, lz4_flex
     // for memory, which is read back while somebody waits.
     row("parkfile", Some(""), "crc32fast lz4_flex"),

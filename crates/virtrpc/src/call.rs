@@ -38,16 +38,19 @@ pub enum EventKind {
     MigrationIteration,
     /// A domain's move, save or dump is over, however it ended.
     JobCompleted,
+    /// A virtio-mem device of a domain gives more or less. Since libvirt 7.9.
+    MemoryDeviceSize,
 }
 
 impl EventKind {
     /// All of them.
-    pub const ALL: [EventKind; 5] = [
+    pub const ALL: [EventKind; 6] = [
         EventKind::Lifecycle,
         EventKind::Reboot,
         EventKind::BalloonChange,
         EventKind::MigrationIteration,
         EventKind::JobCompleted,
+        EventKind::MemoryDeviceSize,
     ];
 
     /// libvirt's number of the event in a registration.
@@ -58,6 +61,7 @@ impl EventKind {
             EventKind::BalloonChange => 13,
             EventKind::MigrationIteration => 20,
             EventKind::JobCompleted => 21,
+            EventKind::MemoryDeviceSize => 26,
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) const REBOOT: i32 = 319;
 pub(crate) const BALLOON_CHANGE: i32 = 331;
 pub(crate) const MIGRATION_ITERATION: i32 = 359;
 pub(crate) const JOB_COMPLETED: i32 = 363;
+pub(crate) const MEMORY_DEVICE_SIZE: i32 = 438;
 
 /// What happened in a domain's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +78,8 @@ pub enum Event {
     MigrationIteration(Domain),
     /// Its move, save or dump is over, however it ended.
     JobCompleted(Domain),
+    /// A virtio-mem device of it gives more or less.
+    MemoryDeviceSize(Domain),
 }
 
 impl Event {
@@ -88,6 +91,7 @@ impl Event {
             BALLOON_CHANGE => "domain_event_callback_balloon_change",
             MIGRATION_ITERATION => "domain_event_callback_migration_iteration",
             JOB_COMPLETED => "domain_event_callback_job_completed",
+            MEMORY_DEVICE_SIZE => "domain_event_memory_device_size_change",
             _ => return Ok(None),
         };
         let mut reader = Reader::new(body, what);
@@ -105,6 +109,8 @@ impl Event {
                 reader.i32("iteration")?;
                 Event::MigrationIteration(domain)
             }
+            // The device and its size follow: the description has those of all.
+            MEMORY_DEVICE_SIZE => return Ok(Some(Event::MemoryDeviceSize(domain))),
             // The job's figures follow, of which nothing is asked.
             _ => return Ok(Some(Event::JobCompleted(domain))),
         };

@@ -63,7 +63,7 @@ impl Dying {
         let words = self.process.stderr();
         let reason = match (status, self.shortage, words.trim()) {
             (Ok(None), ..) => return None,
-            (_, Some(shortage), _) => format!("QEMU was killed: {shortage}"),
+            (_, Some(shortage), _) => format!("QEMU {shortage}"),
             (Ok(Some(status)), None, "") => format!("QEMU ended: {status}"),
             (Ok(Some(status)), None, words) => format!("QEMU ended: {status}: {words}"),
             (Err(error), None, _) => format!("QEMU is gone: {error}"),

@@ -300,7 +300,7 @@ impl Member {
         let (shortage, words) = (running.kills.killed(), running.process.stderr());
         if self.is_away() {
             let why = match shortage {
-                Some(shortage) => format!("its QEMU was killed: {shortage}"),
+                Some(shortage) => format!("its QEMU {shortage}"),
                 None => format!("its QEMU: {}", words.lines().last().unwrap_or("it has ended")),
             };
             return self.fails_to_come_back(why);

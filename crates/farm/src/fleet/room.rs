@@ -1,11 +1,10 @@
-//! Whether the host has memory for guests that are woken.
+//! Memory for guests that are woken: the host's, and that of control groups which the farm is in.
 
 use std::fs;
-use std::path::Path;
 
 use counters::Bytes;
 use procfs::parse::value_of;
-use procfs::{Buffer, ZfsCache};
+use procfs::{Buffer, MemoryGroup, Root, ZfsCache};
 
 /// A host that has less than this part of its memory left is short of it, and one that has less
 /// than this whatever it has. On 24 GiB that is what a hundred web servers take when they wake, as
@@ -15,24 +14,38 @@ const LEAST: Bytes = Bytes::mib(256);
 /// So long what was seen holds: a guest takes some MiB when it wakes, and so many wake in it.
 const SEEN_MS: u64 = 100;
 
-/// The host's memory, as it was seen last.
+/// The host's memory and its groups', as they were seen last.
 #[derive(Debug, Default)]
 pub(super) struct Room {
+    root: Root,
     seen_ms: Option<u64>,
     is_short: bool,
 }
 
 impl Room {
-    /// Whether the host is short of memory. What cannot be read is taken for enough.
+    /// Returns whether the host is short of memory, or a group with a bound that the farm is in,
+    /// and its guests with it. What cannot be read is taken for enough.
     pub(super) fn is_short(&mut self, now_ms: u64) -> bool {
         if self.seen_ms.is_none_or(|seen_ms| now_ms.saturating_sub(seen_ms) >= SEEN_MS) {
             self.seen_ms = Some(now_ms);
-            let zfs = ZfsCache::read(Path::new("/"), &mut Buffer::default()).unwrap_or_default();
-            let meminfo = fs::read("/proc/meminfo").unwrap_or_default();
-            self.is_short = is_short(&meminfo, zfs.gives);
+            let (root, mut buffer) = (self.root.path(), Buffer::default());
+            let zfs = ZfsCache::read(root, &mut buffer).unwrap_or_default();
+            let meminfo = fs::read(self.root.join("proc/meminfo")).unwrap_or_default();
+            self.is_short = is_short(&meminfo, zfs.gives)
+                || MemoryGroup::all(root, "self", &mut buffer).iter().any(is_group_short);
         }
         self.is_short
     }
+}
+
+/// A group that is gone, or has no bound, keeps nobody waiting.
+fn is_group_short(group: &MemoryGroup) -> bool {
+    let left = group.limit().and_then(|limit| Some((limit, limit.less(group.used()?))));
+    left.is_some_and(|(limit, left)| is_little(limit, left))
+}
+
+fn is_little(all: Bytes, left: Bytes) -> bool {
+    left < Bytes(all.0 / PART).max(LEAST)
 }
 
 /// Huge pages that are set aside are nobody's to have, and no part of the whole.
@@ -42,12 +55,13 @@ fn is_short(meminfo: &[u8], gives: Bytes) -> bool {
         return false;
     };
     let all = all.less(bytes("Hugetlb").unwrap_or(Bytes::ZERO));
-    available.plus(gives) < Bytes(all.0 / PART).max(LEAST)
+    is_little(all, available.plus(gives))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use procfs::testing::FakeKernel;
 
     #[test]
     fn a_host_is_short_that_has_little_left_of_much_or_of_little() {
@@ -75,8 +89,31 @@ mod tests {
 
     #[test]
     fn it_is_looked_at_again_after_a_while() {
-        let mut room = Room { seen_ms: Some(1_000), is_short: true };
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("proc/meminfo", "MemTotal: 4194304 kB\nMemAvailable: 2097152 kB\n");
+        let mut room = Room { root: kernel.root(), seen_ms: Some(1_000), is_short: true };
         assert!(room.is_short(1_099));
         assert!(!room.is_short(1_100), "this machine is not short");
+    }
+
+    #[test]
+    fn room_is_short_when_the_farms_group_is_and_the_host_is_not() {
+        let kernel = FakeKernel::new(1, 1);
+        kernel.write("proc/meminfo", "MemTotal: 67108864 kB\nMemAvailable: 33554432 kB\n");
+        kernel.write("proc/self/cgroup", "0::/farms/one\n");
+        kernel.write("sys/fs/cgroup/farms/one/cgroup.procs", "");
+        let group = |file: &str, text: String| {
+            kernel.write(&format!("sys/fs/cgroup/farms/{file}"), &text);
+        };
+        let is_short = |max: &str, used_mib: u64| {
+            group("memory.max", format!("{max}\n"));
+            group("memory.current", format!("{}\n", used_mib << 20));
+            Room { root: kernel.root(), ..Room::default() }.is_short(0)
+        };
+        let max = (4_096_u64 << 20).to_string();
+        assert!(!is_short(&max, 3_840) && is_short(&max, 3_841));
+        group("memory.stat", format!("inactive_file {}\n", 64 << 20));
+        assert!(!is_short(&max, 3_900), "pages of files can be dropped");
+        assert!(!is_short("max", 60_000), "it has no bound");
     }
 }

@@ -91,6 +91,7 @@ fn killed(shortages: u64) -> (FakeKernel, KillWatch) {
     let kernel = FakeKernel::new(1, 1);
     let events = "sys/fs/cgroup/one/memory.events";
     kernel.write("proc/7/cgroup", "0::/one\n");
+    kernel.write("sys/fs/cgroup/one/cgroup.procs", "");
     kernel.write(events, "oom 0\noom_kill 0\n");
     let watch = KillWatch::of(&kernel.root(), 7);
     kernel.write(events, &format!("oom {shortages}\noom_kill 1\n"));

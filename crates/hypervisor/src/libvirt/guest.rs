@@ -21,7 +21,7 @@ const PACE: LookPace = LookPace { first_ms: 40, most_ms: 640 };
 /// A description is asked for again so often: it may name a port that was attached since.
 const DEVICES_MS: u64 = 60_000;
 /// The same where what libvirt tells of its memory has changed.
-const CHANGED_MS: u64 = 10_000;
+pub(super) const CHANGED_MS: u64 = 10_000;
 
 /// What a guest's call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

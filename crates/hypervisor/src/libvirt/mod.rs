@@ -37,9 +37,22 @@ use session::Connection;
 /// The system's guests.
 pub const SYSTEM_URI: &str = "qemu:///system";
 
-/// What is read of libvirt's description of a domain, for tests: its memory, and where its port is.
-pub fn describe_domain(xml: &str) -> Result<(counters::Bytes, Option<PathBuf>), String> {
-    describe::Description::parse(xml).map(|found| (found.memory, found.port))
+/// A domain by libvirt's description of it, for those that only watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DomainParts {
+    /// Memory that it can have now, with what its virtio-mem devices give.
+    pub memory: Bytes,
+    /// Its virtio-mem devices may give more or less at any time.
+    pub is_virtio_mem: bool,
+    /// The socket of its daemon's port.
+    pub port: Option<PathBuf>,
+}
+
+/// Reads libvirt's description of a domain.
+pub fn describe_domain(xml: &str) -> Result<DomainParts, String> {
+    let found = describe::Description::parse(xml)?;
+    let is_virtio_mem = found.has_virtio_mem();
+    Ok(DomainParts { memory: found.memory, is_virtio_mem, port: found.port })
 }
 
 /// A user's own guests.

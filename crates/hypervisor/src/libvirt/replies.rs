@@ -4,7 +4,7 @@ use counters::Bytes;
 use virtrpc::{Domain, Failure, Info, Lifecycle, Reply};
 
 use super::describe::Description;
-use super::guest::{Ask, PROBE_MS};
+use super::guest::{Ask, CHANGED_MS, PROBE_MS};
 use super::numbers::{self, Life};
 use super::search::Outcome;
 use super::{Libvirt, trouble};
@@ -171,6 +171,9 @@ impl Libvirt {
                 guest.wants.xml |= !guest.reach.is_known;
                 guest.wants.state |= guest.state.is_none();
                 guest.wants.info |= guest.actual.is_none();
+                if guest.turn.is_stale {
+                    guest.describe_in_time(now_ms);
+                }
                 self.report_if_ready(id, now_ms);
             }
             self.guests.queue(id);
@@ -301,6 +304,7 @@ impl Libvirt {
                 }
             }
             virtrpc::Event::JobCompleted(domain) => self.look_at_state(&domain),
+            virtrpc::Event::MemoryDeviceSize(domain) => self.has_other_memory(&domain, now_ms),
         }
     }
 
@@ -326,6 +330,21 @@ impl Libvirt {
             | Lifecycle::PmSuspended
             | Lifecycle::Crashed => self.look_at_state(&domain),
             Lifecycle::Defined | Lifecycle::Undefined | Lifecycle::Other(_) => {}
+        }
+    }
+
+    /// Has a guest described when its virtio-mem gives more or less: now, or as soon as it may be.
+    fn has_other_memory(&mut self, domain: &Domain, now_ms: u64) {
+        if let Some(id) = self.id_of(domain)
+            && let Some(guest) = self.guests.get_mut(id)
+        {
+            guest.has_changed(now_ms);
+            guest.wants.info = true;
+            if guest.turn.is_stale {
+                let at_ms = guest.turn.described_ms + CHANGED_MS;
+                guest.due_ms = Some(guest.due_ms.map_or(at_ms, |due_ms| due_ms.min(at_ms)));
+            }
+            self.guests.queue(id);
         }
     }
 

@@ -28,6 +28,8 @@ const SET_PERIOD: i32 = 308;
 const EVENT_LIFECYCLE: i32 = 318;
 const EVENT_REBOOT: i32 = 319;
 const EVENT_BALLOON: i32 = 331;
+const EVENT_MEMORY_DEVICE: i32 = 438;
+const REGISTER: i32 = 316;
 
 fn words(list: &[u32]) -> Vec<u8> {
     list.iter().flat_map(|word| word.to_be_bytes()).collect()
@@ -205,7 +207,7 @@ impl Scene {
                 self.targets_kib.push(u64::from_be_bytes(size.try_into().unwrap()));
                 Vec::new()
             }
-            316 => words(&[0]),
+            REGISTER => words(&[0]),
             _ => Vec::new(),
         }
     }

@@ -21,6 +21,10 @@ const SLACK: Bytes = Bytes::mib(8);
 /// are asked once a second.
 const MUTE_QUESTIONS: u32 = 10;
 
+/// A balloon that is asked and tells nothing, and what helps.
+pub(crate) const MUTE: &str = "its balloon reports no numbers: its driver or its service is not \
+    there; load virtio_balloon in it, or start BLNSVR in Windows";
+
 /// A report of a guest's memory.
 #[derive(Clone, Debug)]
 pub enum MemorySample {

@@ -9,6 +9,7 @@ mod memory;
 
 pub(crate) use cpu::SOUND_TICK_MS;
 pub use demand::GuestDemand;
+pub(crate) use memory::MUTE;
 pub use memory::{GuestMemory, MemorySample};
 
 use crate::attach::{Lent, run_dir};

@@ -29,7 +29,7 @@ pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms
 /// A sentence about a guest that is gone, by its hypervisor's word or the kernel's.
 pub(super) fn end_of(guest: &ManagedGuest, why: &str) -> String {
     match guest.outside.groups.killed() {
-        Some(shortage) => format!("its QEMU was killed: {shortage} ({why})"),
+        Some(shortage) => format!("its QEMU {shortage} ({why})"),
         None => format!("it is gone: {why}"),
     }
 }

@@ -145,17 +145,7 @@ mod tests {
     const LIMITS: Limits = Limits { beat_ms: 15_000, rescue_ms: 30_000 };
 
     fn held(id: u64) -> Held {
-        Held {
-            id,
-            name: String::new(),
-            place: Place::Qmp("/a".into()),
-            owner: 0,
-            uuid: [0; 16],
-            process: None,
-            restore: 2,
-            held: 1,
-            taken: 1,
-        }
+        Held::example(id, 2, 1, 1)
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl GuestGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::{Held, Order, Place};
+    use crate::keeper::{Held, Order};
     use procfs::testing::FakeKernel;
 
     #[test]
@@ -85,17 +85,8 @@ mod tests {
         kernel.write(&format!("{group}/cgroup.procs"), "");
         kernel.write(&format!("{group}/memory.max"), &format!("{}\n", 400 << 20));
         kernel.write(&format!("{group}/memory.current"), &format!("{}\n", 260 << 20));
-        let held = Held {
-            id: 1,
-            name: "g1".into(),
-            place: Place::Qmp("/a".into()),
-            owner: 0,
-            uuid: [0; 16],
-            process: Some((7, 9)),
-            restore: Bytes::mib(400).0,
-            held: Bytes::mib(200).0,
-            taken: 0,
-        };
+        let held = Held::example(1, Bytes::mib(400).0, Bytes::mib(200).0, 0);
+        let held = Held { process: Some((7, 9)), ..held };
         let mut book = Book::new();
         book.take(Order::Guest(held), 0);
         let most = |anonymous: u64, shmem: u64| {

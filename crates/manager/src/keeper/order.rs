@@ -134,6 +134,16 @@ pub fn decode(line: &[u8]) -> Option<Order> {
 }
 
 #[cfg(test)]
+impl Held {
+    /// A guest with so many bytes to have again, to have now, and taken.
+    pub(crate) fn example(id: u64, restore: u64, held: u64, taken: u64) -> Held {
+        let place = Place::Qmp("/a".into());
+        let (owner, uuid, process) = (0, [0; 16], None);
+        Held { id, name: format!("g{id}"), place, owner, uuid, process, restore, held, taken }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

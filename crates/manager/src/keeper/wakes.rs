@@ -111,23 +111,12 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::Place;
     use hypervisor::Pause;
 
     const STANDS: RunState = RunState::Paused(Pause::ByHand);
 
     fn held(id: u64) -> Held {
-        Held {
-            id,
-            name: format!("g{id}"),
-            place: Place::Qmp("/a".into()),
-            owner: 0,
-            uuid: [0; 16],
-            process: None,
-            restore: 1,
-            held: 1,
-            taken: 0,
-        }
+        Held::example(id, 1, 1, 0)
     }
 
     #[test]

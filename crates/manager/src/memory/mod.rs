@@ -17,7 +17,7 @@ pub(crate) use schedule::Schedule;
 
 use crate::config::Settings;
 use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, RequestEvent};
-use crate::guest::ManagedGuest;
+use crate::guest::{MUTE, ManagedGuest};
 use crate::journal;
 use crate::world::World;
 use counters::Bytes;
@@ -169,6 +169,7 @@ impl Memory {
             };
             effects.extend(pass.left.iter().map(left));
         }
+        self.tell_mute(world, now, &mut effects);
         self.leave_to_others(world, now, &mut effects);
         if !pass.reserved.is_empty() {
             effects.push(Effect::Requests(RequestEvent::Settled(pass.reserved)));
@@ -185,6 +186,7 @@ impl Memory {
         for decision in &pass.decisions {
             let id = Id(decision.key.0);
             let Some(guest) = world.guests.get(id) else { continue };
+            let decision = &explained(decision, guest);
             let row = journal::decision(decision, Policy::Active, world.acts, now.wall_ms);
             let command = decision.command.filter(|_| world.acts);
             // Where nothing is moved nothing comes of it: each step is told.
@@ -232,6 +234,30 @@ impl Memory {
             );
             let keeps = guest.memory.target.unwrap_or(guest.memory.actual);
             effects.push(Effect::Guests(GuestEvent::Grant { guest: guest.id, keeps, reason }));
+        }
+    }
+
+    /// Tells why nothing is known of guests that are held for it, when their balloons turn out to
+    /// report no numbers.
+    fn tell_mute(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
+        for (id, record) in &mut self.records {
+            let Some(guest) = world.guests.get(*id) else { continue };
+            let is_mute = guest.memory.is_mute();
+            if std::mem::replace(&mut record.is_mute, is_mute) || !is_mute {
+                continue;
+            }
+            let Some((last, _)) = &mut record.last else { continue };
+            if last.clause != Clause::Stale || last.detail == MUTE {
+                continue;
+            }
+            let inputs = record.recent.front().copied().unwrap_or(last.inputs);
+            *last = Decision { command: None, inputs, ..explained(last, guest) };
+            effects.push(Effect::Decided {
+                guest: *id,
+                who: guest.who().clone(),
+                row: Box::new(journal::decision(last, Policy::Active, world.acts, now.wall_ms)),
+                moves: false,
+            });
         }
     }
 
@@ -286,7 +312,8 @@ impl Memory {
         for decision in &pass.decisions {
             let id = Id(decision.key.0);
             if let Some(guest) = world.guests.get(id) {
-                let row = journal::decision(decision, Policy::Shadow, false, now.wall_ms);
+                let decision = explained(decision, guest);
+                let row = journal::decision(&decision, Policy::Shadow, false, now.wall_ms);
                 effects.push(Effect::Decided {
                     guest: id,
                     who: guest.who().clone(),
@@ -321,6 +348,12 @@ fn hold(guest: &ManagedGuest, size: Bytes) -> Effect {
 /// How closely a guest is to be watched.
 fn attention_of(arbiter: &Arbiter, key: Key) -> Attention {
     Attention { moves: arbiter.target(key).is_some(), strained: arbiter.is_strained(key) }
+}
+
+/// A decision with the reason for which nothing is known of its guest, if there is one.
+fn explained(decision: &Decision, guest: &ManagedGuest) -> Decision {
+    let is_mute = decision.clause == Clause::Stale && guest.memory.is_mute();
+    Decision { detail: if is_mute { MUTE } else { decision.detail }, ..decision.clone() }
 }
 
 /// What the operator should not have to look for.

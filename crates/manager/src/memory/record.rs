@@ -21,6 +21,8 @@ pub(crate) struct Record {
     is_locked_told: bool,
     /// Another manager moves its balloon.
     pub is_foreign: bool,
+    /// Its balloon reports no numbers.
+    pub is_mute: bool,
     /// How closely it is watched.
     pub attention: Attention,
 }

@@ -67,6 +67,11 @@ fn a_guest_that_cannot_be_asked_is_held_and_the_others_are_served() {
     assert!(clauses("paused").contains("unusable"));
     assert!(clauses("silent").contains("unusable") || clauses("silent").contains("stale"));
     assert!(clauses("bare").contains("stale"));
+    let reasons: Vec<String> =
+        scene.decisions("bare").into_iter().map(|decided| decided.decision.reason).collect();
+    let [first, last] = &reasons[..] else { panic!("{reasons:?}") };
+    assert_eq!(first, "it has reported nothing yet");
+    assert!(last.starts_with("its balloon reports no numbers"), "{last}");
     let fates: Vec<Fate> =
         scene.decisions("refuses").iter().flat_map(|d| &d.outcomes).map(|o| o.fate).collect();
     assert!(fates.contains(&Fate::Refused), "{fates:?}");

@@ -8,7 +8,7 @@ use crate::escape;
 use ::load::Job;
 use ::load::job::{self, Claim, Report};
 use base::chain;
-use base::plain;
+use base::{padded, plain};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
@@ -72,7 +72,7 @@ fn to_text(reports: &[Report]) -> String {
             Ok(rounds) => writeln!(text, "{}", row(&name, rounds)),
             Err(failure) => {
                 let reason = plain(&chain(failure), REASON_WIDTH);
-                writeln!(text, "{name:<NAME_WIDTH$}  {reason}")
+                writeln!(text, "{}  {reason}", padded(&name, NAME_WIDTH))
             }
         };
     }
@@ -89,7 +89,8 @@ fn row(name: &str, rounds: &[f64]) -> String {
     let min = rounds.iter().copied().fold(f64::INFINITY, f64::min);
     let max = rounds.iter().copied().fold(0.0, f64::max);
     let count = rounds.len();
-    format!("{name:<NAME_WIDTH$} {count:>7} {average:>10.2} {min:>10.2} {max:>10.2}")
+    let name = padded(name, NAME_WIDTH);
+    format!("{name} {count:>7} {average:>10.2} {min:>10.2} {max:>10.2}")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::header::{cost_text, gaps_text};
 use crate::number::shown;
 use crate::report::{Line, LineKind, Report, Table};
 use crate::time::Zone;
-use base::clip;
+use base::{clip, columns, padded};
 use std::fmt::Write;
 
 /// Labels are cut to this.
@@ -61,7 +61,7 @@ fn wrapped(out: &mut String, sentence: &str, width: usize) {
     let indent = sentence.chars().take_while(|c| *c == ' ').count();
     let mut column = 0;
     for word in sentence.split_whitespace() {
-        let length = word.chars().count();
+        let length = columns(word);
         if column > 0 && column + 1 + length > width {
             let _ = write!(out, "\n{}", " ".repeat(indent + 2));
             column = indent + 2;
@@ -130,20 +130,20 @@ fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
         .iter()
         .map(|field| field.title.split_once('|').unwrap_or(("", field.title)))
         .collect();
-    let count = |text: &str| text.chars().count();
     let widths: Vec<usize> = heads
         .iter()
         .enumerate()
         .map(|(at, (above, below))| {
             let cells = blocks.iter().flat_map(|block| &block.values);
-            let cells = cells.map(|row| count(&row[at])).max().unwrap_or(0);
-            cells.max(count(above)).max(count(below))
+            let cells = cells.map(|row| columns(&row[at])).max().unwrap_or(0);
+            cells.max(columns(above)).max(columns(below))
         })
         .collect();
     let label_widths = |block: &Block| -> Vec<usize> {
-        let of = |at: usize| block.rows.iter().map(|row| row.get(at).map_or(0, |s| count(s))).max();
+        let of =
+            |at: usize| block.rows.iter().map(|row| row.get(at).map_or(0, |s| columns(s))).max();
         let heads = block.heads.iter().enumerate();
-        heads.map(|(at, head)| of(at).unwrap_or(0).max(count(head))).collect()
+        heads.map(|(at, head)| of(at).unwrap_or(0).max(columns(head))).collect()
     };
     let labels: Vec<Vec<usize>> = blocks.iter().map(label_widths).collect();
     let label_width = |widths: &Vec<usize>| widths.iter().map(|width| width + 1).sum::<usize>();
@@ -157,10 +157,11 @@ fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
                 let mut line = String::new();
                 for (at, width) in labels.iter().enumerate() {
                     let text = label.get(at).map_or("", String::as_str);
-                    let _ = write!(line, "{text:<width$} ");
+                    line.push_str(&padded(text, *width));
+                    line.push(' ');
                 }
                 line.truncate(line.trim_end().len());
-                let pad = first.saturating_sub(count(&line));
+                let pad = first.saturating_sub(columns(&line));
                 line.push_str(&" ".repeat(pad));
                 for at in panel.clone() {
                     let _ = write!(line, "{:>width$}", cells(at), width = widths[at] + gap);

@@ -1,6 +1,7 @@
 //! Every report over a made-up day, as it is printed. `UPDATE_GOLDEN=1 cargo test -p reports`
 //! writes the files again; read the difference before you keep it.
 
+use model::GuestIdentity;
 use reports::{By, Detail, HostData, Options, Pattern, REPORTS, Report, Utc, build, testing};
 use std::path::{Path, PathBuf};
 
@@ -49,6 +50,21 @@ fn every_report_as_text() {
         }
         check(&format!("{}.txt", definition.name), &text);
     }
+}
+
+#[test]
+fn report_has_its_numbers_below_each_other_after_wide_letters() {
+    let mut day = testing::day(2, 120);
+    for interval in &mut day.intervals {
+        let guests = std::mem::take(&mut interval.guests).into_iter().zip(["网页1", "a"]);
+        let renamed =
+            guests.map(|((who, row), name)| (GuestIdentity { name: name.into(), ..who }, row));
+        interval.guests = renamed.collect();
+    }
+    let report = report("GUEST1", &[day], &options(By::Guest, Detail::Sums));
+    let text = reports::text(&report, &Utc, WIDTH);
+    let end = |name: &str| text.lines().find(|line| line.starts_with(name)).map(base::columns);
+    assert_eq!(end("网页1"), end("a "), "{text}");
 }
 
 #[test]

@@ -100,10 +100,10 @@ fn a_file_whose_writer_was_killed_at_its_first_page_has_nothing_yet() {
     journal.resize(512, 0);
     let beside = dir.0.join("50% ?#é.db-journal");
     std::fs::write(&beside, journal).expect("written");
-    assert!(open_if_begun(&dir.file(), &KIND).expect("read").is_none());
+    assert!(open_if_begun(&dir.file(), &KIND, BUSY).expect("read").is_none());
     drop(open(&dir.file(), &KIND).expect("begun anew"));
     assert!(!beside.exists(), "carried out by who may write");
-    assert!(open_if_begun(&dir.file(), &KIND).expect("read").is_some());
+    assert!(open_if_begun(&dir.file(), &KIND, BUSY).expect("read").is_some());
 }
 
 #[test]

@@ -4,11 +4,12 @@ use super::calendar::Period;
 use super::rows::RowFile;
 use super::scan::Reading;
 use super::schema::{Grain, QUARTER_MS};
-use crate::Error;
+use crate::{Error, db};
 use base::duration::{DAY_MS, MINUTE_MS};
 use model::{Interval, Parts};
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 /// Files that a directory of ours may have: more than a hundred years of months.
 const FILES_MAX: usize = 10_000;
@@ -53,7 +54,8 @@ pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
 
 /// The first quarter of an hour that is over and has minutes, but no row of its own. A file that
 /// cannot be read is passed over, and the first error returned as well: it must not keep the others
-/// from being added up.
+/// from being added up. All of them together are waited for as long as one may be: a reader can
+/// lock the file of each day.
 pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     let days = match periods(dir) {
         Ok(periods) => periods.into_iter().filter(|period| matches!(period, Period::Day(..))),
@@ -61,7 +63,8 @@ pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     };
     let mut first_error = Ok(());
     for day in days {
-        match unfolded_of(dir, day, now_ms) {
+        let wait = if first_error.is_ok() { db::BUSY } else { Duration::ZERO };
+        match unfolded_of(dir, day, now_ms, wait) {
             Ok(None) => {}
             Ok(found) => return (found, first_error),
             Err(error) => first_error = first_error.and(Err(error)),
@@ -70,10 +73,10 @@ pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     (None, first_error)
 }
 
-fn unfolded_of(dir: &Path, day: Period, now_ms: i64) -> Result<Option<i64>, Error> {
-    let Some(minutes) = RowFile::read_only(dir, day)? else { return Ok(None) };
+fn unfolded_of(dir: &Path, day: Period, now_ms: i64, wait: Duration) -> Result<Option<i64>, Error> {
+    let Some(minutes) = RowFile::read_within(dir, day, wait)? else { return Ok(None) };
     let month = Period::month_of(day.begin_ms());
-    let folded = match RowFile::read_only(dir, month)? {
+    let folded = match RowFile::read_within(dir, month, wait)? {
         Some(file) => file.spans(day.begin_ms(), day.end_ms())?,
         None => Vec::new(),
     };
@@ -85,7 +88,8 @@ fn unfolded_of(dir: &Path, day: Period, now_ms: i64) -> Result<Option<i64>, Erro
 
 /// The row of a quarter of an hour, from its minutes, if there is a file of them.
 pub fn quarter(dir: &Path, at_ms: i64) -> Result<Option<Interval>, Error> {
-    let Some(day) = RowFile::read_only(dir, Period::day_of(at_ms))? else { return Ok(None) };
+    let opened = RowFile::read_within(dir, Period::day_of(at_ms), db::BUSY)?;
+    let Some(day) = opened else { return Ok(None) };
     let mut sum =
         Interval { from_ms: at_ms, length_ms: QUARTER_MS.unsigned_abs(), ..Interval::default() };
     let to_ms = at_ms + QUARTER_MS;
@@ -108,7 +112,7 @@ pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Opti
     };
     // A name alone makes no file ours: what somebody else put there is not ours to take away.
     let is_ours = |period: &&Period| {
-        let opened = RowFile::read_only(dir, **period);
+        let opened = RowFile::read_within(dir, **period, db::BUSY);
         !matches!(opened, Err(Error::Foreign { .. } | Error::NoFile { .. }))
     };
     let mut gone = periods.iter().filter(|_| by_age).filter(is_old).find(is_ours);

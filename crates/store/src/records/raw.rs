@@ -9,6 +9,7 @@ use model::Moment;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::Duration;
 
 /// The file's name.
 pub const FILE: &str = "raw.db";
@@ -59,7 +60,12 @@ impl RawFile {
 
     /// Opens it to read it; `None` where it is not there, or has not been begun.
     pub fn read_only(dir: &Path) -> Result<Option<RawFile>, Error> {
-        Ok(db::open_if_begun(&dir.join(FILE), &RAW)?.map(RawFile))
+        RawFile::read_within(dir, db::BUSY_READER)
+    }
+
+    /// Does the same, and waits so long for another process's lock.
+    pub fn read_within(dir: &Path, wait: Duration) -> Result<Option<RawFile>, Error> {
+        Ok(db::open_if_begun(&dir.join(FILE), &RAW, wait)?.map(RawFile))
     }
 
     /// Writes blocks that are complete, and what of the running minute is new.

@@ -19,10 +19,10 @@ use super::pack::{Encoder, block};
 use super::raw::{self, Block, Left, RawFile, Seconds};
 use super::rows::RowFile;
 use super::schema::{Grain, QUARTER_MS};
-use crate::Error;
 use crate::backoff::Backoff;
 use crate::held::Failures;
 use crate::news::News;
+use crate::{Error, db};
 use base::duration::MINUTE_MS;
 use model::{Folder, Gap, Interval, Moment, minute_of};
 use std::collections::VecDeque;
@@ -263,7 +263,7 @@ impl Recorder {
             .map_err(|source| Error::File { path: self.dir.clone(), source })?;
         self.files.at = self.dir.join(raw::FILE);
         let (mut known, mut moments, mut block_to_ms) = (Vec::new(), Vec::new(), None);
-        if let Some(file) = RawFile::read_only(&self.dir)? {
+        if let Some(file) = RawFile::read_within(&self.dir, db::BUSY)? {
             file.left(|left| {
                 match left {
                     Left::Known(moment) => known.push(moment),

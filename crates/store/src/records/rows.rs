@@ -11,6 +11,7 @@ use model::{
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, ToSql, params, params_from_iter};
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// What fails where rows cannot be written.
 const WRITE: &str = "write rows of a recording";
@@ -78,7 +79,17 @@ impl RowFile {
     /// Opens the file of a period to read it; `None` where it is not there, or has not been
     /// begun.
     pub fn read_only(dir: &Path, period: Period) -> Result<Option<RowFile>, Error> {
-        let opened = db::open_if_begun(&dir.join(period.file()), Grain::of(period).kind())?;
+        RowFile::read_within(dir, period, db::BUSY_READER)
+    }
+
+    /// Does the same, and waits so long for another process's lock.
+    pub fn read_within(
+        dir: &Path,
+        period: Period,
+        wait: Duration,
+    ) -> Result<Option<RowFile>, Error> {
+        let kind = Grain::of(period).kind();
+        let opened = db::open_if_begun(&dir.join(period.file()), kind, wait)?;
         Ok(opened.map(|connection| RowFile::over(connection, period)))
     }
 

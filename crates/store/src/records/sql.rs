@@ -65,14 +65,14 @@ impl Records {
         connection.busy_timeout(db::BUSY_READER).map_err(failed)?;
         let mut attached = Vec::new();
         let mut left_out = Vec::new();
-        if db::open_if_begun(&dir.join(raw::FILE), &RAW)?.is_some() {
+        if db::open_if_begun(&dir.join(raw::FILE), &RAW, db::BUSY_READER)?.is_some() {
             attach(&connection, &dir.join(raw::FILE), "raw_samples", &RAW)?;
         }
         let room = ATTACHED_MAX - 1;
         for period in periods(dir)?.into_iter().rev() {
             let path = dir.join(period.file());
             let kind = Grain::of(period).kind();
-            if db::open_if_begun(&path, kind)?.is_none() {
+            if db::open_if_begun(&path, kind, db::BUSY_READER)?.is_none() {
                 continue;
             }
             if attached.len() == room {

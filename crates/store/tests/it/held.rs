@@ -2,6 +2,7 @@
 
 use crate::common::{Dir, EVER, START_MS, decision, guest, keys, read};
 use crate::day::World;
+use base::duration::DAY_MS;
 use std::fs::{File, Permissions, metadata, set_permissions};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -16,6 +17,8 @@ use store::{Journal, Keep, News, Recorder, Records, Writer};
 const FILE: &str = "PINHEAD_TEST_HELD";
 /// Longer than a copy takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
+/// Shorter than a person's question to ten held files takes.
+const SOON: Duration = Duration::from_secs(15);
 /// User and group of nobody.
 const NOBODY: u32 = 65_534;
 
@@ -161,6 +164,18 @@ fn finding2_03_recorder_that_ends_waits_for_a_copy() {
     assert_eq!(seen_ms, last_ms);
 }
 
+/// A copy of the day's file with this name, which nobody else can read.
+fn hold(dir: &Dir, name: &str) -> rusqlite::Connection {
+    let path = dir.0.join(name);
+    let today = dir.0.join("2026-11-21.db");
+    let log = rusqlite::Connection::open(&today).expect("opened");
+    log.execute_batch("PRAGMA wal_checkpoint").expect("taken over");
+    std::fs::copy(today, &path).expect("copied");
+    let held = rusqlite::Connection::open(&path).expect("opened");
+    held.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").expect("locked");
+    held
+}
+
 #[test]
 fn finding2_03_held_file_of_a_day_before_has_no_other_replaced() {
     let dir = Dir::new("held-before");
@@ -171,16 +186,38 @@ fn finding2_03_held_file_of_a_day_before_has_no_other_replaced() {
         moments.filter_map(|moment| recorder.record(&moment)).collect()
     };
     assert!(record(1..200).is_empty());
-    // It is no database any more that could be read.
-    let before = dir.0.join("2026-11-20.db");
-    std::fs::copy(dir.0.join("2026-11-21.db"), &before).expect("copied");
-    let held = rusqlite::Connection::open(&before).expect("opened");
-    held.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").expect("locked");
+    let _held = hold(&dir, "2026-11-20.db");
     let news = record(200..230);
     assert!(!news.iter().any(|news| matches!(news, News::Held { .. })), "{news:?}");
     for name in ["raw.db", "2026-11.db", "2026-11-21.db"] {
         assert_eq!(metadata(dir.0.join(name)).expect("there").mode() & 0o777, 0o640, "{name}");
     }
+}
+
+#[test]
+fn recorder_waits_once_when_files_of_days_are_held() {
+    let dir = Dir::new("held-days");
+    let mut world = World::new(1, START_MS);
+    let mut recorder = Recorder::new(&dir.0, Keep { minutes_days: 30, ..Keep::USUAL });
+    let mut moments = (0..).map(move |second| world.at(START_MS + second * 10_000));
+    let mut quiet = |moment| assert!(recorder.record(&moment).is_none());
+    moments.by_ref().take(178).for_each(&mut quiet);
+    let held: Vec<_> = (10..20).map(|day| hold(&dir, &format!("2026-11-{day}.db"))).collect();
+    let (ended, end) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        // Three minutes, each of which has such files to add up.
+        let news = moments.by_ref().take(18).filter_map(|moment| recorder.record(&moment));
+        let _ = ended.send(news.collect::<Vec<_>>());
+        drop(held);
+        moments.take(600).for_each(|moment| assert!(recorder.record(&moment).is_none()));
+    });
+    let news = end.recv_timeout(SOON).expect("nobody waits as long as for one file of ten");
+    assert!(matches!(&news[..], [News::Failed(_)]), "told once: {news:?}");
+    thread.join().expect("recorded");
+    let before_ms = START_MS - 2 * DAY_MS;
+    let records = Records::open(&dir.0).expect("opened");
+    let days = records.intervals(before_ms, before_ms + DAY_MS, 900_000).expect("read");
+    assert!(days.iter().any(|quarter| quarter.host.covered_ms > 0), "it was tried again");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::super::model::Model;
 use super::super::sample::Seen;
 use super::super::view::{Column, View};
 use super::room::{Room, last, name, size};
-use base::plain;
+use base::{columns, plain};
 use reports::shown;
 
 /// Names get half of what a wide terminal has more, up to so much.
@@ -85,7 +85,7 @@ fn row(guest: &Seen<'_>, name_width: usize, room: &Room<'_>) -> String {
         };
         line.push_str(&format!(" {text:>0$}", width(column)));
     }
-    let left = room.width.saturating_sub(line.chars().count() + 2);
+    let left = room.width.saturating_sub(columns(&line) + 2);
     let action = guest.row.action.filter(|_| guest.row.unusable.is_none());
     let why = match action {
         // Half a word of why says nothing.

@@ -12,7 +12,7 @@ pub(crate) use room::Look;
 
 use super::model::Model;
 use super::view::{Shown, View};
-use base::plain;
+use base::{padded, plain};
 use reports::date_text;
 use room::{Room, time, wrapped};
 
@@ -43,7 +43,7 @@ pub(super) fn draw(
         },
     };
     body.truncate(room.height);
-    let mut lines = vec![format!("{:<width$}", plain(&head(model, view, look), width))];
+    let mut lines = vec![padded(&plain(&head(model, view, look), width), width)];
     lines.append(&mut body);
     if !look.is_text {
         lines.resize(height.saturating_sub(1).max(1), String::new());
@@ -58,7 +58,7 @@ pub(super) fn draw(
     let mut fitted: Vec<String> = lines.into_iter().map(fit).collect();
     if !look.is_text {
         // The first line stands out over its whole width.
-        fitted[0] = format!("{:<width$}", fitted[0]);
+        fitted[0] = padded(&fitted[0], width);
     }
     fitted
 }

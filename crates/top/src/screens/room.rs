@@ -1,6 +1,6 @@
 //! What the screens share: where they have to fit in, and how numbers and names are shown.
 
-use base::plain;
+use base::{columns, padded, plain};
 use manager::control::SizeAction;
 use reports::{Measure, Scope, Zone, clock_text, shown};
 
@@ -71,7 +71,7 @@ pub(super) fn fill(line: &str, scope: Scope, value: impl Fn(&str) -> Option<f64>
 
 /// A name that was chosen outside, in just so many columns.
 pub(super) fn name(text: &str, width: usize) -> String {
-    format!("{:<width$}", plain(text, width))
+    padded(&plain(text, width), width)
 }
 
 /// The last word of a guest's decision: why nothing is done, or what was and why.
@@ -90,7 +90,7 @@ pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
+            Some(line) if columns(line) + 1 + columns(word) <= room => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -98,4 +98,17 @@ pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> Vec<String> {
         }
     }
     lines.into_iter().map(|line| format!("{:indent$}{line}", "")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_takes_just_its_columns_with_wide_letters() {
+        for text in ["web1", "网页1", "数据库服务器", "🦀🦀🦀🦀🦀"] {
+            assert_eq!(columns(&name(text, 9)), 9, "{text}");
+        }
+        assert_eq!(wrapped("网页 网页", 0, 8), ["网页", "网页"]);
+    }
 }

@@ -192,6 +192,8 @@ fn events_arrive_between_answers() {
     assert_eq!(got, [Ok(Incoming::Event(Event::MigrationIteration(domain())))]);
     let got = tell(363, Body::default().word(0));
     assert_eq!(got, [Ok(Incoming::Event(Event::JobCompleted(domain())))]);
+    let got = tell(438, Body::default().text("ua-virtiomem").long(1 << 30));
+    assert_eq!(got, [Ok(Incoming::Event(Event::MemoryDeviceSize(domain())))]);
     assert_eq!(tell(348, Body::default()), [], "never asked for");
     let short = Error::Body { what: "domain_event_callback_lifecycle", member: "detail" };
     assert_eq!(tell(318, Body::default().word(5)), [Err(short)]);

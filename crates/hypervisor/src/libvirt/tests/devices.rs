@@ -98,6 +98,39 @@ fn report_h16_domain_without_balloon_has_what_virtio_mem_gives() {
 }
 
 #[test]
+fn virtio_mem_of_a_domain_is_known_at_once_when_it_changes() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    (scene.max_kib, scene.attached) = (2 << 20, HALF);
+    scene.memory_kib = 1536 << 10;
+    let id = ids(&scene.settle())[0];
+    let mut gives = |attached, mib: u32, now_ms| {
+        (scene.attached, scene.memory_kib) = (attached, mib << 10);
+        scene.now_ms = now_ms;
+        // The device's name and size follow.
+        scene.send_event(EVENT_MEMORY_DEVICE, 1, 5, &[3, 0x7561_3100, 0, mib << 20]);
+        scene.settle()
+    };
+    let has = |mib: u64| {
+        let memory = Bytes::mib(mib);
+        let machine = Machine { memory, ram: vec![Bytes::mib(1024); 2], vcpu_tids: Vec::new() };
+        [Event::Machine(id, machine), Event::Actual(id, memory)]
+    };
+    assert_eq!(gives(QUARTER, 1280, 20_000), has(1280));
+    // A guest may change its mind each second: the description follows every 10 s.
+    assert_eq!(gives(HALF, 1536, 21_000), [Event::Actual(id, Bytes::mib(1536))]);
+    assert_eq!(scene.at(29_999), []);
+    assert_eq!(scene.at(30_000), has(1536)[..1], "nobody has asked");
+}
+
+#[test]
+fn libvirt_without_an_event_of_virtio_mem_is_no_failure() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    scene.refuse = Some((REGISTER, "unsupported event ID 26"));
+    assert_eq!(ids(&scene.settle()).len(), 1);
+    assert_eq!(scene.calls(REGISTER), virtrpc::EventKind::ALL.len());
+}
+
+#[test]
 fn report_h04_channel_that_is_attached_to_a_domain_is_noticed() {
     let mut scene = Scene::new(&[(1, 5)]);
     let id = ids(&scene.settle())[0];

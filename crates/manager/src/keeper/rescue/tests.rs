@@ -1,5 +1,4 @@
 use super::*;
-use crate::keeper::Place;
 
 fn mib(mib: u64) -> Bytes {
     Bytes::mib(mib)
@@ -7,20 +6,8 @@ fn mib(mib: u64) -> Bytes {
 
 /// A rescue of guests with these numbers of MiB missing, each of 1000 MiB, and all reached.
 fn rescue(missing: &[u64], reserve: u64) -> Rescue {
-    let guests: Vec<Held> = (1..)
-        .zip(missing)
-        .map(|(id, missing)| Held {
-            id,
-            name: format!("g{id}"),
-            place: Place::Qmp("/a".into()),
-            owner: 0,
-            uuid: [0; 16],
-            process: None,
-            restore: mib(1000).0,
-            held: mib(1000 - missing).0,
-            taken: mib(*missing).0,
-        })
-        .collect();
+    let guests: Vec<Held> =
+        (1..).zip(missing).map(|(id, missing)| held(id, 1000, 1000 - missing, *missing)).collect();
     let mut rescue = Rescue::new(guests.iter(), mib(reserve), RESCUE_MS, 0);
     for (id, missing) in (1..).zip(missing) {
         rescue.reached(id, mib(1000 - missing));
@@ -127,17 +114,7 @@ fn without_the_hosts_numbers_nobody_gets_anything() {
 
 /// A guest of this size, of which so much is left and so much was taken.
 fn held(id: u64, restore: u64, left: u64, taken: u64) -> Held {
-    Held {
-        id,
-        name: format!("g{id}"),
-        place: Place::Qmp("/a".into()),
-        owner: 0,
-        uuid: [0; 16],
-        process: None,
-        restore: mib(restore).0,
-        held: mib(left).0,
-        taken: mib(taken).0,
-    }
+    Held::example(id, mib(restore).0, mib(left).0, mib(taken).0)
 }
 
 #[test]

@@ -224,7 +224,8 @@ pub(super) fn visit(
     to_ms: i64,
     mut visit: impl FnMut(PassInput) -> ControlFlow<()>,
 ) -> Result<(), Error> {
-    let Some(file) = db::open_if_begun(&dir.join(FILE), &PASSES)? else { return Ok(()) };
+    let opened = db::open_if_begun(&dir.join(FILE), &PASSES, db::BUSY_READER)?;
+    let Some(file) = opened else { return Ok(()) };
     let failed = cannot("read passes");
     let mut statement = file
         .prepare("SELECT number, bytes FROM pass WHERE at_ms < ? AND to_ms >= ? ORDER BY number")
