@@ -308,6 +308,8 @@ fn hosts(
         }
         let host = hosts.entry(first.labels.host.clone()).or_default();
         host.first_ms = to_ms(first.value());
+        // An engine may leave its last moment out.
+        host.last_ms = host.first_ms;
     }
     // Counters grow from the last value before the time on.
     let before = format!("last_over_time({SAMPLED}[{LEAD_MS}ms] offset {span})");
