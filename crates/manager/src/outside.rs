@@ -254,7 +254,7 @@ impl Outside {
     }
 
     /// Looks for the groups of a process that lives: one that has ended is in none.
-    fn look_at_groups(&mut self) {
+    pub(crate) fn look_at_groups(&mut self) {
         let is_alive = self.view.as_ref().and_then(ProcessView::stat).is_some_and(|s| !s.is_dead);
         if let Some(process) = self.process.filter(|_| is_alive) {
             self.groups = Groups::of(Path::new("/"), &process.pid.to_string());

@@ -197,6 +197,8 @@ impl Guests {
                 self.overrides.insert(id, over);
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
                 entitle(guest, by.settings, Some(&over));
+                // Its groups may have got other bounds just before, by the same hand.
+                guest.outside.look_at_groups();
                 return vec![Effect::Memory(MemoryEvent::LimitsChanged)];
             }
             GuestEvent::Attend(id, Attention { moves: false, strained: false }) => {
