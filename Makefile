@@ -3,8 +3,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help up build build-up s390x daemon-s390x dist package test test-slow test-python bench \
-	soak docs lint fuzz clean
+.PHONY: help up build build-up s390x daemon-s390x dist package test test-slow test-kvm host-shell \
+	test-python bench soak docs lint fuzz clean
 
 # rustup's own directory, for a login shell that does not have it yet.
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
@@ -88,6 +88,14 @@ test: setup-test build s390x ## every test that a change must pass; many boot gu
 
 test-slow: setup-test package ## images, experiments, twenty guests, packages in a Debian
 	@$(call PLACES,$(SHIPPED),$(SHIPPED)) scripts/test slow
+
+test-kvm: setup-test package ## guests under KVM, in a Debian 13 with libvirt that is a guest
+	@host=$$(scripts/kvm-host); $(call PLACES,$(SHIPPED),$(SHIPPED)) PINHEAD_KVM_HOST=$$host \
+		PINHEAD_PACKAGES=$(abspath $(TARGET))/packages scripts/test kvm
+
+host-shell: setup-test ## a prompt in that host; what runs it is tests' QEMU
+	@host=$$(scripts/kvm-host); exec $$host/run -serial mon:stdio \
+		-drive file=$$host/host.img,if=virtio,format=raw,snapshot=on
 
 test-python: setup-python ## the Python package: built, installed and tried, with Ray
 	@time scripts/python

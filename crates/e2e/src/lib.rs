@@ -9,6 +9,7 @@
 pub mod browser;
 pub mod engines;
 pub mod farms;
+pub mod kvm_host;
 pub mod libvirtd;
 pub mod load;
 pub mod manager;

@@ -2,10 +2,10 @@
 # Runs in a Debian with systemd what a test asks for, a line at a time: what guests without systemd
 # have in their first process.
 
-export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C HOME=/root
 port=''
 tries=0
-while [ -z "$port" ] && [ $tries -lt 250 ]; do
+while [ -z "$port" ] && [ $tries -lt 1000 ]; do
     for file in /sys/class/virtio-ports/*/name; do
         read -r found < "$file"
         if [ "$found" = org.pinhead.ctl.0 ]; then
@@ -14,7 +14,7 @@ while [ -z "$port" ] && [ $tries -lt 250 ]; do
         fi
     done
     tries=$((tries + 1))
-    busybox usleep 20000
+    sleep 0.02
 done
 read -r name < /proc/sys/kernel/hostname
 echo "pinhead: $name is up" > /dev/console

@@ -1,0 +1,87 @@
+//! Memory of guests under KVM: each page has an owner, and what is taken comes back whole.
+
+use e2e::kvm_host::{FILLED_MIB, KvmHost, LV1, MEMORY_MIB};
+
+const PINNED_MIB: u64 = 128;
+
+/// The memory that a guest's QEMU has for itself, in MiB.
+fn resident_mib(host: &mut KvmHost, guest: &str) -> u64 {
+    let line = "awk '/^RssAnon/ { print int($2 / 1024) }' /proc/$(pgrep -f guest=GUEST,)/status";
+    host.number(&line.replace("GUEST", guest))
+}
+
+/// What the guest reports as free has left the host past KVM, so that a balloon of it costs
+/// nothing more; and the guest has its data.
+#[test]
+fn a_balloon_gives_the_host_what_the_guest_gives() {
+    let mut host = KvmHost::installed();
+    let sum = host.sum(LV1);
+    let before = resident_mib(&mut host, LV1);
+    host.sh(&format!("pinhead set {LV1} pin '{PINNED_MIB} MiB'"));
+    host.has_memory(LV1, PINNED_MIB);
+    let after = resident_mib(&mut host, LV1);
+    println!("resident {before} MiB, and {after} MiB with {PINNED_MIB} of {MEMORY_MIB} MiB");
+    assert!(after <= before + 4, "{before} and then {after} MiB");
+    assert!(after < MEMORY_MIB, "{after} MiB: what is free in it is the host's");
+    host.sh("pinhead ps | grep -E '^page reporting: [1-9]'");
+    assert_eq!(host.sum(LV1), sum, "its data with less memory");
+    host.sh("systemctl stop pinhead-host");
+    host.has_memory(LV1, MEMORY_MIB);
+    assert_eq!(host.sum(LV1), sum, "its data");
+    host.is_sound();
+}
+
+/// Memory of a parked guest goes to the host's swap past KVM, its virtual CPU does not run, the
+/// first packet wakes it, its clock is right, and its data is whole.
+#[test]
+fn a_parked_guest_is_paged_out_and_wakes_whole() {
+    let mut host = KvmHost::installed();
+    host.sh("fallocate -l 512M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap");
+    host.spawn("up", "pinhead up --guests 1 --cpus 1 --memory 160");
+    host.until("pinhead ps --farm | grep -E '^g1 +running'");
+    let fill = format!("dd if=/dev/urandom of=/dev/shm/own bs=1M count={FILLED_MIB} 2> /dev/null");
+    host.until(&format!("pinhead exec g1 -- sh -c '{fill}'"));
+    let sum = host.sh("pinhead exec g1 -- md5sum /dev/shm/own");
+    let full = resident_mib(&mut host, "g1");
+    host.sh("pinhead park g1");
+    host.until("awk '/^VmSwap/ { exit $2 < 24000 }' /proc/$(pgrep -f guest=g1,)/status");
+    let parked = resident_mib(&mut host, "g1");
+    println!("resident {full} MiB at work, {parked} MiB parked");
+    assert!(parked + FILLED_MIB / 2 <= full, "{full} and then {parked} MiB");
+    let ran = "cat /proc/$(pgrep -f guest=g1,)/task/*/stat | awk '{ n += $43 } END { print n }'";
+    let before = host.number(ran);
+    host.sh("sleep 20");
+    assert_eq!(host.number(ran), before, "guest time of a parked guest");
+    host.sh("pinhead wake g1");
+    let times = host.sh("pinhead exec g1 -- date +%s; date +%s");
+    let times: Vec<i64> = times.lines().filter_map(|line| line.trim().parse().ok()).collect();
+    let [guest, here] = times[..] else { panic!("{times:?}") };
+    assert!((guest - here).abs() <= 2, "{guest} in the guest, {here} on the host");
+    assert_eq!(host.sh("pinhead exec g1 -- md5sum /dev/shm/own"), sum);
+    host.sh("swapoff /swap");
+    assert_eq!(host.sh("pinhead exec g1 -- md5sum /dev/shm/own"), sum);
+    host.is_sound();
+}
+
+/// The owners of the host's memory sum to it within 1 %, and guests have what the kernel counts.
+#[test]
+fn the_owners_of_memory_sum_to_the_hosts() {
+    let mut host = KvmHost::installed();
+    host.has_numbers(LV1);
+    // used: 569 MiB = guests 116 + their hypervisors 32 + shared by them 71 + ... + others 346
+    let line = host.until("pinhead ps | grep ^used:");
+    let (all, parts) = line.trim_start_matches("used:").split_once('=').unwrap_or_default();
+    let last = |part: &str| -> u64 {
+        let word = part.split_whitespace().filter_map(|word| word.parse().ok()).next_back();
+        word.unwrap_or_else(|| panic!("no number in {part:?} of {line}"))
+    };
+    let (all, sum) = (last(all), parts.split('+').map(last).sum::<u64>());
+    println!("{line}");
+    // Each part is rounded.
+    assert!(all.abs_diff(sum) * 100 <= all + 400, "{sum} of {all} MiB: {line}");
+    let walk = "awk '/^Rss:/ { print int($2 / 1024) }' /proc/$(pgrep -f guest=GUEST,)/smaps_rollup";
+    let kernel = host.number(&walk.replace("GUEST", LV1));
+    let guests: u64 = parts.split('+').take(3).map(last).sum();
+    assert!(kernel.abs_diff(guests) * 20 <= kernel, "{guests} or {kernel} MiB: {line}");
+    host.is_sound();
+}

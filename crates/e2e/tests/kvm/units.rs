@@ -1,0 +1,37 @@
+//! The packages under systemd, and guests that need no setting to be managed.
+
+use e2e::kvm_host::{KvmHost, LV1};
+
+/// A plain QEMU, a domain of libvirt and a farm of three guests are managed as the package comes,
+/// each under KVM. The plain one has its monitor where its user was told to put it.
+#[test]
+fn guests_of_all_kinds_are_managed_with_no_setting() {
+    let mut host = KvmHost::installed();
+    host.plain_qemu("plain", 160);
+    host.spawn("up", "pinhead up --guests 3 --cpus 1 --memory 160");
+    for guest in [LV1, "plain", "g1", "g2", "g3"] {
+        host.has_numbers(guest);
+    }
+    let threads = "cat /proc/$(pgrep -n -f guest=g3)/task/*/comm";
+    assert!(host.sh(threads).contains("/KVM"), "a virtual CPU of KVM");
+    let both = "systemctl is-active pinhead-host libvirtd";
+    assert_eq!(host.sh(both).trim(), "active\nactive");
+    host.is_sound();
+}
+
+/// Four guests of two CPUs are booted by KVM, beside two busy loops on the host's two CPUs: a
+/// console that is silent for long is no reason to emulate.
+#[test]
+fn four_guests_of_two_cpus_use_kvm_on_a_busy_host() {
+    let mut host = KvmHost::installed();
+    for loops in ["loop1", "loop2"] {
+        host.spawn(loops, "while :; do :; done");
+    }
+    host.spawn("up", "pinhead up --guests 4 --cpus 2 --memory 160");
+    for guest in ["g1", "g2", "g3", "g4"] {
+        host.until(&format!("pinhead ps --farm | grep -E '^{guest} +running'"));
+    }
+    assert!(!host.sh("cat /srv/up.log").contains("emulat"));
+    assert_eq!(host.number("pgrep -c -f 'accel[ ]kvm'"), 4);
+    host.is_sound();
+}
