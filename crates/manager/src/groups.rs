@@ -38,7 +38,7 @@ impl Groups {
         Groups {
             bounded: all.iter().filter_map(bound).collect(),
             bars_swap: all.iter().any(MemoryGroup::bars_swap),
-            kills: KillWatch::new(&Root::at(root), all),
+            kills: KillWatch::new(&Root::at(root), process, all),
         }
     }
 

@@ -57,6 +57,8 @@ pub(crate) struct Kills {
 /// Counts of all groups of a process at one time.
 #[derive(Debug, Default)]
 pub struct KillWatch {
+    /// Its number.
+    process: String,
     /// Those that count, from its own upwards.
     groups: Vec<(MemoryGroup, Kills)>,
     /// Counts of all processes, where groups do not count what is below them.
@@ -82,11 +84,12 @@ impl AllKills {
 }
 
 impl KillWatch {
-    /// Counts of these groups of one process, from its own upwards.
-    pub fn new(root: &Root, groups: Vec<MemoryGroup>) -> KillWatch {
+    /// Counts of these groups of a process, from its own upwards.
+    pub fn new(root: &Root, process: &str, groups: Vec<MemoryGroup>) -> KillWatch {
         let is_first = groups.first().is_some_and(MemoryGroup::is_of_version_1);
         let counted = groups.into_iter().filter_map(|group| group.kills().map(|it| (group, it)));
         KillWatch {
+            process: process.to_owned(),
             groups: counted.collect(),
             all: if is_first { AllKills::of(root) } else { None },
         }
@@ -94,9 +97,9 @@ impl KillWatch {
 
     /// The same of a process by its number.
     pub fn of(root: &Root, pid: u32) -> KillWatch {
-        let mut buffer = Buffer::default();
-        let groups = MemoryGroup::all(root.path(), &pid.to_string(), &mut buffer);
-        KillWatch::new(root, groups)
+        let process = pid.to_string();
+        let groups = MemoryGroup::all(root.path(), &process, &mut Buffer::default());
+        KillWatch::new(root, &process, groups)
     }
 
     /// Returns what lacked memory if the process, which has ended, was killed since then. Its own
@@ -123,7 +126,7 @@ impl KillWatch {
         let mut is_shared = false;
         for (place, group) in self.groups.iter().enumerate().skip(nearest) {
             let below = place.checked_sub(1).and_then(|below| self.groups.get(below));
-            is_shared |= group.0.has_others(below.map(|(below, _)| below));
+            is_shared |= group.0.has_others(&self.process, below.map(|(below, _)| below));
             if place == nearest && is_shared {
                 return Some(Shortage::Unknown);
             }
@@ -184,6 +187,21 @@ mod tests {
             Some(Shortage::Either),
             "another of the farm may have lacked it"
         );
+    }
+
+    #[test]
+    fn kill_is_told_for_certain_when_qemu_is_still_listed() {
+        for (processes, told) in [
+            ("7\n", Shortage::Group),
+            ("7\n77\n", Shortage::Unknown),
+            ("77\n", Shortage::Unknown),
+            ("0\n", Shortage::Unknown),
+        ] {
+            let (kernel, watch) = farm();
+            events(&kernel, OWN, "memory.events", 1, 1);
+            kernel.write(&format!("{OWN}/cgroup.procs"), processes);
+            assert_eq!(watch.killed(), Some(told), "{processes}");
+        }
     }
 
     #[test]

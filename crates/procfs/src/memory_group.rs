@@ -115,12 +115,16 @@ impl MemoryGroup {
         })
     }
 
-    /// Returns whether a process is in it, or another group than `below` in it, as far as that is
+    /// Returns whether another process is in it, or another group than `below`, as far as that is
     /// seen. Of a process's own group, which has none below, the groups in it do not count: they
-    /// are for threads.
-    pub(crate) fn has_others(&self, below: Option<&MemoryGroup>) -> bool {
+    /// are for threads. The kernel lists the process itself until it has taken all from it.
+    pub(crate) fn has_others(&self, process: &str, below: Option<&MemoryGroup>) -> bool {
         let mut buffer = Buffer::default();
-        if self.file("cgroup.procs").once(&mut buffer).is_none_or(|text| !text.is_empty()) {
+        let others = |text: &[u8]| {
+            text.split(|byte| *byte == b'\n')
+                .any(|line| !line.is_empty() && line != process.as_bytes())
+        };
+        if self.file("cgroup.procs").once(&mut buffer).is_none_or(others) {
             return true;
         }
         let Some(below) = below else { return false };
