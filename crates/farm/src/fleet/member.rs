@@ -294,6 +294,11 @@ impl Member {
             && self.console.kept().is_empty()
     }
 
+    /// Returns whether it boots, and is not waiting for the end of its last QEMU.
+    pub(super) fn takes_a_boot(&self) -> bool {
+        self.state == State::Booting && self.dying.is_none()
+    }
+
     /// A connection is closed: QEMU has ended, or is about to.
     pub(super) fn closed(&mut self) {
         let Some(running) = &self.running else { return };

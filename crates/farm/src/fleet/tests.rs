@@ -114,6 +114,16 @@ fn guest_ends_with_what_lacked_memory_when_its_qemu_is_killed() {
 }
 
 #[test]
+fn guest_takes_no_boot_when_its_last_qemu_is_not_gone() {
+    let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
+    let member = &mut fleet.members[0];
+    member.state = State::Booting;
+    assert!(member.takes_a_boot());
+    member.kill(dying::Next::Start);
+    assert!(!member.takes_a_boot(), "a disk may keep it for good");
+}
+
+#[test]
 fn guest_keeps_kvm_when_its_qemu_is_killed_as_it_starts() {
     let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
     let member = &mut fleet.members[0];
