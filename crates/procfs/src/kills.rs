@@ -66,15 +66,16 @@ pub struct KillWatch {
 }
 
 /// Processes that the kernel has killed for want of memory since it started.
-#[derive(Debug)]
-struct AllKills {
+#[derive(Clone, Debug, Default)]
+pub struct AllKills {
     root: Root,
-    then: u64,
+    then: Option<u64>,
 }
 
 impl AllKills {
-    fn of(root: &Root) -> Option<AllKills> {
-        Some(AllKills { then: AllKills::count(root)?, root: root.clone() })
+    /// Reads it, for the watches of all processes that are looked at now.
+    pub fn read(root: &Root) -> AllKills {
+        AllKills { then: AllKills::count(root), root: root.clone() }
     }
 
     fn count(root: &Root) -> Option<u64> {
@@ -85,13 +86,13 @@ impl AllKills {
 
 impl KillWatch {
     /// Counts of these groups of a process, from its own upwards.
-    pub fn new(root: &Root, process: &str, groups: Vec<MemoryGroup>) -> KillWatch {
+    pub fn new(all: &AllKills, process: &str, groups: Vec<MemoryGroup>) -> KillWatch {
         let is_first = groups.first().is_some_and(MemoryGroup::is_of_version_1);
         let counted = groups.into_iter().filter_map(|group| group.kills().map(|it| (group, it)));
         KillWatch {
             process: process.to_owned(),
             groups: counted.collect(),
-            all: if is_first { AllKills::of(root) } else { None },
+            all: is_first.then(|| all.clone()),
         }
     }
 
@@ -99,7 +100,15 @@ impl KillWatch {
     pub fn of(root: &Root, pid: u32) -> KillWatch {
         let process = pid.to_string();
         let groups = MemoryGroup::all(root.path(), &process, &mut Buffer::default());
-        KillWatch::new(root, &process, groups)
+        KillWatch::new(&AllKills::read(root), &process, groups)
+    }
+
+    /// Takes the counts of now in place of those of before, of the groups that are still there.
+    pub fn renew(&mut self, all: &AllKills) {
+        for (group, kills) in &mut self.groups {
+            *kills = group.kills().unwrap_or(*kills);
+        }
+        self.all.iter_mut().for_each(|then| then.clone_from(all));
     }
 
     /// Returns what lacked memory if the process, which has ended, was killed since then. Its own
@@ -111,7 +120,7 @@ impl KillWatch {
         if nearest > 0
             && let Some(all) = &self.all
         {
-            let grew = AllKills::count(&all.root)? > all.then;
+            let grew = AllKills::count(&all.root)? > all.then?;
             return grew.then_some(Shortage::Unknown);
         }
         let (own, then) = now(self.groups.get(nearest)?)?;
@@ -269,6 +278,20 @@ mod tests {
         assert_eq!(watch.killed(), None);
         killed(4);
         assert_eq!(watch.killed(), Some(Shortage::Unknown));
+    }
+
+    #[test]
+    fn kill_is_not_its_own_when_counts_are_renewed_since() {
+        let (kernel, mut watch) = farm();
+        std::fs::create_dir(kernel.path(&format!("{ABOVE}/two"))).unwrap();
+        events(&kernel, ABOVE, "memory.events", 4, 2);
+        watch.renew(&AllKills::read(&kernel.root()));
+        std::fs::remove_dir_all(kernel.path(OWN)).unwrap();
+        assert_eq!(watch.killed(), None, "another was killed, long before");
+        events(&kernel, ABOVE, "memory.events", 5, 3);
+        assert_eq!(watch.killed(), Some(Shortage::Unknown));
+        watch.renew(&AllKills::default());
+        assert_eq!(watch.killed(), None);
     }
 
     #[test]

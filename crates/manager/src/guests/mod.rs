@@ -183,8 +183,7 @@ impl Guests {
                 }
             }
             GuestEvent::LookAtProcesses => {
-                let worth_it = self.guests.values_mut().filter(|guest| guest.may_grow(now.ms));
-                worth_it.for_each(|guest| guest.outside.look(now.ms));
+                groups::look(&mut self.guests, now.ms);
                 self.own_groups = groups::own();
             }
             GuestEvent::Settings => {
