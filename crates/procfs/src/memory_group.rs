@@ -62,6 +62,15 @@ impl MemoryGroup {
         above(top, &second, Hierarchy::Second)
     }
 
+    /// The group that has this directory.
+    pub fn at(dir: PathBuf) -> MemoryGroup {
+        let hierarchy = match dir.join("memory.limit_in_bytes").exists() {
+            true => Hierarchy::First,
+            false => Hierarchy::Second,
+        };
+        MemoryGroup { dir, hierarchy }
+    }
+
     /// The group's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -144,6 +153,17 @@ impl MemoryGroup {
         self.hierarchy == Hierarchy::Second && self.number("memory.swap.max") == Some(0)
     }
 
+    /// The part of this much free swap that it may still have. In version 1 that is all that is
+    /// left of its bound on both together.
+    pub fn swap_left(&self, free: Bytes) -> Bytes {
+        let (limit, used) = match self.hierarchy {
+            Hierarchy::First => ("memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"),
+            Hierarchy::Second => ("memory.swap.max", "memory.swap.current"),
+        };
+        let left = self.number(limit).zip(self.number(used));
+        left.map_or(free, |(limit, used)| free.min(Bytes(limit).less(Bytes(used))))
+    }
+
     fn number(&self, file: &str) -> Option<u64> {
         self.file(file).number(&mut Buffer::default())
     }
@@ -212,6 +232,22 @@ mod tests {
         assert_eq!(all[0].used(), Some(Bytes::mib(288)));
         kernel.write(&format!("{FIRST}/vms/memory.use_hierarchy"), "0\n");
         assert_eq!(groups(&kernel).len(), 1, "what is below that group does not count in it");
+    }
+
+    #[test]
+    fn swap_is_left_to_a_group_as_its_bound_has_it() {
+        let kernel = FakeKernel::new(1, 1);
+        let left = |dir: &str| MemoryGroup::at(kernel.path(dir)).swap_left(Bytes::mib(64)).as_mib();
+        assert_eq!(left("two"), 64, "its kernel counts none");
+        kernel.write("two/memory.swap.max", "max\n");
+        kernel.write("two/memory.swap.current", "10485760\n");
+        assert_eq!(left("two"), 64);
+        kernel.write("two/memory.swap.max", "15728640\n");
+        assert_eq!(left("two"), 5);
+        kernel.write("one/memory.limit_in_bytes", "10485760\n");
+        kernel.write("one/memory.memsw.limit_in_bytes", "15728640\n");
+        kernel.write("one/memory.memsw.usage_in_bytes", "12582912\n");
+        assert_eq!(left("one"), 3);
     }
 
     #[test]

@@ -238,6 +238,7 @@ impl Fleet {
     #[must_use]
     pub fn under(mut self, tier: &Tier) -> Fleet {
         self.members.iter_mut().for_each(|member| member.shared.tier = tier.clone());
+        self.room = Room::of(tier.cgroup());
         self
     }
 
