@@ -12,6 +12,8 @@ use procfs::{Buffer, MemoryGroup, Root, ZfsCache};
 /// many as are woken until the first of them may be parked again.
 const PART: u64 = 16;
 const LEAST: Bytes = Bytes::mib(256);
+/// A group that is not much larger than that is short with so small a part of its bound left.
+const GROUP_PART: u64 = 4;
 /// So long what was seen holds: a guest takes some MiB when it wakes, and so many wake in it.
 const SEEN_MS: u64 = 100;
 
@@ -57,11 +59,13 @@ impl Room {
 /// where there is swap: what that takes counts as left.
 fn is_group_short(group: &MemoryGroup, swap: Bytes) -> bool {
     let left = group.limit().and_then(|limit| Some((limit, limit.less(group.used()?).plus(swap))));
-    left.is_some_and(|(limit, left)| is_little(limit, left))
+    left.is_some_and(|(limit, left)| {
+        is_little(limit, left, LEAST.min(Bytes(limit.0 / GROUP_PART)))
+    })
 }
 
-fn is_little(all: Bytes, left: Bytes) -> bool {
-    left < Bytes(all.0 / PART).max(LEAST)
+fn is_little(all: Bytes, left: Bytes, least: Bytes) -> bool {
+    left < Bytes(all.0 / PART).max(least)
 }
 
 /// Huge pages that are set aside are nobody's to have, and no part of the whole.
@@ -71,7 +75,7 @@ fn is_short(meminfo: &[u8], gives: Bytes) -> bool {
         return false;
     };
     let all = all.less(bytes("Hugetlb").unwrap_or(Bytes::ZERO));
-    is_little(all, available.plus(gives))
+    is_little(all, available.plus(gives), LEAST)
 }
 
 #[cfg(test)]
@@ -132,6 +136,8 @@ mod tests {
         group("memory.stat", format!("inactive_file {}\n", 64 << 20));
         assert!(!is_short(&max, 3_900), "pages of files can be dropped");
         assert!(!is_short("max", 60_000), "it has no bound");
+        let small = (256_u64 << 20).to_string();
+        assert!(!is_short(&small, 256) && is_short(&small, 257), "a quarter, and 64 of files");
     }
 
     #[test]
