@@ -59,9 +59,7 @@ impl Room {
 /// where there is swap: what that takes counts as left.
 fn is_group_short(group: &MemoryGroup, swap: Bytes) -> bool {
     let left = group.limit().and_then(|limit| Some((limit, limit.less(group.used()?).plus(swap))));
-    left.is_some_and(|(limit, left)| {
-        is_little(limit, left, LEAST.min(Bytes(limit.0 / GROUP_PART)))
-    })
+    left.is_some_and(|(limit, left)| is_little(limit, left, LEAST.min(Bytes(limit.0 / GROUP_PART))))
 }
 
 fn is_little(all: Bytes, left: Bytes, least: Bytes) -> bool {
