@@ -243,6 +243,7 @@ mod tests {
         group(&kernel, "vms", 1000, 500);
         group(&kernel, "vms/one", 300, 290);
         kernel.write("sys/fs/cgroup/vms/cgroup.procs", "");
+        kernel.write("sys/fs/cgroup/vms/one/cgroup.procs", "7\n");
         let groups = groups(&kernel, "7", "vms/one");
         assert_eq!(groups.killed(), None);
         kernel.write("sys/fs/cgroup/vms/memory.events", "oom 2\noom_kill 2\n");

@@ -61,6 +61,9 @@ pub struct KillWatch {
     process: String,
     /// Those that count, from its own upwards.
     groups: Vec<(MemoryGroup, Kills)>,
+    /// Others were in its own group then. They may be gone when it has ended, and so may what was
+    /// killed.
+    had_others: bool,
     /// Counts of all processes, where groups do not count what is below them.
     all: Option<AllKills>,
 }
@@ -89,11 +92,19 @@ impl KillWatch {
     pub fn new(all: &AllKills, process: &str, groups: Vec<MemoryGroup>) -> KillWatch {
         let is_first = groups.first().is_some_and(MemoryGroup::is_of_version_1);
         let counted = groups.into_iter().filter_map(|group| group.kills().map(|it| (group, it)));
-        KillWatch {
+        let mut watch = KillWatch {
             process: process.to_owned(),
             groups: counted.collect(),
+            had_others: false,
             all: is_first.then(|| all.clone()),
-        }
+        };
+        watch.look_for_others();
+        watch
+    }
+
+    fn look_for_others(&mut self) {
+        let own = self.groups.first();
+        self.had_others = own.is_some_and(|(own, _)| own.has_others(&self.process, None));
     }
 
     /// The same of a process by its number.
@@ -109,6 +120,7 @@ impl KillWatch {
             *kills = group.kills().unwrap_or(*kills);
         }
         self.all.iter_mut().for_each(|then| then.clone_from(all));
+        self.look_for_others();
     }
 
     /// Returns what lacked memory if the process, which has ended, was killed since then. Its own
@@ -132,7 +144,7 @@ impl KillWatch {
             return None;
         }
         let grew = |now: Option<u64>, then| now.zip(then).is_some_and(|(now, then)| now > then);
-        let mut is_shared = false;
+        let mut is_shared = self.had_others;
         for (place, group) in self.groups.iter().enumerate().skip(nearest) {
             let below = place.checked_sub(1).and_then(|below| self.groups.get(below));
             is_shared |= group.0.has_others(&self.process, below.map(|(below, _)| below));
@@ -196,6 +208,21 @@ mod tests {
             Some(Shortage::Either),
             "another of the farm may have lacked it"
         );
+    }
+
+    #[test]
+    fn kill_may_be_of_a_process_that_has_gone_too() {
+        let (kernel, _) = farm();
+        let of = |processes: &str| {
+            kernel.write(&format!("{OWN}/cgroup.procs"), processes);
+            events(&kernel, OWN, "memory.events", 0, 0);
+            let watch = KillWatch::of(&kernel.root(), 7);
+            events(&kernel, OWN, "memory.events", 1, 1);
+            kernel.write(&format!("{OWN}/cgroup.procs"), "");
+            watch.killed()
+        };
+        assert_eq!(of("7\n8\n"), Some(Shortage::Unknown), "it may have been virtiofsd");
+        assert_eq!(of("7\n"), Some(Shortage::Group));
     }
 
     #[test]
