@@ -213,7 +213,7 @@ impl GuestMemory {
     }
 
     /// True if its balloon is asked and has given no number since the guest started. One that has
-    /// ceased to may be that of a guest that hangs, whose driver is there.
+    /// ceased to may have its driver in a guest that hangs.
     pub fn is_mute(&self) -> bool {
         !self.answers.by_balloon && self.answers.missing > MUTE_QUESTIONS
     }
