@@ -1,10 +1,11 @@
 //! Columns of a terminal: letters of Chinese, Japanese and Korean and most emoji take two.
 
-use unicode_width::UnicodeWidthChar;
+use crate::is_plain;
+use unicode_width::UnicodeWidthStr;
 
-/// The columns that a text takes.
+/// The columns that a text takes. Characters that are shown as one count as one.
 pub fn columns(text: &str) -> usize {
-    text.chars().map(of).sum()
+    text.width()
 }
 
 /// The text with blanks behind it, up to this number of columns.
@@ -12,9 +13,33 @@ pub fn padded(text: &str, width: usize) -> String {
     format!("{text}{:1$}", "", width.saturating_sub(columns(text)))
 }
 
-/// The columns of one character. One that is set on the letter before takes none.
-pub(crate) fn of(c: char) -> usize {
-    c.width().unwrap_or(0)
+/// The text with everything that a terminal would obey replaced, clipped to `width` columns. It has
+/// twice as many characters at most: some take no column. Guests choose names and reasons; none of
+/// them may move a cursor.
+pub fn plain(text: &str, width: usize) -> String {
+    let cleaned = |c| if is_plain(c) { c } else { '\u{fffd}' };
+    // One character more than is shown tells whether there is more.
+    let most = chars_max(width).saturating_add(1);
+    let cleaned: String = text.chars().take(most).map(cleaned).collect();
+    clip(&cleaned, width)
+}
+
+/// The text, clipped to `width` columns, and twice as many characters, with a mark that it was.
+pub fn clip(text: &str, width: usize) -> String {
+    let most = chars_max(width);
+    let is_short = text.chars().nth(most).is_none();
+    if is_short && columns(text) <= width {
+        return text.to_owned();
+    }
+    // The mark takes a column, and is a character.
+    let mut kept: String = text.chars().take(most.saturating_sub(1)).collect();
+    while columns(&kept) >= width && kept.pop().is_some() {}
+    kept + "…"
+}
+
+/// A letter has an accent or two of its own at most, on average.
+fn chars_max(width: usize) -> usize {
+    width.saturating_mul(2)
 }
 
 #[cfg(test)]
@@ -23,11 +48,43 @@ mod tests {
 
     #[test]
     fn wide_letters_take_two_columns() {
-        for (text, width) in [("web1", 4), ("Grüße", 5), ("网页1", 5), ("🦀", 2), ("e\u{301}", 1)]
-        {
+        for (text, width) in [
+            ("web1", 4),
+            ("Grüße", 5),
+            ("网页1", 5),
+            ("🦀", 2),
+            ("e\u{301}", 1),
+            ("👍\u{1f3fd}", 2),
+            ("❤\u{fe0f}", 2),
+        ] {
             assert_eq!(columns(text), width, "{text}");
             assert_eq!(columns(&padded(text, 8)), 8, "{text}");
         }
         assert_eq!(padded("网页", 3), "网页");
+    }
+
+    #[test]
+    fn accents_of_their_own_take_no_columns_from_a_text() {
+        let accents = "e\u{301}".repeat(8);
+        assert_eq!([plain(&accents, 8), clip(&accents, 8)], [accents.clone(), accents.clone()]);
+        assert_eq!(clip(&accents, 7), format!("{}…", "e\u{301}".repeat(6)));
+    }
+
+    #[test]
+    fn what_fits_is_not_clipped() {
+        assert_eq!(clip("abcd", 4), "abcd");
+        assert_eq!(clip("abcdef", 4), "abc…");
+        assert_eq!(clip("Grüße", 5), "Grüße");
+    }
+
+    #[test]
+    fn wide_letters_are_clipped_to_the_columns_that_they_take() {
+        assert_eq!(clip("网页网页", 8), "网页网页");
+        assert_eq!(clip("网页网页", 7), "网页网…");
+        assert_eq!(clip("网页网页", 6), "网页…");
+        assert_eq!(plain("网页网页", 2), "…");
+        assert_eq!(clip("", 0), "");
+        let piled = plain(&"\u{301}".repeat(1000), 64);
+        assert_eq!(piled.chars().count(), 128, "letters without columns are bounded too");
     }
 }

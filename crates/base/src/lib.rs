@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod civil;
+#[cfg(feature = "terminal")]
 mod columns;
 mod counted;
 mod csv;
@@ -27,10 +28,12 @@ mod shell;
 mod size;
 mod skipped;
 mod spread;
+#[cfg(feature = "terminal")]
 mod table;
 mod units;
 
-pub use columns::{columns, padded};
+#[cfg(feature = "terminal")]
+pub use columns::{clip, columns, padded, plain};
 pub use counted::counted;
 pub use csv::{csv_record, csv_text};
 pub use encoding::foreign_encoding;
@@ -39,12 +42,13 @@ pub use fall::is_small_fall;
 pub use hash::StableHash;
 pub use names::{edits, nearest};
 pub use page_run::PageRun;
-pub use plain::{clip, is_plain, plain, plain_json};
+pub use plain::{is_plain, plain_json};
 pub use quantity::{Bad, Kind, thousandths};
 pub use rng::Rng;
 pub use shell::shell_word;
 pub use size::{SIZE_HELP, exact_size, parse_size, size_text};
 pub use spread::Spread;
+#[cfg(feature = "terminal")]
 pub use table::{Column, Table, left, right};
 pub use units::{Bytes, GIB, KIB, Kib, MIB, PAGE_BYTES, PAGE_KIB, Pages};
 

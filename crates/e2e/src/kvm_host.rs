@@ -72,7 +72,8 @@ impl KvmHost {
         KvmHost::resumed(None)
     }
 
-    /// Two such hosts, with a network of their own: 10.9.0.1 and 10.9.0.2.
+    /// Two such hosts, with a network of their own: 10.9.0.1 and 10.9.0.2. The second has no domain,
+    /// and is another host to libvirt.
     pub fn pair() -> [KvmHost; 2] {
         let (left, right) = UnixDatagram::pair().unwrap_or_else(|e| panic!("a network: {e}"));
         let mut number = 0;
@@ -83,11 +84,15 @@ impl KvmHost {
                 "hostname host{number}; n=$(ls -d /sys/class/net/e*); n=${{n##*/}}; \
                  ip link set dev $n down address 52:54:00:00:09:0{number}; \
                  ip addr add 10.9.0.{number}/24 dev $n; ip link set dev $n up; \
-                 printf '10.9.0.1 host1\\n10.9.0.2 host2\\n' >> /etc/hosts; \
-                 tr -d - < /proc/sys/kernel/random/uuid > /etc/machine-id; \
-                 echo \"host_uuid = '$(cat /proc/sys/kernel/random/uuid)'\" \
-                 >> /etc/libvirt/libvirtd.conf && systemctl restart libvirtd"
+                 printf '10.9.0.1 host1\\n10.9.0.2 host2\\n' >> /etc/hosts"
             ));
+            if number == 2 {
+                host.sh(&format!(
+                    "virsh -q destroy {LV1}; virsh -q undefine {LV1}; \
+                     echo \"host_uuid = '$(cat /proc/sys/kernel/random/uuid)'\" \
+                     >> /etc/libvirt/libvirtd.conf && systemctl restart libvirtd"
+                ));
+            }
             host
         })
     }

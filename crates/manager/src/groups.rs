@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use counters::Bytes;
-use procfs::{Buffer, KillWatch, MemoryGroup, Root, Shortage};
+use procfs::{AllKills, Buffer, KillWatch, MemoryGroup, Shortage};
 
 /// The part of a bound that stays free, in thousandths: a host's reserve by default.
 const KEPT_PERMILLE: u64 = 30;
@@ -32,14 +32,19 @@ pub struct Groups {
 
 impl Groups {
     /// Looks for the groups of a process and at their bounds, which may be others by now.
-    pub(crate) fn of(root: &Path, process: &str) -> Groups {
+    pub(crate) fn of(root: &Path, process: &str, kills: &AllKills) -> Groups {
         let all = MemoryGroup::all(root, process, &mut Buffer::default());
         let bound = |group: &MemoryGroup| Some((group.clone(), group.limit()?));
         Groups {
             bounded: all.iter().filter_map(bound).collect(),
             bars_swap: all.iter().any(MemoryGroup::bars_swap),
-            kills: KillWatch::new(&Root::at(root), all),
+            kills: KillWatch::new(kills, process, all),
         }
+    }
+
+    /// Counts kills from now on.
+    pub(crate) fn renew_kills(&mut self, all: &AllKills) {
+        self.kills.renew(all);
     }
 
     /// Returns whether all of the process has to stay out of swap.
@@ -167,7 +172,7 @@ mod tests {
     fn groups(kernel: &FakeKernel, process: &str, path: &str) -> Groups {
         kernel.write(&format!("sys/fs/cgroup/{path}/cgroup.procs"), "");
         kernel.write(&format!("proc/{process}/cgroup"), &format!("0::/{path}\n"));
-        Groups::of(kernel.root().path(), process)
+        Groups::of(kernel.root().path(), process, &AllKills::default())
     }
 
     fn member(groups: &Groups, actual: u64, touched: u64) -> Member<'_> {
@@ -238,6 +243,7 @@ mod tests {
         group(&kernel, "vms", 1000, 500);
         group(&kernel, "vms/one", 300, 290);
         kernel.write("sys/fs/cgroup/vms/cgroup.procs", "");
+        kernel.write("sys/fs/cgroup/vms/one/cgroup.procs", "7\n");
         let groups = groups(&kernel, "7", "vms/one");
         assert_eq!(groups.killed(), None);
         kernel.write("sys/fs/cgroup/vms/memory.events", "oom 2\noom_kill 2\n");

@@ -5,6 +5,7 @@ use crate::groups::Groups;
 use crate::machine::per_second;
 use counters::Bytes;
 use hypervisor::{Apart, BackingFile, GuestRam, Held, Pinned, ProcessId, ProcessView};
+use procfs::{AllKills, Root};
 use std::path::Path;
 
 /// Rates of a guest's process over the last seconds. What cannot be seen is `None`.
@@ -138,7 +139,7 @@ impl Outside {
         let view = process.and_then(ProcessView::open);
         let mut outside = Outside { view, is_trusted, process, ..Outside::default() };
         outside.look_at_swap();
-        outside.look_at_groups();
+        outside.look_at_groups(&AllKills::read(&Root::default()));
         outside
     }
 
@@ -254,15 +255,26 @@ impl Outside {
     }
 
     /// Looks for the groups of a process that lives: one that has ended is in none.
-    pub(crate) fn look_at_groups(&mut self) {
-        let is_alive = self.view.as_ref().and_then(ProcessView::stat).is_some_and(|s| !s.is_dead);
-        if let Some(process) = self.process.filter(|_| is_alive) {
-            self.groups = Groups::of(Path::new("/"), &process.pid.to_string());
+    pub(crate) fn look_at_groups(&mut self, kills: &AllKills) {
+        if let Some(process) = self.process.filter(|_| self.is_alive()) {
+            self.groups = Groups::of(Path::new("/"), &process.pid.to_string(), kills);
         }
     }
 
+    /// Counts the kernel's kills from now on, unless its process has ended: one of them may be its
+    /// own.
+    pub(crate) fn renew_kills(&mut self, all: &AllKills) {
+        if self.is_alive() {
+            self.groups.renew_kills(all);
+        }
+    }
+
+    fn is_alive(&self) -> bool {
+        self.view.as_ref().and_then(ProcessView::stat).is_some_and(|stat| !stat.is_dead)
+    }
+
     /// Reads the rest, which costs more and is not needed every second.
-    pub fn look(&mut self, now_ms: u64) {
+    pub(crate) fn look(&mut self, now_ms: u64, kills: &AllKills) {
         let Some(view) = &self.view else { return };
         let now = Mark {
             at_ms: now_ms,
@@ -271,7 +283,7 @@ impl Outside {
         };
         let before = self.mark.replace(now);
         self.look_at_swap();
-        self.look_at_groups();
+        self.look_at_groups(kills);
         if let Some(then) = before {
             let window_ms = now_ms.saturating_sub(then.at_ms);
             self.seen.major_faults_s = per_second(now.major_faults, then.major_faults, window_ms);
@@ -350,7 +362,7 @@ mod tests {
     #[test]
     fn a_process_that_is_not_known_shows_nothing() {
         let mut outside = Outside::new(None, true);
-        outside.look(1000);
+        outside.look(1000, &AllKills::default());
         assert_eq!((outside.held(), outside.seen), (None, Seen::default()));
     }
 
@@ -406,9 +418,9 @@ mod tests {
     fn rates_take_two_looks_at_a_process() {
         let mut outside = Outside::new(ProcessId::of(std::process::id()), false);
         assert!(outside.held().unwrap().private > Bytes::ZERO);
-        outside.look(1000);
+        outside.look(1000, &AllKills::default());
         assert_eq!(outside.seen.major_faults_s, None);
-        outside.look(2000);
+        outside.look(2000, &AllKills::default());
         assert!(outside.seen.major_faults_s.is_some());
         assert!(outside.seen.swapped.is_some());
     }

@@ -14,8 +14,12 @@ use crate::parse::task::TaskStat;
 use crate::tasks::{TaskDir, TaskSeen};
 
 /// A look that comes so long after the one before was held up itself, as by a pause of the whole
-/// machine. Nothing is known of the time between, and all of the time is given again.
+/// machine. Nothing is known of the time between, and all of the time is given again, once: on a
+/// host that thrashes, each look may be late.
 const LATE_MS: u64 = 5_000;
+/// The most of the time before a later look of that kind that counts in part: the machine may be
+/// paused twice.
+const LATE_MAX_MS: u64 = 60_000;
 /// Looks that are closer than this are one: the kernel's counters say little of less.
 const STEP_MS: u64 = 200;
 /// Of all time, this part counts in any case: a process must not be waited for without end because
@@ -85,12 +89,14 @@ impl Work {
 pub struct Chance {
     seen: Option<(u64, Option<Work>)>,
     had_ms: u64,
+    /// It was given all of the time again.
+    is_given_again: bool,
 }
 
 impl Chance {
     /// One that begins now.
     pub fn since(now_ms: u64) -> Chance {
-        Chance { seen: Some((now_ms, None)), had_ms: 0 }
+        Chance { seen: Some((now_ms, None)), ..Chance::default() }
     }
 
     /// Returns the milliseconds that it has had, with what the process has done until now. Where
@@ -104,7 +110,11 @@ impl Chance {
         let work = work();
         self.seen = Some((now_ms, work));
         let counted_ms = work.map_or(passed_ms, |work| work.had_ms(before, passed_ms));
-        self.had_ms = if passed_ms >= LATE_MS { 0 } else { self.had_ms.saturating_add(counted_ms) };
+        self.had_ms = match passed_ms >= LATE_MS {
+            true if !std::mem::replace(&mut self.is_given_again, true) => 0,
+            true => self.had_ms.saturating_add(passed_ms.min(LATE_MAX_MS) / LEAST_PART),
+            false => self.had_ms.saturating_add(counted_ms),
+        };
         self.had_ms
     }
 }
@@ -160,6 +170,20 @@ mod tests {
         assert_eq!(chance.look(1_000_000, || None), 0, "the machine was paused");
         assert_eq!(chance.look(1_004_999, || None), 4_999);
         assert_eq!(Chance::default().look(1_000, || None), 0, "the first look");
+    }
+
+    #[test]
+    fn process_has_its_time_once_more_when_looks_stay_late() {
+        let ten_after = |step_ms: [u64; 2]| {
+            let (mut chance, mut now_ms) = (Chance::since(0), 0);
+            (0..1_000).find(|look| {
+                now_ms += step_ms[look % 2];
+                chance.look(now_ms, || None) >= 10_000
+            })
+        };
+        assert_eq!(ten_after([6_000, 6_000]), Some(17), "a tenth of each counts");
+        assert_eq!(ten_after([6_000, 1_000]), Some(13), "each second one is late");
+        assert_eq!(ten_after([3_600_000, 100]), Some(4), "the machine is paused over and over");
     }
 
     #[test]

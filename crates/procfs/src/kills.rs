@@ -57,22 +57,28 @@ pub(crate) struct Kills {
 /// Counts of all groups of a process at one time.
 #[derive(Debug, Default)]
 pub struct KillWatch {
+    /// Its number.
+    process: String,
     /// Those that count, from its own upwards.
     groups: Vec<(MemoryGroup, Kills)>,
+    /// Others were in its own group then. They may be gone when it has ended, and so may what was
+    /// killed.
+    had_others: bool,
     /// Counts of all processes, where groups do not count what is below them.
     all: Option<AllKills>,
 }
 
 /// Processes that the kernel has killed for want of memory since it started.
-#[derive(Debug)]
-struct AllKills {
+#[derive(Clone, Debug, Default)]
+pub struct AllKills {
     root: Root,
-    then: u64,
+    then: Option<u64>,
 }
 
 impl AllKills {
-    fn of(root: &Root) -> Option<AllKills> {
-        Some(AllKills { then: AllKills::count(root)?, root: root.clone() })
+    /// Reads it, for the watches of all processes that are looked at now.
+    pub fn read(root: &Root) -> AllKills {
+        AllKills { then: AllKills::count(root), root: root.clone() }
     }
 
     fn count(root: &Root) -> Option<u64> {
@@ -82,21 +88,39 @@ impl AllKills {
 }
 
 impl KillWatch {
-    /// Counts of these groups of one process, from its own upwards.
-    pub fn new(root: &Root, groups: Vec<MemoryGroup>) -> KillWatch {
+    /// Counts of these groups of a process, from its own upwards.
+    pub fn new(all: &AllKills, process: &str, groups: Vec<MemoryGroup>) -> KillWatch {
         let is_first = groups.first().is_some_and(MemoryGroup::is_of_version_1);
         let counted = groups.into_iter().filter_map(|group| group.kills().map(|it| (group, it)));
-        KillWatch {
+        let mut watch = KillWatch {
+            process: process.to_owned(),
             groups: counted.collect(),
-            all: if is_first { AllKills::of(root) } else { None },
-        }
+            had_others: false,
+            all: is_first.then(|| all.clone()),
+        };
+        watch.look_for_others();
+        watch
+    }
+
+    fn look_for_others(&mut self) {
+        let own = self.groups.first();
+        self.had_others = own.is_some_and(|(own, _)| own.has_others(&self.process, None));
     }
 
     /// The same of a process by its number.
     pub fn of(root: &Root, pid: u32) -> KillWatch {
-        let mut buffer = Buffer::default();
-        let groups = MemoryGroup::all(root.path(), &pid.to_string(), &mut buffer);
-        KillWatch::new(root, groups)
+        let process = pid.to_string();
+        let groups = MemoryGroup::all(root.path(), &process, &mut Buffer::default());
+        KillWatch::new(&AllKills::read(root), &process, groups)
+    }
+
+    /// Takes the counts of now in place of those of before, of the groups that are still there.
+    pub fn renew(&mut self, all: &AllKills) {
+        for (group, kills) in &mut self.groups {
+            *kills = group.kills().unwrap_or(*kills);
+        }
+        self.all.iter_mut().for_each(|then| then.clone_from(all));
+        self.look_for_others();
     }
 
     /// Returns what lacked memory if the process, which has ended, was killed since then. Its own
@@ -108,7 +132,7 @@ impl KillWatch {
         if nearest > 0
             && let Some(all) = &self.all
         {
-            let grew = AllKills::count(&all.root)? > all.then;
+            let grew = AllKills::count(&all.root)? > all.then?;
             return grew.then_some(Shortage::Unknown);
         }
         let (own, then) = now(self.groups.get(nearest)?)?;
@@ -120,10 +144,10 @@ impl KillWatch {
             return None;
         }
         let grew = |now: Option<u64>, then| now.zip(then).is_some_and(|(now, then)| now > then);
-        let mut is_shared = false;
+        let mut is_shared = self.had_others;
         for (place, group) in self.groups.iter().enumerate().skip(nearest) {
             let below = place.checked_sub(1).and_then(|below| self.groups.get(below));
-            is_shared |= group.0.has_others(below.map(|(below, _)| below));
+            is_shared |= group.0.has_others(&self.process, below.map(|(below, _)| below));
             if place == nearest && is_shared {
                 return Some(Shortage::Unknown);
             }
@@ -184,6 +208,36 @@ mod tests {
             Some(Shortage::Either),
             "another of the farm may have lacked it"
         );
+    }
+
+    #[test]
+    fn kill_may_be_of_a_process_that_has_gone_too() {
+        let (kernel, _) = farm();
+        let of = |processes: &str| {
+            kernel.write(&format!("{OWN}/cgroup.procs"), processes);
+            events(&kernel, OWN, "memory.events", 0, 0);
+            let watch = KillWatch::of(&kernel.root(), 7);
+            events(&kernel, OWN, "memory.events", 1, 1);
+            kernel.write(&format!("{OWN}/cgroup.procs"), "");
+            watch.killed()
+        };
+        assert_eq!(of("7\n8\n"), Some(Shortage::Unknown), "it may have been virtiofsd");
+        assert_eq!(of("7\n"), Some(Shortage::Group));
+    }
+
+    #[test]
+    fn kill_is_told_for_certain_when_qemu_is_still_listed() {
+        for (processes, told) in [
+            ("7\n", Shortage::Group),
+            ("7\n77\n", Shortage::Unknown),
+            ("77\n", Shortage::Unknown),
+            ("0\n", Shortage::Unknown),
+        ] {
+            let (kernel, watch) = farm();
+            events(&kernel, OWN, "memory.events", 1, 1);
+            kernel.write(&format!("{OWN}/cgroup.procs"), processes);
+            assert_eq!(watch.killed(), Some(told), "{processes}");
+        }
     }
 
     #[test]
@@ -251,6 +305,20 @@ mod tests {
         assert_eq!(watch.killed(), None);
         killed(4);
         assert_eq!(watch.killed(), Some(Shortage::Unknown));
+    }
+
+    #[test]
+    fn kill_is_not_its_own_when_counts_are_renewed_since() {
+        let (kernel, mut watch) = farm();
+        std::fs::create_dir(kernel.path(&format!("{ABOVE}/two"))).unwrap();
+        events(&kernel, ABOVE, "memory.events", 4, 2);
+        watch.renew(&AllKills::read(&kernel.root()));
+        std::fs::remove_dir_all(kernel.path(OWN)).unwrap();
+        assert_eq!(watch.killed(), None, "another was killed, long before");
+        events(&kernel, ABOVE, "memory.events", 5, 3);
+        assert_eq!(watch.killed(), Some(Shortage::Unknown));
+        watch.renew(&AllKills::default());
+        assert_eq!(watch.killed(), None);
     }
 
     #[test]

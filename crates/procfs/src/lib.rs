@@ -47,7 +47,7 @@ pub use cpu_clock::{CpuClock, USER_HZ};
 pub use error::Error;
 pub use file::{ProcFile, Root};
 pub use kept::{Buffer, Kept};
-pub use kills::{KillWatch, Shortage};
+pub use kills::{AllKills, KillWatch, Shortage};
 pub use memory_group::MemoryGroup;
 pub use names::{kernel_names, names_of};
 pub use parse::cpulist::{CpuList, MAX_CPUS};

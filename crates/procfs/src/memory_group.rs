@@ -62,6 +62,15 @@ impl MemoryGroup {
         above(top, &second, Hierarchy::Second)
     }
 
+    /// The group that has this directory.
+    pub fn at(dir: PathBuf) -> MemoryGroup {
+        let hierarchy = match dir.join("memory.limit_in_bytes").exists() {
+            true => Hierarchy::First,
+            false => Hierarchy::Second,
+        };
+        MemoryGroup { dir, hierarchy }
+    }
+
     /// The group's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
@@ -115,12 +124,16 @@ impl MemoryGroup {
         })
     }
 
-    /// Returns whether a process is in it, or another group than `below` in it, as far as that is
+    /// Returns whether another process is in it, or another group than `below`, as far as that is
     /// seen. Of a process's own group, which has none below, the groups in it do not count: they
-    /// are for threads.
-    pub(crate) fn has_others(&self, below: Option<&MemoryGroup>) -> bool {
+    /// are for threads. The kernel lists the process itself until it has taken all from it.
+    pub(crate) fn has_others(&self, process: &str, below: Option<&MemoryGroup>) -> bool {
         let mut buffer = Buffer::default();
-        if self.file("cgroup.procs").once(&mut buffer).is_none_or(|text| !text.is_empty()) {
+        let others = |text: &[u8]| {
+            text.split(|byte| *byte == b'\n')
+                .any(|line| !line.is_empty() && line != process.as_bytes())
+        };
+        if self.file("cgroup.procs").once(&mut buffer).is_none_or(others) {
             return true;
         }
         let Some(below) = below else { return false };
@@ -138,6 +151,17 @@ impl MemoryGroup {
     /// Returns whether all of it has to stay out of swap.
     pub fn bars_swap(&self) -> bool {
         self.hierarchy == Hierarchy::Second && self.number("memory.swap.max") == Some(0)
+    }
+
+    /// The part of this much free swap that it may still have. In version 1 that is all that is
+    /// left of its bound on both together.
+    pub fn swap_left(&self, free: Bytes) -> Bytes {
+        let (limit, used) = match self.hierarchy {
+            Hierarchy::First => ("memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"),
+            Hierarchy::Second => ("memory.swap.max", "memory.swap.current"),
+        };
+        let left = self.number(limit).zip(self.number(used));
+        left.map_or(free, |(limit, used)| free.min(Bytes(limit).less(Bytes(used))))
     }
 
     fn number(&self, file: &str) -> Option<u64> {
@@ -208,6 +232,22 @@ mod tests {
         assert_eq!(all[0].used(), Some(Bytes::mib(288)));
         kernel.write(&format!("{FIRST}/vms/memory.use_hierarchy"), "0\n");
         assert_eq!(groups(&kernel).len(), 1, "what is below that group does not count in it");
+    }
+
+    #[test]
+    fn swap_is_left_to_a_group_as_its_bound_has_it() {
+        let kernel = FakeKernel::new(1, 1);
+        let left = |dir: &str| MemoryGroup::at(kernel.path(dir)).swap_left(Bytes::mib(64)).as_mib();
+        assert_eq!(left("two"), 64, "its kernel counts none");
+        kernel.write("two/memory.swap.max", "max\n");
+        kernel.write("two/memory.swap.current", "10485760\n");
+        assert_eq!(left("two"), 64);
+        kernel.write("two/memory.swap.max", "15728640\n");
+        assert_eq!(left("two"), 5);
+        kernel.write("one/memory.limit_in_bytes", "10485760\n");
+        kernel.write("one/memory.memsw.limit_in_bytes", "15728640\n");
+        kernel.write("one/memory.memsw.usage_in_bytes", "12582912\n");
+        assert_eq!(left("one"), 3);
     }
 
     #[test]

@@ -36,8 +36,8 @@ impl Host {
         self.uri.host()
     }
 
-    /// How it is at the moment: when that is is asked once all is known. A connection that failed
-    /// is made again by the next question.
+    /// Returns how it is at the moment: the time is asked once all counters are read. A connection
+    /// that failed is made again by the next question.
     pub fn ask(&mut self, now_ms: impl FnOnce() -> i64) -> Result<Moment, Error> {
         let mut session = match self.session.take() {
             Some(mut session) => {
@@ -46,8 +46,8 @@ impl Host {
             }
             None => Session::open(&self.uri)?,
         };
-        let told = session.look()?;
+        let told = session.look(now_ms)?;
         self.session = Some(session);
-        self.rows.of(&told, now_ms())
+        self.rows.of(&told)
     }
 }

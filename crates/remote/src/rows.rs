@@ -45,7 +45,7 @@ pub(crate) struct Rows {
 impl Rows {
     /// The moment that was told. A host that has had more numbers kept than it may is refused,
     /// and begins again.
-    pub(crate) fn of(&mut self, told: &Told, at_ms: i64) -> Result<Moment, Error> {
+    pub(crate) fn of(&mut self, told: &Told) -> Result<Moment, Error> {
         let mut rows = BTreeMap::new();
         let mut before = std::mem::take(&mut self.guests);
         for seen in &told.domains {
@@ -61,7 +61,7 @@ impl Rows {
         let held = rows.values().filter_map(|row| row.get(G::Resident)).map(Bytes).sum();
         let mut host = host(told, held, &mut self.host);
         host.set(H::Guests, Some(rows.len() as u64));
-        Ok(Moment { at_ms, host, guests: rows, ..Moment::default() })
+        Ok(Moment { at_ms: told.at_ms, host, guests: rows, ..Moment::default() })
     }
 }
 
@@ -217,6 +217,7 @@ mod tests {
     fn told(domain: &[(&str, u64)], memory: &[(&str, u64)]) -> Told {
         let of = Domain { name: "web".into(), uuid: *b"0123456789abcdef", id: 3 };
         Told {
+            at_ms: 1_000,
             node: NodeInfo { memory_kib: 4 << 20, cpus: 2 },
             cpu: values(&[("kernel", 5), ("user", 7), ("idle", 11), ("iowait", 13)]),
             memory: values(memory),
@@ -247,7 +248,7 @@ mod tests {
             ("block.1.rd.bytes", 23),
         ];
         let mut rows = Rows::default();
-        let moment = rows.of(&told(&domain, &[]), 1_000).unwrap();
+        let moment = rows.of(&told(&domain, &[])).unwrap();
         let (who, row) = moment.guests.first_key_value().unwrap();
         assert_eq!(who.uuid, "30313233-3435-3637-3839-616263646566");
         assert_eq!((who.name.as_str(), who.boot.as_str(), moment.at_ms), ("web", "3", 1_000));
@@ -274,7 +275,7 @@ mod tests {
         }
         assert_eq!(moment.host.get(H::Available), None, "nothing was told of its memory");
         let reported = [&domain[..], &[("balloon.last-update", 1_700_000_000)]].concat();
-        let moment = rows.of(&told(&reported, &[]), 2_000).unwrap();
+        let moment = rows.of(&told(&reported, &[])).unwrap();
         assert_eq!(only(&moment).get(G::OwnAvailable), Some(MIB / 2));
         assert_eq!(only(&moment).get(G::OwnTotal), None, "no daemon has told it");
     }
@@ -284,7 +285,7 @@ mod tests {
         let mut told = told(&[("balloon.current", 4_096), ("balloon.maximum", 4_096)], &[]);
         let mut of = |memory| {
             told.domains[0].memory = memory;
-            let moment = Rows::default().of(&told, 0).unwrap();
+            let moment = Rows::default().of(&told).unwrap();
             [G::Memory, G::Actual].map(|field| only(&moment).get(field))
         };
         assert_eq!(of(Some(Bytes::mib(3))), [Some(3 * MIB), Some(3 * MIB)]);
@@ -296,7 +297,7 @@ mod tests {
         let mut rows = Rows::default();
         let mut of = |cpu, disks: &[(&str, u64)]| {
             let told = told(&[&[("cpu.time", cpu)], disks].concat(), &[]);
-            let moment = rows.of(&told, 0).unwrap();
+            let moment = rows.of(&told).unwrap();
             [G::VcpuRun, G::BlockReads].map(|field| only(&moment).get(field))
         };
         let both = [("block.0.rd.reqs", 1_000), ("block.1.rd.reqs", 50)];
@@ -324,7 +325,7 @@ mod tests {
             let names: Vec<String> =
                 (0..900).map(|name| format!("block.{}.rd.reqs", round * 900 + name)).collect();
             let values: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-            rows.of(&told(&values, &[]), 0).unwrap();
+            rows.of(&told(&values, &[])).unwrap();
             let kept: usize = rows.guests.values().map(Growth::numbers).sum();
             assert!(kept <= 1_800, "{kept} in round {round}, with those of the look before");
         }
@@ -345,11 +346,11 @@ mod tests {
         told.domains = (0..guests)
             .map(|id| Seen { domain: Domain { id, ..seen.domain.clone() }, ..seen.clone() })
             .collect();
-        let error = rows.of(&told, 0).unwrap_err().to_string();
+        let error = rows.of(&told).unwrap_err().to_string();
         assert!(error.contains("524288"), "{error}");
         assert!(rows.guests.is_empty(), "nothing of it is kept");
         told.domains.truncate(1);
-        assert_eq!(only(&rows.of(&told, 0).unwrap()).get(G::NetInPackets), Some(1_000));
+        assert_eq!(only(&rows.of(&told).unwrap()).get(G::NetInPackets), Some(1_000));
     }
 
     #[test]
@@ -357,7 +358,7 @@ mod tests {
         let mut rows = Rows::default();
         let disk = [("block.0.rd.reqs", 1_000)];
         for (values, expected) in [(&disk[..], 1_000), (&[], 1_000), (&disk[..], 1_000)] {
-            let moment = rows.of(&told(values, &[]), 0).unwrap();
+            let moment = rows.of(&told(values, &[])).unwrap();
             assert_eq!(only(&moment).get(G::BlockReads), Some(expected));
         }
     }
@@ -367,7 +368,7 @@ mod tests {
         let memory = [("total", 4 << 20), ("free", 1 << 20), ("buffers", 0), ("cached", 2 << 20)];
         let left = |rss_kib| {
             let told = told(&[("balloon.rss", rss_kib)], &memory);
-            let moment = Rows::default().of(&told, 0).unwrap();
+            let moment = Rows::default().of(&told).unwrap();
             moment.host.get(H::Available).map(|bytes| bytes / MIB)
         };
         // A GiB is used beside free memory and cache: guests that have no more may be there.

@@ -5,7 +5,7 @@ use crate::rows::{MAXIMUM, NUMBERS_MAX, find, is_used};
 use crate::ssh::Ssh;
 use crate::{Error, Uri};
 use base::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use virtrpc::{
     Auth, Call, Client, Domain, DomainStats, Failure, Incoming, NodeInfo, Reply, Uuid, Value,
@@ -19,17 +19,27 @@ const BYTES_MAX: usize = 64 << 20;
 /// with thousands of devices is asked alone, and left out if that is too long still.
 const DOMAINS_AT_ONCE: usize = 50;
 
+/// Domains that are asked again in one look: through a slow network 32 answers take 6 s.
+const AGAIN_MAX: usize = 32;
+/// A domain that did not tell is asked again after so many looks: five minutes by default.
+const AGAIN_LOOKS: u64 = 20;
+
+/// A domain since it was started.
+type Key = (Uuid, i32);
+
 /// A connection on which questions are answered.
 pub(crate) struct Session {
     ssh: Ssh,
     client: Client,
     /// What domains were asked for by themselves.
-    known: BTreeMap<(Uuid, i32), Known>,
+    known: BTreeMap<Key, Known>,
+    /// Looks so far.
+    looks: u64,
     until: Until,
     left_bytes: usize,
 }
 
-/// Answers about one domain alone. One that cannot be had is no reason to ask again.
+/// Answers about one domain alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Known {
     /// Virtual CPUs.
@@ -38,14 +48,53 @@ struct Known {
     memory: Option<(Bytes, bool)>,
     /// libvirt's own number for its memory at that time.
     maximum: Option<u64>,
+    /// The look in which it was asked last.
+    asked: u64,
+}
+
+/// The order in which domains are asked: nothing is known, its memory is another, it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Unknown,
+    Changed,
+    Again { asked: u64 },
 }
 
 impl Known {
-    /// Returns the memory, unless it may be another by now.
-    fn memory_at(&self, maximum: Option<u64>) -> Option<Option<Bytes>> {
-        let is_steady = self.memory.is_none_or(|(_, is_virtio_mem)| !is_virtio_mem);
-        (is_steady && self.maximum == maximum).then(|| self.memory.map(|(bytes, _)| bytes))
+    /// Returns the memory as it was told last, unless it is another by now.
+    fn memory_at(&self, maximum: Option<u64>) -> Option<Bytes> {
+        self.memory.filter(|_| self.maximum == maximum).map(|(bytes, _)| bytes)
     }
+
+    /// Returns whether it is to be asked in this look.
+    fn due(&self, maximum: Option<u64>, look: u64) -> Option<Due> {
+        if self.maximum != maximum {
+            return Some(Due::Changed);
+        }
+        let is_virtio_mem = self.memory.is_some_and(|(_, is_virtio_mem)| is_virtio_mem);
+        let is_refused = self.memory.is_none() || self.vcpus.is_none();
+        let is_old = look.saturating_sub(self.asked) >= AGAIN_LOOKS;
+        let asked = self.asked;
+        (is_virtio_mem || (is_refused && is_old)).then_some(Due::Again { asked })
+    }
+}
+
+/// Returns the places of domains that are to be asked in this look, the most urgent first.
+fn due(stats: &[DomainStats], known: &BTreeMap<Key, Known>, look: u64) -> Vec<usize> {
+    let due_of = |stats: &DomainStats| match known.get(&key(&stats.domain)) {
+        None => Some(Due::Unknown),
+        Some(known) => known.due(find(&stats.values, MAXIMUM), look),
+    };
+    let mut all: Vec<(Due, usize)> =
+        stats.iter().zip(0..).filter_map(|(stats, at)| Some((due_of(stats)?, at))).collect();
+    all.sort_unstable();
+    let first = all.partition_point(|(due, _)| *due <= Due::Changed);
+    all.truncate(first + AGAIN_MAX);
+    all.into_iter().map(|(_, at)| at).collect()
+}
+
+fn key(domain: &Domain) -> Key {
+    (domain.uuid, domain.id)
 }
 
 /// A domain.
@@ -62,6 +111,8 @@ pub(crate) struct Seen {
 /// What libvirt told at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
+    /// The time by which all counters had been read.
+    pub(crate) at_ms: i64,
     pub(crate) node: NodeInfo,
     pub(crate) cpu: Vec<Value>,
     pub(crate) memory: Vec<Value>,
@@ -74,6 +125,7 @@ impl Session {
             ssh,
             client: Client::new(),
             known: BTreeMap::new(),
+            looks: 0,
             until: Until::after(PATIENCE),
             left_bytes: BYTES_MAX,
         }
@@ -108,7 +160,7 @@ impl Session {
     }
 
     /// Asks for everything.
-    pub(crate) fn look(&mut self) -> Result<Told, Error> {
+    pub(crate) fn look(&mut self, now_ms: impl FnOnce() -> i64) -> Result<Told, Error> {
         let Reply::NodeInfo(node) = self.ask(Call::NodeInfo)? else { return Err(odd()) };
         let cpu = self.values(|count| Call::NodeCpuStats { count })?;
         let memory = self.values(|count| Call::NodeMemoryStats { count })?;
@@ -117,29 +169,41 @@ impl Session {
         for some in all.chunks(DOMAINS_AT_ONCE) {
             self.stats(some, &mut stats)?;
         }
-        let mut domains = Vec::new();
-        let mut all_known = BTreeMap::new();
-        for DomainStats { domain, values } in stats {
-            let key = (domain.uuid, domain.id);
-            let maximum = find(&values, MAXIMUM);
-            let mut known = self.known.get(&key).copied();
-            let mut memory = known.and_then(|known| known.memory_at(maximum));
+        // What follows takes seconds, and changes no counter.
+        let at_ms = now_ms();
+        self.looks += 1;
+        let there: BTreeSet<Key> = stats.iter().map(|stats| key(&stats.domain)).collect();
+        self.known.retain(|key, _| there.contains(key));
+        for at in due(&stats, &self.known, self.looks) {
             // Calls for each of thousands may take longer than there is: the next look goes on.
-            if memory.is_none() && self.has_room() {
-                let vcpus = match known {
-                    Some(known) => known.vcpus,
-                    None => self.vcpus_of(&domain)?,
-                };
-                let asked = self.memory_of(&domain)?;
-                memory = Some(asked.map(|(bytes, _)| bytes));
-                known = Some(Known { vcpus, memory: asked, maximum });
+            if !self.has_room() {
+                break;
             }
-            all_known.extend(known.map(|known| (key, known)));
-            let vcpus = known.and_then(|known| known.vcpus);
-            domains.push(Seen { domain, vcpus, memory: memory.flatten(), values });
+            if let Some(stats) = stats.get(at) {
+                self.ask_alone(stats)?;
+            }
         }
-        self.known = all_known;
-        Ok(Told { node, cpu, memory, domains })
+        let seen = |DomainStats { domain, values }| {
+            let known = self.known.get(&key(&domain));
+            let memory = known.and_then(|known| known.memory_at(find(&values, MAXIMUM)));
+            Seen { vcpus: known.and_then(|known| known.vcpus), memory, domain, values }
+        };
+        Ok(Told { at_ms, node, cpu, memory, domains: stats.into_iter().map(seen).collect() })
+    }
+
+    /// Asks for what is told of one domain alone. What it told before stays where it is refused.
+    fn ask_alone(&mut self, stats: &DomainStats) -> Result<(), Error> {
+        let DomainStats { domain, values } = stats;
+        let maximum = find(values, MAXIMUM);
+        let before = self.known.get(&key(domain)).copied().unwrap_or_default();
+        let vcpus = match before.vcpus {
+            Some(vcpus) => Some(vcpus),
+            None => self.vcpus_of(domain)?,
+        };
+        let told = self.memory_of(domain)?;
+        let memory = told.or(before.memory.filter(|_| before.maximum == maximum));
+        self.known.insert(key(domain), Known { vcpus, memory, maximum, asked: self.looks });
+        Ok(())
     }
 
     /// What is known of some domains, in as many questions as their answers need.
@@ -261,18 +325,48 @@ mod tests {
         Session::new(Ssh::spawn(command).unwrap())
     }
 
+    fn known(memory: Option<(u64, bool)>, asked: u64) -> Known {
+        let memory = memory.map(|(mib, is_virtio_mem)| (Bytes::mib(mib), is_virtio_mem));
+        Known { vcpus: Some(2), memory, maximum: Some(4_096), asked }
+    }
+
     #[test]
-    fn memory_is_asked_again_when_it_may_be_another() {
-        let known = |is_virtio_mem| Known {
-            memory: Some((Bytes::mib(3), is_virtio_mem)),
-            maximum: Some(4_096),
-            ..Known::default()
-        };
-        assert_eq!(known(false).memory_at(Some(4_096)), Some(Some(Bytes::mib(3))));
-        assert_eq!(known(false).memory_at(Some(8_192)), None, "a DIMM was plugged in");
-        assert_eq!(known(true).memory_at(Some(4_096)), None, "virtio-mem may give more by now");
-        let refused = Known { maximum: Some(4_096), ..Known::default() };
-        assert_eq!(refused.memory_at(Some(4_096)), Some(None), "it is not asked again");
+    fn memory_is_told_as_it_was_when_it_may_be_another() {
+        for is_virtio_mem in [false, true] {
+            let known = known(Some((3, is_virtio_mem)), 1);
+            assert_eq!(known.memory_at(Some(4_096)), Some(Bytes::mib(3)));
+            assert_eq!(known.memory_at(Some(8_192)), None, "a DIMM was plugged in");
+        }
+    }
+
+    #[test]
+    fn domain_is_asked_again_when_its_memory_may_be_another() {
+        let due = |known: Known, maximum| known.due(Some(maximum), 20);
+        assert_eq!(due(known(Some((3, false)), 0), 4_096), None);
+        assert_eq!(due(known(Some((3, false)), 19), 8_192), Some(Due::Changed));
+        assert_eq!(due(known(Some((3, true)), 19), 4_096), Some(Due::Again { asked: 19 }));
+        assert_eq!(due(known(None, 1), 4_096), None, "it has refused");
+        assert_eq!(due(known(None, 0), 4_096), Some(Due::Again { asked: 0 }));
+        let refused = Known { vcpus: None, ..known(Some((3, false)), 0) };
+        assert_eq!(due(refused, 4_096), Some(Due::Again { asked: 0 }));
+    }
+
+    #[test]
+    fn unknown_domains_are_asked_before_those_of_virtio_mem() {
+        let domain = |id| Domain { name: format!("g{id}"), uuid: [7; 16], id };
+        let stats: Vec<_> =
+            (0..200).map(|id| DomainStats { domain: domain(id), values: Vec::new() }).collect();
+        let virtio_mem = Known { maximum: None, ..known(Some((3, true)), 0) };
+        let mut all: BTreeMap<Key, Known> =
+            (0..150).map(|id| (key(&domain(id)), virtio_mem)).collect();
+        let first = due(&stats, &all, 1);
+        assert!(first.iter().copied().eq((150..200).chain(0..AGAIN_MAX)), "{first:?}");
+        for at in first {
+            let known = Known { asked: 1, ..virtio_mem };
+            all.insert(key(&stats[at].domain), known);
+        }
+        let second = due(&stats, &all, 2);
+        assert!(second.iter().copied().eq(AGAIN_MAX..2 * AGAIN_MAX), "{second:?}");
     }
 
     #[test]

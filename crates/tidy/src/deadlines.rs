@@ -27,8 +27,7 @@ pub fn complaints(files: &[File]) -> Vec<String> {
         if TESTS.contains(&of) {
             continue;
         }
-        let code = file.text.split("#[cfg(test)]").next().unwrap_or_default();
-        for name in code.lines().filter_map(deadline) {
+        for name in outside_tests(&file.text).filter_map(deadline) {
             let (link, name) = (format!("[`{path}`]"), format!("`{name}`"));
             if !rows.iter().any(|row| row.contains(&link) && row.contains(&name)) {
                 found.push(format!(
@@ -48,6 +47,24 @@ fn source(path: &str) -> Option<(&str, &str)> {
     let (of, rest) = path.split_once('/')?;
     let is_code = rest.starts_with("src/") && rest.ends_with(".rs");
     (is_code && !rest.contains("/tests")).then_some((of, path))
+}
+
+/// The lines of a file that are no test's: tests in it are its last part, and another item that is
+/// for tests has one line that counts.
+fn outside_tests(text: &str) -> impl Iterator<Item = &str> {
+    let is_for_tests = |line: &str| line.trim() == "#[cfg(test)]";
+    let starts_tests = move |(line, next): &(&str, &str)| {
+        let is_module = next.starts_with("mod ") || next.starts_with("pub(crate) mod ");
+        is_for_tests(line) && is_module && next.ends_with('{')
+    };
+    let pairs = text.lines().zip(text.lines().skip(1).chain([""]));
+    let before = pairs.take_while(move |pair| !starts_tests(pair));
+    before
+        .scan(false, move |is_skipped, (line, _)| {
+            let skips = std::mem::replace(is_skipped, is_for_tests(line));
+            Some((!skips).then_some(line))
+        })
+        .flatten()
 }
 
 /// The constant of a line, if it is called like a deadline.
@@ -90,5 +107,13 @@ mod tests {
             assert!(found(&format!("const {name} = x;"), "").is_empty(), "{name}");
         }
         assert!(found("#[cfg(test)]\nconst PATIENCE: Duration = x;", "").is_empty());
+    }
+
+    #[test]
+    fn deadline_below_a_module_of_tests_is_seen() {
+        let of = |modules: &str| found(&format!("{modules}\nconst PATIENCE: Duration = x;"), "");
+        assert_eq!(of("#[cfg(test)]\nmod tests;").len(), 1, "it is in a file of its own");
+        assert_eq!(of("#[cfg(test)]\npub(crate) mod testing;\nmod a;").len(), 1);
+        assert!(of("#[cfg(test)]\nmod tests {").is_empty());
     }
 }

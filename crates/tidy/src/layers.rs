@@ -32,7 +32,7 @@ const OTHERS_FOR_ALL: &[&str] = &["thiserror"];
 /// All crates, from the bottom to the top.
 pub const CRATES: &[Crate] = &[
     // Layer 0, pure: no I/O, no clock, no threads, no randomness.
-    // unicode-width for tables with letters that take two columns.
+    // unicode-width for tables with letters that take two columns, where they are asked for.
     row("base", Some(""), "unicode-width"),
     row("counters", Some(""), ""),
     row("rules", Some("counters"), ""),
@@ -185,6 +185,50 @@ pub fn complaints(metadata: &Value) -> Vec<String> {
     found
 }
 
+/// The crate that a hundred guests load, and what it takes in of others, by whatever way.
+const DAEMON: &str = "pinheadd";
+const DAEMON_OTHERS: &str = "libc";
+
+/// The complaints about all that the daemon is made of, by what `cargo metadata --no-deps` says.
+pub fn complaints_of_daemon(metadata: &Value) -> Vec<String> {
+    let packages = list(&metadata["packages"]);
+    let (mut found, mut made_of) = (Vec::new(), vec![DAEMON]);
+    let mut at = 0;
+    while let Some(name) = made_of.get(at).copied() {
+        at += 1;
+        let package = packages.iter().find(|package| text(&package["name"]) == name);
+        let dependencies = package.map_or(&[][..], |package| list(&package["dependencies"]));
+        // What only tests or builds it is no part of it.
+        for dependency in dependencies.iter().filter(|it| it["kind"].is_null()) {
+            let used = text(&dependency["name"]);
+            if dependency["path"].is_string() {
+                if used == "base" && has_features(dependency) {
+                    found.push(format!(
+                        "{name}, of which the daemon is made, asks for features of base: take \
+                         base as the workspace has it, without"
+                    ));
+                }
+                if !made_of.contains(&used) {
+                    made_of.push(used);
+                }
+            } else if dependency["optional"] != true
+                && !is_among(DAEMON_OTHERS, used)
+                && !OTHERS_FOR_ALL.contains(&used)
+            {
+                found.push(format!(
+                    "the daemon takes in {used} by {name}: do without it there, or make it \
+                     optional, by a feature that the daemon does not ask for"
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn has_features(dependency: &Value) -> bool {
+    dependency["uses_default_features"] != false || !list(&dependency["features"]).is_empty()
+}
+
 fn is_among(names: &str, used: &str) -> bool {
     names.split(' ').any(|name| name == used)
 }
@@ -224,6 +268,30 @@ mod tests {
         check("pinheadd", json!({"name": "libc", "kind": null}), None);
         check("pinheadd", json!({"name": "serde", "kind": null}), Some("from outside"));
         check("policy", json!({"name": "libc", "kind": "build"}), Some("from outside"));
+    }
+
+    #[test]
+    fn daemon_is_made_of_nothing_but_libc() {
+        let found = |base: Value, width: Value| {
+            let rules = json!({"name": "rules", "path": "/r", "kind": null});
+            complaints_of_daemon(&json!({"packages": [
+                {"name": "pinheadd", "dependencies": [rules, {"name": "libc", "kind": null}]},
+                {"name": "rules", "dependencies": [base, {"name": "snap", "kind": "dev"}]},
+                {"name": "base", "dependencies": [width]},
+            ]}))
+        };
+        let base = |features: &[&str], is_default: bool| {
+            json!({"name": "base", "path": "/b", "kind": null, "features": features,
+                "uses_default_features": is_default})
+        };
+        let width = |optional: bool| json!({"name": "width", "kind": null, "optional": optional});
+        assert!(found(base(&[], false), width(true)).is_empty());
+        let taken = found(base(&[], false), width(false));
+        assert!(taken.len() == 1 && taken[0].contains("takes in width by base"), "{taken:?}");
+        for base in [base(&[], true), base(&["terminal"], false)] {
+            let asked = found(base, width(true));
+            assert!(asked.len() == 1 && asked[0].contains("rules, of which"), "{asked:?}");
+        }
     }
 
     #[test]

@@ -5,9 +5,14 @@
 //! to come after it comes then.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
 
 use procfs::Shortage;
+use rustix::process::Signal;
 use vm::Process;
+
+/// The signal by which the kernel, and a farm, kill.
+const KILL: i32 = Signal::KILL.as_raw();
 
 /// What comes when it is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,12 +66,22 @@ impl Dying {
     pub(super) fn gone(&mut self) -> Option<(Next, String)> {
         let status = self.process.try_wait();
         let words = self.process.stderr();
-        let reason = match (status, self.shortage, words.trim()) {
-            (Ok(None), ..) => return None,
-            (_, Some(shortage), _) => format!("QEMU {shortage}"),
-            (Ok(Some(status)), None, "") => format!("QEMU ended: {status}"),
-            (Ok(Some(status)), None, words) => format!("QEMU ended: {status}: {words}"),
-            (Err(error), None, _) => format!("QEMU is gone: {error}"),
+        // One that ended in another way was not killed.
+        let is_killed = status
+            .as_ref()
+            .ok()
+            .and_then(Option::as_ref)
+            .is_none_or(|it| it.signal() == Some(KILL));
+        let end = match (status, words.trim()) {
+            (Ok(None), _) => return None,
+            (Ok(Some(status)), "") => format!("ended: {status}"),
+            (Ok(Some(status)), words) => format!("ended: {status}: {words}"),
+            (Err(error), _) => format!("is gone: {error}"),
+        };
+        let reason = match self.shortage.filter(|_| is_killed) {
+            Some(Shortage::Unknown) => format!("QEMU {} (it {end})", Shortage::Unknown),
+            Some(shortage) => format!("QEMU {shortage}"),
+            None => format!("QEMU {end}"),
         };
         Some((self.next.clone(), reason))
     }

@@ -1,8 +1,8 @@
 //! Tells a KVM that works from one that is there and runs no guest, as on some nested hosts.
 //!
 //! A time without a word is no verdict, for a guest on a busy host boots slowly. What its QEMU did
-//! in that time is one: it ran, and no virtual CPU did; or it neither ran nor waited for a CPU or
-//! a disk.
+//! in that time is one: it ran, and no virtual CPU did; or it neither ran nor waited for a CPU. A
+//! disk, or what has stopped it, is waited for ten times as long.
 
 use procfs::parse::task::{StatField, TaskStat};
 use procfs::{Chance, Root, TaskDir, Work};
@@ -45,13 +45,12 @@ impl KvmWatch {
         let Done { run_ticks, guest_ticks, work } = done;
         let active_ns = work.run_ns.saturating_add(work.delay_ns);
         let (then_ns, still) = self.still.get_or_insert_with(|| (active_ns, Chance::since(now_ms)));
-        let is_held = work.waits_for_disk || work.is_stopped;
-        if is_held || active_ns.saturating_sub(*then_ns) > STILL_NS {
+        if active_ns.saturating_sub(*then_ns) > STILL_NS {
             (*then_ns, *still) = (active_ns, Chance::since(now_ms));
         }
         let has_run = run_ticks >= RUN_S * rustix::param::clock_ticks_per_second();
-        // All time in which it did nothing counts.
-        let still_ms = still.look(now_ms, || None);
+        // Of the time in which it is stopped, or waits for a disk, a part counts: it may stay so.
+        let still_ms = still.look(now_ms, || Some(work));
         // A process has run since its start: a kernel that says 0 does not count.
         (has_run && guest_ticks < run_ticks / GUEST_PART) || (active_ns > 0 && still_ms >= STILL_MS)
     }
@@ -112,7 +111,12 @@ mod tests {
         assert_eq!(given_up(100, 60, 0, false), None, "a boot that takes long");
         assert_eq!(given_up(5, 3, 95, false), None, "a host with other work");
         assert_eq!(given_up(0, 0, 999, false), None, "no CPU is free at all");
-        assert_eq!(given_up(0, 0, 0, true), None, "it waits for a disk");
+    }
+
+    #[test]
+    fn kvm_is_given_up_later_when_the_disk_never_answers() {
+        assert_eq!(given_up(0, 0, 0, true), Some(300));
+        assert_eq!(given_up(1, 1, 999, true), None, "it goes on between two answers");
     }
 
     #[test]
@@ -123,8 +127,9 @@ mod tests {
         assert!(!watch.judge(done, 1_000), "it starts");
         assert!(!watch.judge(done, 3_600_000), "its host was paused, and so was it");
         let stopped = Done { work: Work { is_stopped: true, ..work }, ..Done::default() };
-        let mut seconds = 3_600..3_700;
-        assert!(!seconds.any(|second| watch.judge(stopped, second * 1_000)), "by a debugger");
+        let mut seconds = 3_601..4_001;
+        let given_up = seconds.find(|second| watch.judge(stopped, second * 1_000));
+        assert_eq!(given_up, Some(3_900), "by a debugger that does not go on");
     }
 
     #[test]

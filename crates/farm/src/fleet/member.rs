@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants, Port};
 use counters::Bytes;
 use hypervisor::Usage;
-use procfs::{Chance, Work};
+use procfs::{Chance, Shortage, Work};
 use qmp::{Command, Incoming, Reply, Ticket};
 use vm::{Accel, ConsoleLog, DAEMON_PORT, Footprint, GuestSpec, Net, WhyEmulation, up_marker};
 use wire::Status;
@@ -294,19 +294,28 @@ impl Member {
             && self.console.kept().is_empty()
     }
 
+    /// Returns whether it boots, and is not waiting for the end of its last QEMU.
+    pub(super) fn takes_a_boot(&self) -> bool {
+        self.state == State::Booting && self.dying.is_none()
+    }
+
     /// A connection is closed: QEMU has ended, or is about to.
     pub(super) fn closed(&mut self) {
         let Some(running) = &self.running else { return };
         let (shortage, words) = (running.kills.killed(), running.process.stderr());
         if self.is_away() {
+            let last = words.lines().last().unwrap_or("it has ended");
             let why = match shortage {
+                Some(Shortage::Unknown) => format!("its QEMU {} ({last})", Shortage::Unknown),
                 Some(shortage) => format!("its QEMU {shortage}"),
-                None => format!("its QEMU: {}", words.lines().last().unwrap_or("it has ended")),
+                None => format!("its QEMU: {last}"),
             };
             return self.fails_to_come_back(why);
         }
-        let is_clone = self.config.spec.restore.is_some();
-        if shortage.is_none() && self.may_be_mute() && kvm::ended_it(is_clone, &words) {
+        // Of one that may have been killed the words decide, as of a clone.
+        let by_words = self.config.spec.restore.is_some() || shortage.is_some();
+        let is_unsure = shortage.is_none_or(|shortage| shortage == Shortage::Unknown);
+        if is_unsure && self.may_be_mute() && kvm::ended_it(by_words, &words) {
             return self.emulate();
         }
         // Nobody is to go on from where it was before it has ended by itself.

@@ -238,6 +238,7 @@ impl Fleet {
     #[must_use]
     pub fn under(mut self, tier: &Tier) -> Fleet {
         self.members.iter_mut().for_each(|member| member.shared.tier = tier.clone());
+        self.room = Room::of(tier.cgroup());
         self
     }
 
@@ -385,7 +386,7 @@ impl Fleet {
         let count = |is_it: &dyn Fn(&Member) -> bool| {
             self.members.iter().filter(|member| is_it(member)).count()
         };
-        let booting = count(&|member| member.state == State::Booting);
+        let booting = count(&Member::takes_a_boot);
         // Guests that are to be paged out come first, since they have what the next ones need; but
         // something boots however many they are.
         let leaving = count(&Member::has_rest);

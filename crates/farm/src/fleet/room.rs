@@ -1,6 +1,7 @@
 //! Memory for guests that are woken: the host's, and that of control groups which the farm is in.
 
 use std::fs;
+use std::path::PathBuf;
 
 use counters::Bytes;
 use procfs::parse::value_of;
@@ -11,6 +12,8 @@ use procfs::{Buffer, MemoryGroup, Root, ZfsCache};
 /// many as are woken until the first of them may be parked again.
 const PART: u64 = 16;
 const LEAST: Bytes = Bytes::mib(256);
+/// A group that is not much larger than that is short with so small a part of its bound left.
+const GROUP_PART: u64 = 4;
 /// So long what was seen holds: a guest takes some MiB when it wakes, and so many wake in it.
 const SEEN_MS: u64 = 100;
 
@@ -18,34 +21,49 @@ const SEEN_MS: u64 = 100;
 #[derive(Debug, Default)]
 pub(super) struct Room {
     root: Root,
+    /// The farm's own group, which its guests are in and it is not.
+    own: Option<PathBuf>,
     seen_ms: Option<u64>,
     is_short: bool,
 }
 
 impl Room {
+    /// Room for guests in this group, if they have one.
+    pub(super) fn of(own: Option<PathBuf>) -> Room {
+        Room { own, ..Room::default() }
+    }
+
     /// Returns whether the host is short of memory, or a group with a bound that the farm is in,
-    /// and its guests with it. What cannot be read is taken for enough.
+    /// and its guests with it, or theirs. What cannot be read is taken for enough.
     pub(super) fn is_short(&mut self, now_ms: u64) -> bool {
         if self.seen_ms.is_none_or(|seen_ms| now_ms.saturating_sub(seen_ms) >= SEEN_MS) {
             self.seen_ms = Some(now_ms);
             let (root, mut buffer) = (self.root.path(), Buffer::default());
             let zfs = ZfsCache::read(root, &mut buffer).unwrap_or_default();
             let meminfo = fs::read(self.root.join("proc/meminfo")).unwrap_or_default();
+            let swap = Bytes(value_of(&meminfo, "SwapFree").unwrap_or(0) << 10);
+            let is_own_short = |dir: &PathBuf| {
+                let group = MemoryGroup::at(dir.clone());
+                is_group_short(&group, group.swap_left(swap))
+            };
+            let above = MemoryGroup::all(root, "self", &mut buffer);
             self.is_short = is_short(&meminfo, zfs.gives)
-                || MemoryGroup::all(root, "self", &mut buffer).iter().any(is_group_short);
+                || above.iter().any(|group| is_group_short(group, Bytes::ZERO))
+                || self.own.as_ref().is_some_and(is_own_short);
         }
         self.is_short
     }
 }
 
-/// A group that is gone, or has no bound, keeps nobody waiting.
-fn is_group_short(group: &MemoryGroup) -> bool {
-    let left = group.limit().and_then(|limit| Some((limit, limit.less(group.used()?))));
-    left.is_some_and(|(limit, left)| is_little(limit, left))
+/// A group that is gone, or has no bound, keeps nobody waiting. The farm's own is full by design
+/// where there is swap: what that takes counts as left.
+fn is_group_short(group: &MemoryGroup, swap: Bytes) -> bool {
+    let left = group.limit().and_then(|limit| Some((limit, limit.less(group.used()?).plus(swap))));
+    left.is_some_and(|(limit, left)| is_little(limit, left, LEAST.min(Bytes(limit.0 / GROUP_PART))))
 }
 
-fn is_little(all: Bytes, left: Bytes) -> bool {
-    left < Bytes(all.0 / PART).max(LEAST)
+fn is_little(all: Bytes, left: Bytes, least: Bytes) -> bool {
+    left < Bytes(all.0 / PART).max(least)
 }
 
 /// Huge pages that are set aside are nobody's to have, and no part of the whole.
@@ -55,7 +73,7 @@ fn is_short(meminfo: &[u8], gives: Bytes) -> bool {
         return false;
     };
     let all = all.less(bytes("Hugetlb").unwrap_or(Bytes::ZERO));
-    is_little(all, available.plus(gives))
+    is_little(all, available.plus(gives), LEAST)
 }
 
 #[cfg(test)]
@@ -91,7 +109,8 @@ mod tests {
     fn it_is_looked_at_again_after_a_while() {
         let kernel = FakeKernel::new(1, 1);
         kernel.write("proc/meminfo", "MemTotal: 4194304 kB\nMemAvailable: 2097152 kB\n");
-        let mut room = Room { root: kernel.root(), seen_ms: Some(1_000), is_short: true };
+        let mut room =
+            Room { root: kernel.root(), seen_ms: Some(1_000), is_short: true, ..Room::default() };
         assert!(room.is_short(1_099));
         assert!(!room.is_short(1_100), "this machine is not short");
     }
@@ -115,5 +134,32 @@ mod tests {
         group("memory.stat", format!("inactive_file {}\n", 64 << 20));
         assert!(!is_short(&max, 3_900), "pages of files can be dropped");
         assert!(!is_short("max", 60_000), "it has no bound");
+        let small = (256_u64 << 20).to_string();
+        assert!(!is_short(&small, 256) && is_short(&small, 257), "a quarter, and 64 of files");
+    }
+
+    #[test]
+    fn room_is_short_when_the_guests_own_group_is_and_swap_is_full() {
+        let kernel = FakeKernel::new(1, 1);
+        let group = "sys/fs/cgroup/pinhead-1-0";
+        let is_short = |used_mib: u64, swap_mib: u64| {
+            kernel.write(
+                "proc/meminfo",
+                &format!(
+                    "MemTotal: 67108864 kB\nMemAvailable: 33554432 kB\nSwapFree: {} kB\n",
+                    swap_mib << 10
+                ),
+            );
+            kernel.write(&format!("{group}/memory.max"), "4294967296\n");
+            kernel.write(&format!("{group}/memory.current"), &format!("{}\n", used_mib << 20));
+            let own = Some(kernel.path(group));
+            Room { root: kernel.root(), own, ..Room::default() }.is_short(0)
+        };
+        assert!(!is_short(3_840, 0) && is_short(3_841, 0));
+        assert!(!is_short(4_096, 1_024), "it is full by design, and swap takes what it lacks");
+        assert!(is_short(4_096, 255), "swap is full, too");
+        kernel.write(&format!("{group}/memory.swap.max"), "0\n");
+        kernel.write(&format!("{group}/memory.swap.current"), "0\n");
+        assert!(is_short(4_096, 1_024), "it may have none of that");
     }
 }

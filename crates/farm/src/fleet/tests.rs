@@ -1,8 +1,10 @@
 use super::*;
+use dying::Dying;
 use images::{Arch, FirstProcess, Image};
 use open::RunningGuest;
 use procfs::KillWatch;
 use procfs::testing::FakeKernel;
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::net::Shutdown;
 use std::ops::RangeInclusive;
 use std::process::Command;
@@ -111,6 +113,46 @@ fn guest_ends_with_what_lacked_memory_when_its_qemu_is_killed() {
         let ended = State::Ended(format!("QEMU was killed: {why}"));
         assert_eq!(fleet.members()[0].state(), &ended);
     }
+}
+
+#[test]
+fn guest_that_may_have_been_killed_keeps_its_qemus_last_words() {
+    let end = |script: &str| {
+        let (mut fleet, _theirs) = running(Command::new("sh").args(["-c", script]));
+        let member = &mut fleet.members[0];
+        let (kernel, kills) = killed(1);
+        kernel.write("sys/fs/cgroup/one/cgroup.procs", "8\n");
+        let running = member.running.as_mut().unwrap();
+        running.kills = kills;
+        let pid = Pid::from_raw(running.process.id().cast_signed()).unwrap();
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), options).unwrap();
+        (member.state, member.config.spec.accel) = (State::Booting, Accel::Kvm);
+        member.closed();
+        let is_emulated = member.config.spec.accel != Accel::Kvm;
+        if let Some(dying) = &mut member.dying {
+            dying.nothing_next();
+        }
+        let reason = member.dying.as_mut().and_then(Dying::gone).map(|(_, reason)| reason);
+        (reason.unwrap(), is_emulated)
+    };
+    let ended = "QEMU ended: exit status: 1: no disk\n".trim().to_owned();
+    assert_eq!(end("echo no disk >&2; exit 1"), (ended, false), "it was not killed");
+    let (reason, is_emulated) = end("echo no disk >&2; kill -9 $$");
+    assert!(reason.starts_with("QEMU may have been killed"), "{reason}");
+    assert!(reason.ends_with("(it ended: signal: 9 (SIGKILL): no disk)"), "{reason}");
+    assert!(!is_emulated);
+    assert!(end("echo failed to initialize kvm >&2; exit 1").1);
+}
+
+#[test]
+fn guest_takes_no_boot_when_its_last_qemu_is_not_gone() {
+    let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
+    let member = &mut fleet.members[0];
+    member.state = State::Booting;
+    assert!(member.takes_a_boot());
+    member.kill(dying::Next::Start);
+    assert!(!member.takes_a_boot(), "a disk may keep it for good");
 }
 
 #[test]

@@ -57,6 +57,12 @@ pub(super) fn why_stopped(detail: i32) -> &'static str {
     }
 }
 
+/// Returns whether a domain that stopped with this detail was ended in order: by its guest, or by
+/// somebody through libvirt. A QEMU that goes without a word has crashed, or failed, to libvirt.
+pub(super) fn is_in_order(detail: i32) -> bool {
+    matches!(detail, 0 | 1 | 3 | 4 | 6)
+}
+
 /// The time of the guest's statistics, in seconds since 1970.
 const LAST_UPDATE: i32 = 9;
 

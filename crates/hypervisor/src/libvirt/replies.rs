@@ -321,6 +321,11 @@ impl Libvirt {
             },
             Lifecycle::Stopped => {
                 if let Some(id) = self.id_of(&domain) {
+                    let is_reported =
+                        self.guests.get_mut(id).is_some_and(|guest| guest.is_reported);
+                    if is_reported && numbers::is_in_order(detail) {
+                        self.out.push(Event::State(id, RunState::Dead));
+                    }
                     self.gone(id, numbers::why_stopped(detail));
                 }
             }

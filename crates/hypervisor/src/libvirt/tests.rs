@@ -253,7 +253,8 @@ fn a_domain_is_found_watched_and_gone() {
     scene.send_event(EVENT_LIFECYCLE, 1, 4, &[5, 1]);
     assert_eq!(scene.settle(), [], "one that ran before it");
     scene.send_event(EVENT_LIFECYCLE, 1, -1, &[5, 1]);
-    assert_eq!(scene.settle(), [Event::Gone(id, "it was destroyed".into())]);
+    let ended = [Event::State(id, RunState::Dead), Event::Gone(id, "it was destroyed".into())];
+    assert_eq!(scene.settle(), ended);
     scene.send_event(EVENT_LIFECYCLE, 1, 6, &[2, 0]);
     let again = ids(&scene.settle());
     assert!(again.len() == 1 && again[0] != id);

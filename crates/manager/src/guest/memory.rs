@@ -17,8 +17,8 @@ const SETTLE_MS: u64 = 15_000;
 /// Pages of a balloon that its hypervisor has not let go of yet, at most.
 const SLACK: Bytes = Bytes::mib(8);
 
-/// Questions in a row to which a balloon gives no number before it is said to report none. They
-/// are asked once a second.
+/// Questions to which a balloon has given no number since its guest started, before it is said to
+/// report none. They are asked once a second.
 const MUTE_QUESTIONS: u32 = 10;
 
 /// A balloon that is asked and tells nothing, and what helps.
@@ -78,8 +78,10 @@ struct Before {
 #[derive(Clone, Copy, Debug, Default)]
 struct Answers {
     samples: u32,
-    /// Questions for statistics since its balloon gave a number last.
+    /// Questions for statistics since its daemon told a number last.
     missing: u32,
+    /// Its balloon has given a number since the guest started: its driver is there.
+    by_balloon: bool,
 }
 
 /// The size that a guest is to have when nobody manages it any more.
@@ -210,16 +212,17 @@ impl GuestMemory {
         self.answers.missing = self.answers.missing.saturating_add(1);
     }
 
-    /// True if its balloon is asked and gives no number, or none that is new.
+    /// True if its balloon is asked and has given no number since the guest started. One that has
+    /// ceased to may have its driver in a guest that hangs.
     pub fn is_mute(&self) -> bool {
-        self.answers.missing > MUTE_QUESTIONS
+        !self.answers.by_balloon && self.answers.missing > MUTE_QUESTIONS
     }
 
     /// Takes its balloon's statistics, as old as the question.
     pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
         let at_ms = self.stats_asked_ms.unwrap_or(now_ms);
         if [stats.total, stats.free, stats.available].iter().any(Option::is_some) {
-            self.answers.missing = 0;
+            self.answers.by_balloon = true;
         }
         self.last_sample = Some(MemorySample::Balloon(Box::new(*stats)));
         self.sampled(memory_of_stats(stats, self.actual, at_ms));
@@ -284,7 +287,10 @@ mod tests {
         memory.balloon_sample(&some, 11_000);
         assert!(!memory.is_mute());
         (0..11).for_each(|second| memory.stats_are_asked(12_000 + second * 1000));
-        assert!(memory.is_mute(), "its time stands still");
+        assert!(!memory.is_mute(), "its driver is there, and its time stands still");
+        memory.rebooted();
+        (0..11).for_each(|second| memory.stats_are_asked(30_000 + second * 1000));
+        assert!(memory.is_mute(), "its next kernel may have none");
     }
 
     #[test]

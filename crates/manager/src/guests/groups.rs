@@ -2,13 +2,31 @@
 
 use crate::groups::{Groups, Member, Rooms};
 use crate::guest::ManagedGuest;
-use hypervisor::Id;
+use hypervisor::{Id, RunState};
+use procfs::{AllKills, Root, Shortage};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Looks for the manager's own groups, and at their bounds.
 pub(super) fn own() -> Groups {
-    Groups::of(Path::new("/"), "self")
+    Groups::of(Path::new("/"), "self", &AllKills::default())
+}
+
+/// Looks at the processes of guests. Of one that sleeps only the kernel's kills are counted: what
+/// others' processes came to while it slept is no sign of its own end.
+pub(super) fn look(guests: &mut BTreeMap<Id, ManagedGuest>, now_ms: u64) {
+    let kills = AllKills::read(&Root::default());
+    for guest in guests.values_mut() {
+        match guest.may_grow(now_ms) {
+            true => guest.outside.look(now_ms, &kills),
+            false => guest.outside.renew_kills(&kills),
+        }
+    }
+}
+
+/// Looks at the groups of one guest, and at their bounds.
+pub(super) fn renew(guest: &mut ManagedGuest) {
+    guest.outside.look_at_groups(&AllKills::read(&Root::default()));
 }
 
 /// Reads the room that groups with a bound have left, of guests that are awake or are to be grown
@@ -26,9 +44,12 @@ pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms
     rooms
 }
 
-/// A sentence about a guest that is gone, by its hypervisor's word or the kernel's.
+/// A sentence about a guest that is gone, by its hypervisor's word or the kernel's. A kill that may
+/// be another's is no news of one that had ended before.
 pub(super) fn end_of(guest: &ManagedGuest, why: &str) -> String {
-    match guest.outside.groups.killed() {
+    let has_ended = guest.state == RunState::Dead;
+    let killed = guest.outside.groups.killed();
+    match killed.filter(|shortage| !(has_ended && *shortage == Shortage::Unknown)) {
         Some(shortage) => format!("its QEMU {shortage} ({why})"),
         None => format!("it is gone: {why}"),
     }
@@ -64,7 +85,7 @@ mod tests {
             bound(free);
             one.step(GuestEvent::Override(id, over), 9);
             let guest = one.guests.guests.get_mut(&id).unwrap();
-            guest.outside.groups = Groups::of(kernel.root().path(), "7");
+            guest.outside.groups = Groups::of(kernel.root().path(), "7", &AllKills::default());
             guest.memory.held = None;
             read(&mut one.guests.guests, &Groups::default(), 9_000);
             one.guests.get(id).unwrap().outside.most.map(Bytes::as_mib)
@@ -79,5 +100,37 @@ mod tests {
         assert_eq!(most(pinned(Bytes::mib(512)), 200), Some(752));
         let released = Override { mode: Some(Mode::Released), ..Override::default() };
         assert_eq!(most(released, 100), Some(512 + 100 - 60));
+    }
+
+    /// The end of a guest that is told so, in a group in which others were killed since its look.
+    fn end(is_shut_down: bool, is_looked_at: bool) -> String {
+        let kernel = FakeKernel::new(1, 1);
+        let kills = |count: u64| {
+            let text = format!("oom {count}\noom_kill {count}\n");
+            kernel.write("sys/fs/cgroup/vms/memory.events", &text);
+        };
+        kernel.write("proc/7/cgroup", "0::/vms\n");
+        kernel.write("sys/fs/cgroup/vms/memory.max", &format!("{}\n", 2000 << 20));
+        kernel.write("sys/fs/cgroup/vms/cgroup.procs", "7\n8\n");
+        kills(1);
+        let mut one = OneGuest::start(Bytes::mib(1024), Bytes::mib(512));
+        let guest = one.guests.guests.get_mut(&one.id).unwrap();
+        guest.outside.groups = Groups::of(kernel.root().path(), "7", &AllKills::default());
+        kills(2);
+        if is_looked_at {
+            guest.outside.groups.renew_kills(&AllKills::default());
+        }
+        if is_shut_down {
+            guest.state = RunState::Dead;
+        }
+        end_of(guest, "it shut down")
+    }
+
+    #[test]
+    fn end_in_order_is_not_told_as_a_kill() {
+        let in_order = "it is gone: it shut down";
+        assert_eq!(end(true, false), in_order, "another was killed");
+        assert_eq!(end(false, true), in_order, "long before its end");
+        assert!(end(false, false).starts_with("its QEMU may have been killed"));
     }
 }

@@ -183,8 +183,7 @@ impl Guests {
                 }
             }
             GuestEvent::LookAtProcesses => {
-                let worth_it = self.guests.values_mut().filter(|guest| guest.may_grow(now.ms));
-                worth_it.for_each(|guest| guest.outside.look(now.ms));
+                groups::look(&mut self.guests, now.ms);
                 self.own_groups = groups::own();
             }
             GuestEvent::Settings => {
@@ -198,7 +197,7 @@ impl Guests {
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
                 entitle(guest, by.settings, Some(&over));
                 // Its groups may have got other bounds just before, by the same hand.
-                guest.outside.look_at_groups();
+                groups::renew(guest);
                 return vec![Effect::Memory(MemoryEvent::LimitsChanged)];
             }
             GuestEvent::Attend(id, Attention { moves: false, strained: false }) => {

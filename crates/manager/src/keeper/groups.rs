@@ -5,6 +5,7 @@ use std::path::Path;
 
 use counters::Bytes;
 use hypervisor::ProcessView;
+use procfs::AllKills;
 
 use super::Book;
 use crate::groups::{Groups, Member, Rooms};
@@ -38,10 +39,14 @@ impl GuestGroups {
             });
             let of_guest = holds.map(|holds| holds.private.less(OWN_MOST));
             let touched = of_guest.unwrap_or(actual).min(actual);
-            let groups = process.map(|process| Groups::of(root, &process.pid.to_string()));
+            let groups = process
+                .map(|process| Groups::of(root, &process.pid.to_string(), &AllKills::default()));
             Bounded { id: held.id, groups: groups.unwrap_or_default(), actual, touched }
         });
-        GuestGroups { guests: guests.collect(), own: Groups::of(root, "self") }
+        GuestGroups {
+            guests: guests.collect(),
+            own: Groups::of(root, "self", &AllKills::default()),
+        }
     }
 
     fn members(&self) -> impl Iterator<Item = (u64, Member<'_>)> {

@@ -316,3 +316,22 @@ impl Lease {
         self.parked.lines(Order::Parked, Order::Awake, &mut self.out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+    #[test]
+    fn stopped_loop_counts_as_one_that_hangs() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::STOP).unwrap();
+        waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
+        let is_stopped = |work: Option<Work>| work.is_some_and(|work| work.is_stopped);
+        assert!(is_stopped(Work::of_first_thread(child.id())));
+        assert!(!is_stopped(loops_work(child.id())) && loops_work(child.id()).is_some());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

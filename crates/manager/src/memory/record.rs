@@ -21,7 +21,7 @@ pub(crate) struct Record {
     is_locked_told: bool,
     /// Another manager moves its balloon.
     pub is_foreign: bool,
-    /// Its balloon reports no numbers.
+    /// Its balloon has reported no number since the guest started.
     pub is_mute: bool,
     /// How closely it is watched.
     pub attention: Attention,

@@ -79,6 +79,22 @@ fn a_guest_that_cannot_be_asked_is_held_and_the_others_are_served() {
 }
 
 #[test]
+fn report_of_a_guest_that_hangs_is_told_as_too_old() {
+    let mut scene = Scene::new("hung", "");
+    let hung = scene.guest("hung", FOUR, Bytes::mib(500));
+    write_meminfo(&scene.dir, GIB);
+    scene.run(10_000);
+    scene.guests.retain(|(id, _)| *id != hung);
+    scene.fake.set_stats(hung, None);
+    scene.run(60_000);
+    let decided = scene.decisions("hung");
+    let stale = decided.iter().filter(|decided| decided.decision.clause == "stale");
+    let reasons: Vec<_> = stale.map(|decided| decided.decision.reason.as_str()).collect();
+    assert!(reasons.contains(&"its last report is too old"), "{reasons:?}");
+    assert!(!reasons.iter().any(|reason| reason.contains("driver")), "{reasons:?}");
+}
+
+#[test]
 fn a_stuck_balloon_is_left_out_within_its_time_and_reported() {
     let mut scene = Scene::new("stuck", "");
     let stuck = scene.guest("stuck", FOUR, Bytes::mib(500));

@@ -21,7 +21,8 @@ fn metadata(args: &[&str]) -> Value {
 fn crates_use_only_what_is_below_them() {
     let metadata = metadata(&["--no-deps", "--offline"]);
     assert!(metadata["packages"].as_array().is_some_and(|packages| packages.len() > 1));
-    let found = layers::complaints(&metadata);
+    let mut found = layers::complaints(&metadata);
+    found.extend(layers::complaints_of_daemon(&metadata));
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 

@@ -40,6 +40,16 @@ fn rescue_has_its_time_again_after_a_pause_of_the_machine() {
 }
 
 #[test]
+fn rescue_ends_when_each_look_is_late() {
+    let mut rescue = rescue(&[300], 0);
+    let is_late = |look: &u64| {
+        rescue.looks(look * 6_000);
+        rescue.is_late(look * 6_000)
+    };
+    assert_eq!((1..1_000).find(is_late), Some(51), "a host that thrashes");
+}
+
+#[test]
 fn what_does_not_fit_is_divided_and_the_rest_comes_when_memory_does() {
     let mut rescue = rescue(&[300, 100], 50);
     assert_eq!(rescue.step(Some(mib(250)), 0), [(2, mib(950)), (1, mib(850))]);
