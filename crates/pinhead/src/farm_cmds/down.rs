@@ -56,34 +56,35 @@ fn end(found: &Found) -> Result<String, Error> {
         Error::step(text, e)
     })?;
     let guests = asked.as_ref().ok().and_then(|(_, value)| value.get("down")?.as_u64());
-    let gone = |still_max_ms, work: fn(u32) -> Option<Work>| -> Result<bool, Error> {
-        let Some(process) = &process else { return Ok(true) };
+    let lasts = |still_max_ms, work: fn(u32) -> Option<Work>| -> Result<Option<String>, Error> {
+        let Some(process) = &process else { return Ok(None) };
         let mut ending = Ending::within(still_max_ms, clock.ms());
         loop {
             let is_gone = wait_for_end(process, STEP)
                 .map_err(|e| Error::step(format!("Process {} cannot be watched", found.pid), e))?;
-            if is_gone || !ending.goes_on(work(found.pid), clock.ms()) {
-                return Ok(is_gone);
+            if is_gone {
+                return Ok(None);
+            }
+            if !ending.goes_on(work(found.pid), clock.ms()) {
+                return Ok(Some(ending.why()));
             }
         }
     };
-    let mut how = "";
-    if let Some(process) = &process
-        && !match asked {
-            Ok(_) => gone(STILL_MS, work_of_farm)?,
-            // Its guests may run as ever.
-            Err(_) => gone(DEAF_MS, Work::of_first_thread)?,
-        }
-    {
-        how = ", killed, for it did nothing for its end";
+    let why = match asked {
+        Ok(_) => lasts(STILL_MS, work_of_farm)?,
+        // Its guests may run as ever.
+        Err(_) => lasts(DEAF_MS, Work::of_first_thread)?.map(|_| "did not answer".to_owned()),
+    };
+    if let Some(process) = process.as_ref().filter(|_| why.is_some()) {
         // It may have ended in this moment.
         let _ = pidfd_send_signal(process, Signal::KILL);
     }
-    if !gone(STILL_MS, work_of_farm)? {
+    if lasts(STILL_MS, work_of_farm)?.is_some() {
         let message = format!("Farm {} (process {}) does not end", found.name, found.pid);
         return Err(Error::Message(message));
     }
     let guests = guests.map_or("its guests".to_owned(), |guests| counted(guests, "guest"));
+    let how = why.map_or_else(String::new, |why| format!(", killed, for it {why}"));
     let seconds = clock.ms() as f64 / 1000.0;
     Ok(format!("{}: {guests} ended in {seconds:.1} s{how}\n", found.name))
 }
@@ -96,11 +97,22 @@ struct Ending {
     before_ns: Option<u64>,
     /// The time in which it has done nothing.
     still: Chance,
+    is_still: bool,
 }
 
 impl Ending {
     fn within(still_max_ms: u64, now_ms: u64) -> Ending {
-        Ending { still_max_ms, began_ms: now_ms, before_ns: None, still: Chance::since(now_ms) }
+        let still = Chance::since(now_ms);
+        Ending { still_max_ms, began_ms: now_ms, before_ns: None, still, is_still: false }
+    }
+
+    /// The reason for which it is not waited for any longer.
+    fn why(&self) -> String {
+        let seconds = self.still_max_ms / 1000;
+        match self.is_still {
+            true => format!("did nothing for its end for {seconds} s"),
+            false => format!("was still there after {} s", PATIENCE * seconds),
+        }
     }
 
     /// Judges by the work of the farm and of its guests until now. Where that is not known, time
@@ -114,8 +126,8 @@ impl Ending {
         if is_other || work.is_some_and(|work| work.waits_for_disk) {
             self.still = Chance::since(now_ms);
         }
-        self.still.look(now_ms, || None) < self.still_max_ms
-            && now_ms.saturating_sub(self.began_ms) < PATIENCE * self.still_max_ms
+        self.is_still = self.still.look(now_ms, || None) >= self.still_max_ms;
+        !self.is_still && now_ms.saturating_sub(self.began_ms) < PATIENCE * self.still_max_ms
     }
 }
 
@@ -165,6 +177,18 @@ mod tests {
         let stops =
             |second: u64| Some(Work { run_ns: second.min(30) * 1_000_000_000, ..Work::default() });
         assert_eq!(given_up(STILL_MS, stops), Some(50), "it hangs after half a minute");
+    }
+
+    #[test]
+    fn farm_is_said_to_be_still_or_to_take_too_long() {
+        let why = |run_ns: u64| {
+            let mut ending = Ending::within(STILL_MS, 0);
+            let work = |second: u64| Some(Work { run_ns: second * run_ns, ..Work::default() });
+            (1..1_000).find(|second| !ending.goes_on(work(*second), second * 1_000));
+            ending.why()
+        };
+        assert_eq!(why(0), "did nothing for its end for 20 s");
+        assert_eq!(why(1 << 30), "was still there after 200 s");
     }
 
     #[test]
@@ -222,6 +246,9 @@ mod tests {
             assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
             ending.join().unwrap().unwrap()
         });
-        assert!(told.contains("its guests ended") && told.contains("killed"), "{told}");
+        assert!(
+            told.contains("its guests ended") && told.contains("killed, for it did not answer"),
+            "{told}"
+        );
     }
 }
