@@ -70,3 +70,12 @@ fn report_h14_slow_balloon_is_not_a_full_group() {
         assert!(!bounds.contains(&Bound::Group), "{turn}: {decided:?}");
     }
 }
+
+#[test]
+fn report_h07_pin_beyond_a_full_group_is_told() {
+    let mut sample = within(gib(2), guest(1, gib(2), gib(1), 1000));
+    sample.limits.mode = Mode::Pinned(gib(6));
+    let decided = pass(&mut Arbiter::new(), gib(60), &[sample], 1000);
+    let decision = of(&decided, 1).expect("decided");
+    assert_eq!((decision.clause, decision.command), (Clause::GroupFull, None));
+}
