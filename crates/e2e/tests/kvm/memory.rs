@@ -37,10 +37,12 @@ fn a_balloon_gives_the_host_what_the_guest_gives() {
 fn a_parked_guest_is_paged_out_and_wakes_whole() {
     let mut host = KvmHost::installed();
     host.sh("fallocate -l 512M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap");
-    host.spawn("up", "pinhead up --guests 1 --cpus 1 --memory 160");
-    host.until("pinhead ps --farm | grep -E '^g1 +running'");
+    host.sh(&format!("virsh -q destroy {LV1}"));
+    host.write("/srv/farm.toml", "[[class]]\nname = \"g\"\ncount = 1\nmemory = \"160 MiB\"\n");
+    host.spawn("up", "pinhead up /srv/farm.toml");
     let fill = format!("dd if=/dev/urandom of=/dev/shm/own bs=1M count={FILLED_MIB} 2> /dev/null");
     host.until(&format!("pinhead exec g1 -- sh -c '{fill}'"));
+    assert!(!host.sh("cat /srv/up.log").contains("emulat"), "it runs on KVM");
     let sum = host.sh("pinhead exec g1 -- md5sum /dev/shm/own");
     let full = resident_mib(&mut host, "g1");
     host.sh("pinhead park g1");

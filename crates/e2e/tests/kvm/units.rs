@@ -27,9 +27,10 @@ fn four_guests_of_two_cpus_use_kvm_on_a_busy_host() {
     for loops in ["loop1", "loop2"] {
         host.spawn(loops, "while :; do :; done");
     }
+    host.sh(&format!("virsh -q destroy {LV1}"));
     host.spawn("up", "pinhead up --guests 4 --cpus 2 --memory 160");
     for guest in ["g1", "g2", "g3", "g4"] {
-        host.until(&format!("pinhead ps --farm | grep -E '^{guest} +running'"));
+        host.until(&format!("grep -E '^{guest} +managed' /srv/up.log"));
     }
     assert!(!host.sh("cat /srv/up.log").contains("emulat"));
     assert_eq!(host.number("pgrep -c -f 'accel[ ]kvm'"), 4);

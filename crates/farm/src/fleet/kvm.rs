@@ -7,8 +7,16 @@
 use procfs::parse::task::{StatField, TaskStat};
 use procfs::{Chance, Root, TaskDir, Work};
 
-/// A QEMU that has run so long on a KVM that works has run its guest for most of it, in seconds.
+/// Virtual CPUs that have run so long on a KVM that works have run their guest for most of it, in
+/// seconds.
 const RUN_S: u64 = 5;
+/// A QEMU that has run so long and has no virtual CPU yet will have none, in seconds. On an emulated
+/// host it takes several to start.
+const START_S: u64 = 20;
+/// The name that QEMU gives the thread of a virtual CPU on KVM ends so.
+const OF_KVM: &[u8] = b"/KVM";
+/// More threads than a QEMU has.
+const THREADS_MAX: usize = 1_024;
 /// The part of that time that is the guest's on any KVM that works.
 const GUEST_PART: u64 = 100;
 /// A QEMU that did nothing at all for so long does nothing any more.
@@ -19,9 +27,11 @@ const STILL_NS: u64 = 300_000_000;
 /// Work of a QEMU since its start, by the kernel's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Done {
-    /// It ran so many ticks,
+    /// Ticks of all its threads.
     run_ticks: u64,
-    /// and its virtual CPUs so many of them.
+    /// Ticks of its virtual CPUs' threads, if it has any.
+    vcpu_ticks: Option<u64>,
+    /// Those of them that were their guest's.
     guest_ticks: u64,
     /// Work of all its threads.
     work: Work,
@@ -42,17 +52,22 @@ impl KvmWatch {
     }
 
     fn judge(&mut self, done: Done, now_ms: u64) -> bool {
-        let Done { run_ticks, guest_ticks, work } = done;
+        let Done { run_ticks, vcpu_ticks, guest_ticks, work } = done;
         let active_ns = work.run_ns.saturating_add(work.delay_ns);
         let (then_ns, still) = self.still.get_or_insert_with(|| (active_ns, Chance::since(now_ms)));
         if active_ns.saturating_sub(*then_ns) > STILL_NS {
             (*then_ns, *still) = (active_ns, Chance::since(now_ms));
         }
-        let has_run = run_ticks >= RUN_S * rustix::param::clock_ticks_per_second();
+        let second = rustix::param::clock_ticks_per_second();
+        // What QEMU does besides, before its guest begins, says nothing of KVM.
+        let is_dead = match vcpu_ticks {
+            Some(ticks) => ticks >= RUN_S * second && guest_ticks < ticks / GUEST_PART,
+            None => run_ticks >= START_S * second,
+        };
         // Of the time in which it is stopped, or waits for a disk, a part counts: it may stay so.
         let still_ms = still.look(now_ms, || Some(work));
         // A process has run since its start: a kernel that says 0 does not count.
-        (has_run && guest_ticks < run_ticks / GUEST_PART) || (active_ns > 0 && still_ms >= STILL_MS)
+        is_dead || (active_ns > 0 && still_ms >= STILL_MS)
     }
 }
 
@@ -66,12 +81,22 @@ pub(super) fn ended_it(is_clone: bool, words: &str) -> bool {
 fn done(pid: u32) -> Option<Done> {
     let mut proc = TaskDir::open(&Root::default());
     let wanted = [StatField::UserTicks, StatField::SystemTicks, StatField::GuestTicks];
-    let [user, system, guest] = TaskStat::parse(proc.read(pid, None, "stat")?)?.numbers(wanted)?;
-    Some(Done {
-        run_ticks: user.saturating_add(system),
-        guest_ticks: guest,
-        work: Work::of_process(pid)?,
-    })
+    let [user, system, _] = TaskStat::parse(proc.read(pid, None, "stat")?)?.numbers(wanted)?;
+    let run_ticks = user.saturating_add(system);
+    let mut done = Done { run_ticks, work: Work::of_process(pid)?, ..Done::default() };
+    for thread in proc.of_process(pid, THREADS_MAX).to_vec() {
+        let Some(stat) = proc.read(pid, Some(thread.tid), "stat").and_then(TaskStat::parse) else {
+            continue;
+        };
+        if let (true, Some([user, system, guest])) =
+            (stat.name.ends_with(OF_KVM), stat.numbers(wanted))
+        {
+            let ticks = user.saturating_add(system);
+            done.vcpu_ticks = Some(done.vcpu_ticks.unwrap_or(0).saturating_add(ticks));
+            done.guest_ticks = done.guest_ticks.saturating_add(guest);
+        }
+    }
+    Some(done)
 }
 
 #[cfg(test)]
@@ -86,6 +111,7 @@ mod tests {
         (0..1_000).find(|second| {
             let done = Done {
                 run_ticks: second * run * ticks / 100,
+                vcpu_ticks: Some(second * run * ticks / 100),
                 guest_ticks: second * guest * ticks / 100,
                 work: Work {
                     run_ns: 1 + second * run * 10_000_000,
@@ -111,6 +137,21 @@ mod tests {
         assert_eq!(given_up(100, 60, 0, false), None, "a boot that takes long");
         assert_eq!(given_up(5, 3, 95, false), None, "a host with other work");
         assert_eq!(given_up(0, 0, 999, false), None, "no CPU is free at all");
+    }
+
+    #[test]
+    fn kvm_is_kept_while_qemu_itself_starts_slowly() {
+        let ticks = rustix::param::clock_ticks_per_second();
+        let given_up = |vcpu_ticks| {
+            let mut watch = KvmWatch::default();
+            (0..100).find(|second| {
+                let work = Work { run_ns: 1 + second * 1_000_000_000, ..Work::default() };
+                let run_ticks = second * ticks;
+                watch.judge(Done { run_ticks, vcpu_ticks, guest_ticks: 0, work }, second * 1_000)
+            })
+        };
+        assert_eq!(given_up(Some(4 * ticks)), None, "virtual CPUs have hardly begun");
+        assert_eq!(given_up(None), Some(START_S), "it will have none");
     }
 
     #[test]
