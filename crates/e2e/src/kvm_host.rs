@@ -1,5 +1,5 @@
-//! A host that is itself a guest: Debian 13 with systemd, libvirt and QEMU, and real KVM by a
-//! processor whose SVM is emulated.
+//! A host that is itself a guest: Debian 13 with systemd, libvirt and QEMU, and real KVM by an
+//! emulated SVM.
 //!
 //! ```text
 //!   scripts/kvm-host ─► host.img ── boots once, gets packages and a domain ─► disk.qcow2, state
@@ -72,8 +72,8 @@ impl KvmHost {
         KvmHost::resumed(None)
     }
 
-    /// Two such hosts, with a network of their own: 10.9.0.1 and 10.9.0.2. The second has no domain,
-    /// and is another host to libvirt.
+    /// Two such hosts, with a network of their own: 10.9.0.1 and 10.9.0.2. The second has no
+    /// domain, and is another host to libvirt.
     pub fn pair() -> [KvmHost; 2] {
         let (left, right) = UnixDatagram::pair().unwrap_or_else(|e| panic!("a network: {e}"));
         let mut number = 0;
@@ -131,7 +131,7 @@ impl KvmHost {
         words("-mon", "chardev=qmp,mode=control".into());
         words("-serial", "chardev:console".into());
         words("-device", "virtserialport,chardev=ctl,name=org.pinhead.ctl.0".into());
-        // What carries its network is no part of the machine.
+        // The carrier of its network is no part of the machine.
         let backend = net.as_ref().map(|end| end.as_raw_fd());
         words(
             "-netdev",
@@ -190,7 +190,8 @@ impl KvmHost {
             }
             if deadline.remaining().is_none() {
                 let (_, log) = self.run(
-                    "journalctl -b --no-pager -n 30 -u 'pinhead*' -u 'libvirt*'; pinhead ps; virsh -q list --all; \
+                    "journalctl -b --no-pager -n 30 -u 'pinhead*' -u 'libvirt*'; pinhead ps; \
+                     virsh -q list --all; \
                      tail -n 20 /srv/*.log /srv/*.console",
                 );
                 panic!("never: {line}\n{text}\n{log}");
@@ -216,7 +217,7 @@ impl KvmHost {
         self.until(&format!("virsh dommemstat {domain} | grep -x 'actual {}'", mib << 10));
     }
 
-    /// Writes a file in the host, whose shell takes a line at a time.
+    /// Writes a file in the host. Its shell takes a line at a time.
     pub fn write(&mut self, path: &str, text: &str) {
         let quoted = text.replace('\\', "\\\\").replace('\'', "\\047").replace('%', "%%");
         self.sh(&format!("printf '{}' > {path}", quoted.replace('\n', "\\n")));
@@ -357,8 +358,8 @@ fn remove_others(base: &Path) {
     }
 }
 
-/// What the host gets of ours: the packages, a guest's kernel and file system, and what
-/// `pinhead up` would fetch.
+/// Makes the files of ours that the host gets: the packages, a guest's kernel and file system, and
+/// those that `pinhead up` would fetch.
 fn brought() -> Scratch {
     let dir = scratch("kvm-host-srv");
     let run = |command: &mut Command| {
@@ -417,8 +418,8 @@ fn make(base: &Path, brought: &Scratch, part: &Path) {
     host.domain(&Domain { words: format!("fill={FILLED_MIB}"), ..Domain::new(LV1, MEMORY_MIB) });
     host.has_numbers(LV1);
     host.sum(LV1);
-    // What a virtual CPU of a guest is in the midst of is not in the state that QEMU saves: the
-    // CPU that goes on from that never comes back from its guest.
+    // A virtual CPU that is inside of its guest is not saved whole: the CPU that goes on from that
+    // never comes back.
     host.sh(&format!("virsh -q suspend {LV1}"));
     host.sh("sync; echo 3 > /proc/sys/vm/drop_caches");
     let mut call = |command| {

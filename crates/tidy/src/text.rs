@@ -32,7 +32,7 @@ pub const UNSAFE: &[Exception] = &[
 ];
 
 /// Programs of tests, each a directory below `tests`, as scripts/test runs them.
-const PROGRAMS: &[&str] = &["it", "guests", "alone", "slow"];
+const PROGRAMS: &[&str] = &["it", "guests", "kvm", "slow"];
 
 /// What no Rust code of ours holds, and what to do instead.
 const BANNED: &[(&str, &str)] = &[

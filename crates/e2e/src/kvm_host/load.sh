@@ -1,7 +1,7 @@
 #!/bin/sh
 # The work of a guest, by the words of its kernel's command line: `busy` keeps a CPU at work,
-# `steal` says the time that was stolen, and `fill=MIB` holds that much memory and says its checksum,
-# every few seconds on the console.
+# `steal` says the time that was stolen, and `fill=MIB` holds that much memory and says its
+# checksum, every few seconds on the console.
 
 for word in $(cat /proc/cmdline); do
     case $word in

@@ -10,8 +10,8 @@ fn resident_mib(host: &mut KvmHost, guest: &str) -> u64 {
     host.number(&line.replace("GUEST", guest))
 }
 
-/// What the guest reports as free has left the host past KVM, so that a balloon of it costs
-/// nothing more; and the guest has its data.
+/// Pages that the guest reports as free have left its QEMU through KVM, so that a balloon of them
+/// takes nothing more. The guest keeps its data.
 #[test]
 fn a_balloon_gives_the_host_what_the_guest_gives() {
     let mut host = KvmHost::installed();

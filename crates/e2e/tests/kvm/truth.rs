@@ -1,4 +1,4 @@
-//! What is told of guests under KVM is what the host's kernel counts, once.
+//! Numbers of guests under KVM are those that the host's kernel counts, once.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ fn the_numbers_of_guests_under_kvm_are_those_of_the_host() {
         assert!((sum - 100.0).abs() <= 0.5, "{sum}: {row}");
     }
 
-    // What a guest is stolen is the time that its virtual CPU was ready on the host, and did not run.
+    // Stolen time is that in which its virtual CPU was ready on the host, and did not run.
     let mut look = |name: &str| {
         let line = format!(
             "q=$(pgrep -f guest={name},); for t in /proc/$q/task/*; do \

@@ -10,8 +10,8 @@ use procfs::{Chance, Root, TaskDir, Work};
 /// Virtual CPUs that have run so long on a KVM that works have run their guest for most of it, in
 /// seconds.
 const RUN_S: u64 = 5;
-/// A QEMU that has run so long and has no virtual CPU yet will have none, in seconds. On an emulated
-/// host it takes several to start.
+/// A QEMU that has run so long and has no virtual CPU yet will have none, in seconds. On an
+/// emulated host it takes several to start.
 const START_S: u64 = 20;
 /// The name that QEMU gives the thread of a virtual CPU on KVM ends so.
 const OF_KVM: &[u8] = b"/KVM";
@@ -59,7 +59,7 @@ impl KvmWatch {
             (*then_ns, *still) = (active_ns, Chance::since(now_ms));
         }
         let second = rustix::param::clock_ticks_per_second();
-        // What QEMU does besides, before its guest begins, says nothing of KVM.
+        // Work of QEMU itself, before its guest begins, says nothing of KVM.
         let is_dead = match vcpu_ticks {
             Some(ticks) => ticks >= RUN_S * second && guest_ticks < ticks / GUEST_PART,
             None => run_ticks >= START_S * second,
