@@ -95,13 +95,15 @@ fn a_guest_of_libvirt_is_found_ballooned_and_destroyed_under_our_eyes() {
     }
     let _share = e2e::share(1);
     let mut daemon = Daemon::start();
+    // Nothing listens, however late this looks: a sentence, and another attempt.
+    daemon.kill();
     let mut watch = Watch::new(&daemon);
-    // Its socket comes when it is ready; until then there is a sentence, and another attempt.
     let sentence = watch.until("a sentence before it listens", &daemon, |event| match event {
         Event::Trouble(sentence) => Some(sentence.clone()),
         _ => None,
     });
     assert!(sentence.contains("systemctl start libvirtd"), "{sentence}");
+    daemon.start_again();
     let listens = Deadline::after(PATIENCE);
     while !daemon.try_virsh(&["list"]).status.success() {
         assert!(listens.remaining().is_some(), "{}", daemon.log());
