@@ -130,7 +130,9 @@ fn what_exec_does(farm: &Farm) {
 /// Whoever ends the command that waits for a start has ended the start.
 #[test]
 fn a_start_that_nobody_waits_for_is_given_up() {
-    let farm = Farm::new("left", "[[class]]\nname = 'a'\ncount = 2\n", e2e::share(2));
+    // Nothing listens there: they are never ready, however late this looks.
+    let classes = "[[class]]\nname = 'a'\ncount = 2\nports = [{ guest = 81, host = 27380 }]\n";
+    let farm = Farm::new("left", classes, e2e::share(2));
     let mut command = farm.command(&["up", &farm.file(), "--detach"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
