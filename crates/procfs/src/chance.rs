@@ -45,27 +45,38 @@ pub struct Work {
 impl Work {
     /// Work of a process, with all its threads. `None` where the kernel does not tell.
     pub fn of_process(pid: u32) -> Option<Work> {
+        Work::of_threads(pid, |_| {})
+    }
+
+    /// The same, with a visit to the counters of each thread.
+    pub fn of_threads(pid: u32, visit: impl FnMut(&TaskStat<'_>)) -> Option<Work> {
         let mut proc = TaskDir::open(&Root::default());
         let threads = proc.of_process(pid, THREADS_MAX).to_vec();
-        Work::of(&mut proc, pid, &threads)
+        Work::of(&mut proc, pid, &threads, visit)
     }
 
     /// Work of the first thread of a process alone.
     pub fn of_first_thread(pid: u32) -> Option<Work> {
         let mut proc = TaskDir::open(&Root::default());
         let first = proc.of_process(pid, THREADS_MAX).iter().copied().find(|it| it.tid == pid);
-        Work::of(&mut proc, pid, first.as_slice())
+        Work::of(&mut proc, pid, first.as_slice(), |_| {})
     }
 
-    fn of(proc: &mut TaskDir, pid: u32, threads: &[TaskSeen]) -> Option<Work> {
+    fn of(
+        proc: &mut TaskDir,
+        pid: u32,
+        threads: &[TaskSeen],
+        mut visit: impl FnMut(&TaskStat<'_>),
+    ) -> Option<Work> {
         let mut work = Work::default();
         for TaskSeen { tid, ran, .. } in threads {
             work.run_ns = work.run_ns.saturating_add(ran.run_ns);
             work.delay_ns = work.delay_ns.saturating_add(ran.delay_ns);
             let stat = proc.read(pid, Some(*tid), "stat");
-            let state = stat.and_then(TaskStat::parse).map(|stat| stat.state);
-            work.waits_for_disk |= state == Some(b'D');
-            work.is_stopped |= matches!(state, Some(b'T' | b't'));
+            let Some(stat) = stat.and_then(TaskStat::parse) else { continue };
+            work.waits_for_disk |= stat.state == b'D';
+            work.is_stopped |= matches!(stat.state, b'T' | b't');
+            visit(&stat);
         }
         (!threads.is_empty()).then_some(work)
     }

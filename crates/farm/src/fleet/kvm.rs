@@ -4,19 +4,17 @@
 //! in that time is one: it ran, and no virtual CPU did; or it neither ran nor waited for a CPU. A
 //! disk, or what has stopped it, is waited for ten times as long.
 
-use procfs::parse::task::{StatField, TaskStat};
-use procfs::{Chance, Root, TaskDir, Work};
+use procfs::parse::task::StatField;
+use procfs::{Chance, Work};
 
 /// Virtual CPUs that have run so long on a KVM that works have run their guest for most of it, in
 /// seconds.
 const RUN_S: u64 = 5;
-/// A QEMU that has run so long and has no virtual CPU yet will have none, in seconds. On an
-/// emulated host it takes several to start.
-const START_S: u64 = 20;
+/// A QEMU that has run so long and has no virtual CPU yet will have none. On an emulated host it
+/// takes several seconds to start.
+const START_NS: u64 = 20_000_000_000;
 /// The name that QEMU gives the thread of a virtual CPU on KVM ends so.
 const OF_KVM: &[u8] = b"/KVM";
-/// More threads than a QEMU has.
-const THREADS_MAX: usize = 1_024;
 /// The part of that time that is the guest's on any KVM that works.
 const GUEST_PART: u64 = 100;
 /// A QEMU that did nothing at all for so long does nothing any more.
@@ -27,8 +25,6 @@ const STILL_NS: u64 = 300_000_000;
 /// Work of a QEMU since its start, by the kernel's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Done {
-    /// Ticks of all its threads.
-    run_ticks: u64,
     /// Ticks of its virtual CPUs' threads, if it has any.
     vcpu_ticks: Option<u64>,
     /// Those of them that were their guest's.
@@ -52,7 +48,7 @@ impl KvmWatch {
     }
 
     fn judge(&mut self, done: Done, now_ms: u64) -> bool {
-        let Done { run_ticks, vcpu_ticks, guest_ticks, work } = done;
+        let Done { vcpu_ticks, guest_ticks, work } = done;
         let active_ns = work.run_ns.saturating_add(work.delay_ns);
         let (then_ns, still) = self.still.get_or_insert_with(|| (active_ns, Chance::since(now_ms)));
         if active_ns.saturating_sub(*then_ns) > STILL_NS {
@@ -62,7 +58,7 @@ impl KvmWatch {
         // Work of QEMU itself, before its guest begins, says nothing of KVM.
         let is_dead = match vcpu_ticks {
             Some(ticks) => ticks >= RUN_S * second && guest_ticks < ticks / GUEST_PART,
-            None => run_ticks >= START_S * second,
+            None => work.run_ns >= START_NS,
         };
         // Of the time in which it is stopped, or waits for a disk, a part counts: it may stay so.
         let still_ms = still.look(now_ms, || Some(work));
@@ -79,23 +75,17 @@ pub(super) fn ended_it(is_clone: bool, words: &str) -> bool {
 }
 
 fn done(pid: u32) -> Option<Done> {
-    let mut proc = TaskDir::open(&Root::default());
     let wanted = [StatField::UserTicks, StatField::SystemTicks, StatField::GuestTicks];
-    let [user, system, _] = TaskStat::parse(proc.read(pid, None, "stat")?)?.numbers(wanted)?;
-    let run_ticks = user.saturating_add(system);
-    let mut done = Done { run_ticks, work: Work::of_process(pid)?, ..Done::default() };
-    for thread in proc.of_process(pid, THREADS_MAX).to_vec() {
-        let Some(stat) = proc.read(pid, Some(thread.tid), "stat").and_then(TaskStat::parse) else {
-            continue;
-        };
-        if let (true, Some([user, system, guest])) =
-            (stat.name.ends_with(OF_KVM), stat.numbers(wanted))
+    let mut done = Done::default();
+    done.work = Work::of_threads(pid, |stat| {
+        if stat.name.ends_with(OF_KVM)
+            && let Some([user, system, guest]) = stat.numbers(wanted)
         {
-            let ticks = user.saturating_add(system);
-            done.vcpu_ticks = Some(done.vcpu_ticks.unwrap_or(0).saturating_add(ticks));
+            let ticks = done.vcpu_ticks.get_or_insert(0);
+            *ticks = ticks.saturating_add(user).saturating_add(system);
             done.guest_ticks = done.guest_ticks.saturating_add(guest);
         }
-    }
+    })?;
     Some(done)
 }
 
@@ -110,7 +100,6 @@ mod tests {
         let ticks = rustix::param::clock_ticks_per_second();
         (0..1_000).find(|second| {
             let done = Done {
-                run_ticks: second * run * ticks / 100,
                 vcpu_ticks: Some(second * run * ticks / 100),
                 guest_ticks: second * guest * ticks / 100,
                 work: Work {
@@ -146,12 +135,11 @@ mod tests {
             let mut watch = KvmWatch::default();
             (0..100).find(|second| {
                 let work = Work { run_ns: 1 + second * 1_000_000_000, ..Work::default() };
-                let run_ticks = second * ticks;
-                watch.judge(Done { run_ticks, vcpu_ticks, guest_ticks: 0, work }, second * 1_000)
+                watch.judge(Done { vcpu_ticks, guest_ticks: 0, work }, second * 1_000)
             })
         };
         assert_eq!(given_up(Some(4 * ticks)), None, "virtual CPUs have hardly begun");
-        assert_eq!(given_up(None), Some(START_S), "it will have none");
+        assert_eq!(given_up(None), Some(20), "it will have none");
     }
 
     #[test]
