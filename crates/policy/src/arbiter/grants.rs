@@ -121,11 +121,6 @@ pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_
 pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
     for state in states.iter_mut().filter(|state| state.assessment.held.is_none()) {
         let (limits, most) = (state.sample.limits, state.sample.most());
-        // As if no control group bounded it.
-        let fixed = match limits.mode {
-            Mode::Pinned(size) => size,
-            Mode::Managed | Mode::Released => limits.max,
-        };
         let (wanted, clause) = match limits.mode {
             Mode::Pinned(size) => (size.max(state.assessment.min).min(most), Clause::Pinned),
             Mode::Released => (most, Clause::Released),
@@ -140,11 +135,14 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
         let near = state.history.balloon.target().unwrap_or(actual);
         let off = Bytes(near.0.abs_diff(wanted.0));
         if off < MOVE_MIN {
-            if limits.mode != Mode::Managed {
-                let lacks = fixed.min(limits.max).less(wanted);
-                let clause = if lacks < MOVE_MIN { clause } else { Clause::GroupFull };
-                state.to = Some((actual, Action::Hold, clause));
-            }
+            // The size that the operator fixed, if no control group bounded it.
+            let whole = match limits.mode {
+                Mode::Pinned(size) => size.min(limits.max),
+                Mode::Released => limits.max,
+                Mode::Managed => continue,
+            };
+            let clause = if whole.less(wanted) < MOVE_MIN { clause } else { Clause::GroupFull };
+            state.to = Some((actual, Action::Hold, clause));
         } else if wanted > actual {
             let lack = wanted.less(actual.plus(state.history.balloon.going(actual)));
             let size = lack.min(budget.free);
