@@ -43,7 +43,7 @@ FUZZ_SECONDS ?= 60
 ARGS ?=
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 up: setup-up build-up ## build, then start guests: make up ARGS="..."
 	$(TARGET)/release/pinhead up $(ARGS)
@@ -93,7 +93,7 @@ test-kvm: setup-test package ## guests under KVM, in a Debian 13 with libvirt th
 	@host=$$(scripts/kvm-host); $(call PLACES,$(SHIPPED),$(SHIPPED)) PINHEAD_KVM_HOST=$$host \
 		PINHEAD_PACKAGES=$(abspath $(TARGET))/packages scripts/test kvm
 
-host-shell: setup-test ## a prompt in that host; what runs it is tests' QEMU
+host-shell: setup-test ## a prompt in that host, without pinhead; Ctrl-a x ends it
 	@host=$$(scripts/kvm-host); exec $$host/run -serial mon:stdio \
 		-drive file=$$host/host.img,if=virtio,format=raw,snapshot=on
 
