@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use base::StableHash;
@@ -41,7 +41,7 @@ const DISK: &str = "disk.qcow2";
 const TAR: &str = "srv.tar";
 
 /// The command line of Linux in guests of the host, but for the guest's name.
-pub const GUEST_WORDS: &str = "console=ttyS0 quiet panic=-1 mitigations=off norandmaps \
+const GUEST_WORDS: &str = "console=ttyS0 quiet panic=-1 mitigations=off norandmaps \
     nowatchdog no_timer_check audit=0 psi=1";
 
 /// The domain that each host has. It holds [`FILLED_MIB`] of [`MEMORY_MIB`], and says its sum.
@@ -98,7 +98,9 @@ impl KvmHost {
     }
 
     fn resumed(net: Option<OwnedFd>) -> KvmHost {
-        let template = template();
+        // Made once: a copy of all packages is packed for it.
+        static TEMPLATE: LazyLock<PathBuf> = LazyLock::new(template);
+        let template: &Path = &TEMPLATE;
         let dir = scratch("kvm-host");
         let disk = dir.join(DISK);
         layer(&template.join(DISK), "qcow2", &disk);
@@ -219,8 +221,7 @@ impl KvmHost {
 
     /// Writes a file in the host. Its shell takes a line at a time.
     pub fn write(&mut self, path: &str, text: &str) {
-        let quoted = text.replace('\\', "\\\\").replace('\'', "\\047").replace('%', "%%");
-        self.sh(&format!("printf '{}' > {path}", quoted.replace('\n', "\\n")));
+        self.sh(&crate::line_that_writes(path, text));
     }
 
     /// Starts a program that goes on beside the shell. Its output is in `/srv/NAME.log`.
@@ -228,10 +229,11 @@ impl KvmHost {
         self.sh(&format!("setsid sh -c '{line}' > /srv/{name}.log 2>&1 < /dev/null &"));
     }
 
-    /// Defines and starts a domain of libvirt with a Linux and our daemon in it.
-    pub fn domain(&mut self, domain: &Domain) {
-        self.write(&format!("/srv/{}.xml", domain.name), &domain.xml());
-        self.sh(&format!("virsh -q define /srv/{0}.xml && virsh -q start {0}", domain.name));
+    /// Defines and starts a domain of libvirt, with a Linux and our daemon in it. More words for
+    /// its kernel give it its work: see `kvm_host/load.sh`.
+    pub fn domain(&mut self, name: &str, memory_mib: u64, words: &str) {
+        self.write(&format!("{BROUGHT}/{name}.xml"), &domain_xml(name, memory_mib, words));
+        self.sh(&format!("virsh -q define {BROUGHT}/{name}.xml && virsh -q start {name}"));
     }
 
     /// Starts a guest as somebody starts a QEMU by hand, with its monitor where no setting is
@@ -252,7 +254,7 @@ impl KvmHost {
         );
     }
 
-    /// Fails if the host's kernel has warned of itself, or has lost its shell.
+    /// Fails if the host's kernel has warned of a fault in itself.
     pub fn is_sound(&mut self) {
         let said = self.run("dmesg | grep -E 'BUG:|WARNING:|Oops|Kernel panic|corrupted stack'").1;
         assert!(said.is_empty(), "{said}");
@@ -274,45 +276,22 @@ impl Drop for KvmHost {
     }
 }
 
-/// A domain of libvirt, under KVM.
-#[derive(Clone, Debug)]
-pub struct Domain {
-    /// Its name.
-    pub name: String,
-    /// Virtual CPUs.
-    pub cpus: u32,
-    /// Memory in MiB.
-    pub memory_mib: u64,
-    /// More words for its kernel, such as `busy` or `fill=64` for its load.
-    pub words: String,
-    /// More elements of the domain.
-    pub more: String,
-}
-
-impl Domain {
-    /// One of a CPU.
-    pub fn new(name: &str, memory_mib: u64) -> Domain {
-        let (words, more) = (String::new(), String::new());
-        Domain { name: name.to_owned(), cpus: 1, memory_mib, words, more }
-    }
-
-    fn xml(&self) -> String {
-        let Domain { name, cpus, memory_mib, words, more } = self;
-        format!(
-            "<domain type='kvm'><name>{name}</name><memory unit='MiB'>{memory_mib}</memory>{more}
-            <vcpu>{cpus}</vcpu><os><type arch='x86_64' machine='q35'>hvm</type>
-            <kernel>{BROUGHT}/guest/kernel</kernel><initrd>{BROUGHT}/guest/initrd</initrd>
-            <cmdline>{GUEST_WORDS} pinhead.name={name} {words}</cmdline></os>
-            <cpu mode='host-passthrough' migratable='on'/><features><acpi/></features>
-            <on_reboot>restart</on_reboot><devices>
-            <emulator>/usr/bin/qemu-system-x86_64</emulator>
-            <controller type='usb' model='none'/>
-            <serial type='file'><source path='{BROUGHT}/{name}.console'/></serial>
-            <channel type='unix'><target type='virtio' name='org.pinhead.0'/></channel>
-            <memballoon model='virtio' autodeflate='on' freePageReporting='on'/>
-            </devices></domain>"
-        )
-    }
+/// libvirt's description of a domain with one virtual CPU, under KVM.
+fn domain_xml(name: &str, memory_mib: u64, words: &str) -> String {
+    format!(
+        "<domain type='kvm'><name>{name}</name><memory unit='MiB'>{memory_mib}</memory>
+        <vcpu>1</vcpu><os><type arch='x86_64' machine='q35'>hvm</type>
+        <kernel>{BROUGHT}/guest/kernel</kernel><initrd>{BROUGHT}/guest/initrd</initrd>
+        <cmdline>{GUEST_WORDS} pinhead.name={name} {words}</cmdline></os>
+        <cpu mode='host-passthrough' migratable='on'/><features><acpi/></features>
+        <on_reboot>restart</on_reboot><devices>
+        <emulator>/usr/bin/qemu-system-x86_64</emulator>
+        <controller type='usb' model='none'/>
+        <serial type='file'><source path='{BROUGHT}/{name}.console'/></serial>
+        <channel type='unix'><target type='virtio' name='org.pinhead.0'/></channel>
+        <memballoon model='virtio' autodeflate='on' freePageReporting='on'/>
+        </devices></domain>"
+    )
 }
 
 /// Makes an empty layer over a disk.
@@ -326,8 +305,6 @@ fn layer(under: &Path, format: &str, path: &Path) {
 /// Returns the directory with the state that hosts go on from: made once for these packages, as
 /// this file says.
 fn template() -> PathBuf {
-    static ONCE: Mutex<()> = Mutex::new(());
-    let _one = ONCE.lock().unwrap_or_else(PoisonError::into_inner);
     let brought = brought();
     let mut bytes = Vec::new();
     let read = File::open(brought.join(TAR)).and_then(|mut tar| tar.read_to_end(&mut bytes));
@@ -415,7 +392,7 @@ fn make(base: &Path, brought: &Scratch, part: &Path) {
     // It asks each QEMU for all that it can do, which takes a minute here.
     host.sh("virsh -q domcapabilities > /dev/null");
     host.sh("dpkg -i /srv/pinhead_*.deb");
-    host.domain(&Domain { words: format!("fill={FILLED_MIB}"), ..Domain::new(LV1, MEMORY_MIB) });
+    host.domain(LV1, MEMORY_MIB, &format!("fill={FILLED_MIB}"));
     host.has_numbers(LV1);
     host.sum(LV1);
     // A virtual CPU that is inside of its guest is not saved whole: the CPU that goes on from that

@@ -185,10 +185,19 @@ pub fn skipped_without(program: &str) {
     skipped(&format!("there is no {program}; `scripts/setup test` installs it"));
 }
 
+/// A line of a shell that writes a file, for shells that take a line at a time.
+pub fn line_that_writes(path: &str, text: &str) -> String {
+    let quoted = text.replace('\\', "\\\\").replace('\'', "\\047").replace('%', "%%");
+    format!("printf '{}' > {path}", quoted.replace('\n', "\\n"))
+}
+
 fn given(variable: &str) -> String {
     let path = std::env::var(variable).unwrap_or_default();
     let is_there = std::path::Path::new(&path).exists();
-    assert!(is_there, "{variable} is {path:?}, where nothing is: run `make test`, which sets it");
+    assert!(
+        is_there,
+        "{variable} is {path:?}, where nothing is: run `make test` or `make test-kvm`"
+    );
     path
 }
 

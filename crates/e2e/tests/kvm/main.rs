@@ -4,5 +4,4 @@ mod groups;
 mod kills;
 mod memory;
 mod moves;
-mod truth;
 mod units;

@@ -31,8 +31,8 @@ fn a_balloon_gives_the_host_what_the_guest_gives() {
     host.is_sound();
 }
 
-/// Memory of a parked guest goes to the host's swap past KVM, its virtual CPU does not run, the
-/// first packet wakes it, its clock is right, and its data is whole.
+/// Memory of a parked guest goes to the host's swap through KVM, and its virtual CPU does not run.
+/// Once it is woken, its clock is right and its data is whole.
 #[test]
 fn a_parked_guest_is_paged_out_and_wakes_whole() {
     let mut host = KvmHost::installed();

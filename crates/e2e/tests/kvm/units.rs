@@ -3,7 +3,7 @@
 use e2e::kvm_host::{KvmHost, LV1};
 
 /// A plain QEMU, a domain of libvirt and a farm of three guests are managed as the package comes,
-/// each under KVM. The plain one has its monitor where its user was told to put it.
+/// each under KVM. The plain one has its monitor where the manager looks without a setting.
 #[test]
 fn guests_of_all_kinds_are_managed_with_no_setting() {
     let mut host = KvmHost::installed();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::{PATIENCE, alone, daemon_dir, is_there, skipped};
+use e2e::{PATIENCE, alone, daemon_dir, is_there, line_that_writes, skipped};
 use images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec};
 use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation, probe_kvm};
 use wire::{Decoder, ToHost};
@@ -223,8 +223,7 @@ fn the_daemon_works(guest: &mut Session) {
 
 /// Writes a file in the guest, whose shell takes a line at a time.
 fn write(guest: &mut Session, path: &str, text: &str) {
-    let quoted = text.replace('\\', "\\\\").replace('\'', "\\047").replace('%', "%%");
-    sh(guest, &format!("printf '{}' > {path}", quoted.replace('\n', "\\n")));
+    sh(guest, &line_that_writes(path, text));
 }
 
 fn nothing_was_refused(guest: &mut Session) {
