@@ -30,55 +30,47 @@ fn run_to_end(plan: &Plan) -> Outcome {
     run(plan, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
-/// Runs for three seconds, in the second of which the server stands still.
-fn with_stall(server: &Arc<Server>, pattern: Pattern) -> Outcome {
-    let plan = plan(&[server], pattern, Duration::from_secs(3));
-    let mut watch = |progress: &Progress| {
-        server.stall((1_000_000..2_000_000).contains(&progress.elapsed_us));
-        ControlFlow::Continue(())
-    };
-    run(&plan, &mut watch).unwrap()
+/// A server that answers the first request after 400 ms, and the others after `others_ms`.
+fn slow_at_first(others_ms: u64) -> Arc<Server> {
+    Server::start(move |n| {
+        let delay_ms = if n == 0 { 400 } else { others_ms };
+        Answer::page("hello").after(Duration::from_millis(delay_ms))
+    })
 }
 
+// The bounds on time in these tests are lower ones: a busy machine makes answers later.
 const LATE_US: u64 = 100_000;
 
 #[test]
-fn a_stall_is_charged_with_all_requests_that_it_kept_back() {
-    let server = Server::start(|_| Answer::page("hello"));
-    let open = with_stall(&server, Pattern::Open { rate: 100.0, in_flight_max: 500 });
+fn open_loop_charges_a_stall_with_all_requests_it_kept_back() {
+    let server = slow_at_first(0);
+    let pattern = Pattern::Open { rate: 100.0, in_flight_max: 1 };
+    let open = run_to_end(&plan(&[&server], pattern, Duration::from_millis(500)));
     let all = &open.all;
-    assert_eq!((all.answered, all.failed_all()), (300, 0));
-    // A hundred came while it stood still. The last tenth of them waited for less than LATE_US.
+    assert_eq!((all.answered, all.failed_all()), (50, 0));
+    // Forty were due before the first answer. All but the last ten of them waited for longer.
     let late = all.at_least(LATE_US);
-    assert!((70..=150).contains(&late), "{late} late: {}", open.to_text());
-    let latency = all.latency_us().unwrap();
-    assert!(latency.p99_us > 800_000 && latency.p90_us > 500_000, "{latency:?}");
+    assert!(late >= 30, "{late} late: {}", open.to_text());
+    assert!(all.latency_us().unwrap().p50_us > LATE_US, "{}", open.to_text());
 }
 
 #[test]
-fn too_few_connections_do_not_hide_a_stall_in_an_open_loop() {
-    let server = Server::start(|_| Answer::page("hello"));
-    let open = with_stall(&server, Pattern::Open { rate: 100.0, in_flight_max: 2 });
-    let late = open.all.at_least(LATE_US);
-    assert!((70..=180).contains(&late), "{late} late: {}", open.to_text());
-}
-
-#[test]
-fn a_closed_loop_sees_one_late_answer_and_is_corrected() {
-    let server = Server::start(|_| Answer::page("hello").after(Duration::from_millis(10)));
+fn closed_loop_is_corrected_for_requests_a_stall_kept_back() {
+    let server = slow_at_first(10);
     let expected_interval = Some(Duration::from_millis(10));
-    let closed = with_stall(&server, Pattern::Closed { clients: 1, expected_interval });
+    let pattern = Pattern::Closed { clients: 1, expected_interval };
+    let closed = run_to_end(&plan(&[&server], pattern, Duration::from_millis(500)));
     let all = &closed.all;
-    let late = all.at_least(800_000);
-    assert_eq!(late, 1, "{}", closed.to_text());
-    let (plain, corrected) = (all.latency_us().unwrap(), all.corrected_us().unwrap());
-    assert!(plain.p90_us < 500_000, "{plain:?}");
-    assert!(corrected.p90_us > plain.p90_us && corrected.p99_us > 800_000, "{corrected:?}");
-    assert!(closed.to_json()["corrected_us"]["p99"].as_u64().unwrap() > 800_000);
+    // The last one begins before the end. Nothing but the first answer tells of the stall.
+    assert!((1..=11).contains(&all.answered), "{}", closed.to_text());
+    assert!(all.at_least(400_000) >= 1, "{}", closed.to_text());
+    let corrected = all.corrected_us().unwrap();
+    assert!(corrected.p50_us > LATE_US && corrected.p99_us >= 390_000, "{corrected:?}");
+    assert!(closed.to_json()["corrected_us"]["p50"].as_u64().unwrap() > LATE_US);
 }
 
 #[test]
-fn percentiles_are_those_of_the_server() {
+fn outcome_has_the_latencies_of_the_server() {
     // One of ten takes a quarter of a second, the others next to nothing.
     let server = Server::start(|n| {
         let delay = if n % 10 == 9 { 250 } else { 0 };
@@ -89,7 +81,7 @@ fn percentiles_are_those_of_the_server() {
     let latency = outcome.all.latency_us().unwrap();
     assert_eq!(outcome.all.answered, 200);
     assert_eq!(outcome.all.bytes, 200);
-    assert!(latency.p50_us < 125_000, "{latency:?}");
+    assert!(outcome.all.at_least(249_000) >= 20, "{}", outcome.to_text());
     assert!(latency.p99_us >= 249_000 && latency.max_us >= latency.p99_us, "{latency:?}");
     assert!(latency.average_us >= 25_000, "{latency:?}");
     let by_second: u64 = outcome.seconds.iter().map(|count| u64::from(*count)).sum();
@@ -153,9 +145,16 @@ fn a_wipe_asks_every_server_once_and_tells_by_tens() {
 fn a_connection_serves_many_requests_if_it_may() {
     let server = Server::start(|_| Answer::page("kept"));
     let pattern = Pattern::Closed { clients: 2, expected_interval: None };
-    let mut plan = plan(&[&server], pattern, Duration::from_millis(400));
+    let mut plan = plan(&[&server], pattern, Duration::from_secs(3600));
     plan.reuse = Reuse::KeepAlive;
-    let outcome = run_to_end(&plan);
+    let run_for_some = |plan: &Plan| {
+        let watch = &mut |progress: &Progress| match progress.answered {
+            0..=10 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        };
+        run(plan, watch).unwrap()
+    };
+    let outcome = run_for_some(&plan);
     assert_eq!(outcome.all.failed_all(), 0);
     assert!(outcome.all.answered > 10);
     assert!(server.connections() <= 3, "{}", server.connections());
@@ -163,9 +162,9 @@ fn a_connection_serves_many_requests_if_it_may() {
     // A server that gives connections up without a word: nothing fails for it.
     let server = Server::start(|_| Answer::page("once").and_close());
     plan.targets[0].address = server.address();
-    let outcome = run_to_end(&plan);
+    let outcome = run_for_some(&plan);
     assert_eq!(outcome.all.failed_all(), 0, "{}", outcome.to_text());
-    assert!(outcome.all.answered > 5);
+    assert!(outcome.all.answered > 10);
 }
 
 #[test]

@@ -49,8 +49,6 @@ pub struct Server {
     answer: Box<dyn Fn(usize) -> Answer + Send + Sync>,
     requests: AtomicUsize,
     connections: AtomicUsize,
-    is_stalled: Mutex<bool>,
-    changed: Condvar,
 }
 
 impl Server {
@@ -62,8 +60,6 @@ impl Server {
             answer: Box::new(answer),
             requests: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
-            is_stalled: Mutex::new(false),
-            changed: Condvar::new(),
         });
         let accepting = server.clone();
         thread::spawn(move || {
@@ -88,12 +84,6 @@ impl Server {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// While it is stalled, nothing is answered.
-    pub fn stall(&self, is_stalled: bool) {
-        *self.is_stalled.lock().unwrap() = is_stalled;
-        self.changed.notify_all();
-    }
-
     fn serve(&self, mut stream: TcpStream) {
         let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
         loop {
@@ -106,7 +96,7 @@ impl Server {
             let is_last = String::from_utf8_lossy(&kept).contains("Connection: close");
             kept.clear();
             let answer = (self.answer)(self.requests.fetch_add(1, Ordering::Relaxed));
-            self.wait(answer.delay);
+            wait(answer.delay);
             let Some(text) = answer.text else {
                 // The client gives up first.
                 let _ = stream.read(&mut buffer);
@@ -117,15 +107,12 @@ impl Server {
             }
         }
     }
+}
 
-    /// The delay, and the stall where there is one.
-    fn wait(&self, delay: Duration) {
-        let is_stalled = self.is_stalled.lock().unwrap();
-        // Nothing notifies a delay but a stall's end, so that it takes at least its time.
-        let (is_stalled, _) =
-            self.changed.wait_timeout_while(is_stalled, delay, |_| !delay.is_zero()).unwrap();
-        drop(self.changed.wait_while(is_stalled, |is_stalled| *is_stalled).unwrap());
-    }
+/// Waits for the whole time: nothing notifies.
+fn wait(delay: Duration) {
+    let never = Mutex::new(());
+    drop(Condvar::new().wait_timeout_while(never.lock().unwrap(), delay, |()| true).unwrap());
 }
 
 /// An address that refuses.
