@@ -83,11 +83,17 @@ package: dist ## .deb and .rpm of pinhead and pinheadd, in target/packages
 	else echo 'package: no lintian here, skipped'; fi
 	@ls -l $(TARGET)/packages
 
+# With another Debian's QEMU, libvirt and guests' kernel: make test DEBIAN=trixie.
+ifdef DEBIAN
+test test-slow:
+	@scripts/in-debian $(DEBIAN) make $@
+else
 test: setup-test build s390x ## every test that a change must pass; many boot guests
 	@$(call PLACES,$(EVERYDAY),$(EVERYDAY)/release) scripts/test
 
 test-slow: setup-test package ## images, experiments, twenty guests, packages in a Debian
 	@$(call PLACES,$(SHIPPED),$(SHIPPED)) scripts/test slow
+endif
 
 test-kvm: setup-test package ## guests under KVM, in a Debian 13 with libvirt that is a guest
 	@host=$$(scripts/kvm-host); $(call PLACES,$(SHIPPED),$(SHIPPED)) PINHEAD_KVM_HOST=$$host \
