@@ -53,7 +53,7 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let size = Size::with_free(&host, 3, 96);
     let manager = Manager::start(&place, &place.settings(&size, "[ksm]\nmode = \"auto\"\n"));
     manager.knows(3);
-    let need = 180;
+    let need = 140;
     let clock = Deadline::after(e2e::PATIENCE);
     starved.use_memory(need);
     // On a machine that has nothing else to do it takes a few seconds; other tests run beside this.
