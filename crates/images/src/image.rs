@@ -84,6 +84,10 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("sbin/start-pinheadd", include_str!("start-pinheadd.sh")),
 ];
 
+/// The last file that the kernel unpacks. A kernel whose memory ends before that goes on with what
+/// is there, and half a library may be.
+const LAST: &str = "~whole";
+
 /// Old archives of an architecture are removed beyond this number: each new build of the daemon
 /// makes one, and each has some megabytes.
 const KEPT_IMAGES: usize = 8;
@@ -130,6 +134,7 @@ impl ImageSpec {
             names.push_str(&format!("/{}\n", file.path.trim_start_matches('/')));
         }
         archive.file("etc/pinhead.files", 0o644, names.into_bytes());
+        archive.file(LAST, 0o644, Vec::new());
         Ok(archive)
     }
 }

@@ -4,6 +4,13 @@
 
 export PATH=/sbin:/bin HOME=/
 
+# The kernel unpacks an image into at most half of the memory that is free then. Without the last
+# file of it, others may be cut as well. When this process ends, so does the guest.
+if [ ! -e /~whole ]; then
+    echo 'pinhead: the image does not fit into the memory of this guest: give it more'
+    exit 1
+fi
+
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
