@@ -3,7 +3,7 @@
 
 use ::images::apt::ListedFile;
 use ::images::sources::{one_line_entries, stanza_entries};
-use ::images::{Header, Record, depends, unwrap_kernel};
+use ::images::{Header, Record, depends, libraries, unwrap_kernel};
 
 /// The system's sources: what comes through is the same the second time, and has no option by
 /// which apt would take what is not signed.
@@ -61,10 +61,12 @@ pub(crate) fn kernel_image(data: &[u8]) {
     }
 }
 
-/// A module: names of others are no longer than the module.
+/// A module, or a program: names of other modules are no longer than the file, and each name of a
+/// library has an entry of sixteen bytes.
 pub(crate) fn kernel_module(data: &[u8]) {
     let names = depends(data).unwrap_or_default();
     assert!(names.iter().map(|name| name.len() + 1).sum::<usize>() <= data.len());
+    assert!(libraries(data).unwrap_or_default().len() <= data.len() / 16);
 }
 
 /// A disk's header: the names in it stand in the file.

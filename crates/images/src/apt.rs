@@ -95,6 +95,15 @@ impl Apt {
         }
     }
 
+    /// The first of these lists whose packages all can be had here, or else the first.
+    pub(crate) fn known_of<'a>(&self, lists: &[&'a [&'a str]]) -> &'a [&'a str] {
+        let is_known = |names: &&&[&str]| {
+            let mut get = self.command("apt-get");
+            run(get.args(["-qq", "download", "--print-uris"]).args(**names), NOT_DEBIAN).is_ok()
+        };
+        lists.iter().find(is_known).or(lists.first()).copied().unwrap_or_default()
+    }
+
     /// Downloads packages, and puts them into a directory of ours once they are what the signed
     /// lists say.
     pub(crate) fn download(

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Error;
+use crate::elf::depends;
 use crate::error::FileContext;
 use crate::files::entries;
 use crate::tool::run;
@@ -118,135 +119,10 @@ fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(run(&mut unpack, "install xz-utils; this kernel's modules are compressed")?.stdout)
 }
 
-/// The names after `depends=` in the module's `.modinfo`.
-pub fn depends(elf: &[u8]) -> Option<Vec<String>> {
-    let info = Elf::new(elf)?.section(b".modinfo")?;
-    let line = info.split(|&byte| byte == 0).find_map(|item| item.strip_prefix(b"depends="))?;
-    let text = std::str::from_utf8(line).ok()?;
-    Some(text.split(',').filter(|name| !name.is_empty()).map(|n| n.replace('-', "_")).collect())
-}
-
-/// As much of a 64-bit ELF file as it takes to find a section, or its notes. s390x is big-endian.
-pub(crate) struct Elf<'a> {
-    bytes: &'a [u8],
-    big_endian: bool,
-}
-
-impl<'a> Elf<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Option<Elf<'a>> {
-        let (magic, class, data) = (bytes.get(..4)?, *bytes.get(4)?, *bytes.get(5)?);
-        let known = magic == b"\x7fELF" && class == 2 && (data == 1 || data == 2);
-        known.then_some(Elf { bytes, big_endian: data == 2 })
-    }
-
-    /// An unsigned number of `width` bytes.
-    fn number(&self, at: usize, width: usize) -> Option<usize> {
-        let field = self.bytes.get(at..at.checked_add(width)?)?;
-        let push = |number: usize, byte: &u8| number << 8 | usize::from(*byte);
-        Some(if self.big_endian {
-            field.iter().fold(0, push)
-        } else {
-            field.iter().rev().fold(0, push)
-        })
-    }
-
-    /// Where the headers of a table stand, whose place, size of an entry and number of entries
-    /// stand in these places.
-    fn headers(&self, table: usize, size: usize, count: usize) -> Option<Vec<usize>> {
-        let (table, size) = (self.number(table, 8)?, self.number(size, 2)?);
-        let header = |index: usize| table.checked_add(index.checked_mul(size)?);
-        (0..self.number(count, 2)?).map(header).collect()
-    }
-
-    fn content(&self, header: usize) -> Option<&'a [u8]> {
-        self.slice(header.checked_add(0x18)?, header.checked_add(0x20)?)
-    }
-
-    /// The bytes whose offset and length stand in these places.
-    fn slice(&self, offset_at: usize, length_at: usize) -> Option<&'a [u8]> {
-        let (start, length) = (self.number(offset_at, 8)?, self.number(length_at, 8)?);
-        self.bytes.get(start..start.checked_add(length)?)
-    }
-
-    /// The segments that hold notes.
-    pub(crate) fn notes(&self) -> impl Iterator<Item = &'a [u8]> {
-        const PT_NOTE: usize = 4;
-        let segment = |header: usize| {
-            (self.number(header, 4)? == PT_NOTE).then_some(())?;
-            self.slice(header.checked_add(0x08)?, header.checked_add(0x20)?)
-        };
-        self.headers(0x20, 0x36, 0x38).into_iter().flatten().filter_map(segment)
-    }
-
-    fn section(&self, name: &[u8]) -> Option<&'a [u8]> {
-        let headers = self.headers(0x28, 0x3a, 0x3c)?;
-        let names = self.content(*headers.get(self.number(0x3e, 2)?)?)?;
-        for header in headers {
-            let own_name = names.get(self.number(header, 4)?..)?;
-            if own_name.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&0)) {
-                return self.content(header);
-            }
-        }
-        None
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A minimal ELF file: header, names, `.modinfo`, two section headers.
-    fn elf(modinfo: &str, big_endian: bool) -> Vec<u8> {
-        let names = b"\0.modinfo\0";
-        let (names_at, info_at) = (64, 64 + names.len());
-        let table_at = info_at + modinfo.len();
-        let mut bytes = vec![0; 64];
-        bytes[..6].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, if big_endian { 2 } else { 1 }]);
-        bytes.extend_from_slice(names);
-        bytes.extend_from_slice(modinfo.as_bytes());
-        bytes.resize(table_at + 2 * 64, 0);
-        let mut put = |at: usize, width: usize, number: usize| {
-            let all = number.to_be_bytes();
-            let field = &mut bytes[at..at + width];
-            field.copy_from_slice(&all[8 - width..]);
-            if !big_endian {
-                field.reverse();
-            }
-        };
-        put(0x28, 8, table_at);
-        put(0x3a, 2, 64);
-        put(0x3c, 2, 2);
-        put(table_at + 0x18, 8, names_at);
-        put(table_at + 0x20, 8, names.len());
-        put(table_at + 64, 4, 1);
-        put(table_at + 64 + 0x18, 8, info_at);
-        put(table_at + 64 + 0x20, 8, modinfo.len());
-        bytes
-    }
-
-    #[test]
-    fn dependencies_are_read_in_both_byte_orders() {
-        for big_endian in [false, true] {
-            let bytes = elf("license=GPL\0depends=virtio,virtio-ring\0name=x\0", big_endian);
-            assert_eq!(depends(&bytes).unwrap(), ["virtio", "virtio_ring"]);
-            assert_eq!(depends(&elf("depends=\0", big_endian)).unwrap(), [""; 0]);
-        }
-    }
-
-    #[test]
-    fn damaged_files_give_nothing_and_never_panic() {
-        let bytes = elf("depends=a\0", true);
-        // The last 24 bytes of a section's header are of no interest here.
-        for length in 0..bytes.len() - 24 {
-            assert_eq!(depends(&bytes[..length]), None, "cut to {length} bytes");
-        }
-        for position in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[position] ^= 0xff;
-            depends(&damaged);
-        }
-        assert_eq!(depends(&elf("license=GPL\0", false)), None);
-    }
+    use crate::elf::tests::elf;
 
     /// Written out because not every machine that runs tests has xz: with it, the module is read;
     /// without it, the error says what to install.

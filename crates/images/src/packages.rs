@@ -23,9 +23,12 @@ use crate::{Arch, Cache, Error};
 /// What the directory of a web server's packages is called, behind the architecture.
 pub const WEB_SET: &str = "-web";
 
-/// nginx and what its program is linked with, by Debian 12's names.
-pub(crate) const WEB_PACKAGES: [&str; 6] =
-    ["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"];
+/// nginx and what its program is linked with, by the names of Debian 12, and by those since
+/// Debian 13.
+const WEB_PACKAGES: [&[&str]; 2] = [
+    &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"],
+    &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3t64", "libzstd1", "zlib1g"],
+];
 
 /// The parts of the packages that make a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +50,8 @@ pub struct GuestPackages {
 enum Set<'a> {
     /// The newest kernel, and busybox.
     Guest,
+    /// A web server's.
+    Web,
     /// These. What they depend on is not added.
     Named(&'a [&'a str]),
 }
@@ -69,6 +74,11 @@ impl Cache {
         self.unpacked(arch, &format!("{}-{set}", arch.name()), Set::Named(names))
     }
 
+    /// The packages of a web server: from the cache or else from Debian.
+    pub(crate) fn web_packages(&self, arch: Arch) -> Result<PathBuf, Error> {
+        self.unpacked(arch, &format!("{arch}{WEB_SET}"), Set::Web)
+    }
+
     /// Where the packages of a set are, if they are there; the set of every guest has no name.
     pub fn packages_of(&self, arch: Arch, set: &str) -> PathBuf {
         self.root().join("packages").join(format!("{arch}{set}"))
@@ -82,7 +92,7 @@ impl Cache {
         let (arch, set) = Arch::ALL.iter().find_map(parts).ok_or_else(unknown)?;
         let set = match set {
             "" => Set::Guest,
-            WEB_SET => Set::Named(&WEB_PACKAGES),
+            WEB_SET => Set::Web,
             one => Set::Named(&[one.strip_prefix('-').ok_or_else(unknown)?]),
         };
         let _lock = self.lock()?;
@@ -115,9 +125,11 @@ impl Cache {
         let apt = Apt::prepare(work.path(), arch)?;
         let made_s = time_of_day().as_secs();
         let update_stderr = apt.update()?;
+        let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let names: Vec<String> = match set {
             Set::Guest => vec![apt.real_kernel(&update_stderr)?, "busybox-static".to_owned()],
-            Set::Named(names) => names.iter().map(|&name| name.to_owned()).collect(),
+            Set::Web => named(apt.known_of(&WEB_PACKAGES)),
+            Set::Named(names) => named(names),
         };
         let mut versions = String::new();
         for deb in apt.download(&names, &scratch, &update_stderr)? {

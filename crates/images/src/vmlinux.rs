@@ -12,9 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::elf::Elf;
 use crate::error::FileContext;
 use crate::files::write_whole;
-use crate::kernel::Elf;
 
 /// `HdrS`, where the boot protocol has it, and the first version that says where the payload is.
 const HEADER: (usize, &[u8; 4]) = (0x202, b"HdrS");

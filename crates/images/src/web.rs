@@ -8,8 +8,9 @@
 use std::fs;
 use std::path::Path;
 
+use crate::elf::libraries;
 use crate::error::FileContext;
-use crate::packages::{WEB_PACKAGES, below_either};
+use crate::packages::below_either;
 use crate::{Arch, Cache, Error, GuestFile};
 
 /// Where nginx listens in the guest.
@@ -17,9 +18,6 @@ pub const WEB_PORT: u16 = 80;
 
 /// The size of the page that it serves, that of the published experiments.
 pub const PAGE_BYTES: usize = 27 * 1024;
-
-const LIBRARIES: [&str; 6] =
-    ["libc.so.6", "libcrypt.so.1", "libpcre2-8.so.0", "libssl.so.3", "libcrypto.so.3", "libz.so.1"];
 
 /// One worker for a guest of one CPU, and nothing that wakes it while nobody asks.
 const CONFIGURATION: &str = "\
@@ -53,11 +51,27 @@ const SERVICE: &str =
 
 /// What an image needs to be a web server: [`crate::ImageSpec::files`] take it.
 pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
-    let root = cache.package_set(arch, "web", &WEB_PACKAGES)?;
+    let root = cache.web_packages(arch)?;
     let mut files = vec![file_of(&root, "usr/sbin/nginx")?];
-    for library in LIBRARIES {
-        // Where the loader looks without a configuration.
-        files.push(file_of(&root, &format!("lib/{}-linux-gnu/{library}", arch.name()))?);
+    // Debian's suites differ in what the libraries are linked with.
+    let mut next = 0;
+    while let Some(file) = files.get(next) {
+        let unknown = || Error::PackageContent {
+            root: root.clone(),
+            missing: format!("{} whose libraries can be read", file.path),
+        };
+        let linked = libraries(&file.bytes).ok_or_else(unknown)?;
+        let paths = linked
+            .into_iter()
+            // The program itself names the loader, with its path.
+            .filter(|name| !name.starts_with("ld"))
+            // Where the loader looks without a configuration.
+            .map(|name| format!("lib/{}-linux-gnu/{name}", arch.name()))
+            .filter(|path| !files.iter().any(|file| file.path.strip_prefix('/') == Some(path)))
+            .map(|path| file_of(&root, &path));
+        let paths = paths.collect::<Result<Vec<_>, Error>>()?;
+        files.extend(paths);
+        next += 1;
     }
     let loader = match arch {
         Arch::X86_64 => "lib64/ld-linux-x86-64.so.2",
