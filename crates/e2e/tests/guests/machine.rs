@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use images::{Arch, Cache, FirstProcess, GuestFile, Image, ImageSpec};
 use qmp::Reply;
-use vm::{Accel, Deadline, Error, GuestSpec, Session, WhyEmulation, wait_for_exit};
+use vm::{Accel, Console, Deadline, Error, GuestSpec, Session, WhyEmulation, wait_for_exit};
 
 /// Under emulation on a busy machine a boot may take many times its usual four seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -257,4 +257,21 @@ fn a_guest_that_does_not_come_up_shows_its_console() {
     let error = Session::boot(&spec, soon()).unwrap_err();
     // The kernel panics, and QEMU ends instead of starting it once more.
     assert!(matches!(&error, Error::QemuExited { status, .. } if status.success()), "{error:?}");
+}
+
+#[test]
+fn guest_ends_with_the_reason_when_its_image_does_not_fit() {
+    let _share = e2e::share(1);
+    // An image is unpacked into half of the memory that is free beside its archive.
+    let big = GuestFile { path: "/var/big".into(), mode: 0o600, bytes: vec![1; 56 << 20] };
+    let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![big] };
+    let image = image.build(&cache()).unwrap();
+    let archive = image.initramfs.clone();
+    let spec = GuestSpec { memory_mib: 192, ..spec("full", image) };
+    let mut guest = spec.start().unwrap();
+    let console = Console::start(guest.console).unwrap();
+    let said = console.wait_for("the image does not fit into the memory", soon());
+    said.unwrap_or_else(|error| panic!("{error}: {}", console.text()));
+    assert!(guest.process.wait(soon()).unwrap().unwrap().success());
+    std::fs::remove_file(archive).unwrap();
 }
