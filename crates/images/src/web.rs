@@ -53,25 +53,14 @@ const SERVICE: &str =
 pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
     let root = cache.web_packages(arch)?;
     let mut files = vec![file_of(&root, "usr/sbin/nginx")?];
-    // Debian's suites differ in what the libraries are linked with.
-    let mut next = 0;
-    while let Some(file) = files.get(next) {
-        let unknown = || Error::PackageContent {
-            root: root.clone(),
-            missing: format!("{} whose libraries can be read", file.path),
-        };
-        let linked = libraries(&file.bytes).ok_or_else(unknown)?;
-        let paths = linked
-            .into_iter()
-            // The program itself names the loader, with its path.
-            .filter(|name| !name.starts_with("ld"))
-            // Where the loader looks without a configuration.
-            .map(|name| format!("lib/{}-linux-gnu/{name}", arch.name()))
-            .filter(|path| !files.iter().any(|file| file.path.strip_prefix('/') == Some(path)))
-            .map(|path| file_of(&root, &path));
-        let paths = paths.collect::<Result<Vec<_>, Error>>()?;
-        files.extend(paths);
-        next += 1;
+    let mut place = 0;
+    while let Some(file) = files.get(place) {
+        for path in linked_with(&root, arch, file)? {
+            if !files.iter().any(|file| file.path == path) {
+                files.push(file_of(&root, path.trim_start_matches('/'))?);
+            }
+        }
+        place += 1;
     }
     let loader = match arch {
         Arch::X86_64 => "lib64/ld-linux-x86-64.so.2",
@@ -99,6 +88,20 @@ fn page() -> String {
     }
     text.truncate(PAGE_BYTES);
     text
+}
+
+/// Paths in the guest of the libraries that a program or a library is linked with. Debian's suites
+/// differ in them.
+fn linked_with(root: &Path, arch: Arch, file: &GuestFile) -> Result<Vec<String>, Error> {
+    let unknown = || Error::PackageContent {
+        root: root.to_owned(),
+        missing: format!("{} whose libraries can be read", file.path),
+    };
+    let names = libraries(&file.bytes).ok_or_else(unknown)?;
+    // The loader has a place of its own.
+    let names = names.into_iter().filter(|name| !name.starts_with("ld"));
+    // Where the loader looks without a configuration.
+    Ok(names.map(|name| format!("/lib/{arch}-linux-gnu/{name}")).collect())
 }
 
 fn file_of(root: &Path, path: &str) -> Result<GuestFile, Error> {
