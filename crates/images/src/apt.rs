@@ -95,7 +95,7 @@ impl Apt {
         }
     }
 
-    /// The first of these lists whose packages all can be had here, or else the first.
+    /// Returns the first list whose packages apt knows all, or else the first list.
     pub(crate) fn known_of<'a>(&self, lists: &[&'a [&'a str]]) -> &'a [&'a str] {
         let is_known = |names: &&&[&str]| {
             let mut get = self.command("apt-get");

@@ -84,8 +84,8 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("sbin/start-pinheadd", include_str!("start-pinheadd.sh")),
 ];
 
-/// The last file that the kernel unpacks. A kernel whose memory ends before that goes on with what
-/// is there, and half a library may be.
+/// File that the kernel unpacks last. A kernel that has no room for it goes on without an error,
+/// and other files may be cut.
 const LAST: &str = "~whole";
 
 /// Old archives of an architecture are removed beyond this number: each new build of the daemon

@@ -48,7 +48,7 @@ impl Work {
         Work::of_threads(pid, |_| {})
     }
 
-    /// The same, with a visit to the counters of each thread.
+    /// Work of a process. Calls `visit` with the counters of each thread.
     pub fn of_threads(pid: u32, visit: impl FnMut(&TaskStat<'_>)) -> Option<Work> {
         let mut proc = TaskDir::open(&Root::default());
         let threads = proc.of_process(pid, THREADS_MAX).to_vec();
