@@ -10,7 +10,7 @@ use crate::tally::{Summary, Tally};
 use crate::undo::Undo;
 use base::chain;
 use counters::{History, PAGE_KIB, Pages};
-use plug::{CmmPool, CpuSet, Polarization, Pool, balloon_deflates_on_oom};
+use plug::{CmmPool, CpuSet, Polarization, Pool, PresentCpus, balloon_deflates_on_oom};
 use policy::guest::{self, CpuAction, CpuDecision, PoolDecision, Resources};
 use procfs::{Reader, Root};
 use rules::Program;
@@ -20,7 +20,7 @@ use wire::PoolKind;
 /// The guest that the daemon runs in: what it reads of it and what it changes in it.
 pub struct Guest {
     cpus: plug::Cpus,
-    present: CpuSet,
+    present: PresentCpus,
     /// CPUs that are not ours, and do not count for the bounds of the rules.
     isolated: CpuSet,
     /// Whether this machine can dispatch its CPUs vertically (s390x); then the CPUs
@@ -54,7 +54,7 @@ impl Guest {
         log: &mut Log,
     ) -> Result<Guest, Box<dyn Error>> {
         let cpus = plug::Cpus::new(root);
-        let present = cpus.present()?;
+        let present = PresentCpus::open(root)?;
         let polarization = cpus.polarization();
         let polarized = polarization != Polarization::None;
         if polarization == Polarization::Vertical && loaded.program.cpu.is_some() {
@@ -73,7 +73,10 @@ impl Guest {
             slots: Slots::new(&loaded.counters),
             dry_run,
             tally: Tally {
-                summary: Summary { cpus_present: present.len() as u32, ..Summary::default() },
+                summary: Summary {
+                    cpus_present: present.cpus().len() as u32,
+                    ..Summary::default()
+                },
                 ..Tally::default()
             },
             present,
@@ -85,7 +88,7 @@ impl Guest {
     /// Takes new rules: the old ones go on where that fails.
     pub fn renew(&mut self, root: &Root, loaded: &Loaded) -> Result<(), Box<dyn Error>> {
         let reader = Reader::open(root, &loaded.counters)?;
-        self.present = self.cpus.present()?;
+        self.present.renew()?;
         self.reader = reader;
         self.history = History::new(loaded.counters.len(), loaded.program.intervals);
         self.slots = Slots::new(&loaded.counters);
@@ -99,7 +102,7 @@ impl Guest {
 
     /// CPUs present.
     pub fn present(&self) -> u32 {
-        self.present.len() as u32
+        self.present.cpus().len() as u32
     }
 
     /// The CPUs that are online.
@@ -178,7 +181,7 @@ impl Guest {
             true => online,
             false => self.cpus.online().map_or(online, |online| self.ours(&online)),
         };
-        let present = self.ours(&self.present);
+        let present = self.ours(self.present.cpus());
         Resources {
             cpus: ours.then_some(guest::Cpus { online, present }),
             pool: pool.filter(|_| program.memory.is_some()),
@@ -201,10 +204,8 @@ impl Guest {
             return Outcome::Acted;
         }
         log.works(Topic::Read);
-        // CPUs are added while we run.
-        if let Ok(present) = self.cpus.present() {
-            self.present = present;
-        }
+        // CPUs are added while we run. A look without them goes by those of the last one.
+        let _ = self.present.renew();
         self.count_balloon(link.as_deref_mut());
         let pool = match &loaded.program.memory {
             Some(_) => self.pool_size(link.as_deref_mut()),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use procfs::{CpuList, Root};
 
 use crate::error::Error;
-use crate::fsio;
+use crate::fsio::{self, KeptFile};
 
 const DIR: &str = "sys/devices/system/cpu";
 
@@ -30,6 +30,43 @@ impl Polarization {
     }
 }
 
+/// Room for a list of CPUs that is read at each look; a longer one is read in two calls.
+const LIST_BYTES: usize = 256;
+
+/// CPUs present, looked at again and again: more come while a guest runs.
+#[derive(Debug)]
+pub struct PresentCpus {
+    file: KeptFile,
+    text: [u8; LIST_BYTES],
+    cpus: CpuList,
+}
+
+impl PresentCpus {
+    /// Reads the CPUs present below `root`.
+    pub fn open(root: &Root) -> Result<PresentCpus, Error> {
+        let file = KeptFile::new(Cpus::new(root).list_path("present"));
+        let mut present = PresentCpus { file, text: [0; LIST_BYTES], cpus: CpuList::default() };
+        present.renew()?;
+        Ok(present)
+    }
+
+    /// Reads them again. They stay as they were where that fails.
+    pub fn renew(&mut self) -> Result<(), Error> {
+        let mut text = [0; LIST_BYTES];
+        self.file.read(&mut text)?;
+        if text != self.text || text[LIST_BYTES - 1] != 0 {
+            self.cpus = fsio::read_cpu_list(&self.file.path)?;
+            self.text = text;
+        }
+        Ok(())
+    }
+
+    /// The CPUs present when they were last read.
+    pub fn cpus(&self) -> &CpuList {
+        &self.cpus
+    }
+}
+
 /// The CPUs of the kernel below a root.
 #[derive(Clone, Debug)]
 pub struct Cpus {
@@ -42,14 +79,18 @@ impl Cpus {
         Cpus { root: root.clone() }
     }
 
+    fn list_path(&self, name: &str) -> PathBuf {
+        self.root.join(&format!("{DIR}/{name}"))
+    }
+
     /// The CPUs that the machine has, online or not.
     pub fn present(&self) -> Result<CpuList, Error> {
-        fsio::read_cpu_list(&self.root.join(&format!("{DIR}/present")))
+        fsio::read_cpu_list(&self.list_path("present"))
     }
 
     /// The CPUs online: also the snapshot that [`Cpus::restore`] takes.
     pub fn online(&self) -> Result<CpuList, Error> {
-        fsio::read_cpu_list(&self.root.join(&format!("{DIR}/online")))
+        fsio::read_cpu_list(&self.list_path("online"))
     }
 
     /// The polarization now. It can change while the guest runs.
@@ -73,7 +114,7 @@ impl Cpus {
         let mut all = Vec::new();
         for name in ["isolated", "nohz_full"] {
             // A kernel without the option has no file, or one with a word in it.
-            if let Ok(list) = fsio::read_cpu_list(&self.root.join(&format!("{DIR}/{name}"))) {
+            if let Ok(list) = fsio::read_cpu_list(&self.list_path(name)) {
                 all.extend(list.iter());
             }
         }

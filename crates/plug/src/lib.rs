@@ -23,7 +23,7 @@ mod undo;
 
 pub use balloon::balloon_deflates_on_oom;
 pub use conflicts::conflicts;
-pub use cpus::{Cpus, Polarization, without};
+pub use cpus::{Cpus, Polarization, PresentCpus, without};
 pub use error::Error;
 pub use pool::{CmmPool, Pool};
 pub use procfs::CpuList as CpuSet;

@@ -1,15 +1,12 @@
 //! The memory that the guest has given up.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use counters::Pages;
 use procfs::Root;
 
 use crate::error::Error;
-use crate::fsio;
+use crate::fsio::{self, KeptFile};
 
 /// Something that holds pages which the guest does not use: its kernel's CMM pool,
 /// or the host that was asked for a balloon.
@@ -24,9 +21,7 @@ pub trait Pool {
 /// The pool of the s390x kernel's cooperative memory management.
 #[derive(Debug)]
 pub struct CmmPool {
-    path: PathBuf,
-    /// Read once an interval, and so kept open; reopened after a failure.
-    open: Option<File>,
+    file: KeptFile,
 }
 
 impl CmmPool {
@@ -34,30 +29,12 @@ impl CmmPool {
     /// loaded.
     pub fn find(root: &Root) -> Option<CmmPool> {
         let path = root.join("proc/sys/vm/cmm_pages");
-        path.exists().then_some(CmmPool { path, open: None })
+        path.exists().then(|| CmmPool { file: KeptFile::new(path) })
     }
 
     /// The file behind it.
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn read(&mut self) -> io::Result<([u8; 32], usize)> {
-        let file = match &mut self.open {
-            Some(file) => file,
-            closed => closed.insert(File::open(&self.path)?),
-        };
-        let mut text = [0; 32];
-        loop {
-            match file.read_at(&mut text, 0) {
-                Ok(count) => return Ok((text, count)),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.open = None;
-                    return Err(error);
-                }
-            }
-        }
+        &self.file.path
     }
 }
 
@@ -65,13 +42,12 @@ impl Pool for CmmPool {
     /// The kernel takes and gives pages bit by bit after a request; this is what it
     /// has by now.
     fn size(&mut self) -> Result<Pages, Error> {
-        match self.read() {
-            Ok((text, count)) => fsio::number(&self.path, &text[..count]).map(Pages),
-            Err(source) => Err(Error::Read { path: self.path.clone(), source }),
-        }
+        let mut text = [0; 32];
+        let text = self.file.read(&mut text)?;
+        fsio::number(&self.file.path, text).map(Pages)
     }
 
     fn request(&mut self, size: Pages) -> Result<(), Error> {
-        fsio::write_number(&self.path, size.0)
+        fsio::write_number(&self.file.path, size.0)
     }
 }

@@ -1,6 +1,6 @@
 //! CPUs of a fake kernel come and go.
 
-use plug::{CpuSet, Cpus, Error, Polarization};
+use plug::{CpuSet, Cpus, Error, Polarization, PresentCpus};
 use procfs::testing::FakeKernel;
 
 fn set(cpus: &[u32]) -> CpuSet {
@@ -203,4 +203,28 @@ fn report_g11_isolated_cpus_are_neither_plugged_nor_unplugged() {
     kernel.write("sys/devices/system/cpu/isolated", "\n");
     kernel.write("sys/devices/system/cpu/nohz_full", "(null)\n");
     assert!(cpus.isolated().is_empty());
+}
+
+#[test]
+fn present_cpus_are_those_of_the_last_good_look() {
+    const FILE: &str = "sys/devices/system/cpu/present";
+    let kernel = FakeKernel::new(2, 4);
+    let mut present = PresentCpus::open(&kernel.root()).unwrap();
+    assert_eq!(present.cpus(), &set(&[0, 1, 2, 3]));
+    kernel.write(FILE, "0-5\n");
+    present.renew().unwrap();
+    assert_eq!(present.cpus().len(), 6);
+    kernel.write(FILE, "many\n");
+    assert!(matches!(present.renew(), Err(Error::Malformed { path, .. }) if path.ends_with(FILE)));
+    assert_eq!(present.cpus().len(), 6);
+    // Longer than what is read in one call, and different at its end only.
+    let every_other = |count: u32| {
+        let numbers: Vec<String> = (0..count).map(|number| (2 * number).to_string()).collect();
+        format!("{}\n", numbers.join(","))
+    };
+    for count in [200, 201, 150] {
+        kernel.write(FILE, &every_other(count));
+        present.renew().unwrap();
+        assert_eq!(present.cpus().len(), count as usize);
+    }
 }
