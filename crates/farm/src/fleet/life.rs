@@ -404,6 +404,11 @@ impl Member {
         self.config.park_file.iter().for_each(|file| suspend::remove(file));
         if !self.is_resumed() {
             self.events.push(Event::Reset(self.place));
+            if self.state == State::Booting
+                && let Some(reason) = self.watch.was_reset(self.console.kept())
+            {
+                self.end(reason);
+            }
             return;
         }
         let name = &self.config.spec.name;

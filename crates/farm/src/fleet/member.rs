@@ -51,7 +51,7 @@ pub struct Member {
     pub(super) counting: Counting,
     /// Whether it is parked on disk, and its ports if it may be.
     pub(super) suspension: Suspension,
-    console: ConsoleLog,
+    pub(super) console: ConsoleLog,
     pub(super) cpu: CpuMeter,
     /// Whether a host manager has its port and its balloon.
     pub(super) managed: bool,

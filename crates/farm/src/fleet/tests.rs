@@ -156,6 +156,21 @@ fn guest_takes_no_boot_when_its_last_qemu_is_not_gone() {
 }
 
 #[test]
+fn guest_ends_when_each_boot_resets_its_machine() {
+    let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
+    let member = &mut fleet.members[0];
+    (0..5).for_each(|_| member.was_reset());
+    assert_eq!(member.state(), &State::Up, "it reboots as often as it wants to");
+    member.state = State::Booting;
+    (0..2).for_each(|_| member.was_reset());
+    assert_eq!(member.state(), &State::Booting);
+    member.console.push(b"[1.0] Kernel panic - not syncing: no init\r\nEnd of trace\n");
+    member.was_reset();
+    let why = "its machine was reset 3 times in its boot: Kernel panic - not syncing: no init";
+    assert_eq!(member.state(), &State::Ended(why.into()));
+}
+
+#[test]
 fn guest_keeps_kvm_when_its_qemu_is_killed_as_it_starts() {
     let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
     let member = &mut fleet.members[0];

@@ -65,6 +65,8 @@ pub(super) struct BootWatch {
     longest_ns: u64,
     pub(super) kvm: KvmWatch,
     hangs: u32,
+    /// Resets of its machine before it was up.
+    resets: u32,
     inquest: Option<Inquest>,
 }
 
@@ -109,6 +111,21 @@ impl BootWatch {
         self.had.look(now_ms, work) > COMING_BACK_MAX_MS
     }
 
+    /// Counts a reset of its machine in its boot. Returns the reason to end it after too many: its
+    /// kernel panics each time, or its first process ends.
+    pub(super) fn was_reset(&mut self, console: &[u8]) -> Option<String> {
+        self.resets += 1;
+        let is_too_often = self.resets > RESTARTS_MAX;
+        is_too_often.then(|| {
+            let mut reason = format!("its machine was reset {} times in its boot", self.resets);
+            if let Some(why) = cause(&String::from_utf8_lossy(console)) {
+                reason.push_str(": ");
+                reason.push_str(why);
+            }
+            reason
+        })
+    }
+
     /// Looks into a guest that hangs. Its QEMU is not disturbed until all is kept.
     pub(super) fn begin(&mut self, spec: &GuestSpec, running: RunningGuest, console: &[u8]) {
         self.last = None;
@@ -144,6 +161,13 @@ impl BootWatch {
         note.push_str(if restart { "; it is started again" } else { "; it is ended" });
         Some((process, HangFound { note, restart }))
     }
+}
+
+/// Returns the last line of a console that tells why a boot failed.
+fn cause(console: &str) -> Option<&str> {
+    let signs = ["pinhead: ", "Initramfs unpacking failed", "Kernel panic"];
+    let last = |sign| console.lines().rev().find_map(|line| line.find(sign).map(|at| &line[at..]));
+    signs.into_iter().find_map(last).map(str::trim_end)
 }
 
 /// Whether a guest that has not come up has nothing that another start would not make again.
