@@ -84,7 +84,7 @@ pub const CRATES: &[Crate] = &[
     // heads.
     row("load", Some(""), "hdrhistogram httparse rustix serde_json"),
     // lz4_flex for a kernel that is compressed in its image.
-    row("images", Some(""), "lz4_flex rustix"),
+    row("images", Some(""), "flate2 lz4_flex rustix"),
     // procfs for the sockets of forwarded ports.
     row("vm", Some("images procfs qmp wire"), "libc rustix"),
     row(
