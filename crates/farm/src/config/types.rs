@@ -94,7 +94,7 @@ settings::table! {
             "from \"48 MiB\" to \"64 GiB\"",
         ), "128 MiB";
         /// memory that a guest keeps whatever it asks for
-        memory_min_mib("memory_min"): Option<u64> = mib, else "15%, and 48 MiB";
+        memory_min_mib("memory_min"): Option<u64> = mib, else "15%, and 64 MiB";
         /// whether a guest tells the host which of its memory is free
         page_reporting: bool = truth, "true";
         /// a guest's weight against others
