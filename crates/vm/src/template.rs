@@ -55,6 +55,9 @@ const SPARED_KIB: u64 = 4 * 1024;
 
 /// A daemon that has not answered in this time, in which its QEMU could run, does not run.
 const DAEMON_PATIENCE_MS: u64 = 60_000;
+/// A balloon that has not moved in this time, in which its QEMU could run, takes no more: the
+/// guest's kernel keeps the rest for itself.
+const BALLOON_PATIENCE_MS: u64 = 2_000;
 /// It is asked so often.
 const DAEMON_STEP: Duration = Duration::from_millis(500);
 
@@ -245,7 +248,7 @@ fn wait_for_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) ->
     let question = ToGuest::Sample(wire::Sample { sequence: 1 });
     let answered = |message| matches!(message, ToHost::Memory(_)).then_some(());
     while deadline.remaining().is_some()
-        && may_answer(&mut had, deadline.elapsed(), || Work::of_process(pid))
+        && had_ms(&mut had, deadline.elapsed(), || Work::of_process(pid)) < DAEMON_PATIENCE_MS
     {
         if guest.ask_daemon(&question, answered, Deadline::after(DAEMON_STEP)).is_ok() {
             return Ok(());
@@ -255,10 +258,9 @@ fn wait_for_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) ->
     Err(wrong(spec, "its daemon does not answer"))
 }
 
-/// Returns whether a daemon may answer yet, by the work of its QEMU.
-fn may_answer(had: &mut Chance, now: Duration, work: impl FnOnce() -> Option<Work>) -> bool {
-    let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    had.look(now_ms, work) < DAEMON_PATIENCE_MS
+/// Returns the time that a guest has had, by the work of its QEMU.
+fn had_ms(had: &mut Chance, now: Duration, work: impl FnOnce() -> Option<Work>) -> u64 {
+    had.look(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), work)
 }
 
 /// Wipes the guest's free memory, so that it is not part of the state: the balloon takes it, and
@@ -271,16 +273,46 @@ fn squeeze(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<
         .map_err(|_| wrong(spec, "it does not say how much memory it has free"))?;
     let all_bytes = spec.memory_mib << 20;
     let kept_bytes = all_bytes.saturating_sub(free_kib.saturating_sub(SPARED_KIB) << 10);
+    let pid = guest.process.id();
     for value_bytes in [kept_bytes, all_bytes] {
         guest.monitor.call(Command::Balloon { value_bytes }, deadline)?;
+        let mut still = Still::default();
         loop {
-            match guest.monitor.call(Command::QueryBalloon, deadline)? {
+            let actual = match guest.monitor.call(Command::QueryBalloon, deadline)? {
                 Reply::Balloon { actual_bytes } if actual_bytes == value_bytes => break,
-                _ => wait_a_step(spec, guest, deadline, "its balloon follows")?,
+                Reply::Balloon { actual_bytes } => Some(actual_bytes),
+                _ => None,
+            };
+            let still_ms = still.ms(actual, deadline.elapsed(), || Work::of_process(pid));
+            if value_bytes < all_bytes && still_ms >= BALLOON_PATIENCE_MS {
+                break;
             }
+            wait_a_step(spec, guest, deadline, "its balloon follows")?;
         }
     }
     Ok(())
+}
+
+/// A balloon that may have come to rest before its target.
+#[derive(Debug, Default)]
+struct Still {
+    had: Chance,
+    actual: Option<u64>,
+}
+
+impl Still {
+    /// Returns the time that its guest has had since it moved.
+    fn ms(
+        &mut self,
+        actual: Option<u64>,
+        now: Duration,
+        work: impl FnOnce() -> Option<Work>,
+    ) -> u64 {
+        if self.actual != actual {
+            *self = Still { actual, ..Still::default() };
+        }
+        had_ms(&mut self.had, now, work)
+    }
 }
 
 fn wait_a_step(
@@ -310,10 +342,21 @@ mod tests {
             let mut seconds = 0..1_000;
             let given_up = seconds.find(|second| {
                 let work = Work { delay_ns: second * delay_ns, ..Work::default() };
-                !may_answer(&mut had, Duration::from_secs(*second), || Some(work))
+                let now = Duration::from_secs(*second);
+                had_ms(&mut had, now, || Some(work)) >= DAEMON_PATIENCE_MS
             });
             assert_eq!(given_up, Some(given_up_s));
         }
+    }
+
+    #[test]
+    fn balloon_is_still_from_its_last_move_on() {
+        let mut still = Still::default();
+        let mut ms = |second, actual| {
+            still.ms(Some(actual), Duration::from_secs(second), || Some(Work::default()))
+        };
+        assert_eq!([ms(1, 90), ms(2, 90), ms(3, 80)], [0, 1_000, 0]);
+        assert_eq!([ms(4, 80), ms(5, 80), ms(6, 70)], [1_000, 2_000, 0]);
     }
 
     #[test]
