@@ -50,23 +50,27 @@ impl Failures {
     pub fn turn(&mut self) -> (bool, Option<News>) {
         self.pause = self.pause.saturating_sub(1);
         if let Some(copying) = self.copying.take_if(|copying| copying.is_finished()) {
-            let news = match copying.join() {
-                Ok(Ok(news)) => news,
-                Ok(Err(error)) => News::Failed(error),
-                Err(_) => return (false, None),
-            };
-            self.pause = if matches!(news, News::Held { .. }) { 0 } else { COPY_PAUSE };
-            self.backoff.try_soon();
-            return (false, Some(news));
+            return (false, self.end_of(copying));
         }
         (self.copying.is_some() || self.backoff.waits(), None)
     }
 
     /// Waits for a copy that is made, before the last writing: the copy would lack what goes to the
-    /// old file now.
-    pub fn finish(&mut self) {
-        // A copy that failed leaves the file as it is, and writing to that tells why it cannot be.
-        let _ = self.copying.take().map(JoinHandle::join);
+    /// old file now. The next turn is not let pass. Returns the copy's news.
+    pub fn finish(&mut self) -> Option<News> {
+        self.backoff.try_soon();
+        let copying = self.copying.take()?;
+        self.end_of(copying)
+    }
+
+    fn end_of(&mut self, copying: JoinHandle<Result<News, Error>>) -> Option<News> {
+        let news = match copying.join().ok()? {
+            Ok(news) => news,
+            Err(error) => News::Failed(error),
+        };
+        self.pause = if matches!(news, News::Held { .. }) { 0 } else { COPY_PAUSE };
+        self.backoff.try_soon();
+        Some(news)
     }
 
     /// Counts a success. Returns true after failures.

@@ -29,6 +29,9 @@ pub const QUEUE_MAX: usize = 16_384;
 const AWAITED_MAX: usize = 16_384;
 /// Records that one flush writes, so that a long queue does not hold the manager up.
 const FLUSH_MAX: usize = 4_096;
+/// Flushes of a writer that ends: a full queue takes four, and a file that is locked another three
+/// until it is copied, and one more.
+const LAST_FLUSHES: u32 = 8;
 
 /// Flushes between two looks at the length of the log.
 const LOOK_FLUSHES: u32 = 60;
@@ -159,6 +162,22 @@ impl Writer {
                 self.failures.failed(path, error)
             }
         }
+    }
+
+    /// Writes all that waits, at the writer's end, without a pause after a failure. A copy of the
+    /// file is waited for: what is written to the old file meanwhile would go with that. What is
+    /// left in the queue afterwards is lost. Returns the news.
+    pub fn finish(&mut self) -> Vec<News> {
+        let mut news = Vec::new();
+        for _ in 0..LAST_FLUSHES {
+            news.extend(self.failures.finish());
+            if self.queue.is_empty() {
+                return news;
+            }
+            news.extend(self.flush());
+        }
+        news.extend(self.failures.finish());
+        news
     }
 
     /// Takes away rows that are older, and the oldest ones while the file holds more than so

@@ -87,12 +87,28 @@ impl JournalWriter {
     /// Writes what waits. Returns a message about that, once.
     pub(crate) fn flush(&mut self) -> Option<String> {
         let news = self.writer.flush()?;
-        match &news {
+        Some(self.heard(&news))
+    }
+
+    /// Writes all that waits, at the manager's end. Returns messages about that.
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        let news = self.writer.finish();
+        let mut messages: Vec<_> = news.iter().map(|news| self.heard(news)).collect();
+        let left = self.writer.queued();
+        if left > 0 {
+            let why = self.trouble.unwrap_or_default();
+            messages.push(format!("The journal lacks the manager's last entries, {left}: {why}"));
+        }
+        messages
+    }
+
+    fn heard(&mut self, news: &News) -> String {
+        match news {
             News::Failed(error) => self.trouble = Some(error.to_string()),
             News::Recovered { .. } => self.trouble = None,
             News::SetAside { .. } | News::Held { .. } => {}
         }
-        Some(in_words(&news))
+        in_words(news)
     }
 
     /// Removes some of what is too old or too much, from time to time.

@@ -157,11 +157,12 @@ impl Manager {
         }
         self.notices.extend(self.devices.journal.flush());
         let Manager { devices, guests, mut notices, .. } = self;
-        let Devices { lease, sources, attachments, control, monitor, .. } = devices;
+        let Devices { lease, sources, attachments, control, monitor, journal, .. } = devices;
         // A monitor serves one client: the keeper needs ours to be closed.
         drop((sources, guests, attachments, control));
         notices.extend(lease.finish());
-        // Last, for a disk may be slow.
+        // Last, for a disk may be slow, and a copy of a locked journal is waited for.
+        notices.extend(journal.finish());
         notices.extend(monitor.into_iter().flat_map(Monitor::finish));
         notices
     }

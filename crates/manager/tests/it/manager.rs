@@ -333,3 +333,17 @@ fn report_h04_attached_balloon_is_used() {
     scene.run(5_000);
     assert_eq!(scene.actual(guest), 1024);
 }
+
+#[test]
+fn manager_that_ends_writes_a_journal_that_is_locked() {
+    let mut scene = Scene::new("locked-end", "");
+    scene.run(2_000);
+    let path = scene.dir.join("journal.db");
+    let mut other = Journal::open(&path).unwrap();
+    other.begin().unwrap();
+    let notices = scene.manager.finish();
+    assert!(notices.iter().any(|notice| notice.contains("a copy took its place")), "{notices:?}");
+    let ever = Range { from_ms: 0, to_ms: i64::MAX };
+    let events = Journal::read_only(&path).unwrap().events(&[], ever, u32::MAX).unwrap();
+    assert!(events.iter().any(|event| event.event.kind == kinds::MANAGER_STOP), "{events:?}");
+}

@@ -14,7 +14,7 @@ use manager::{
 use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub const GIB: u64 = 1 << 30;
 
 /// A host of 16 GiB whose meminfo the test writes, and a manager of fake guests on it.
 pub struct Scene {
-    pub dir: PathBuf,
+    pub dir: SceneDir,
     pub hand: Rc<Cell<u64>>,
     pub fake: Fake,
     pub manager: Manager,
@@ -98,7 +98,7 @@ impl Scene {
         })
         .unwrap();
         let stop = UnixStream::pair().unwrap();
-        Scene { dir, hand, fake, manager, stop, guests: Vec::new() }
+        Scene { dir: SceneDir(dir), hand, fake, manager, stop, guests: Vec::new() }
     }
 
     /// A guest that uses `used` of its memory, the rest of which is free in it.
@@ -172,7 +172,7 @@ impl Scene {
 
     /// Lines of the files in which guests are written down.
     pub fn written(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.dir).unwrap().map(|entry| entry.unwrap().path());
+        let entries = fs::read_dir(&*self.dir).unwrap().map(|entry| entry.unwrap().path());
         let files = entries.filter(|path| path.extension().is_some_and(|end| end == "parked"));
         let text: String = files.map(|path| fs::read_to_string(path).unwrap()).collect();
         text.lines().map(str::to_owned).collect()
@@ -199,9 +199,20 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+/// A scene's directory, which goes with the scene.
+pub struct SceneDir(PathBuf);
+
+impl Deref for SceneDir {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SceneDir {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

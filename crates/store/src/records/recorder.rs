@@ -248,7 +248,8 @@ impl Recorder {
     /// Writes the running minute as far as it has come: a recorder that follows soon goes on
     /// with it, and without one it is not missed.
     pub fn close(mut self) -> Result<(), Error> {
-        self.failures.finish();
+        // A copy that failed leaves the file as it is, and writing to that tells why it cannot be.
+        let _ = self.failures.finish();
         let rows = self.folder.running().cloned();
         self.waiting.push_back(Done { rows, ..Done::default() });
         self.write()

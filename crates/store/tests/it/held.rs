@@ -164,6 +164,41 @@ fn finding2_03_recorder_that_ends_waits_for_a_copy() {
     assert_eq!(seen_ms, last_ms);
 }
 
+/// A journal with one entry whose lock another process has, and what has been flushed since.
+fn locked_journal(dir: &Dir, flushes: i64) -> (Writer, Locked) {
+    let mut writer = Writer::new(&dir.file());
+    let web = Arc::new(guest("web1"));
+    writer.decision(&web, decision(START_MS, 2, 1));
+    assert!(writer.flush().is_none());
+    let locked = Locked::new(&dir.0.join("journal.db-shm"));
+    for flush in 1..=flushes {
+        writer.decision(&web, decision(START_MS + flush, 1, 2));
+        writer.flush();
+    }
+    (writer, locked)
+}
+
+#[test]
+fn journal_that_ends_waits_for_a_copy() {
+    let dir = Dir::new("held-journal-end");
+    // The third try fails with the seventh flush, and a copy begins.
+    let (mut writer, _locked) = locked_journal(&dir, 7);
+    writer.finish();
+    assert_eq!(writer.queued(), 0);
+    drop(writer);
+    let known = Journal::read_only(&dir.file()).expect("opened");
+    assert_eq!(read(&known, &keys(&known), EVER).len(), 8);
+}
+
+#[test]
+fn journal_that_ends_is_copied_when_it_was_just_locked() {
+    let dir = Dir::new("held-journal-soon");
+    let (mut writer, locked) = locked_journal(&dir, 0);
+    writer.decision(&Arc::new(guest("web1")), decision(START_MS + 1, 1, 2));
+    assert_eq!(replaced(&writer.finish(), &locked), dir.file());
+    assert_eq!(writer.queued(), 0);
+}
+
 /// A copy of the day's file with this name, which nobody else can read.
 fn hold(dir: &Dir, name: &str) -> rusqlite::Connection {
     let path = dir.0.join(name);

@@ -186,7 +186,7 @@ impl PassRecorder {
 
     /// Writes what has not been written.
     pub fn close(mut self) -> Result<(), Error> {
-        self.failures.finish();
+        let _ = self.failures.finish();
         self.turn(i64::MAX, 0);
         match self.waiting.back().map(|block| block.to_ms) {
             Some(to_ms) => self.write(to_ms),
