@@ -82,6 +82,8 @@ pub struct Lease {
     program: PathBuf,
     arguments: Vec<OsString>,
     keeper: Option<(Child, ChildStdin)>,
+    /// Keepers that were killed and may not have ended yet.
+    killed: Vec<Child>,
     held: Told,
     parked: Told,
     reserve: Bytes,
@@ -159,6 +161,7 @@ impl Lease {
 
     /// Gives a sign of life, and replaces a keeper that has died.
     pub fn turn(&mut self, now_ms: u64) {
+        self.killed.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         if let Some((child, _)) = &mut self.keeper {
             self.lives = matches!(child.try_wait(), Ok(None));
         }
@@ -276,14 +279,13 @@ impl Lease {
         Ok(())
     }
 
-    /// Ends a keeper that hangs. It is our own child that nobody has waited for, so its number is
-    /// still its own.
+    /// Kills a keeper that hangs. It is our own child that nobody has waited for, so its number is
+    /// still its own. Later turns wait for its end: the kernel may keep it, and it does no more.
     fn give_up(&mut self) {
         self.lives = false;
-        if let Some((mut child, pipe)) = self.keeper.take() {
+        if let Some((mut child, _)) = self.keeper.take() {
             let _ = child.kill();
-            drop(pipe);
-            let _ = child.wait();
+            self.killed.push(child);
         }
     }
 
@@ -320,7 +322,10 @@ impl Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+    use rustix::io::Errno;
+    use rustix::process::{
+        Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, waitid, waitpid,
+    };
 
     #[test]
     fn stopped_loop_counts_as_one_that_hangs() {
@@ -333,5 +338,18 @@ mod tests {
         assert!(!is_stopped(loops_work(child.id())) && loops_work(child.id()).is_some());
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn hung_keeper_is_reaped_by_a_later_turn() {
+        let mut lease = Lease::start("sleep".into(), vec!["1000".into()], 0).unwrap();
+        let pid = Pid::from_child(&lease.keeper.as_ref().unwrap().0);
+        lease.give_up();
+        // Its end has not been waited for: it is still there to be seen, as often as one looks.
+        let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), end).unwrap();
+        lease.turn(1);
+        assert_eq!(waitid(WaitId::Pid(pid), end).unwrap_err(), Errno::CHILD);
+        assert!(lease.killed.is_empty());
     }
 }
