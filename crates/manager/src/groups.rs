@@ -6,6 +6,9 @@
 //!                     └─ the rest: for its guests, to each the same part
 //! ```
 //!
+//! Version 1 may bound memory and swap together as well. What page-out moves stays counted there,
+//! so that it makes no room below that bound, and a guest that takes it back uses no more of it.
+//!
 //! A group that the manager is in as well, with all of its guests, is as the host to them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,36 +71,83 @@ pub(crate) struct Member<'a> {
     pub actual: Bytes,
     /// The part of it that is in the host's memory for certain.
     pub touched: Bytes,
+    /// The part of its process that is in the host's swap, as far as that is known.
+    pub swapped: Bytes,
     /// It may need more: the room of its groups is read.
     pub may_grow: bool,
 }
 
 impl Member<'_> {
-    fn untouched(&self) -> Bytes {
-        self.actual.less(self.touched)
+    /// The part of its memory that is counted already where swap counts as well.
+    fn touched_or_swapped(&self) -> Bytes {
+        self.touched.plus(self.swapped).min(self.actual)
+    }
+}
+
+/// One bound of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Room {
+    limit: Bytes,
+    free: Bytes,
+    /// Memory that its guests have and that is not counted yet.
+    untouched: Bytes,
+}
+
+impl Room {
+    fn new(limit: Bytes, used: Bytes) -> Room {
+        Room { limit, free: limit.less(used), untouched: Bytes::ZERO }
+    }
+
+    /// The most that a guest may have of which so much is counted, as one of so many. A group in
+    /// which more was promised than it has is treated as a host is: what its guests may still touch
+    /// is not held against others.
+    fn most(&self, actual: Bytes, counted: Bytes, guests: u64) -> Bytes {
+        let free = self.free.less(self.limit.permille(KEPT_PERMILLE).max(KEPT_MIN));
+        let part = |free: Bytes| Bytes(free.0 / guests.max(1));
+        match self.untouched <= free {
+            true => actual.plus(part(free.less(self.untouched))),
+            false => counted.plus(part(free)),
+        }
     }
 }
 
 /// A group with a bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pot {
-    limit: Bytes,
-    free: Bytes,
-    /// Memory that its guests have and have not touched yet.
-    untouched: Bytes,
+    memory: Room,
+    /// The bound on memory and swap together, if there is one.
+    with_swap: Option<Room>,
     guests: u64,
 }
 
 impl Pot {
-    /// The most that a guest may have. A group in which more was promised than it has is treated as
-    /// a host is: what its guests may still touch is not held against others.
-    fn most(&self, member: &Member<'_>) -> Bytes {
-        let free = self.free.less(self.limit.permille(KEPT_PERMILLE).max(KEPT_MIN));
-        let part = |free: Bytes| Bytes(free.0 / self.guests.max(1));
-        match self.untouched <= free {
-            true => member.actual.plus(part(free.less(self.untouched))),
-            false => member.touched.plus(part(free)),
+    /// A group with this bound; `None` for one that is gone, and bounds nothing.
+    fn of(group: &MemoryGroup, limit: Bytes) -> Option<Pot> {
+        let used = group.used()?;
+        let with_swap = used.with_swap.map(|(limit, used)| Room::new(limit, used));
+        Some(Pot { memory: Room::new(limit, used.memory), with_swap, guests: 0 })
+    }
+
+    fn add(&mut self, member: &Member<'_>) {
+        self.guests += 1;
+        let Room { untouched, .. } = &mut self.memory;
+        *untouched = untouched.plus(member.actual.less(member.touched));
+        if let Some(Room { untouched, .. }) = &mut self.with_swap {
+            *untouched = untouched.plus(member.actual.less(member.touched_or_swapped()));
         }
+    }
+
+    /// Memory that can be had at all.
+    fn free(&self) -> Bytes {
+        self.with_swap.map_or(self.memory.free, |both| both.free.min(self.memory.free))
+    }
+
+    /// The most that a guest may have.
+    fn most(&self, member: &Member<'_>) -> Bytes {
+        let most = self.memory.most(member.actual, member.touched, self.guests);
+        let counted = member.touched_or_swapped();
+        let both = self.with_swap.map(|both| both.most(member.actual, counted, self.guests));
+        both.map_or(most, |both| both.min(most))
     }
 }
 
@@ -124,27 +174,25 @@ impl Rooms {
                     continue;
                 }
                 if !pots.contains_key(dir) {
-                    // The group is gone, and bounds nothing.
-                    let Some(used) = group.used() else { continue };
-                    let (limit, free) = (*limit, limit.less(used));
-                    pots.insert(dir.to_path_buf(), Pot { limit, free, ..Pot::default() });
+                    let Some(pot) = Pot::of(group, *limit) else { continue };
+                    pots.insert(dir.to_path_buf(), pot);
                 }
-                let Some(pot) = pots.get_mut(dir) else { continue };
-                pot.guests += 1;
-                pot.untouched = pot.untouched.plus(member.untouched());
+                if let Some(pot) = pots.get_mut(dir) {
+                    pot.add(member);
+                }
             }
         }
         let is_common =
             |dir: &Path| pots.get(dir).is_some_and(|pot: &Pot| pot.guests == members.len() as u64);
         let ours = own.bounded.iter().map(|(group, _)| group.dir()).filter(|dir| is_common(dir));
-        let common = ours.min_by_key(|dir| pots.get(*dir).map(|pot| pot.free));
+        let common = ours.min_by_key(|dir| pots.get(*dir).map(Pot::free));
         Rooms { common: common.map(Path::to_path_buf), pots }
     }
 
     /// The bound of the group that is as the host, and what it has free.
     pub(crate) fn common(&self) -> Option<(Bytes, Bytes)> {
         let pot = self.pots.get(self.common.as_ref()?)?;
-        Some((pot.limit, pot.free))
+        Some((pot.memory.limit, pot.free()))
     }
 
     /// The most that a guest may have; `None` where no group bounds it.
@@ -177,7 +225,7 @@ mod tests {
 
     fn member(groups: &Groups, actual: u64, touched: u64) -> Member<'_> {
         let (actual, touched) = (Bytes::mib(actual), Bytes::mib(touched));
-        Member { groups, actual, touched, may_grow: true }
+        Member { groups, actual, touched, swapped: Bytes::ZERO, may_grow: true }
     }
 
     #[test]
@@ -198,6 +246,36 @@ mod tests {
         let free = groups(&kernel, "8", "free");
         let rooms = Rooms::of(&[member(&free, 1, 1)], &Groups::default());
         assert_eq!(rooms.most(&member(&free, 1, 1)), None);
+    }
+
+    #[test]
+    fn guest_gets_no_more_than_version_1_has_with_swap() {
+        let kernel = FakeKernel::new(1, 1);
+        let group = |file: &str, mib: u64| {
+            let path = format!("sys/fs/cgroup/memory/vms/memory.{file}");
+            kernel.write(&path, &format!("{}\n", mib << 20));
+        };
+        kernel.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+        kernel.write("proc/7/cgroup", "4:memory:/vms\n0::/\n");
+        group("limit_in_bytes", 300);
+        group("usage_in_bytes", 200);
+        let most = |touched, swapped| {
+            let groups = Groups::of(kernel.root().path(), "7", &AllKills::default());
+            let swapped = Bytes::mib(swapped);
+            let member = Member { swapped, ..member(&groups, 250, touched) };
+            let rooms = Rooms::of(&[member], &Groups::default());
+            rooms.most(&member).map(Bytes::as_mib)
+        };
+        assert_eq!(most(190, 60), Some(250 + 100 - 16 - 60), "its kernel does not count swap");
+        group("memsw.limit_in_bytes", 330);
+        group("memsw.usage_in_bytes", 295);
+        assert_eq!(most(190, 60), Some(250 + 35 - 16), "what is swapped out is counted");
+        assert_eq!(most(190, 50), Some(250 + 35 - 16 - 10));
+        // The host pages 150 MiB of it out, and its bound has no more room for that.
+        group("usage_in_bytes", 50);
+        assert_eq!(most(40, 210), Some(250 + 35 - 16));
+        group("memsw.usage_in_bytes", 320);
+        assert_eq!(most(40, 210), Some(250), "it takes all back that it had");
     }
 
     #[test]

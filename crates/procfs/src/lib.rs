@@ -48,7 +48,7 @@ pub use error::Error;
 pub use file::{ProcFile, Root};
 pub use kept::{Buffer, Kept};
 pub use kills::{AllKills, KillWatch, Shortage};
-pub use memory_group::MemoryGroup;
+pub use memory_group::{GroupUse, MemoryGroup};
 pub use names::{kernel_names, names_of};
 pub use parse::cpulist::{CpuList, MAX_CPUS};
 pub use reader::Reader;

@@ -35,6 +35,15 @@ pub struct MemoryGroup {
     hierarchy: Hierarchy,
 }
 
+/// Memory that a group uses and cannot simply drop: all but the pages of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupUse {
+    /// Memory alone.
+    pub memory: Bytes,
+    /// The bound on memory and swap together, and the use of both, where there is such a bound.
+    pub with_swap: Option<(Bytes, Bytes)>,
+}
+
 impl MemoryGroup {
     /// All groups of a process (`self` for one's own), from its own up to the top of what can be
     /// seen. In a container that top is the container's group, and a process outside of it is in
@@ -88,8 +97,8 @@ impl MemoryGroup {
         bounds.filter(|bytes| *bytes < NONE_MIN).min().map(Bytes)
     }
 
-    /// Memory that it uses and cannot simply drop: all but the pages of files.
-    pub fn used(&self) -> Option<Bytes> {
+    /// Its use of memory, and of swap where one bound is on both. `None` for a group that is gone.
+    pub fn used(&self) -> Option<GroupUse> {
         let (file, parts) = match self.hierarchy {
             Hierarchy::First => {
                 ("memory.usage_in_bytes", ["total_inactive_file", "total_active_file"])
@@ -100,7 +109,34 @@ impl MemoryGroup {
         let (stat, mut buffer) = (self.file("memory.stat"), Buffer::default());
         let text = stat.once(&mut buffer).unwrap_or_default();
         let files = parts.iter().filter_map(|name| value_of(text, name));
-        Some(Bytes(used).less(Bytes(files.fold(0, u64::saturating_add))))
+        let files = Bytes(files.fold(0, u64::saturating_add));
+        let with_swap = self.bound_with_swap().map(|(limit, used)| (limit, used.less(files)));
+        Some(GroupUse { memory: Bytes(used).less(files), with_swap })
+    }
+
+    /// The bound on memory and swap together, and their use: version 1 alone has one, and only
+    /// where the kernel counts swap. A page that goes to swap stays counted.
+    fn bound_with_swap(&self) -> Option<(Bytes, Bytes)> {
+        if self.hierarchy == Hierarchy::Second {
+            return None;
+        }
+        let limit = self.number("memory.memsw.limit_in_bytes").filter(|bytes| *bytes < NONE_MIN)?;
+        Some((Bytes(limit), Bytes(self.number("memory.memsw.usage_in_bytes")?)))
+    }
+
+    /// Memory that it has left of this bound of its own, with as much of this free swap as it may
+    /// still have.
+    pub fn left(&self, limit: Bytes, swap: Bytes) -> Option<Bytes> {
+        let used = self.used()?;
+        let swap_left = match self.hierarchy {
+            Hierarchy::First => None,
+            Hierarchy::Second => {
+                self.number("memory.swap.max").zip(self.number("memory.swap.current"))
+            }
+        };
+        let swap = swap_left.map_or(swap, |(limit, used)| swap.min(Bytes(limit).less(Bytes(used))));
+        let left = limit.less(used.memory).plus(swap);
+        Some(used.with_swap.map_or(left, |(limit, used)| left.min(limit.less(used))))
     }
 
     /// Counts of processes killed and of memory that was missing. `None` for a group that is gone.
@@ -153,17 +189,6 @@ impl MemoryGroup {
         self.hierarchy == Hierarchy::Second && self.number("memory.swap.max") == Some(0)
     }
 
-    /// The part of this much free swap that it may still have. In version 1 that is all that is
-    /// left of its bound on both together.
-    pub fn swap_left(&self, free: Bytes) -> Bytes {
-        let (limit, used) = match self.hierarchy {
-            Hierarchy::First => ("memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"),
-            Hierarchy::Second => ("memory.swap.max", "memory.swap.current"),
-        };
-        let left = self.number(limit).zip(self.number(used));
-        left.map_or(free, |(limit, used)| free.min(Bytes(limit).less(Bytes(used))))
-    }
-
     fn number(&self, file: &str) -> Option<u64> {
         self.file(file).number(&mut Buffer::default())
     }
@@ -210,7 +235,8 @@ mod tests {
         let all = groups(&kernel);
         let limits: Vec<_> = all.iter().map(MemoryGroup::limit).collect();
         assert_eq!(limits, [Some(Bytes::mib(300)), Some(Bytes::mib(1024)), None]);
-        assert_eq!(all[0].used(), Some(Bytes::mib(288)), "pages of files can be dropped");
+        let used = GroupUse { memory: Bytes::mib(288), with_swap: None };
+        assert_eq!(all[0].used(), Some(used), "pages of files can be dropped");
         assert_eq!((all[0].bars_swap(), all[1].bars_swap()), (true, false));
     }
 
@@ -229,7 +255,8 @@ mod tests {
         let all = groups(&kernel);
         let limits: Vec<_> = all.iter().map(MemoryGroup::limit).collect();
         assert_eq!(limits, [Some(Bytes::mib(300)), Some(Bytes::mib(1024)), None]);
-        assert_eq!(all[0].used(), Some(Bytes::mib(288)));
+        let used = GroupUse { memory: Bytes::mib(288), with_swap: None };
+        assert_eq!(all[0].used(), Some(used));
         kernel.write(&format!("{FIRST}/vms/memory.use_hierarchy"), "0\n");
         assert_eq!(groups(&kernel).len(), 1, "what is below that group does not count in it");
     }
@@ -237,17 +264,40 @@ mod tests {
     #[test]
     fn swap_is_left_to_a_group_as_its_bound_has_it() {
         let kernel = FakeKernel::new(1, 1);
-        let left = |dir: &str| MemoryGroup::at(kernel.path(dir)).swap_left(Bytes::mib(64)).as_mib();
-        assert_eq!(left("two"), 64, "its kernel counts none");
+        kernel.write("two/memory.current", "10485760\n");
+        let left = |swap| {
+            let group = MemoryGroup::at(kernel.path("two"));
+            group.left(Bytes::mib(16), Bytes::mib(swap)).unwrap().as_mib()
+        };
+        assert_eq!((left(0), left(64)), (6, 70), "its kernel counts none");
         kernel.write("two/memory.swap.max", "max\n");
         kernel.write("two/memory.swap.current", "10485760\n");
-        assert_eq!(left("two"), 64);
+        assert_eq!(left(64), 70);
         kernel.write("two/memory.swap.max", "15728640\n");
-        assert_eq!(left("two"), 5);
-        kernel.write("one/memory.limit_in_bytes", "10485760\n");
-        kernel.write("one/memory.memsw.limit_in_bytes", "15728640\n");
-        kernel.write("one/memory.memsw.usage_in_bytes", "12582912\n");
-        assert_eq!(left("one"), 3);
+        assert_eq!((left(2), left(64)), (8, 11));
+    }
+
+    #[test]
+    fn bound_with_swap_holds_in_version_1_when_it_is_less() {
+        let kernel = FakeKernel::new(1, 1);
+        let mib = |file: &str, mib: u64| kernel.write(file, &format!("{}\n", mib << 20));
+        mib("one/memory.limit_in_bytes", 300);
+        mib("one/memory.usage_in_bytes", 210);
+        kernel.write("one/memory.stat", "total_inactive_file 10485760\n");
+        let group = MemoryGroup::at(kernel.path("one"));
+        let left = |swap| group.left(Bytes::mib(300), Bytes::mib(swap)).unwrap().as_mib();
+        assert_eq!((left(0), left(64)), (100, 164), "its kernel does not count swap");
+        mib("one/memory.memsw.usage_in_bytes", 360);
+        kernel.write("one/memory.memsw.limit_in_bytes", "9223372036854771712\n");
+        assert_eq!(group.used().unwrap().with_swap, None);
+        assert_eq!((left(0), left(64)), (100, 164));
+        mib("one/memory.memsw.limit_in_bytes", 400);
+        let with_swap = Some((Bytes::mib(400), Bytes::mib(350)));
+        assert_eq!(group.used(), Some(GroupUse { memory: Bytes::mib(200), with_swap }));
+        assert_eq!((left(0), left(64)), (50, 50), "swap does not help");
+        // 150 MiB more go to swap, and none of that counts less.
+        mib("one/memory.usage_in_bytes", 60);
+        assert_eq!(left(0), 50);
     }
 
     #[test]

@@ -42,10 +42,7 @@ impl Room {
             let zfs = ZfsCache::read(root, &mut buffer).unwrap_or_default();
             let meminfo = fs::read(self.root.join("proc/meminfo")).unwrap_or_default();
             let swap = Bytes(value_of(&meminfo, "SwapFree").unwrap_or(0) << 10);
-            let is_own_short = |dir: &PathBuf| {
-                let group = MemoryGroup::at(dir.clone());
-                is_group_short(&group, group.swap_left(swap))
-            };
+            let is_own_short = |dir: &PathBuf| is_group_short(&MemoryGroup::at(dir.clone()), swap);
             let above = MemoryGroup::all(root, "self", &mut buffer);
             self.is_short = is_short(&meminfo, zfs.gives)
                 || above.iter().any(|group| is_group_short(group, Bytes::ZERO))
@@ -56,9 +53,9 @@ impl Room {
 }
 
 /// A group that is gone, or has no bound, keeps nobody waiting. The farm's own is full by design
-/// where there is swap: what that takes counts as left.
+/// where there is swap: what that takes counts as left, as far as the group's bounds let it.
 fn is_group_short(group: &MemoryGroup, swap: Bytes) -> bool {
-    let left = group.limit().and_then(|limit| Some((limit, limit.less(group.used()?).plus(swap))));
+    let left = group.limit().and_then(|limit| Some((limit, group.left(limit, swap)?)));
     left.is_some_and(|(limit, left)| is_little(limit, left, LEAST.min(Bytes(limit.0 / GROUP_PART))))
 }
 

@@ -356,6 +356,7 @@ impl ManagedGuest {
             groups: &self.outside.groups,
             actual: self.memory.actual,
             touched: self.memory.touched(),
+            swapped: self.outside.seen.swapped.unwrap_or(Bytes::ZERO),
             may_grow,
         }
     }

@@ -20,6 +20,7 @@ struct Bounded {
     groups: Groups,
     actual: Bytes,
     touched: Bytes,
+    swapped: Bytes,
 }
 
 /// The guests of a rescue, as far as their groups go.
@@ -34,14 +35,14 @@ impl GuestGroups {
         let guests = book.of_this_host().map(|held| {
             let (process, actual) = (held.process(), Bytes(held.held));
             let view = process.and_then(|process| ProcessView::open_under(root, process));
-            let holds = view.and_then(|view| {
-                Some(owned(view.held()?, None, &view.apart().unwrap_or_default()))
-            });
+            let apart = view.as_ref().and_then(ProcessView::apart).unwrap_or_default();
+            let holds = view.and_then(|view| Some(owned(view.held()?, None, &apart)));
+            let swapped = apart.swapped.unwrap_or(Bytes::ZERO);
             let of_guest = holds.map(|holds| holds.private.less(OWN_MOST));
             let touched = of_guest.unwrap_or(actual).min(actual);
             let groups = process
                 .map(|process| Groups::of(root, &process.pid.to_string(), &AllKills::default()));
-            Bounded { id: held.id, groups: groups.unwrap_or_default(), actual, touched }
+            Bounded { id: held.id, groups: groups.unwrap_or_default(), actual, touched, swapped }
         });
         GuestGroups {
             guests: guests.collect(),
@@ -51,8 +52,9 @@ impl GuestGroups {
 
     fn members(&self) -> impl Iterator<Item = (u64, Member<'_>)> {
         self.guests.iter().map(|guest| {
-            let Bounded { id, groups, actual, touched } = guest;
-            (*id, Member { groups, actual: *actual, touched: *touched, may_grow: true })
+            let Bounded { id, groups, actual, touched, swapped } = guest;
+            let (actual, touched, swapped) = (*actual, *touched, *swapped);
+            (*id, Member { groups, actual, touched, swapped, may_grow: true })
         })
     }
 
