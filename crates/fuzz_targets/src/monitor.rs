@@ -133,6 +133,7 @@ fn check(event: &Event, known: &mut BTreeMap<Id, Bytes>) {
         | Event::Actual(id, _)
         | Event::Blocks(id, _)
         | Event::Devices(id, ..)
+        | Event::Configured(id, _)
         | Event::Taken(id, _)
         | Event::Answers(id, _) => assert!(known.contains_key(id), "{event:?}"),
         Event::Counted(..) | Event::Trouble(_) => {}

@@ -37,7 +37,7 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
 }
 
 /// Every call.
-fn calls() -> [Call; 18] {
+fn calls() -> [Call; 19] {
     let domain = || Domain { name: "\"<\n".into(), uuid: [7; 16], id: -1 };
     [
         Call::AuthList,
@@ -45,6 +45,7 @@ fn calls() -> [Call; 18] {
         Call::Open { uri: "qemu:///system".into(), is_read_only: false },
         Call::ListActive,
         Call::Xml(domain()),
+        Call::ConfiguredXml(domain()),
         Call::State(domain()),
         Call::Info(domain()),
         Call::Control(domain()),

@@ -86,6 +86,8 @@ pub struct Found {
     pub port: Option<PathBuf>,
     /// How it runs.
     pub state: RunState,
+    /// It was started from a saved state, and goes on with the memory that it had then.
+    pub is_restored: bool,
     /// Where it was found: a socket's path, or a libvirt URI.
     pub source: String,
 }
@@ -258,6 +260,8 @@ pub enum Event {
     Blocks(Id, BlockStats),
     /// What z/VM counts of it.
     Counted(Id, Box<zmon::hypfs::Guest>),
+    /// The memory that its configuration has for it: of a guest that was restored, or moved here.
+    Configured(Id, Bytes),
     /// The last target was taken; the guest is on its way.
     Taken(Id, Bytes),
     /// The last target was refused, and why.

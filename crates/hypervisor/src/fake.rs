@@ -101,6 +101,7 @@ impl Fake {
             },
             port: None,
             state: RunState::Running,
+            is_restored: false,
             source: "fake".into(),
         }
     }

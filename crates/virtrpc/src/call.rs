@@ -22,6 +22,8 @@ const ALL: i32 = -1;
 const STATS: u32 = 1 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5;
 /// Whose hypervisor is busy tells less, and keeps nobody waiting.
 const NO_WAIT: u32 = 1 << 29;
+/// What the domain is started from next time, and not what it has.
+const INACTIVE: u32 = 1 << 1;
 /// A change is to the running domain, and not to what it is started from next time.
 const AFFECT_LIVE: u32 = 1;
 
@@ -98,6 +100,8 @@ pub enum Call {
     ListActive,
     /// A domain's description as it runs.
     Xml(Domain),
+    /// A domain's description as it is started from next time; one without such has its own.
+    ConfiguredXml(Domain),
     /// A domain's state and the reason for it.
     State(Domain),
     /// A domain's state and memory. It does not wake the guest.
@@ -134,7 +138,7 @@ impl Call {
         match self {
             Call::Open { .. } => ("connect_open", 1),
             Call::NodeInfo => ("node_get_info", 6),
-            Call::Xml(_) => ("domain_get_xml_desc", 14),
+            Call::Xml(_) | Call::ConfiguredXml(_) => ("domain_get_xml_desc", 14),
             Call::Info(_) => ("domain_get_info", 16),
             Call::Resume(_) => ("domain_resume", 28),
             Call::Suspend(_) => ("domain_suspend", 34),
@@ -206,6 +210,10 @@ impl Call {
             Call::Xml(domain) | Call::State(domain) | Call::Control(domain) => {
                 domain.write(&mut writer);
                 writer.u32(NO_FLAGS);
+            }
+            Call::ConfiguredXml(domain) => {
+                domain.write(&mut writer);
+                writer.u32(INACTIVE);
             }
             Call::Info(domain) | Call::Suspend(domain) | Call::Resume(domain) => {
                 domain.write(&mut writer);

@@ -192,7 +192,9 @@ impl Call {
                 reader.u32("ret")?;
                 Reply::Domains(list)
             }
-            Call::Xml(_) => Reply::Xml(reader.text("xml", TEXT_BYTES_MAX)?.to_owned()),
+            Call::Xml(_) | Call::ConfiguredXml(_) => {
+                Reply::Xml(reader.text("xml", TEXT_BYTES_MAX)?.to_owned())
+            }
             Call::State(_) => {
                 Reply::State { state: reader.i32("state")?, reason: reader.i32("reason")? }
             }

@@ -38,9 +38,7 @@ pub(super) struct Description {
 impl Description {
     /// Reads libvirt's XML; the error names what is missing.
     pub(super) fn parse(xml: &str) -> Result<Description, String> {
-        let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
-        let document = Document::parse_with_options(xml, options)
-            .map_err(|error| format!("it is not proper XML: {error}"))?;
+        let document = open(xml).map_err(|error| format!("it is not proper XML: {error}"))?;
         let domain = document.root_element();
         let total = child(domain, "memory").and_then(size);
         let total = total.filter(|total| *total > Bytes::ZERO);
@@ -80,6 +78,22 @@ impl Description {
     pub(super) fn has_virtio_mem(&self) -> bool {
         self.total > self.memory || self.beside > Bytes::ZERO
     }
+}
+
+/// Reads the memory that a balloon leaves a domain by its configuration. Of one with virtio-mem
+/// that is not known: libvirt adds what those devices give.
+pub(super) fn configured_memory(xml: &str) -> Option<Bytes> {
+    let document = open(xml).ok()?;
+    let domain = document.root_element();
+    let memory = child(domain, "memory").and_then(size)?;
+    let current = child(domain, "currentMemory").and_then(size);
+    let (sizes, _) = virtio_mem(child(domain, "devices")?);
+    (sizes == Bytes::ZERO).then(|| current.unwrap_or(memory).min(memory))
+}
+
+fn open(xml: &str) -> Result<Document<'_>, roxmltree::Error> {
+    let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
+    Document::parse_with_options(xml, options)
 }
 
 fn children<'a, 'i>(node: Node<'a, 'i>, name: &'a str) -> impl Iterator<Item = Node<'a, 'i>> {
@@ -230,6 +244,21 @@ mod tests {
             period_seconds: 10,
         };
         assert_eq!(Description::parse(&domain(top, &devices)), Ok(expected));
+    }
+
+    #[test]
+    fn configured_memory_is_what_the_balloon_leaves() {
+        let read = |top: &str, devices: &str| {
+            configured_memory(&domain(top, devices)).map(|size| size.as_mib())
+        };
+        let top = "<memory unit='MiB'>256</memory>";
+        assert_eq!(read(top, ""), Some(256));
+        let current = |mib| format!("{top}<currentMemory unit='MiB'>{mib}</currentMemory>");
+        assert_eq!((read(&current(160), ""), read(&current(512), "")), (Some(160), Some(256)));
+        let virtio = "<memory model='virtio-mem'><target><size unit='MiB'>64</size></target>\
+                      </memory>";
+        assert_eq!(read(&current(160), virtio), None, "libvirt adds what that gives");
+        assert_eq!((read("", ""), configured_memory("no XML")), (None, None));
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(super) const CHANGED_MS: u64 = 10_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Xml,
+    Configured,
     State,
     Info,
     Control,
@@ -36,6 +37,15 @@ pub(super) enum Ask {
     Stats,
 }
 
+/// The way that a domain came, where that was seen and it was not booted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    /// From another host.
+    Moved,
+    /// From a saved state.
+    Restored,
+}
+
 /// The questions that wait, without those for statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wants {
@@ -43,6 +53,7 @@ pub(super) struct Wants {
     pub(super) state: bool,
     pub(super) info: bool,
     pub(super) control: bool,
+    pub(super) configured: bool,
     /// The newest target; those before it are not asked for any more.
     pub(super) target: Option<Bytes>,
     /// Whether its virtual CPUs are to run.
@@ -73,6 +84,8 @@ pub(super) struct Turn {
     /// Since then libvirt has told of other memory.
     pub(super) is_stale: bool,
     pub(super) ram_pace: RamPace,
+    /// Its configuration is still to be asked for.
+    pub(super) came: Option<Came>,
 }
 
 /// A domain that runs, or did when it was last seen.
@@ -101,7 +114,7 @@ pub(super) struct LibvirtGuest {
 }
 
 impl LibvirtGuest {
-    pub(super) fn new(id: Id, domain: Domain, now_ms: u64) -> LibvirtGuest {
+    pub(super) fn new(id: Id, domain: Domain, came: Option<Came>, now_ms: u64) -> LibvirtGuest {
         let wants = Wants { xml: true, state: true, info: true, ..Wants::default() };
         LibvirtGuest {
             id,
@@ -118,7 +131,7 @@ impl LibvirtGuest {
             question: StatsQuestion::new(PACE),
             is_open: false,
             due_ms: None,
-            turn: Turn { described_ms: now_ms, ..Turn::default() },
+            turn: Turn { described_ms: now_ms, came, ..Turn::default() },
         }
     }
 
@@ -140,6 +153,14 @@ impl LibvirtGuest {
         if now_ms.saturating_sub(self.turn.described_ms) >= wait_ms {
             (self.turn.described_ms, self.turn.is_stale) = (now_ms, false);
             self.wants.xml = true;
+        }
+    }
+
+    /// Wants its configuration once, when it is all there: a domain that moves gets it last.
+    pub(super) fn look_at_configuration(&mut self) {
+        let moves = self.state.is_none_or(|state| state == RunState::Migrating);
+        if self.is_reported && !moves && self.turn.came.take().is_some() {
+            self.wants.configured = true;
         }
     }
 
@@ -170,6 +191,9 @@ impl LibvirtGuest {
         }
         if std::mem::take(&mut self.wants.info) {
             return Some((Ask::Info, Call::Info(domain())));
+        }
+        if std::mem::take(&mut self.wants.configured) {
+            return Some((Ask::Configured, Call::ConfiguredXml(domain())));
         }
         if let Some(runs) = self.wants.running.take() {
             let call = if runs { Call::Resume(domain()) } else { Call::Suspend(domain()) };

@@ -3,6 +3,7 @@
 use counters::Bytes;
 use virtrpc::MemoryStat;
 
+use super::guest::Came;
 use crate::{BalloonStats, Pause, RunState};
 
 /// How a domain is, or that it is not any more.
@@ -40,6 +41,16 @@ pub(super) fn life(state: i32, reason: i32) -> Life {
             (ASLEEP, _) => Pause::Suspended,
             _ => Pause::ByHand,
         })),
+    }
+}
+
+/// The way that a domain came, by the detail of the event. One that woke up was there before.
+pub(super) fn came(detail: i32) -> Option<Came> {
+    match detail {
+        1 => Some(Came::Moved),
+        // From a file, or from a snapshot.
+        2 | 3 => Some(Came::Restored),
+        _ => None,
     }
 }
 

@@ -3,8 +3,8 @@
 use counters::Bytes;
 use virtrpc::{Domain, Failure, Info, Lifecycle, Reply};
 
-use super::describe::Description;
-use super::guest::{Ask, CHANGED_MS, PROBE_MS};
+use super::describe::{self, Description};
+use super::guest::{Ask, CHANGED_MS, Came, PROBE_MS};
 use super::numbers::{self, Life};
 use super::search::Outcome;
 use super::{Libvirt, trouble};
@@ -58,6 +58,10 @@ impl Libvirt {
                 Ok(description) => self.is_described(id, description, now_ms),
                 Err(reason) => self.is_not_described(id, &reason, now_ms),
             },
+            (Ask::Configured, Reply::Xml(text)) => {
+                let size = describe::configured_memory(&text);
+                self.out.extend(size.map(|size| Event::Configured(id, size)));
+            }
             (Ask::State, Reply::State { state, reason }) => match numbers::life(state, reason) {
                 Life::Off => self.gone(id, "it is off"),
                 Life::In(state) => self.is_now(id, state),
@@ -91,7 +95,7 @@ impl Libvirt {
             Ask::Target(_) => self.out.push(Event::Refused(id, failure.message)),
             Ask::Running(_) => self.out.push(Event::Stays(id, failure.message)),
             Ask::Period(_) | Ask::Stats => guest.question.failed(),
-            Ask::Control => {}
+            Ask::Control | Ask::Configured => {}
         }
     }
 
@@ -185,6 +189,7 @@ impl Libvirt {
         if guest.state.replace(state) != Some(state) && guest.is_reported {
             self.out.push(Event::State(id, state));
         }
+        guest.look_at_configuration();
     }
 
     /// Notices what came or went: a balloon, a daemon's port, memory. What cannot be read changes
@@ -280,8 +285,10 @@ impl Libvirt {
             can: description.can,
             port: description.port.clone(),
             state,
+            is_restored: guest.turn.came == Some(Came::Restored),
             source: self.uri.clone(),
         };
+        guest.look_at_configuration();
         self.out.push(Event::Found(id, Box::new(found)));
     }
 
@@ -315,9 +322,10 @@ impl Libvirt {
                 Some(guest) if guest.domain.id == domain.id => self.look_at_state(&domain),
                 Some(guest) => {
                     let id = guest.id;
-                    self.restarted(id, domain, now_ms);
+                    self.gone(id, "it was restarted");
+                    self.came(domain, numbers::came(detail), now_ms);
                 }
-                None => self.came(domain, now_ms),
+                None => self.came(domain, numbers::came(detail), now_ms),
             },
             Lifecycle::Stopped => {
                 if let Some(id) = self.id_of(&domain) {

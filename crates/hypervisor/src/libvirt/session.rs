@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use virtrpc::{Auth, Domain, EventKind, Failure, Reply};
 
-use super::guest::{Ask, LibvirtGuest, PROBE_MS};
+use super::guest::{Ask, Came, LibvirtGuest, PROBE_MS};
 use super::link::{Asker, Link, Received, Step};
 use super::search::Search;
 use super::{Libvirt, trouble};
@@ -286,7 +286,7 @@ impl Libvirt {
                     self.restarted(id, domain, now_ms);
                 }
                 None if domain.id >= 0 && !has_room => left_out += 1,
-                None => self.came(domain, now_ms),
+                None => self.came(domain, None, now_ms),
             }
         }
         left_out
@@ -295,7 +295,7 @@ impl Libvirt {
     /// Another domain has the name and the UUID of a guest.
     pub(super) fn restarted(&mut self, id: crate::Id, domain: Domain, now_ms: u64) {
         self.gone(id, "it was restarted");
-        self.came(domain, now_ms);
+        self.came(domain, None, now_ms);
     }
 
     /// A guest of the list before is on the new connection as well.
@@ -315,9 +315,9 @@ impl Libvirt {
     }
 
     /// A new domain is there.
-    pub(super) fn came(&mut self, domain: Domain, now_ms: u64) {
+    pub(super) fn came(&mut self, domain: Domain, came: Option<Came>, now_ms: u64) {
         if domain.id >= 0 && self.guests.has_room() {
-            self.guests.add(LibvirtGuest::new(self.ids.next(), domain, now_ms));
+            self.guests.add(LibvirtGuest::new(self.ids.next(), domain, came, now_ms));
         }
     }
 }

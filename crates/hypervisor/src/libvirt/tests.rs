@@ -75,6 +75,11 @@ struct Scene {
     others: u16,
     /// The description of each domain, and the end of its devices.
     xml: &'static str,
+    /// The description that each is configured by, and how often that was asked for.
+    configured: &'static str,
+    configured_calls: usize,
+    /// The state of each domain and its reason.
+    state: [u32; 2],
     attached: &'static str,
     /// The second of the last statistics of the guests; setting a period advances it.
     stats_s: u64,
@@ -84,6 +89,7 @@ struct Scene {
     events: Vec<Event>,
 }
 
+mod came;
 mod devices;
 mod lists;
 
@@ -107,6 +113,9 @@ impl Scene {
             targets_kib: Vec::new(),
             others: 0,
             xml: XML,
+            configured: XML,
+            configured_calls: 0,
+            state: [1, 1],
             attached: "</devices>",
             stats_s: 100,
             calls: Vec::new(),
@@ -189,11 +198,14 @@ impl Scene {
             }
             GET_XML => {
                 let id = self.domains.get(&number.wrapping_sub(b'0')).copied().unwrap_or(-1);
-                let xml = self.xml.replace("SIZE", &self.max_kib.to_string());
+                let is_configured = call.ends_with(&[0, 0, 0, 2]);
+                self.configured_calls += usize::from(is_configured);
+                let xml = if is_configured { self.configured } else { self.xml };
+                let xml = xml.replace("SIZE", &self.max_kib.to_string());
                 let xml = xml.replace("</devices>", self.attached);
                 text(&format!("<domain id='{id}'>{xml}"))
             }
-            GET_STATE => words(&[1, 1]),
+            GET_STATE => words(&self.state),
             GET_INFO => words(&[1, 0, self.max_kib, 0, self.memory_kib, 2, 0, 9]),
             CONTROL if self.stuck.contains(&number) => words(&[2, 0, 0, 5000]),
             CONTROL => words(&[0, 0, 0, 0]),

@@ -154,6 +154,8 @@ impl Probe {
             can,
             port,
             state: state::joined(run, self.is_moving),
+            // One that receives a saved state looks as one that moves here.
+            is_restored: false,
             source: socket.display().to_string(),
         };
         let Probe { is_moving, numbers, .. } = self;

@@ -297,6 +297,7 @@ fn found(name: &str, user: &User) -> Found {
         },
         port: None,
         state: RunState::Running,
+        is_restored: false,
         source: ZVM_SOURCE.to_owned(),
     }
 }

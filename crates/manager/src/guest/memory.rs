@@ -90,6 +90,8 @@ struct Restore {
     size: Bytes,
     /// Until then its balloon may be on its way to what an earlier manager had asked it for.
     settles_ms: u64,
+    /// It was known when the guest was found, of a manager here.
+    is_certain: bool,
     /// The target that it left for more: its driver goes back to that if it was only away.
     risen_from: Option<Bytes>,
 }
@@ -109,7 +111,21 @@ impl GuestMemory {
 
     /// It has less than it had, by the doing of an earlier manager or of its `pinhead up`.
     pub fn had(&mut self, size: Bytes, now_ms: u64) {
-        self.restore = Restore { size, settles_ms: now_ms + SETTLE_MS, risen_from: None };
+        let settles_ms = now_ms + SETTLE_MS;
+        self.restore = Restore { size, settles_ms, ..Restore::default() };
+    }
+
+    /// What it is to have is known of a manager here, and nobody's word counts beside that.
+    pub fn settle_restore(&mut self) {
+        self.restore.is_certain = true;
+    }
+
+    /// Its configuration has this much for it. Returns whether that counts.
+    pub fn is_configured(&mut self, size: Bytes, now_ms: u64) -> bool {
+        if !self.restore.is_certain {
+            self.had(size.max(self.actual), now_ms);
+        }
+        !self.restore.is_certain
     }
 
     /// Others have set its balloon to a size, or its kernel has taken memory back.

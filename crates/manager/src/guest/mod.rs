@@ -129,6 +129,16 @@ impl ManagedGuest {
         is_seen
     }
 
+    /// It was restored, or has moved here, and its configuration has so much memory for it. What it
+    /// lacks of that was taken before it came. Returns whether that counts.
+    pub(crate) fn is_configured(&mut self, size: Bytes, now_ms: u64) -> bool {
+        // Its daemon's word counts no more: that gives it all that it can have.
+        if self.found.state == RunState::Migrating {
+            self.found.state = RunState::Running;
+        }
+        self.memory.is_configured(size.min(self.found.memory), now_ms)
+    }
+
     /// The arbiter's name for it.
     pub fn key(&self) -> Key {
         Key(self.id.0)

@@ -83,7 +83,9 @@ impl Guests {
         self.arrivals += 1;
         let text = format!("it was found at {}", found.source);
         let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
-        let left = by.lease.size_of(&guest.found);
+        let saved = self.saved.take(&guest.found);
+        let saved = saved.filter(|size| guest.found.is_restored && guest.memory.actual <= *size);
+        let left = by.lease.size_of(&guest.found).or(saved);
         let had = match run_dir(&guest.found) {
             // Its daemon has given its `pinhead up` what it lacks.
             Some(_) => Some(guest.found.memory),
@@ -91,6 +93,12 @@ impl Guests {
         };
         if let Some(had) = had {
             guest.memory.had(had, now.ms);
+            guest.memory.settle_restore();
+        }
+        if guest.found.is_restored {
+            // It comes up again as one that boots, and its balloon may be on its way to a target
+            // from before.
+            effects.push(Effect::Memory(MemoryEvent::Rebooted(id)));
         }
         guest.part = part;
         guest.is_parked_by_its_farm(now.ms);
@@ -115,6 +123,15 @@ impl Guests {
             }
         }
         effects
+    }
+
+    /// A guest's configuration has so much for it, which it is to have again if it came with less.
+    pub(super) fn configured(&mut self, id: Id, size: Bytes, now: Now) -> Vec<Effect> {
+        let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
+        match guest.is_configured(size, now.ms) {
+            true => vec![Effect::Hold { guest: id, size: guest.memory.least() }],
+            false => Vec::new(),
+        }
     }
 
     /// Tells of the first guest without a process that is seen, and what follows for all of them.
@@ -155,10 +172,27 @@ pub(super) fn entitle(guest: &mut ManagedGuest, settings: &Settings, over: Optio
 
 #[cfg(test)]
 mod tests {
+    use crate::effect::GuestEvent;
     use crate::guests::testing::{OneGuest, now};
     use agent::DaemonEvent;
     use counters::Bytes;
-    use hypervisor::RunState;
+    use hypervisor::{Event, RunState};
+
+    #[test]
+    fn configuration_counts_before_a_daemons_word() {
+        let (memory, small) = (Bytes::mib(256), Bytes::mib(128));
+        let mut one = OneGuest::start(memory, small);
+        let guest = one.guests.guests.get_mut(&one.id).unwrap();
+        guest.found.state = RunState::Migrating;
+        let configured = Event::Configured(one.id, Bytes::mib(160));
+        one.step(GuestEvent::Source(0, configured), 1);
+        assert_eq!(one.restore(), Bytes::mib(160));
+        one.guests.react(one.id, DaemonEvent::CameFrom("x".into()), now(2));
+        assert_eq!(one.restore(), Bytes::mib(160));
+        // A configuration of less takes nothing.
+        one.step(GuestEvent::Source(0, Event::Configured(one.id, Bytes::mib(64))), 3);
+        assert_eq!(one.restore(), small);
+    }
 
     #[test]
     fn report_h10_daemon_alone_gives_no_guest_its_maximum() {

@@ -9,6 +9,7 @@
 mod arrive;
 mod groups;
 mod pace;
+mod saved;
 #[cfg(test)]
 mod testing;
 
@@ -28,6 +29,7 @@ use hypervisor::{Event, Found, Id, Owner, RunState};
 use model::GuestIdentity;
 use policy::arbiter::Limits;
 use reactor::PollSet;
+use saved::SavedSizes;
 use std::collections::{BTreeMap, BTreeSet};
 use store::{Fate, kinds};
 use wire::{AtHost, Pressure, ToGuest};
@@ -65,6 +67,8 @@ pub(crate) struct Guests {
     own_groups: Groups,
     /// The room that the bounds of control groups leave.
     pub(crate) rooms: Rooms,
+    /// The sizes of guests that are gone and may be brought back.
+    saved: SavedSizes,
     /// When guests without a balloon were looked at last.
     looked_ms: u64,
     /// A guest without a process that is seen was told of.
@@ -318,6 +322,7 @@ impl Guests {
             Event::Machine(id, machine) => return self.replugged(id, machine, by, now),
             Event::Devices(id, can, port) => self.with(id, |guest| guest.has_devices(can, port)),
             Event::Actual(id, actual) => return self.sized(id, actual),
+            Event::Configured(id, size) => return self.configured(id, size, now),
             Event::Stats(id, stats) => self.with(id, |guest| guest.balloon_sample(&stats, now.ms)),
             Event::Counted(id, user) => self.with(id, |guest| guest.count(&user, now.ms)),
             Event::Blocks(id, blocks) => self.with(id, |guest| guest.blocks = Some(blocks)),
@@ -345,6 +350,7 @@ impl Guests {
                 self.attended.remove(&id);
                 let Some(guest) = self.guests.remove(&id) else { return Vec::new() };
                 let row = journal::ended(Fate::Gone, guest.memory.actual, now.wall_ms);
+                self.saved.keep(&guest.found, guest.memory.restore());
                 let mut effects = vec![
                     Effect::note(kinds::GONE, groups::end_of(&guest, &why), Some(guest.who())),
                     Effect::Release(id, guest.found.process),

@@ -162,6 +162,7 @@ fn learn(
         | Event::Machine(..)
         | Event::Devices(..)
         | Event::Counted(..)
+        | Event::Configured(..)
         | Event::Trouble(_) => {}
     }
     None

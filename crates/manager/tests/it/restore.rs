@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use crate::scene::{FOUR, Scene, Sleeper};
+use crate::scene::{FOUR, GIB, Scene, Sleeper, write_meminfo};
 use counters::Bytes;
-use hypervisor::{Capabilities, Event, Fake, Found, Id, Machine, ProcessId};
+use hypervisor::{Capabilities, Event, Fake, Found, Id, Machine, ProcessId, RunState};
 
 const TWO: Bytes = Bytes::mib(2048);
 
@@ -168,4 +168,83 @@ fn report_h10_guest_without_a_process_is_known_again() {
     add_found(&mut scene, Found { actual: Bytes::mib(1024), ..Fake::found("web", FOUR) });
     scene.run(1_000);
     assert_eq!(scene.held(), 1, "it lacks what was taken from it before");
+}
+
+/// A guest of 4 GiB that comes with 1 GiB, in this state, in a process of its own.
+fn come_back(scene: &mut Scene, process: &Sleeper, is_restored: bool, state: RunState) -> Id {
+    let process = ProcessId::of(process.pid());
+    let (actual, plain) = (Bytes::mib(1024), Fake::found("web", FOUR));
+    add_found(scene, Found { actual, process, is_restored, state, ..plain })
+}
+
+/// A guest that had this size, was pinned to 1 GiB and then saved.
+fn saved(name: &str, size: Bytes) -> Scene {
+    let (mut scene, process) = (Scene::after(name, ""), Sleeper::start());
+    let guest = add(&mut scene, &process, size);
+    scene.run(3_000);
+    pin(&mut scene, "1 GiB");
+    assert_eq!(scene.actual(guest), 1024);
+    drop(process);
+    scene.fake.remove(guest, "it was saved to a file");
+    scene.run(1_000);
+    scene
+}
+
+#[test]
+fn guest_that_is_restored_has_its_memory_again() {
+    let mut scene = saved("restored", FOUR);
+    let process = Sleeper::start();
+    let guest = come_back(&mut scene, &process, true, RunState::Running);
+    scene.run(500);
+    // Its device reports its way to the target that it was saved with.
+    scene.fake.set_actual(guest, Bytes::mib(1000));
+    scene.run(2_000);
+    assert_eq!(scene.actual(guest), 4096, "it is pinned no more, and the host has that");
+    assert_eq!((scene.held(), scene.written()), (0, Vec::new()));
+    let clauses: Vec<_> =
+        scene.decisions("web").into_iter().map(|it| it.decision.clause.to_string()).collect();
+    assert_eq!(clauses.last().map(String::as_str), Some("boot"), "{clauses:?}");
+    assert!(!clauses.contains(&"foreign".into()), "{clauses:?}");
+    let notices = scene.manager.take_notices().join("\n");
+    assert!(!notices.contains("Somebody else"), "{notices}");
+}
+
+#[test]
+fn guest_that_is_restored_is_held_when_the_host_is_full() {
+    let mut scene = saved("restored-full", TWO);
+    write_meminfo(&scene.dir, GIB / 4);
+    let process = Sleeper::start();
+    let guest = come_back(&mut scene, &process, true, RunState::Running);
+    scene.run(500);
+    // The manager knows better than the configuration, which was not changed by `virsh setmem`.
+    scene.fake.emit(Event::Configured(guest, FOUR));
+    scene.run(3_000);
+    assert_eq!(scene.written(), [line(&process, TWO)]);
+    assert_eq!(scene.held(), 1);
+}
+
+#[test]
+fn guest_that_was_booted_is_no_saved_one() {
+    let mut scene = saved("booted", FOUR);
+    write_meminfo(&scene.dir, GIB / 4);
+    let process = Sleeper::start();
+    come_back(&mut scene, &process, false, RunState::Running);
+    scene.run(3_000);
+    assert_eq!((scene.held(), scene.written()), (0, Vec::new()), "it was started with that");
+}
+
+#[test]
+fn guest_of_an_unknown_past_has_what_its_configuration_has() {
+    for (is_restored, state) in [(true, RunState::Running), (false, RunState::Migrating)] {
+        let mut scene = Scene::after(&format!("configured-{is_restored}"), "");
+        write_meminfo(&scene.dir, GIB / 4);
+        let process = Sleeper::start();
+        let guest = come_back(&mut scene, &process, is_restored, state);
+        scene.run(500);
+        assert_eq!(scene.held(), 0, "nothing tells that it had more");
+        scene.fake.set_state(guest, RunState::Running);
+        scene.fake.emit(Event::Configured(guest, TWO));
+        scene.run(3_000);
+        assert_eq!((scene.held(), scene.written()), (1, vec![line(&process, TWO)]));
+    }
 }

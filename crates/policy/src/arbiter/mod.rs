@@ -83,11 +83,9 @@ impl Arbiter {
         Arbiter::default()
     }
 
-    /// A guest started again in the same process.
+    /// A guest started again in the same process, or has just come and is to be left to come up.
     pub fn rebooted(&mut self, key: Key) {
-        if let Some(guest) = self.guests.get_mut(&key) {
-            guest.forget();
-        }
+        self.guests.entry(key).or_default().forget();
     }
 
     /// Asks for free memory for a guest that is about to start. The outcome is in a later

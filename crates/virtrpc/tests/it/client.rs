@@ -117,6 +117,8 @@ fn a_domain_is_looked_at() {
     let flags = || of_domain().word(0);
     let answer = Body::default().text("<domain/>");
     check(Call::Xml(domain()), 14, flags(), answer, Reply::Xml("<domain/>".into()));
+    let (configured, answer) = (of_domain().word(2), Body::default().text("<domain/>"));
+    check(Call::ConfiguredXml(domain()), 14, configured, answer, Reply::Xml("<domain/>".into()));
     let info = Info { state: 1, max_memory_kib: 1 << 40, memory_kib: 5, vcpus: 2 };
     let answer = Body::default().word(1).long(1 << 40).long(5).word(2).long(99);
     check(Call::Info(domain()), 16, of_domain(), answer, Reply::Info(info));

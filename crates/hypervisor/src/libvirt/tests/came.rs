@@ -1,0 +1,48 @@
+//! Domains that come from a saved state, or from another host.
+
+use super::*;
+
+const CONFIGURED: &str = "<memory>SIZE</memory><currentMemory>786432</currentMemory><devices>\
+    <memballoon model='virtio'/></devices></domain>";
+
+/// Events of a domain that comes while the list is known, with this detail, and its state then.
+fn come(detail: u32, state: [u32; 2]) -> (Scene, Id, bool, Vec<Event>) {
+    let mut scene = Scene::new(&[]);
+    assert_eq!(scene.settle(), []);
+    scene.domains = BTreeMap::from([(1, 5)]);
+    scene.configured = CONFIGURED;
+    scene.state = state;
+    scene.send_event(EVENT_LIFECYCLE, 1, 5, &[2, detail]);
+    let mut events = scene.settle();
+    let Event::Found(id, found) = events.remove(0) else { panic!("{events:?}") };
+    (scene, id, found.is_restored, events)
+}
+
+const RUNS: [u32; 2] = [1, 1];
+const MOVES: [u32; 2] = [3, 2];
+
+#[test]
+fn domain_that_was_restored_tells_its_configuration_once() {
+    let (mut scene, id, is_restored, events) = come(2, RUNS);
+    assert!(is_restored);
+    assert_eq!(events, [Event::Configured(id, Bytes::mib(768))]);
+    scene.send_event(EVENT_LIFECYCLE, 1, 5, &[4, 0]);
+    assert_eq!(scene.settle(), []);
+    assert_eq!(scene.configured_calls, 1);
+}
+
+#[test]
+fn domain_that_moved_tells_its_configuration_when_it_runs() {
+    let (mut scene, id, is_restored, events) = come(1, MOVES);
+    assert_eq!((is_restored, events), (false, Vec::new()), "it has none before");
+    scene.state = RUNS;
+    scene.send_event(EVENT_LIFECYCLE, 1, 5, &[4, 1]);
+    let running = Event::State(id, RunState::Running);
+    assert_eq!(scene.settle(), [running, Event::Configured(id, Bytes::mib(768))]);
+}
+
+#[test]
+fn domain_that_was_booted_is_not_asked_for_its_configuration() {
+    let (scene, _, is_restored, events) = come(0, RUNS);
+    assert_eq!((is_restored, events, scene.configured_calls), (false, Vec::new(), 0));
+}
