@@ -1,10 +1,13 @@
 use super::*;
+use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
+use counters::Bytes;
 use dying::Dying;
 use images::{Arch, FirstProcess, Image};
 use open::RunningGuest;
-use procfs::KillWatch;
 use procfs::testing::FakeKernel;
+use procfs::{Chance, KillWatch};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use std::io::Write;
 use std::net::Shutdown;
 use std::ops::RangeInclusive;
 use std::process::Command;
@@ -249,4 +252,46 @@ fn notes(member: &mut Member, seconds: RangeInclusive<u64>) -> (&'static str, Ve
         other => panic!("{other:?}"),
     };
     (member.word(), member.events.drain(..).map(note).collect())
+}
+
+/// A clone that has no name yet, which was started at second 0, and QEMU's ends of it.
+fn clone() -> (Fleet, Vec<UnixStream>) {
+    let (mut fleet, theirs) = running(Command::new("sleep").arg("1000"));
+    let member = &mut fleet.members[0];
+    let bounds = GuestBounds { memory: Bytes::mib(64), cpus: Some(1) };
+    member.link = AgentLink::new(Agent::unnamed(bounds, PoolGrants::Yes));
+    member.state = State::Booting;
+    member.watch.had = Chance::since(0);
+    (fleet, theirs)
+}
+
+/// The first of these seconds after which it is ended, for it has not taken its name.
+fn nameless_at(member: &mut Member, mut seconds: RangeInclusive<u64>) -> Option<u64> {
+    let at = seconds.find(|second| {
+        member.tick(second * 1_000);
+        matches!(member.state(), State::Ended(_))
+    })?;
+    let why = "It does not take its name: its daemon does not answer".to_owned();
+    assert_eq!(member.state(), &State::Ended(why));
+    Some(at)
+}
+
+#[test]
+fn clone_has_its_minute_for_its_name_from_its_first_run_on() {
+    let (mut fleet, _theirs) = clone();
+    // Its QEMU could run all the time, and has read no state: it waits for nothing.
+    assert_eq!(nameless_at(&mut fleet.members[0], 1..=300), Some(61));
+    let (mut fleet, theirs) = clone();
+    let member = &mut fleet.members[0];
+    assert_eq!(nameless_at(member, 1..=50), None);
+    let version = r#"{"qemu":{"micro":0,"minor":2,"major":7},"package":""}"#;
+    let runs = r#"{"timestamp":{"seconds":50,"microseconds":0},"event":"RESUME"}"#;
+    let greeting = format!(r#"{{"QMP":{{"version":{version},"capabilities":[]}}}}"#);
+    (&theirs[2]).write_all(format!("{greeting}\n{runs}\n").as_bytes()).unwrap();
+    member.speak_qmp(50_000);
+    assert!(!member.agent().wants_name(), "its name was sent");
+    // A second run is no first one.
+    (&theirs[2]).write_all(format!("{runs}\n").as_bytes()).unwrap();
+    member.speak_qmp(80_000);
+    assert_eq!(nameless_at(member, 51..=300), Some(112));
 }
