@@ -51,3 +51,22 @@ impl Host {
         self.rows.of(&told)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{FakeHost, VCPUS};
+    use model::GuestField;
+
+    #[test]
+    fn each_look_has_its_time_before_single_domains_are_asked() {
+        let fake = FakeHost::new().looks().tells_of_each();
+        let uri = Uri::parse("qemu+ssh://b/system").unwrap();
+        let mut host = Host::behind(fake.program(), uri).unwrap();
+        // The look before, or a long wait for this one, took all of it.
+        host.session.as_mut().unwrap().use_up();
+        let moment = host.ask(|| 7).unwrap();
+        let vcpus = moment.guests.values().map(|row| row.get(GuestField::Vcpus));
+        assert!(vcpus.eq([Some(VCPUS.into()); 2]), "{moment:?}");
+    }
+}

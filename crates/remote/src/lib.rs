@@ -15,6 +15,8 @@
 
 mod clock;
 mod error;
+#[cfg(test)]
+mod fake;
 mod growth;
 mod host;
 mod rows;

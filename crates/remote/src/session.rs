@@ -137,6 +137,12 @@ impl Session {
         self.left_bytes = BYTES_MAX;
     }
 
+    /// Leaves the host no time for what can wait.
+    #[cfg(test)]
+    pub(crate) fn use_up(&mut self) {
+        self.until = Until::after(PATIENCE / 2);
+    }
+
     pub(crate) fn open(uri: &Uri) -> Result<Session, Error> {
         Session::greet(Ssh::start(uri)?, uri)
     }
@@ -316,6 +322,7 @@ fn odd() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake::{FakeHost, MEMORY_MIB, VCPUS, domains};
     use std::process::Command;
 
     /// A conversation with a program that stands in for ssh.
@@ -367,6 +374,23 @@ mod tests {
         }
         let second = due(&stats, &all, 2);
         assert!(second.iter().copied().eq(AGAIN_MAX..2 * AGAIN_MAX), "{second:?}");
+    }
+
+    #[test]
+    fn look_leaves_single_domains_out_when_half_its_time_is_over() {
+        let fake = FakeHost::new().looks().looks().tells_of_each();
+        let uri = Uri::parse("qemu+ssh://b/system").unwrap();
+        let mut session = Session::greet(Ssh::spawn(fake.program()).unwrap(), &uri).unwrap();
+        let look = |session: &mut Session| {
+            let told = session.look(|| 7).unwrap();
+            let alone: Vec<_> = told.domains.iter().map(|it| (it.vcpus, it.memory)).collect();
+            assert!(told.domains.iter().map(|it| &it.domain).eq(&domains()));
+            alone
+        };
+        session.use_up();
+        assert_eq!(look(&mut session), [(None, None); 2], "they are there all the same");
+        session.begin();
+        assert_eq!(look(&mut session), [(Some(VCPUS), Some(Bytes::mib(MEMORY_MIB))); 2]);
     }
 
     #[test]
