@@ -196,20 +196,26 @@ fn tests_that_promises_name_exist() {
             .filter_map(|piece| piece.split_once("::"))
             .collect();
         assert!(named.len() >= fewest, "{document} names {} tests", named.len());
-        for (file, test) in named {
-            let source = read(file);
-            let is_there = source.contains(&format!("#[test]\nfn {test}("))
-                || source.contains(&format!("#[test]\n    fn {test}("));
-            assert!(is_there, "{document}: {file} has no test {test}");
+        for test in named {
+            assert!(is_test(test), "{document}: there is no test {test:?}");
         }
     }
 }
 
+/// Returns whether a file has a test of this name.
+fn is_test((file, test): (&str, &str)) -> bool {
+    let source = read(file);
+    source.contains(&format!("#[test]\nfn {test}("))
+        || source.contains(&format!("#[test]\n    fn {test}("))
+}
+
 /// Rows of the page's tables for the attacks of two audits, and tests that are named after each.
+/// Rows of the table after those name their tests.
 #[test]
 fn each_attack_of_the_security_page_has_a_test_of_its_number() {
     let page = read("docs/security.md");
     let (first, second) = page.split_once("Found in a second audit").expect("two tables");
+    let (second, later) = second.split_once("Found in a third").expect("three tables");
     let numbers = |part: &str| -> Vec<u32> {
         let rows = part.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
         rows.filter_map(|(first, _)| first.parse().ok()).collect()
@@ -235,6 +241,13 @@ fn each_attack_of_the_security_page_has_a_test_of_its_number() {
         let tests = sources.matches(&format!("#[test]\n{name}")).count()
             + sources.matches(&format!("#[test]\n    {name}")).count();
         assert!(tests > 0, "no test is called {name}…");
+    }
+    let rows: Vec<&str> = later.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() >= 10, "{rows:?}");
+    for row in rows {
+        let tests: Vec<_> =
+            quoted(row).into_iter().filter_map(|piece| piece.split_once("::")).collect();
+        assert!(!tests.is_empty() && tests.into_iter().all(is_test), "{row}");
     }
 }
 
