@@ -74,8 +74,9 @@ impl Apt {
         Ok(run(update.args(["-qq", "update"]), NOT_DEBIAN)?.stderr)
     }
 
-    /// The kernel behind the package that always names the newest one.
-    pub(crate) fn real_kernel(&self, update_stderr: &str) -> Result<String, Error> {
+    /// Packages of the kernel behind the one that always names the newest: Debian has its image and
+    /// its modules in one package, and since Linux 7 in packages of their own.
+    pub(crate) fn real_kernel(&self, update_stderr: &str) -> Result<Vec<String>, Error> {
         let meta = match self.arch {
             Arch::X86_64 => "linux-image-cloud-amd64",
             Arch::S390x => "linux-image-s390x",
@@ -85,14 +86,21 @@ impl Apt {
             arch: self.arch,
             update_stderr: update_stderr.to_owned(),
         };
-        let mut show = self.command("apt-cache");
-        match run(show.args(["show", "--no-all-versions", meta]), NOT_DEBIAN) {
-            Ok(output) => {
-                dependency_on_image(&String::from_utf8_lossy(&output.stdout)).ok_or_else(unknown)
+        let dependencies = |package: &str, start: &str| {
+            let mut show = self.command("apt-cache");
+            match run(show.args(["show", "--no-all-versions", package]), NOT_DEBIAN) {
+                Ok(output) => Ok(dependencies(&String::from_utf8_lossy(&output.stdout), start)),
+                Err(Error::ToolFailed { .. }) => Err(unknown()),
+                Err(error) => Err(error),
             }
-            Err(Error::ToolFailed { .. }) => Err(unknown()),
-            Err(error) => Err(error),
+        };
+        let image = dependencies(meta, "linux-image-")?.into_iter().next().ok_or_else(unknown)?;
+        let mut packages = Vec::new();
+        for part in ["linux-base-", "linux-binary-", "linux-modules-"] {
+            packages.extend(dependencies(&image, part)?);
         }
+        packages.push(image);
+        Ok(packages)
     }
 
     /// Returns the first list whose packages apt knows all, or else the first list.
@@ -233,14 +241,16 @@ fn configuration_text(work: &Path, arch: Arch) -> String {
     )
 }
 
-/// The first `linux-image-*` in the `Depends:` line of a package's description.
-fn dependency_on_image(description: &str) -> Option<String> {
-    let depends = description.lines().find_map(|line| line.strip_prefix("Depends:"))?;
+/// Returns packages whose names begin so from the `Depends:` line of a package's description.
+fn dependencies(description: &str, start: &str) -> Vec<String> {
+    let depends = description.lines().find_map(|line| line.strip_prefix("Depends:"));
     depends
+        .unwrap_or_default()
         .split([',', '|'])
         .filter_map(|dependency| dependency.split_ascii_whitespace().next())
-        .find(|name| name.starts_with("linux-image-"))
+        .filter(|name| name.starts_with(start))
         .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -251,12 +261,14 @@ mod tests {
     const SUM_OF_ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
     #[test]
-    fn the_meta_package_leads_to_the_kernel() {
+    fn dependencies_are_those_that_begin_so() {
         let description = "Package: linux-image-s390x\nVersion: 6.1.176-1\n\
                            Depends: linux-image-6.1.0-50-s390x (= 6.1.176-1), other\n";
-        let kernel = dependency_on_image(description);
-        assert_eq!(kernel.as_deref(), Some("linux-image-6.1.0-50-s390x"));
-        assert_eq!(dependency_on_image("Package: x\nDepends: libc6\n"), None);
+        assert_eq!(dependencies(description, "linux-image-"), ["linux-image-6.1.0-50-s390x"]);
+        assert!(dependencies("Package: x\nDepends: libc6\n", "linux-image-").is_empty());
+        let split = "Depends: dracut | initramfs-tools (>= 0.120), linux-binary-7 (= 7), \
+                     linux-modules-7 (= 7)\n";
+        assert_eq!(dependencies(split, "linux-modules-"), ["linux-modules-7"]);
     }
 
     #[test]

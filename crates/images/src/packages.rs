@@ -13,8 +13,7 @@ use std::process::Command;
 
 use crate::apt::Apt;
 use crate::clock::time_of_day;
-use crate::error::FileContext;
-use crate::files::{create_dir, exchange, remove_dir};
+use crate::files::{create_dir, entries, exchange, remove_dir};
 use crate::ours::check_dir;
 use crate::record::{IN_DIRECTORY, NOT_DPKG, Record, SHOW_FORMAT};
 use crate::tool::run;
@@ -127,7 +126,11 @@ impl Cache {
         let update_stderr = apt.update()?;
         let named = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let names: Vec<String> = match set {
-            Set::Guest => vec![apt.real_kernel(&update_stderr)?, "busybox-static".to_owned()],
+            Set::Guest => {
+                let mut names = apt.real_kernel(&update_stderr)?;
+                names.push("busybox-static".to_owned());
+                names
+            }
             Set::Web => named(apt.known_of(&WEB_PACKAGES)),
             Set::Named(names) => named(names),
         };
@@ -154,22 +157,32 @@ impl Cache {
 fn find_parts(arch: Arch, root: &Path) -> Result<GuestPackages, Error> {
     let missing = || Error::PackageContent {
         root: root.to_owned(),
-        missing: "a kernel (boot/vmlinuz-*)".to_owned(),
+        missing: "a kernel (boot/vmlinuz-*, usr/lib/modules/*/vmlinuz)".to_owned(),
     };
-    let boot = root.join("boot");
-    let kernel = fs::read_dir(&boot)
-        .file("read", &boot)?
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .find(|name| name.starts_with("vmlinuz-"))
-        .ok_or_else(missing)?;
-    let release = kernel.trim_start_matches("vmlinuz-").to_owned();
+    let (kernel, release) = find_kernel(root).ok_or_else(missing)?;
     Ok(GuestPackages {
         arch,
-        kernel: boot.join(&kernel),
+        kernel,
         modules: below_either(root, &format!("lib/modules/{release}"))?,
         busybox: below_either(root, "bin/busybox")?,
         release,
     })
+}
+
+/// Finds the kernel's image and its release: in /boot, or beside its modules, since Linux 7.
+fn find_kernel(root: &Path) -> Option<(PathBuf, String)> {
+    let names = |dir: &str| entries(&root.join(dir)).unwrap_or_default();
+    let in_boot = names("boot").into_iter().find_map(|path| {
+        let release = path.file_name()?.to_str()?.strip_prefix("vmlinuz-")?.to_owned();
+        Some((path, release))
+    });
+    let beside_modules = || {
+        names("usr/lib/modules").into_iter().find_map(|path| {
+            let release = path.file_name()?.to_str()?.to_owned();
+            Some((path.join("vmlinuz"), release)).filter(|(kernel, _)| kernel.exists())
+        })
+    };
+    in_boot.or_else(beside_modules)
 }
 
 /// Debian 13 has moved everything below /usr.
@@ -191,7 +204,7 @@ mod tests {
         let root = std::env::temp_dir().join(format!("images-cache-{}", std::process::id()));
         let tree = root.join("packages/s390x");
         let error = find_parts(Arch::S390x, &tree).unwrap_err();
-        assert!(matches!(error, Error::File { .. }));
+        assert!(error.to_string().contains("vmlinuz"), "{error}");
         for directory in ["boot", "usr/lib/modules/6.1-s390x", "bin"] {
             create_dir(&tree.join(directory)).unwrap();
         }
@@ -204,6 +217,10 @@ mod tests {
         assert_eq!(packages.release, "6.1-s390x");
         assert_eq!(packages.modules, tree.join("usr/lib/modules/6.1-s390x"));
         assert!(!root.join("work").exists(), "apt was not even prepared");
+        let beside = tree.join("usr/lib/modules/6.1-s390x/vmlinuz");
+        fs::rename(tree.join("boot/vmlinuz-6.1-s390x"), &beside).unwrap();
+        let moved = cache.packages(Arch::S390x).unwrap();
+        assert_eq!((moved.kernel, moved.release), (beside, packages.release));
         fs::set_permissions(&tree, fs::Permissions::from_mode(0o777)).unwrap();
         let error = cache.packages(Arch::S390x).unwrap_err().to_string();
         assert!(error.contains("s390x is not safe to use"), "{error}");
