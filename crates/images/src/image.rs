@@ -1,13 +1,13 @@
 //! Makes what a guest boots from: a Debian kernel and a first file system in memory.
 
 use std::fs::{self, File, FileTimes, Metadata};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use base::StableHash;
-use flate2::Compression;
 use flate2::write::GzEncoder;
+use flate2::{Compression, Crc};
 
 use crate::clock::time_of_day;
 use crate::cpio::Archive;
@@ -211,7 +211,11 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let end = if is_packed { ".gz" } else { "" };
     let path = directory.join(format!("{:016x}-{}.cpio{end}", hash.finish(), archive.len()));
     let _lock = cache.lock()?;
-    if fs::metadata(&path).is_ok_and(|found| is_packed || found.len() == archive.len() as u64) {
+    let is_whole = match is_packed {
+        true => ends_as(&path, archive),
+        false => fs::metadata(&path).is_ok_and(|found| found.len() == archive.len() as u64),
+    };
+    if is_whole {
         let file = File::options().write(true).open(&path).file("open", &path)?;
         // Only the time of access: a template is made again when the time of change differs.
         file.set_times(FileTimes::new().set_accessed(now())).file("keep", &path)?;
@@ -223,6 +227,22 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
         false => write_whole(&path, archive)?,
     }
     Ok(path)
+}
+
+/// Returns whether a packed file ends with the checksum and the length of an archive, as gzip
+/// writes them: one that was cut by a crash does not.
+fn ends_as(path: &Path, archive: &[u8]) -> bool {
+    let mut sum = Crc::new();
+    sum.update(archive);
+    let expected = [sum.sum().to_le_bytes(), sum.amount().to_le_bytes()].concat();
+    let last = || -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::End(-8))?;
+        let mut last = Vec::new();
+        file.read_to_end(&mut last)?;
+        Ok(last)
+    };
+    last().is_ok_and(|last| last == expected)
 }
 
 fn pack(archive: &[u8]) -> io::Result<Vec<u8>> {
@@ -279,9 +299,12 @@ mod tests {
         assert!(fs::metadata(&packed).unwrap().len() < 100_000);
         let mut unpacked = Vec::new();
         let mut file = GzDecoder::new(File::open(&packed).unwrap());
-        io::Read::read_to_end(&mut file, &mut unpacked).unwrap();
+        file.read_to_end(&mut unpacked).unwrap();
         assert!(unpacked == large);
+        let bytes = fs::read(&packed).unwrap();
+        fs::write(&packed, &bytes[..bytes.len() / 2]).unwrap();
         assert_eq!(store(&cache, Arch::X86_64, &large).unwrap(), packed);
+        assert_eq!(fs::read(&packed).unwrap(), bytes, "one that was cut is made again");
         fs::remove_dir_all(root).unwrap();
     }
 }

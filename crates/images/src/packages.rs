@@ -7,7 +7,6 @@
 //!
 //! What is unpacked stays until it is refreshed or removed: a farm starts without a network.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -196,6 +195,7 @@ pub(crate) fn below_either(root: &Path, path: &str) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     /// A cache that has the packages must not need apt, sources or a network.

@@ -466,3 +466,6 @@ fn changing(pages: Pages) -> String {
     // Scripts look for this line.
     format!("changing number of pages permanently reserved to {}", pages.0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,12 +53,12 @@ mod tests {
 
     #[test]
     fn a_guest_keeps_its_floor_whatever_it_asks_for() {
-        let floor = Floor { mib: 48, percent: 15 };
+        let floor = Floor::default();
         let ask = |pages, memory_mib| decide(PoolRequest { sequence: 7, pages }, memory_mib, floor);
         assert_eq!(ask(1000, 256), Grant { sequence: 7, pages: 1000, reason: String::new() });
         let all = ask(u64::MAX, 256);
-        assert_eq!(all.pages, (256 - 48) * 256);
-        assert_eq!(all.reason, "48 MiB stay with the guest");
+        assert_eq!(all.pages, (256 - 64) * 256);
+        assert_eq!(all.reason, "64 MiB stay with the guest");
         assert_eq!(ask(u64::MAX, 1000).pages, 850 * 256);
         // A guest smaller than the floor keeps everything.
         assert_eq!(ask(u64::MAX, 32).pages, 0);

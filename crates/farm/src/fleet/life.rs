@@ -10,6 +10,7 @@
 use std::sync::atomic::AtomicBool;
 
 use hypervisor::ProcessId;
+use images::FirstProcess;
 use procfs::{Chance, Work};
 use qmp::{Reply, Ticket};
 
@@ -399,13 +400,15 @@ impl Member {
 
     /// Its machine was reset. What its firmware was did not come back with it from the disk, so
     /// that it cannot boot: it has nothing but memory, and begins anew as it did at first.
-    pub(super) fn was_reset(&mut self) {
+    pub(super) fn was_reset(&mut self, now_ms: u64) {
         // Nobody is to go back to what was before.
         self.config.park_file.iter().for_each(|file| suspend::remove(file));
         if !self.is_resumed() {
             self.events.push(Event::Reset(self.place));
+            // A user's own system may have its reasons to start twice.
             if self.state == State::Booting
-                && let Some(reason) = self.watch.was_reset(self.console.kept())
+                && self.config.spec.image.first_process == FirstProcess::Ours
+                && let Some(reason) = self.watch.was_reset(self.console.kept(), now_ms)
             {
                 self.end(reason);
             }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants, Port};
 use counters::Bytes;
 use hypervisor::Usage;
-use procfs::{Chance, Shortage, Work};
+use procfs::{Shortage, Work};
 use qmp::{Command, Incoming, Reply, Ticket};
 use vm::{Accel, ConsoleLog, DAEMON_PORT, Footprint, GuestSpec, Net, WhyEmulation, up_marker};
 use wire::Status;
@@ -13,7 +13,7 @@ use wire::Status;
 use super::balloon::BalloonGrants;
 use super::dying::{Dying, Next};
 use super::event::Event;
-use super::kvm::{self, KvmWatch};
+use super::kvm;
 use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
 use super::park::Parking;
@@ -169,8 +169,7 @@ impl Member {
 
     pub(super) fn start(&mut self, now_ms: u64) {
         self.state = State::Booting;
-        self.watch.had = Chance::since(now_ms);
-        self.watch.kvm = KvmWatch::default();
+        self.watch.starts(now_ms);
         if let Err(reason) = self.start_qemu(None, now_ms) {
             self.end(reason);
         }
@@ -367,7 +366,7 @@ impl Member {
                         self.send_identity();
                     }
                 }
-                Incoming::Event { name, .. } if name == "RESET" => self.was_reset(),
+                Incoming::Event { name, .. } if name == "RESET" => self.was_reset(now_ms),
                 Incoming::Event { name, data, .. } => {
                     let ours = data.get("id").and_then(|id| id.as_str()) == Some(DAEMON_PORT);
                     let closed = data.get("open").and_then(|open| open.as_bool()) == Some(false);

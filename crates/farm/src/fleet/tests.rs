@@ -162,13 +162,18 @@ fn guest_takes_no_boot_when_its_last_qemu_is_not_gone() {
 fn guest_ends_when_each_boot_resets_its_machine() {
     let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
     let member = &mut fleet.members[0];
-    (0..5).for_each(|_| member.was_reset());
+    // Each time the firmware resets it once more.
+    let reset = |member: &mut Member, at_s: u64| {
+        [0, 300].iter().for_each(|more_ms| member.was_reset(at_s * 1_000 + more_ms));
+    };
+    (0..5).for_each(|number| reset(member, 10 * number));
     assert_eq!(member.state(), &State::Up, "it reboots as often as it wants to");
     member.state = State::Booting;
-    (0..2).for_each(|_| member.was_reset());
+    (0..2).for_each(|number| reset(member, 100 + 10 * number));
     assert_eq!(member.state(), &State::Booting);
+    member.console.push(b"pinhead: a module does not load\n");
     member.console.push(b"[1.0] Kernel panic - not syncing: no init\r\nEnd of trace\n");
-    member.was_reset();
+    reset(member, 120);
     let why = "its machine was reset 3 times in its boot: Kernel panic - not syncing: no init";
     assert_eq!(member.state(), &State::Ended(why.into()));
 }

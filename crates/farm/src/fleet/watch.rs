@@ -35,6 +35,12 @@ const NAMING_PATIENCE_MS: u64 = 60_000;
 /// A QEMU that could have run for longer, and has neither started nor gone on, is taken for one
 /// that does not come.
 const COMING_BACK_MAX_MS: u64 = 60_000;
+/// A machine that is reset again so soon is reset by its firmware.
+pub(crate) const FIRMWARE_MS: u64 = 2_000;
+/// The words of the image's first process for a guest with too little memory.
+const IMAGE_TOO_LARGE: &str = "pinhead: the image does not fit";
+/// Columns of a console's line in a reason.
+const CAUSE_WIDTH: usize = 200;
 /// How often a guest is started again. What hangs each time has a reason of its own.
 const RESTARTS_MAX: u32 = 2;
 
@@ -65,8 +71,9 @@ pub(super) struct BootWatch {
     longest_ns: u64,
     pub(super) kvm: KvmWatch,
     hangs: u32,
-    /// Resets of its machine before it was up.
+    /// Resets of its machine since its QEMU started, before it was up, and the last that counted.
     resets: u32,
+    reset_ms: Option<u64>,
     inquest: Option<Inquest>,
 }
 
@@ -111,16 +118,27 @@ impl BootWatch {
         self.had.look(now_ms, work) > COMING_BACK_MAX_MS
     }
 
+    /// Its QEMU starts.
+    pub(super) fn starts(&mut self, now_ms: u64) {
+        self.had = Chance::since(now_ms);
+        self.kvm = KvmWatch::default();
+        (self.resets, self.reset_ms) = (0, None);
+    }
+
     /// Counts a reset of its machine in its boot. Returns the reason to end it after too many: its
     /// kernel panics each time, or its first process ends.
-    pub(super) fn was_reset(&mut self, console: &[u8]) -> Option<String> {
+    pub(super) fn was_reset(&mut self, console: &[u8], now_ms: u64) -> Option<String> {
+        if self.reset_ms.is_some_and(|last_ms| now_ms < last_ms + FIRMWARE_MS) {
+            return None;
+        }
+        self.reset_ms = Some(now_ms);
         self.resets += 1;
         let is_too_often = self.resets > RESTARTS_MAX;
         is_too_often.then(|| {
             let mut reason = format!("its machine was reset {} times in its boot", self.resets);
             if let Some(why) = cause(&String::from_utf8_lossy(console)) {
                 reason.push_str(": ");
-                reason.push_str(why);
+                reason.push_str(&base::plain(why, CAUSE_WIDTH));
             }
             reason
         })
@@ -165,7 +183,7 @@ impl BootWatch {
 
 /// Returns the last line of a console that tells why a boot failed.
 fn cause(console: &str) -> Option<&str> {
-    let signs = ["pinhead: ", "Initramfs unpacking failed", "Kernel panic"];
+    let signs = [IMAGE_TOO_LARGE, "Kernel panic", "Initramfs unpacking failed", "pinhead: "];
     let last = |sign| console.lines().rev().find_map(|line| line.find(sign).map(|at| &line[at..]));
     signs.into_iter().find_map(last).map(str::trim_end)
 }

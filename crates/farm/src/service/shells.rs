@@ -15,12 +15,10 @@ use vm::Mark;
 
 use super::peer::drain_into;
 use super::replies::Replies;
-use crate::fleet::{Fleet, Member};
+use crate::fleet::{FIRMWARE_MS, Fleet, Member};
 
 /// Commands that wait for their turn in one guest.
 const WAITING_MAX: usize = 64;
-/// A guest that was reset runs none of its commands within this time.
-const FIRMWARE_MS: u64 = 2_000;
 /// What is kept for a client that does not read, before the guest has to wait.
 const UNREAD_MAX: usize = 256 * 1024;
 

@@ -40,9 +40,9 @@ pub(super) enum Ask {
 /// The way that a domain came, where that was seen and it was not booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// From another host.
+    /// From another host, or back to a snapshot: with what its configuration has for it.
     Moved,
-    /// From a saved state.
+    /// From a saved state: with what it had when it went.
     Restored,
 }
 
@@ -156,12 +156,11 @@ impl LibvirtGuest {
         }
     }
 
-    /// Wants its configuration once, when it is all there: a domain that moves gets it last.
+    /// Wants its configuration when it is all there, until it is answered: a domain that moves gets
+    /// it last.
     pub(super) fn look_at_configuration(&mut self) {
         let moves = self.state.is_none_or(|state| state == RunState::Migrating);
-        if self.is_reported && !moves && self.turn.came.take().is_some() {
-            self.wants.configured = true;
-        }
+        self.wants.configured = self.is_reported && !moves && self.turn.came.is_some();
     }
 
     /// Notices that its description may not be true any more.

@@ -47,9 +47,9 @@ pub(super) fn life(state: i32, reason: i32) -> Life {
 /// The way that a domain came, by the detail of the event. One that woke up was there before.
 pub(super) fn came(detail: i32) -> Option<Came> {
     match detail {
-        1 => Some(Came::Moved),
-        // From a file, or from a snapshot.
-        2 | 3 => Some(Came::Restored),
+        // From a snapshot: its configuration is the snapshot's as well.
+        1 | 3 => Some(Came::Moved),
+        2 => Some(Came::Restored),
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use super::guest::{Ask, CHANGED_MS, Came, PROBE_MS};
 use super::numbers::{self, Life};
 use super::search::Outcome;
 use super::{Libvirt, trouble};
-use crate::{Event, Found, Id, Machine, ProcessId, RunState};
+use crate::{Event, Found, Id, Machine, Pause, ProcessId, RunState};
 
 /// Of a domain's control: a command may be open, but questions are answered.
 const CONTROL_JOB: u32 = 1;
@@ -59,6 +59,7 @@ impl Libvirt {
                 Err(reason) => self.is_not_described(id, &reason, now_ms),
             },
             (Ask::Configured, Reply::Xml(text)) => {
+                guest.turn.came = None;
                 let size = describe::configured_memory(&text);
                 self.out.extend(size.map(|size| Event::Configured(id, size)));
             }
@@ -95,7 +96,8 @@ impl Libvirt {
             Ask::Target(_) => self.out.push(Event::Refused(id, failure.message)),
             Ask::Running(_) => self.out.push(Event::Stays(id, failure.message)),
             Ask::Period(_) | Ask::Stats => guest.question.failed(),
-            Ask::Control | Ask::Configured => {}
+            Ask::Configured => guest.turn.came = None,
+            Ask::Control => {}
         }
     }
 
@@ -261,6 +263,12 @@ impl Libvirt {
         else {
             return;
         };
+        if state == RunState::Paused(Pause::NotStarted) {
+            // libvirt tells the way that it came when it is all there.
+            guest.state = None;
+            guest.due_ms = Some(now_ms + PROBE_MS);
+            return;
+        }
         let Some(up) = &mut self.connection.up else { return };
         let domain = &guest.domain;
         guest.process = match up.search.find(&domain.name, domain.uuid, guest.since_ms, now_ms) {
@@ -315,11 +323,24 @@ impl Libvirt {
         }
     }
 
+    /// The list had it before the event that tells the way that it came.
+    fn has_started(&mut self, id: Id, detail: i32) {
+        if let Some(guest) = self.guests.get_mut(id)
+            && !guest.is_reported
+        {
+            guest.turn.came = numbers::came(detail);
+        }
+    }
+
     fn lifecycle(&mut self, domain: Domain, what: Lifecycle, detail: i32, now_ms: u64) {
         match what {
             Lifecycle::Started if detail == STARTED_AWAKE => self.look_at_state(&domain),
             Lifecycle::Started => match self.guests.by_uuid(&domain.uuid) {
-                Some(guest) if guest.domain.id == domain.id => self.look_at_state(&domain),
+                Some(guest) if guest.domain.id == domain.id => {
+                    let id = guest.id;
+                    self.has_started(id, detail);
+                    self.look_at_state(&domain);
+                }
                 Some(guest) => {
                     let id = guest.id;
                     self.gone(id, "it was restarted");

@@ -132,6 +132,10 @@ impl ManagedGuest {
     /// It was restored, or has moved here, and its configuration has so much memory for it. What it
     /// lacks of that was taken before it came. Returns whether that counts.
     pub(crate) fn is_configured(&mut self, size: Bytes, now_ms: u64) -> bool {
+        if size <= self.memory.actual {
+            // Of a domain that is not kept libvirt has no other configuration than what it has.
+            return false;
+        }
         // Its daemon's word counts no more: that gives it all that it can have.
         if self.found.state == RunState::Migrating {
             self.found.state = RunState::Running;

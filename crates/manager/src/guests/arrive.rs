@@ -83,8 +83,10 @@ impl Guests {
         self.arrivals += 1;
         let text = format!("it was found at {}", found.source);
         let mut guest = ManagedGuest::new(id, source, *found, limits, class, grants, now.ms);
-        let saved = self.saved.take(&guest.found);
-        let saved = saved.filter(|size| guest.found.is_restored && guest.memory.actual <= *size);
+        let saved = match guest.found.is_restored {
+            true => self.saved.take(&guest.found),
+            false => None,
+        };
         let left = by.lease.size_of(&guest.found).or(saved);
         let had = match run_dir(&guest.found) {
             // Its daemon has given its `pinhead up` what it lacks.
@@ -189,9 +191,9 @@ mod tests {
         assert_eq!(one.restore(), Bytes::mib(160));
         one.guests.react(one.id, DaemonEvent::CameFrom("x".into()), now(2));
         assert_eq!(one.restore(), Bytes::mib(160));
-        // A configuration of less takes nothing.
-        one.step(GuestEvent::Source(0, Event::Configured(one.id, Bytes::mib(64))), 3);
-        assert_eq!(one.restore(), small);
+        // One that is not kept has no configuration but what it has: that takes nothing.
+        one.step(GuestEvent::Source(0, Event::Configured(one.id, small)), 3);
+        assert_eq!(one.restore(), Bytes::mib(160));
     }
 
     #[test]

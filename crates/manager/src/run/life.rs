@@ -159,11 +159,13 @@ impl Manager {
         let Manager { devices, guests, mut notices, .. } = self;
         let Devices { lease, sources, attachments, control, monitor, journal, .. } = devices;
         // A monitor serves one client: the keeper needs ours to be closed.
-        drop((sources, guests, attachments, control));
+        drop((sources, guests, attachments));
         notices.extend(lease.finish());
-        // Last, for a disk may be slow, and a copy of a locked journal is waited for.
-        notices.extend(journal.finish());
+        // Last, for a disk may be slow, and a copy of a locked journal is waited for. Until then
+        // nobody else may write to them.
         notices.extend(monitor.into_iter().flat_map(Monitor::finish));
+        notices.extend(journal.finish());
+        drop(control);
         notices
     }
 }

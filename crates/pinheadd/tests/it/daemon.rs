@@ -117,29 +117,6 @@ fn a_dry_run_decides_and_changes_nothing() {
 }
 
 #[test]
-fn daemon_reads_each_file_once_in_a_look() {
-    let kernel = FakeKernel::new(2, 4);
-    kernel.write("proc/sys/vm/cmm_pages", "0\n");
-    let mut child = Running::start(&mut daemon(&kernel, SHRINKING, &["-f", "--dry-run"]));
-    let mut out = child.0.stdout.take().expect("its output");
-    let io = format!("/proc/{}/io", child.0.id());
-    let calls = || -> u64 {
-        let text = std::fs::read_to_string(&io).expect("what it has read");
-        let calls = text.lines().find_map(|line| line.strip_prefix("syscr: "));
-        calls.expect("its calls").parse().expect("a number")
-    };
-    let looks = |out: &mut _, count| {
-        read_until(out, |output| output.matches("dry run: MEMUNPLUG").count() == count);
-    };
-    looks(&mut out, 1);
-    let before = calls();
-    looks(&mut out, 2);
-    // What is online, what is present, and the pool.
-    assert_eq!(calls() - before, 2 * 3);
-    child.stop();
-}
-
-#[test]
 fn the_service_manager_is_notified_and_its_watchdog_is_fed() {
     let kernel = FakeKernel::new(2, 4);
     kernel.write("proc/sys/vm/cmm_pages", "7\n");

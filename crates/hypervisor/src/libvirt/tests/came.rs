@@ -46,3 +46,34 @@ fn domain_that_was_booted_is_not_asked_for_its_configuration() {
     let (scene, _, is_restored, events) = come(0, RUNS);
     assert_eq!((is_restored, events, scene.configured_calls), (false, Vec::new(), 0));
 }
+
+#[test]
+fn domain_that_goes_back_to_a_snapshot_is_not_restored() {
+    let (_, id, is_restored, events) = come(3, RUNS);
+    assert!(!is_restored);
+    assert_eq!(events, [Event::Configured(id, Bytes::mib(768))]);
+}
+
+#[test]
+fn domain_is_restored_when_a_list_has_it_before_its_event() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    scene.configured = CONFIGURED;
+    // Its memory is being read.
+    scene.state = [3, 11];
+    assert_eq!(scene.settle(), []);
+    scene.state = RUNS;
+    scene.send_event(EVENT_LIFECYCLE, 1, 5, &[2, 2]);
+    let events = scene.settle();
+    let [Event::Found(id, found), configured] = &events[..] else { panic!("{events:?}") };
+    assert!(found.is_restored);
+    assert_eq!(configured, &Event::Configured(*id, Bytes::mib(768)));
+}
+
+#[test]
+fn domain_that_starts_without_an_event_is_found_at_a_later_look() {
+    let mut scene = Scene::new(&[(1, 5)]);
+    scene.state = [3, 11];
+    assert_eq!(scene.settle(), []);
+    scene.state = RUNS;
+    assert!(matches!(scene.at(60_000)[..], [Event::Found(..)]));
+}
