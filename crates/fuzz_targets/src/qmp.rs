@@ -54,6 +54,7 @@ fn commands() -> [Command; 27] {
         Command::Continue,
         Command::SetMigrateBandwidth { bytes_a_second: u64::MAX },
         Command::GetFile { name: "state" },
+        Command::AddFile { set: 9 },
         Command::Migrate { uri: "fd:state".into() },
         Command::LeaveFilesOut,
         Command::MigrateIncoming { uri: "fd:\"\n".into() },

@@ -69,6 +69,11 @@ pub enum Command {
         /// What QEMU calls it from then on.
         name: &'static str,
     },
+    /// `add-fd`: takes over the file that comes with this command, as `/dev/fdset/SET`.
+    AddFile {
+        /// The number of QEMU's name for it.
+        set: u32,
+    },
     /// `migrate`: writes the guest's state. It goes on after the answer; see `QueryMigrate`.
     Migrate {
         /// Where to, in QEMU's words.
@@ -145,6 +150,7 @@ impl Command {
                 ("migrate-set-parameters", json!({ "max-bandwidth": bytes_a_second }))
             }
             Command::GetFile { name } => ("getfd", json!({ "fdname": name })),
+            Command::AddFile { set } => ("add-fd", json!({ "fdset-id": set })),
             Command::Migrate { uri } => ("migrate", json!({ "uri": uri })),
             Command::LeaveFilesOut => {
                 let capability = json!({ "capability": "x-ignore-shared", "state": true });

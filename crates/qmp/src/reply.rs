@@ -201,6 +201,7 @@ impl Command {
             | Command::Stop
             | Command::SetMigrateBandwidth { .. }
             | Command::GetFile { .. }
+            | Command::AddFile { .. }
             | Command::Migrate { .. }
             | Command::LeaveFilesOut
             | Command::MigrateIncoming { .. }

@@ -11,11 +11,17 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use images::Arch;
 use qmp::Command;
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use crate::emulator;
+
 /// The number of QEMU's name for it, above those of a guest's disks.
 const SET: u32 = 9_000;
+
+/// The same of the file with a guest's state.
+pub(crate) const STATE_SET: u32 = SET + 1;
 
 /// More than any machine's devices have. A QEMU that its guest has taken over may write what it
 /// likes.
@@ -64,8 +70,22 @@ impl DeviceFile {
 pub(crate) fn state_file(state: &[u8]) -> io::Result<File> {
     let mut file = in_memory()?;
     file.write_all(state)?;
-    file.rewind()?;
-    Ok(file)
+    // QEMU takes one that can be read and not written to.
+    File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Returns the words by which a QEMU that starts knows a file with a state, and its URI.
+pub(crate) fn state_words(arch: Arch, file: &File) -> (Option<[String; 2]>, String) {
+    let fd = file.as_raw_fd();
+    match emulator::names_states(arch) {
+        true => (Some(["-add-fd".into(), format!("fd={fd},set={STATE_SET}")]), state_uri()),
+        false => (None, format!("fd:{fd}")),
+    }
+}
+
+/// Returns the URI of a state in [`STATE_SET`].
+pub(crate) fn state_uri() -> String {
+    format!("file:/dev/fdset/{STATE_SET}")
 }
 
 fn in_memory() -> io::Result<File> {

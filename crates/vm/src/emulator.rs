@@ -18,6 +18,10 @@ struct Version(u32, u32);
 /// runs into the INT3 that it had put there for a moment, again and again, and hangs.
 const LOCKS_PAGES: Version = Version(8, 1);
 
+/// The first QEMU that wants a state in a file by the file's name: it takes one by the number of a
+/// descriptor as well, which QEMU 11 refuses.
+const NAMES_STATES: Version = Version(9, 1);
+
 /// The version text of QEMU for this architecture. It is asked for once.
 pub(crate) fn version_text(arch: Arch) -> Result<&'static str, Error> {
     static TEXTS: [OnceLock<String>; Arch::ALL.len()] = [const { OnceLock::new() }; _];
@@ -35,6 +39,13 @@ pub(crate) fn version_text(arch: Arch) -> Result<&'static str, Error> {
 pub(crate) fn keeps_stale_code(arch: Arch) -> bool {
     let version = version_text(arch).ok().and_then(version);
     version.is_none_or(|version| version < LOCKS_PAGES)
+}
+
+/// Returns whether this QEMU wants a state by the name of its file. One whose version is not known
+/// does.
+pub(crate) fn names_states(arch: Arch) -> bool {
+    let version = version_text(arch).ok().and_then(version);
+    version.is_none_or(|version| version >= NAMES_STATES)
 }
 
 /// The version in `QEMU emulator version 7.2.22 (Debian …)`.

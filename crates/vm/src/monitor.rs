@@ -37,16 +37,15 @@ impl Monitor {
         self.answer(name, asked, deadline)
     }
 
-    /// Gives QEMU an open file, under a name that other commands know it by.
+    /// Gives QEMU an open file by this command, which names it for others.
     pub(crate) fn give_file(
         &mut self,
-        name: &'static str,
+        command: Command,
         file: &File,
         deadline: Deadline,
     ) -> Result<(), Error> {
         // What waits to be sent is this command alone: it is the one that the file comes with.
         self.call(Command::QueryStatus, deadline)?;
-        let command = Command::GetFile { name };
         let words = command.name();
         let asked = self.client.ask(command)?;
         let fds = [file.as_fd()];

@@ -10,7 +10,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::devices::{DeviceFile, state_file};
+use crate::devices::{DeviceFile, state_file, state_words};
 use crate::identity::random_uuid;
 use crate::machine::Ram;
 use crate::opened::Opened;
@@ -171,9 +171,11 @@ impl GuestSpec {
         }
         let has_memory = !matches!(ram, Ram::View(_));
         give_up(&mut command, rights, &ram)?;
-        let go_on = state
-            .as_ref()
-            .map(|state| GoOn { from: format!("fd:{}", state.as_raw_fd()), has_memory });
+        let go_on = state.as_ref().map(|state| {
+            let (words, from) = state_words(arch, state);
+            command.args(words.into_iter().flatten());
+            GoOn { from, has_memory }
+        });
         for link in [&qmp, &port, &console].into_iter().chain(&ctl) {
             command.arg("-chardev").arg(link.chardev());
         }

@@ -29,6 +29,7 @@ use procfs::{Chance, Work};
 use qmp::{Command, Reply};
 use wire::{ToGuest, ToHost};
 
+use crate::devices::{STATE_SET, state_uri};
 use crate::machine::HostFacts;
 use crate::saved::{Template, clear, found, memory_of, remove_old};
 use crate::tsc::Rate;
@@ -201,7 +202,9 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
         }
     };
     // The guest's QEMU may not open a file, so it gets these open.
-    let state = new_file(&part)?;
+    new_file(&part)?;
+    // QEMU takes one that can be written to and not read.
+    let state = File::options().write(true).open(&part).file("open", &part)?;
     let own = |(path, file): &(PathBuf, File)| file.try_clone().file("use", path);
     let ram = memory.as_ref().map(own).transpose()?;
     let mut guest = Session::of(spec, spec.start_in(ram)?, deadline)?;
@@ -212,8 +215,11 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
     }
     let bandwidth = Command::SetMigrateBandwidth { bytes_a_second: BYTES_A_SECOND };
     guest.monitor.call(bandwidth, deadline)?;
-    guest.monitor.give_file(STATE, &state, deadline)?;
-    let uri = format!("fd:{STATE}");
+    let (command, uri) = match emulator::names_states(spec.image.arch) {
+        true => (Command::AddFile { set: STATE_SET }, state_uri()),
+        false => (Command::GetFile { name: STATE }, format!("fd:{STATE}")),
+    };
+    guest.monitor.give_file(command, &state, deadline)?;
     guest.monitor.call(Command::Migrate { uri }, deadline)?;
     loop {
         match guest.monitor.call(Command::QueryMigrate, deadline)? {
