@@ -30,7 +30,7 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
 }
 
 /// Every command.
-fn commands() -> [Command; 27] {
+fn commands() -> [Command; 28] {
     [
         Command::QueryStatus,
         Command::QueryCpusFast,

@@ -262,7 +262,7 @@ fn a_guest_that_does_not_come_up_shows_its_console() {
 #[test]
 fn guest_ends_with_the_reason_when_its_image_does_not_fit() {
     let _share = e2e::share(1);
-    // An image is unpacked into half of the memory that is free beside its archive, which is packed.
+    // An image, packed or not, is unpacked into half of the memory that is free beside it.
     let big = GuestFile { path: "/var/big".into(), mode: 0o600, bytes: vec![1; 96 << 20] };
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![big] };
     let image = image.build(&cache()).unwrap();
