@@ -4,4 +4,5 @@ mod groups;
 mod kills;
 mod memory;
 mod moves;
+mod truth;
 mod units;

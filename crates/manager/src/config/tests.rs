@@ -69,6 +69,14 @@ fn report_h14_sources_that_fit_no_socket_are_refused() {
 }
 
 #[test]
+fn report_h11_no_default_takes_the_monitor_of_another_program() {
+    let defaults = ok("").sources.qmp;
+    assert!(!defaults.is_empty());
+    // A monitor serves one client: that of Proxmox, of Incus or of libvirt is theirs.
+    assert!(defaults.iter().all(|pattern| pattern.contains("/pinhead/up/")), "{defaults:?}");
+}
+
+#[test]
 fn the_example_is_the_defaults() {
     let example = include_str!("../../../../packaging/host.toml");
     assert_eq!(ok(example), ok(""));

@@ -1,0 +1,78 @@
+//! Numbers of guests under KVM are those of the host's kernel, each counted once.
+
+use std::collections::BTreeMap;
+
+use e2e::kvm_host::KvmHost;
+use serde_json::Value;
+
+/// Time that both loops run before a look at what was recorded.
+const LOADED_S: u32 = 100;
+/// Shorter rows have just begun.
+const ROW_S: f64 = 20.0;
+
+fn report(host: &mut KvmHost, name: &str) -> Value {
+    let text = host.sh(&format!("pinhead report {name} --interval 1m --top 100 --format json"));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{name}: {e}: {text}"))
+}
+
+/// Rows of a kind in the first table that are long enough, the newest last.
+fn rows<'a>(report: &'a Value, kind: &str) -> Vec<&'a Value> {
+    let all = report["tables"][0]["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let measured = |row: &&Value| row["row"] == kind && number(row, "covered_s") >= ROW_S;
+    all.iter().filter(measured).collect()
+}
+
+fn number(row: &Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("there is no {name}: {row}"))
+}
+
+/// The numbers behind names, one of each in a line.
+fn numbers(text: &str) -> BTreeMap<&str, f64> {
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(name, number)| Some((name, number.trim().parse().ok()?)))
+        .collect()
+}
+
+#[test]
+fn busy_time_has_names_and_steal_is_run_delay() {
+    let mut host = KvmHost::installed();
+    host.domain("busy", 160, "busy steal");
+    host.until("grep -q steal /srv/busy.console");
+    for loops in ["loop1", "loop2"] {
+        host.spawn(loops, "while :; do :; done");
+    }
+    host.until(&format!("[ $(($(date +%s) - $(stat -c %Y /srv/loop2.log))) -gt {LOADED_S} ]"));
+
+    // Guest time is a part of user time: counted twice, it would make a third more of busy time than
+    // there is. The kernel counts busy time by ticks, of which an emulated host loses some, and the
+    // time of a process by the clock.
+    let main = report(&mut host, "main");
+    let all = rows(&main, "all").pop().unwrap_or_else(|| panic!("{main}"));
+    let (busy, named) = (number(all, "busy_percent"), number(all, "attributed_percent"));
+    println!("busy {busy} %, {named} % of it named");
+    assert!((99.0..=105.0).contains(&named), "{named} % of busy time has a name: {all}");
+    assert!(busy <= 100.1, "{all}");
+
+    let state = report(&mut host, "state");
+    let summaries = rows(&state, "summary");
+    let row = summaries.into_iter().find(|row| row["guest"] == "busy");
+    let row = row.unwrap_or_else(|| panic!("{state}"));
+    let sum = number(row, "states_percent");
+    println!("states of its virtual CPU: {sum} %");
+    assert!((sum - 100.0).abs() <= 0.5, "{sum}: {row}");
+
+    // Stolen time is that in which a virtual CPU was ready on the host and did not run.
+    let line = "q=$(pgrep -f guest=busy,); for t in /proc/$q/task/*; do \
+                grep -q /KVM $t/comm && awk '{ print \"delay\", $2 / 1e9 }' $t/schedstat; done; \
+                tail -n 1 /srv/busy.console";
+    let text = host.sh(line);
+    let found = numbers(&text);
+    let of = |name: &str| found.get(name).copied().unwrap_or_else(|| panic!("{name}: {text}"));
+    let (delay, steal) = (of("delay"), of("steal"));
+    println!("ready and not running: {delay} s on the host, stolen {steal} s in the guest");
+    assert!(delay > 10.0, "a guest and two loops have two CPUs: {delay} s");
+    // The guest says it every two seconds.
+    assert!((steal - delay).abs() <= 0.02 * delay + 2.0, "{steal} or {delay} s");
+    host.is_sound();
+}
