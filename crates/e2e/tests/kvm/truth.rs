@@ -44,9 +44,9 @@ fn busy_time_has_names_and_steal_is_run_delay() {
     }
     host.until(&format!("[ $(($(date +%s) - $(stat -c %Y /srv/loop2.log))) -gt {LOADED_S} ]"));
 
-    // Guest time is a part of user time: counted twice, it would make a third more of busy time than
-    // there is. The kernel counts busy time by ticks, of which an emulated host loses some, and the
-    // time of a process by the clock.
+    // Guest time is a part of user time: counted twice, it would make a third more of busy time
+    // than there is. The kernel counts busy time by ticks, of which an emulated host loses some,
+    // and the time of a process by the clock.
     let main = report(&mut host, "main");
     let all = rows(&main, "all").pop().unwrap_or_else(|| panic!("{main}"));
     let (busy, named) = (number(all, "busy_percent"), number(all, "attributed_percent"));
