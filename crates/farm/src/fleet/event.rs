@@ -7,7 +7,8 @@ use agent::Captured;
 pub enum Event {
     /// The daemon of this guest sent its hello.
     Up(usize),
-    /// The guest of this place starts again, in the same QEMU.
+    /// The guest of this place starts again, in the same QEMU. Its firmware's own reset, a moment
+    /// after that, is no event.
     Reset(usize),
     /// The guest of this place has hung in its boot; the note has what was kept of it. It is
     /// started again or ends, without another event of this kind.

@@ -404,11 +404,14 @@ impl Member {
         // Nobody is to go back to what was before.
         self.config.park_file.iter().for_each(|file| suspend::remove(file));
         if !self.is_resumed() {
+            if self.watch.is_firmwares_reset(now_ms) {
+                return;
+            }
             self.events.push(Event::Reset(self.place));
             // A user's own system may have its reasons to start twice.
             if self.state == State::Booting
                 && self.config.spec.image.first_process == FirstProcess::Ours
-                && let Some(reason) = self.watch.was_reset(self.console.kept(), now_ms)
+                && let Some(reason) = self.watch.was_reset(self.console.kept())
             {
                 self.end(reason);
             }

@@ -64,8 +64,6 @@ use wanted::Wanted;
 use wire::{Sample, ToGuest};
 use worker::Worker;
 
-pub(crate) use watch::FIRMWARE_MS;
-
 use crate::links::Switch;
 use crate::relay::Relay;
 use crate::tiers::Tier;

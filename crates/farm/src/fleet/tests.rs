@@ -167,6 +167,9 @@ fn guest_ends_when_each_boot_resets_its_machine() {
         [0, 300].iter().for_each(|more_ms| member.was_reset(at_s * 1_000 + more_ms));
     };
     (0..5).for_each(|number| reset(member, 10 * number));
+    assert!(member.events.drain(..).all(|event| matches!(event, Event::Reset(0))));
+    reset(member, 60);
+    assert_eq!(member.events.drain(..).count(), 1, "its firmware's is no event");
     assert_eq!(member.state(), &State::Up, "it reboots as often as it wants to");
     member.state = State::Booting;
     (0..2).for_each(|number| reset(member, 100 + 10 * number));

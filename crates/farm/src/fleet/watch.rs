@@ -36,7 +36,7 @@ const NAMING_PATIENCE_MS: u64 = 60_000;
 /// that does not come.
 const COMING_BACK_MAX_MS: u64 = 60_000;
 /// A machine that is reset again so soon is reset by its firmware.
-pub(crate) const FIRMWARE_MS: u64 = 2_000;
+const FIRMWARE_MS: u64 = 2_000;
 /// The words of the image's first process for a guest with too little memory.
 const IMAGE_TOO_LARGE: &str = "pinhead: the image does not fit";
 /// Columns of a console's line in a reason.
@@ -71,8 +71,9 @@ pub(super) struct BootWatch {
     longest_ns: u64,
     pub(super) kvm: KvmWatch,
     hangs: u32,
-    /// Resets of its machine since its QEMU started, before it was up, and the last that counted.
+    /// Resets of its machine since its QEMU started, before it was up.
     resets: u32,
+    /// The last reset that was not its firmware's.
     reset_ms: Option<u64>,
     inquest: Option<Inquest>,
 }
@@ -125,13 +126,18 @@ impl BootWatch {
         (self.resets, self.reset_ms) = (0, None);
     }
 
+    /// Notices a reset of its machine. Returns whether its firmware does it, right after another.
+    pub(super) fn is_firmwares_reset(&mut self, now_ms: u64) -> bool {
+        let is_soon = self.reset_ms.is_some_and(|last_ms| now_ms < last_ms + FIRMWARE_MS);
+        if !is_soon {
+            self.reset_ms = Some(now_ms);
+        }
+        is_soon
+    }
+
     /// Counts a reset of its machine in its boot. Returns the reason to end it after too many: its
     /// kernel panics each time, or its first process ends.
-    pub(super) fn was_reset(&mut self, console: &[u8], now_ms: u64) -> Option<String> {
-        if self.reset_ms.is_some_and(|last_ms| now_ms < last_ms + FIRMWARE_MS) {
-            return None;
-        }
-        self.reset_ms = Some(now_ms);
+    pub(super) fn was_reset(&mut self, console: &[u8]) -> Option<String> {
         self.resets += 1;
         let is_too_often = self.resets > RESTARTS_MAX;
         is_too_often.then(|| {

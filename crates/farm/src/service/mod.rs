@@ -183,8 +183,8 @@ impl Service {
                 // Its services answer when they have what they need.
                 Event::Up(guest) => self.set_up(*guest, fleet),
                 Event::Reset(guest) => {
-                    let is_anew = self.shells.was_reset(*guest, now);
-                    if is_anew && self.readiness.state(*guest) != ReadyState::Starting {
+                    self.shells.was_reset(*guest);
+                    if self.readiness.state(*guest) != ReadyState::Starting {
                         self.set_up(*guest, fleet);
                     }
                 }

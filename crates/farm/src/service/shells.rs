@@ -15,7 +15,7 @@ use vm::Mark;
 
 use super::peer::drain_into;
 use super::replies::Replies;
-use crate::fleet::{FIRMWARE_MS, Fleet, Member};
+use crate::fleet::{Fleet, Member};
 
 /// Commands that wait for their turn in one guest.
 const WAITING_MAX: usize = 64;
@@ -38,8 +38,6 @@ struct Shell {
     /// What of the running command's line the guest has not taken yet.
     unsent: Vec<u8>,
     mark: Mark,
-    /// Until when a further reset is its firmware's own.
-    booting_ms: u64,
     /// Whether the line that sets it up has ended since the last turn.
     is_set_up: bool,
 }
@@ -119,20 +117,14 @@ impl Shells {
     }
 
     /// The guest restarts: the command that was under way in it has no end, and the line that sets
-    /// it up begins again. Its firmware resets it once more; what was sent in between waits in the
-    /// port for the guest to open it. False: it was that once more.
-    pub(super) fn was_reset(&mut self, guest: usize, now_ms: u64) -> bool {
+    /// it up begins again.
+    pub(super) fn was_reset(&mut self, guest: usize) {
         let shell = &mut self.0[guest];
-        let is_anew = now_ms >= shell.booting_ms;
-        if is_anew {
-            shell.booting_ms = now_ms + FIRMWARE_MS;
-            if let Some(job) = shell.running.take().filter(|job| job.sets_up) {
-                shell.waiting.push_front(job);
-            }
-            shell.unsent.clear();
-            shell.mark = Mark::default();
+        if let Some(job) = shell.running.take().filter(|job| job.sets_up) {
+            shell.waiting.push_front(job);
         }
-        is_anew
+        shell.unsent.clear();
+        shell.mark = Mark::default();
     }
 
     pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
@@ -287,14 +279,14 @@ mod tests {
         let mut shells = Shells::new(1);
         shells.0[0].running = Some(job("set up", true));
         shells.0[0].waiting.push_back(job("other", false));
-        assert!(shells.was_reset(0, 10_000));
+        shells.was_reset(0);
         let shell = &mut shells.0[0];
         assert!(shell.running.is_none());
         let waiting: Vec<_> = shell.waiting.iter().map(|job| job.command.as_str()).collect();
         assert_eq!(waiting, ["set up", "other"]);
         // Other commands have no end.
         shell.running = Some(job("other", false));
-        assert!(shells.was_reset(0, 20_000));
+        shells.was_reset(0);
         assert_eq!(shells.0[0].waiting.len(), 2);
     }
 
