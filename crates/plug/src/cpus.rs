@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use procfs::{CpuList, Root};
+use procfs::{CpuList, Kept, Root};
 
 use crate::error::Error;
-use crate::fsio::{self, KeptFile};
+use crate::fsio;
 
 const DIR: &str = "sys/devices/system/cpu";
 
@@ -36,7 +36,8 @@ const LIST_BYTES: usize = 256;
 /// CPUs present, looked at again and again: more come while a guest runs.
 #[derive(Debug)]
 pub struct PresentCpus {
-    file: KeptFile,
+    path: PathBuf,
+    file: Kept,
     text: [u8; LIST_BYTES],
     cpus: CpuList,
 }
@@ -44,8 +45,11 @@ pub struct PresentCpus {
 impl PresentCpus {
     /// Reads the CPUs present below `root`.
     pub fn open(root: &Root) -> Result<PresentCpus, Error> {
-        let file = KeptFile::new(Cpus::new(root).list_path("present"));
-        let mut present = PresentCpus { file, text: [0; LIST_BYTES], cpus: CpuList::default() };
+        let path = Cpus::new(root).list_path("present");
+        let file = Kept::open(&path);
+        // Bytes of no text: the first look finds another one.
+        let (text, cpus) = ([0xff; LIST_BYTES], CpuList::default());
+        let mut present = PresentCpus { path, file, text, cpus };
         present.renew()?;
         Ok(present)
     }
@@ -53,9 +57,12 @@ impl PresentCpus {
     /// Reads them again. They stay as they were where that fails.
     pub fn renew(&mut self) -> Result<(), Error> {
         let mut text = [0; LIST_BYTES];
-        self.file.read(&mut text)?;
-        if text != self.text || text[LIST_BYTES - 1] != 0 {
-            self.cpus = fsio::read_cpu_list(&self.file.path)?;
+        let is_read = self.file.start(&mut text).is_some();
+        if !is_read {
+            self.file = Kept::open(&self.path);
+        }
+        if !is_read || text != self.text || text[LIST_BYTES - 1] != 0 {
+            self.cpus = fsio::read_cpu_list(&self.path)?;
             self.text = text;
         }
         Ok(())

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use procfs::{CpuList, parse};
@@ -12,43 +11,6 @@ use crate::error::Error;
 /// No attribute of sysfs is longer than a page of the largest size in use, and a
 /// list of CPUs or a process's status is far shorter.
 pub(crate) const MAX_BYTES: u64 = 64 * 1024;
-
-/// Small file that is read at each look, and so kept open; opened again after a failure.
-#[derive(Debug)]
-pub(crate) struct KeptFile {
-    pub(crate) path: PathBuf,
-    open: Option<File>,
-}
-
-impl KeptFile {
-    pub(crate) fn new(path: PathBuf) -> KeptFile {
-        KeptFile { path, open: None }
-    }
-
-    /// Reads into `text` as much as fits, in one call, and returns that.
-    pub(crate) fn read<'a>(&mut self, text: &'a mut [u8]) -> Result<&'a [u8], Error> {
-        match self.read_once(text) {
-            Ok(count) => Ok(&text[..count]),
-            Err(source) => {
-                self.open = None;
-                Err(Error::Read { path: self.path.clone(), source })
-            }
-        }
-    }
-
-    fn read_once(&mut self, text: &mut [u8]) -> io::Result<usize> {
-        let file = match &mut self.open {
-            Some(file) => file,
-            closed => closed.insert(File::open(&self.path)?),
-        };
-        loop {
-            match file.read_at(text, 0) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                other => return other,
-            }
-        }
-    }
-}
 
 /// The bytes of a file, up to [`MAX_BYTES`].
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {

@@ -1,12 +1,15 @@
 //! The memory that the guest has given up.
 
-use std::path::Path;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use counters::Pages;
 use procfs::Root;
 
 use crate::error::Error;
-use crate::fsio::{self, KeptFile};
+use crate::fsio;
 
 /// Something that holds pages which the guest does not use: its kernel's CMM pool,
 /// or the host that was asked for a balloon.
@@ -21,7 +24,9 @@ pub trait Pool {
 /// The pool of the s390x kernel's cooperative memory management.
 #[derive(Debug)]
 pub struct CmmPool {
-    file: KeptFile,
+    path: PathBuf,
+    /// Read once an interval, and so kept open; reopened after a failure.
+    open: Option<File>,
 }
 
 impl CmmPool {
@@ -29,12 +34,30 @@ impl CmmPool {
     /// loaded.
     pub fn find(root: &Root) -> Option<CmmPool> {
         let path = root.join("proc/sys/vm/cmm_pages");
-        path.exists().then(|| CmmPool { file: KeptFile::new(path) })
+        path.exists().then_some(CmmPool { path, open: None })
     }
 
     /// The file behind it.
     pub fn path(&self) -> &Path {
-        &self.file.path
+        &self.path
+    }
+
+    fn read(&mut self) -> io::Result<([u8; 32], usize)> {
+        let file = match &mut self.open {
+            Some(file) => file,
+            closed => closed.insert(File::open(&self.path)?),
+        };
+        let mut text = [0; 32];
+        loop {
+            match file.read_at(&mut text, 0) {
+                Ok(count) => return Ok((text, count)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.open = None;
+                    return Err(error);
+                }
+            }
+        }
     }
 }
 
@@ -42,12 +65,13 @@ impl Pool for CmmPool {
     /// The kernel takes and gives pages bit by bit after a request; this is what it
     /// has by now.
     fn size(&mut self) -> Result<Pages, Error> {
-        let mut text = [0; 32];
-        let text = self.file.read(&mut text)?;
-        fsio::number(&self.file.path, text).map(Pages)
+        match self.read() {
+            Ok((text, count)) => fsio::number(&self.path, &text[..count]).map(Pages),
+            Err(source) => Err(Error::Read { path: self.path.clone(), source }),
+        }
     }
 
     fn request(&mut self, size: Pages) -> Result<(), Error> {
-        fsio::write_number(&self.file.path, size.0)
+        fsio::write_number(&self.path, size.0)
     }
 }

@@ -16,7 +16,7 @@
 //! filled again, for wiped ones: such a kernel is kept from reporting any (see [`Ram`]). Clones
 //! that are to share nothing get copies: their state has all memory in it and is read whole.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::iter;
 use std::os::unix::fs::OpenOptionsExt;
@@ -56,11 +56,11 @@ const SPARED_KIB: u64 = 4 * 1024;
 
 /// A daemon that has not answered in this time, in which its QEMU could run, does not run.
 const DAEMON_PATIENCE_MS: u64 = 60_000;
+/// It is asked so often.
+const DAEMON_STEP: Duration = Duration::from_millis(500);
 /// A balloon that has not moved in this time, in which its QEMU could run, takes no more: the
 /// guest's kernel keeps the rest for itself.
 const BALLOON_PATIENCE_MS: u64 = 2_000;
-/// It is asked so often.
-const DAEMON_STEP: Duration = Duration::from_millis(500);
 
 /// What a disk is to have left besides a guest's memory.
 const SPARE_MIB: u64 = 64;
@@ -187,7 +187,7 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
         Clones::Copy => None,
         Clones::Share => {
             let path = memory_of(whole);
-            let file = new_file(&path)?;
+            let file = new_file(&path, File::options().read(true))?;
             file.set_len(spec.memory_mib << 20).file("write", &path)?;
             // QEMU would be killed without a word where it is full.
             let room = rustix::fs::fstatvfs(&file).map_err(io::Error::from);
@@ -202,9 +202,8 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
         }
     };
     // The guest's QEMU may not open a file, so it gets these open.
-    new_file(&part)?;
     // QEMU takes one that can be written to and not read.
-    let state = File::options().write(true).open(&part).file("open", &part)?;
+    let state = new_file(&part, &mut File::options())?;
     let own = |(path, file): &(PathBuf, File)| file.try_clone().file("use", path);
     let ram = memory.as_ref().map(own).transpose()?;
     let mut guest = Session::of(spec, spec.start_in(ram)?, deadline)?;
@@ -240,10 +239,9 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
     Ok(fs::rename(&part, whole).file("create", whole)?)
 }
 
-/// A file of our own, which is not there yet.
-fn new_file(path: &Path) -> Result<File, Error> {
-    let mut options = File::options();
-    options.read(true).write(true).create_new(true).mode(OWNERS);
+/// Creates a file of our own, which is to be written to.
+fn new_file(path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
+    options.write(true).create_new(true).mode(OWNERS);
     Ok(options.open(path).file("create", path)?)
 }
 

@@ -217,6 +217,11 @@ fn present_cpus_are_those_of_the_last_good_look() {
     kernel.write(FILE, "many\n");
     assert!(matches!(present.renew(), Err(Error::Malformed { path, .. }) if path.ends_with(FILE)));
     assert_eq!(present.cpus().len(), 6);
+    kernel.remove(FILE);
+    assert!(matches!(PresentCpus::open(&kernel.root()), Err(Error::Read { .. })));
+    kernel.write(FILE, "\n");
+    let mut present = PresentCpus::open(&kernel.root()).unwrap();
+    assert_eq!(present.cpus().len(), 0);
     // Longer than what is read in one call, and different at its end only.
     let every_other = |count: u32| {
         let numbers: Vec<String> = (0..count).map(|number| (2 * number).to_string()).collect();
