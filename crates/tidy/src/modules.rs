@@ -1,8 +1,9 @@
 //! The files of a crate as modules, and which of them takes names from which.
 //!
 //! A path is followed the way the compiler follows it: `crate`, `self` and `super`, child
-//! modules, and names that a module only hands on (`pub use`). Handing on is no import, so a
-//! `lib.rs` that is a crate's face ties nothing to anything.
+//! modules, imports under whatever name, and names that a module only hands on (`pub use`).
+//! `use crate::a;` with `a::b::f()` takes a name from `a/b.rs` and none from `a/mod.rs`.
+//! Handing on is no import, so a `lib.rs` that is a crate's face ties nothing to anything.
 //!
 //! ```text
 //!   files of a crate ──► [Module] (path, code without tests) ──► arrows ──► circles
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::lexer::code_only;
 use crate::tree::File;
-use crate::uses::{self, Use};
+use crate::uses::{self, Kind, Use};
 
 /// One file of a crate, without its tests.
 pub struct Module {
@@ -57,11 +58,11 @@ impl Modules {
         Self { all, by_path }
     }
 
-    /// Which file takes names from which, each pair once.
+    /// The pairs of files of which the first takes names from the second, each pair once.
     pub fn arrows(&self) -> BTreeSet<Arrow> {
         let mut arrows = BTreeSet::new();
         for (from, module) in self.all.iter().enumerate() {
-            for used in module.uses.iter().filter(|used| !used.handed_on) {
+            for used in module.uses.iter().filter(|used| used.kind != Kind::HandedOn) {
                 if let Some(to) = self.resolve(from, &used.path, 0)
                     && to != from
                 {
@@ -72,30 +73,33 @@ impl Modules {
         arrows
     }
 
-    /// The file in which the thing at `path` is defined, as seen from module `from`.
+    /// The file that defines the item at `path`, as seen from module `from`; none for a module
+    /// itself and for an item of another crate.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<usize> {
-        // Two modules that hand on each other's names would be followed without end.
-        const HANDS_MAX: usize = 8;
-        let (mut base, rest) = self.begin(from, path)?;
-        let mut rest = rest;
-        while let Some((first, after)) = rest.split_first() {
-            base.push(first.clone());
-            if !self.by_path.contains_key(&base) {
-                base.pop();
-                break;
-            }
-            rest = after;
+        // Two modules that import each other's names would be followed without end.
+        const IMPORTS_MAX: usize = 8;
+        if depth > IMPORTS_MAX {
+            return None;
         }
-        let at = *self.by_path.get(&base)?;
-        let Some(name) = rest.first() else { return Some(at) };
-        let handed = self.all[at].uses.iter().find(|used| used.handed_on && used.name == *name);
-        match handed {
-            Some(used) if depth < HANDS_MAX => self.resolve(at, &used.path, depth + 1).or(Some(at)),
-            _ => Some(at),
+        let (mut base, mut rest) = self.begin(from, path)?;
+        loop {
+            let (name, after) = rest.split_first()?;
+            let at = self.by_path.get(&base).copied();
+            let import = at.and_then(|at| self.all[at].import(name, &self.all[from]));
+            base.push(name.clone());
+            // Beside a module `run`, there may be a function `run` that it has handed up.
+            if self.by_path.contains_key(&base) && (import.is_none() || !after.is_empty()) {
+                rest = after;
+                continue;
+            }
+            return match import {
+                Some(used) => self.resolve(at?, &[&used.path, after].concat(), depth + 1),
+                None => at,
+            };
         }
     }
 
-    /// Where a path begins: a module's path, and what of `path` is still to be followed.
+    /// Where a path begins: a module's path, and the part of `path` that is still to be followed.
     fn begin<'p>(&self, from: usize, path: &'p [String]) -> Option<(Vec<String>, &'p [String])> {
         let mut base = self.all[from].path.clone();
         let (first, mut rest) = path.split_first()?;
@@ -109,13 +113,29 @@ impl Modules {
                     rest = &rest[1..];
                 }
             }
-            // A child of this module, or a crate, which is not looked at here.
-            child => {
-                base.push(child.to_owned());
-                self.by_path.get(&base)?;
+            name => {
+                let child = [base.as_slice(), &path[..1]].concat();
+                // Any other name is another crate's, or an item of this file.
+                if !self.by_path.contains_key(&child) {
+                    self.all[from].import(name, &self.all[from])?;
+                }
+                rest = path;
             }
         }
         Some((base, rest))
+    }
+}
+
+impl Module {
+    /// The `use` of this module that gives `name` to the code of `reader`: one that is not handed
+    /// on is seen by the module and those below it. A glob gives no name that is known.
+    fn import(&self, name: &str, reader: &Module) -> Option<&Use> {
+        let is_below = reader.path.starts_with(&self.path);
+        self.uses.iter().find(|used| match used.kind {
+            Kind::Import => is_below && used.name == name,
+            Kind::HandedOn => used.name == name,
+            Kind::Inline => false,
+        })
     }
 }
 
@@ -264,6 +284,72 @@ mod tests {
                 ("lib.rs", "mod d;"),
             ],
             &[&["d/mod.rs", "d/e.rs"]],
+        );
+    }
+
+    #[test]
+    fn paths_are_followed_through_an_imported_module() {
+        let back = |uses: &str| {
+            let b = ("b/mod.rs", "pub mod d;\nmod e;");
+            let d = ("b/d.rs", "use crate::c::C;");
+            check(&[b, d, ("c.rs", uses)], &[&["b/d.rs", "c.rs"]]);
+        };
+        back("use crate::b;\nfn c() { b::d::run() }");
+        back("use super::b::d;\nfn c(d: d::D) {}");
+        back("use crate::b::d as other;\nconst C: u8 = other::MAX;");
+        back("use crate::{b as other};\nuse other::d::{self, D};");
+        back("use crate::b::d::Kind as K;\nfn c() { K::One }");
+        back("fn c() { crate::b::d::run() }");
+        back("use crate::b::d::*;");
+    }
+
+    #[test]
+    fn module_that_is_only_on_the_way_ties_nothing() {
+        check(
+            &[
+                ("b/mod.rs", "pub mod d;\nuse crate::c::C;"),
+                ("b/d.rs", ""),
+                ("c.rs", "use crate::b;\npub(in crate::b) fn c() { b::d::run() }"),
+            ],
+            &[],
+        );
+    }
+
+    #[test]
+    fn name_that_a_parent_imports_is_followed_to_its_file() {
+        let parent = |imports: &'static str| ("d/mod.rs", imports);
+        let child = ("d/e.rs", "use super::X;\nuse super::c;\nfn e() { c::go() }");
+        check(
+            &[parent("mod e;\nuse crate::c::{self, X};\nfn d() { e::e() }"), child, ("c.rs", "")],
+            &[],
+        );
+        check(
+            &[
+                parent("mod e;\nuse crate::c;\nuse other::X;"),
+                child,
+                ("c.rs", "use crate::d::e;\nfn c() { e::e() }"),
+            ],
+            &[&["d/e.rs", "c.rs"]],
+        );
+    }
+
+    #[test]
+    fn function_called_like_its_module_is_followed_to_its_file() {
+        check(
+            &[
+                ("b/mod.rs", "mod run;\npub use run::run;"),
+                ("b/run.rs", "use crate::c::C;"),
+                ("c.rs", "use crate::b;\nfn c() { b::run() }"),
+            ],
+            &[&["b/run.rs", "c.rs"]],
+        );
+    }
+
+    #[test]
+    fn imports_that_lead_to_each_other_come_to_an_end() {
+        check(
+            &[("b.rs", "pub use crate::c::X;"), ("c.rs", "pub use crate::b::X;\nuse c::c;")],
+            &[],
         );
     }
 

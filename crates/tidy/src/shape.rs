@@ -24,11 +24,40 @@ pub const WIDE: &[Exception] = &[
     ("crates/wire/src/to_host.rs::Status", "a message on the wire"),
 ];
 
+/// Larger circles that are yet to be taken apart, and the arrows that close them.
+pub const CIRCLES: &[Exception] = &[
+    (
+        "crates/lab/src/bench.rs crates/lab/src/catalog.rs crates/lab/src/cmm/run.rs \
+         crates/lab/src/count/run.rs crates/lab/src/penguins/run.rs crates/lab/src/plug/load.rs \
+         crates/lab/src/plug/run.rs crates/lab/src/plug/sizes.rs crates/lab/src/plug/view.rs \
+         crates/lab/src/shelf.rs crates/lab/src/swap/run.rs",
+        "a result is saved with its page, for which the shelf asks the catalog",
+    ),
+    (
+        "crates/policy/src/rivals/mod.rs crates/policy/src/rivals/mom.rs \
+         crates/policy/src/rivals/pi.rs crates/policy/src/rivals/proxmox.rs \
+         crates/policy/src/rivals/senpai.rs",
+        "the rivals take what they need from the module that chooses among them",
+    ),
+    (
+        "crates/web/src/app.rs crates/web/src/extract.rs crates/web/src/lib.rs \
+         crates/web/src/pages/about.rs crates/web/src/pages/changes.rs \
+         crates/web/src/pages/decisions.rs crates/web/src/pages/events.rs \
+         crates/web/src/pages/farms.rs crates/web/src/pages/fleet.rs \
+         crates/web/src/pages/guest.rs crates/web/src/pages/layout.rs \
+         crates/web/src/pages/login.rs crates/web/src/pages/overview.rs \
+         crates/web/src/pages/report.rs crates/web/src/pages/tune.rs crates/web/src/server.rs",
+        "the pages take their state from the file that has the routes to them",
+    ),
+];
+
 /// The complaints about the shape of one crate.
 pub fn complaints(modules: &Modules) -> Vec<String> {
     let mut found = Vec::new();
-    for circle in circles_of(modules).iter().filter(|circle| circle.len() > CIRCLE_MAX) {
-        found.push(format!("{} files in a circle: {}", circle.len(), circle.join(" ")));
+    for circle in large_circles(modules) {
+        if !CIRCLES.iter().any(|(excepted, _)| *excepted == circle) {
+            found.push(format!("files in a circle: {circle}"));
+        }
     }
     for (name, files) in impls(modules) {
         if files.len() > IMPL_FILES_MAX {
@@ -45,14 +74,21 @@ pub fn complaints(modules: &Modules) -> Vec<String> {
     found
 }
 
-/// Exceptions for structs that are gone or have become small.
+/// Exceptions for circles and structs that are gone or have become small.
 pub fn needless(all: &[Modules]) -> Vec<String> {
-    let needed: BTreeSet<String> =
-        all.iter().flat_map(wide).map(|(file, name, _)| format!("{file}::{name}")).collect();
-    WIDE.iter()
+    let structs = all.iter().flat_map(wide).map(|(file, name, _)| format!("{file}::{name}"));
+    let needed: BTreeSet<String> = structs.chain(all.iter().flat_map(large_circles)).collect();
+    CIRCLES
+        .iter()
+        .chain(WIDE)
         .filter(|(place, _)| !needed.contains(*place))
-        .map(|(place, _)| format!("{place}: no longer needs its place in tidy's shape::WIDE"))
+        .map(|(place, _)| format!("{place}: no longer needs its place in tidy's shape"))
         .collect()
+}
+
+fn large_circles(modules: &Modules) -> Vec<String> {
+    let circles = circles_of(modules);
+    circles.iter().filter(|circle| circle.len() > CIRCLE_MAX).map(|it| it.join(" ")).collect()
 }
 
 /// The circles of a crate's files, by the files' paths.
@@ -175,7 +211,7 @@ mod tests {
         };
         assert_eq!(circle(&["b", "c", "d"]), Vec::<String>::new());
         let found = circle(&["b", "c", "d", "e"]);
-        assert!(found.len() == 1 && found[0].starts_with("4 files in a circle"), "{found:?}");
+        assert!(found.len() == 1 && found[0].starts_with("files in a circle"), "{found:?}");
     }
 
     #[test]

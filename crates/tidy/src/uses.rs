@@ -3,12 +3,24 @@
 /// A path that a file names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// The parts, from `crate`, `self`, `super` or a first name on.
+    /// The parts, from `crate`, `self`, `super` or a first name on. The last of a glob is `*`,
+    /// and an empty one begins a path to another crate (`::a`).
     pub path: Vec<String>,
-    /// The name under which this file knows it.
+    /// The name that the file has for it; empty for a glob.
     pub name: String,
-    /// Is it handed on to others (`pub use`) rather than taken for this file's own code?
-    pub handed_on: bool,
+    /// The place of the path in the file.
+    pub kind: Kind,
+}
+
+/// The place of a path in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// In a `use`, for the file's own code.
+    Import,
+    /// In a `pub use`, for the code of others.
+    HandedOn,
+    /// Within the code.
+    Inline,
 }
 
 /// All paths in code without comments and literals.
@@ -18,9 +30,9 @@ pub fn of(code: &str) -> Vec<Use> {
     let mut at = 0;
     while at < words.len() {
         if words[at] == "use" {
-            let handed_on = is_handed_on(&words[..at]);
+            let kind = if is_handed_on(&words[..at]) { Kind::HandedOn } else { Kind::Import };
             at += 1;
-            tree(&words, &mut at, &[], handed_on, &mut found);
+            tree(&words, &mut at, &[], kind, &mut found);
         } else if is_name(words[at]) && (at == 0 || words[at - 1] != "::") {
             at = inline(&words, at, &mut found);
         } else {
@@ -52,17 +64,18 @@ fn inline(words: &[&str], start: usize, found: &mut Vec<Use>) -> usize {
     }
     if path.len() > 1 {
         let name = path.last().cloned().unwrap_or_default();
-        found.push(Use { path, name, handed_on: false });
+        found.push(Use { path, name, kind: Kind::Inline });
     }
     at
 }
 
 /// A tree of a `use`: a path, `{...}`, `*`, `as`.
-fn tree(words: &[&str], at: &mut usize, prefix: &[String], handed_on: bool, found: &mut Vec<Use>) {
+fn tree(words: &[&str], at: &mut usize, prefix: &[String], kind: Kind, found: &mut Vec<Use>) {
     let mut path = prefix.to_vec();
     while let Some(word) = words.get(*at) {
         *at += 1;
         match *word {
+            "::" if path.is_empty() => path.push(String::new()),
             "::" => {}
             "{" => {
                 while let Some(next) = words.get(*at) {
@@ -74,7 +87,7 @@ fn tree(words: &[&str], at: &mut usize, prefix: &[String], handed_on: bool, foun
                         "," => *at += 1,
                         // Not a tree, but a word of a macro's own.
                         ";" => return,
-                        _ => tree(words, at, &path, handed_on, found),
+                        _ => tree(words, at, &path, kind, found),
                     }
                 }
             }
@@ -85,11 +98,12 @@ fn tree(words: &[&str], at: &mut usize, prefix: &[String], handed_on: bool, foun
             "as" => {
                 let name = words.get(*at).copied().unwrap_or_default().to_owned();
                 *at += 1;
-                found.push(Use { path, name, handed_on });
+                found.push(Use { path, name, kind });
                 return;
             }
             "*" => {
-                found.push(Use { path, name: "*".to_owned(), handed_on });
+                path.push("*".to_owned());
+                found.push(Use { path, name: String::new(), kind });
                 return;
             }
             // `a::{self}` is `a`.
@@ -99,7 +113,7 @@ fn tree(words: &[&str], at: &mut usize, prefix: &[String], handed_on: bool, foun
     }
     if !path.is_empty() {
         let name = path.last().cloned().unwrap_or_default();
-        found.push(Use { path, name, handed_on });
+        found.push(Use { path, name, kind });
     }
 }
 
@@ -129,14 +143,18 @@ fn words(code: &str) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::{Kind, of};
 
     fn check(code: &str, expected: &[&str]) {
         let found: Vec<String> = of(code)
             .into_iter()
             .map(|used| {
                 let path = used.path.join("::");
-                let mark = if used.handed_on { "pub " } else { "" };
+                let mark = match used.kind {
+                    Kind::Import => "use ",
+                    Kind::HandedOn => "pub ",
+                    Kind::Inline => "",
+                };
                 format!("{mark}{path} = {}", used.name)
             })
             .collect();
@@ -145,12 +163,13 @@ mod tests {
 
     #[test]
     fn trees_are_taken_apart() {
-        check("use a::b;", &["a::b = b"]);
+        check("use a::b;", &["use a::b = b"]);
         check(
             "use a::{self, b::{C, D as E}, f::*};",
-            &["a = a", "a::b::C = C", "a::b::D = E", "a::f = *"],
+            &["use a = a", "use a::b::C = C", "use a::b::D = E", "use a::f::* = "],
         );
         check("pub(crate) use self::a::B;", &["pub self::a::B = B"]);
+        check("use ::a::b;", &["use ::a::b = b"]);
         check("pub use a::{b, c};", &["pub a::b = b", "pub a::c = c"]);
     }
 
