@@ -91,7 +91,7 @@ fn penguins(guests: u32, guest_dir: &Path, out: &Path) -> Result<Outcome, Error>
         ..Outcome::default()
     };
     let mut say = |line: &str| eprintln!("{line}");
-    let mut bench = Bench::new(asked, head, &mut say);
+    let mut bench = Bench::new(asked, head, catalog::PENGUINS.view, &mut say);
     (catalog::PENGUINS.run)(&mut bench)?;
     Ok(bench.outcome().clone())
 }

@@ -115,7 +115,7 @@ pub(crate) fn experiment_result(data: &[u8]) {
         Ok(outcome) => outcome,
         Err(reason) => return assert!(!reason.is_empty()),
     };
-    let view = lab::shelf::view(&outcome);
+    let view = lab::catalog::view(&outcome);
     shown(&plain_lines(&lab::text(&outcome, &view)));
     shown(&plain_lines(&lab::table(&lab::compare(&outcome, &outcome))));
     let page = lab::page(&outcome, &view).to_ascii_lowercase();

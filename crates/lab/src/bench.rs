@@ -4,7 +4,7 @@
 use crate::clock;
 use crate::outcome::{Measures, Outcome, Phase, Run};
 use crate::site::{Manager, Settings, Site, Tools};
-use crate::{Error, shelf, stop, text};
+use crate::{Error, View, shelf, stop, text};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,15 +34,22 @@ pub struct Bench<'a> {
     /// What was asked for.
     pub asked: Asked,
     outcome: Outcome,
+    view: fn(&Outcome) -> View,
     began_s: f64,
     progress: &'a mut dyn FnMut(&str),
 }
 
 impl<'a> Bench<'a> {
-    /// An experiment that begins now, if `outcome` has its head and no runs, or goes on.
-    pub fn new(asked: Asked, outcome: Outcome, progress: &'a mut dyn FnMut(&str)) -> Bench<'a> {
+    /// An experiment that begins now, if `outcome` has its head and no runs, or goes on. `view`
+    /// derives what its page shows.
+    pub fn new(
+        asked: Asked,
+        outcome: Outcome,
+        view: fn(&Outcome) -> View,
+        progress: &'a mut dyn FnMut(&str),
+    ) -> Bench<'a> {
         let began_s = clock::seconds() - outcome.seconds;
-        Bench { asked, outcome, began_s, progress }
+        Bench { asked, outcome, view, began_s, progress }
     }
 
     /// The cases to run, in the experiment's order: those that were asked for, or the usual ones.
@@ -194,7 +201,7 @@ impl<'a> Bench<'a> {
     /// Writes the result so far; gives its path.
     pub fn save(&mut self) -> Result<PathBuf, Error> {
         self.outcome.seconds = clock::seconds() - self.began_s;
-        shelf::save(&self.outcome, &self.asked.out)
+        shelf::save(&self.outcome, &(self.view)(&self.outcome), &self.asked.out)
     }
 
     fn run(&mut self, case: &str, repetition: u32) -> &mut Run {

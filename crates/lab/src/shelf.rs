@@ -1,7 +1,7 @@
 //! Results as files: written whole, found again, read with care.
 
 use crate::outcome::{FORMAT, Outcome};
-use crate::{Error, View, catalog, page};
+use crate::{Error, View, page};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ pub type OnShelf = (PathBuf, Result<Outcome, Error>);
 
 /// Writes a result and its page, each whole or not at all; both again after every phase, so that
 /// what was measured is there however the experiment ends.
-pub fn save(outcome: &Outcome, directory: &Path) -> Result<PathBuf, Error> {
+pub fn save(outcome: &Outcome, view: &View, directory: &Path) -> Result<PathBuf, Error> {
     let name = file_name(outcome);
     fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
     let mut json = serde_json::to_vec_pretty(outcome)
@@ -25,8 +25,7 @@ pub fn save(outcome: &Outcome, directory: &Path) -> Result<PathBuf, Error> {
     json.push(b'\n');
     let path = directory.join(format!("{name}.json"));
     replace(&path, &json)?;
-    let view = view(outcome);
-    replace(&directory.join(format!("{name}.html")), page::page(outcome, &view).as_bytes())?;
+    replace(&directory.join(format!("{name}.html")), page::page(outcome, view).as_bytes())?;
     Ok(path)
 }
 
@@ -35,12 +34,6 @@ pub fn file_name(outcome: &Outcome) -> String {
     let started = outcome.started.chars().filter(char::is_ascii_alphanumeric).take(15);
     let quick = if outcome.quick { "-quick" } else { "" };
     format!("{}{quick}-{}", outcome.experiment, started.collect::<String>())
-}
-
-/// The view of a result; of an experiment that is no more, only its numbers.
-pub fn view(outcome: &Outcome) -> View {
-    let known = catalog::ALL.iter().find(|one| one.name == outcome.experiment);
-    known.map(|one| (one.view)(outcome)).unwrap_or_default()
 }
 
 /// Reads a result. A directory is listed with what others put there: a pipe of that name is not

@@ -27,13 +27,6 @@ pub const WIDE: &[Exception] = &[
 /// Larger circles that are yet to be taken apart, and the arrows that close them.
 pub const CIRCLES: &[Exception] = &[
     (
-        "crates/lab/src/bench.rs crates/lab/src/catalog.rs crates/lab/src/cmm/run.rs \
-         crates/lab/src/count/run.rs crates/lab/src/penguins/run.rs crates/lab/src/plug/load.rs \
-         crates/lab/src/plug/run.rs crates/lab/src/plug/sizes.rs crates/lab/src/plug/view.rs \
-         crates/lab/src/shelf.rs crates/lab/src/swap/run.rs",
-        "a result is saved with its page, for which the shelf asks the catalog",
-    ),
-    (
         "crates/policy/src/rivals/mod.rs crates/policy/src/rivals/mom.rs \
          crates/policy/src/rivals/pi.rs crates/policy/src/rivals/proxmox.rs \
          crates/policy/src/rivals/senpai.rs",

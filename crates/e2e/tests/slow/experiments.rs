@@ -1,6 +1,6 @@
 //! The quick forms of the experiments: that everything works, not what it measures.
 
-use lab::{Outcome, shelf};
+use lab::{Outcome, catalog, shelf};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,7 +44,7 @@ fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
 fn has_page(path: &Path, outcome: &Outcome) {
     let page = std::fs::read_to_string(path.with_extension("html"));
     let page = page.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let view = shelf::view(outcome);
+    let view = catalog::view(outcome);
     assert!(!view.tables.is_empty() && !view.charts.is_empty());
     for title in view.tables.iter().map(|table| &table.title) {
         assert!(page.contains(title.as_str()), "no table {title:?}");

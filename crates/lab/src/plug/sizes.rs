@@ -413,7 +413,7 @@ mod tests {
             (true, Machine::default(), "comboa", "no search that came to its end"),
         ];
         for (finished, machine, class, why) in cases {
-            let path = shelf::save(&searched(finished), &dir).unwrap();
+            let path = shelf::save(&searched(finished), &crate::View::default(), &dir).unwrap();
             match of_another(&path, &machine, &large(class)) {
                 Ok((run, _)) => assert!(why.is_empty() && run.case == SIZES, "{why}"),
                 Err(error) => {

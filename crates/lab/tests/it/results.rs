@@ -3,7 +3,7 @@
 use base::Spread;
 use lab::outcome::{FORMAT, Machine, Measure, Phase, Run};
 use lab::view::{Bar, Chart, Group, Table};
-use lab::{Asked, Bench, Error, Finding, Outcome, View, shelf};
+use lab::{Asked, Bench, Error, Finding, Outcome, View, catalog, shelf};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ fn a_phase_that_fails_keeps_what_it_measured() {
     let out = directory("phases");
     let mut lines = Vec::new();
     let mut progress = |line: &str| lines.push(line.to_owned());
-    let mut bench = Bench::new(asked(out.clone()), outcome(), &mut progress);
+    let mut bench = Bench::new(asked(out.clone()), outcome(), catalog::view, &mut progress);
     let done = bench.case("plain", 1).phase("wipe", |measures| {
         measures.note("p99", "s", 0.5);
         Ok(7)
@@ -90,20 +90,21 @@ fn only_the_cases_that_were_asked_for() {
     let mut progress = |_: &str| {};
     let cases = vec!["balloon".to_owned()];
     let asked = Asked { cases, ..asked(directory("cases")) };
-    let bench = Bench::new(asked, outcome(), &mut progress);
+    let bench = Bench::new(asked, outcome(), catalog::view, &mut progress);
     let all = ["nothing", "balloon", "both"];
     assert_eq!(bench.choose(&all, &["nothing", "both"]).unwrap(), ["balloon"]);
     let error = bench.choose(&["nothing", "both"], &[]).unwrap_err().to_string();
     assert_eq!(error, "There is no case \"balloon\"; there are \"nothing\", \"both\"");
     let asked = self::asked(directory("cases"));
-    let bench = Bench::new(asked, self::outcome(), &mut progress);
+    let bench = Bench::new(asked, self::outcome(), catalog::view, &mut progress);
     assert_eq!(bench.choose(&all, &["both", "nothing"]).unwrap(), ["nothing", "both"]);
 }
 
 #[test]
 fn a_case_that_cannot_be_run_is_left_out_with_its_reason_once() {
     let mut progress = |_: &str| {};
-    let mut bench = Bench::new(asked(directory("left-out")), outcome(), &mut progress);
+    let mut bench =
+        Bench::new(asked(directory("left-out")), outcome(), catalog::view, &mut progress);
     for _ in 0..2 {
         let left = bench.leave_out(vec!["a", "b"], |case| case == "b", "there is no lever");
         assert_eq!(left, ["a"]);
@@ -128,7 +129,7 @@ fn results_of_the_first_layout_are_read_and_shown() {
     assert!(found.len() >= 5, "{found:?}");
     for (path, outcome) in found {
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let view = shelf::view(&outcome);
+        let view = catalog::view(&outcome);
         let shown = lab::page(&outcome, &view);
         let page = path.with_extension("html");
         if std::env::var_os("PINHEAD_WRITE_DOCS").is_some() {
@@ -238,7 +239,7 @@ fn what_another_result_found_is_taken_over_once_and_instead_of_what_was_left_ope
     head.runs = vec![run(1.0, false)];
     let mut lines = Vec::new();
     let mut progress = |line: &str| lines.push(line.to_owned());
-    let mut bench = Bench::new(asked(directory("taken-over")), head, &mut progress);
+    let mut bench = Bench::new(asked(directory("taken-over")), head, catalog::view, &mut progress);
     for rate in [2.0, 3.0] {
         bench.take_over(run(rate, true), &outcome());
         assert_eq!(bench.outcome().values("search", "found", "rate"), [(1, 2.0)], "{rate}");

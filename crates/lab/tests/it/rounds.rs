@@ -2,7 +2,7 @@
 
 use crate::results::{asked, directory, outcome};
 use lab::outcome::Machine;
-use lab::{Bench, Error, Outcome, resumed, shelf};
+use lab::{Bench, Error, Outcome, catalog, resumed, shelf};
 use std::path::Path;
 
 /// Runs rounds of cases, each with one phase that measures its seed. The turn of this number,
@@ -14,7 +14,7 @@ fn rounds(
     ended_at: usize,
 ) -> (Vec<String>, Result<(), Error>) {
     let mut progress = |_: &str| {};
-    let mut bench = Bench::new(asked(dir.to_path_buf()), head, &mut progress);
+    let mut bench = Bench::new(asked(dir.to_path_buf()), head, catalog::view, &mut progress);
     let mut turns = Vec::new();
     let result = bench.rounds(2, cases, |run| {
         if turns.len() + 1 == ended_at {
@@ -72,7 +72,7 @@ fn what_was_ended_goes_on_and_what_had_come_to_its_end_is_not_run_again() {
 fn a_run_that_failed_or_was_cut_is_run_again_and_its_failure_is_not_forgotten() {
     let dir = directory("again");
     let mut progress = |_: &str| {};
-    let mut bench = Bench::new(asked(dir.clone()), outcome(), &mut progress);
+    let mut bench = Bench::new(asked(dir.clone()), outcome(), catalog::view, &mut progress);
     let ended = bench.rounds(1, &["fails", "is cut"], |run| {
         let fails = run.name() == "fails";
         run.phase("load", |measures| {
@@ -136,12 +136,12 @@ fn a_torn_file_and_what_was_measured_elsewhere_are_not_gone_on_with() {
 fn figures_of_other_settings_are_not_mixed() {
     let dir = directory("settings");
     let mut progress = |_: &str| {};
-    let mut bench = Bench::new(asked(dir.clone()), outcome(), &mut progress);
+    let mut bench = Bench::new(asked(dir.clone()), outcome(), catalog::view, &mut progress);
     bench.setting("guests", 6).unwrap();
     bench.save().unwrap();
     let head = resumed(&dir, &outcome()).unwrap().unwrap();
     let mut progress = |_: &str| {};
-    let mut bench = Bench::new(asked(dir.clone()), head, &mut progress);
+    let mut bench = Bench::new(asked(dir.clone()), head, catalog::view, &mut progress);
     bench.setting("guests", 6).unwrap();
     let error = bench.setting("guests", 2).unwrap_err().to_string();
     assert!(error.starts_with("The result was begun with 6 for \"guests\", and now it is 2"));
@@ -154,7 +154,7 @@ fn a_round_that_was_begun_on_other_farms_is_begun_anew() {
     rounds(&dir, outcome(), &["a", "b"], 4).1.unwrap_err();
     let kept = resumed(&dir, &outcome()).unwrap().expect("a result");
     let mut progress = |_: &str| {};
-    let mut bench = Bench::new(asked(dir.clone()), kept, &mut progress);
+    let mut bench = Bench::new(asked(dir.clone()), kept, catalog::view, &mut progress);
     let runs = |bench: &Bench<'_>| -> Vec<String> {
         let runs = &bench.outcome().runs;
         runs.iter().map(|run| format!("{} {}", run.case, run.repetition)).collect()

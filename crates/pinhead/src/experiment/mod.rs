@@ -213,7 +213,7 @@ fn experiment(
         });
     }
     let outcome = kept.unwrap_or(fresh);
-    let mut bench = Bench::new(asked, outcome, &mut progress);
+    let mut bench = Bench::new(asked, outcome, experiment.view, &mut progress);
     let result = (experiment.run)(&mut bench);
     if result.is_err() && bench.outcome().runs.is_empty() {
         // Nothing was measured, of a case that there is not, say: no page stays behind.
@@ -222,7 +222,7 @@ fn experiment(
     // Also after a failure: what was measured until then is worth its page.
     let path = bench.save()?;
     let outcome = bench.outcome().clone();
-    print!("{}", plain_lines(&lab::text(&outcome, &shelf::view(&outcome))));
+    print!("{}", plain_lines(&lab::text(&outcome, &catalog::view(&outcome))));
     println!("\n{}\n{}", path.display(), path.with_extension("html").display());
     Ok(result?)
 }
@@ -260,7 +260,7 @@ fn list(directory: &Path) -> Result<(), Error> {
 
 fn show(args: &ShowArgs) -> Result<(), Error> {
     let outcome = shelf::load(&args.file)?;
-    let view = shelf::view(&outcome);
+    let view = catalog::view(&outcome);
     match args.format {
         ShowFormat::Text => print!("{}", plain_lines(&lab::text(&outcome, &view))),
         ShowFormat::Html => print!("{}", lab::page(&outcome, &view)),
