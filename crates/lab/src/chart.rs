@@ -1,6 +1,7 @@
 //! Groups of bars as SVG, with whiskers for the intervals.
 
-use crate::view::{Bar, Chart, figure};
+use crate::figure::figure;
+use crate::view::{Bar, Chart};
 use base::html::escaped;
 use std::fmt::Write;
 

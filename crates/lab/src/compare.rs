@@ -1,7 +1,8 @@
 //! Two results beside each other: each measure of the one against the same of the other.
 
 use crate::Outcome;
-use crate::view::{Table, figure};
+use crate::figure::figure;
+use crate::view::Table;
 use base::Spread;
 
 /// The table of what both have, and a note on what only one has.

@@ -21,6 +21,7 @@ mod cmm;
 mod compare;
 mod count;
 mod error;
+mod figure;
 pub mod outcome;
 mod page;
 mod penguins;

@@ -1,5 +1,6 @@
 //! A result for a terminal.
 
+use crate::figure::figure;
 use crate::view::{Table, View};
 use crate::{Finding, Outcome, Phase, summary};
 use base::{Column, left, right};
@@ -63,7 +64,7 @@ pub fn phase_line(phase: &Phase) -> String {
     let measures: Vec<String> = phase
         .measures
         .iter()
-        .map(|one| format!("{} {} {}", one.name, crate::view::figure(one.value), one.unit))
+        .map(|one| format!("{} {} {}", one.name, figure(one.value), one.unit))
         .collect();
     let failed = phase.failed.as_ref().map(|why| format!("; FAILED: {why}")).unwrap_or_default();
     let measures = measures.join(", ");

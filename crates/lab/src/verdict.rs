@@ -3,7 +3,7 @@
 //! A claim is shown when the 95 % interval of the measured median lies on its side of the bound,
 //! refuted when it lies on the other, and otherwise not shown: nobody knows from these rounds.
 
-use crate::view::figure;
+use crate::figure::figure;
 use base::Spread;
 use std::fmt::Write;
 

@@ -96,26 +96,6 @@ impl From<Spread> for Bar {
     }
 }
 
-/// A number with three digits that mean something.
-pub fn figure(value: f64) -> String {
-    let digits = match value.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
-        _ => 3,
-    };
-    format!("{value:.digits$}")
-}
-
-/// A ratio in percent.
-pub fn percent(spread: Spread) -> String {
-    let text = spread.times(100.0).text(0);
-    match text.split_once(' ') {
-        Some((median, ends)) => format!("{median} % {ends}"),
-        None => format!("{text} %"),
-    }
-}
-
 /// A cell of a table; what is missing is a hyphen.
 pub fn cell(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())

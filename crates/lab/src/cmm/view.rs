@@ -3,7 +3,8 @@
 use super::{
     BOTH, CLAIM, CLAIMS, NO_LIMIT, NOTHING, OLTP, OLTP_DISK, OURS, Way, case, phase, ways,
 };
-use crate::view::{Chart, Table, View, cell, figure, percent};
+use crate::figure::{figure, percent};
+use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 

@@ -1,7 +1,8 @@
 //! A result: the counts beside each other.
 
 use super::{measure, phase};
-use crate::view::{Chart, Table, View, cell, figure};
+use crate::figure::figure;
+use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome};
 
 const ABOUT: &str = "Web servers from one template, all at once, each parked when nobody has asked \

@@ -1,7 +1,8 @@
 //! A result, next to the talk's figures.
 
 use super::{BOTH, CASES, FORTY, FREE, LIMITED, PAGED, PRIVATE, SHARED, SQUEEZED, phase};
-use crate::view::{Chart, Table, View, cell, figure};
+use crate::figure::figure;
+use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 

@@ -2,7 +2,8 @@
 
 use super::load::CPUS_ON;
 use super::{ALL, CALIBRATION, DYNAMIC, HAND, OURS, SIZES, STEAL, VIEWS, cases, phase};
-use crate::view::{Chart, Table, View, cell, figure, percent};
+use crate::figure::{figure, percent};
+use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome, promotion, published};
 use base::Spread;
 

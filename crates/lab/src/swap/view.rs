@@ -1,7 +1,8 @@
 //! A result, next to the study's table.
 
 use super::{LARGE, MANAGED, SMALL, cases, phase};
-use crate::view::{Chart, Table, View, cell, figure};
+use crate::figure::figure;
+use crate::view::{Chart, Table, View, cell};
 use crate::{Finding, Outcome, promotion, published};
 
 const ABOUT: &str = "The same tar in a large guest, whose cache it fills, in a small one with \
