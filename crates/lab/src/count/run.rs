@@ -2,9 +2,10 @@
 
 use super::full::{Full, Standing, full};
 use super::{Count, counts, measure, phase};
+use crate::clock::wait;
 use crate::site::held::Held;
 use crate::site::meter::{Reading, Usage};
-use crate::site::{Site, Tools, jobs, wait};
+use crate::site::{Site, Tools, jobs};
 use crate::{Bench, Error, Measures, bench, clock};
 use base::Rng;
 use procfs::parse::value_of;

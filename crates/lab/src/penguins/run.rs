@@ -1,10 +1,11 @@
 //! The phases, carried out.
 
 use super::{CASES, Case, Limit, USUAL, phase};
+use crate::clock::wait;
 use crate::promotion::Promotion;
 use crate::site::held::Held;
 use crate::site::meter::{Reading, Settle, Usage};
-use crate::site::{Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs, wait};
+use crate::site::{Manager, NO_PAGE_OUT, Settings, Site, has_page_out, jobs};
 use crate::{Bench, Error, bench, clock};
 use policy::rivals::Kind;
 use std::time::Duration;

@@ -8,11 +8,12 @@
 //! ```
 
 use super::{PAGE, Set, phase};
+use crate::clock::wait;
 use crate::promotion::Promotion;
 use crate::site::held::Held;
 use crate::site::inside::Inside;
 use crate::site::meter::{Reading, Usage};
-use crate::site::{Manager, Site, jobs, wait};
+use crate::site::{Manager, Site, jobs};
 use crate::{Error, Measures, bench};
 use base::Rng;
 use load::{Pattern, Target};

@@ -6,8 +6,9 @@ use super::sizes::{self, Search, search};
 use super::{
     CALIBRATION, DYNAMIC, FARMS, HAND, SETS, SIZES, STEAL, Set, USUAL, cases, phase, rules_of,
 };
+use crate::clock::wait;
 use crate::site::meter::Reading;
-use crate::site::{ASLEEP_AFTER, Manager, Settings, Site, jobs, wait};
+use crate::site::{ASLEEP_AFTER, Manager, Settings, Site, jobs};
 use crate::{Bench, Error, bench};
 use load::Job;
 use policy::rivals::Kind;

@@ -1,8 +1,8 @@
 //! Loads as experiments use them: from outside, such as the wipe over all servers, and jobs inside.
 
-use super::{Guest, Site};
+use super::Guest;
 use crate::{Error, Measures};
-use load::{Job, Outcome, Pattern, Plan, Reuse, Target, class_by_tens};
+use load::{Exec, Job, Outcome, Pattern, Plan, Reuse, Target, class_by_tens};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -101,7 +101,7 @@ fn run(
 
 /// Runs a job in guests at once, in a directory of theirs, and gives the seconds of each round.
 pub fn inside(
-    site: &Site,
+    site: &dyn Exec,
     guests: &[Guest],
     job: &Job,
     dir: &str,

@@ -1,8 +1,9 @@
 //! `pinhead host` over the guests of one site, and nobody else's.
 
 use super::child::Child;
-use super::{LOOK, Site, Tools, wait};
+use super::{LOOK, Site, Tools};
 use crate::Error;
+use crate::clock::wait;
 use base::Bytes;
 use manager::config::Share;
 use manager::control::{Answer, Ask, Change, Levers, Ps, ask};

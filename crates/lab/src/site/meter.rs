@@ -5,9 +5,9 @@
 //!   /proc/stat, vmstat, zram, KSM ────────────────────────────┴─► Reading ─► Usage (of two)
 //! ```
 
-use super::{Guest, wait};
+use super::Guest;
 use crate::Measures;
-use crate::clock;
+use crate::clock::{self, wait};
 use procfs::parse::{counts, numbers, value_of};
 use procfs::{Root, TaskDir, TaskSeen, USER_HZ};
 use std::fs;

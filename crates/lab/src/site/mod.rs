@@ -21,6 +21,7 @@ pub use farm::service::GuestRow as Guest;
 pub use manager::{ASLEEP_AFTER, Manager, NO_PAGE_OUT, RIVALS, Settings, has_page_out};
 
 use crate::Error;
+use crate::clock::wait;
 use child::Child;
 use farm::service::{self, SOCKET};
 use load::{ExecError, ExecOutput, Target};
@@ -28,7 +29,7 @@ use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use vm::{Deadline, Monitor, Output, Scratch, wait_for_exit};
+use vm::{Deadline, Monitor, Output, Scratch};
 
 /// Pages a second that come back from a disk, as some with heads together or a small volume of a
 /// cloud give them: the hosts of the studies paged to disks. Compressed memory gives one back in
@@ -213,10 +214,4 @@ impl load::Exec for Site {
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
         Ok(self.run(guest, line, timeout)?)
     }
-}
-
-/// Lets time pass.
-pub fn wait(time: Duration) {
-    // Our own end does not come: nothing but the time ends this.
-    let _ = wait_for_exit(std::process::id(), time);
 }
