@@ -8,7 +8,8 @@ use hypervisor::QMP_PATTERNS;
 use policy::rivals::Kind;
 use settings::{Entries, Reader, Share, Tree, shown};
 
-use super::Place;
+use super::kinds::Libvirt;
+use super::place::Place;
 use super::settings::{
     Class, ControlSettings, HostSettings, JournalSettings, KsmSettings, MonitorSettings,
     PolicySettings, Settings, Sources, UserSettings,
@@ -31,7 +32,7 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
     zvm.check_interval(reader, &at, host.interval_ms);
     let (mut sources, at): (Sources, _) = reader.table(tree);
     if zvm.is_on() {
-        zvm.keep_alone(reader, &at, &mut sources);
+        keep_zvm_alone(reader, &at, &mut sources);
     } else if at.get("qmp").is_none() {
         sources.qmp = default_qmp(place);
     }
@@ -61,6 +62,19 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
         control,
         metrics: reader.table(tree).0,
     }
+}
+
+/// Guests of this kernel have memory of this guest, and not of z/VM: one manager has one host.
+fn keep_zvm_alone(reader: &mut Reader<'_>, at: &Entries<'_, '_>, sources: &mut Sources) {
+    let has_uris = matches!(&sources.libvirt, Libvirt::Uris(uris) if !uris.is_empty());
+    for (key, is_used) in [("qmp", !sources.qmp.is_empty()), ("libvirt", has_uris)] {
+        if is_used {
+            let message = "guests of this machine are not z/VM's, whose memory is managed";
+            let help = "leave it out, or write mode = \"off\" in [zvm]";
+            reader.refuse(at, &[key], message.to_owned(), help);
+        }
+    }
+    sources.libvirt = Libvirt::Uris(Vec::new());
 }
 
 fn default_qmp(place: &Place) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! How values are read that only a host's settings have.
+//! Values that only a host's settings have, and how they are read.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,57 @@ use metrics::{Processes, Url};
 use policy::rivals::Kind;
 use settings::{Converted, DeValue, Wrong, kind, list, shown, truth, words, wrong};
 
-use super::settings::{GroupMay, KsmMode, Libvirt, LibvirtUri, PageOutMode};
 use crate::scrape::Listen;
+
+/// The libvirt that is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Libvirt {
+    /// The system's, if its socket is there.
+    Auto,
+    /// These; none if it is empty.
+    Uris(Vec<LibvirtUri>),
+}
+
+/// A libvirt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LibvirtUri {
+    /// `qemu:///system` or `qemu:///session`.
+    pub uri: String,
+    /// Its socket, if it was named (`qemu+unix:///system?socket=/path`).
+    pub socket: Option<PathBuf>,
+}
+
+/// The treatment of KSM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KsmMode {
+    /// It is driven, if it is there and may be written.
+    Auto,
+    /// The kernel's search is stopped.
+    Off,
+    /// Nothing; it is only shown.
+    Leave,
+}
+
+/// The guests whose memory goes to the host's swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageOutMode {
+    /// Those that sleep, and while the host is short those that run.
+    All,
+    /// Those that sleep.
+    Sleepers,
+    /// None.
+    Off,
+}
+
+/// The rights of the control socket's group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupMay {
+    /// Ask for what the manager knows.
+    #[default]
+    Ask,
+    /// Give it orders as well.
+    Set,
+}
 
 /// The name of a socket has 108 bytes, and is made with a suffix before it gets its own.
 const SOCKET_MAX: usize = 100;

@@ -13,8 +13,8 @@ use settings::{
 use store::Keep;
 
 use super::kinds::{
-    absolute, globs, group_may, ksm_mode, libvirt, listen, page_out_mode, policy_kind, processes,
-    socket, url,
+    GroupMay, KsmMode, Libvirt, PageOutMode, absolute, globs, group_may, ksm_mode, libvirt, listen,
+    page_out_mode, policy_kind, processes, socket, url,
 };
 use super::zvm::ZvmSettings;
 use crate::scrape::Listen;
@@ -304,56 +304,6 @@ pub struct UserPart {
     pub guests: u32,
     /// The memory of the host.
     pub host_total: Bytes,
-}
-
-/// Which libvirt is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Libvirt {
-    /// The system's, if its socket is there.
-    Auto,
-    /// These; none if it is empty.
-    Uris(Vec<LibvirtUri>),
-}
-
-/// A libvirt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LibvirtUri {
-    /// `qemu:///system` or `qemu:///session`.
-    pub uri: String,
-    /// Its socket, if it was named (`qemu+unix:///system?socket=/path`).
-    pub socket: Option<PathBuf>,
-}
-
-/// What is done about KSM.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KsmMode {
-    /// It is driven, if it is there and may be written.
-    Auto,
-    /// The kernel's search is stopped.
-    Off,
-    /// Nothing; it is only shown.
-    Leave,
-}
-
-/// Whose memory goes to the host's swap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageOutMode {
-    /// That of guests that sleep, and while the host is short of those that run.
-    All,
-    /// That of guests that sleep.
-    Sleepers,
-    /// Nobody's.
-    Off,
-}
-
-/// What members of the control socket's group may do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GroupMay {
-    /// Ask for what the manager knows.
-    #[default]
-    Ask,
-    /// Give it orders as well.
-    Set,
 }
 
 impl Settings {

@@ -1,7 +1,7 @@
 use super::*;
+use base::Bytes;
 use policy::arbiter::{Limits, Mode};
 use policy::rivals::Kind;
-use std::os::unix::fs::PermissionsExt;
 
 fn place() -> Place {
     Place { is_root: true, ..Place::default() }
@@ -233,54 +233,6 @@ fn a_shadow_is_read_from_the_directory_of_the_file_and_has_none_of_its_own() {
     assert!(error.contains("other.toml:2:1: host: no key"), "{error}");
     let missing = load(Some(&dir.path().join("none")), &place());
     assert!(matches!(missing, Err(LoadError::Read { .. })));
-}
-
-#[test]
-fn own_directory_without_a_session_is_the_users_alone() {
-    let dir = crate::control::scratch::Scratch::new();
-    let own = temporary(dir.path()).unwrap();
-    assert!(own.ends_with(format!("pinhead-{}", rustix::process::geteuid().as_raw())));
-    assert_eq!(std::fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o700);
-    assert_eq!(temporary(dir.path()).unwrap(), own, "it is there already");
-    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let error = temporary(dir.path()).unwrap_err().to_string();
-    assert!(error.contains("is not this user's alone: remove it, or set"), "{error}");
-    std::fs::remove_dir(&own).unwrap();
-    std::os::unix::fs::symlink("/", &own).unwrap();
-    assert!(temporary(dir.path()).is_err(), "somebody has put a link there");
-}
-
-#[test]
-fn own_directory_names_its_owner_when_another_user_made_it() {
-    let dir = crate::control::scratch::Scratch::new();
-    let own = temporary(dir.path()).unwrap();
-    match std::os::unix::fs::chown(&own, Some(65_534), None) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
-        changed => changed.unwrap(),
-    }
-    let error = temporary(dir.path()).unwrap_err().to_string();
-    let says = format!("{} belongs to user 65534: set XDG_RUNTIME_DIR", own.display());
-    assert!(error.contains(&says) && !error.contains("remove it"), "{error}");
-}
-
-#[test]
-fn own_directory_is_named_when_it_cannot_be_made() {
-    let dir = crate::control::scratch::Scratch::new();
-    let error = temporary(&dir.path().join("none")).unwrap_err().to_string();
-    assert!(error.contains("none/pinhead-") && error.contains("cannot be made"), "{error}");
-    let error = crate::Error::NoPlace { why: error }.to_string();
-    assert!(error.contains("none/pinhead-") && error.ends_with("[control] socket"), "{error}");
-}
-
-#[test]
-fn the_journal_is_where_its_owner_may_write() {
-    let journal = |is_root, state_dir: Option<&str>| {
-        let place = Place { is_root, state_dir: state_dir.map(PathBuf::from), ..Place::default() };
-        place.journal()
-    };
-    assert_eq!(journal(true, Some("/state")), Some("/var/lib/pinhead/journal.db".into()));
-    assert_eq!(journal(false, Some("/state")), Some("/state/pinhead/journal.db".into()));
-    assert_eq!(journal(false, None), None);
 }
 
 #[test]

@@ -10,7 +10,6 @@ use settings::{
 };
 
 use super::kinds::absolute;
-use super::settings::{Libvirt, Sources};
 
 /// CP counts no faster, and a longer wait would leave a guest in need alone.
 const INTERVAL_MS: RangeInclusive<u64> = 1_000..=10_000;
@@ -143,24 +142,6 @@ impl ZvmSettings {
         }
     }
 
-    /// Guests of this kernel have memory of this guest, and not of z/VM: one manager has one host.
-    pub(super) fn keep_alone(
-        &self,
-        reader: &mut Reader<'_>,
-        at: &Entries<'_, '_>,
-        sources: &mut Sources,
-    ) {
-        let has_uris = matches!(&sources.libvirt, Libvirt::Uris(uris) if !uris.is_empty());
-        for (key, is_used) in [("qmp", !sources.qmp.is_empty()), ("libvirt", has_uris)] {
-            if is_used {
-                let message = "guests of this machine are not z/VM's, whose memory is managed";
-                let help = "leave it out, or write mode = \"off\" in [zvm]";
-                reader.refuse(at, &[key], message.to_owned(), help);
-            }
-        }
-        sources.libvirt = Libvirt::Uris(Vec::new());
-    }
-
     /// Adds the users of the configuration file of VMRM, if one is named.
     pub(super) fn read_notify(&mut self) -> Result<(), LoadError> {
         let Some(path) = self.notify.as_deref().filter(|_| self.mode == ZvmMode::Manage) else {
@@ -185,7 +166,7 @@ fn users_of(path: &Path, text: &str) -> Result<Vec<String>, LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Place, load, parse};
+    use crate::config::{Libvirt, Place, load, parse};
     use std::fs;
 
     fn faults(text: &str) -> String {
