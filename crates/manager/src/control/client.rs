@@ -6,7 +6,6 @@ use reactor::Budget;
 use reactor::{Lines, Outbox, Received};
 use rustix::event::PollFlags;
 
-use super::Peer;
 use super::codec::LINE_MAX;
 
 /// Requests a second that a client may make: a screen that is drawn ten times a second makes 20.
@@ -24,6 +23,17 @@ const OUT_FULL: usize = 64 * 1024;
 const IDLE_MS: u64 = 60_000;
 /// A client that reads nothing of what waits for it is disconnected after this time.
 const UNREAD_MS: u64 = 10_000;
+
+/// The process at the other end, as the kernel saw it when the connection was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process; 0 where it is in a namespace of processes that is not seen from here.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
 
 /// Why a client is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

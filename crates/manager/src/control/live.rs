@@ -9,7 +9,33 @@ use std::collections::BTreeMap;
 use model::{Field, GuestIdentity, Interval, Over, ProcessName, Row};
 use serde::{Deserialize, Serialize};
 
-use super::Whose;
+/// The guests whose processes are wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "serde_json::Value")]
+pub enum Whose {
+    /// Those of all guests.
+    Everybody,
+    /// None.
+    Nobody,
+    /// Those of a guest: its name or UUID.
+    Guest(String),
+}
+
+impl Whose {
+    pub(super) fn is_everybody(&self) -> bool {
+        *self == Whose::Everybody
+    }
+}
+
+impl From<Whose> for serde_json::Value {
+    fn from(whose: Whose) -> serde_json::Value {
+        match whose {
+            Whose::Everybody => true.into(),
+            Whose::Nobody => false.into(),
+            Whose::Guest(guest) => guest.into(),
+        }
+    }
+}
 
 /// The answer to `interval`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -30,6 +30,7 @@ mod words;
 
 pub use agent::AskCounts;
 pub use ask::ask;
+pub use client::Peer;
 pub use codec::{
     BadRequest, LINE_MAX, NAME_MAX, Request, VERSION, decode_answer, decode_request, encode_answer,
     encode_request,
@@ -37,13 +38,13 @@ pub use codec::{
 pub use error::Error;
 pub use host::{HostRow, OwnersRow};
 pub use levers::{LeverRow, Levers, PagedOutRow};
-pub use live::{GuestPassed, Passed, ProcessPassed, Values};
+pub use live::{GuestPassed, Passed, ProcessPassed, Values, Whose};
 pub use policy::ksm::Phase as KsmPhase;
 pub use scanned::{HostSide, Scanned, TaskRow};
-pub use server::{Asked, CLIENTS_MAX, ClientId, Peer, Server};
+pub use server::{Asked, CLIENTS_MAX, ClientId, Server};
 pub use types::{
     ASLEEP_PERCENT, Answer, Ask, Change, Entitled, Failure, GuestRow, Inputs, JournalRow, KsmRow,
-    LeaseRow, Parked, Ps, Reloaded, Reserved, SourceRow, Status, Whose,
+    LeaseRow, Parked, Ps, Reloaded, Reserved, SourceRow, Status,
 };
 pub use wire::Totals;
 pub use words::{GuestMode, GuestRunState, SizeAction};

@@ -7,7 +7,7 @@ use std::path::Path;
 use reactor::{Acceptor, Event, Lookup, PollSet};
 use rustix::event::PollFlags;
 
-use super::client::{Client, Gone};
+use super::client::{Client, Gone, Peer};
 use super::codec::{decode_request, encode_answer};
 use super::permission::Rights;
 use super::socket::Socket;
@@ -26,17 +26,6 @@ const NOTES_MAX: usize = 16;
 /// A connection; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
-
-/// The process at the other end, as the kernel saw it when the connection was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Its process; 0 where it is in a namespace of processes that is not seen from here.
-    pub pid: u32,
-    /// Its user.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-}
 
 /// A request to be answered with [`Server::answer`], at once or later.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use policy::ksm::Phase;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::words::{GuestMode, GuestRunState, SizeAction};
-use super::{HostRow, Levers, Passed, Scanned};
+use super::{HostRow, Levers, Passed, Scanned, Whose};
 use crate::config::Share;
 
 /// A guest is asleep whose virtual CPUs run less of the time than this, in percent of one CPU. An
@@ -70,7 +70,7 @@ pub enum Ask {
     },
     /// What happened in the last second.
     Interval {
-        /// Whose processes are in the answer: they are most of it.
+        /// The processes in the answer: they are most of it.
         #[serde(skip_serializing_if = "Whose::is_everybody")]
         processes: Whose,
     },
@@ -80,34 +80,6 @@ pub enum Ask {
     Status,
     /// Read the settings again.
     Reload,
-}
-
-/// Whose processes are wanted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(into = "serde_json::Value")]
-pub enum Whose {
-    /// Those of all guests.
-    Everybody,
-    /// None.
-    Nobody,
-    /// Those of a guest: its name or UUID.
-    Guest(String),
-}
-
-impl Whose {
-    fn is_everybody(&self) -> bool {
-        *self == Whose::Everybody
-    }
-}
-
-impl From<Whose> for serde_json::Value {
-    fn from(whose: Whose) -> serde_json::Value {
-        match whose {
-            Whose::Everybody => true.into(),
-            Whose::Nobody => false.into(),
-            Whose::Guest(guest) => guest.into(),
-        }
-    }
 }
 
 /// A change of what a guest is entitled to.
