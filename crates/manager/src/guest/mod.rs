@@ -13,9 +13,9 @@ pub(crate) use memory::MUTE;
 pub use memory::{GuestMemory, MemorySample};
 
 use crate::attach::{Lent, run_dir};
-use crate::config::UserPart;
+use crate::config::{Settings, UserPart};
 use crate::daemon_port::DaemonPort;
-use crate::effect::Now;
+use crate::effect::{Now, Override};
 use crate::groups::Member;
 use crate::outside::Outside;
 use agent::{Agent, AgentLink, GuestBounds, PoolGrants};
@@ -106,6 +106,14 @@ impl ManagedGuest {
     /// The size that it is to have when the manager ends, within its maximum.
     pub fn restore(&self) -> Bytes {
         self.memory.restore().min(self.limits.max)
+    }
+
+    /// Sets its limits by the settings, and by what was set by hand.
+    pub(crate) fn entitle(&mut self, settings: &Settings, over: Option<&Override>) {
+        let Found { name, memory, .. } = &self.found;
+        let (limits, class) = settings.entitlement(name, *memory, self.part.as_ref());
+        self.identity.class = class.unwrap_or_default().to_owned();
+        self.limits = over.map_or(limits, |over| over.applied(limits, self.found.memory));
     }
 
     /// Its balloon has come to a size that this manager has not asked for.

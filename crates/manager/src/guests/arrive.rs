@@ -2,8 +2,7 @@
 
 use super::{Entitlement, Guests};
 use crate::attach::{Lent, run_dir};
-use crate::config::Settings;
-use crate::effect::{Effect, MemoryEvent, Now, Override, ParkEvent};
+use crate::effect::{Effect, MemoryEvent, Now, ParkEvent};
 use crate::guest::ManagedGuest;
 use agent::PoolGrants;
 use counters::Bytes;
@@ -36,7 +35,7 @@ impl Guests {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         let before = guest.found.memory;
         guest.replugged(machine);
-        entitle(guest, by.settings, self.overrides.get(&id));
+        guest.entitle(by.settings, self.overrides.get(&id));
         let (memory, owner) = (guest.found.memory, guest.found.owner);
         let mut effects = vec![Effect::Memory(MemoryEvent::LimitsChanged)];
         // A guest can have that happen as often as it likes.
@@ -158,18 +157,10 @@ impl Guests {
         let part = self.users.part(&user, sizes);
         for guest in self.guests.values_mut().filter(|guest| guest.found.owner == owner) {
             guest.part = Some(part.clone());
-            entitle(guest, by.settings, self.overrides.get(&guest.id));
+            guest.entitle(by.settings, self.overrides.get(&guest.id));
         }
         Some(Effect::Memory(MemoryEvent::LimitsChanged))
     }
-}
-
-/// Sets what a guest is entitled to by the settings, and by what was set by hand.
-pub(super) fn entitle(guest: &mut ManagedGuest, settings: &Settings, over: Option<&Override>) {
-    let Found { name, memory, .. } = &guest.found;
-    let (limits, class) = settings.entitlement(name, *memory, guest.part.as_ref());
-    guest.identity.class = class.unwrap_or_default().to_owned();
-    guest.limits = over.map_or(limits, |over| over.applied(limits, guest.found.memory));
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@ use crate::journal;
 use crate::lease::Lease;
 use crate::users::Users;
 use agent::DaemonEvent;
-use arrive::entitle;
 use base::plain;
 use hypervisor::{Event, Found, Id, Owner, RunState};
 use model::GuestIdentity;
@@ -192,14 +191,14 @@ impl Guests {
             }
             GuestEvent::Settings => {
                 for guest in self.guests.values_mut() {
-                    entitle(guest, by.settings, self.overrides.get(&guest.id));
+                    guest.entitle(by.settings, self.overrides.get(&guest.id));
                 }
                 return vec![Effect::Memory(MemoryEvent::LimitsChanged)];
             }
             GuestEvent::Override(id, over) => {
                 self.overrides.insert(id, over);
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
-                entitle(guest, by.settings, Some(&over));
+                guest.entitle(by.settings, Some(&over));
                 // Its groups may have got other bounds just before, by the same hand.
                 groups::renew(guest);
                 return vec![Effect::Memory(MemoryEvent::LimitsChanged)];

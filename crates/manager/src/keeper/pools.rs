@@ -3,7 +3,7 @@
 //! Their memory is not this host's, and z/VM pages what it lacks: all of them get all of it at
 //! once, whatever is free here.
 
-use super::{Book, Ended, Place};
+use super::{Book, Place};
 use hypervisor::ZvmRelease;
 use reactor::PollSet;
 use std::collections::BTreeMap;
@@ -49,19 +49,19 @@ impl Pools {
         self.0.iter_mut().for_each(|release| release.turn(now_ms));
     }
 
-    /// Nothing is said where there was no pool.
-    pub(super) fn report(&self, ended: Ended, log: &mut dyn FnMut(&str)) -> Ended {
-        let mut ended = ended;
+    /// Logs the outcome, if there was a pool. Returns whether every user was told.
+    pub(super) fn report(&self, log: &mut dyn FnMut(&str)) -> bool {
+        let mut are_all_told = true;
         for release in &self.0 {
             let (given, failed) = release.outcomes();
             let users = base::counted(given as u64, "user");
             log(&format!("z/VM: {users} told to take all memory back"));
             for (name, why) in failed {
-                ended = Ended::Partly;
+                are_all_told = false;
                 let why = why.escape_debug();
                 log(&format!("{name} could not be told to take its memory back: {why}"));
             }
         }
-        ended
+        are_all_told
     }
 }

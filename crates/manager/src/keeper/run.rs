@@ -236,7 +236,8 @@ fn rescue(
             log(&format!("{} cannot be renewed: {error}", path.display()));
         }
     }
-    let ended = pools.report(report(&rescue, !failed.is_empty(), log), log);
+    let ended = report(&rescue, !failed.is_empty(), log);
+    let ended = if pools.report(log) { ended } else { Ended::Partly };
     Ok(report_wakes(wakes, ended, log))
 }
 
