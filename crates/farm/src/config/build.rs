@@ -15,6 +15,8 @@ use super::types::{
 const CLASSES_MAX: usize = 100;
 /// A guest's CPUs are looked at each second: what sleeps is known after some.
 const PARK_MS_MIN: u64 = 5_000;
+/// The name of a farm whose file gives none and has no name either.
+pub(super) const NAMELESS: &str = "farm";
 /// A guest's name is also its host name; the number needs some of its room.
 const NAME_MAX: usize = 50;
 
@@ -79,7 +81,7 @@ fn farm_name(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> String {
         }
         Some(name) => name,
         None if is_name(stem) => stem.to_owned(),
-        None => super::NAMELESS.to_owned(),
+        None => NAMELESS.to_owned(),
     }
 }
 

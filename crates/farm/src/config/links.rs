@@ -4,13 +4,11 @@ use std::net::Ipv4Addr;
 
 use settings::{Entries, Reader, shown};
 
-use super::types::{Builtin, Class, ClassLink, Farm, Source};
+use super::types::{Builtin, Class, ClassLink, Farm, LINKS_HELP, Source};
 use crate::links::{Link, class_address};
 
 /// Links of one class. Each is a word for its guests' kernels.
 const LINKS_MAX: usize = 8;
-/// The message about links that are not written as they should be.
-pub(super) const LINKS_HELP: &str = "write a list of tables: [{ to = \"db\", port = 5432 }]";
 /// The port of PostgreSQL.
 const DATABASE_PORT: u16 = 5432;
 

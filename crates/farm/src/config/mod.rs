@@ -18,9 +18,6 @@ pub use types::{Builtin, Class, ClassLink, Farm, Limits, ParkTo, Port, Probe, SE
 
 use std::path::Path;
 
-/// The name of a farm whose file gives none and has no name either.
-const NAMELESS: &str = "farm";
-
 /// Reads a file's text. Paths in it are as they were typed, see [`Farm::below`]. `stem` is what
 /// the farm is called if the text does not name it.
 pub fn parse(text: &str, stem: &str) -> Result<Farm, Vec<Fault>> {
@@ -33,7 +30,7 @@ pub fn parse(text: &str, stem: &str) -> Result<Farm, Vec<Fault>> {
 /// Reads a file. Paths in it are relative to it.
 pub fn load(path: &Path) -> Result<Farm, LoadError> {
     let text = settings::load(path)?;
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or(NAMELESS);
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or(build::NAMELESS);
     match parse(&text, stem) {
         Ok(farm) => Ok(farm.below(path.parent().unwrap_or(Path::new("")))),
         Err(faults) => Err(LoadError::Wrong { path: path.to_path_buf(), faults }),

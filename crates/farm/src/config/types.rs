@@ -10,7 +10,6 @@ use settings::{
 };
 
 use super::kinds::{mib, swap};
-use super::links::LINKS_HELP;
 
 /// Guests of a farm: beyond it a process runs out of open files before the host out of memory.
 pub(super) const GUESTS_MAX: u32 = 2_000;
@@ -20,6 +19,8 @@ const MEMORY_MIB: RangeInclusive<u64> = 48..=64 * 1024;
 const COMMAND_MAX: usize = 2_000;
 /// The message about ports that are not written as they should be.
 pub(super) const PORTS_HELP: &str = "write a list of tables: [{ guest = 80, host = 18000 }]";
+/// The message about links that are not written as they should be.
+pub(super) const LINKS_HELP: &str = "write a list of tables: [{ to = \"db\", port = 5432 }]";
 
 /// A farm.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,30 @@
-//! What the thread and the owner of a guest agree on: whether its door is open, and who is in.
+//! The state that the thread and the owner of a guest share: whether its door is open, the clients
+//! inside, and the knock by which the thread learns of a change.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use vm::Clock;
 
 use super::far::Far;
-use super::thread::Knock;
+use crate::news::Teller;
+
+/// One time for all threads.
+pub(super) static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
+
+/// Tells the thread that a door has changed.
+#[derive(Debug)]
+pub(super) struct Knock(pub(super) Teller);
+
+impl Knock {
+    pub(super) fn knock(&self) {
+        self.0.tell();
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        CLOCK.ms()
+    }
+}
 
 /// A guest's door.
 #[derive(Debug, Default)]

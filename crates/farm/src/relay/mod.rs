@@ -31,8 +31,8 @@ use std::sync::mpsc::{Sender, channel};
 use vm::Net;
 
 use crate::news::{News, news};
-use gate::Gate;
-use thread::{Knock, Listening, Places};
+use gate::{Gate, Knock};
+use thread::{Listening, Places};
 
 /// The thread, from the first door on.
 #[derive(Debug, Default)]

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, LazyLock};
 
 use reactor::{PollFlags, PollSet, Ready, Users, is_passing};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Resource, getrlimit};
-use vm::Clock;
 
 use super::far::Far;
-use super::gate::{Gate, Visitor};
+use super::gate::{CLOCK, Gate, Visitor};
 use super::pair::Pair;
 use crate::news::{News, Teller};
 
@@ -32,23 +31,6 @@ const ALL_MAX: usize = 8 * 1024;
 const PAUSE_MS: u64 = 100;
 /// How long it waits if nothing is to be done.
 const IDLE_MS: u64 = 3_600_000;
-
-/// One time for all threads.
-static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
-
-/// Tells the thread that a door has changed.
-#[derive(Debug)]
-pub(super) struct Knock(pub(super) Teller);
-
-impl Knock {
-    pub(super) fn knock(&self) {
-        self.0.tell();
-    }
-
-    pub(super) fn now_ms(&self) -> u64 {
-        CLOCK.ms()
-    }
-}
 
 /// A port of ours. Its connections go to the same port of its QEMU's address.
 #[derive(Debug)]

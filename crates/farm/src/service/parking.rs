@@ -4,9 +4,11 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::{Value, json};
 
-use super::CLIENTS_MAX;
 use super::replies::Replies;
 use crate::fleet::Fleet;
+
+/// Clients that may wait at the same time.
+const WAITING_MAX: usize = 64;
 
 /// All of them.
 #[derive(Debug, Default)]
@@ -62,7 +64,7 @@ impl Parkings {
 
     fn wait(&mut self, guest: usize, wants_parked: bool, client: UnixStream) {
         // Of too many, the one that has waited longest is hung up on.
-        if self.0.len() >= CLIENTS_MAX {
+        if self.0.len() >= WAITING_MAX {
             self.0.remove(0);
         }
         self.0.push(Waiting { guest, wants_parked, client });
