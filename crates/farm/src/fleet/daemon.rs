@@ -17,7 +17,7 @@ use wire::{Grant, PoolRequest, ToGuest};
 use super::event::Event;
 use super::grant::{decide, kept_bytes};
 use super::member::Member;
-use super::park::Parking;
+use super::parking::Parking;
 use super::state::State;
 
 /// Why a guest gets all its memory back when its manager has gone.

@@ -21,12 +21,13 @@ use super::event::Event;
 use super::member::Member;
 use super::member_config::MemberConfig;
 use super::open::RunningGuest;
-use super::park::{ParkNews, Parking, SaveNews};
+use super::park::ParkNews;
 use super::park_clock::ParkWish;
+use super::parking::{Parking, SaveNews};
 use super::state::State;
-use super::suspend::{self, Failure, Job, Saved, Stage};
+use super::suspend::{self, Failure, Saved, Stage};
 use super::taker::Taker;
-use super::worker::Worker;
+use super::worker::{Job, Worker};
 use crate::relay::{Far, Relay};
 
 /// The tries for a guest with a file that is not whole.

@@ -16,7 +16,7 @@ use super::event::Event;
 use super::kvm;
 use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
-use super::park::Parking;
+use super::parking::Parking;
 use super::state::{Counting, State, Tally};
 use super::suspend::{Suspension, remove};
 use super::usage::CpuMeter;

@@ -10,7 +10,7 @@ use reactor::{Budget, PollFlags, read_some};
 use vm::{DeviceFile, GoOn, Guest, Process, SocketFile};
 
 use super::monitor::QmpLink;
-use super::park::Parking;
+use super::parking::Parking;
 
 /// What a guest may write to its console: so many tokens a second, and at once. A read costs
 /// one a byte, and never less than `CONSOLE_READ`: an emulated console hands over its bytes one

@@ -6,9 +6,9 @@
 //! ```
 
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
@@ -45,6 +45,52 @@ impl Drop for Thread {
 impl fmt::Debug for Thread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Thread").finish_non_exhaustive()
+    }
+}
+
+/// A job whose result is read by its owner when it is done. Dropping it gives it up.
+#[derive(Debug)]
+pub(super) struct Job<T> {
+    done: Arc<OnceLock<Result<T, String>>>,
+    is_left: Arc<AtomicBool>,
+}
+
+impl<T> Drop for Job<T> {
+    fn drop(&mut self) {
+        self.is_left.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T: Send + Sync + 'static> Job<T> {
+    /// Has a thread do it, which is told whether it was given up. One that was given up before the
+    /// thread comes to it is not begun.
+    pub(super) fn begin(
+        worker: &mut Worker,
+        work: impl FnOnce(&AtomicBool) -> Result<T, String> + Send + 'static,
+    ) -> Job<T> {
+        let job = Job { done: Arc::default(), is_left: Arc::default() };
+        let (done, is_left) = (Arc::clone(&job.done), Arc::clone(&job.is_left));
+        let sent = worker.send(Box::new(move || {
+            if !is_left.load(Ordering::Relaxed) {
+                let _ = done.set(work(&is_left));
+            }
+        }));
+        if let Err(why) = sent {
+            let _ = job.done.set(Err(why));
+        }
+        job
+    }
+
+    /// Returns the outcome, if it is done.
+    pub(super) fn done(&self) -> Option<Result<T, String>>
+    where
+        T: Clone,
+    {
+        // Nobody does it any more, and has not told: its thread has ended in a panic. In this
+        // order, for it may be told in between.
+        let is_alone = Arc::strong_count(&self.done) == 1;
+        let gone = || is_alone.then(|| Err("the thread has ended".to_owned()));
+        self.done.get().cloned().or_else(gone)
     }
 }
 
@@ -109,5 +155,50 @@ fn run(jobs: &Receiver<Work>, left: &AtomicUsize, told: &Teller) {
         job();
         left.fetch_sub(1, Ordering::Relaxed);
         told.tell();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn until<T: Clone + Send + Sync + 'static>(job: &Job<T>) -> Result<T, String> {
+        let deadline = vm::Deadline::after(std::time::Duration::from_secs(60));
+        loop {
+            match job.done() {
+                Some(done) => return done,
+                None => assert!(deadline.remaining().is_some(), "never done"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_that_panics_is_done_and_so_are_those_behind_it() {
+        let mut worker = Worker::new("test");
+        let fine = Job::begin(&mut worker, |_: &AtomicBool| Ok(1));
+        assert_eq!(until(&fine), Ok(1));
+        let broken: Job<u64> = Job::begin(&mut worker, |_: &AtomicBool| panic!("on purpose"));
+        assert_eq!(until(&broken), Err("the thread has ended".to_owned()));
+        let behind = Job::begin(&mut worker, |_: &AtomicBool| Ok(2));
+        let _ = until(&behind);
+        assert!(worker.is_idle());
+        // Another thread does what comes then.
+        let next = Job::begin(&mut worker, |_: &AtomicBool| Ok(3));
+        assert_eq!(until(&next), Ok(3));
+    }
+
+    #[test]
+    fn a_job_that_was_given_up_is_told_so() {
+        let mut worker = Worker::new("test");
+        let (told, heard) = std::sync::mpsc::channel();
+        let (begun, begins) = std::sync::mpsc::channel();
+        let job = Job::begin(&mut worker, move |is_left: &AtomicBool| {
+            begun.send(()).map_err(|error| error.to_string())?;
+            while !is_left.load(Ordering::Relaxed) {}
+            told.send(()).map_err(|error| error.to_string())
+        });
+        begins.recv().unwrap();
+        drop(job);
+        heard.recv().unwrap();
     }
 }
