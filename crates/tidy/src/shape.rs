@@ -25,24 +25,12 @@ pub const WIDE: &[Exception] = &[
 ];
 
 /// Larger circles that are yet to be taken apart, and the arrows that close them.
-pub const CIRCLES: &[Exception] = &[
-    (
-        "crates/policy/src/rivals/mod.rs crates/policy/src/rivals/mom.rs \
+pub const CIRCLES: &[Exception] = &[(
+    "crates/policy/src/rivals/mod.rs crates/policy/src/rivals/mom.rs \
          crates/policy/src/rivals/pi.rs crates/policy/src/rivals/proxmox.rs \
          crates/policy/src/rivals/senpai.rs",
-        "the rivals take what they need from the module that chooses among them",
-    ),
-    (
-        "crates/web/src/app.rs crates/web/src/extract.rs crates/web/src/lib.rs \
-         crates/web/src/pages/about.rs crates/web/src/pages/changes.rs \
-         crates/web/src/pages/decisions.rs crates/web/src/pages/events.rs \
-         crates/web/src/pages/farms.rs crates/web/src/pages/fleet.rs \
-         crates/web/src/pages/guest.rs crates/web/src/pages/layout.rs \
-         crates/web/src/pages/login.rs crates/web/src/pages/overview.rs \
-         crates/web/src/pages/report.rs crates/web/src/pages/tune.rs crates/web/src/server.rs",
-        "the pages take their state from the file that has the routes to them",
-    ),
-];
+    "the rivals take what they need from the module that chooses among them",
+)];
 
 /// The complaints about the shape of one crate.
 pub fn complaints(modules: &Modules) -> Vec<String> {

@@ -1,20 +1,16 @@
-//! The pages' addresses, and what every request passes on its way to them.
+//! What all requests share: sources, limits, and the places where pages are made.
 
-use crate::access::{Bucket, Heads, Names, Origin, Password, Refusal, Tries, check};
+use crate::access::{Bucket, Names, Password, Tries};
 use crate::clock::steady_ms;
-use crate::entry::{Entry, Scheme, token_of, without_token};
+use crate::entry::{Entry, Scheme};
 use crate::fault::Fault;
 use crate::live::Live;
-use crate::room::Place;
+use crate::pages::{fault, html_response};
 use crate::source::Sources;
-use crate::visitor::{Via, Visitor};
-use crate::{Error, Settings, assets, pages, squeeze};
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use crate::visitor::Visitor;
+use crate::{Error, Settings};
+use axum::http::StatusCode;
+use axum::response::Response;
 use maud::Markup;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,16 +23,14 @@ pub(crate) const READERS: usize = 2;
 const WAITING_MAX: usize = 64;
 /// Browsers that are kept up to date at once.
 const WATCHERS_MAX: usize = 128;
-/// What is sent to us is a form of a few words.
-const BODY_MAX: usize = 4 * 1024;
 /// What is to be said on the next page, of sessions.
 const SAID_MAX: usize = 64;
 
 /// How often strangers and sessions may ask.
 #[derive(Debug)]
-struct Limits {
-    strangers: Tries,
-    visitors: Bucket,
+pub(crate) struct Limits {
+    pub(crate) strangers: Tries,
+    pub(crate) visitors: Bucket,
 }
 
 /// What all requests share.
@@ -48,7 +42,7 @@ pub(crate) struct App {
     readers: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     pub(crate) watchers: Arc<Semaphore>,
-    names: Names,
+    pub(crate) names: Names,
     pub(crate) entry: Entry,
     /// What came of a change, for the page that follows it, by the session's form key.
     said: Mutex<BTreeMap<Arc<str>, String>>,
@@ -82,7 +76,7 @@ impl App {
         })
     }
 
-    fn limits(&self) -> MutexGuard<'_, Limits> {
+    pub(crate) fn limits(&self) -> MutexGuard<'_, Limits> {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,8 +91,8 @@ impl App {
         work: impl FnOnce(&App) -> Result<Markup, Fault> + Send + 'static,
     ) -> Response {
         match self.read(work).await {
-            Ok(page) => page.into_html(),
-            Err(fault) => pages::fault(&fault),
+            Ok(page) => html_response(page),
+            Err(wrong) => fault(&wrong),
         }
     }
 
@@ -144,155 +138,4 @@ impl App {
     pub(crate) fn take_said(&self, visitor: &Visitor) -> Option<String> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).remove(&visitor.form_key)
     }
-}
-
-/// A page as an answer.
-pub(crate) trait IntoHtml {
-    fn into_html(self) -> Response;
-}
-
-impl IntoHtml for Markup {
-    fn into_html(self) -> Response {
-        let kind = HeaderValue::from_static("text/html; charset=utf-8");
-        ([(header::CONTENT_TYPE, kind)], self.into_string()).into_response()
-    }
-}
-
-fn too_often() -> Response {
-    pages::fault(&Fault::new(
-        StatusCode::TOO_MANY_REQUESTS,
-        "That was asked for too often: wait a moment",
-    ))
-}
-
-/// All addresses.
-pub(crate) fn router(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/", get(pages::overview))
-        .route("/guest/{key}", get(pages::guest))
-        .route("/guest/{key}/set", post(pages::set))
-        .route("/reserve", post(pages::reserve))
-        .route("/login", post(pages::login))
-        .route("/logout", post(pages::logout))
-        .route("/decisions", get(pages::decisions))
-        .route("/reports", get(pages::reports))
-        .route("/report/{name}", get(pages::report))
-        .route("/tune", get(pages::tune))
-        .route("/farms", get(pages::farms))
-        .route("/about", get(pages::about))
-        .route("/events", get(pages::events))
-        .route("/assets/{name}", get(assets::serve))
-        .fallback(pages::nowhere)
-        .method_not_allowed_fallback(pages::not_so)
-        .layer(DefaultBodyLimit::max(BODY_MAX))
-        .layer(from_fn_with_state(app.clone(), guarded))
-        .with_state(app)
-}
-
-/// What every answer says of itself.
-const HEADS: [(&str, &str); 7] = [
-    (
-        "content-security-policy",
-        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
-         object-src 'none'",
-    ),
-    ("x-content-type-options", "nosniff"),
-    // Not `no-referrer`: a browser then says of our own forms that they come from nowhere.
-    ("referrer-policy", "same-origin"),
-    ("cross-origin-opener-policy", "same-origin"),
-    ("cross-origin-resource-policy", "same-origin"),
-    ("x-frame-options", "DENY"),
-    ("permissions-policy", "interest-cohort=()"),
-];
-
-/// Lets a request through to its page, or not.
-async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let is_squeezed = squeeze::is_taken(request.headers());
-    let (visitor, mut answer) = admitted(&app, request, next).await;
-    let heads = answer.headers_mut();
-    if visitor.is_none() {
-        // Who was not let in holds no connection.
-        heads.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    for (name, value) in HEADS {
-        heads.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-    }
-    if !heads.contains_key(header::CACHE_CONTROL) {
-        heads.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    }
-    if is_squeezed { squeeze::squeezed(answer).await } else { answer }
-}
-
-/// Who asks, and what they get.
-async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visitor>, Response) {
-    let via = request.extensions().get::<Via>().copied();
-    // A connection of which nothing is known is treated as one from elsewhere.
-    let via = via.unwrap_or(Via::Tcp(Origin::Unknown));
-    let headers = request.headers();
-    let head = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let heads = Heads {
-        host: head("host"),
-        origin: head("origin"),
-        site: head("sec-fetch-site"),
-        mode: head("sec-fetch-mode"),
-    };
-    if let Err(refusal) = check(request.method(), heads, &app.names) {
-        let (status, why) = match refusal {
-            Refusal::Host => (
-                StatusCode::MISDIRECTED_REQUEST,
-                "These pages are not this name's: name it with --name if a proxy is in front of \
-                 them",
-            ),
-            Refusal::Site => (
-                StatusCode::FORBIDDEN,
-                "Another site's page has sent this, and only pages of ours may",
-            ),
-        };
-        return (None, pages::fault(&Fault::new(status, why)));
-    }
-    let visitor = app.entry.visitor(via, headers);
-    let uri = request.uri();
-    let token = token_of(uri).filter(|_| *request.method() == Method::GET);
-    if let Some(token) = token {
-        match (app.entry.by_token(token, uri), &visitor) {
-            (Some(entered), _) => return (visitor, entered),
-            // It has no place in an address that is kept.
-            (None, Some(_)) => {
-                let place = [(header::LOCATION, without_token(uri))];
-                return (visitor, (StatusCode::SEE_OTHER, place, "").into_response());
-            }
-            (None, None) => {}
-        }
-    }
-    let is_for_strangers = uri.path() == "/login" || uri.path().starts_with("/assets/");
-    let is_often = {
-        let mut limits = app.limits();
-        match visitor.is_some() {
-            true => !limits.visitors.take(steady_ms()),
-            false => !limits.strangers.may(via.origin(headers), steady_ms()),
-        }
-    };
-    if is_often {
-        return (visitor, too_often());
-    }
-    let Some(visitor) = visitor else {
-        let stranger = |why| {
-            let to = without_token(uri);
-            pages::stranger(StatusCode::UNAUTHORIZED, why, &to, app.entry.has_password())
-        };
-        let answer = match token {
-            _ if is_for_strangers => next.run(request).await,
-            None => stranger(""),
-            Some(_) => stranger(
-                "This token is not good, or not any more: each opens the pages once, within \
-                     ten minutes.",
-            ),
-        };
-        return (None, answer);
-    };
-    if let Some(place) = request.extensions().get::<Place>() {
-        place.is_known();
-    }
-    request.extensions_mut().insert(visitor.clone());
-    (Some(visitor), next.run(request).await)
 }

@@ -30,6 +30,7 @@ mod pages;
 mod past;
 mod plot;
 mod room;
+mod router;
 mod secret_file;
 mod server;
 mod source;
@@ -42,14 +43,11 @@ mod who;
 pub use access::write_password;
 pub use error::Error;
 pub use listen::Listen;
+pub use server::serve;
 pub use source::{Ask, Fleet, Glance, Glanced, Hosts, Lines, Sources, Wanted};
 pub use tls::Certificate;
 
-use access::Password;
-use entry::Scheme;
-use listen::Guarded;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// What is shown, where, and to whom.
 pub struct Settings {
@@ -69,27 +67,4 @@ pub struct Settings {
     /// Told the address of the pages, with a token that opens them once if there is no password: at
     /// the start, and at each SIGUSR1.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
-}
-
-/// Shows the pages until the process is told to end.
-pub fn serve(settings: Settings) -> Result<(), Error> {
-    let tls = settings.certificate.as_ref().map(Certificate::acceptor).transpose()?;
-    let password = settings.password_file.as_deref().map(Password::read).transpose()?;
-    let guarded = Guarded { by_password: password.is_some(), by_tls: tls.is_some() };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        // One more takes connections, one asks the manager for those who look, and one tries
-        // passwords.
-        .max_blocking_threads(app::READERS + 3)
-        .build()
-        .map_err(|source| Error::Step { step: "start", source })?;
-    let served = runtime.block_on(async {
-        let (listener, names) = settings.listen.bind(&settings.names, guarded)?;
-        let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
-        let app = Arc::new(app::App::new(settings, names, scheme, password)?);
-        server::run(listener, tls, app).await
-    });
-    // Whoever still reads a recording ends with the process.
-    runtime.shutdown_background();
-    served
 }

@@ -3,6 +3,7 @@
 
 use crate::clock::steady_ms;
 use crate::source::Ask;
+use crate::who::find;
 use manager::control::{Answer, Ask as Question, GuestRow, Ps, Whose};
 use model::{GuestField, Over};
 use reports::Single;
@@ -27,6 +28,11 @@ impl Seen {
     pub(crate) fn over(&self, row: &GuestRow) -> Option<&Over<GuestField>> {
         let mut guests = self.single.interval().guests.iter();
         guests.find(|(who, _)| row.is_of(who)).map(|(_, over)| over)
+    }
+
+    /// The row of the guest that a key in an address stands for.
+    pub(crate) fn row(&self, key: &str) -> Option<&GuestRow> {
+        find(&self.ps.guests, key, |row| (&row.name, &row.uuid))
     }
 }
 

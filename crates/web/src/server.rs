@@ -1,12 +1,14 @@
 //! Connections: so many at once, each for so long, none that keeps the others waiting.
 
-use crate::Error;
-use crate::access::Origin;
-use crate::app::{self, App};
+use crate::access::{Origin, Password};
+use crate::app::{App, READERS};
 use crate::clock::steady_ms;
-use crate::listen::Listener;
+use crate::entry::Scheme;
+use crate::listen::{Guarded, Listener};
 use crate::room::{Room, Seat};
+use crate::router::router;
 use crate::visitor::Via;
+use crate::{Certificate, Error, Settings};
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
@@ -40,12 +42,31 @@ const REST: Duration = Duration::from_secs(30);
 /// left before it was taken.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// Shows the pages until the process is told to end.
+pub fn serve(settings: Settings) -> Result<(), Error> {
+    let tls = settings.certificate.as_ref().map(Certificate::acceptor).transpose()?;
+    let password = settings.password_file.as_deref().map(Password::read).transpose()?;
+    let guarded = Guarded { by_password: password.is_some(), by_tls: tls.is_some() };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        // One more takes connections, one asks the manager for those who look, and one tries
+        // passwords.
+        .max_blocking_threads(READERS + 3)
+        .build()
+        .map_err(|source| Error::Step { step: "start", source })?;
+    let served = runtime.block_on(async {
+        let (listener, names) = settings.listen.bind(&settings.names, guarded)?;
+        let scheme = if tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let app = Arc::new(App::new(settings, names, scheme, password)?);
+        run(listener, tls, app).await
+    });
+    // Whoever still reads a recording ends with the process.
+    runtime.shutdown_background();
+    served
+}
+
 /// Serves until a signal ends the process. SIGUSR1 asks for another token.
-pub(crate) async fn run(
-    listener: Listener,
-    tls: Option<TlsAcceptor>,
-    app: Arc<App>,
-) -> Result<(), Error> {
+async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Result<(), Error> {
     let step = |source| Error::Step { step: "wait for signals", source };
     let mut term = signal(SignalKind::terminate()).map_err(step)?;
     let mut int = signal(SignalKind::interrupt()).map_err(step)?;
@@ -58,7 +79,7 @@ pub(crate) async fn run(
         Listener::Unix(..) => CONNECTIONS_MAX,
     };
     let room = Room::new(CONNECTIONS_MAX, strangers);
-    let door = Door { room, tls, router: app::router(app.clone()) };
+    let door = Door { room, tls, router: router(app.clone()) };
     let path = match listener {
         // A thread takes them at once, whatever pages are under way. It ends with the process.
         Listener::Tcp(listener) => {

@@ -1,7 +1,7 @@
 //! What may be changed: only where that is allowed, by forms of ours, and as far as the manager
 //! lets this process.
 
-use super::{fault, guest};
+use super::fault;
 use crate::app::App;
 use crate::extract::{Filled, Name};
 use crate::fault::Fault;
@@ -85,7 +85,8 @@ pub(crate) fn change(what: &str, value: &str) -> Result<Change, String> {
 /// UUID.
 fn addressed(app: &App, key: &str) -> Result<(String, String), Fault> {
     let seen = app.live.now().map_err(|why| Fault::source(plain(&why, 400)))?;
-    let row = guest::row_now(&seen, key)
+    let row = seen
+        .row(key)
         .ok_or_else(|| Fault::missing(format!("No guest {} is there", plain(key, 60))))?;
     let path = path_of(&row.name, &row.uuid);
     let is_one = seen.ps.guests.iter().filter(|other| other.name == row.name).count() == 1;

@@ -1,9 +1,8 @@
 //! What is now, once a second: only what has changed since it was sent last.
 
-use super::columns::cell;
-use super::guest;
+use super::columns::{GUEST, HOST, OWNERS, cell, fields};
+use super::guest::values_now;
 use super::layout::Local;
-use super::overview::Sent;
 use crate::app::App;
 use crate::extract::Values;
 use crate::live::Looked;
@@ -12,8 +11,9 @@ use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use reports::clock_text;
+use reports::{Scope, clock_text};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,8 +78,8 @@ impl News {
         let at = clock_text(now.ms - now.ms.rem_euclid(1_000), &Local(&now));
         let value = match (&self.guest, looked) {
             (Some(key), Ok(seen)) => {
-                let values = guest::values_now(seen, key);
-                let state = guest::row_now(seen, key).map_or("gone", |row| row.state_name());
+                let values = values_now(seen, key);
+                let state = seen.row(key).map_or("gone", |row| row.state_name());
                 let texts: serde_json::Map<String, serde_json::Value> = values
                     .into_iter()
                     .map(|(field, value)| (field.id.to_owned(), cell(field, value).into()))
@@ -90,5 +90,63 @@ impl News {
             _ => self.sent.news(looked, &at),
         };
         value.to_string()
+    }
+}
+
+/// The state of a table that was sent last: events carry what has changed of it.
+#[derive(Debug, Default)]
+struct Sent {
+    has_begun: bool,
+    guests: BTreeMap<u64, Vec<String>>,
+    host: BTreeMap<&'static str, String>,
+}
+
+impl Sent {
+    /// The news, as JSON.
+    fn news(&mut self, looked: &Looked, at: &str) -> serde_json::Value {
+        let seen = match looked {
+            Ok(seen) => seen,
+            Err(why) => {
+                // What the page shows by then may be of another time: all is sent again.
+                *self = Sent::default();
+                return serde_json::json!({"trouble": &**why});
+            }
+        };
+        let mut host = serde_json::Map::new();
+        for field in fields(Scope::Host, &HOST).into_iter().chain(fields(Scope::Host, OWNERS)) {
+            let text = cell(field, seen.single.host(field.id));
+            if self.host.get(field.id) != Some(&text) {
+                host.insert(field.id.to_owned(), text.clone().into());
+                self.host.insert(field.id, text);
+            }
+        }
+        let columns = fields(Scope::Guest, &GUEST);
+        let mut rows = serde_json::Map::new();
+        let mut keys = BTreeMap::new();
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let mut is_changed = false;
+        for row in &seen.ps.guests {
+            let over = seen.over(row);
+            let mut texts = vec![row.state_name().to_owned()];
+            let value = |id: &str| seen.single.guest(over?, id);
+            texts.extend(columns.iter().map(|field| cell(field, value(field.id))));
+            let before = self.guests.remove(&row.id);
+            is_changed |= before.is_none() && !is_first;
+            let mut changes = serde_json::Map::new();
+            let ids = std::iter::once("state").chain(columns.iter().map(|field| field.id));
+            for (at, id) in ids.enumerate() {
+                let text = &texts[at];
+                if before.as_ref().and_then(|before| before.get(at)) != Some(text) {
+                    changes.insert(id.to_owned(), text.clone().into());
+                }
+            }
+            if !changes.is_empty() {
+                rows.insert(row.id.to_string(), changes.into());
+            }
+            keys.insert(row.id, texts);
+        }
+        is_changed |= !self.guests.is_empty();
+        self.guests = keys;
+        serde_json::json!({"at": at, "now": host, "rows": rows, "changed": is_changed})
     }
 }

@@ -4,7 +4,7 @@
 
 use super::columns::{GUEST, cell, fields, meaning, name};
 use super::layout::{Page, hidden, stale, stamp, time_bar};
-use super::overview::{Asked, ROWS, address};
+use super::sort::{Asked, ROWS, address};
 use crate::fault::Fault;
 use crate::past::raw_guest_fields;
 use crate::plot::spark;

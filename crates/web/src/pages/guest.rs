@@ -12,7 +12,7 @@ use crate::past::{PastHost, Track, raw_guest_fields, raw_process_fields, read};
 use crate::plot::{Canvas, Kind, Plot};
 use crate::span::{Span, TimeQuery, segment};
 use crate::visitor::Visitor;
-use crate::who::{find, key_in, key_of, path_of, uuid_of};
+use crate::who::{key_in, key_of, path_of, uuid_of};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
@@ -64,15 +64,9 @@ const WAKES: &[&str] = &["wakes_per_min"];
 const PROCESS: [&str; 5] =
     ["cpu_ms_per_min", "of_guest_percent", "wakes_per_min", "resident_mib", "threads"];
 
-/// The row of a guest that is there now.
-pub(crate) fn row_now<'a>(seen: &'a Seen, key: &str) -> Option<&'a GuestRow> {
-    let guests = &seen.ps.guests;
-    find(guests, key, |row| (&row.name, &row.uuid))
-}
-
 /// Its values of the last second.
 pub(crate) fn values_now(seen: &Seen, key: &str) -> Vec<(&'static Derived, Option<f64>)> {
-    let over = row_now(seen, key).and_then(|row| seen.over(row));
+    let over = seen.row(key).and_then(|row| seen.over(row));
     let value = |field: &Derived| seen.single.guest(over?, field.id);
     fields(Scope::Guest, &GUEST).into_iter().map(|field| (field, value(field))).collect()
 }
@@ -107,7 +101,7 @@ fn page(
         }
         None => None,
     };
-    let row = seen.as_ref().and_then(|seen| row_now(seen, key));
+    let row = seen.as_ref().and_then(|seen| seen.row(key));
     let hosts = match past {
         Ok(hosts) => hosts,
         Err(fault) if row.is_some() => {

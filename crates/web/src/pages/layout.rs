@@ -1,10 +1,9 @@
 //! What all pages have: head, places, the time, and what is said where there is no page.
 
-use crate::app::IntoHtml;
 use crate::assets::{script_path, style_path};
 use crate::fault::Fault;
 use crate::span::{Span, moment};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use base::plain;
 use maud::{DOCTYPE, Markup, html};
@@ -178,6 +177,12 @@ pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
     }
 }
 
+/// Answers with a page.
+pub(crate) fn html_response(page: Markup) -> Response {
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], page.into_string()).into_response()
+}
+
 /// A page that says why there is none.
 pub(crate) fn fault(fault: &Fault) -> Response {
     let page = Page {
@@ -190,7 +195,7 @@ pub(crate) fn fault(fault: &Fault) -> Response {
             p { a href="/" { "To the overview" } }
         },
     };
-    (fault.status, page.whole().into_html()).into_response()
+    (fault.status, html_response(page.whole())).into_response()
 }
 
 /// A page for who has not been let in. From there it leads to the page that was asked for.
@@ -220,7 +225,7 @@ pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bo
         html! { nav class="bar" aria-label="Pages" { b { "pinhead" } } },
         body,
     );
-    (status, page.into_html()).into_response()
+    (status, html_response(page)).into_response()
 }
 
 /// An address that there is not.

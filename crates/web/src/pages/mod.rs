@@ -13,6 +13,7 @@ mod layout;
 mod login;
 mod overview;
 mod report;
+mod sort;
 mod tune;
 
 pub(crate) use about::about;
@@ -21,7 +22,7 @@ pub(crate) use decisions::decisions;
 pub(crate) use events::events;
 pub(crate) use farms::farms;
 pub(crate) use guest::guest;
-pub(crate) use layout::{fault, not_so, nowhere, stranger};
+pub(crate) use layout::{fault, html_response, not_so, nowhere, stranger};
 pub(crate) use login::{login, logout};
 pub(crate) use overview::overview;
 pub(crate) use report::{report, reports};

@@ -2,13 +2,14 @@
 
 use super::columns::{GUEST, HOST, OWNERS, cell, fields, meaning, name, sought, tiles};
 use super::layout::{Local, Page, gaps, hidden, time_bar};
+use super::sort::{Asked, ROWS, address};
 use crate::app::App;
 use crate::extract::Values;
 use crate::fault::Fault;
-use crate::live::{Looked, Seen};
+use crate::live::Seen;
 use crate::past::{PastHost, raw_guest_fields, read};
 use crate::plot::{Canvas, Kind, Plot, spark};
-use crate::span::{Span, TimeQuery, segment};
+use crate::span::Span;
 use crate::visitor::Visitor;
 use crate::who::path_of;
 use axum::Extension;
@@ -17,32 +18,11 @@ use axum::response::Response;
 use manager::control::GuestRow;
 use maud::{Markup, html};
 use reports::{Scope, Single, shown};
-use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use why::when::Now;
 
 /// Points of a small line, and of a chart.
 const POINTS: i64 = 120;
-/// Guests that a page has at once, the loudest: a browser takes a second for a thousand.
-pub(super) const ROWS: usize = 250;
-
-/// What is asked for.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Asked {
-    #[serde(flatten)]
-    time: TimeQuery,
-    /// By which column, loudest first.
-    #[serde(default)]
-    pub(super) sort: String,
-    /// Only guests whose name or class has this in it.
-    #[serde(default)]
-    pub(super) filter: String,
-    /// `all` for more rows than are usual.
-    #[serde(default)]
-    pub(super) rows: String,
-}
-
 /// A guest as a row.
 struct Row {
     /// The manager's number of it: names and UUIDs may be several guests'.
@@ -267,15 +247,6 @@ fn arrange(rows: &mut Vec<Row>, asked: &Asked) {
     }
 }
 
-/// The address of the same page in another order.
-pub(super) fn address(asked: &Asked, span: &Span, sort: &str) -> String {
-    let value = |name: &str, text: &str| match text {
-        "" => String::new(),
-        text => format!("&{name}={}", segment(text)),
-    };
-    format!("/?{}{}{}", span.query(), value("sort", sort), value("filter", &asked.filter))
-}
-
 fn table(rows: &[Row], asked: &Asked, span: &Span, host: &PastHost, is_whole: bool) -> Markup {
     let sorted = if asked.sort.is_empty() { GUEST[0] } else { asked.sort.as_str() };
     let link = |id: &str| address(asked, span, id);
@@ -322,63 +293,5 @@ fn table(rows: &[Row], asked: &Asked, span: &Span, host: &PastHost, is_whole: bo
         }
         @if rows.is_empty() && !host.name.is_empty() { p {
             "No guest is of this name, or none is there." } }
-    }
-}
-
-/// What has changed of a table since it was sent last: what events carry.
-#[derive(Debug, Default)]
-pub(crate) struct Sent {
-    has_begun: bool,
-    guests: BTreeMap<u64, Vec<String>>,
-    host: BTreeMap<&'static str, String>,
-}
-
-impl Sent {
-    /// The news, as JSON.
-    pub(crate) fn news(&mut self, looked: &Looked, at: &str) -> serde_json::Value {
-        let seen = match looked {
-            Ok(seen) => seen,
-            Err(why) => {
-                // What the page shows by then may be of another time: all is sent again.
-                *self = Sent::default();
-                return serde_json::json!({"trouble": &**why});
-            }
-        };
-        let mut host = serde_json::Map::new();
-        for field in fields(Scope::Host, &HOST).into_iter().chain(fields(Scope::Host, OWNERS)) {
-            let text = cell(field, seen.single.host(field.id));
-            if self.host.get(field.id) != Some(&text) {
-                host.insert(field.id.to_owned(), text.clone().into());
-                self.host.insert(field.id, text);
-            }
-        }
-        let columns = fields(Scope::Guest, &GUEST);
-        let mut rows = serde_json::Map::new();
-        let mut keys = BTreeMap::new();
-        let is_first = !std::mem::replace(&mut self.has_begun, true);
-        let mut is_changed = false;
-        for row in &seen.ps.guests {
-            let over = seen.over(row);
-            let mut texts = vec![row.state_name().to_owned()];
-            let value = |id: &str| seen.single.guest(over?, id);
-            texts.extend(columns.iter().map(|field| cell(field, value(field.id))));
-            let before = self.guests.remove(&row.id);
-            is_changed |= before.is_none() && !is_first;
-            let mut changes = serde_json::Map::new();
-            let ids = std::iter::once("state").chain(columns.iter().map(|field| field.id));
-            for (at, id) in ids.enumerate() {
-                let text = &texts[at];
-                if before.as_ref().and_then(|before| before.get(at)) != Some(text) {
-                    changes.insert(id.to_owned(), text.clone().into());
-                }
-            }
-            if !changes.is_empty() {
-                rows.insert(row.id.to_string(), changes.into());
-            }
-            keys.insert(row.id, texts);
-        }
-        is_changed |= !self.guests.is_empty();
-        self.guests = keys;
-        serde_json::json!({"at": at, "now": host, "rows": rows, "changed": is_changed})
     }
 }
