@@ -25,12 +25,7 @@ pub const WIDE: &[Exception] = &[
 ];
 
 /// Larger circles that are yet to be taken apart, and the arrows that close them.
-pub const CIRCLES: &[Exception] = &[(
-    "crates/policy/src/rivals/mod.rs crates/policy/src/rivals/mom.rs \
-         crates/policy/src/rivals/pi.rs crates/policy/src/rivals/proxmox.rs \
-         crates/policy/src/rivals/senpai.rs",
-    "the rivals take what they need from the module that chooses among them",
-)];
+pub const CIRCLES: &[Exception] = &[];
 
 /// The complaints about the shape of one crate.
 pub fn complaints(modules: &Modules) -> Vec<String> {

@@ -1,27 +1,11 @@
 //! A pass by other managers' rules: they decide, and here it is carried out, seen through and told
 //! as what we decide is.
 
-use super::reason::{Action, Bound, Clause, Inputs, Pass};
-use super::sample::{Config, GuestSample, HostSample, Key, Mode, RuleVerdicts};
+use super::grants;
+use super::reason::{Action, Bound, Clause, Inputs};
+use super::sample::{Key, Mode};
 use super::state::{GuestState, HostBudget};
-use super::{Arbiter, grants};
 use crate::rivals::Orders;
-
-impl Arbiter {
-    /// One pass in which `orders` decide about the guests that are managed. What the operator fixed
-    /// stays so, and nothing is asked of a guest that cannot be asked, or that somebody else moves.
-    pub fn follow(
-        &mut self,
-        orders: &Orders,
-        config: &Config,
-        host: Option<&HostSample>,
-        samples: &[GuestSample],
-        now_ms: u64,
-    ) -> Pass {
-        let mut verdicts = |_, _: &_| RuleVerdicts::default();
-        self.pass_by(Some(orders), config, host, samples, &mut verdicts, now_ms)
-    }
-}
 
 /// Turns orders into what each guest is to have. Reservations are told that nobody refused: these
 /// rules know of none.

@@ -10,7 +10,7 @@ use super::need::Need;
 use super::reason::{Clause, Inputs};
 use super::regime::Urgency;
 use super::sample::{Config, GuestSample, HostSample, Memory, Mode, RuleVerdicts, Usable};
-use super::turns::Turns;
+use super::turns::{Direction, Turns};
 use super::unmet::Unmet;
 use super::view::MemoryView;
 use counters::Bytes;
@@ -66,15 +66,6 @@ struct Boots {
     now: Boot,
     /// When it was left to boot last.
     last_ms: Option<u64>,
-}
-
-/// Which way it was moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// It got memory.
-    Up,
-    /// It gave memory.
-    Down,
 }
 
 /// What is remembered of a guest.
@@ -396,12 +387,18 @@ impl GuestHistory {
         // ago, gets by that what it needs.
         let has_room = view.free.is_some_and(|free| free >= headroom::plain(&view, sample));
         assessment.refaults = warm && !has_room && !strained && self.benefit.is_likely(now_ms);
+        let going = self.balloon.going(actual);
         let need = match limits.mode {
-            Mode::Managed => self.need(&view, &assessment, sample, verdicts),
+            Mode::Managed => {
+                let below = assessment.min.less(actual.plus(going));
+                // What it had when it said so, however much of the answer has come.
+                let had = self.memory.map_or(actual, |memory| memory.actual);
+                let unmet = self.unmet.before(self.memory.as_ref());
+                Need::of_report(&view, sample, verdicts, below, had, unmet)
+            }
             Mode::Pinned(_) | Mode::Released => Need::default(),
         };
         let reachable = assessment.ceiling.min(actual.plus(self.balloon.reach()));
-        let going = self.balloon.going(actual);
         let mut room = reachable.less(actual.plus(going));
         if going > Bytes::ZERO && reachable < assessment.ceiling && room < Bytes(going.0 / 2) {
             // It takes what it can: more is asked of its balloon when that has arrived.

@@ -40,7 +40,6 @@ mod unmet;
 mod view;
 
 pub use balloon::STUCK_MS;
-pub use guest::Direction;
 pub use reason::{Action, Arrival, Bound, Clause, Decision, Inputs, Left, Outcome, Pass, Reserved};
 pub use reserve::RESERVATIONS_MAX;
 pub use sample::{
@@ -48,6 +47,7 @@ pub use sample::{
 };
 pub use share::{Part, divide};
 pub use trace::{PassHost, PassSample};
+pub use turns::Direction;
 pub use view::MemoryView;
 
 use crate::rivals::Orders;
@@ -153,6 +153,20 @@ impl Arbiter {
         now_ms: u64,
     ) -> Pass {
         self.pass_by(None, config, host, samples, verdicts_of, now_ms)
+    }
+
+    /// One pass in which `orders` decide about the guests that are managed. What the operator fixed
+    /// stays so, and nothing is asked of a guest that cannot be asked, or that somebody else moves.
+    pub fn follow(
+        &mut self,
+        orders: &Orders,
+        config: &Config,
+        host: Option<&HostSample>,
+        samples: &[GuestSample],
+        now_ms: u64,
+    ) -> Pass {
+        let mut verdicts = |_, _: &_| RuleVerdicts::default();
+        self.pass_by(Some(orders), config, host, samples, &mut verdicts, now_ms)
     }
 
     /// A pass, by the orders of other rules if there are any.

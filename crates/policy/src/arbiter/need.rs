@@ -1,6 +1,5 @@
 //! What a guest needs, by its last report.
 
-use super::guest::{Assessment, GuestHistory};
 use super::headroom;
 use super::reason::Clause;
 use super::sample::{GuestSample, RuleVerdicts};
@@ -27,32 +26,22 @@ impl Need {
         Need { size, most: size, why: Some(why) }
     }
 
-    /// What is left of it when so much is on its way, and no more than there is room for.
-    pub fn left(self, answered: Bytes, room: Bytes) -> Need {
-        let left = |size: Bytes| size.less(answered).min(room);
-        Need { size: left(self.size), most: left(self.most), ..self }
-    }
-}
-
-impl GuestHistory {
-    /// What it needs, before what is on its way to it.
-    pub(super) fn need(
-        &self,
+    /// The need of a guest that lacks `below` of its minimum and had `had` when it reported, before
+    /// what is on its way to it. `unmet` counts its needs of before that were not met.
+    pub(super) fn of_report(
         view: &MemoryView,
-        assessment: &Assessment,
         sample: &GuestSample,
         verdicts: &RuleVerdicts,
+        below: Bytes,
+        had: Bytes,
+        unmet: u32,
     ) -> Need {
-        let below =
-            assessment.min.less(assessment.actual.plus(self.balloon.going(assessment.actual)));
         if below > Bytes::ZERO {
             return Need::of(Clause::Limits, below);
         }
         if verdicts.may_grow == Some(false) || verdicts.grow == Some(false) {
             return Need::default();
         }
-        // What it had when it said so, however much of the answer has come.
-        let had = self.memory.map_or(assessment.actual, |memory| memory.actual);
         if verdicts.grow == Some(true) {
             let size = verdicts.grow_size.unwrap_or(Bytes(had.0 / 8));
             return Need::of(Clause::Rule, size);
@@ -68,7 +57,6 @@ impl GuestHistory {
                 || view.swap_in.is_some_and(|rate| rate > 0)
                 || view.stalls.is_some_and(|rate| rate > 0)
                 || view.psi_permille.is_none();
-            let unmet = self.unmet.before(self.memory.as_ref());
             let guess = match hard {
                 true => Bytes((had.0 / 4) << unmet.min(2)).min(had),
                 false => Bytes(had.0 / 16),
@@ -84,5 +72,11 @@ impl GuestHistory {
             return Need::of(Clause::Need, lack.max(ahead).max(NEED_MIN));
         }
         Need::default()
+    }
+
+    /// What is left of it when so much is on its way, and no more than there is room for.
+    pub fn left(self, answered: Bytes, room: Bytes) -> Need {
+        let left = |size: Bytes| size.less(answered).min(room);
+        Need { size: left(self.size), most: left(self.most), ..self }
     }
 }

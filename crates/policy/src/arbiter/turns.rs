@@ -5,6 +5,15 @@ const MAX: u32 = 7;
 /// Both are half forgotten after this.
 const FORGET_MS: u64 = 1_800_000;
 
+/// The way in which a guest was moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It got memory.
+    Up,
+    /// It gave memory.
+    Down,
+}
+
 /// What is remembered of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turns {

@@ -12,16 +12,17 @@
 mod mom;
 mod pi;
 mod proxmox;
+mod scene;
 mod senpai;
 
 pub use mom::Mom;
 pub use pi::Pi;
 pub use proxmox::Proxmox;
+pub use scene::{Order, Scene};
 pub use senpai::Senpai;
 
-use crate::arbiter::{Clause, GuestSample, HostSample, Key, Mode};
+use crate::arbiter::{Clause, GuestSample, Mode};
 use base::named;
-use counters::Bytes;
 
 named! {
     /// Whose rules move memory.
@@ -41,30 +42,6 @@ named! {
         /// Nothing is moved.
         None = "none",
     }
-}
-
-/// What a rival decides by.
-#[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
-    /// The time.
-    pub now_ms: u64,
-    /// The host, if it could be read.
-    pub host: Option<&'a HostSample>,
-    /// Time in which some task on the host waits for memory, in thousandths, where that is known.
-    pub host_psi_permille: Option<u64>,
-    /// The guests.
-    pub samples: &'a [GuestSample],
-}
-
-/// A target for one balloon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Order {
-    /// Whose.
-    pub key: Key,
-    /// What the guest is to have.
-    pub target: Bytes,
-    /// How long its tasks waited for memory, where the rules go by that.
-    pub stall_ms: Option<u64>,
 }
 
 /// What a pass of a rival came to.
@@ -168,27 +145,6 @@ impl Rival {
 fn full(scene: &Scene<'_>) -> Vec<Order> {
     let order = |s: &GuestSample| Order { key: s.key, target: s.limits.max, stall_ms: None };
     scene.samples.iter().map(order).collect()
-}
-
-/// What of a host is in use, in thousandths.
-fn used_permille(host: &HostSample) -> u64 {
-    1000 - part(host.available, host.total, 1000).min(1000)
-}
-
-/// What one size is of another, in parts of `whole`.
-fn part(size: Bytes, of: Bytes, whole: u64) -> u64 {
-    (u128::from(size.0) * u128::from(whole) / u128::from(of.0.max(1))) as u64
-}
-
-/// A beat: true once in each stretch of so many milliseconds, at the first pass in it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Beat(u64);
-
-impl Beat {
-    fn is_due(&mut self, every_ms: u64, now_ms: u64) -> bool {
-        let before = std::mem::replace(&mut self.0, now_ms / every_ms);
-        before != self.0
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! or less, to less than it uses. Otherwise it goes to the larger of `used + 20 %` and 5 % more.
 //! Changes below 0.25 % are not made.
 
-use super::{Beat, Order, Scene, part};
+use super::scene::{Beat, Order, Scene, part};
 use crate::arbiter::Key;
 use counters::Bytes;
 use std::collections::{BTreeMap, VecDeque};

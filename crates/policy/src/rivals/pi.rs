@@ -9,7 +9,7 @@
 //! bound the integral is set back to what leads there. Changes below 128 MiB are not made, unless
 //! they reach a bound. The cap of a container's own group has no counterpart here.
 
-use super::{Beat, Order, Scene, part, used_permille};
+use super::scene::{Beat, Order, Scene, part, used_permille};
 use crate::arbiter::{GuestSample, Key};
 use counters::Bytes;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@
 //! roomy ones give, the others get; all, where those cannot. One that has more than its part may
 //! have to give where others get.
 
-use super::{Beat, Order, Scene, used_permille};
+use super::scene::{Beat, Order, Scene, used_permille};
 use crate::arbiter::GuestSample;
 use counters::Bytes;
 use std::cmp::Ordering;

@@ -7,7 +7,7 @@
 //! below 100 MiB. The size is the balloon's, where senpai sets a control group's limit; a guest
 //! that does not tell how its tasks wait is left alone. oomd's stop at a full swap is left out.
 
-use super::{Beat, Order, Scene};
+use super::scene::{Beat, Order, Scene};
 use crate::arbiter::{GuestSample, Key};
 use counters::Bytes;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! Each rival against its formula, with numbers worked out by hand.
 
 use super::*;
-use crate::arbiter::{Action, Arbiter, Config, Limits, Memory, Process, Usable};
+use crate::arbiter::{Action, Arbiter, Config, HostSample, Key, Limits, Memory, Process, Usable};
+use counters::Bytes;
 
 const TOTAL: Bytes = Bytes::mib(64_000);
 

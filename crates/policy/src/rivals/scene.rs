@@ -1,0 +1,49 @@
+//! The scene that rivals see, their orders, and the arithmetic that they share.
+
+use crate::arbiter::{GuestSample, HostSample, Key};
+use counters::Bytes;
+
+/// The numbers that a rival decides by.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// The time.
+    pub now_ms: u64,
+    /// The host, if it could be read.
+    pub host: Option<&'a HostSample>,
+    /// Time in which some task on the host waits for memory, in thousandths, where that is known.
+    pub host_psi_permille: Option<u64>,
+    /// The guests.
+    pub samples: &'a [GuestSample],
+}
+
+/// A target for one balloon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Its guest.
+    pub key: Key,
+    /// The size that the guest is to have.
+    pub target: Bytes,
+    /// Time that its tasks waited for memory, where the rules go by that.
+    pub stall_ms: Option<u64>,
+}
+
+/// The part of a host that is in use, in thousandths.
+pub(super) fn used_permille(host: &HostSample) -> u64 {
+    1000 - part(host.available, host.total, 1000).min(1000)
+}
+
+/// One size as a part of another, in parts of `whole`.
+pub(super) fn part(size: Bytes, of: Bytes, whole: u64) -> u64 {
+    (u128::from(size.0) * u128::from(whole) / u128::from(of.0.max(1))) as u64
+}
+
+/// A beat: true once in each stretch of so many milliseconds, at the first pass in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Beat(u64);
+
+impl Beat {
+    pub(super) fn is_due(&mut self, every_ms: u64, now_ms: u64) -> bool {
+        let before = std::mem::replace(&mut self.0, now_ms / every_ms);
+        before != self.0
+    }
+}
