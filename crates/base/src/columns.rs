@@ -87,4 +87,15 @@ mod tests {
         let piled = plain(&"\u{301}".repeat(1000), 64);
         assert_eq!(piled.chars().count(), 128, "letters without columns are bounded too");
     }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_comes_through() {
+        assert_eq!(plain("a\x1b[2Jb\u{9b}c\r\n", 80), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}\u{fffd}");
+        assert_eq!(plain("\u{202e}evil", 80), "\u{fffd}evil");
+        assert_eq!(plain("a\x1b[2J\u{202e}b", 64), "a\u{fffd}[2J\u{fffd}b");
+        assert_eq!(plain("so\u{ad}ft\u{61c}", 80), "so\u{fffd}ft\u{fffd}");
+        assert_eq!(plain("Grüße", 80), "Grüße");
+        assert_eq!(plain("long text", 5), "long…");
+        assert_eq!(plain(&"x".repeat(1000), 64).chars().count(), 64);
+    }
 }
