@@ -11,8 +11,9 @@
 
 use std::fmt;
 
+use crate::memory_group::{Kills, MemoryGroup};
 use crate::parse::value_of;
-use crate::{Buffer, Kept, MemoryGroup, Root};
+use crate::{Buffer, Kept, Root};
 
 /// The place in which memory was missing when the kernel killed a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +40,6 @@ impl fmt::Display for Shortage {
             }
         })
     }
-}
-
-/// Counts of a group since it was made. One that the kernel does not tell is missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kills {
-    /// Processes that were killed in it, or in version 2 in one below it.
-    pub(crate) killed: u64,
-    /// The same of this group alone.
-    pub(crate) killed_own: u64,
-    /// Times that this group, or in version 2 one below it, had no more memory.
-    pub(crate) missing: Option<u64>,
-    /// The same of this group alone.
-    pub(crate) missing_own: Option<u64>,
 }
 
 /// Counts of all groups of a process at one time.

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use counters::Bytes;
 
-use crate::kills::Kills;
 use crate::parse::{cgroup, value_of};
 use crate::{Buffer, Kept};
 
@@ -42,6 +41,19 @@ pub struct GroupUse {
     pub memory: Bytes,
     /// The bound on memory and swap together, and the use of both, where there is such a bound.
     pub with_swap: Option<(Bytes, Bytes)>,
+}
+
+/// Counts of a group since it was made. One that the kernel does not tell is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kills {
+    /// Processes that were killed in it, or in version 2 in one below it.
+    pub(crate) killed: u64,
+    /// The same of this group alone.
+    pub(crate) killed_own: u64,
+    /// Times that this group, or in version 2 one below it, had no more memory.
+    pub(crate) missing: Option<u64>,
+    /// The same of this group alone.
+    pub(crate) missing_own: Option<u64>,
 }
 
 impl MemoryGroup {
