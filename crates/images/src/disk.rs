@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::error::FileContext;
 use crate::ours::{check_dir, check_disk};
-use crate::qcow2::{Below, check_image, check_overlay};
+use crate::qcow2::{Below, DiskFormat, check_image, check_overlay};
 use crate::tool::run;
 use crate::{Arch, Error};
 
@@ -36,15 +36,6 @@ pub struct Disk {
     /// The images below, where QEMU is to open them by other names than the image's own header
     /// has for them.
     pub below: Vec<Below>,
-}
-
-/// How a disk's content lies in its file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskFormat {
-    /// Block for block.
-    Raw,
-    /// QEMU's own format, which may lie over another image.
-    Qcow2,
 }
 
 /// Where a guest's writes to its disk go.
@@ -80,18 +71,6 @@ pub const DISK_ID: &str = "disk0";
 
 /// A virtio disk has room for this much of a serial number.
 const SERIAL_BYTES_MAX: usize = 20;
-
-impl DiskFormat {
-    pub(crate) const ALL: [DiskFormat; 2] = [DiskFormat::Raw, DiskFormat::Qcow2];
-
-    /// QEMU's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            DiskFormat::Raw => "raw",
-            DiskFormat::Qcow2 => "qcow2",
-        }
-    }
-}
 
 impl Disk {
     /// An image with a temporary overlay.

@@ -15,7 +15,6 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::disk::DiskFormat;
 use crate::error::FileContext;
 use crate::ours::check_file;
 
@@ -85,6 +84,27 @@ impl Header {
         let file = File::open(path).file("open", path)?;
         file.take(HEAD_BYTES_MAX).read_to_end(&mut head).file("read", path)?;
         Header::parse(&head).map_err(|reason| wrong(path, reason))
+    }
+}
+
+/// The layout of a disk's content in its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskFormat {
+    /// Block for block.
+    Raw,
+    /// QEMU's own format, which may lie over another image.
+    Qcow2,
+}
+
+impl DiskFormat {
+    pub(crate) const ALL: [DiskFormat; 2] = [DiskFormat::Raw, DiskFormat::Qcow2];
+
+    /// QEMU's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            DiskFormat::Raw => "raw",
+            DiskFormat::Qcow2 => "qcow2",
+        }
     }
 }
 
