@@ -14,7 +14,7 @@ use procfs::parse::task::TaskStat;
 use procfs::parse::{cgroup, numbers, pressure, value_of};
 use procfs::{Buffer, Kept};
 
-use crate::{GuestRam, Owner, ProcessId};
+use crate::{GuestRam, Held, Owner, ProcessId};
 
 /// The longest of the texts read here: /proc/PID/status has 1,500 bytes, its lists of CPUs and
 /// memory nodes grow with the machine. What is behind is not needed.
@@ -145,22 +145,6 @@ pub struct Apart {
     pub shmem: Bytes,
     /// Pages that KSM has merged with others: each process has them among its own.
     pub merged: Bytes,
-}
-
-/// Memory of a process that is in the host's memory, each byte in one of the two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    /// What it has for itself.
-    pub private: Bytes,
-    /// What others may have as well: pages of files, written to by none of them.
-    pub shared: Bytes,
-}
-
-impl Held {
-    /// Both.
-    pub fn resident(self) -> Bytes {
-        self.private.plus(self.shared)
-    }
 }
 
 /// The open files of a process. Each read is one system call; what cannot be read is `None`,

@@ -5,8 +5,6 @@ use std::io::{BufRead, Read};
 use counters::Bytes;
 use procfs::parse::{named, number, words};
 
-use crate::Held;
-
 /// No process has a list of mappings that is longer.
 const SMAPS_MAX: u64 = 8 << 20;
 
@@ -53,6 +51,22 @@ pub struct BackingFile {
     pub device: (u64, u64),
     /// Its number there.
     pub inode: u64,
+}
+
+/// Memory of a process that is in the host's memory, each byte in one of the two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// What it has for itself.
+    pub private: Bytes,
+    /// What others may have as well: pages of files, written to by none of them.
+    pub shared: Bytes,
+}
+
+impl Held {
+    /// Both.
+    pub fn resident(self) -> Bytes {
+        self.private.plus(self.shared)
+    }
 }
 
 /// A guest's memory in its process: all of its pieces.

@@ -13,6 +13,7 @@
 //! When the connection is lost the guests are still there: they do not answer until a new one has
 //! listed them again. A domain is the same as before if its UUID, its number and its process are.
 
+mod connection;
 mod describe;
 mod guest;
 mod guests;
@@ -31,8 +32,8 @@ use counters::Bytes;
 use reactor::PollSet;
 
 use crate::{Event, Hypervisor, Id, IdSource, Trust};
+use connection::Connection;
 use guests::Guests;
-use session::Connection;
 
 /// The system's guests.
 pub const SYSTEM_URI: &str = "qemu:///system";

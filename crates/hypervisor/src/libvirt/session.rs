@@ -1,60 +1,19 @@
 //! The life of the connection: made, lost, made again; and the domains that it lists.
 
 use std::io;
-use std::path::PathBuf;
 
 use virtrpc::{Auth, Domain, EventKind, Failure, Reply};
 
+use super::connection::{BACKOFF_MIN_MS, Up};
 use super::guest::{Ask, Came, LibvirtGuest, PROBE_MS};
 use super::link::{Asker, Link, Received, Step};
 use super::search::Search;
 use super::{Libvirt, trouble};
+use crate::Event;
 use crate::owner::{self, Refused};
-use crate::{Event, Owner};
-
-/// The first wait after a connection was lost or not had, and the longest.
-const BACKOFF_MIN_MS: u64 = 1_000;
-const BACKOFF_MAX_MS: u64 = 30_000;
 
 /// How often all domains are listed, in case an event was lost.
 const LIST_MS: u64 = 30_000;
-
-/// A connection that is there.
-#[derive(Debug)]
-pub(super) struct Up {
-    pub(super) link: Link,
-    pub(super) search: Search,
-    /// Whose guests these are: the user's who has the daemon.
-    pub(super) owner: Owner,
-    socket: PathBuf,
-    /// Whether the domains were listed, or those of the last list are taken for them. Before that
-    /// no guest is asked anything.
-    pub(super) is_listed: bool,
-    /// When they are to be listed again.
-    pub(super) list_ms: Option<u64>,
-}
-
-/// The connection, be it there or not.
-#[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) up: Option<Up>,
-    /// When the next attempt is made.
-    pub(super) again_ms: u64,
-    backoff_ms: u64,
-}
-
-impl Default for Connection {
-    fn default() -> Connection {
-        Connection { up: None, again_ms: 0, backoff_ms: BACKOFF_MIN_MS }
-    }
-}
-
-impl Connection {
-    fn back_off(&mut self, now_ms: u64) {
-        self.again_ms = now_ms.saturating_add(self.backoff_ms);
-        self.backoff_ms = (self.backoff_ms * 2).min(BACKOFF_MAX_MS);
-    }
-}
 
 impl Libvirt {
     /// Connects if there is no connection and its time has come.
