@@ -1,6 +1,6 @@
 //! What a derived field is made from: the raw fields of one row of a report.
 
-use crate::shares::{States, states};
+use crate::states::{States, both, states};
 use model::{Field, GuestField, HostField, Over, ProcessField, TierField};
 
 /// A second and a minute in milliseconds, as rates need them.
@@ -119,14 +119,6 @@ impl Added {
             own_time: both(self.own_time, other.own_time, OwnTime::plus),
             states: both(self.states, other.states, |a, b| a.plus(&b)),
         }
-    }
-}
-
-/// Both together, or the one that is known.
-pub(crate) fn both<T>(one: Option<T>, other: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
-    match (one, other) {
-        (None, value) | (value, None) => value,
-        (Some(one), Some(other)) => Some(add(one, other)),
     }
 }
 

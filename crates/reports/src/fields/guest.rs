@@ -3,7 +3,7 @@
 use super::derived::derived;
 use crate::facts::{Facts, MIB};
 use crate::number::over;
-use crate::shares::State;
+use crate::states::State;
 use model::{GuestField as G, HostField as H};
 
 /// What of its memory a guest could not do without, in bytes: what it has less what is available

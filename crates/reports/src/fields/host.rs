@@ -3,7 +3,7 @@
 use super::derived::derived;
 use crate::facts::{Facts, PAGE};
 use crate::number::over;
-use crate::shares::{Storage, storage};
+use crate::storage::{Storage, storage};
 use model::{GuestField as G, HostField as H};
 
 fn part(facts: &Facts<'_>, part: fn(&Storage) -> f64) -> Option<f64> {

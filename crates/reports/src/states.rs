@@ -1,0 +1,137 @@
+//! The states of virtual CPUs, which add up to 100.
+
+use model::{GuestField, Over};
+
+/// The use that a virtual CPU makes of its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It runs the guest's code; where guest time is not counted, it runs at all.
+    Run,
+    /// It runs the host's code for the guest: exits, and emulation of devices.
+    Emulation,
+    /// It is halted, and the host polls for its next work.
+    HaltPoll,
+    /// It is ready, and others run: steal.
+    CpuWait,
+    /// It waits for the host to bring memory.
+    PageWait,
+    /// It waits for block I/O.
+    IoWait,
+    /// It is held back by a limit.
+    Limit,
+    /// It is halted, and its hypervisor waits for block I/O.
+    AsyncIo,
+    /// It is halted for a moment within its work.
+    IdleShort,
+    /// It is halted for longer: it has nothing to do.
+    Idle,
+    /// It stands still: its guest is parked.
+    Parked,
+    /// What is left where idle time is measured.
+    Other,
+}
+
+impl State {
+    const ALL: [State; 12] = {
+        use State::*;
+        [
+            Run, Emulation, HaltPoll, CpuWait, PageWait, IoWait, Limit, AsyncIo, IdleShort, Idle,
+            Parked, Other,
+        ]
+    };
+}
+
+/// The time of virtual CPUs by their states: in nanoseconds, or in hundredths that sum to 100.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct States {
+    of: [Option<f64>; State::ALL.len()],
+    /// How much more the states were than there was time, before they were scaled to fit. More
+    /// than a tick's worth says that two states count the same time.
+    pub excess: f64,
+}
+
+/// Splits the time of one guest's virtual CPUs, in nanoseconds; `None` where their run time,
+/// their run delay or their number is not known.
+pub fn states(guest: &Over<GuestField>) -> Option<States> {
+    let get = |field| guest.get(field).map(|value| value as f64);
+    let vcpus = get(GuestField::Vcpus)?;
+    let time = vcpus * guest.covered_ms as f64 * 1e6;
+    let ran = get(GuestField::VcpuRun)?;
+    let cpu_wait = get(GuestField::VcpuDelay)?;
+    if time <= 0.0 {
+        return None;
+    }
+    // Polling is a part of the run time, and guest time another; what is left is emulation.
+    let halt_poll = get(GuestField::HaltPoll).map(|ns| ns.min(ran));
+    let of_run = ran - halt_poll.unwrap_or(0.0);
+    let code = get(GuestField::VcpuGuest).map(|ns| ns.min(of_run));
+    let page_wait = get(GuestField::PsiMemory);
+    let io_wait = get(GuestField::VcpuBlockIo);
+    let limit = get(GuestField::Throttled);
+    let used = ran + cpu_wait + [page_wait, io_wait, limit].iter().flatten().sum::<f64>();
+    let left = (time - used).max(0.0);
+    let parked = get(GuestField::Parked).map(|ns| (ns * vcpus).min(left));
+    let left = left - parked.unwrap_or(0.0);
+    let halted = get(GuestField::HaltWait).map(|ns| ns.min(left));
+    // Parts of the halted time, as far as they are known.
+    let rest = halted.unwrap_or(left);
+    let async_io = get(GuestField::OtherBlockIo).map(|ns| ns.min(rest));
+    let rest = rest - async_io.unwrap_or(0.0);
+    let idle_short = get(GuestField::IdleShort).map(|ns| ns.min(rest));
+    let of = |state| match state {
+        State::Run => Some(code.unwrap_or(of_run)),
+        State::Emulation => code.map(|code| of_run - code),
+        State::HaltPoll => halt_poll,
+        State::CpuWait => Some(cpu_wait),
+        State::PageWait => page_wait,
+        State::IoWait => io_wait,
+        State::Limit => limit,
+        State::AsyncIo => async_io,
+        State::IdleShort => idle_short,
+        State::Idle => Some(rest - idle_short.unwrap_or(0.0)),
+        State::Parked => parked,
+        State::Other => halted.map(|halted| left - halted),
+    };
+    let split = States { of: State::ALL.map(of), excess: (used - time).max(0.0) };
+    Some(split.times(time / time.max(used)))
+}
+
+impl States {
+    /// One of them, as far as it is known.
+    pub fn get(&self, state: State) -> Option<f64> {
+        self.of[state as usize]
+    }
+
+    /// All states together.
+    pub fn sum(&self) -> f64 {
+        self.of.iter().flatten().sum()
+    }
+
+    /// In hundredths of all of them.
+    pub fn percent(&self) -> Option<States> {
+        let sum = self.sum();
+        (sum > 0.0).then(|| {
+            let percent = self.times(100.0 / sum);
+            States { excess: self.excess * 100.0 / sum, ..percent }
+        })
+    }
+
+    /// The states of both together. What is known of one only is that one's.
+    pub fn plus(&self, other: &States) -> States {
+        let of = std::array::from_fn(|at| both(self.of[at], other.of[at], |a, b| a + b));
+        States { of, excess: self.excess + other.excess }
+    }
+
+    /// Every state times a factor; the excess is left as it was.
+    fn times(&self, factor: f64) -> States {
+        States { of: self.of.map(|value| value.map(|value| value * factor)), ..*self }
+    }
+}
+
+/// Both together, or the one that is known.
+pub(crate) fn both<T>(one: Option<T>, other: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (None, value) | (value, None) => value,
+        (Some(one), Some(other)) => Some(add(one, other)),
+    }
+}
