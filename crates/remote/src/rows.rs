@@ -5,11 +5,10 @@
 
 use crate::Error;
 use crate::growth::Growth;
-use crate::session::{Seen, Told};
 use base::{Bytes, KIB, PAGE_BYTES};
 use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
 use std::collections::BTreeMap;
-use virtrpc::{Domain, Value};
+use virtrpc::{Domain, NodeInfo, Value};
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// Numbers that one host may tell of at a time, and that are kept of it: 128 of each of the most
@@ -34,6 +33,28 @@ const CPU: &str = "cpu.time";
 const BALLOON: &str = "balloon.";
 /// Memory as libvirt counts it: with all that virtio-mem could give.
 pub(crate) const MAXIMUM: &str = "balloon.maximum";
+
+/// A domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) domain: Domain,
+    pub(crate) vcpus: Option<u32>,
+    /// Memory that it can have now.
+    pub(crate) memory: Option<Bytes>,
+    /// The part of its numbers that is used.
+    pub(crate) values: Vec<Value>,
+}
+
+/// The answers of libvirt of one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// The time by which all counters had been read.
+    pub(crate) at_ms: i64,
+    pub(crate) node: NodeInfo,
+    pub(crate) cpu: Vec<Value>,
+    pub(crate) memory: Vec<Value>,
+    pub(crate) domains: Vec<Seen>,
+}
 
 /// Moments of one host.
 #[derive(Default)]
@@ -208,7 +229,6 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
 mod tests {
     use super::*;
     use base::MIB;
-    use virtrpc::NodeInfo;
 
     fn values(pairs: &[(&str, u64)]) -> Vec<Value> {
         pairs.iter().map(|(name, value)| Value { name: (*name).into(), value: *value }).collect()

@@ -1,15 +1,13 @@
 //! A conversation with a host's libvirt, one question after the other.
 
 use crate::clock::Until;
-use crate::rows::{MAXIMUM, NUMBERS_MAX, find, is_used};
+use crate::rows::{MAXIMUM, NUMBERS_MAX, Seen, Told, find, is_used};
 use crate::ssh::Ssh;
 use crate::{Error, Uri};
 use base::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use virtrpc::{
-    Auth, Call, Client, Domain, DomainStats, Failure, Incoming, NodeInfo, Reply, Uuid, Value,
-};
+use virtrpc::{Auth, Call, Client, Domain, DomainStats, Failure, Incoming, Reply, Uuid, Value};
 
 /// All answers together take no longer: a login through a slow network, or a host that swaps.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -95,28 +93,6 @@ fn due(stats: &[DomainStats], known: &BTreeMap<Key, Known>, look: u64) -> Vec<us
 
 fn key(domain: &Domain) -> Key {
     (domain.uuid, domain.id)
-}
-
-/// A domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) domain: Domain,
-    pub(crate) vcpus: Option<u32>,
-    /// Memory that it can have now.
-    pub(crate) memory: Option<Bytes>,
-    /// What of its numbers is used.
-    pub(crate) values: Vec<Value>,
-}
-
-/// What libvirt told at one moment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// The time by which all counters had been read.
-    pub(crate) at_ms: i64,
-    pub(crate) node: NodeInfo,
-    pub(crate) cpu: Vec<Value>,
-    pub(crate) memory: Vec<Value>,
-    pub(crate) domains: Vec<Seen>,
 }
 
 impl Session {
