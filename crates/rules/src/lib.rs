@@ -18,6 +18,7 @@ mod diag;
 mod explain;
 mod file;
 pub mod host;
+mod host_program;
 mod lint;
 mod parse;
 mod presets;

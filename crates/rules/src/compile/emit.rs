@@ -1,10 +1,10 @@
 //! Steps for an expression: what is a number is used as one, what is true or false too.
 
-use super::Compiler;
 use crate::ast::{BinaryOp, Expr, ExprKind, Function};
 use crate::diag::{Diagnostic, Span};
+use crate::file::RuleFile;
 use crate::program::{Code, Op, STACK};
-use counters::Counter;
+use counters::{Counter, KernelNames, Kib};
 
 /// The most steps of one expression. Variables are copied into each place that uses
 /// them, so that a short file could grow without bound; the default preset has 170.
@@ -46,6 +46,41 @@ impl Emitter {
             Some(Op::SkipIfFalse(to) | Op::SkipIfTrue(to)) => *to = target,
             _ => debug_assert!(self.ops.len() > MAX_OPS, "only a skip has a target"),
         }
+    }
+}
+
+/// The machine that a rules file is to run on, as far as it is known.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// The counters that its kernel has; `None` if that is not known.
+    pub names: Option<KernelNames>,
+    /// CPUs that are online or can be plugged.
+    pub cpus_usable: Option<u32>,
+    /// All the memory there is, the pool included.
+    pub memory: Option<Kib>,
+    /// Whether it has a pool that memory can be given to.
+    pub pool: Option<bool>,
+}
+
+/// A file on its way to a program, and all that was found of it.
+pub(super) struct Compiler<'a> {
+    pub(super) file: &'a RuleFile,
+    pub(super) machine: &'a Machine,
+    pub(super) counters: Vec<Counter>,
+    /// The largest age that a step loads.
+    pub(super) deepest: usize,
+    /// Expressions visited for the current rule, also those that emit nothing.
+    pub(super) visited: usize,
+    pub(super) found: Vec<Diagnostic>,
+}
+
+impl<'a> Compiler<'a> {
+    pub(super) fn new(
+        file: &'a RuleFile,
+        machine: &'a Machine,
+        counters: Vec<Counter>,
+    ) -> Compiler<'a> {
+        Compiler { file, machine, counters, deepest: 0, visited: 0, found: Vec::new() }
     }
 }
 

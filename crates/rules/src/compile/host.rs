@@ -1,14 +1,14 @@
 //! A program for the host's manager: every rule by itself, all of them optional.
 
-use super::emit::Want;
-use super::{Compiler, Machine, finished};
+use super::emit::{Compiler, Machine, Want};
+use super::finished;
 use crate::diag::{Diagnostic, Span};
 use crate::file::{FileKind, Name, RuleFile};
-use crate::host::HostProgram;
+use crate::host_program::HostProgram;
 use counters::Counter;
 
 /// Compiles a host's rules file. There is a program only where no error is found.
-pub(crate) fn host_program(file: &RuleFile) -> (Option<HostProgram>, Vec<Diagnostic>) {
+pub fn host_program(file: &RuleFile) -> (Option<HostProgram>, Vec<Diagnostic>) {
     let machine = Machine::default();
     let mut compiler = Compiler::new(file, &machine, Vec::new());
     let names = FileKind::Host.names();

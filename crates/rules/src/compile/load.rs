@@ -1,7 +1,6 @@
 //! Steps for the values that rules read, and the check that this kernel has them.
 
-use super::Compiler;
-use super::emit::Emitter;
+use super::emit::{Compiler, Emitter};
 use crate::ast::{BinaryOp, Keyword};
 use crate::diag::{Diagnostic, Severity, Span};
 use crate::parse::{MAX_HISTORY, meant};

@@ -12,24 +12,12 @@ use crate::ast::Expr;
 use crate::diag::{Diagnostic, Severity, Span, has_errors};
 use crate::file::{Name, RuleFile, RuleText};
 use crate::program::{Code, CpuRules, MemoryRules, Program};
-use counters::{Counter, KernelNames, Kib, PAGE_KIB};
-use emit::{MAX_OPS, Want};
+use counters::{Counter, PAGE_KIB};
+use emit::{Compiler, MAX_OPS, Want};
 use std::cmp::Reverse;
 
-pub(crate) use host::host_program;
-
-/// The machine that a rules file is to run on, as far as it is known.
-#[derive(Clone, Debug, Default)]
-pub struct Machine {
-    /// The counters that its kernel has; `None` if that is not known.
-    pub names: Option<KernelNames>,
-    /// CPUs that are online or can be plugged.
-    pub cpus_usable: Option<u32>,
-    /// All the memory there is, the pool included.
-    pub memory: Option<Kib>,
-    /// Whether it has a pool that memory can be given to.
-    pub pool: Option<bool>,
-}
+pub use emit::Machine;
+pub use host::host_program;
 
 /// Compiles a file for a machine. There is a program only where no error is found.
 pub fn compile(file: &RuleFile, machine: &Machine) -> (Option<Program>, Vec<Diagnostic>) {
@@ -81,23 +69,6 @@ pub(crate) fn part(
     let code = compiler.code(expr, if is_truth { Want::Truth } else { Want::Number });
     let usable = compiler.counters.len() == known && !has_errors(&compiler.found);
     usable.then_some(Part { code, is_truth })
-}
-
-struct Compiler<'a> {
-    file: &'a RuleFile,
-    machine: &'a Machine,
-    counters: Vec<Counter>,
-    /// The largest age that a step loads.
-    deepest: usize,
-    /// Expressions visited for the current rule, also those that emit nothing.
-    visited: usize,
-    found: Vec<Diagnostic>,
-}
-
-impl<'a> Compiler<'a> {
-    fn new(file: &'a RuleFile, machine: &'a Machine, counters: Vec<Counter>) -> Compiler<'a> {
-        Compiler { file, machine, counters, deepest: 0, visited: 0, found: Vec::new() }
-    }
 }
 
 impl Compiler<'_> {

@@ -6,10 +6,6 @@ use crate::diag::{Diagnostic, Span};
 use base::nearest;
 use counters::{Counter, HostCounter};
 
-/// What a guest's rules file is told that uses a counter of the manager's.
-pub(super) const HOST_ONLY: &str =
-    "guest. and host. counters are for a host's rules file, which sets SHRINKGUEST or GROWGUEST";
-
 impl Parser<'_> {
     /// A name that is no variable, in a host's rules file.
     pub(crate) fn host_name(&mut self, word: &str, start: usize) -> Expr {

@@ -23,6 +23,10 @@ const MAX_DEPTH: usize = 100;
 /// room for some thousand of them.
 pub(crate) const MAX_LEVELS: usize = 1100;
 
+/// The help for a guest's rules file that uses a counter of the manager's.
+const HOST_ONLY: &str =
+    "guest. and host. counters are for a host's rules file, which sets SHRINKGUEST or GROWGUEST";
+
 /// Writes a character so that it can be found in the file: those that look like others, or like
 /// nothing, by their number.
 fn shown(found: char) -> String {
@@ -131,7 +135,7 @@ impl<'a> Parser<'a> {
             '.' if self.file.kind == FileKind::Host => {
                 "counters are written guest.NAME or host.NAME"
             }
-            '.' if self.text.str(0, self.at).ends_with("guest") => host::HOST_ONLY,
+            '.' if self.text.str(0, self.at).ends_with("guest") => HOST_ONLY,
             '[' => "only cpustat., meminfo., vmstat. names and time have a history",
             '.' => "counters are written meminfo.NAME, vmstat.NAME or cpustat.NAME",
             _ => typed_help(found)?,

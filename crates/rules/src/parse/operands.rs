@@ -1,7 +1,7 @@
 //! What stands between operators and is not a number: variables, keywords, counters
 //! and functions.
 
-use super::{MAX_HISTORY, Parser, Visible};
+use super::{HOST_ONLY, MAX_HISTORY, Parser, Visible};
 use crate::ast::{Binding, Expr, ExprKind, Function, Keyword};
 use crate::diag::{Diagnostic, Span};
 use crate::file::{FileKind, Language};
@@ -69,7 +69,7 @@ impl Parser<'_> {
             );
         }
         if word == "host" && self.peek() == Some(b'.') {
-            return error.help(super::host::HOST_ONLY);
+            return error.help(HOST_ONLY);
         }
         let keywords = CpuField::ALL.iter().map(|f| f.name()).filter(|n| *n != "total_ticks");
         let others =
