@@ -25,6 +25,5 @@ pub use convert::{
 pub use fault::{ERRORS_MAX, Fault};
 pub use load::{FILE_MAX, LoadError, load};
 pub use quantity::Share;
-pub use read::{Entries, Reader};
-pub use table::{Key, Section, Table};
+pub use read::{Entries, Key, Reader, Section, Table};
 pub use toml::de::{DeTable as Tree, DeValue};

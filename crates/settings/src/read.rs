@@ -7,7 +7,35 @@ use toml::de::{DeTable, DeValue};
 
 use crate::convert::{Converted, kind, shown};
 use crate::fault::{ERRORS_MAX, Fault};
-use crate::table::{Section, Table};
+
+/// A table of the file, such as `[host]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Its name; empty for what stands above all tables.
+    pub name: &'static str,
+    /// What may stand in it.
+    pub keys: &'static [Key],
+}
+
+/// A key of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What holds without it, in words.
+    pub default: &'static str,
+    /// Its meaning.
+    pub doc: &'static str,
+}
+
+/// A struct that is read from a table of the file; [`table!`](crate::table) defines it.
+pub trait Table: Sized {
+    /// The table and its keys.
+    const SECTION: Section;
+
+    /// Reads the table. A key that is missing or wrong has its default.
+    fn read(reader: &mut Reader<'_>, at: &Entries<'_, '_>) -> Self;
+}
 
 /// Reads one text. A key that is wrong is reported and left out, so that the others are looked at
 /// too.

@@ -1,35 +1,4 @@
-//! Tables of the keys that may stand in a file: a row for each key.
-
-use crate::read::{Entries, Reader};
-
-/// A table of the file, such as `[host]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Section {
-    /// Its name; empty for what stands above all tables.
-    pub name: &'static str,
-    /// What may stand in it.
-    pub keys: &'static [Key],
-}
-
-/// A key of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// Its name.
-    pub name: &'static str,
-    /// What holds without it, in words.
-    pub default: &'static str,
-    /// Its meaning.
-    pub doc: &'static str,
-}
-
-/// A struct that is read from a table of the file; [`table!`](crate::table) defines it.
-pub trait Table: Sized {
-    /// The table and its keys.
-    const SECTION: Section;
-
-    /// Reads the table. A key that is missing or wrong has its default.
-    fn read(reader: &mut Reader<'_>, at: &Entries<'_, '_>) -> Self;
-}
+//! Tables of keys as structs: a row for each key.
 
 /// Defines a struct that is read from a table of the file, with a row for each key: its meaning,
 /// the field, how its value is read, and what holds without it.
