@@ -1,7 +1,5 @@
 //! A balloon and what can be wrong with it.
 
-use crate::guest::{STEP_MS, Spec};
-
 /// How a balloon behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -41,10 +39,11 @@ impl Balloon {
         self.target_kib = Some(target_kib);
     }
 
-    /// What it would take, or give (negative), in this step.
-    pub fn wants(&self, spec: &Spec, now_ms: u64) -> i64 {
+    /// The memory that it would take of `max_kib`, or give (negative), in a step that moves no
+    /// more than `most_kib`.
+    pub fn wants(&self, fault: Fault, max_kib: u64, most_kib: u64, now_ms: u64) -> i64 {
         let Some(target_kib) = self.target_kib.filter(|_| !self.gave_way) else { return 0 };
-        let stops = match spec.balloon {
+        let stops = match fault {
             Fault::None => false,
             Fault::Stuck => true,
             Fault::Intermittent { period_ms } => now_ms % period_ms.max(1) < period_ms / 2,
@@ -52,8 +51,8 @@ impl Balloon {
         if stops {
             return 0;
         }
-        let most = (spec.balloon_kib_s * STEP_MS / 1000) as i64;
-        let wanted = spec.max_kib.saturating_sub(target_kib) as i64;
+        let most = most_kib as i64;
+        let wanted = max_kib.saturating_sub(target_kib) as i64;
         (wanted - self.size_kib as i64).clamp(-most, most)
     }
 }

@@ -264,7 +264,9 @@ impl Guest {
     }
 
     fn balloon_step(&mut self, now_ms: u64) {
-        let most = self.balloon.wants(&self.spec, now_ms);
+        let Spec { balloon, balloon_kib_s, max_kib, .. } = self.spec;
+        let step_kib = balloon_kib_s * STEP_MS / 1000;
+        let most = self.balloon.wants(balloon, max_kib, step_kib, now_ms);
         if most > 0 {
             let free = self.take_for_balloon(most as u64);
             if free > 0 {
