@@ -1,14 +1,19 @@
 //! Asks the manager once a second, in a thread of its own: a manager that does not answer
 //! must not hold up the keys.
 
-use super::{TURN, let_pass, sample};
+use super::sample;
 use crate::model::Model;
 use manager::control::Whose;
+use rustix::event::Timespec;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Time between two questions to the manager: it looks as often.
+pub(super) const TURN: Duration = Duration::from_secs(1);
 
 type Answer = Result<sample::Sample, String>;
 
@@ -73,6 +78,13 @@ impl Feed {
             }
         }
     }
+}
+
+/// Lets time pass. Whoever ends the program in the meantime ends it.
+pub(super) fn let_pass(time: Duration) {
+    let timeout =
+        Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
+    let _ = rustix::event::poll(&mut [], Some(&timeout));
 }
 
 fn lock(looked_at: &Mutex<Option<String>>) -> MutexGuard<'_, Option<String>> {

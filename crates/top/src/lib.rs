@@ -34,25 +34,21 @@ pub use tape::Wanted;
 pub use view::Shown;
 
 use error::failed;
-use feed::Feed;
+use feed::{Feed, TURN, let_pass};
 use jiff::tz::TimeZone;
 use manager::control::{Answer, Ask, Ps, Whose};
 use model::{Decided, Model};
 use reports::Zone;
-use rustix::event::Timespec;
 use screens::{Look, draw};
 use std::collections::VecDeque;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
-use std::time::Duration;
 use store::Range;
 use tape::Tape;
 use terminal::Paint;
 use view::View;
 use watch::{From, watch};
 
-/// How often the manager is asked: it looks as often.
-const TURN: Duration = Duration::from_secs(1);
 /// Where lines are written down, they are so wide, and as many as there are.
 const TEXT_WIDTH: usize = 120;
 const TEXT_HEIGHT: usize = 10_000;
@@ -204,11 +200,4 @@ fn write_one(model: &Model, view: &View, look: &Look<'_>) -> Result<bool, Error>
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         written => written.map(|()| true).map_err(failed("Cannot write the screen")),
     }
-}
-
-/// Lets time pass. Whoever ends the program in the meantime ends it.
-fn let_pass(time: Duration) {
-    let timeout =
-        Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
-    let _ = rustix::event::poll(&mut [], Some(&timeout));
 }
