@@ -1,7 +1,7 @@
 //! The calls that pinhead makes.
 
 use crate::decoder::Header;
-use crate::reply::{DOMAINS_MAX, Domain, STATS_MAX};
+use crate::domain::{DOMAINS_MAX, Domain};
 use crate::xdr::Writer;
 
 /// libvirt's own protocol among those that its socket speaks.
@@ -26,6 +26,9 @@ const NO_WAIT: u32 = 1 << 29;
 const INACTIVE: u32 = 1 << 1;
 /// A change is to the running domain, and not to what it is started from next time.
 const AFFECT_LIVE: u32 = 1;
+
+/// The most statistics of a domain; there are 13 kinds today.
+pub const STATS_MAX: usize = 64;
 
 /// Events that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

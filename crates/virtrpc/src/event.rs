@@ -1,7 +1,7 @@
 //! What the daemon tells without being asked.
 
 use crate::Error;
-use crate::reply::Domain;
+use crate::domain::Domain;
 use crate::xdr::Reader;
 
 pub(crate) const LIFECYCLE: i32 = 318;

@@ -21,17 +21,19 @@
 mod call;
 mod client;
 mod decoder;
+mod domain;
 mod error;
 mod event;
 mod reply;
 mod xdr;
 
-pub use call::{Call, EventKind};
+pub use call::{Call, EventKind, STATS_MAX};
 pub use client::{Client, Incoming, PENDING_MAX, Ticket};
 pub use decoder::{Decoder, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, Message, PROTOCOL_BYTES_MAX};
+pub use domain::{DOMAINS_MAX, Domain, NAME_BYTES_MAX, Uuid};
 pub use error::Error;
 pub use event::{Event, Lifecycle};
 pub use reply::{
-    Auth, Control, DOMAINS_MAX, Domain, DomainStats, Failure, Info, LISTED_MAX, MemoryStat,
-    NAME_BYTES_MAX, NodeInfo, Reply, STATS_MAX, TEXT_BYTES_MAX, Uuid, Value,
+    Auth, Control, DomainStats, Failure, Info, LISTED_MAX, MemoryStat, NodeInfo, Reply,
+    TEXT_BYTES_MAX, Value,
 };

@@ -1,26 +1,18 @@
 //! What the daemon answers.
 
 use crate::Error;
-use crate::call::Call;
-use crate::xdr::{Reader, Writer};
-
-/// The longest list of domains: as many as the largest hosts are said to run.
-pub const DOMAINS_MAX: usize = 4096;
+use crate::call::{Call, STATS_MAX};
+use crate::domain::{DOMAINS_MAX, Domain};
+use crate::xdr::Reader;
 
 /// The longest list of domains that is read: libvirt itself lists no more.
 pub const LISTED_MAX: usize = 16_384;
-
-/// The longest name of a domain. libvirt makes a file's name of it, for which Linux has 255.
-pub const NAME_BYTES_MAX: usize = 255;
 
 /// The longest description of a domain. Ordinary ones have 5 to 50 KiB.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// The longest message of an error that is kept: a sentence or two, with paths in it.
 const MESSAGE_TEXT_MAX: usize = 16 << 10;
-
-/// The most statistics of a domain; there are 13 kinds today.
-pub const STATS_MAX: usize = 64;
 
 /// The longest list of values of a domain that is read.
 const VALUES_MAX: usize = 1 << 14;
@@ -34,34 +26,6 @@ const NODE_STATS_MAX: usize = 16;
 
 /// The most ways to prove who one is; there are 3.
 const AUTHS_MAX: usize = 20;
-
-/// A UUID as bytes.
-pub type Uuid = [u8; 16];
-
-/// A domain, as calls and events name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Domain {
-    /// Its name. It comes from outside: escape it.
-    pub name: String,
-    /// Its UUID, which stays.
-    pub uuid: Uuid,
-    /// Its number while it runs, new with each start; -1 while it does not run.
-    pub id: i32,
-}
-
-impl Domain {
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Domain, Error> {
-        let name = reader.text("domain.name", NAME_BYTES_MAX)?.to_owned();
-        let uuid = reader.fixed("domain.uuid")?;
-        Ok(Domain { name, uuid, id: reader.i32("domain.id")? })
-    }
-
-    pub(crate) fn write(&self, writer: &mut Writer) {
-        writer.text(&self.name);
-        writer.bytes.extend(self.uuid);
-        writer.i32(self.id);
-    }
-}
 
 /// A way to prove who one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
