@@ -6,7 +6,7 @@
 //! would have used had it never been short is not known: an estimate of a policy that gives more
 //! begins from what was seen under one that gave less.
 
-use crate::replay::{Change, Names};
+use crate::change::{Change, Names};
 use base::{Bytes, PAGE_BYTES, glob};
 use model::GuestIdentity;
 use policy::arbiter::{GuestSample, HostSample, Key, Memory};

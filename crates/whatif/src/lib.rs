@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod change;
 mod compare;
 mod habits;
 mod imagined;
@@ -27,11 +28,12 @@ mod size;
 mod testing;
 mod tune;
 
+pub use change::{Adjust, Change, LimitsOf, PlanOf, Replan};
 pub use compare::{Agreement, Difference, Recorded, compare};
 pub use habits::{GUEST_FIELDS, GuestHabits, Habits, HostHabits, PROCESS_FIELDS, points};
 pub use moves::{Move, Place, Plan, Tenant, moves};
 pub use past::{FIELDS, Guest, Past, Step};
-pub use replay::{Adjust, Change, HostTally, LimitsOf, PlanOf, Player, Replan, Replayed, Tally};
+pub use replay::{HostTally, Player, Replayed, Tally};
 pub use rules::{Options, Rule};
 pub use size::{Advice, Proof, Sizes, Sizing, Together, Tried, Verdict, size};
 pub use tune::{Fault, Finding, Gain, Known, Remedy, tune};

@@ -10,6 +10,7 @@
 //! the same numbers. By another one, guests are as if they had got what it decides
 //! ([`imagined`](crate::imagined)); what comes out is an estimate.
 
+use crate::change::{Change, Names};
 use crate::imagined::Imagined;
 use base::Bytes;
 use model::{GuestIdentity, PassEvent, PassInput};
@@ -27,51 +28,6 @@ const STEP_MS_MAX: u64 = 10_000;
 
 /// No manager has run for so long: thousands of years.
 const NOW_MS_MAX: u64 = 1 << 50;
-
-/// How a host of so much memory is to be kept.
-pub type PlanOf = Box<dyn Fn(Bytes) -> Config>;
-/// What a guest of this name, which could get this at most, is entitled to.
-pub type LimitsOf = Box<dyn Fn(&str, Bytes) -> Limits>;
-
-/// What becomes of what a guest of this name was entitled to.
-pub type Adjust = Box<dyn Fn(&str, Limits) -> Limits>;
-/// What becomes of how the host was to be kept.
-pub type Replan = Box<dyn Fn(Config) -> Config>;
-
-/// What is to be different from what was recorded. Nothing is at first.
-#[derive(Default)]
-pub struct Change {
-    /// Whose rules decide.
-    pub kind: Option<Kind>,
-    /// How the host is to be kept.
-    pub plan: Option<PlanOf>,
-    /// What guests are entitled to.
-    pub limits: Option<LimitsOf>,
-    /// What is different in that, for some of them.
-    pub adjust: Option<Adjust>,
-    /// What is different in how the host is to be kept.
-    pub replan: Option<Replan>,
-    /// What the host, or what guests may use together, has.
-    pub total: Option<Bytes>,
-    /// So much more of what its programs use does each guest need, in thousandths.
-    pub growth_permille: u64,
-    /// So many more guests like these, by a pattern of their names.
-    pub more: Option<(u32, String)>,
-}
-
-impl Change {
-    /// Whether nothing is different.
-    pub fn is_none(&self) -> bool {
-        self.kind.is_none()
-            && self.plan.is_none()
-            && self.limits.is_none()
-            && self.adjust.is_none()
-            && self.replan.is_none()
-            && self.total.is_none()
-            && self.growth_permille == 0
-            && self.more.is_none()
-    }
-}
 
 /// What was decided about a guest in a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,9 +113,6 @@ pub struct HostTally {
     /// Its memory, or what guests may use together, in the last pass.
     pub total: Option<Bytes>,
 }
-
-/// Who is behind each key.
-pub(crate) type Names = BTreeMap<Key, Arc<GuestIdentity>>;
 
 /// Tallies by the names of guests, found again by the keys that a manager has for them.
 #[derive(Default)]
