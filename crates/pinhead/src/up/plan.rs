@@ -1,7 +1,6 @@
 //! From a `FARM.toml` to guests that can be started: images, templates, ports, rules.
 
 use super::progress::{Progress, Step};
-use super::setup::find_daemon;
 use crate::cache::warning;
 use crate::{Error, check, rulesfile};
 use farm::Password;
@@ -382,6 +381,35 @@ pub(super) fn translation_mib(source: Source<'_>, guests: u32) -> u32 {
         Source::Builtin(Builtin::Web | Builtin::Tiny) => 32,
         _ => 64,
     }
+}
+
+/// The static daemon for an architecture: beside this program, as `make build` and packages leave
+/// it, or where the environment says.
+pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
+    let below = |dir: PathBuf| dir.join(arch.name()).join("pinheadd");
+    let mut looked = Vec::new();
+    if let Some(dir) = std::env::var_os("PINHEAD_GUEST_DIR") {
+        looked.push(below(dir.into()));
+    }
+    if let Ok(program) = std::env::current_exe() {
+        // target/release/pinhead has target/guest, and usr/bin/pinhead usr/lib/pinhead/guest.
+        let places = ["guest", "lib/pinhead/guest"];
+        let in_dir = |dir: &Path| places.map(|place| below(dir.join(place)));
+        looked.extend(program.ancestors().skip(1).take(3).flat_map(in_dir));
+    }
+    looked.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
+        let places: Vec<String> = looked.iter().map(|p| p.display().to_string()).collect();
+        let target = match arch {
+            Arch::X86_64 => "build",
+            Arch::S390x => "s390x",
+        };
+        Error::Message(format!(
+            "There is no guest daemon for {}: looked for {}; `make {target}` makes it in a \
+             checkout, and the package pinhead has it",
+            arch.name(),
+            places.join(", ")
+        ))
+    })
 }
 
 #[cfg(test)]

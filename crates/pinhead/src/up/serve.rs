@@ -8,8 +8,9 @@
 use super::plan::{self, Plan};
 use super::progress::{Progress, Step};
 use super::rundir::{self, RunDir};
+use super::screen::{NOTE_WIDTH, REDRAW_MS, Screen, all_ended, failures};
 use super::unwind::{Faults, Part};
-use super::{NOTE_WIDTH, REDRAW_MS, Screen, all_ended, failures, json, setup};
+use super::{json, setup};
 use crate::Error;
 use crate::args::{UpArgs, UpFormat};
 use crate::signals::signal_pipe;

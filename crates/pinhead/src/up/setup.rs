@@ -1,6 +1,6 @@
 //! What has to be there before the first guest starts: rules, daemon, image.
 
-use super::plan::{Plan, checked_rules, daemon_files, translation_mib};
+use super::plan::{Plan, checked_rules, daemon_files, find_daemon, translation_mib};
 use crate::Error;
 use crate::args::{ArchArg, UpArgs, UpFormat};
 use crate::cache::warning;
@@ -12,7 +12,6 @@ use farm::service::Occupant;
 use images::{Arch, Cache, GuestFile, Image, ImageSpec, time_of_day};
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use vm::{GuestSpec, probe_kvm};
 
 /// Makes everything that guests without a farm's file need.
@@ -85,34 +84,5 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         has_clones: false,
         reach: String::new(),
         warning,
-    })
-}
-
-/// The static daemon for an architecture: beside this program, as `make build` and packages leave
-/// it, or where the environment says.
-pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
-    let below = |dir: PathBuf| dir.join(arch.name()).join("pinheadd");
-    let mut looked = Vec::new();
-    if let Some(dir) = std::env::var_os("PINHEAD_GUEST_DIR") {
-        looked.push(below(dir.into()));
-    }
-    if let Ok(program) = std::env::current_exe() {
-        // target/release/pinhead has target/guest, and usr/bin/pinhead usr/lib/pinhead/guest.
-        let places = ["guest", "lib/pinhead/guest"];
-        let in_dir = |dir: &Path| places.map(|place| below(dir.join(place)));
-        looked.extend(program.ancestors().skip(1).take(3).flat_map(in_dir));
-    }
-    looked.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
-        let places: Vec<String> = looked.iter().map(|p| p.display().to_string()).collect();
-        let target = match arch {
-            Arch::X86_64 => "build",
-            Arch::S390x => "s390x",
-        };
-        Error::Message(format!(
-            "There is no guest daemon for {}: looked for {}; `make {target}` makes it in a \
-             checkout, and the package pinhead has it",
-            arch.name(),
-            places.join(", ")
-        ))
     })
 }

@@ -1,0 +1,99 @@
+//! The screen of guests that run: a table, or nothing until the end.
+
+use super::table;
+use crate::args::UpFormat;
+use farm::fleet::{Fleet, State};
+use std::io::{IsTerminal, Write};
+
+/// Time between two tables on a terminal, and where they are only written down.
+pub(super) const REDRAW_MS: u64 = 1_000;
+const REWRITE_MS: u64 = 5_000;
+/// More of a note than this is no note.
+pub(super) const NOTE_WIDTH: usize = 400;
+
+pub(super) fn all_ended(fleet: &Fleet) -> bool {
+    fleet.members().iter().all(|m| matches!(m.state(), State::Ended(_)))
+}
+
+/// The screen of a person while the guests run.
+pub(super) struct Screen {
+    format: UpFormat,
+    terminal: bool,
+    pub(super) next_ms: u64,
+    drawn_lines: usize,
+    /// Makes the table, of so many columns.
+    pub(super) draw: fn(&Fleet, usize) -> String,
+}
+
+impl Screen {
+    pub(super) fn new(format: UpFormat) -> Screen {
+        let terminal = std::io::stdout().is_terminal();
+        let draw = |fleet: &Fleet, columns| table::draw(fleet.members().iter(), columns);
+        Screen { format, terminal, next_ms: 0, drawn_lines: 0, draw }
+    }
+
+    /// Returns whether it shows a table, and not one object at the end.
+    pub(super) fn is_table(&self) -> bool {
+        self.format == UpFormat::Table
+    }
+
+    /// Draws when it is time to. False: the reader has gone.
+    pub(super) fn show(&mut self, fleet: &Fleet) -> bool {
+        let now = fleet.now_ms();
+        if self.format == UpFormat::Json {
+            self.next_ms = u64::MAX;
+            return true;
+        }
+        if now < self.next_ms {
+            return true;
+        }
+        self.next_ms = now + if self.terminal { REDRAW_MS } else { REWRITE_MS };
+        let (columns, lines) = size();
+        let mut text = (self.draw)(fleet, columns);
+        let mut out = String::new();
+        if self.terminal {
+            // More guests than lines: those that fit, and how many do not.
+            let room = lines.saturating_sub(3).max(3);
+            let count = text.lines().count();
+            if count > room {
+                text = text.lines().take(room).map(|line| format!("{line}\n")).collect();
+                text.push_str(&format!("... and {} more\n", count - room));
+            }
+            text.push_str(&format!("{} s; Ctrl-C ends all guests\n", now / 1000));
+            if self.drawn_lines > 0 {
+                out.push_str(&format!("\x1b[{}A", self.drawn_lines));
+            }
+            self.drawn_lines = text.lines().count();
+            // Each line is cleared to its end, so that a shorter one leaves nothing.
+            out.extend(text.lines().map(|line| format!("{line}\x1b[K\n")));
+            out.push_str("\x1b[J");
+        } else {
+            out = format!("{} s\n{text}\n", now / 1000);
+        }
+        let written = std::io::stdout().write_all(out.as_bytes());
+        written.and_then(|()| std::io::stdout().flush()).is_ok()
+    }
+}
+
+fn size() -> (usize, usize) {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 => (usize::from(size.ws_col), usize::from(size.ws_row)),
+        _ => (100, 40),
+    }
+}
+
+/// The ends of guests that were not ended by us, with their last words.
+pub(super) fn failures(fleet: &Fleet) -> String {
+    let mut out = String::new();
+    for member in fleet.members() {
+        if let State::Ended(reason) = member.state() {
+            let console = String::from_utf8_lossy(member.console());
+            out.push_str(&format!("{}: {}\n", member.spec().name, base::plain(reason, 400)));
+            let words: Vec<&str> = console.lines().rev().take(5).collect();
+            for line in words.iter().rev() {
+                out.push_str(&format!("  console: {}\n", base::plain(line, 160)));
+            }
+        }
+    }
+    out
+}
