@@ -1,34 +1,26 @@
 //! `pinhead explain`: every value that a rules file sees, and what follows.
 
+mod explained;
 mod host_rules;
 
-use crate::args::{ExplainArgs, Format};
+use crate::args::ExplainArgs;
 use crate::farm_cmds::{At, any_guest};
-use crate::rulesfile::{self, RulesText};
-use crate::{Error, check, escape, machine};
-use counters::{History, HostCounter, Pages};
+use crate::rulesfile;
+use crate::{Error, check, machine};
+use counters::{History, Pages};
 use farm::service;
 use plug::{CmmPool, CpuSet, Cpus, Pool, without};
 use policy::guest::{self, CpuAction, Resources};
 use procfs::{Reader, Root};
-use rules::{Explanation, Fault, FileKind, Piece, Program, Span, Value};
-use serde_json::{Value as Json, json};
-use std::fmt::{Display, Write as _};
+use rules::{Fault, FileKind, Program};
+use serde_json::json;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vm::Scratch;
 
+pub use explained::Explained;
 pub use host_rules::{Snapshot, explain_host};
-
-/// The explanation of a file.
-pub struct Explained {
-    rules: RulesText,
-    explanation: Explanation,
-    /// The newest readings; only those of a host's rules, whose units are not the kernel's.
-    counters: Vec<(HostCounter, Option<f64>)>,
-    verdicts: Vec<String>,
-    seen: String,
-}
 
 /// Reads as many snapshots as the rules look back to, and evaluates everything.
 pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
@@ -229,107 +221,5 @@ fn verdict<T: Display>(what: &str, decided: Option<Result<T, Fault>>, without: &
         Some(Ok(decision)) => format!("{what}: {decision}"),
         Some(Err(fault)) => format!("{what}: holds, the rules have no value: {fault}"),
         None => format!("{what}: {without}"),
-    }
-}
-
-impl Explained {
-    /// In the format that was asked for.
-    pub fn show(&self, format: Format) -> Result<String, Error> {
-        match format {
-            Format::Text => Ok(self.text()),
-            Format::Json => escape::json(&self.json()),
-        }
-    }
-
-    fn piece_text(&self, span: Span) -> String {
-        let text = self.rules.text.get(span.start as usize..span.end as usize).unwrap_or_default();
-        base::plain(&String::from_utf8_lossy(text), 200)
-    }
-
-    fn text(&self) -> String {
-        let mut out = format!("{} on {}\n\nVariables\n", self.rules.name, self.seen);
-        for (name, piece) in &self.explanation.variables {
-            let _ = writeln!(out, "  {name} = {}", show(piece.value));
-            let _ = writeln!(out, "      {}", self.piece_text(piece.span));
-        }
-        if !self.counters.is_empty() {
-            out.push_str("\nCounters\n");
-        }
-        for (counter, value) in &self.counters {
-            let (unit, doc) = (counter.unit().name(), counter.doc());
-            let value = value.map_or("not known".into(), |value| show(Value::Number(value)));
-            let _ = writeln!(out, "  {} = {value} ({unit}: {doc})", counter.name());
-        }
-        out.push_str("\nRules\n");
-        for (name, piece) in &self.explanation.rules {
-            let _ = writeln!(out, "  {} = {}", name.name(), show(piece.value));
-            self.tree(&mut out, piece, 2);
-        }
-        out.push_str("\nNow\n");
-        for verdict in &self.verdicts {
-            let _ = writeln!(out, "  {verdict}");
-        }
-        out
-    }
-
-    fn tree(&self, out: &mut String, piece: &Piece, depth: usize) {
-        let indent = "  ".repeat(depth);
-        let _ = writeln!(out, "{indent}{} = {}", self.piece_text(piece.span), show(piece.value));
-        for part in &piece.pieces {
-            self.tree(out, part, depth + 1);
-        }
-    }
-
-    fn json(&self) -> Json {
-        let piece = |name: &str, piece: &Piece| {
-            let mut value = self.piece_json(piece);
-            value["name"] = json!(name);
-            value
-        };
-        let variables = self.explanation.variables.iter().map(|(n, p)| piece(n, p));
-        let rules = self.explanation.rules.iter().map(|(n, p)| piece(n.name(), p));
-        let mut out = json!({
-            "file": self.rules.name,
-            "machine": self.seen,
-            "variables": variables.collect::<Vec<_>>(),
-            "rules": rules.collect::<Vec<_>>(),
-            "now": self.verdicts,
-        });
-        if !self.counters.is_empty() {
-            let counters = self.counters.iter().map(|(counter, value)| {
-                json!({ "name": counter.name(), "unit": counter.unit().name(), "value": value })
-            });
-            out["counters"] = counters.collect();
-        }
-        out
-    }
-
-    fn piece_json(&self, piece: &Piece) -> Json {
-        let (value, fault) = match piece.value {
-            Value::Number(number) => (json!(number), Json::Null),
-            Value::Truth(truth) => (json!(truth), Json::Null),
-            Value::Fault(fault) => (Json::Null, json!(fault.to_string())),
-            Value::Unread => (Json::Null, Json::Null),
-        };
-        let pieces: Vec<Json> = piece.pieces.iter().map(|p| self.piece_json(p)).collect();
-        json!({
-            "text": self.piece_text(piece.span),
-            "value": value,
-            "fault": fault,
-            "pieces": pieces,
-        })
-    }
-}
-
-fn show(value: Value) -> String {
-    match value {
-        Value::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => {
-            format!("{number:.0}")
-        }
-        Value::Number(number) => format!("{number:.6}"),
-        Value::Truth(true) => "TRUE".into(),
-        Value::Truth(false) => "false".into(),
-        Value::Fault(fault) => format!("no value: {fault}"),
-        Value::Unread => "not read: its group is off".into(),
     }
 }

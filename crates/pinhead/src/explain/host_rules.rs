@@ -5,7 +5,7 @@
 //!   a running manager ─────────┴─► explain_host ─► Explained
 //! ```
 
-use super::Explained;
+use super::explained::Explained;
 use crate::args::ExplainArgs;
 use crate::rulesfile::RulesText;
 use crate::{Error, check, manage};

@@ -8,22 +8,23 @@
 //!
 //! Nothing is moved: what would do it is printed.
 
+mod args;
 mod show;
 #[cfg(test)]
 mod tests;
 mod watch;
 
+pub use args::{FleetArgs, FleetCommand};
+pub use watch::WatchArgs;
+
 use crate::Error;
-use crate::args::Format;
 use base::{Bytes, duration};
-use clap::{Args, Subcommand};
 use metrics::Url;
 use metrics::fleet::{Glance, Host, Loudest, Steps, glance, guest_lines, lines};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
-use reports::Single;
 use reports::fleet::{BUSY, busy_percent, glanced, is_silent, silent_then_busy};
+use show::{Answer, Shown};
 use std::collections::BTreeMap;
-pub use watch::WatchArgs;
 use whatif::{Past, Place, Plan, Tenant};
 use why::when::{self, Now};
 
@@ -37,51 +38,6 @@ const SHORT_MAX: usize = 20;
 const RECENT_MS: i64 = 5 * duration::MINUTE_MS;
 /// What is shown of a host, besides busy time.
 const SHOWN: [H; 4] = [H::Spare, H::SetPoint, H::PsiCpuSome, H::PsiMemorySome];
-
-/// `pinhead fleet`
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct FleetArgs {
-    #[command(subcommand)]
-    pub command: Option<FleetCommand>,
-    /// The engine that hosts push to: http://127.0.0.1:8428
-    #[arg(long, value_name = "URL", required = true)]
-    pub from: Option<String>,
-    /// How much of the past is looked at, and played: 30m, 1h, 1d
-    #[arg(long, value_name = "SPAN", default_value = "1h")]
-    pub last: String,
-    /// Propose no more moves than this; 0 for none
-    #[arg(long, value_name = "COUNT", default_value_t = 5)]
-    pub moves: usize,
-    /// How to answer
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
-}
-
-/// What else can be done with a fleet.
-#[derive(Debug, Subcommand)]
-pub enum FleetCommand {
-    /// Ask hosts without pinhead, by their libvirt over ssh, and push what they tell
-    Watch(WatchArgs),
-}
-
-/// What is known of all hosts.
-struct Answer {
-    hosts: Vec<Shown>,
-    plan: Plan,
-    steps: Steps,
-}
-
-/// A host as a row.
-struct Shown {
-    name: String,
-    is_silent: bool,
-    last_ms: i64,
-    guests: u64,
-    single: Single,
-    /// The guest that uses the CPUs most.
-    loudest: Option<(String, Option<f64>)>,
-}
 
 /// Shows the hosts, and proposes moves.
 pub fn run(args: &FleetArgs) -> Result<String, Error> {

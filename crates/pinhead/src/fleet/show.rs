@@ -1,22 +1,41 @@
 //! Hosts as a table, and moves as the commands that would do them.
 
-use super::{Answer, FleetArgs, Shown};
+use super::args::FleetArgs;
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use crate::report::Place;
 use base::{Bytes, Table, counted, left, plain, right, shell_word};
+use metrics::fleet::Steps;
 use model::has_uuid;
-use reports::{clock_text, date_text, shown};
+use reports::{Single, clock_text, date_text, shown};
 use serde::Serialize;
 use std::fmt::Write;
-use whatif::Move;
+use whatif::{Move, Plan};
 use why::when::Now;
 
 /// Characters of a name.
 const NAME_MAX: usize = 24;
 /// Names in a line.
 const NAMES_MAX: usize = 10;
+
+/// All hosts, and the moves that are proposed.
+pub(super) struct Answer {
+    pub(super) hosts: Vec<Shown>,
+    pub(super) plan: Plan,
+    pub(super) steps: Steps,
+}
+
+/// A host as a row.
+pub(super) struct Shown {
+    pub(super) name: String,
+    pub(super) is_silent: bool,
+    pub(super) last_ms: i64,
+    pub(super) guests: u64,
+    pub(super) single: Single,
+    /// The guest that uses the CPUs most.
+    pub(super) loudest: Option<(String, Option<f64>)>,
+}
 
 pub(super) fn show(answer: &Answer, args: &FleetArgs, now: &Now) -> Result<String, Error> {
     match args.format {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::args::Format;
 use jiff::tz::TimeZone;
 use model::Row;
 use whatif::Move;

@@ -1,6 +1,5 @@
 //! What travels as one stream: a tar of the files that recordings and a journal have, and no other.
 
-use super::{JOURNAL, RECORDINGS};
 use crate::Error;
 use std::fs;
 use std::io::{Read, Write};
@@ -8,6 +7,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use store::Period;
 
+/// Names of the parts of a directory that travels.
+pub(super) const RECORDINGS: &str = "recordings";
+pub(super) const JOURNAL: &str = "journal.db";
 /// A file is no larger: recordings are held below a few of these.
 const FILE_MAX: u64 = 8 << 30;
 /// Files of one bundle: more than thirty years of months.

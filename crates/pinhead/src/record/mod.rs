@@ -12,6 +12,7 @@ pub use bundle::read as unpack;
 use crate::Error;
 use crate::making::Making;
 use crate::why::{journal_of, time_between};
+use bundle::{JOURNAL, RECORDINGS};
 use clap::{Args, Subcommand};
 use std::fs;
 use std::io::{Read, Write};
@@ -20,9 +21,6 @@ use std::path::{Path, PathBuf};
 use store::{Journal, Names, Records, Taken, Travel};
 use why::when::Now;
 
-/// Names of what is in a directory that travels.
-const RECORDINGS: &str = "recordings";
-const JOURNAL: &str = "journal.db";
 /// Where a stream is made ready: on a disk, for it may be large.
 const READY: &str = "/var/tmp";
 /// Guests in one question to a journal.

@@ -14,7 +14,6 @@ use crate::why::{journal_of, time_between};
 use backtest::{Played, Replay, World};
 use base::{Bytes, duration, parse_size};
 use clap::Args;
-use settings::Share;
 use std::path::PathBuf;
 use whatif::{Agreement, Change};
 use why::when::Now;
@@ -163,17 +162,6 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
     let played = source.play(Change::default(), 0)?;
     args.like.as_deref().map_or(Ok(()), |pattern| played.must_have(pattern))?;
     show::simulate(&played, &source.play(change, 0)?, args.source.format, now)
-}
-
-/// A part, as people write it.
-pub(super) fn percent(part: u64, whole: u64) -> String {
-    match whole {
-        0 => "-".into(),
-        whole => {
-            let permille = u128::from(part) * 1000 / u128::from(whole);
-            Share::Permille(u64::try_from(permille).unwrap_or(u64::MAX)).to_string()
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! What came of playing a recording, as text and as JSON.
 
-use super::percent;
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use backtest::{AgreementDocument, Fit, FitDocument, Played, ReplayDocument, RunDocument};
 use base::{Bytes, Table, counted, left, plain, right};
+use settings::Share;
 use whatif::{Agreement, Difference, Replayed, Tally};
 use why::when::{self, Now};
 
@@ -30,6 +30,17 @@ fn mib_minutes(area: u128) -> String {
 
 fn seconds(ms: u64) -> String {
     (ms / 1000).to_string()
+}
+
+/// A part, as people write it.
+fn percent(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "-".into(),
+        whole => {
+            let permille = u128::from(part) * 1000 / u128::from(whole);
+            Share::Permille(u64::try_from(permille).unwrap_or(u64::MAX)).to_string()
+        }
+    }
 }
 
 pub(super) fn replay(

@@ -1,6 +1,6 @@
 //! Sizes as settings, as commands of virsh, or set in a manager that runs.
 
-use super::Apply;
+use super::args::Apply;
 use crate::Error;
 use crate::manage::{SocketArg, ask_manager, unexpected};
 use backtest::Sizes;

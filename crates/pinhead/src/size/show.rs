@@ -1,6 +1,6 @@
 //! Sizes as a table, as CSV and as JSON.
 
-use super::SizeFormat;
+use super::args::SizeFormat;
 use crate::Error;
 use crate::cells::{mib, number, percent};
 use crate::escape::json;

@@ -1,9 +1,11 @@
 use super::*;
+use crate::manage::SocketArg;
 use base::duration;
 use clap::Parser;
 use jiff::tz::TimeZone;
 use model::{GuestField as G, GuestIdentity, HostField, Moment, Row};
 use std::path::Path;
+use std::path::PathBuf;
 use store::{Keep, Recorder};
 
 const BEGIN_MS: i64 = 1_795_500_000_000;

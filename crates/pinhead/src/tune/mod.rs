@@ -5,6 +5,7 @@
 //!   passes ─► Player ───────────┴─► whatif::tune ─► findings ─► played again with the change
 //! ```
 
+mod found;
 mod show;
 
 use crate::Error;
@@ -12,6 +13,7 @@ use crate::args::Format;
 use crate::why::time_between;
 use base::{Bytes, duration};
 use clap::Args;
+use found::{Advised, Foretold, Found};
 use model::{GuestField, Parts};
 use policy::arbiter::{Config, Limits};
 use policy::rivals::Kind;
@@ -19,7 +21,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use store::{Pick, Records, Span};
-use whatif::{Advice, Change, Finding, Habits, Known, Options, Past, Player, Remedy, Tally};
+use whatif::{Advice, Change, Finding, Habits, Known, Options, Past, Player, Remedy};
 use why::when::{self, Now};
 
 /// How far back is looked if nothing is said.
@@ -58,27 +60,6 @@ impl TuneArgs {
     pub const ENOUGH: &'static str = "3h";
 }
 
-/// A finding, and what playing the passes again with its remedy says.
-struct Advised {
-    finding: Finding,
-    foretold: Option<Foretold>,
-}
-
-/// What came of the passes as they were, and with a remedy.
-struct Foretold {
-    before: (Tally, u128),
-    after: (Tally, u128),
-}
-
-impl Foretold {
-    /// Whether a twentieth less is not met, or a hundredth more is free.
-    fn helps(&self) -> bool {
-        let ((before, free_before), (after, free_after)) = (&self.before, &self.after);
-        let is_met = after.unmet < before.unmet && after.unmet <= before.unmet / 20 * 19;
-        is_met || *free_after > free_before / 100 * 101
-    }
-}
-
 /// Tells what deserves doing.
 pub fn run(args: &TuneArgs) -> Result<String, Error> {
     tune(args, &::why::now())
@@ -107,12 +88,6 @@ fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
     let before = found(&records, (from_ms, minute_ms), enough_ms)?;
     let after = found(&records, (minute_ms + STEP_MS, to_ms), enough_ms)?;
     show::since(&before, &after, since_ms, args.format, now)
-}
-
-/// What was found in a time, and of how many guests.
-struct Found {
-    advised: Vec<Advised>,
-    guests: usize,
 }
 
 fn found(records: &Records, (from_ms, to_ms): (i64, i64), enough_ms: u64) -> Result<Found, Error> {

@@ -1,6 +1,6 @@
 //! What deserves doing, as text and as JSON.
 
-use super::{Advised, Foretold, Found};
+use super::found::{Advised, Foretold, Found};
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;

@@ -6,6 +6,7 @@ use model::{
 use std::fs;
 use std::path::Path;
 use store::{Keep, Recorder};
+use whatif::Tally;
 
 const BEGIN_MS: i64 = 1_795_500_000_000;
 const MINUTES: u64 = 240;

@@ -1,0 +1,32 @@
+//! The arguments of `pinhead fleet`.
+
+use super::watch::WatchArgs;
+use crate::args::Format;
+use clap::{Args, Subcommand};
+
+/// `pinhead fleet`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct FleetArgs {
+    #[command(subcommand)]
+    pub command: Option<FleetCommand>,
+    /// The engine that hosts push to: http://127.0.0.1:8428
+    #[arg(long, value_name = "URL", required = true)]
+    pub from: Option<String>,
+    /// How much of the past is looked at, and played: 30m, 1h, 1d
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    pub last: String,
+    /// Propose no more moves than this; 0 for none
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    pub moves: usize,
+    /// How to answer
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+}
+
+/// What else can be done with a fleet.
+#[derive(Debug, Subcommand)]
+pub enum FleetCommand {
+    /// Ask hosts without pinhead, by their libvirt over ssh, and push what they tell
+    Watch(WatchArgs),
+}
