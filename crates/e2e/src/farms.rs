@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
-use crate::manager::LOOK;
-use crate::{PATIENCE, Share, scratch};
+use crate::{LOOK, PATIENCE, Share, scratch};
 use procfs::children;
 use serde_json::Value;
 use std::cell::RefCell;

@@ -23,8 +23,7 @@ use base::StableHash;
 use images::{Arch, Cache, GuestFile, ImageSpec};
 use vm::{Console, Ctl, Deadline, Monitor, Process, Scratch, wait_for_exit};
 
-use crate::manager::LOOK;
-use crate::{given, scratch};
+use crate::{LOOK, given, scratch};
 
 /// Emulation of a processor that itself runs guests is slow, on a machine with other work more so.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -350,7 +349,7 @@ fn brought() -> Scratch {
     run(Command::new("sh").arg("-c").arg("cp \"$0\"/*_amd64.deb \"$1\"").arg(packages).arg(&tree));
     let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
     let files = vec![
-        GuestFile::text("/etc/pinhead.conf", crate::load::HOLDING),
+        GuestFile::text("/etc/pinhead.conf", crate::HOLDING),
         GuestFile::text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"),
         GuestFile { mode: 0o755, ..GuestFile::text("/etc/load.sh", LOAD) },
     ];

@@ -42,6 +42,19 @@ const BOOTS: usize = 3;
 /// Memory of a guest of [`Plan::managed`], in MiB.
 pub const MANAGED_MIB: u64 = 384;
 
+/// Pause between two looks at whether something has happened. A look is a process of the program
+/// or of a guest, and many tests look at the same time.
+pub(crate) const LOOK: Duration = Duration::from_millis(250);
+
+/// Rules that hold whatever they see: what moves is the manager's doing.
+pub const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
+                           HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"300000\"\nCMM_INC=\"256\"\n\
+                           MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
+
+/// A kernel argument that leaves the modules of compressed memory loaded, with a little swap,
+/// for [`Guest::fill_cache`].
+pub const HAS_ZRAM: &str = "pinhead.zram_mib=4";
+
 /// How a guest is, as its host sees it.
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -134,7 +147,7 @@ impl Plan {
     pub fn holding(dir: &Path) -> Plan {
         Plan {
             cpus: 1,
-            rules: load::HOLDING.into(),
+            rules: HOLDING.into(),
             run_dir: Some(dir.to_path_buf()),
             ..Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host")
         }
@@ -145,7 +158,7 @@ impl Plan {
     pub fn managed(dir: &Path) -> Plan {
         Plan {
             memory_mib: MANAGED_MIB,
-            kernel_args: vec![load::HAS_ZRAM.into()],
+            kernel_args: vec![HAS_ZRAM.into()],
             restored: true,
             ..Plan::holding(dir)
         }
@@ -433,7 +446,7 @@ impl Guest<'_> {
                 return deadline.elapsed();
             }
             assert!(deadline.remaining().is_some(), "not within {limit:?}: {line}: {text}");
-            let _ = wait_for_exit(std::process::id(), manager::LOOK);
+            let _ = wait_for_exit(std::process::id(), LOOK);
         }
     }
 }

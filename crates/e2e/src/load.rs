@@ -4,15 +4,6 @@ use crate::Guest;
 use std::time::Duration;
 use wire::{Memory, PoolRequest, Pressure, ToHost};
 
-/// Rules that hold whatever they see: what moves is the manager's doing.
-pub const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
-                           HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"300000\"\nCMM_INC=\"256\"\n\
-                           MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
-
-/// A kernel argument that leaves the modules of compressed memory loaded, with a little swap,
-/// for [`Guest::fill_cache`].
-pub const HAS_ZRAM: &str = "pinhead.zram_mib=4";
-
 impl Guest<'_> {
     /// Reads so much of a disk once: page cache that nobody uses again. A device of compressed
     /// memory with nothing written on it is a disk that costs nothing. Its cache lasts as long

@@ -8,7 +8,7 @@
 //! A budget in its settings bounds what the guests may use together, so that a machine with much
 //! memory plays a small host that is full.
 
-use crate::{Host, scratch};
+use crate::{Host, LOOK, scratch};
 use manager::control::{Answer, Ask, GuestRow, Ps, Status, ask};
 use procfs::parse::numbers;
 use procfs::{Root, TaskDir};
@@ -26,9 +26,6 @@ use vm::{Deadline, Monitor, Scratch, wait_for_exit};
 const ANSWER: Duration = Duration::from_secs(30);
 /// Limit of the start of a manager, and of its end in peace.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Pause between two looks at whether something has happened. A look is a process of the program
-/// or of a guest, and many tests look at the same time.
-pub(crate) const LOOK: Duration = Duration::from_millis(250);
 /// The kernel's page.
 const PAGE_BYTES: u64 = 4096;
 /// More events than a test can bring about.

@@ -1,7 +1,8 @@
 //! `pinhead host` with eight real guests: it wakes none that sleeps, serves a burst at once, and
 //! is not held up by a guest that has stopped, has no balloon driver, or floods its port.
 
-use e2e::load::{HAS_ZRAM, nonsense, wake_ups};
+use e2e::HAS_ZRAM;
+use e2e::load::{nonsense, wake_ups};
 use e2e::manager::{Manager, Place, Size, cpu_time, row, signal};
 use e2e::{Guest, Host, PATIENCE, Plan};
 use images::GuestFile;

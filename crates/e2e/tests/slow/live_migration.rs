@@ -2,9 +2,9 @@
 //! next: who asks hardly notices, its memory and identity go along, and the new host's manager
 //! says where it came from.
 
+use e2e::HOLDING;
 use e2e::daemon_dir;
 use e2e::engines::free_port;
-use e2e::load::HOLDING;
 use e2e::manager::{Manager, Place, Size, actual_mib, row, wait_until};
 use images::{Arch, Cache, GuestFile, Image, ImageSpec, web_files};
 use manager::control::GuestRunState;

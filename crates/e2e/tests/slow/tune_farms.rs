@@ -1,7 +1,7 @@
 //! `pinhead tune` on real farms, each with one fault that was planted: the fault is first in its
 //! list, with the command that mends it, and the farm without one has an empty list.
 
-use e2e::load::HAS_ZRAM;
+use e2e::HAS_ZRAM;
 use e2e::manager::{Manager, Place, Size, ksm, wait_until};
 use e2e::{Host, Plan};
 use images::GuestFile;
