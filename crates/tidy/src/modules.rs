@@ -3,7 +3,8 @@
 //! A path is followed the way the compiler follows it: `crate`, `self` and `super`, child
 //! modules, imports under whatever name, and names that a module only hands on (`pub use`).
 //! `use crate::a;` with `a::b::f()` takes a name from `a/b.rs` and none from `a/mod.rs`.
-//! Handing on is no import, so a `lib.rs` that is a crate's face ties nothing to anything.
+//! Handing on is no import, so a `lib.rs` that is a crate's face ties nothing to anything, unless
+//! it uses itself what it hands on.
 //!
 //! ```text
 //!   files of a crate ──► [Module] (path, code without tests) ──► arrows ──► circles
@@ -273,6 +274,15 @@ mod tests {
             ],
             &[&["b.rs", "c.rs"]],
         );
+    }
+
+    #[test]
+    fn face_that_uses_what_it_hands_on_is_tied_to_it() {
+        let face = |uses| ("b/mod.rs", uses);
+        let child = ("b/d.rs", "use super::E;\npub struct D(E);");
+        check(&[face("mod d;\npub use d::D;\npub struct E;"), child], &[]);
+        let uses = "mod d;\npub use d::D;\npub struct E;\nfn f(d: D) {}";
+        check(&[face(uses), child], &[&["b/mod.rs", "b/d.rs"]]);
     }
 
     #[test]

@@ -54,7 +54,8 @@ fn is_handed_on(before: &[&str]) -> bool {
     }
 }
 
-/// A path within the code, such as `crate::a::b` or `child::f`; its last part may be a method.
+/// A path within the code, such as `crate::a::b` or `child::f`; its last part may be a method. A
+/// word by itself counts if it begins as a type or a constant: no variable and no field does.
 fn inline(words: &[&str], start: usize, found: &mut Vec<Use>) -> usize {
     let mut path = vec![words[start].to_owned()];
     let mut at = start + 1;
@@ -62,8 +63,8 @@ fn inline(words: &[&str], start: usize, found: &mut Vec<Use>) -> usize {
         path.push(words[at + 1].to_owned());
         at += 2;
     }
-    if path.len() > 1 {
-        let name = path.last().cloned().unwrap_or_default();
+    let name = path.last().cloned().unwrap_or_default();
+    if path.len() > 1 || name.starts_with(char::is_uppercase) {
         found.push(Use { path, name, kind: Kind::Inline });
     }
     at
@@ -177,5 +178,6 @@ mod tests {
     fn paths_in_code_are_seen() {
         check("fn f(a: super::B) { crate::c::d(e.g) }", &["super::B = B", "crate::c::d = d"]);
         check("f::<a::B>()", &["a::B = B"]);
+        check("fn f(a: B) -> c { d.e(F) }", &["B = B", "F = F"]);
     }
 }
