@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::modules::{Modules, circles};
 use crate::text::Exception;
 
-/// Files of one crate that take names from each other in a circle.
-const CIRCLE_MAX: usize = 3;
 /// Files with an `impl` of one type (not of a trait for it).
 const IMPL_FILES_MAX: usize = 3;
 /// Fields of a struct.
@@ -24,16 +22,14 @@ pub const WIDE: &[Exception] = &[
     ("crates/wire/src/to_host.rs::Status", "a message on the wire"),
 ];
 
-/// Larger circles that are yet to be taken apart, and the arrows that close them.
-pub const CIRCLES: &[Exception] = &[];
-
 /// The complaints about the shape of one crate.
 pub fn complaints(modules: &Modules) -> Vec<String> {
     let mut found = Vec::new();
-    for circle in large_circles(modules) {
-        if !CIRCLES.iter().any(|(excepted, _)| *excepted == circle) {
-            found.push(format!("files in a circle: {circle}"));
-        }
+    for circle in circles_of(modules) {
+        found.push(format!(
+            "files in a circle: {}: move what two of them need into a file below both",
+            circle.join(" ")
+        ));
     }
     for (name, files) in impls(modules) {
         if files.len() > IMPL_FILES_MAX {
@@ -50,25 +46,18 @@ pub fn complaints(modules: &Modules) -> Vec<String> {
     found
 }
 
-/// Exceptions for circles and structs that are gone or have become small.
+/// Exceptions for structs that are gone or have become small.
 pub fn needless(all: &[Modules]) -> Vec<String> {
-    let structs = all.iter().flat_map(wide).map(|(file, name, _)| format!("{file}::{name}"));
-    let needed: BTreeSet<String> = structs.chain(all.iter().flat_map(large_circles)).collect();
-    CIRCLES
-        .iter()
-        .chain(WIDE)
+    let needed: BTreeSet<String> =
+        all.iter().flat_map(wide).map(|(file, name, _)| format!("{file}::{name}")).collect();
+    WIDE.iter()
         .filter(|(place, _)| !needed.contains(*place))
-        .map(|(place, _)| format!("{place}: no longer needs its place in tidy's shape"))
+        .map(|(place, _)| format!("{place}: no longer needs its place in tidy's shape::WIDE"))
         .collect()
 }
 
-fn large_circles(modules: &Modules) -> Vec<String> {
-    let circles = circles_of(modules);
-    circles.iter().filter(|circle| circle.len() > CIRCLE_MAX).map(|it| it.join(" ")).collect()
-}
-
 /// The circles of a crate's files, by the files' paths.
-pub fn circles_of(modules: &Modules) -> Vec<Vec<String>> {
+fn circles_of(modules: &Modules) -> Vec<Vec<String>> {
     circles(modules.all.len(), &modules.arrows())
         .into_iter()
         .map(|circle| circle.into_iter().map(|at| modules.all[at].file.clone()).collect())
@@ -173,21 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_four_files_is_too_large() {
-        let circle = |names: &[&str]| {
-            let files: Vec<(String, String)> = (0..names.len())
-                .map(|at| {
-                    let next = names[(at + 1) % names.len()];
-                    (format!("{}.rs", names[at]), format!("use crate::{next}::X;"))
-                })
-                .collect();
-            let files: Vec<(&str, String)> =
-                files.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
-            complaints(&modules(&files))
+    fn files_in_a_circle_are_a_complaint() {
+        let found = |of_c: &str| {
+            let b = ("b.rs", "use crate::c::C;".to_owned());
+            complaints(&modules(&[b, ("c.rs", of_c.to_owned())]))
         };
-        assert_eq!(circle(&["b", "c", "d"]), Vec::<String>::new());
-        let found = circle(&["b", "c", "d", "e"]);
-        assert!(found.len() == 1 && found[0].starts_with("files in a circle"), "{found:?}");
+        assert_eq!(found("use std::fmt;"), Vec::<String>::new());
+        let found = found("use crate::b::B;");
+        assert!(found.len() == 1 && found[0].starts_with("files in a circle: "), "{found:?}");
     }
 
     #[test]
