@@ -56,9 +56,9 @@ pub struct BackingFile {
 /// Memory of a process that is in the host's memory, each byte in one of the two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// What it has for itself.
+    /// Memory that it has for itself.
     pub private: Bytes,
-    /// What others may have as well: pages of files, written to by none of them.
+    /// Memory that others may have as well: pages of files, written to by none of them.
     pub shared: Bytes,
 }
 

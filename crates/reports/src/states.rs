@@ -27,7 +27,7 @@ pub enum State {
     Idle,
     /// It stands still: its guest is parked.
     Parked,
-    /// What is left where idle time is measured.
+    /// The rest, where idle time is measured.
     Other,
 }
 
@@ -45,7 +45,7 @@ impl State {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct States {
     of: [Option<f64>; State::ALL.len()],
-    /// How much more the states were than there was time, before they were scaled to fit. More
+    /// The time by which the states were more than there was, before they were scaled to fit. More
     /// than a tick's worth says that two states count the same time.
     pub excess: f64,
 }

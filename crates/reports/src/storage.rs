@@ -4,21 +4,21 @@ use crate::Facts;
 use crate::facts::{MIB, PAGE};
 use model::{GuestField, HostField, TierField};
 
-/// What guests stand for in the host's memory, in mebibytes.
+/// The part of guests in the host's memory, in mebibytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GuestStorage {
     /// Their memory, each for itself, what KSM shares counted once.
     pub own: f64,
-    /// What their hypervisors have for themselves.
+    /// Memory that their hypervisors have for themselves.
     pub hypervisors: f64,
-    /// What guests have together, once: templates and programs, in files.
+    /// Memory that guests have together, once: templates and programs, in files.
     pub together: f64,
 }
 
-/// What the host's memory is used for, in mebibytes that sum to its total.
+/// The uses of the host's memory, in mebibytes that sum to its total.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Storage {
-    /// What guests stand for.
+    /// The part of guests.
     pub guests: GuestStorage,
     /// The manager and monitor.
     pub manager: f64,
@@ -95,7 +95,7 @@ pub fn storage(facts: &Facts<'_>) -> Option<Storage> {
     Some(split)
 }
 
-/// What is left of a part when so much is taken from it, and what is still to be taken.
+/// The rest of a part when so much is taken from it, and the amount still to be taken.
 fn rest(part: f64, taken: f64) -> (f64, f64) {
     ((part - taken).max(0.0), (taken - part).max(0.0))
 }

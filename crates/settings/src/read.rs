@@ -13,7 +13,7 @@ use crate::fault::{ERRORS_MAX, Fault};
 pub struct Section {
     /// Its name; empty for what stands above all tables.
     pub name: &'static str,
-    /// What may stand in it.
+    /// The keys that may stand in it.
     pub keys: &'static [Key],
 }
 
@@ -22,7 +22,7 @@ pub struct Section {
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What holds without it, in words.
+    /// The value that holds without it, in words.
     pub default: &'static str,
     /// Its meaning.
     pub doc: &'static str,

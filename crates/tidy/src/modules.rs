@@ -100,7 +100,7 @@ impl Modules {
         }
     }
 
-    /// Where a path begins: a module's path, and the part of `path` that is still to be followed.
+    /// The beginning of a path: a module, and the part of `path` that is still to be followed.
     fn begin<'p>(&self, from: usize, path: &'p [String]) -> Option<(Vec<String>, &'p [String])> {
         let mut base = self.all[from].path.clone();
         let (first, mut rest) = path.split_first()?;

@@ -1,4 +1,4 @@
-//! What all requests share: sources, limits, and the places where pages are made.
+//! The state that all requests share: sources, limits, and the places where pages are made.
 
 use crate::access::{Bucket, Names, Password, Tries};
 use crate::clock::steady_ms;

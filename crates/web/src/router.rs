@@ -50,7 +50,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// What every answer says of itself.
+/// The headers of every answer.
 const HEADS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -84,7 +84,7 @@ async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     if is_squeezed { squeeze::squeezed(answer).await } else { answer }
 }
 
-/// Who asks, and what they get.
+/// The visitor of a request, and the answer to it.
 async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visitor>, Response) {
     let via = request.extensions().get::<Via>().copied();
     // A connection of which nothing is known is treated as one from elsewhere.

@@ -32,9 +32,9 @@ pub struct Change {
     pub replan: Option<Replan>,
     /// The memory that the host has, or that guests may use together.
     pub total: Option<Bytes>,
-    /// So much more of what its programs use does each guest need, in thousandths.
+    /// Growth of what the programs of each guest use, in thousandths.
     pub growth_permille: u64,
-    /// So many more guests like these, by a pattern of their names.
+    /// Guests that are added, and the pattern of the names of those that they are like.
     pub more: Option<(u32, String)>,
 }
 

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use base::Bytes;
 use hypervisor::Owner;
 
-/// What the defaults depend on.
+/// The surroundings that the defaults depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Whether the manager runs as root.
+    /// True if the manager runs as root.
     pub is_root: bool,
     /// `$XDG_RUNTIME_DIR`: where a user's libvirt is.
     pub runtime_dir: Option<PathBuf>,

@@ -24,7 +24,7 @@ pub struct FleetArgs {
     pub format: Format,
 }
 
-/// What else can be done with a fleet.
+/// Other things that can be done with a fleet.
 #[derive(Debug, Subcommand)]
 pub enum FleetCommand {
     /// Ask hosts without pinhead, by their libvirt over ssh, and push what they tell

@@ -57,7 +57,7 @@ pub enum SizeFormat {
     Json,
 }
 
-/// What to make of the sizes.
+/// The form in which sizes are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Apply {
     /// Classes for the manager's file of settings

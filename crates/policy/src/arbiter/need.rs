@@ -74,7 +74,7 @@ impl Need {
         Need::default()
     }
 
-    /// What is left of it when so much is on its way, and no more than there is room for.
+    /// The rest of it when so much is on its way, and no more than there is room for.
     pub fn left(self, answered: Bytes, room: Bytes) -> Need {
         let left = |size: Bytes| size.less(answered).min(room);
         Need { size: left(self.size), most: left(self.most), ..self }

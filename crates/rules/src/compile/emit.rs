@@ -58,7 +58,7 @@ pub struct Machine {
     pub cpus_usable: Option<u32>,
     /// All the memory there is, the pool included.
     pub memory: Option<Kib>,
-    /// Whether it has a pool that memory can be given to.
+    /// True if it has a pool that memory can be given to.
     pub pool: Option<bool>,
 }
 
