@@ -1,7 +1,7 @@
 //! What can go wrong with many guests, beyond what can with one.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The errors of a farm.
 #[derive(Debug, thiserror::Error)]
@@ -20,4 +20,15 @@ pub enum Error {
     /// A farm that runs refused what it was asked, or is not what it should be.
     #[error("The farm at {socket} says: {reason}")]
     Service { socket: PathBuf, reason: String },
+    /// What a farm has answered is of another version of the protocol.
+    #[error("The farm at {socket} runs another version of pinhead: {reason}")]
+    Version { socket: PathBuf, reason: String },
+}
+
+impl Error {
+    /// An answer to something else than was asked.
+    pub fn other(socket: &Path) -> Error {
+        let reason = "its answer is to something else".to_owned();
+        Error::Service { socket: socket.to_path_buf(), reason }
+    }
 }

@@ -1,8 +1,8 @@
-//! Targets for farms: their file, their control socket, and what a guest's control port says.
+//! Targets for farms: their file, a farm's table, and what a guest's control port says.
 
 use crate::input::stand_in;
 use ::farm::config::parse;
-use ::farm::service::{self, Question};
+use manager::control::{Answer, decode_answer};
 use pinhead::args::Format;
 use vm::Mark;
 
@@ -61,19 +61,10 @@ fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
     (text, None, used)
 }
 
-/// A farm's control socket, both ways: a question is understood or refused, and a table that an
-/// answer holds can be shown, whatever a farm that is not ours has put into it.
+/// The table of a farm can be shown, whatever a farm that is not ours has put into it.
 pub(crate) fn farm_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
-        match service::question(&String::from_utf8_lossy(line)) {
-            Ok(Question::Exec { command, .. }) => {
-                assert!(!command.contains(['\n', '\r', '\0']), "one line for a shell: {command:?}");
-            }
-            Ok(_) => {}
-            Err(reason) => assert!(!reason.is_empty()),
-        }
-        let Ok(answer) = service::answer(line) else { continue };
-        let Ok(table) = service::table(answer) else { continue };
+        let Ok((_, Ok(Answer::Farm(table)))) = decode_answer(line) else { continue };
         for format in [Format::Text, Format::Json] {
             let shown = pinhead::farm_cmds::shown(vec![table.clone()], format);
             let is_shown = |c| base::is_plain(c) || c == '\n';

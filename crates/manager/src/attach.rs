@@ -1,6 +1,7 @@
 //! Guests that `pinhead up` started have their daemons' ports with it. It hands them over to a
 //! manager that asks, and takes them back when the manager's connection closes, however it ends.
 
+use crate::control::{Answer, Ask, Request, decode_answer, encode_request};
 use hypervisor::{Found, Owner};
 use reactor::{Lines, PollSet, Received};
 use rustix::event::PollFlags;
@@ -176,20 +177,19 @@ impl Attachment {
             }
         }
         let Some(line) = open.lines.next_line() else { return };
-        let answer: Result<serde_json::Value, _> = serde_json::from_slice(&line);
-        match answer.as_ref().map(|answer| (answer.get("managed"), answer.get("error"))) {
-            Ok((Some(_), None)) => {
+        match decode_answer(&line) {
+            Ok((_, Ok(Answer::Lend(lent)))) => {
                 (self.lent, self.is_reported) = (Lent::Yes, false);
                 answers.lent.push((dir.to_path_buf(), Lent::Yes));
-                self.classes = Arc::new(answer.as_ref().map(classes).unwrap_or_default());
+                self.classes = Arc::new(classes(lent.classes));
                 answers.classes.push((dir.to_path_buf(), Arc::clone(&self.classes)));
             }
-            Ok((_, Some(serde_json::Value::String(error)))) => {
-                self.complain(dir, &base::plain(error, REASON_MAX), answers);
+            Ok((_, Err(failure))) => {
+                self.complain(dir, &base::plain(&failure.to_string(), REASON_MAX), answers);
                 self.close(dir, now_ms, answers);
             }
             _ => {
-                self.complain(dir, "its answer is none", answers);
+                self.complain(dir, "its answer is none of this version of pinhead", answers);
                 self.close(dir, now_ms, answers);
             }
         }
@@ -212,13 +212,9 @@ impl Attachment {
     }
 }
 
-/// Classes in an answer. A `pinhead up` before this one tells none.
-fn classes(answer: &serde_json::Value) -> BTreeMap<String, String> {
-    let classes = answer.get("classes").and_then(serde_json::Value::as_object);
-    let class = |(name, class): (&String, &serde_json::Value)| {
-        Some((name.clone(), base::plain(class.as_str()?, CLASS_MAX).to_string()))
-    };
-    classes.into_iter().flatten().filter_map(class).collect()
+/// Classes as they are shown: another user's farm may say anything.
+fn classes(told: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    told.into_iter().map(|(name, class)| (name, base::plain(&class, CLASS_MAX))).collect()
 }
 
 /// Leaves new complaints about another user's guests out that come too soon.
@@ -246,7 +242,7 @@ fn connect(dir: &Path, owner: Owner) -> io::Result<UnixStream> {
     if Owner(reactor::peer(&stream)?.uid) != owner {
         return Err(ErrorKind::PermissionDenied.into());
     }
-    stream.write_all(b"{\"manage\": true}\n")?;
+    stream.write_all(&encode_request(&Request { id: 1, ask: Ask::Lend }))?;
     Ok(stream)
 }
 
@@ -265,6 +261,7 @@ fn of_socket(socket: &Path) -> Option<&Path> {
 mod tests {
     use super::*;
     use crate::control::scratch::Scratch;
+    use crate::control::{Failure, encode_answer};
     use std::os::unix::net::UnixListener;
 
     /// A directory as `pinhead up` has it, whose control socket listens, and a guest there.
@@ -276,6 +273,12 @@ mod tests {
         let source = dir.join("g1.qmp").display().to_string();
         let found = Found { source, ..hypervisor::Fake::found("g1", counters::Bytes::mib(64)) };
         (scratch, listener, found)
+    }
+
+    /// The answer of one that hands its guests over.
+    fn lends() -> Vec<u8> {
+        let classes = [("g1".to_owned(), "web".to_owned())].into();
+        encode_answer(Some(1), &Ok(Answer::Lend(crate::control::Lent { classes })))
     }
 
     fn lent(answers: &Answers) -> Vec<Lent> {
@@ -324,7 +327,7 @@ mod tests {
         let answers = attachments.tick(|_| true, 5_000);
         assert!(answers.complaints[0].contains("keep their ports: it does not answer"));
         let (mut farm, _) = listener.accept().unwrap();
-        farm.write_all(b"{\"managed\": [\"g1\"]}\n").unwrap();
+        farm.write_all(&lends()).unwrap();
         assert_eq!(lent(&attachments.turn(6_000)), [Lent::Yes]);
         assert_eq!(lent(&attachments.attach(&found, 6_000)), [Lent::Yes], "so is its next guest");
         drop(farm);
@@ -339,7 +342,8 @@ mod tests {
         let mut attachments = Attachments::default();
         attachments.attach(&found, 0);
         let (mut farm, _) = listener.accept().unwrap();
-        farm.write_all(b"{\"error\": \"Another host manager has these guests\"}\n").unwrap();
+        let failure = Failure::new("Another host manager has these guests");
+        farm.write_all(&encode_answer(Some(1), &Err(failure))).unwrap();
         let answers = attachments.turn(1);
         assert_eq!(lent(&answers), []);
         assert!(answers.complaints[0].contains("Another host manager"), "{answers:?}");
@@ -369,7 +373,7 @@ mod tests {
         let (mut other, _) = listener.accept().unwrap();
         other.set_nonblocking(true).unwrap();
         for turn in 0.. {
-            let _ = other.write(&b"{\"managed\": 1}\n".repeat(100));
+            let _ = other.write(&lends().repeat(100));
             attachments.turn(1);
             if attachments.all.values().all(|one| one.open.is_none()) {
                 break;
@@ -384,8 +388,9 @@ mod tests {
         let mut attachments = Attachments::default();
         assert_eq!(attachments.attach(&found, 0).classes, []);
         let (mut farm, _) = listener.accept().unwrap();
-        let answer = r#"{"managed": ["g1"], "classes": {"g1": "we\u001bb", "g2": 7}}"#;
-        writeln!(farm, "{answer}").unwrap();
+        let classes = [("g1".to_owned(), "we\u{1b}b".to_owned())].into();
+        let lent = Answer::Lend(crate::control::Lent { classes });
+        farm.write_all(&encode_answer(Some(1), &Ok(lent))).unwrap();
         let classes = [(
             run_dir(&found).unwrap().to_path_buf(),
             Arc::new(BTreeMap::from([("g1".to_owned(), "we\u{fffd}b".to_owned())])),

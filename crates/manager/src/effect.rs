@@ -2,7 +2,7 @@
 //! itself: it gives effects, and the loop carries them out in their order.
 
 use crate::attach::{Classes, Lent};
-use crate::control::{Answer, Change, ClientId, Failure, HostSide, Peer};
+use crate::control::{Answer, Change, ClientId, Failure, HostSide, Peer, Return};
 use crate::pageout::Job;
 use agent::TaskScan;
 use collect::ManagerView;
@@ -156,15 +156,6 @@ pub(crate) enum ScanEvent {
     Answered { guest: Id, scan: Box<TaskScan>, host: HostSide },
     /// Once a second.
     Second,
-}
-
-/// Where an answer goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Return {
-    /// The connection.
-    pub client: ClientId,
-    /// The client's own number of its request.
-    pub id: u64,
 }
 
 /// What is to be done.

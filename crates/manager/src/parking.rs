@@ -14,8 +14,8 @@
 //! it is certain that it runs; one whose monitor is lost is still parked when it is found again.
 
 use crate::attach::run_dir;
-use crate::control::{Answer, Failure, Parked, Peer};
-use crate::effect::{Effect, GuestEvent, Now, ParkEvent, Return};
+use crate::control::{Answer, Failure, Parked, Peer, Return};
+use crate::effect::{Effect, GuestEvent, Now, ParkEvent};
 use crate::guest::ManagedGuest;
 use crate::parked::Stood;
 use crate::world::World;

@@ -9,8 +9,8 @@
 //!
 //! A guest that sleeps is asked only when a person wants to know.
 
-use crate::control::{Answer, Failure, HostSide, Scanned, TaskRow};
-use crate::effect::{Effect, GuestEvent, Now, Return, ScanEvent};
+use crate::control::{Answer, Failure, HostSide, Return, Scanned, TaskRow};
+use crate::effect::{Effect, GuestEvent, Now, ScanEvent};
 use crate::world::World;
 use agent::TaskScan;
 use hypervisor::{Id, ProcessId, RunState};

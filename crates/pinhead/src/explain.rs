@@ -9,6 +9,7 @@ use crate::rulesfile;
 use crate::{Error, check, machine};
 use counters::{History, Pages};
 use farm::service;
+use manager::control::{Answer, Ask, Captured};
 use plug::{CmmPool, CpuSet, Cpus, Pool, without};
 use policy::guest::{self, CpuAction, Resources};
 use procfs::{Reader, Root};
@@ -124,12 +125,14 @@ impl Trees {
 
 /// Writes the files of a running guest as a tree.
 fn fetch(at: &At, dir: &Path) -> Result<(), Error> {
-    let (_, answer) = service::ask(&at.socket, &json!({ "capture": at.guest }))?;
-    let files = &answer["files"];
+    let ask = Ask::Capture { guest: at.guest.clone() };
+    let Answer::Capture(Captured { files }) = service::ask(&at.socket, &ask)? else {
+        return Err(farm::Error::other(&at.socket).into());
+    };
     // Names from this program's own table only, whatever came through the socket.
     let names = wire::File::ALL.iter().filter_map(|file| file.path());
     for name in names.chain([service::POOL]) {
-        let Some(text) = files[name].as_str() else { continue };
+        let Some(text) = files.get(name) else { continue };
         let path = dir.join(name);
         let parent = path.parent().unwrap_or(dir);
         std::fs::create_dir_all(parent)

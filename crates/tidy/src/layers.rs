@@ -90,7 +90,8 @@ pub const CRATES: &[Crate] = &[
     row(
         "farm",
         Some(
-            "agent counters hypervisor images parkfile policy procfs qmp reactor settings vm wire",
+            "agent counters hypervisor images manager parkfile policy procfs qmp reactor settings \
+             vm wire",
         ),
         "libc rustix serde serde_json",
     ),

@@ -4,8 +4,9 @@ use agent::Port;
 use e2e::PATIENCE;
 use e2e::farms::Up;
 use farm::service::{self, SOCKET};
+use manager::control::{Answer, Ask, Lent};
 use qmp::{Command as Qmp, Reply};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
@@ -100,8 +101,8 @@ fn uuid(dir: &Path, guest: &str) -> [u8; 16] {
 }
 
 /// The lease of all guests, and the answer.
-fn manage(up: &Up) -> Result<(UnixStream, Value), farm::Error> {
-    service::ask(&up.run_dir().join(SOCKET), &json!({ "manage": true }))
+fn manage(up: &Up) -> Result<(UnixStream, Answer), farm::Error> {
+    service::open(&up.run_dir().join(SOCKET), &Ask::Lend)
 }
 
 /// A host manager has ports and balloons for as long as it lives, and nobody else does.
@@ -115,8 +116,8 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
     for turn in 0..2 {
         let dir = up.run_dir();
         let (lease, managed) = manage(&up).expect("the guests");
-        let classes = json!({ "g1": "g", "g2": "g" });
-        assert_eq!(managed, json!({ "managed": ["g1", "g2"], "classes": classes, "dir": dir }));
+        let classes = ["g1", "g2"].map(|guest| (guest.to_owned(), "g".to_owned())).into();
+        assert_eq!(managed, Answer::Lend(Lent { classes }));
         let second = manage(&up).expect_err("there is one");
         assert!(second.to_string().contains("Another host manager"), "{second}");
         let refused = String::from_utf8(up.explain().stderr).expect("text");

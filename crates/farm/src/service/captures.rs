@@ -1,10 +1,9 @@
 //! Clients that wait for all files of a guest.
 
-use std::os::unix::net::UnixStream;
+use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use manager::control::{self, Answer, ClientId, Failure, Return, Server};
 
-use super::replies::Replies;
 use crate::fleet::{Captured, Fleet, State};
 
 /// The name under which an answer has the size of the pool, whichever kind it is.
@@ -17,15 +16,15 @@ const WAITING_MAX: usize = 16;
 pub(super) struct Captures {
     waiting: Vec<Waiting>,
     /// Those whose guest is on disk: it is asked when it is back.
-    later: Vec<(usize, UnixStream)>,
+    later: Vec<(usize, Return)>,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    client: UnixStream,
+    to: Return,
     guest: usize,
     missing: Vec<u32>,
-    files: Map<String, Value>,
+    files: BTreeMap<String, String>,
 }
 
 impl Captures {
@@ -33,44 +32,55 @@ impl Captures {
     pub(super) fn begin(
         &mut self,
         guest: usize,
-        client: UnixStream,
+        to: Return,
         fleet: &mut Fleet,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         if self.waiting.len() + self.later.len() >= WAITING_MAX {
-            return Err("Too many questions wait for their guests".to_owned());
+            return Err(Failure::new("Too many questions wait for their guests"));
         }
         let member = &fleet.members()[guest];
         if member.is_away() {
-            self.later.push((guest, client));
+            self.later.push((guest, to));
             return Ok(());
         }
         let name = member.spec().name.clone();
         if member.state() == &State::Managed {
-            return Err(format!("Guest {name} is managed by a host manager, which has its port"));
+            let text = format!("Guest {name} is managed by a host manager, which has its port");
+            return Err(Failure::new(text));
         }
         let missing: Option<Vec<u32>> =
             wire::File::ALL.iter().copied().map(|file| fleet.capture(guest, file)).collect();
-        let missing = missing.ok_or_else(|| format!("Guest {name} is not up"))?;
-        self.waiting.push(Waiting { client, guest, missing, files: Map::new() });
+        let missing = missing.ok_or_else(|| Failure::new(format!("Guest {name} is not up")))?;
+        self.waiting.push(Waiting { to, guest, missing, files: BTreeMap::new() });
         Ok(())
     }
 
     /// A guest is back from its disk.
-    pub(super) fn runs(&mut self, guest: usize, fleet: &mut Fleet, replies: &mut Replies) {
+    pub(super) fn runs(&mut self, guest: usize, fleet: &mut Fleet, control: &mut Server) {
         let clients: Vec<_> = self.later.extract_if(.., |(of, _)| *of == guest).collect();
-        for (guest, client) in clients {
-            let Ok(again) = client.try_clone() else { continue };
-            if let Err(error) = self.begin(guest, client, fleet) {
-                replies.send_line(again, &json!({ "error": error }));
+        for (guest, to) in clients {
+            if let Err(failure) = self.begin(guest, to, fleet) {
+                control.answer(to.client, to.id, &Err(failure), fleet.now_ms());
             }
         }
     }
 
-    /// A guest has no daemon any more, so nothing comes of what was asked; its clients see the end
-    /// of their connection. The next daemon's answers are numbered from the beginning.
-    pub(super) fn has_ended(&mut self, guest: usize) {
-        self.waiting.retain(|waiting| waiting.guest != guest);
-        self.later.retain(|(of, _)| *of != guest);
+    /// A client has left.
+    pub(super) fn has_left(&mut self, client: ClientId) {
+        self.waiting.retain(|waiting| waiting.to.client != client);
+        self.later.retain(|(_, to)| to.client != client);
+    }
+
+    /// A guest has no daemon any more, so nothing comes of what was asked. The next daemon numbers
+    /// its answers from the beginning.
+    pub(super) fn has_ended(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
+        let name = &fleet.members()[guest].spec().name;
+        let waiting = self.waiting.extract_if(.., |waiting| waiting.guest == guest);
+        let later = self.later.extract_if(.., |(of, _)| *of == guest);
+        for to in waiting.map(|waiting| waiting.to).chain(later.map(|(_, to)| to)) {
+            let failure = Failure::new(format!("The daemon of guest {name} has ended"));
+            control.answer(to.client, to.id, &Err(failure), fleet.now_ms());
+        }
     }
 
     /// Takes a file that a guest has sent, or has failed to send.
@@ -79,7 +89,7 @@ impl Captures {
         guest: usize,
         captured: &Captured,
         fleet: &Fleet,
-        replies: &mut Replies,
+        control: &mut Server,
     ) {
         let asked = |w: &Waiting| w.guest == guest && w.missing.contains(&captured.sequence);
         let Some(place) = self.waiting.iter().position(asked) else { return };
@@ -87,33 +97,15 @@ impl Captures {
         waiting.missing.retain(|sequence| *sequence != captured.sequence);
         if let Some(bytes) = &captured.bytes {
             let name = captured.file.path().unwrap_or("rules");
-            waiting.files.insert(name.into(), String::from_utf8_lossy(bytes).into());
+            waiting.files.insert(name.into(), String::from_utf8_lossy(bytes).into_owned());
         }
         if waiting.missing.is_empty() {
             let mut waiting = self.waiting.swap_remove(place);
             let pool_pages = fleet.members()[guest].status().map_or(0, |s| s.pool_pages);
-            waiting.files.insert(POOL.into(), format!("{pool_pages}\n").into());
-            replies.send_line(waiting.client, &json!({ "files": waiting.files }));
+            waiting.files.insert(POOL.into(), format!("{pool_pages}\n"));
+            let answer = Answer::Capture(control::Captured { files: waiting.files });
+            let Return { client, id } = waiting.to;
+            control.answer(client, id, &Ok(answer), fleet.now_ms());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Read;
-
-    #[test]
-    fn the_clients_of_a_guest_that_ends_see_their_end_and_no_others_do() {
-        let (first, mut its_client) = UnixStream::pair().unwrap();
-        let (second, other_client) = UnixStream::pair().unwrap();
-        let waiting =
-            |client, guest| Waiting { client, guest, missing: vec![1], files: Map::new() };
-        let waiting = vec![waiting(first, 0), waiting(second, 1)];
-        let mut captures = Captures { waiting, later: Vec::new() };
-        captures.has_ended(0);
-        assert_eq!(its_client.read(&mut [0; 1]).unwrap(), 0);
-        other_client.set_nonblocking(true).unwrap();
-        assert!((&other_client).read(&mut [0; 1]).is_err(), "it still waits");
     }
 }

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use manager::control::Failure;
 use reactor::{Event, Lookup, PollSet, is_passing};
 use rustix::event::PollFlags;
 
@@ -33,22 +34,25 @@ struct Attached {
 }
 
 impl Consoles {
+    /// The error says why no other terminal can be attached.
+    pub(super) fn has_room(&self) -> Result<(), Failure> {
+        match self.0.len() {
+            0..ATTACHED_MAX => Ok(()),
+            _ => Err(Failure::new(format!("{ATTACHED_MAX} terminals are attached already"))),
+        }
+    }
+
     /// Attaches a terminal; behind the answer it sees the console's output from here on.
     pub(super) fn attach(
         &mut self,
         guest: usize,
         stream: UnixStream,
         from: u64,
-        answer: String,
-    ) -> Result<(), String> {
-        if self.0.len() >= ATTACHED_MAX {
-            return Err(format!("{ATTACHED_MAX} terminals are attached already"));
-        }
-        let mut unread = answer.into_bytes();
+        mut unread: Vec<u8>,
+    ) {
         let is_gone = !drain_into(&stream, &mut unread);
         let untyped = Vec::new();
         self.0.push(Attached { stream, guest, seen: from, unread, untyped, is_gone });
-        Ok(())
     }
 
     /// The guests to which terminals are attached.

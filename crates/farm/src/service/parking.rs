@@ -1,16 +1,10 @@
 //! Clients who wait until a guest is parked, or runs.
 
-use std::os::unix::net::UnixStream;
+use manager::control::{Answer, ClientId, Failure, Parked, Return, Server};
 
-use serde_json::{Value, json};
-
-use super::replies::Replies;
 use crate::fleet::Fleet;
 
-/// Clients that may wait at the same time.
-const WAITING_MAX: usize = 64;
-
-/// All of them.
+/// All of them. The control socket bounds how many there are.
 #[derive(Debug, Default)]
 pub(super) struct Parkings(Vec<Waiting>);
 
@@ -19,102 +13,106 @@ struct Waiting {
     guest: usize,
     /// Parked, or else awake.
     wants_parked: bool,
-    client: UnixStream,
+    to: Return,
 }
 
 impl Parkings {
-    /// Parks a guest for a client. The error is why that cannot be.
+    /// Parks a guest for a client. The answer comes later if there is none. The error is why that
+    /// cannot be.
     pub(super) fn park(
         &mut self,
         guest: usize,
-        client: UnixStream,
+        to: Return,
         fleet: &mut Fleet,
-        replies: &mut Replies,
-    ) -> Result<(), String> {
-        let name = fleet.members()[guest].spec().name.clone();
-        fleet.park(guest).map_err(|why| format!("Guest {name} cannot be parked: {why}"))?;
-        match fleet.members()[guest].is_parked() {
-            true => replies.send_line(client, &parked(guest, fleet)),
-            false => self.wait(guest, true, client),
-        }
-        Ok(())
+    ) -> Result<Option<Answer>, Failure> {
+        let begun = fleet.park(guest);
+        let name = &fleet.members()[guest].spec().name;
+        begun.map_err(|why| Failure::new(format!("Guest {name} cannot be parked: {why}")))?;
+        Ok(match fleet.members()[guest].is_parked() {
+            true => Some(parked(guest, fleet)),
+            false => self.wait(guest, true, to),
+        })
     }
 
     /// Lets a guest run for a client.
     pub(super) fn wake(
         &mut self,
         guest: usize,
-        client: UnixStream,
+        to: Return,
         fleet: &mut Fleet,
-        replies: &mut Replies,
-    ) {
-        match fleet.wake(guest) {
-            true => self.wait(guest, false, client),
-            false => {
-                let member = &fleet.members()[guest];
-                let name = &member.spec().name;
-                let answer = match member.state() {
-                    state if state.is_up() => json!({ "awake": name }),
-                    state => json!({ "error": format!("Guest {name} is {}", state.word()) }),
-                };
-                replies.send_line(client, &answer);
-            }
+    ) -> Result<Option<Answer>, Failure> {
+        if fleet.wake(guest) {
+            return Ok(self.wait(guest, false, to));
+        }
+        let member = &fleet.members()[guest];
+        let name = &member.spec().name;
+        match member.state() {
+            state if state.is_up() => Ok(Some(awake(name))),
+            state => Err(Failure::new(format!("Guest {name} is {}", state.word()))),
         }
     }
 
-    fn wait(&mut self, guest: usize, wants_parked: bool, client: UnixStream) {
-        // Of too many, the one that has waited longest is hung up on.
-        if self.0.len() >= WAITING_MAX {
-            self.0.remove(0);
-        }
-        self.0.push(Waiting { guest, wants_parked, client });
+    fn wait(&mut self, guest: usize, wants_parked: bool, to: Return) -> Option<Answer> {
+        self.0.push(Waiting { guest, wants_parked, to });
+        None
+    }
+
+    /// A client has left.
+    pub(super) fn has_left(&mut self, client: ClientId) {
+        self.0.retain(|waiting| waiting.to.client != client);
     }
 
     /// A guest is parked, and its memory is paged out.
-    pub(super) fn is_parked(&mut self, guest: usize, fleet: &Fleet, replies: &mut Replies) {
-        self.answer(guest, true, fleet, replies);
+    pub(super) fn is_parked(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
+        self.answer(guest, true, fleet, control);
     }
 
     /// A guest was parked, and runs: also one whose client has come too late.
-    pub(super) fn runs(&mut self, guest: usize, fleet: &Fleet, replies: &mut Replies) {
-        self.answer(guest, false, fleet, replies);
+    pub(super) fn runs(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
+        self.answer(guest, false, fleet, control);
     }
 
     /// A guest has ended.
-    pub(super) fn has_ended(&mut self, guest: usize, fleet: &Fleet, replies: &mut Replies) {
+    pub(super) fn has_ended(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
         let name = &fleet.members()[guest].spec().name;
         for waiting in self.0.extract_if(.., |waiting| waiting.guest == guest) {
-            let why = format!("Guest {name} has ended");
-            replies.send_line(waiting.client, &json!({ "error": why }));
+            let failure = Failure::new(format!("Guest {name} has ended"));
+            let Return { client, id } = waiting.to;
+            control.answer(client, id, &Err(failure), fleet.now_ms());
         }
     }
 
-    fn answer(&mut self, guest: usize, is_parked: bool, fleet: &Fleet, replies: &mut Replies) {
-        let name = &fleet.members()[guest].spec().name;
+    fn answer(&mut self, guest: usize, is_parked: bool, fleet: &Fleet, control: &mut Server) {
+        let member = &fleet.members()[guest];
+        let name = &member.spec().name;
         for waiting in self.0.extract_if(.., |waiting| waiting.guest == guest) {
             let answer = match (waiting.wants_parked, is_parked) {
-                (true, true) => parked(guest, fleet),
-                (false, false) => json!({ "awake": name }),
-                (true, false) => {
-                    json!({ "error": not_parked(name, fleet.members()[guest].kept_because()) })
-                }
-                (false, true) => json!({ "error": format!("Guest {name} was parked again") }),
+                (true, true) => Ok(parked(guest, fleet)),
+                (false, false) => Ok(awake(name)),
+                (true, false) => Err(not_parked(name, member.kept_because())),
+                (false, true) => Err(Failure::new(format!("Guest {name} was parked again"))),
             };
-            replies.send_line(waiting.client, &answer);
+            let Return { client, id } = waiting.to;
+            control.answer(client, id, &answer, fleet.now_ms());
         }
     }
 }
 
 /// A guest that was to be parked runs again; and why, if it could not be saved.
-fn not_parked(name: &str, why: Option<&str>) -> String {
-    match why {
+fn not_parked(name: &str, why: Option<&str>) -> Failure {
+    Failure::new(match why {
         Some(why) => format!("Guest {name} cannot be parked: {why}"),
         None => format!("Guest {name} was woken meanwhile"),
-    }
+    })
 }
 
 /// A guest is parked; and why its memory stays where it is, if that is so.
-fn parked(guest: usize, fleet: &Fleet) -> Value {
+fn parked(guest: usize, fleet: &Fleet) -> Answer {
     let member = &fleet.members()[guest];
-    json!({ "parked": member.spec().name, "kept": member.kept_because() })
+    let kept = member.kept_because().map(str::to_owned);
+    Answer::Park(Parked { guest: member.spec().name.clone(), kept })
+}
+
+fn awake(name: &str) -> Answer {
+    Answer::Park(Parked { guest: name.to_owned(), kept: None })
 }

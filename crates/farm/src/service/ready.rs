@@ -8,21 +8,18 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use manager::control::ServedPort;
 use reactor::{Event, PollSet, is_passing};
 use rustix::event::PollFlags;
-use serde::{Deserialize, Serialize};
 
 use crate::config::Probe;
 
-/// A port of a guest, and where it is reached on the host's 127.0.0.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServedPort {
-    /// The port in the guest.
-    pub guest: u16,
-    /// The port on the host.
-    pub host: u16,
-    /// How one sees that it answers; only the farm itself knows.
-    #[serde(skip)]
+/// A port of a guest, and how its service is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbedPort {
+    /// The port.
+    pub at: ServedPort,
+    /// How one sees that it answers.
     pub probe: Probe,
 }
 
@@ -54,7 +51,7 @@ pub enum ReadyState {
 
 #[derive(Debug)]
 struct Guest {
-    ports: Vec<ServedPort>,
+    ports: Vec<ProbedPort>,
     state: ReadyState,
     /// How many ports have answered.
     answered: usize,
@@ -72,8 +69,8 @@ pub(super) struct Readiness {
 }
 
 impl Readiness {
-    pub(super) fn new(ports: Vec<Vec<ServedPort>>) -> Readiness {
-        let guest = |ports: Vec<ServedPort>| Guest {
+    pub(super) fn new(ports: Vec<Vec<ProbedPort>>) -> Readiness {
+        let guest = |ports: Vec<ProbedPort>| Guest {
             ports: ports.into_iter().filter(|port| port.probe != Probe::None).collect(),
             state: ReadyState::Starting,
             answered: 0,
@@ -156,7 +153,7 @@ impl Readiness {
 impl Guest {
     fn ask(&mut self, now_ms: u64) {
         let Some(port) = self.ports.get(self.answered) else { return };
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.host));
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.at.host));
         let question: &[u8] = match port.probe {
             Probe::Postgres => &SSL_REQUEST,
             Probe::Http | Probe::None => b"HEAD / HTTP/1.0\r\n\r\n",
@@ -217,7 +214,7 @@ mod tests {
     fn a_guest_is_ready_when_each_of_its_services_has_answered() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().port();
-        let port = |guest, probe| ServedPort { guest, host, probe };
+        let port = |guest, probe| ProbedPort { at: ServedPort { guest, host }, probe };
         let ports = vec![port(80, Probe::Http), port(22, Probe::None), port(5432, Probe::Postgres)];
         let mut readiness = Readiness::new(vec![ports]);
         let server = std::thread::spawn(move || {

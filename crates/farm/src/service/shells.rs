@@ -14,11 +14,12 @@ use rustix::event::PollFlags;
 use vm::Mark;
 
 use super::peer::drain_into;
-use super::replies::Replies;
 use crate::fleet::{Fleet, Member};
 
 /// Commands that wait for their turn in one guest.
 const WAITING_MAX: usize = 64;
+/// Ended commands of a guest whose clients have not read all.
+const ENDED_MAX: usize = 16;
 /// What is kept for a client that does not read, before the guest has to wait.
 const UNREAD_MAX: usize = 256 * 1024;
 
@@ -35,6 +36,8 @@ struct Shell {
     stream: Option<UnixStream>,
     waiting: VecDeque<Job>,
     running: Option<Job>,
+    /// Commands that have ended, and whose clients have not read all of their output.
+    ended: VecDeque<Job>,
     /// What of the running command's line the guest has not taken yet.
     unsent: Vec<u8>,
     mark: Mark,
@@ -70,12 +73,12 @@ impl Shells {
         &mut self,
         guest: usize,
         command: String,
-        client: Option<(UnixStream, String)>,
+        client: Option<(UnixStream, Vec<u8>)>,
         fleet: &mut Fleet,
     ) {
         let shell = &mut self.0[guest];
         let (client, answer) = client.unzip();
-        let unread = answer.unwrap_or_default().into_bytes();
+        let unread = answer.unwrap_or_default();
         let mut job = Job { command, client, unread, sets_up: false };
         job.relay();
         if shell.waiting.len() < WAITING_MAX {
@@ -101,7 +104,8 @@ impl Shells {
 
     /// The guest's QEMU is gone: its commands have no end, which their clients see.
     pub(super) fn has_ended(&mut self, guest: usize) {
-        self.0[guest] = Shell::default();
+        let ended = std::mem::take(&mut self.0[guest].ended);
+        self.0[guest] = Shell { ended, ..Shell::default() };
     }
 
     /// Hangs up on all clients. The connections to the guests stay, for there are no others, and a
@@ -109,6 +113,7 @@ impl Shells {
     pub(super) fn drop_clients(&mut self) {
         for shell in &mut self.0 {
             shell.waiting.retain(|job| job.client.is_none());
+            shell.ended.clear();
             if let Some(job) = &mut shell.running {
                 job.client = None;
                 job.unread.clear();
@@ -138,17 +143,13 @@ impl Shells {
     }
 
     /// Reads the output of commands. Gives the guests that have been set up.
-    pub(super) fn turn(
-        &mut self,
-        ready: &[Event],
-        fleet: &mut Fleet,
-        replies: &mut Replies,
-    ) -> Vec<usize> {
+    pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) -> Vec<usize> {
         for event in ready {
-            self.0[event.key as usize].listen(replies);
+            self.0[event.key as usize].listen();
         }
         for (guest, shell) in self.0.iter_mut().enumerate() {
-            shell.running.iter_mut().for_each(Job::relay);
+            shell.running.iter_mut().chain(&mut shell.ended).for_each(Job::relay);
+            shell.ended.retain(|job| job.client.is_some() && !job.unread.is_empty());
             shell.advance(guest, fleet);
         }
         let shells = self.0.iter_mut().enumerate();
@@ -208,7 +209,7 @@ impl Shell {
         discarded
     }
 
-    fn listen(&mut self, replies: &mut Replies) {
+    fn listen(&mut self) {
         let (Some(stream), Some(job)) = (&mut self.stream, &mut self.running) else { return };
         let mut chunk = [0; 16 * 1024];
         match stream.read(&mut chunk) {
@@ -219,7 +220,7 @@ impl Shell {
                     job.unread.extend_from_slice(&chunk[..fed.used]);
                 }
                 if fed.end.is_some() {
-                    self.finish(replies);
+                    self.finish();
                 }
             }
             Err(error) if is_passing(&error) => {}
@@ -227,18 +228,24 @@ impl Shell {
         }
     }
 
-    /// A command has ended; its client gets the rest as it reads.
-    fn finish(&mut self, replies: &mut Replies) {
-        let Some(job) = self.running.take() else { return };
+    /// A command has ended; its client gets the rest as it reads. Of too many that do not read, the
+    /// one that has waited longest is hung up on.
+    fn finish(&mut self) {
+        let Some(mut job) = self.running.take() else { return };
         self.is_set_up |= job.sets_up;
-        if let Some(client) = job.client {
-            replies.send(client, &job.unread);
+        job.relay();
+        if job.client.is_some() && !job.unread.is_empty() {
+            if self.ended.len() >= ENDED_MAX {
+                self.ended.pop_front();
+            }
+            self.ended.push_back(job);
         }
     }
 
     /// The port is closed: the guest has been restarted, or is about to end.
     fn lose(&mut self) {
-        *self = Shell { waiting: std::mem::take(&mut self.waiting), ..Shell::default() };
+        let [waiting, ended] = [&mut self.waiting, &mut self.ended].map(std::mem::take);
+        *self = Shell { waiting, ended, ..Shell::default() };
     }
 }
 
@@ -295,27 +302,26 @@ mod tests {
         let pair = || UnixStream::pair().unwrap();
         let ((port, mut guest), (client, _asking), (next, mut answered)) = (pair(), pair(), pair());
         let mut fleet = Fleet::of(Vec::new(), 1);
-        let mut replies = Replies::default();
         let mut shells = Shells::new(1);
         for one in [&port, &client, &next] {
             one.set_nonblocking(true).unwrap();
         }
         shells.0[0].stream = Some(port);
-        shells.run(0, "first".into(), Some((client, String::new())), &mut fleet);
+        shells.run(0, "first".into(), Some((client, Vec::new())), &mut fleet);
         shells.drop_clients();
-        shells.run(0, "second".into(), Some((next, String::new())), &mut fleet);
+        shells.run(0, "second".into(), Some((next, Vec::new())), &mut fleet);
         let mut line = [0; 6];
         guest.read_exact(&mut line).unwrap();
         assert_eq!(&line, b"first\n");
         guest.write_all(b"of the first\x01done 0\n").unwrap();
-        shells.0[0].listen(&mut replies);
-        shells.turn(&[], &mut fleet, &mut replies);
+        shells.0[0].listen();
+        shells.turn(&[], &mut fleet);
         let mut line = [0; 7];
         guest.read_exact(&mut line).unwrap();
         assert_eq!(&line, b"second\n");
         guest.write_all(b"of the second\x01done 0\n").unwrap();
-        shells.0[0].listen(&mut replies);
-        drop((shells, replies));
+        shells.0[0].listen();
+        drop(shells);
         let mut answer = String::new();
         answered.read_to_string(&mut answer).unwrap();
         assert_eq!(answer, "of the second\x01done 0\n");

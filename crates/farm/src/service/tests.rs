@@ -1,5 +1,6 @@
 use super::*;
 use crate::fleet::tests::config;
+use manager::control::{Request, decode_answer, encode_request};
 use std::io::{BufRead, BufReader, Write};
 use vm::Scratch;
 
@@ -28,7 +29,7 @@ fn farm(scratch: &Scratch) -> (Service, Fleet) {
 
 fn asking(scratch: &Scratch) -> UnixStream {
     let mut client = UnixStream::connect(scratch.path().join(SOCKET)).unwrap();
-    client.write_all(b"{\"ps\": true}\n").unwrap();
+    client.write_all(&encode_request(&Request { id: 1, ask: Ask::Farm })).unwrap();
     client
 }
 
@@ -52,7 +53,7 @@ fn finding_15_clients_that_do_not_read_hold_nobody_up() {
             }
             turn(&mut service, &mut fleet);
         }
-        let table: FarmTable = serde_json::from_slice(&line).unwrap();
+        let Ok((_, Ok(Answer::Farm(table)))) = decode_answer(&line) else { panic!("no table") };
         assert_eq!(table.guests.len(), GUESTS);
     }
 }
@@ -62,7 +63,7 @@ fn a_service_that_is_left_out_lets_go_of_its_manager() {
     let scratch = Scratch::new("service-left").unwrap();
     let (mut service, mut fleet) = farm(&scratch);
     let mut manager = UnixStream::connect(scratch.path().join(SOCKET)).unwrap();
-    manager.write_all(b"{\"manage\": true}\n").unwrap();
+    manager.write_all(&encode_request(&Request { id: 1, ask: Ask::Lend })).unwrap();
     turn(&mut service, &mut fleet);
     turn(&mut service, &mut fleet);
     assert!(service.manager.is_some());

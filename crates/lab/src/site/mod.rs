@@ -17,7 +17,7 @@ pub mod jobs;
 mod manager;
 pub mod meter;
 
-pub use farm::service::GuestRow as Guest;
+pub use ::manager::control::FarmGuest as Guest;
 pub use manager::{ASLEEP_AFTER, Manager, NO_PAGE_OUT, RIVALS, Settings, has_page_out};
 
 use crate::Error;
@@ -200,7 +200,7 @@ impl Site {
 
     /// The guests as the farm sees them now.
     fn ask(&self) -> Option<Vec<Guest>> {
-        Some(service::ps(&self.socket).ok()?.guests)
+        Some(service::table(&self.socket).ok()?.guests)
     }
 
     fn unready(&self) -> String {

@@ -1,4 +1,4 @@
-//! The command line's end of the socket. It waits for as long as its caller allows.
+//! The command line's end of a socket. It waits for as long as its caller allows.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,43 +6,75 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 
 use super::client::OUT_MAX;
 use super::{Answer, Ask, Error, Request, decode_answer, encode_request};
 
 /// The number of the only request of a connection.
 const ID: u64 = 1;
+/// Bytes that are looked at in one go.
+const PEEK_BYTES: usize = 64 << 10;
 
-/// Asks the manager and waits for its answer. Without a sign of it for `patience` there is none.
+/// Asks a manager or a farm and waits for its answer. Without a sign of it for `patience` there is
+/// none.
 pub fn ask(path: &Path, ask: &Ask, patience: Duration) -> Result<Answer, Error> {
+    let stream = connect(path, patience)?;
+    exchange(stream, path, ask, patience).map(|(_, answer)| answer)
+}
+
+/// Asks a process of this user or of root, and returns the connection with the answer: after some
+/// requests a stream follows.
+pub fn open(path: &Path, ask: &Ask, patience: Duration) -> Result<(UnixStream, Answer), Error> {
+    let stream = connect(path, patience)?;
+    match reactor::is_own_user(&stream) {
+        true => exchange(stream, path, ask, patience),
+        false => Err(Error::NoRight { path: path.to_path_buf() }),
+    }
+}
+
+/// One that takes nobody is waited for no longer than one that does not answer.
+fn connect(path: &Path, patience: Duration) -> Result<UnixStream, Error> {
+    reactor::connect_within(path, patience).map_err(|error| explain(path, patience, error))
+}
+
+fn exchange(
+    mut stream: UnixStream,
+    path: &Path,
+    ask: &Ask,
+    patience: Duration,
+) -> Result<(UnixStream, Answer), Error> {
     let wrap = |error: io::Error| explain(path, patience, error);
-    // One that takes nobody is waited for no longer than one that does not answer.
-    let mut stream = reactor::connect_within(path, patience).map_err(wrap)?;
     stream.set_read_timeout(Some(patience)).map_err(wrap)?;
     stream.write_all(&encode_request(&Request { id: ID, ask: ask.clone() })).map_err(wrap)?;
-    let line = read_line(&mut stream).map_err(wrap)?;
+    let line = read_line(&stream).map_err(wrap)?;
     let garbled = |reason| Error::Garbled { path: path.to_path_buf(), reason };
     match decode_answer(&line).map_err(garbled)? {
         (_, Err(failure)) => Err(Error::Refused(failure)),
-        (Some(ID), Ok(answer)) => Ok(answer),
+        (Some(ID), Ok(answer)) => Ok((stream, answer)),
         (id, Ok(_)) => Err(garbled(format!("it answers request {id:?}, and {ID} was asked"))),
     }
 }
 
-fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+/// Reads a line, and nothing of the stream behind it, which may be a guest's: bytes are looked at
+/// before they are taken.
+fn read_line(mut stream: &UnixStream) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
-    let mut buffer = [0; 16 * 1024];
+    let mut seen = vec![0; PEEK_BYTES];
     loop {
-        let count = match stream.read(&mut buffer) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
+        let (count, _) = match recv(stream, seen.as_mut_slice(), RecvFlags::PEEK) {
+            Err(Errno::INTR) => continue,
+            answer => answer?,
         };
-        let end = buffer[..count].iter().position(|byte| *byte == b'\n');
-        line.extend_from_slice(&buffer[..end.unwrap_or(count)]);
+        let end = seen[..count].iter().position(|byte| *byte == b'\n');
+        let count = end.map_or(count, |at| at + 1);
+        stream.read_exact(&mut seen[..count])?;
+        line.extend_from_slice(&seen[..count]);
         if end.is_some() {
             return Ok(line);
+        }
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
         if line.len() > OUT_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it does not end"));
@@ -62,9 +94,25 @@ fn explain(path: &Path, patience: Duration, error: io::Error) -> Error {
             Error::NoAnswer { path, waited_ms }
         }
         (_, io::ErrorKind::UnexpectedEof) | (Some(Errno::PIPE | Errno::CONNRESET), _) => {
-            Error::Garbled { path, reason: "the manager has hung up".to_owned() }
+            Error::Garbled { path, reason: "the connection was closed".to_owned() }
         }
         (_, io::ErrorKind::InvalidData) => Error::Garbled { path, reason: error.to_string() },
         _ => Error::Step { step: "ask at", path, source: error },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stream_behind_an_answer_is_left_to_the_caller() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let long = "x".repeat(2 * PEEK_BYTES);
+        there.write_all(format!("{long}\nof the guest").as_bytes()).unwrap();
+        assert_eq!(read_line(&here).unwrap(), format!("{long}\n").as_bytes());
+        drop(there);
+        let cut = read_line(&here).unwrap_err();
+        assert_eq!(cut.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

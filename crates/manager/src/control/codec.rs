@@ -12,8 +12,8 @@ use crate::config::Share;
 /// The protocol's version.
 pub const VERSION: u64 = 1;
 
-/// The longest line of a client. The longest request has a guest's name, and some numbers.
-pub const LINE_MAX: usize = 4096;
+/// The longest line of a client. Most of the longest is a command for a guest's shell.
+pub const LINE_MAX: usize = 64 * 1024;
 /// The longest name of a guest in a request; libvirt and QEMU take no longer one in a file name.
 pub const NAME_MAX: usize = 255;
 /// The largest reservation, 4 PiB.
@@ -23,7 +23,7 @@ const TIMEOUT_MAX_MS: u64 = 10 * 60_000;
 /// Memory that is held is of no use to anyone.
 const HOLD_MAX_MS: u64 = 60 * 60_000;
 
-const DOS: [&str; 12] = [
+const DOS: [&str; 19] = [
     "ps",
     "set",
     "park",
@@ -36,6 +36,13 @@ const DOS: [&str; 12] = [
     "status",
     "reload",
     "interval",
+    "farm",
+    "logs",
+    "console",
+    "exec",
+    "capture",
+    "lend",
+    "down",
 ];
 const WHATS: [&str; 6] = ["min", "max", "shares", "pin", "release", "manage"];
 
@@ -101,6 +108,13 @@ fn request(mut members: Members) -> Result<Ask, Failure> {
         "inputs" => Ask::Inputs { guest: members.text("guest")? },
         "interval" => Ask::Interval { processes: members.whose()? },
         "scan" => Ask::Scan { guest: members.text("guest")? },
+        "farm" => Ask::Farm,
+        "lend" => Ask::Lend,
+        "down" => Ask::Down,
+        "logs" => Ask::Logs { guest: members.text("guest")? },
+        "console" => Ask::Console { guest: members.text("guest")? },
+        "capture" => Ask::Capture { guest: members.text("guest")? },
+        "exec" => Ask::Exec { guest: members.text("guest")?, command: members.command()? },
         "park" => Ask::Park { guest: members.text("guest")? },
         "wake" => Ask::Wake { guest: members.text("guest")? },
         "set" => Ask::Set { guest: members.text("guest")?, change: change(&mut members)? },
@@ -152,7 +166,10 @@ fn shown(text: &str) -> String {
 impl Members {
     fn take(&mut self, name: &str) -> Result<Value, Failure> {
         let missing = || Failure::new(format!("The request has no `{name}`"));
-        self.0.remove(name).ok_or_else(missing)
+        self.0.remove(name).ok_or_else(|| match name {
+            "v" => missing().help(format!("the version of the protocol is {VERSION}")),
+            _ => missing(),
+        })
     }
 
     fn number(&mut self, name: &str, low: u64, high: u64) -> Result<u64, Failure> {
@@ -168,6 +185,16 @@ impl Members {
             Value::String(text) if (1..=NAME_MAX).contains(&text.len()) => Ok(text),
             Value::String(_) => Err(Failure::new(format!("`{name}` is empty or too long"))),
             _ => Err(Failure::new(format!("`{name}` is no text"))),
+        }
+    }
+
+    fn command(&mut self) -> Result<String, Failure> {
+        match self.take("command")? {
+            Value::String(line) if line.contains(['\n', '\r', '\0']) => {
+                Err(Failure::new("A command is one line"))
+            }
+            Value::String(line) => Ok(line),
+            _ => Err(Failure::new("`command` is no text")),
         }
     }
 
@@ -222,6 +249,8 @@ pub fn decode_answer(line: &[u8]) -> Result<(Option<u64>, Result<Answer, Failure
     match (line.error, line.ok) {
         (Some(error), _) => Ok((line.id, Err(error))),
         (None, Some(ok)) => Ok((line.id, Ok(ok))),
-        (None, None) => Err("it has neither `ok` nor `error`".to_owned()),
+        (None, None) => {
+            Err("it has neither `ok` nor `error`, so it is of another version".to_owned())
+        }
     }
 }

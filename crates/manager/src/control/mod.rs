@@ -10,9 +10,11 @@
 //! its connection, and nobody else notices.
 
 mod ask;
+mod asks;
 mod client;
 mod codec;
 mod error;
+mod farm;
 mod group;
 mod host;
 mod levers;
@@ -29,22 +31,24 @@ mod types;
 mod words;
 
 pub use agent::AskCounts;
-pub use ask::ask;
+pub use ask::{ask, open};
+pub use asks::{Ask, Change};
 pub use client::Peer;
 pub use codec::{
     BadRequest, LINE_MAX, NAME_MAX, Request, VERSION, decode_answer, decode_request, encode_answer,
     encode_request,
 };
 pub use error::Error;
+pub use farm::{Captured, ConsoleLog, FarmGuest, FarmTable, Lent, ServedPort};
 pub use host::{HostRow, OwnersRow};
 pub use levers::{LeverRow, Levers, PagedOutRow};
 pub use live::{GuestPassed, Passed, ProcessPassed, Values, Whose};
 pub use policy::ksm::Phase as KsmPhase;
 pub use scanned::{HostSide, Scanned, TaskRow};
-pub use server::{Asked, CLIENTS_MAX, ClientId, Server};
+pub use server::{Asked, CLIENTS_MAX, ClientId, Return, Server};
 pub use types::{
-    ASLEEP_PERCENT, Answer, Ask, Change, Entitled, Failure, GuestRow, Inputs, JournalRow, KsmRow,
-    LeaseRow, Parked, Ps, Reloaded, Reserved, SourceRow, Status,
+    ASLEEP_PERCENT, Answer, Entitled, Failure, GuestRow, Inputs, JournalRow, KsmRow, LeaseRow,
+    Parked, Ps, Reloaded, Reserved, SourceRow, Status,
 };
 pub use wire::Totals;
 pub use words::{GuestMode, GuestRunState, SizeAction};

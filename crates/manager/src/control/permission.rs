@@ -19,32 +19,14 @@ pub(super) struct Rights {
 impl Rights {
     /// Whether a client may have this.
     pub(super) fn check(self, peer: Peer, ask: &Ask) -> Result<(), Failure> {
-        let Some(order) = order(ask) else { return Ok(()) };
-        if self.group == GroupMay::Set || peer.uid == self.owner || peer.uid == 0 {
+        let is_entitled = self.group == GroupMay::Set || [0, self.owner].contains(&peer.uid);
+        if is_entitled || !ask.is_order() {
             return Ok(());
         }
-        let message = format!("User {} may ask this manager and not `{order}`", peer.uid);
+        let message = format!("User {} may ask this manager and not `{}`", peer.uid, ask.verb());
         let help = "ask as the manager's own user, or let the group do it: \
                     `group_may = \"set\"` in [control]";
         Err(Failure::new(message).help(help))
-    }
-}
-
-/// The name of a request that changes something.
-fn order(ask: &Ask) -> Option<&'static str> {
-    match ask {
-        Ask::Set { .. } => Some("set"),
-        Ask::Park { .. } => Some("park"),
-        Ask::Wake { .. } => Some("wake"),
-        Ask::Reserve { .. } => Some("reserve"),
-        Ask::Unreserve { .. } => Some("unreserve"),
-        Ask::Reload => Some("reload"),
-        Ask::Ps
-        | Ask::Inputs { .. }
-        | Ask::Scan { .. }
-        | Ask::Interval { .. }
-        | Ask::Levers
-        | Ask::Status => None,
     }
 }
 

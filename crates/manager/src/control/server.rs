@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use reactor::{Acceptor, Event, Lookup, PollSet};
@@ -38,6 +39,15 @@ pub struct Asked {
     pub peer: Peer,
     /// What is asked.
     pub ask: Ask,
+}
+
+/// The way back to a client that waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Return {
+    /// The connection.
+    pub client: ClientId,
+    /// The client's own number of its request.
+    pub id: u64,
 }
 
 /// The socket and its clients.
@@ -143,6 +153,22 @@ impl Server {
         if let Err(why) = to.answer(&encode_answer(Some(id), answer), now_ms) {
             self.disconnect(client, why);
         }
+    }
+
+    /// Hands over the connection of a client that goes on as a stream, behind its request. Bytes
+    /// that the client has sent behind that line are lost: it waits for the answer first.
+    pub fn take(&mut self, client: ClientId) -> Option<UnixStream> {
+        Some(self.clients.remove(&client)?.stream)
+    }
+
+    /// Returns a second handle of a client's connection, which so stays open until that goes.
+    pub fn lease(&self, client: ClientId) -> Option<UnixStream> {
+        self.clients.get(&client)?.stream.try_clone().ok()
+    }
+
+    /// Hangs up on all clients.
+    pub fn hang_up(&mut self) {
+        self.left.extend(std::mem::take(&mut self.clients).into_keys());
     }
 
     fn accept(&mut self, now_ms: u64, asked: &mut Vec<Asked>) {

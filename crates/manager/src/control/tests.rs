@@ -52,6 +52,15 @@ fn requests_come_back_as_they_were_written() {
         Ask::Interval { processes: Whose::Everybody },
         Ask::Interval { processes: Whose::Nobody },
         Ask::Interval { processes: Whose::Guest("web1".into()) },
+        Ask::Farm,
+        Ask::Lend,
+        Ask::Down,
+        Ask::Logs { guest: guest() },
+        Ask::Console { guest: guest() },
+        Ask::Capture { guest: guest() },
+        Ask::Exec { guest: guest(), command: "ls 'a b'".into() },
+        Ask::Park { guest: guest() },
+        Ask::Wake { guest: guest() },
         Ask::Inputs { guest: guest() },
         Ask::Scan { guest: guest() },
         Ask::Unreserve { reservation: u64::MAX },
@@ -82,6 +91,9 @@ fn a_wrong_request_is_answered_with_the_right_form() {
     check(r#"{"v":2,"id":1,"do":"ps"}"#, Some(1), "Version 2");
     check(r#"{"id":1,"do":"ps"}"#, Some(1), "no `v`");
     check(r#"{"v":1,"id":1,"do":"pss"}"#, Some(1), "is it `ps`?");
+    check(r#"{"ps":true}"#, None, "the version of the protocol is 1");
+    let exec = r#"{"v":1,"id":1,"do":"exec","guest":"a","command":"a\nb"}"#;
+    check(exec, Some(1), "one line");
     check(r#"{"v":1,"id":1,"do":"ps","x":1}"#, Some(1), "no member `x`");
     check(r#"{"v":1,"id":1,"do":"set","guest":"a","what":"max","value":"4G"}"#, Some(1), "4 GiB");
     check(r#"{"v":1,"id":1,"do":"set","guest":"a","what":"maxx","value":"1%"}"#, Some(1), "`max`");
@@ -131,6 +143,21 @@ fn every_answer_comes_back_as_it_was_written() {
             ..Inputs::default()
         })),
         Ok(Answer::Reload(Reloaded::default())),
+        Ok(Answer::Farm(FarmTable {
+            farm: Some("f".into()),
+            pid: 7,
+            uptime_ms: 8,
+            guests: vec![FarmGuest {
+                ports: vec![ServedPort { guest: 80, host: 18_000 }],
+                ..FarmGuest::default()
+            }],
+        })),
+        Ok(Answer::Logs(ConsoleLog { text: "a\n".into(), lost_bytes: 9 })),
+        Ok(Answer::Console {}),
+        Ok(Answer::Exec {}),
+        Ok(Answer::Capture(Captured::default())),
+        Ok(Answer::Lend(Lent { classes: [("a".to_owned(), "b".to_owned())].into() })),
+        Ok(Answer::Down { guests: 3 }),
         Err(Failure::new("No").help("yes")),
     ];
     for answer in answers {

@@ -1,5 +1,5 @@
-//! What can be asked, and what is answered. These are the protocol's own types: a change here is a
-//! change of the protocol, and belongs into docs/host.md.
+//! Answers. These are the protocol's own types: a change here is a change of the protocol, and
+//! belongs into docs/host.md.
 //!
 //! Units stand last in names. What is not known is null.
 
@@ -9,100 +9,14 @@ use std::fmt;
 use model::GuestIdentity;
 use policy::arbiter::Clause;
 use policy::ksm::Phase;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::words::{GuestMode, GuestRunState, SizeAction};
-use super::{HostRow, Levers, Passed, Scanned, Whose};
-use crate::config::Share;
+use super::{Captured, ConsoleLog, FarmTable, HostRow, Lent, Levers, Passed, Scanned};
 
 /// A guest is asleep whose virtual CPUs run less of the time than this, in percent of one CPU. An
 /// idle Linux keeps below it, emulated too, but where it is built to tick without work.
 pub const ASLEEP_PERCENT: u64 = 2;
-
-/// A question, or an order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "do", rename_all = "kebab-case")]
-pub enum Ask {
-    /// The guests.
-    Ps,
-    /// Change what a guest is entitled to, until it or the manager ends.
-    Set {
-        /// Its name or UUID.
-        guest: String,
-        /// What is changed.
-        #[serde(flatten)]
-        change: Change,
-    },
-    /// Stop a guest's virtual CPUs and have its memory paged out, until it is woken.
-    Park {
-        /// Its name or UUID.
-        guest: String,
-    },
-    /// Let a parked guest run again.
-    Wake {
-        /// Its name or UUID.
-        guest: String,
-    },
-    /// Free memory for a guest that is about to start. The answer comes when it is there, or when
-    /// the time is over.
-    Reserve {
-        /// How much.
-        mib: u64,
-        /// How long to wait for it.
-        timeout_ms: u64,
-        /// How long it is held, once it is there.
-        hold_ms: u64,
-    },
-    /// The memory was used, or is not needed.
-    Unreserve {
-        /// The number that the answer to `reserve` gave.
-        reservation: u64,
-    },
-    /// The numbers that the last passes saw of a guest.
-    Inputs {
-        /// Its name or UUID.
-        guest: String,
-    },
-    /// A guest's tasks. Its daemon is asked, which wakes it.
-    Scan {
-        /// Its name or UUID.
-        guest: String,
-    },
-    /// What happened in the last second.
-    Interval {
-        /// The processes in the answer: they are most of it.
-        #[serde(skip_serializing_if = "Whose::is_everybody")]
-        processes: Whose,
-    },
-    /// What each lever on the host's memory gained and cost.
-    Levers,
-    /// The manager itself.
-    Status,
-    /// Read the settings again.
-    Reload,
-}
-
-/// A change of what a guest is entitled to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "what", content = "value", rename_all = "kebab-case")]
-pub enum Change {
-    /// It never gets less.
-    Min(#[serde(serialize_with = "as_text")] Share),
-    /// It never gets more.
-    Max(#[serde(serialize_with = "as_text")] Share),
-    /// Its weight.
-    Shares(u32),
-    /// It has this much.
-    Pin(#[serde(serialize_with = "as_text")] Share),
-    /// It is not managed any more.
-    Release,
-    /// It is managed again, by its class.
-    Manage,
-}
-
-fn as_text<S: Serializer>(share: &Share, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(share)
-}
 
 /// A request that was not served.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,6 +74,23 @@ pub enum Answer {
     Status(Box<Status>),
     /// To `reload`.
     Reload(Reloaded),
+    /// To `farm`.
+    Farm(FarmTable),
+    /// To `logs`.
+    Logs(ConsoleLog),
+    /// To `console`: the connection is the guest's terminal from here on.
+    Console {},
+    /// To `exec`: the output of the command follows, and then its end.
+    Exec {},
+    /// To `capture`.
+    Capture(Captured),
+    /// To `lend`: the lease ends with the connection.
+    Lend(Lent),
+    /// To `down`: the number of guests that end.
+    Down {
+        /// How many they are.
+        guests: usize,
+    },
 }
 
 /// A guest that was parked or woken.

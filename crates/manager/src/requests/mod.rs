@@ -2,8 +2,8 @@
 
 mod change;
 
-use crate::control::{Answer, Change, ClientId, Entitled, Failure, Peer, Reserved};
-use crate::effect::{Effect, GuestEvent, MemoryEvent, Now, RequestEvent, Return};
+use crate::control::{Answer, Change, ClientId, Entitled, Failure, Peer, Reserved, Return};
+use crate::effect::{Effect, GuestEvent, MemoryEvent, Now, RequestEvent};
 use crate::world::World;
 use change::{changed, in_words};
 use counters::Bytes;

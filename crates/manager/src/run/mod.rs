@@ -20,10 +20,8 @@ use crate::answers::{self, View};
 use crate::attach::{Attachments, run_dir};
 use crate::clock::Clock;
 use crate::config::{Place, Settings};
-use crate::control::{Answer, Ask, Asked, Failure, Levers, Server, Status};
-use crate::effect::{
-    Effect, GuestEvent, MemoryEvent, Now, ParkEvent, RequestEvent, Return, ScanEvent,
-};
+use crate::control::{Answer, Ask, Asked, Failure, Levers, Return, Server, Status};
+use crate::effect::{Effect, GuestEvent, MemoryEvent, Now, ParkEvent, RequestEvent, ScanEvent};
 use crate::guests::{Entitlement, Guests};
 use crate::journal::JournalWriter;
 use crate::ksm::Ksm;
@@ -258,6 +256,8 @@ impl Manager {
             Ask::Unreserve { reservation } => {
                 return self.step_requests(RequestEvent::Unreserve { to, reservation }, now);
             }
+            of_farm => Err(Failure::new(format!("A manager has no `{}`", of_farm.verb()))
+                .help("ask the farm that runs the guest")),
         };
         self.devices.control.answer(client, id, &answer, now.ms);
     }

@@ -4,11 +4,11 @@ use super::filter::{Filter, reset};
 use super::{ConsoleArgs, LogsArgs, find, logs};
 use crate::Error;
 use farm::service;
+use manager::control::Ask;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
-use serde_json::json;
 use std::io::{IsTerminal, Read, Stdin, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -35,7 +35,7 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
         return logs(&LogsArgs { guest: args.guest.clone() });
     }
     let at = find::guest(&args.guest)?;
-    let (stream, _) = service::ask(&at.socket, &json!({ "console": at.guest }))?;
+    let (stream, _) = service::open(&at.socket, &Ask::Console { guest: at.guest.clone() })?;
     let started = service::run(&at.socket, &at.guest, SHELL, Deadline::after(PATIENCE));
     if !started.is_ok_and(|output| output.code == 0) {
         eprintln!("{} starts no shell here; what its console says is shown", args.guest);

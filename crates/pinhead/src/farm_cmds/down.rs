@@ -6,9 +6,9 @@ use crate::Error;
 use crate::up::rundir;
 use base::counted;
 use farm::service;
+use manager::control::{Answer, Ask};
 use procfs::{Chance, Work};
 use rustix::process::{Signal, pidfd_send_signal};
-use serde_json::json;
 use std::time::Duration;
 use vm::{Clock, wait_for_end};
 
@@ -46,7 +46,7 @@ pub fn down(args: &DownArgs) -> Result<String, Error> {
 fn end(found: &Found) -> Result<String, Error> {
     let clock = Clock::new();
     let held = rundir::holder(found.pid, &found.socket);
-    let asked = service::ask(&found.socket, &json!({ "down": true }));
+    let asked = service::ask(&found.socket, &Ask::Down);
     let process = held.map_err(|e| {
         let how = if asked.is_ok() { "was asked to end" } else { "does not answer" };
         let text = format!(
@@ -55,7 +55,14 @@ fn end(found: &Found) -> Result<String, Error> {
         );
         Error::step(text, e)
     })?;
-    let guests = asked.as_ref().ok().and_then(|(_, value)| value.get("down")?.as_u64());
+    if let (Err(farm::Error::Version { .. }), Some(process)) = (&asked, &process) {
+        // It understands a signal.
+        let _ = pidfd_send_signal(process, Signal::TERM);
+    }
+    let guests = match asked {
+        Ok(Answer::Down { guests }) => Some(guests as u64),
+        _ => None,
+    };
     let lasts = |still_max_ms, work: fn(u32) -> Option<Work>| -> Result<Option<String>, Error> {
         let Some(process) = &process else { return Ok(None) };
         let mut ending = Ending::within(still_max_ms, clock.ms());

@@ -3,7 +3,8 @@
 
 use crate::Error;
 use crate::up::rundir;
-use farm::service::{self, GuestRow, SOCKET};
+use farm::service::{self, SOCKET};
+use manager::control::FarmGuest;
 use std::path::{Path, PathBuf};
 
 /// So many guests are named to a user who asks for one that is not there.
@@ -116,8 +117,8 @@ fn having(named: &str, among: Vec<Found>) -> Result<At, Error> {
     let mut having = Vec::new();
     let mut near = Vec::new();
     for found in among {
-        let Ok(table) = service::ps(&found.socket) else { continue };
-        let (same, others): (Vec<GuestRow>, Vec<GuestRow>) =
+        let Ok(table) = service::table(&found.socket) else { continue };
+        let (same, others): (Vec<FarmGuest>, Vec<FarmGuest>) =
             table.guests.into_iter().partition(|guest| guest.name == named);
         having.extend(same.iter().map(|_| found.clone()));
         near.extend(others.into_iter().map(|guest| guest.name));
@@ -144,7 +145,7 @@ fn listed(names: impl Iterator<Item = String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farm::service::FarmTable;
+    use manager::control::{Answer, FarmTable, encode_answer};
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixListener;
 
@@ -152,13 +153,13 @@ mod tests {
     fn up(dir: &Path, pid: u32, guests: &[&str]) -> (Found, std::thread::JoinHandle<()>) {
         let socket = dir.join(pid.to_string());
         let listener = UnixListener::bind(&socket).unwrap();
-        let row = |name: &&str| GuestRow { name: (*name).to_owned(), ..GuestRow::default() };
+        let row = |name: &&str| FarmGuest { name: (*name).to_owned(), ..FarmGuest::default() };
         let guests = guests.iter().map(row).collect();
-        let table = serde_json::json!(FarmTable { farm: None, pid, uptime_ms: 0, guests });
+        let table = Answer::Farm(FarmTable { farm: None, pid, uptime_ms: 0, guests });
         let answering = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             BufReader::new(&stream).read_line(&mut String::new()).unwrap();
-            stream.write_all(format!("{table}\n").as_bytes()).unwrap();
+            stream.write_all(&encode_answer(Some(1), &Ok(table))).unwrap();
         });
         (Found { name: pid.to_string(), pid, socket }, answering)
     }

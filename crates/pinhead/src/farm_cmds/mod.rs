@@ -22,7 +22,7 @@ use crate::manage::SocketArg;
 use base::chain;
 use clap::Args;
 use farm::service;
-use serde_json::{Value, json};
+use manager::control::{Answer, Ask, ConsoleLog};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -92,12 +92,14 @@ pub(crate) fn socket(named: Option<&str>) -> Result<std::path::PathBuf, Error> {
 /// Prints what is kept of a guest's console.
 pub fn logs(args: &LogsArgs) -> Result<String, Error> {
     let at = find::guest(&args.guest)?;
-    let (_, answer) = service::ask(&at.socket, &json!({ "logs": at.guest }))?;
-    let text = answer.get("logs").and_then(Value::as_str).unwrap_or_default();
-    let lost = answer.get("lost_bytes").and_then(Value::as_u64).unwrap_or(0);
+    let answer = service::ask(&at.socket, &Ask::Logs { guest: at.guest.clone() })?;
+    let Answer::Logs(ConsoleLog { text, lost_bytes }) = answer else {
+        return Err(farm::Error::other(&at.socket).into());
+    };
     let mut out = Vec::new();
-    if lost > 0 {
-        out.extend(format!("[{} KiB before this are no longer kept]\n", lost / 1024).bytes());
+    if lost_bytes > 0 {
+        let kib = lost_bytes / 1024;
+        out.extend(format!("[{kib} KiB before this are no longer kept]\n").bytes());
     }
     let mut lines = Lines::new(&mut out);
     let written = lines.write_all(text.as_bytes()).and_then(|()| lines.finish());

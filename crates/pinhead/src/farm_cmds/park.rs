@@ -5,8 +5,7 @@ use super::{ParkArgs, find};
 use crate::Error;
 use crate::manage::{ask_manager, unexpected};
 use farm::service;
-use manager::control::{Answer, Ask};
-use serde_json::{Value, json};
+use manager::control::{Answer, Ask, Parked};
 use std::time::Duration;
 use vm::Clock;
 
@@ -22,39 +21,27 @@ enum Host {
 /// Parks guests, one after the other. A farm's is parked when its memory is paged out; a manager's
 /// when it stands still, and its memory goes by and by.
 pub fn park(args: &ParkArgs) -> Result<String, Error> {
-    each(args, "park", "parked")
+    each(args, |guest| Ask::Park { guest }, "parked")
 }
 
 /// Wakes guests.
 pub fn wake(args: &ParkArgs) -> Result<String, Error> {
-    each(args, "wake", "awake")
+    each(args, |guest| Ask::Wake { guest }, "awake")
 }
 
 /// Asks for each guest. All of them are found before the first is asked for.
-fn each(args: &ParkArgs, question: &str, done: &str) -> Result<String, Error> {
+fn each(args: &ParkArgs, ask: fn(String) -> Ask, done: &str) -> Result<String, Error> {
     let found: Vec<Host> =
         args.guests.iter().map(|guest| host(args, guest)).collect::<Result<_, _>>()?;
     let mut text = String::new();
     for host in found {
         let clock = Clock::new();
-        let (guest, kept) = match host {
-            Host::Farm(at) => {
-                let question = json!({ question: at.guest });
-                let (_, answer) = service::ask_within(&at.socket, &question, PATIENCE)?;
-                let kept = answer.get("kept").and_then(Value::as_str).map(str::to_owned);
-                (at.guest, kept)
-            }
-            Host::Manager(guest) => {
-                let ask = match question {
-                    "park" => Ask::Park { guest },
-                    _ => Ask::Wake { guest },
-                };
-                let Answer::Park(parked) = ask_manager(&args.socket, &ask)? else {
-                    return Err(unexpected());
-                };
-                (base::plain(&parked.guest, 60), parked.kept)
-            }
+        let answer = match host {
+            Host::Farm(at) => service::ask_within(&at.socket, &ask(at.guest), PATIENCE)?,
+            Host::Manager(guest) => ask_manager(&args.socket, &ask(guest))?,
         };
+        let Answer::Park(Parked { guest, kept }) = answer else { return Err(unexpected()) };
+        let guest = base::plain(&guest, 60);
         let kept = match kept {
             Some(why) => format!(", its memory stays: {}", base::plain(&why, 200)),
             None => String::new(),

@@ -5,7 +5,8 @@ use crate::Error;
 use crate::args::Format;
 use crate::escape;
 use base::{Column, Table, chain, counted, left, plain, right};
-use farm::service::{self, FarmTable, GuestRow};
+use farm::service;
+use manager::control::{FarmGuest, FarmTable};
 use serde::Serialize;
 use serde_json::json;
 use std::fs;
@@ -15,7 +16,7 @@ use std::fs;
 #[derive(Serialize)]
 struct Measured {
     #[serde(flatten)]
-    guest: GuestRow,
+    guest: FarmGuest,
     resident_kib: Option<u64>,
     proportional_kib: Option<u64>,
     swapped_kib: Option<u64>,
@@ -27,7 +28,7 @@ pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
         Some(_) => vec![find::farm(named)?],
         None => find::farms()?,
     };
-    let tables = found.iter().map(|found| Ok(service::ps(&found.socket)?));
+    let tables = found.iter().map(|found| Ok(service::table(&found.socket)?));
     shown(tables.collect::<Result<_, Error>>()?, format)
 }
 
@@ -42,7 +43,7 @@ pub struct Farms {
 pub fn tables() -> Result<Farms, Error> {
     let mut all = Farms::default();
     for found in find::all()? {
-        match service::ps(&found.socket) {
+        match service::table(&found.socket) {
             Ok(table) => all.farms.push(table),
             // It may just be ending; the others are there all the same.
             Err(error) => all.silent.push(format!("{}: {}", found.name, chain(&error))),
@@ -64,7 +65,7 @@ pub fn shown(tables: Vec<FarmTable>, format: Format) -> Result<String, Error> {
     }
 }
 
-fn measured(guest: GuestRow) -> Measured {
+fn measured(guest: FarmGuest) -> Measured {
     let rollup = guest.pid.and_then(|pid| fs::read(format!("/proc/{pid}/smaps_rollup")).ok());
     let kib = |field| procfs::parse::value_of(rollup.as_deref()?, field);
     Measured {
@@ -129,13 +130,12 @@ fn row(Measured { guest, resident_kib, proportional_kib, .. }: Measured) -> [Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farm::config::Probe;
-    use farm::service::ServedPort;
+    use manager::control::ServedPort;
 
     #[test]
     fn a_table_shows_what_is_known_and_nothing_that_a_terminal_obeys() {
-        let ports = vec![ServedPort { guest: 80, host: 18000, probe: Probe::Http }];
-        let up = GuestRow {
+        let ports = vec![ServedPort { guest: 80, host: 18000 }];
+        let up = FarmGuest {
             name: "web1".into(),
             class: "web".into(),
             pid: Some(7),
@@ -145,13 +145,13 @@ mod tests {
             address: Some("10.1.0.1".into()),
             memory_mib: 96,
             cpu_percent: Some(0.25),
-            ..GuestRow::default()
+            ..FarmGuest::default()
         };
-        let ended = GuestRow {
+        let ended = FarmGuest {
             name: "\u{1b}[2J".into(),
             state: "ended".into(),
             reason: Some("QEMU ended\u{7}".into()),
-            ..GuestRow::default()
+            ..FarmGuest::default()
         };
         let guests = [(up, Some(51_200), Some(20_480)), (ended, None, None)];
         let guests = guests.map(|(guest, resident_kib, proportional_kib)| Measured {

@@ -4,7 +4,8 @@ use super::args::TargetArgs;
 use crate::Error;
 use crate::farm_cmds::{self, GRACE};
 use ::load::{ExecError, ExecOutput, Target};
-use farm::service::{self, GuestRow};
+use farm::service;
+use manager::control::FarmGuest;
 use std::path::PathBuf;
 use std::time::Duration;
 use vm::{Deadline, Output};
@@ -12,25 +13,25 @@ use vm::{Deadline, Output};
 /// A farm, with its table of guests.
 pub(super) struct Farm {
     socket: PathBuf,
-    guests: Vec<GuestRow>,
+    guests: Vec<FarmGuest>,
 }
 
 impl Farm {
     /// Asks the farm of a name, or the only one.
     pub(super) fn ask(named: Option<&str>) -> Result<Farm, Error> {
         let socket = farm_cmds::socket(named)?;
-        let guests = service::ps(&socket)?.guests;
+        let guests = service::table(&socket)?.guests;
         Ok(Farm { socket, guests })
     }
 
     /// The guests of these classes, of all if none is given.
-    fn of_classes(&self, classes: &[String]) -> Result<Vec<&GuestRow>, Error> {
+    fn of_classes(&self, classes: &[String]) -> Result<Vec<&FarmGuest>, Error> {
         let is_there = |class: &&String| self.guests.iter().any(|guest| guest.class == **class);
         if let Some(unknown) = classes.iter().find(|class| !is_there(class)) {
             let message = format!("The farm has no class `{}`", unknown.escape_debug());
             return Err(Error::Message(message));
         }
-        let is_meant = |guest: &&GuestRow| classes.is_empty() || classes.contains(&guest.class);
+        let is_meant = |guest: &&FarmGuest| classes.is_empty() || classes.contains(&guest.class);
         Ok(self.guests.iter().filter(is_meant).collect())
     }
 
@@ -62,7 +63,7 @@ pub(super) fn targets(args: &TargetArgs) -> Result<Vec<Target>, Error> {
 }
 
 /// A guest's server on the host's loopback; `None` if the guest has no such port.
-fn target(guest: &GuestRow, port: Option<u16>, path: &str) -> Option<Target> {
+fn target(guest: &FarmGuest, port: Option<u16>, path: &str) -> Option<Target> {
     Some(Target {
         name: guest.name.clone(),
         class: guest.class.clone(),
@@ -85,18 +86,14 @@ impl ::load::Exec for Farm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farm::config::Probe;
-    use farm::service::ServedPort;
+    use manager::control::ServedPort;
 
     fn farm() -> Farm {
-        let guest = |name: &str, class: &str, ports: &[(u16, u16)]| GuestRow {
+        let guest = |name: &str, class: &str, ports: &[(u16, u16)]| FarmGuest {
             name: name.to_owned(),
             class: class.to_owned(),
-            ports: ports
-                .iter()
-                .map(|&(guest, host)| ServedPort { guest, host, probe: Probe::None })
-                .collect(),
-            ..GuestRow::default()
+            ports: ports.iter().map(|&(guest, host)| ServedPort { guest, host }).collect(),
+            ..FarmGuest::default()
         };
         let guests =
             vec![guest("web1", "web", &[(80, 18000), (22, 19000)]), guest("db1", "db", &[])];

@@ -7,12 +7,13 @@ use farm::Password;
 use farm::config::{Builtin, Class, Farm, Limits, ParkTo, Source};
 use farm::fleet::{Daemon, Floor, MemberConfig, ParkRule};
 use farm::links::Link;
-use farm::service::{Occupant, ServedPort};
+use farm::service::{Occupant, ProbedPort};
 use images::rootfs::Software;
 use images::{
     Arch, Cache, Disk, DiskFormat, FirstProcess, GuestFile, Image, ImageSpec, Writes, check_file,
     create_dir, time_of_day, web_files,
 };
+use manager::control::ServedPort;
 use rules::Machine;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -125,9 +126,8 @@ impl Maker<'_> {
             let (floor, daemon, park) = (floor(class), daemon(class), park(class));
             let park_file = park_dir.as_ref().map(|dir| dir.join(format!("{}.park", spec.name)));
             plan.members.push(MemberConfig { spec, floor, daemon, park, park_file });
-            let served = |port: &farm::config::Port| ServedPort {
-                guest: port.guest,
-                host: class.host_port(port, number),
+            let served = |port: &farm::config::Port| ProbedPort {
+                at: ServedPort { guest: port.guest, host: class.host_port(port, number) },
                 probe: port.probe,
             };
             plan.occupants.push(Occupant {

@@ -112,7 +112,8 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     let _ = vm::spare_this_process();
     let mut tiers = Tiers::open(&limits)?;
     tiers.separate_guests();
-    let service = Service::open(run_dir.path(), name.clone(), occupants)?;
+    let service = Service::open(run_dir.path(), name.clone(), occupants)
+        .map_err(|e| Error::step("No control socket for the guests", e))?;
     let cpus = std::thread::available_parallelism().map_or(2, usize::from);
     // A clone waits for its disk and its daemon's hello more than it computes.
     let fleet = Fleet::of(members, if has_clones { 2 * cpus } else { cpus })
