@@ -13,8 +13,7 @@ pub use console::console;
 pub use down::down;
 pub(crate) use find::{At, any_guest};
 pub use park::{park, wake};
-pub use ps::tables;
-pub use ps::{ps, shown};
+pub use ps::{beside, ps, shown, tables};
 
 use crate::Error;
 use crate::escape::Lines;

@@ -6,7 +6,7 @@ use crate::args::Format;
 use crate::escape;
 use base::{Column, Table, chain, counted, left, plain, right};
 use farm::service;
-use manager::control::{FarmGuest, FarmTable};
+use manager::control::{FarmGuest, FarmTable, Ps};
 use serde::Serialize;
 use serde_json::json;
 use std::fs;
@@ -50,6 +50,17 @@ pub fn tables() -> Result<Farms, Error> {
         }
     }
     Ok(all)
+}
+
+/// Guests of this user's farms that are not among a manager's: parked on disk, ended, or not lent.
+pub fn beside(ps: &Ps) -> Vec<FarmTable> {
+    let is_managed = |pid| ps.guests.iter().any(|row| row.pid == Some(pid));
+    let mut farms = tables().unwrap_or_default().farms;
+    for farm in &mut farms {
+        farm.guests.retain(|guest| guest.pid.is_none_or(|pid| !is_managed(pid)));
+    }
+    farms.retain(|farm| !farm.guests.is_empty());
+    farms
 }
 
 /// What farms have answered, as it is shown.

@@ -15,7 +15,8 @@ use crate::escape::json;
 use crate::why::DiffArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use manager::config::{Place, Share};
-use manager::control::{Answer, Ask, Change, Inputs};
+use manager::control::{Answer, Ask, Change, FarmTable, Inputs, Ps};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -78,8 +79,8 @@ pub struct PsArgs {
     /// The guests of `pinhead up FARM.toml` as it sees them; of this farm, if a name or a process
     /// id says which
     ///
-    /// Farms can be asked also while no manager runs; without `--farm` that is shown where there
-    /// is no manager. In MiB: what a guest's processes take of the host's memory, what of that is
+    /// Without `--farm` a farm shows the guests that no manager has: all where none runs, else those
+    /// that are parked on disk or have ended. In MiB: what a guest's processes take of the host's memory, what of that is
     /// its own with shared pages counted in parts, and what it was started with. A guest is
     /// `starting` until its ports have answered.
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["status", "socket"])]
@@ -168,13 +169,36 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
         answered => answered?,
     };
     match (answered, args.format) {
-        (Answer::Ps(answer), Format::Json) => json(&answer),
+        (Answer::Ps(answer), Format::Json) => {
+            let farms = beside(args, &answer);
+            json(&Everything { answer, farms })
+        }
         (Answer::Status(answer), Format::Json) => json(&answer),
         (Answer::Levers(answer), Format::Json) => json(&answer),
-        (Answer::Ps(answer), Format::Text) => Ok(ps::table(&answer)),
+        (Answer::Ps(answer), Format::Text) => {
+            let farms = crate::farm_cmds::shown(beside(args, &answer), Format::Text)?;
+            Ok(ps::table(&answer) + &farms)
+        }
         (Answer::Status(answer), Format::Text) => Ok(ps::status(&answer)),
         (Answer::Levers(answer), Format::Text) => Ok(levers::table(&answer)),
         _ => Err(unexpected()),
+    }
+}
+
+/// A manager's guests, and those of farms that it does not have.
+#[derive(Serialize)]
+struct Everything {
+    #[serde(flatten)]
+    answer: Ps,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    farms: Vec<FarmTable>,
+}
+
+/// Guests of farms beside those of a manager. One that was named by its socket tells of its own.
+fn beside(args: &PsArgs, answer: &Ps) -> Vec<FarmTable> {
+    match args.socket.socket {
+        Some(_) => Vec::new(),
+        None => crate::farm_cmds::beside(answer),
     }
 }
 
