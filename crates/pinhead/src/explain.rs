@@ -14,7 +14,6 @@ use plug::{CmmPool, CpuSet, Cpus, Pool, without};
 use policy::guest::{self, CpuAction, Resources};
 use procfs::{Reader, Root};
 use rules::{Fault, FileKind, Program};
-use serde_json::json;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
