@@ -13,7 +13,7 @@ use vm::{Clones, Deadline, Forward, GuestSpec, Held, Net, Session, Template, pro
 use wire::{Decoder, Hello, Identified, Identity, ToGuest, ToHost, Welcome};
 
 const CLONES: usize = 4;
-const MEMORY_MIB: u64 = 128;
+const MEMORY_MIB: u64 = 160;
 /// What a web server's guest can do without for a while.
 const TAKEN_MIB: u64 = 16;
 /// Free memory in large blocks is reported about every two seconds, a block's time after another.

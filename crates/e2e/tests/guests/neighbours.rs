@@ -130,7 +130,7 @@ fn finding_02_a_guest_reaches_neither_its_host_nor_a_neighbour() {
 fn finding_02_a_link_is_a_way_to_one_port_of_one_guest() {
     let farm = Farm::new(
         "links",
-        "[[class]]\nname = 'web'\nimage = 'web'\ntemplate = true\nmemory = '96 MiB'\ncount = 2\n\
+        "[[class]]\nname = 'web'\nimage = 'web'\ntemplate = true\nmemory = '128 MiB'\ncount = 2\n\
          links = [{ to = 'db', port = 80 }]\n\
          [[class]]\nname = 'db'\nimage = 'web'\n[[class]]\nname = 'not'\nimage = 'web'\n",
         e2e::share(4),

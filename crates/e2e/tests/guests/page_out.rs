@@ -173,7 +173,7 @@ fn what_a_guest_that_runs_does_not_touch_goes_to_swap_while_the_host_is_short() 
 fn what_a_guest_needs_when_it_wakes_is_brought_back_ahead_of_it() {
     let _swap = one_at_a_time();
     let class = "[[class]]\nname = \"web\"\ncount = 1\nimage = \"web\"\ntemplate = true\n\
-                 memory = \"96 MiB\"\nports = [{ guest = 80, host = 27320 }]\n";
+                 memory = \"128 MiB\"\nports = [{ guest = 80, host = 27320 }]\n";
     let farm = Farm::new("ahead", class, e2e::share(1));
     let _zram = match zram() {
         Ok(zram) => zram,

@@ -15,7 +15,7 @@ use vm::wait_for_exit;
 
 const PORT: u16 = 27_280;
 const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
-                       memory = \"96 MiB\"\npark = \"5s\"\n\
+                       memory = \"128 MiB\"\npark = \"5s\"\n\
                        ports = [{ guest = 80, host = 27280 }]\n";
 /// So long a parked guest is watched. Its clock would be late by that if nobody set it.
 const WATCHED: Duration = Duration::from_secs(6);

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::SystemTime;
 
 const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
-                       memory = \"96 MiB\"\npark_to = \"disk\"\n\
+                       memory = \"128 MiB\"\npark_to = \"disk\"\n\
                        ports = [{ guest = 80, host = 27420 }]\n";
 const CLOCK_S: u64 = 2;
 const FILE_MAX: u64 = 8 << 20;

@@ -23,7 +23,8 @@ const TIMEOUT_MAX_MS: u64 = 10 * 60_000;
 /// Memory that is held is of no use to anyone.
 const HOLD_MAX_MS: u64 = 60 * 60_000;
 
-const DOS: [&str; 19] = [
+/// The words under `do`.
+pub const VERBS: [&str; 19] = [
     "ps",
     "set",
     "park",
@@ -124,7 +125,7 @@ fn request(mut members: Members) -> Result<Ask, Failure> {
             timeout_ms: members.number("timeout_ms", 0, TIMEOUT_MAX_MS)?,
             hold_ms: members.number("hold_ms", 1, HOLD_MAX_MS)?,
         },
-        other => return Err(unknown("request", other, &DOS)),
+        other => return Err(unknown("request", other, &VERBS)),
     };
     match members.0.keys().next() {
         None => Ok(ask),

@@ -35,8 +35,8 @@ pub use ask::{ask, open};
 pub use asks::{Ask, Change};
 pub use client::Peer;
 pub use codec::{
-    BadRequest, LINE_MAX, NAME_MAX, Request, VERSION, decode_answer, decode_request, encode_answer,
-    encode_request,
+    BadRequest, LINE_MAX, NAME_MAX, Request, VERBS, VERSION, decode_answer, decode_request,
+    encode_answer, encode_request,
 };
 pub use error::Error;
 pub use farm::{Captured, ConsoleLog, FarmGuest, FarmTable, Lent, ServedPort};

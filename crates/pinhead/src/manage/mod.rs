@@ -79,10 +79,10 @@ pub struct PsArgs {
     /// The guests of `pinhead up FARM.toml` as it sees them; of this farm, if a name or a process
     /// id says which
     ///
-    /// Without `--farm` a farm shows the guests that no manager has: all where none runs, else those
-    /// that are parked on disk or have ended. In MiB: what a guest's processes take of the host's memory, what of that is
-    /// its own with shared pages counted in parts, and what it was started with. A guest is
-    /// `starting` until its ports have answered.
+    /// Without `--farm` a farm shows the guests that no manager has: all where none runs, else
+    /// those that are parked on disk or have ended. In MiB: what a guest's processes take of the
+    /// host's memory, what of that is its own with shared pages counted in parts, and what it was
+    /// started with. A guest is `starting` until its ports have answered.
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["status", "socket"])]
     pub farm: Option<Option<String>>,
     #[command(flatten)]
