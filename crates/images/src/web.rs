@@ -105,16 +105,16 @@ fn linked_with(root: &Path, arch: Arch, file: &GuestFile) -> Result<Vec<String>,
 }
 
 fn file_of(root: &Path, path: &str) -> Result<GuestFile, Error> {
-    let bytes = read(&below_either(root, path)?)?;
+    let bytes = read(root, &below_either(root, path)?)?;
     Ok(GuestFile { path: format!("/{path}"), mode: 0o755, bytes })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    if path.is_symlink() && !path.exists() {
-        // The loader's link says /lib/TRIPLET/...: that is below the same tree.
+/// Reads a file of the packages, through a link as it will be in the guest. The loader is a link to
+/// `/lib/TRIPLET/...`, where this machine may have a loader of its own, for another C library.
+fn read(root: &Path, path: &Path) -> Result<Vec<u8>, Error> {
+    if path.is_symlink() {
         let target = fs::read_link(path).file("read", path)?;
-        let root = path.ancestors().find(|above| above.join("usr").is_dir());
-        if let (Some(root), Ok(inside)) = (root, target.strip_prefix("/")) {
+        if let Ok(inside) = target.strip_prefix("/") {
             let inside = below_either(root, &inside.to_string_lossy())?;
             return fs::read(&inside).file("read", inside);
         }
@@ -125,6 +125,20 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn loader_is_that_of_the_packages_and_not_this_machines() {
+        let root = std::env::temp_dir().join(format!("images-web-{}", std::process::id()));
+        for directory in ["proc", "lib64"] {
+            fs::create_dir_all(root.join(directory)).unwrap();
+        }
+        // A link that leads to a file of this machine, too.
+        std::os::unix::fs::symlink("/proc/version", root.join("lib64/loader")).unwrap();
+        fs::write(root.join("proc/version"), "the packages'").unwrap();
+        let read = file_of(&root, "lib64/loader").unwrap().bytes;
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(read, b"the packages'");
+    }
 
     #[test]
     fn the_page_has_its_size_and_no_two_lines_alike() {
