@@ -28,7 +28,7 @@ const STRETCHES_MAX: usize = 512;
 /// Two TiB of addresses; more is no process of a guest.
 const SLICES_MAX: usize = 1 << 18;
 /// Files behind shared mappings that have no other place than memory.
-const MEMORY_FILES: [&[u8]; 3] = [b"/memfd:", b"/dev/shm/", b"/dev/zero"];
+pub(crate) const MEMORY_FILES: [&[u8]; 3] = [b"/memfd:", b"/dev/shm/", b"/dev/zero"];
 
 /// Why nothing was taken.
 #[derive(Debug)]

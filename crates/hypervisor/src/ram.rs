@@ -5,6 +5,8 @@ use std::io::{BufRead, Read};
 use counters::Bytes;
 use procfs::parse::{named, number, words};
 
+use crate::pageout::MEMORY_FILES;
+
 /// No process has a list of mappings that is longer.
 const SMAPS_MAX: u64 = 8 << 20;
 
@@ -40,6 +42,8 @@ pub struct RamMapping {
     /// What is written to it goes to the file behind it, and is the guest's alone all the same:
     /// such files are how other processes (network, disks) reach a guest's memory.
     pub is_shared: bool,
+    /// That file has no other place than memory, by its name.
+    pub is_memory_file: bool,
     /// The file that it comes from; a template, where what is written does not go there.
     pub file: Option<BackingFile>,
 }
@@ -97,6 +101,11 @@ impl GuestRam {
     /// Returns whether some of it lies in files to which it is written.
     pub fn is_shared(&self) -> bool {
         self.0.iter().any(|piece| piece.is_shared)
+    }
+
+    /// Returns whether some of it lies in files that are nowhere but in memory.
+    pub fn is_in_memory_file(&self) -> bool {
+        self.0.iter().any(|piece| piece.is_shared && piece.is_memory_file)
     }
 
     /// The file that its memory comes from, which others may have it from as well.
@@ -168,7 +177,9 @@ impl Mapping {
         let device = pair(words.nth(1)?, b':')?;
         let inode = number(words.next()?)?;
         let file = (inode > 0).then_some(BackingFile { device, inode });
-        let ram = RamMapping { start, is_shared: rights[3] == b's', file };
+        let path = words.next().unwrap_or_default();
+        let is_memory_file = MEMORY_FILES.iter().any(|begin| path.starts_with(begin));
+        let ram = RamMapping { start, is_shared: rights[3] == b's', is_memory_file, file };
         (start < end).then_some(Mapping { start, end, is_data: rights.starts_with(b"rw-"), ram })
     }
 }
@@ -201,13 +212,17 @@ mod tests {
             GuestRam::find(text.as_bytes(), Bytes::mib(96), &[])
         };
         let one = |piece| Some(GuestRam(vec![piece]));
-        let plain = RamMapping { start: 0x7f00_2000_0000, is_shared: false, file: None };
+        let (start, is_shared, is_memory_file) = (0x7f00_2000_0000, false, false);
+        let plain = RamMapping { start, is_shared, is_memory_file, file: None };
         assert_eq!(found("rw-p", "00:00 0"), one(plain));
         let file = Some(BackingFile { device: (0xfe, 1), inode: 1234 });
         let template = found("rw-p", "fe:01 1234 /a/template (deleted)");
         assert_eq!(template, one(RamMapping { file, ..plain }));
         let shared = found("rw-s", "fe:01 1234 /memfd:ram (deleted)");
-        assert_eq!(shared, one(RamMapping { file, is_shared: true, ..plain }));
+        assert_eq!(
+            shared,
+            one(RamMapping { file, is_shared: true, is_memory_file: true, ..plain })
+        );
     }
 
     #[test]
@@ -227,7 +242,12 @@ mod tests {
         let mib = Bytes::mib;
         assert_eq!(of("rw-p"), Held { private: mib(22), shared: mib(40) });
         assert_eq!(of("rw-s"), Held { private: mib(62), shared: Bytes::ZERO });
-        let elsewhere = GuestRam(vec![RamMapping { start: 1, is_shared: false, file: None }]);
+        let elsewhere = GuestRam(vec![RamMapping {
+            start: 1,
+            is_shared: false,
+            is_memory_file: false,
+            file: None,
+        }]);
         assert_eq!(elsewhere.held(&b"7f0010000000-7f0018000000 rw-p 0 0:0 0\n"[..]), None);
     }
 

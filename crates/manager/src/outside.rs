@@ -301,10 +301,14 @@ pub(crate) fn owned(held: Held, ram: Option<&GuestRam>, apart: &Apart) -> Held {
         Some(ram) => ram.is_shared(),
         None => apart.shmem > apart.anonymous,
     };
+    // Huge pages that were set aside are in none of the kernel's other counts.
+    let is_nowhere_else = apart.shmem > apart.files
+        || apart.hugepages > Bytes::ZERO
+        || ram.is_some_and(GuestRam::is_in_memory_file);
     let shared = match is_in_file {
         false => held.shared,
         // Beside a memory that is nowhere else, what comes from files on disk is programs.
-        true if apart.shmem > apart.files => held.shared.min(apart.files),
+        true if is_nowhere_else => held.shared.min(apart.files),
         true => Bytes::ZERO,
     };
     let private = held.resident().less(shared).plus(apart.hugepages);
@@ -324,7 +328,7 @@ mod tests {
         let apart = Apart { files: mib(30), shmem: mib(200), ..Apart::default() };
         let ram = |is_shared: bool| {
             let rights = if is_shared { "rw-s" } else { "rw-p" };
-            let maps = format!("1000-10001000 {rights} 00000000 00:01 7 /memfd:ram\n");
+            let maps = format!("1000-10001000 {rights} 00000000 00:01 7 /run/ram\n");
             GuestRam::find(maps.as_bytes(), mib(256), &[]).unwrap()
         };
         let clone = owned(statm, Some(&ram(false)), &apart);
@@ -335,10 +339,18 @@ mod tests {
         let anonymous = Apart { hugepages: mib(64), ..kept };
         let huge = Held { private: mib(104), shared: mib(230) };
         assert_eq!(owned(statm, None, &anonymous), huge);
+        let in_file = owned(statm, Some(&ram(true)), &anonymous);
+        assert_eq!(in_file, huge, "a file of huge pages, and programs");
         // On disk nothing tells its pages from a program's: all are the guest's.
         let all = Held { private: mib(270), shared: Bytes::ZERO };
         let on_disk = Apart { files: mib(230), ..Apart::default() };
         assert_eq!(owned(statm, Some(&ram(true)), &on_disk), all);
+        let memfd = b"1000-10001000 rw-s 00000000 00:01 7 /memfd:ram (deleted)\n";
+        let memfd = GuestRam::find(memfd, mib(256), &[]).unwrap();
+        let small = Apart { files: mib(60), shmem: mib(50), ..Apart::default() };
+        let held = Held { private: mib(20), shared: mib(110) };
+        let of_small = Held { private: mib(70), shared: mib(60) };
+        assert_eq!(owned(held, Some(&memfd), &small), of_small, "it has less than its programs");
         let guessed = Apart { anonymous: mib(40), ..apart };
         assert_eq!(owned(statm, None, &guessed), shared, "its mappings may not be read");
     }
