@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use base::StableHash;
-use images::{Arch, Cache, GuestFile, ImageSpec};
+use images::{Arch, Cache, GuestFile, ImageSpec, Modules, WEB_SET, web_files};
 use vm::{Console, Ctl, Deadline, Monitor, Process, Scratch, wait_for_exit};
 
 use crate::{LOOK, given, scratch};
@@ -236,21 +236,34 @@ impl KvmHost {
     }
 
     /// Starts a guest as somebody starts a QEMU by hand, with its monitor where no setting is
-    /// needed for it.
-    pub fn plain_qemu(&mut self, name: &str, memory_mib: u64) {
+    /// needed for it. Its memory is by these words for QEMU, and its load by those for its kernel.
+    pub fn plain_qemu(&mut self, name: &str, memory: &str, load: &str) {
         let dir = "/run/pinhead/up/by-hand";
         self.sh(&format!("mkdir -p {dir} && chmod 700 {dir}"));
         self.spawn(
             name,
             &format!(
-                "qemu-system-x86_64 -name guest={name} -machine q35 -accel kvm -cpu host \
-                 -m {memory_mib}M -display none -nodefaults -serial stdio \
+                "exec qemu-system-x86_64 -name guest={name},debug-threads=on -machine q35 \
+                 -accel kvm -cpu host {memory} -display none -nodefaults \
+                 -serial file:{BROUGHT}/{name}.console \
                  -device virtio-balloon-pci,id=balloon0,deflate-on-oom=on \
                  -device virtio-serial-pci -qmp unix:{dir}/{name}.qmp,server=on,wait=off \
                  -kernel {BROUGHT}/guest/kernel -initrd {BROUGHT}/guest/initrd \
-                 -append \"{GUEST_WORDS} pinhead.name={name}\""
+                 -append \"{GUEST_WORDS} pinhead.name={name} {load}\""
             ),
         );
+    }
+
+    /// Time that a guest's virtual CPUs have run, in clock ticks of the host.
+    pub fn guest_ticks(&mut self, guest: &str) -> u64 {
+        let line = "cat /proc/$(pgrep -f guest=GUEST,)/task/*/stat | \
+                    awk '{ n += $43 } END { print n }'";
+        self.number(&line.replace("GUEST", guest))
+    }
+
+    /// Gives the host a swap file.
+    pub fn has_swap(&mut self) {
+        self.sh("fallocate -l 512M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap");
     }
 
     /// Fails if the host's kernel has warned of a fault in itself.
@@ -352,6 +365,7 @@ fn brought() -> Scratch {
         GuestFile::text("/etc/pinhead.conf", crate::HOLDING),
         GuestFile::text("/etc/pinheadd.args", "-f -c /etc/pinhead.conf --pace host"),
         GuestFile { mode: 0o755, ..GuestFile::text("/etc/load.sh", LOAD) },
+        virtio_mem(&cache),
     ];
     let daemon = crate::daemon_dir().join(Arch::X86_64.name()).join("pinheadd");
     let spec = ImageSpec { arch: Arch::X86_64, daemon: Some(daemon), files };
@@ -360,13 +374,27 @@ fn brought() -> Scratch {
         let copied = fs::copy(&from, guest.join(to));
         copied.unwrap_or_else(|e| panic!("{}: {e}", from.display()));
     }
-    let packages = cache.packages_of(Arch::X86_64, "");
-    run(Command::new("cp").arg("-a").arg(packages).arg(tree.join("packages")));
+    // Fetched, if they are not there yet.
+    web_files(&cache, Arch::X86_64).unwrap_or_else(|e| panic!("{e}"));
+    let all = tree.join("packages");
+    fs::create_dir(&all).unwrap_or_else(|e| panic!("{}: {e}", all.display()));
+    for set in ["", WEB_SET] {
+        run(Command::new("cp").arg("-a").arg(cache.packages_of(Arch::X86_64, set)).arg(&all));
+    }
     // The same packages make the same bytes.
     let mut tar = Command::new("tar");
     tar.args(["--create", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--file"]);
     run(tar.arg(dir.join(TAR)).arg("--directory").arg(&tree).arg("."));
     dir
+}
+
+/// Returns the driver of virtio-mem, which a guest's image does not have.
+fn virtio_mem(cache: &Cache) -> GuestFile {
+    let packages = cache.packages(Arch::X86_64).unwrap_or_else(|e| panic!("{e}"));
+    let modules = Modules::open(&packages.modules).unwrap_or_else(|e| panic!("{e}"));
+    let order = modules.load_order(&["virtio_mem"]).unwrap_or_else(|e| panic!("{e}"));
+    let driver = order.into_iter().next_back().unwrap_or_else(|| panic!("no virtio_mem"));
+    GuestFile { path: "/etc/virtio_mem.ko".into(), mode: 0o644, bytes: driver.bytes }
 }
 
 /// A guest's work: by the words of its kernel's command line.
@@ -380,8 +408,7 @@ fn make(base: &Path, brought: &Scratch, part: &Path) {
     let dir = scratch("kvm-host");
     let mut host = KvmHost::start(dir, &disk, &part.join(TAR), None, None);
     host.sh(&format!("tar -xf /dev/vdb -C {BROUGHT}"));
-    host.sh("mkdir -p /root/.cache/pinhead/packages && \
-             mv /srv/packages /root/.cache/pinhead/packages/x86_64");
+    host.sh("mkdir -p /root/.cache/pinhead && mv /srv/packages /root/.cache/pinhead/packages");
     host.until("systemctl is-system-running --wait");
     host.until("[ -c /dev/kvm ]");
     // Another host moves domains here by it. Nobody else is in its network.

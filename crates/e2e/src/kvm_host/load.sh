@@ -1,7 +1,7 @@
 #!/bin/sh
 # The work of a guest, by the words of its kernel's command line: `busy` keeps a CPU at work,
-# `steal` says the time that was stolen, and `fill=MIB` holds that much memory and says its
-# checksum, every few seconds on the console.
+# `steal` says the time that was stolen, `fill=MIB` holds that much memory and says its
+# checksum, and the guest's clock and uptime, every few seconds on the console, and `virtio_mem` loads that driver.
 
 for word in $(cat /proc/cmdline); do
     case $word in
@@ -16,11 +16,17 @@ for word in $(cat /proc/cmdline); do
             mkdir -p /fill
             mount -t tmpfs -o size=90% fill /fill
             dd if=/dev/urandom of=/fill/data bs=1M count="${word#fill=}" 2> /dev/null
+            cat /sys/devices/system/clocksource/clocksource0/current_clocksource > /dev/console
             while :; do
                 echo "sum $(md5sum < /fill/data)" > /dev/console
+                busybox adjtimex |
+                    awk '/sec:/ { n[i++] = $2 } END { printf "clock %d.%06d\n", n[0], n[1] }' \
+                        > /dev/console
+                echo "uptime $(cut -d ' ' -f 1 /proc/uptime)" > /dev/console
                 sleep 5
             done &
             ;;
+        virtio_mem) insmod /etc/virtio_mem.ko ;;
     esac
 done
 wait

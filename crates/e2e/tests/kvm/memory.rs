@@ -36,7 +36,7 @@ fn a_balloon_gives_the_host_what_the_guest_gives() {
 #[test]
 fn a_parked_guest_is_paged_out_and_wakes_whole() {
     let mut host = KvmHost::installed();
-    host.sh("fallocate -l 512M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap");
+    host.has_swap();
     host.sh(&format!("virsh -q destroy {LV1}"));
     host.write("/srv/farm.toml", "[[class]]\nname = \"g\"\ncount = 1\nmemory = \"160 MiB\"\n");
     host.spawn("up", "pinhead up /srv/farm.toml");
@@ -50,10 +50,9 @@ fn a_parked_guest_is_paged_out_and_wakes_whole() {
     let parked = resident_mib(&mut host, "g1");
     println!("resident {full} MiB at work, {parked} MiB parked");
     assert!(parked + FILLED_MIB / 2 <= full, "{full} and then {parked} MiB");
-    let ran = "cat /proc/$(pgrep -f guest=g1,)/task/*/stat | awk '{ n += $43 } END { print n }'";
-    let before = host.number(ran);
+    let before = host.guest_ticks("g1");
     host.sh("sleep 20");
-    assert_eq!(host.number(ran), before, "guest time of a parked guest");
+    assert_eq!(host.guest_ticks("g1"), before, "guest time of a parked guest");
     host.sh("pinhead wake g1");
     let times = host.sh("pinhead exec g1 -- date +%s; date +%s");
     let times: Vec<i64> = times.lines().filter_map(|line| line.trim().parse().ok()).collect();

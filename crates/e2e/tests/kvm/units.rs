@@ -7,7 +7,7 @@ use e2e::kvm_host::{KvmHost, LV1};
 #[test]
 fn guests_of_all_kinds_are_managed_with_no_setting() {
     let mut host = KvmHost::installed();
-    host.plain_qemu("plain", 160);
+    host.plain_qemu("plain", "-m 160M", "");
     host.spawn("up", "pinhead up --guests 3 --cpus 1 --memory 160");
     for guest in [LV1, "plain", "g1", "g2", "g3"] {
         host.has_numbers(guest);

@@ -1,0 +1,109 @@
+//! Equal pages of guests, which the host's KSM merges under KVM.
+
+use e2e::kvm_host::KvmHost;
+
+/// Data that both guests have, in MiB.
+const EQUAL_MIB: u64 = 24;
+const GUESTS: [&str; 2] = ["g1", "g2"];
+const KSM: &str = "/sys/kernel/mm/ksm";
+
+/// A line of a shell that prints [`EQUAL_MIB`] whose pages all differ, the same wherever it runs:
+/// pieces of half a MiB that begin at different places of a page.
+fn data(first: u32) -> String {
+    format!(
+        "seq {first} 999999 2> /dev/null | head -c 524288 > /tmp/piece; \
+         for i in $(seq {}); do echo $i; cat /tmp/piece; done",
+        EQUAL_MIB * 2
+    )
+}
+
+/// Writes data over what a guest has in its memory, page for page.
+fn fill(host: &mut KvmHost, guest: &str, data: &str) {
+    let write = format!("{{ {data}; }} | dd of=/dev/shm/own conv=notrunc bs=64k 2> /dev/null");
+    host.until(&format!("pinhead exec {guest} -- sh -c '{write}'"));
+}
+
+fn sum(host: &mut KvmHost, guest: &str) -> String {
+    host.sh(&format!("pinhead exec {guest} -- md5sum /dev/shm/own"))
+}
+
+/// The settings of KSM, which a manager changes and puts back.
+fn settings(host: &mut KvmHost) -> String {
+    host.sh(&format!("cd {KSM} && grep . run pages_to_scan sleep_millisecs"))
+}
+
+/// Memory that KSM saves, in MiB.
+fn saved_mib(host: &mut KvmHost) -> u64 {
+    host.number(&format!("cat {KSM}/pages_sharing")) >> 8
+}
+
+/// Pages that two guests have alike are merged while both run, which KVM's guests notice through
+/// its MMU notifiers. Each page still counts once, a guest that writes does not change the other's
+/// data, and separation of all pages leaves the data whole.
+#[test]
+fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
+    let mut host = KvmHost::installed();
+    host.sh("virsh -q destroy lv1");
+    host.write("/srv/farm.toml", "[[class]]\nname = \"g\"\ncount = 2\nmemory = \"160 MiB\"\n");
+    host.spawn("up", "pinhead up /srv/farm.toml");
+    let (same, other) = (data(100_000), data(500_000));
+    for guest in GUESTS {
+        fill(&mut host, guest, &same);
+    }
+    assert!(!host.sh("cat /srv/up.log").contains("emulat"), "they run on KVM");
+    let file_sum = |host: &mut KvmHost, data: &str| {
+        host.sh(&format!("{{ {data}; }} | md5sum | sed 's|-|/dev/shm/own|'"))
+    };
+    let (same_sum, other_sum) = (file_sum(&mut host, &same), file_sum(&mut host, &other));
+    let found = settings(&mut host);
+    println!("KSM was found with {}", found.replace('\n', " "));
+    // A host that is short of memory, whose manager moves nothing: what it gains is KSM's.
+    host.write(
+        "/etc/pinhead/host.toml",
+        "[host]\nset_point = \"95%\"\n[policy]\nkind = \"none\"\n[pageout]\nmode = \"off\"\n",
+    );
+    host.sh("systemctl restart pinhead-host");
+    host.until(&format!("[ $(cat {KSM}/pages_sharing) -ge {} ]", EQUAL_MIB << 8));
+    for guest in GUESTS {
+        assert_eq!(sum(&mut host, guest), same_sum, "merged data of {guest}");
+    }
+
+    // The kernel's own count: of a page that both have, each has a half.
+    let line = "cat $(pgrep -f 'guest=g[12],' | sed 's|.*|/proc/&/smaps_rollup|') | \
+                awk '/^Pss_Anon:/ { n += $2 } END { print int(n / 1024) }'; \
+                pinhead ps | grep -E '^(used|KSM):'";
+    let each = "pinhead ps | awk '/^g[12] / { n += $5 + $6 } END { print n }'";
+    let alone_mib = host.number(each);
+    let text = host.sh(line);
+    println!("{text}each for itself: {alone_mib} MiB");
+    let numbers = |text: &str| -> Vec<u64> {
+        let words = text.split(|c: char| !c.is_ascii_digit());
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    let [pss_mib, _, guests, hypervisors, ..] = numbers(&text)[..] else { panic!("{text}") };
+    let counted = guests + hypervisors;
+    // Each number of the manager's is some seconds old, and rounded.
+    assert!(
+        counted.abs_diff(pss_mib) <= 8 + pss_mib / 20,
+        "{counted} MiB, by the kernel {pss_mib}"
+    );
+    assert!(counted + EQUAL_MIB <= alone_mib, "{counted} MiB, and {alone_mib} each for itself");
+
+    // A write of one guest separates its pages from the other's.
+    let merged_mib = saved_mib(&mut host);
+    fill(&mut host, "g1", &other);
+    assert_eq!(sum(&mut host, "g1"), other_sum, "what g1 wrote");
+    assert_eq!(sum(&mut host, "g2"), same_sum, "what g2 has");
+    let left_mib = saved_mib(&mut host);
+    println!("saved {merged_mib} MiB, and {left_mib} MiB after a write to {EQUAL_MIB}");
+    assert!(left_mib + EQUAL_MIB / 2 <= merged_mib, "{merged_mib} and then {left_mib} MiB");
+
+    // The end of the manager puts the settings back. The kernel then separates all on request.
+    host.sh("systemctl stop pinhead-host");
+    assert_eq!(settings(&mut host), found, "the settings of KSM");
+    host.sh(&format!("echo 2 > {KSM}/run"));
+    assert_eq!(saved_mib(&mut host), 0, "separated");
+    assert_eq!(sum(&mut host, "g1"), other_sum);
+    assert_eq!(sum(&mut host, "g2"), same_sum);
+    host.is_sound();
+}

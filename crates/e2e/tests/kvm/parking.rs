@@ -1,0 +1,235 @@
+//! Guests under KVM that are parked: nothing in them notices but the clock, which is set.
+
+use e2e::kvm_host::{FILLED_MIB, KvmHost, LV1};
+
+/// The largest error of a guest's clock, in seconds, once its daemon has set it.
+const CLOCK_S: f64 = 1.0;
+/// An hour of the host's clock.
+const HOUR: &str = "date -s \"$(date -d '+1 hour')\"";
+
+/// The host's uptime, in seconds.
+const UPTIME: &str = "cut -d ' ' -f 1 /proc/uptime";
+
+/// A state of a guest's process, by the kernel: a farm stops the QEMU of a guest that it parks.
+fn stopped(guest: &str) -> String {
+    format!("grep -q '^State:.T' /proc/$(pgrep -f guest={guest},)/status")
+}
+
+/// Times in seconds, one in each line.
+fn seconds(text: &str) -> Vec<f64> {
+    text.lines().filter_map(|line| line.split_whitespace().next_back()?.parse().ok()).collect()
+}
+
+/// Waits until a look at the clock of a farm's guest takes less than half a second, and returns by
+/// how much it may be wrong at most.
+fn clock_error_s(host: &mut KvmHost, guest: &str) -> f64 {
+    let look = format!(
+        "date +%s.%N; pinhead exec {guest} -- sh -c \"busybox adjtimex\" | \
+         awk '/sec:/ {{ n[i++] = $2 }} END {{ printf \"%d.%06d\\n\", n[0], n[1] }}'; date +%s.%N"
+    );
+    let mut best = f64::INFINITY;
+    for _ in 0..10 {
+        let text = host.sh(&look);
+        let [before, guest, after] = seconds(&text)[..] else { panic!("{text}") };
+        let error = (guest - before).abs().max((guest - after).abs());
+        println!("clock {guest} within {before} to {after}");
+        best = best.min(error);
+        if best <= CLOCK_S {
+            break;
+        }
+    }
+    best
+}
+
+/// Starts nginx with TLS in a guest, by a key that is made here, and a session with it. The client
+/// sends what is written to /srv/tls.in, and its answers are in /srv/tls.log.
+fn begin_tls(host: &mut KvmHost) {
+    host.sh("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+         -subj /CN=web -keyout /srv/key.pem -out /srv/cert.pem 2> /dev/null; \
+         cat /srv/key.pem /srv/cert.pem > /srv/tls.pem");
+    host.write(
+        "/srv/tls.conf",
+        "user nobody nogroup; pid /run/tls.pid; error_log stderr crit;\n\
+         events { worker_connections 32; }\n\
+         http { access_log off; client_body_temp_path /run/tls-body;\n\
+         proxy_temp_path /run/tls-proxy; fastcgi_temp_path /run/tls-fastcgi;\n\
+         uwsgi_temp_path /run/tls-uwsgi; scgi_temp_path /run/tls-scgi;\n\
+         server { listen 443 ssl; ssl_certificate /run/tls.pem;\n\
+         ssl_certificate_key /run/tls.pem; root /var/www; } }\n",
+    );
+    for file in ["tls.pem", "tls.conf"] {
+        let text = format!("$(base64 -w 0 /srv/{file})");
+        host.sh(&format!(
+            "pinhead exec web1 -- sh -c \"echo {text} | busybox base64 -d > /run/{file}\""
+        ));
+    }
+    host.sh("pinhead exec web1 -- sh -c 'nginx -c /run/tls.conf < /dev/null > /run/tls.log 2>&1'");
+    host.sh("mkfifo /srv/tls.in");
+    host.spawn("hold", "exec sleep 100000 > /srv/tls.in");
+    host.spawn("tls", "exec openssl s_client -quiet -connect 127.0.0.1:8443 < /srv/tls.in");
+}
+
+/// Asks for a page by the session with TLS, and waits until it has had so many answers.
+fn ask_tls(host: &mut KvmHost, answers: u32) {
+    host.sh("printf 'GET /page.html HTTP/1.1\\r\\nHost: web\\r\\n\\r\\n' > /srv/tls.in");
+    host.until(&format!("[ $(grep -a -c '^HTTP/1.1 200' /srv/tls.log) = {answers} ]"));
+}
+
+/// A farm's guest that is parked wakes for its clients, and for its cron. A TLS session goes on
+/// over an hour of sleep, and the guest's clock is right after it.
+///
+/// Instead of an hour that passes, the host's clock is set forward by one while the guest is
+/// parked, so that the guest's is an hour late until its daemon sets it. An hour in which the
+/// guest's time stamp counter goes on is not shown.
+#[test]
+fn parked_guest_wakes_for_clients_and_cron_with_its_clock() {
+    let mut host = KvmHost::installed();
+    host.sh(&format!("virsh -q destroy {LV1}"));
+    host.write(
+        "/srv/farm.toml",
+        "[[class]]\nname = \"cron\"\nmemory = \"128 MiB\"\npark = \"5s\"\n\
+         [[class]]\nname = \"web\"\nimage = \"web\"\nmemory = \"128 MiB\"\n\
+         park_with_connections = true\n\
+         ports = [{ guest = 80, host = 8080 }, { guest = 443, host = 8443, probe = \"none\" }]\n",
+    );
+    host.spawn("up", "pinhead up /srv/farm.toml");
+    host.until("pinhead exec web1 -- true && pinhead exec cron1 -- true");
+    assert!(!host.sh("cat /srv/up.log").contains("emulat"), "they run on KVM");
+
+    // A line of cron's table that is due in one to two minutes. What the guest's process is in is
+    // written down each second: a question to the guest would wake it.
+    let due = "mkdir -p /var/spool/cron/crontabs; due=$((($(date +%s) + 119) / 60 * 60)); \
+               echo \"$(date -d @$due \"+%M %H\") * * * date +%s > /run/done\" \
+               > /var/spool/cron/crontabs/root; busybox crond > /dev/null 2>&1; echo $due";
+    let due = host.number(&format!("pinhead exec cron1 -- sh -c '{due}'"));
+    host.write(
+        "/srv/watch.sh",
+        &format!(
+            "while :; do if {}; then echo $(date +%s) parked; else echo $(date +%s) awake; fi; \
+             sleep 1; done\n",
+            stopped("cron1")
+        ),
+    );
+    host.spawn("states", "sh /srv/watch.sh");
+
+    // Nothing runs in a parked guest, and a session does not end.
+    begin_tls(&mut host);
+    ask_tls(&mut host, 1);
+    host.until("pinhead park web1");
+    host.until(&stopped("web1"));
+    let ticks = host.guest_ticks("web1");
+    host.sh("sleep 15");
+    assert_eq!(host.guest_ticks("web1"), ticks, "guest time of a parked guest");
+    host.sh(&stopped("web1"));
+    // The first packet of a client wakes it.
+    let page = host.sh("curl -s -S -m 60 http://127.0.0.1:8080/page.html | wc -c");
+    assert_eq!(page.trim(), "27648", "the page that wakes it");
+
+    // Parked before its line is due, and awake for it.
+    let line = format!("[ $(date +%s) -ge {} ] && ! ({})", due + 2, stopped("cron1"));
+    host.until(&line);
+    host.until("pinhead exec cron1 -- test -s /run/done");
+    let done = host.number("pinhead exec cron1 -- cat /run/done");
+    let states = host.sh("cat /srv/states.log");
+    let parked = |from: u64, to: u64| {
+        let at = |line: &str| line.strip_suffix(" parked").and_then(|at| at.parse::<u64>().ok());
+        states.lines().filter_map(at).filter(|at| (from..to).contains(at)).count()
+    };
+    println!("due at {due}, done at {done}, parked for {} s before", parked(0, due));
+    assert!(parked(0, due) >= 5, "it is parked before its line is due: {states}");
+    assert!((due..due + 60).contains(&done), "due at {due}, done at {done}");
+
+    // An hour of sleep.
+    host.until("pinhead park web1");
+    host.until(&stopped("web1"));
+    host.sh(HOUR);
+    ask_tls(&mut host, 2);
+    let error = clock_error_s(&mut host, "web1");
+    println!("the clock is wrong by {error:.3} s at most");
+    assert!(error <= CLOCK_S, "{error} s");
+    let bad = "soft lockup|detected stall|arking clocksource|blocked for more than";
+    let (_, log) = host.run(&format!("pinhead exec web1 -- dmesg | grep -E '{bad}'"));
+    assert!(log.is_empty(), "{log}");
+    ask_tls(&mut host, 3);
+    host.is_sound();
+}
+
+/// Waits for the next number that a domain says on its console, and returns it with what a line of
+/// the host's shell says a moment later.
+fn says(host: &mut KvmHost, word: &str, here: &str) -> (f64, f64) {
+    let file = format!("/srv/{LV1}.console");
+    let line = format!(
+        "n=$(grep -c ^{word} {file}); \
+         while [ $(grep -c ^{word} {file}) = $n ]; do sleep 0.1; done; \
+         grep ^{word} {file} | tail -n 1; {here}"
+    );
+    let text = host.sh(&line);
+    let [guest, here] = seconds(&text)[..] else { panic!("{text}") };
+    (guest, here)
+}
+
+/// Huge pages behind a guest's memory, in MiB.
+fn huge_mib(host: &mut KvmHost) -> u64 {
+    let line = "awk '/^AnonHugePages/ { print int($2 / 1024) }'";
+    host.number(&format!("{line} /proc/$(pgrep -f guest={LV1},)/smaps_rollup"))
+}
+
+/// A domain that is parked does not run, and libvirt has it as paused for that time only: also if
+/// the manager ends. Page-out splits its huge pages, and the kernel makes them again of what comes
+/// back. Its data is whole, its kvm-clock counts no time of its sleep, and its daemon sets its
+/// clock. The hour is one of the host's clock, as above.
+#[test]
+fn parked_domain_of_libvirt_stands_still_and_runs_again() {
+    let mut host = KvmHost::installed();
+    host.has_swap();
+    // The kernel looks for what may be a huge page every 10 s otherwise, at 16 MiB of addresses.
+    let khugepaged = "/sys/kernel/mm/transparent_hugepage/khugepaged";
+    host.sh(&format!(
+        "cd {khugepaged} && echo 100 > scan_sleep_millisecs && echo 65536 > pages_to_scan"
+    ));
+    host.has_numbers(LV1);
+    let sum = host.sum(LV1);
+    let before = huge_mib(&mut host);
+    let then = says(&mut host, "uptime", UPTIME);
+    host.until(&format!("pinhead park {LV1}"));
+    let state = format!("virsh domstate {LV1}");
+    assert_eq!(host.sh(&state).trim(), "paused");
+    let ticks = host.guest_ticks(LV1);
+    host.sh("sleep 15");
+    assert_eq!(host.guest_ticks(LV1), ticks, "guest time of a parked domain");
+    host.until(&format!("pinhead ps | grep -E '^{LV1} +parked '"));
+    host.until(&format!(
+        "awk '/^VmSwap/ {{ exit $2 < 24000 }}' /proc/$(pgrep -f guest={LV1},)/status"
+    ));
+    let parked = huge_mib(&mut host);
+    host.sh(HOUR);
+    host.sh(&format!("pinhead wake {LV1}"));
+    assert_eq!(host.sh(&state).trim(), "running");
+    let woken = huge_mib(&mut host);
+
+    // Its clock may have been on its way to the console when it was parked: the second counts.
+    says(&mut host, "clock", "date +%s.%N");
+    let (guest, here) = says(&mut host, "clock", "date +%s.%N");
+    println!("its clock says {guest}, the host's {here} a moment later");
+    assert!((guest - here).abs() <= CLOCK_S, "{guest} in the guest, {here} on the host");
+    let now = says(&mut host, "uptime", UPTIME);
+    let (guest_s, host_s) = (now.0 - then.0, now.1 - then.1);
+    println!("{host_s:.1} s on the host were {guest_s:.1} s in the guest");
+    assert!(guest_s + 14.0 <= host_s, "{guest_s} s in the guest, {host_s} s on the host");
+    host.sh(&format!("grep -x -a 'kvm-clock.*' /srv/{LV1}.console"));
+
+    assert_eq!(host.sum(LV1), sum, "its data");
+    println!("huge pages: {before} MiB, {parked} MiB parked, {woken} MiB woken");
+    assert!(parked * 4 <= before, "{before} MiB and then {parked} MiB in huge pages");
+    let line = format!("awk '/^AnonHugePages/ {{ exit $2 < {} }}'", (woken + FILLED_MIB / 4) << 10);
+    host.until(&format!("{line} /proc/$(pgrep -f guest={LV1},)/smaps_rollup"));
+    println!("and {} MiB a while after", huge_mib(&mut host));
+
+    // The end of a manager lets it run.
+    host.until(&format!("pinhead park {LV1}"));
+    assert_eq!(host.sh(&state).trim(), "paused");
+    host.sh("systemctl stop pinhead-host");
+    host.until(&format!("{state} | grep -x running"));
+    assert_eq!(host.sum(LV1), sum, "its data");
+    host.is_sound();
+}
