@@ -256,8 +256,9 @@ impl KvmHost {
 
     /// Time that a guest's virtual CPUs have run, in clock ticks of the host.
     pub fn guest_ticks(&mut self, guest: &str) -> u64 {
-        let line = "cat /proc/$(pgrep -f guest=GUEST,)/task/*/stat | \
-                    awk '{ n += $43 } END { print n }'";
+        // Field 43. The names of threads, the second field, have spaces.
+        let line = "cat /proc/$(pgrep -f guest=GUEST,)/task/*/stat | sed 's/.*) //' | \
+                    awk '{ n += $41 } END { print n }'";
         self.number(&line.replace("GUEST", guest))
     }
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The work of a guest, by the words of its kernel's command line: `busy` keeps a CPU at work,
-# `steal` says the time that was stolen, `fill=MIB` holds that much memory and says its
-# checksum, and the guest's clock and uptime, every few seconds on the console, and `virtio_mem` loads that driver.
+# `steal` says the time that was stolen, and `virtio_mem` loads that driver. `fill=MIB` holds that
+# much memory. Every few seconds it says on the console the memory's checksum, the guest's clock
+# and its uptime.
 
 for word in $(cat /proc/cmdline); do
     case $word in

@@ -51,6 +51,7 @@ fn a_parked_guest_is_paged_out_and_wakes_whole() {
     println!("resident {full} MiB at work, {parked} MiB parked");
     assert!(parked + FILLED_MIB / 2 <= full, "{full} and then {parked} MiB");
     let before = host.guest_ticks("g1");
+    assert!(before > 0, "it has run");
     host.sh("sleep 20");
     assert_eq!(host.guest_ticks("g1"), before, "guest time of a parked guest");
     host.sh("pinhead wake g1");

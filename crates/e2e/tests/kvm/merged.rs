@@ -56,6 +56,7 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     };
     let (same_sum, other_sum) = (file_sum(&mut host, &same), file_sum(&mut host, &other));
     let found = settings(&mut host);
+    let scans = host.number(&format!("cat {KSM}/full_scans"));
     println!("KSM was found with {}", found.replace('\n', " "));
     // A host that is short of memory, whose manager moves nothing: what it gains is KSM's.
     host.write(
@@ -63,7 +64,9 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
         "[host]\nset_point = \"95%\"\n[policy]\nkind = \"none\"\n[pageout]\nmode = \"off\"\n",
     );
     host.sh("systemctl restart pinhead-host");
-    host.until(&format!("[ $(cat {KSM}/pages_sharing) -ge {} ]", EQUAL_MIB << 8));
+    // The first scan of all takes the pages' sums, and the second merges them.
+    host.until(&format!("[ $(cat {KSM}/full_scans) -ge {} ]", scans + 3));
+    assert!(saved_mib(&mut host) >= EQUAL_MIB, "{} MiB are merged", saved_mib(&mut host));
     for guest in GUESTS {
         assert_eq!(sum(&mut host, guest), same_sum, "merged data of {guest}");
     }
@@ -82,12 +85,16 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     };
     let [pss_mib, _, guests, hypervisors, ..] = numbers(&text)[..] else { panic!("{text}") };
     let counted = guests + hypervisors;
-    // Each number of the manager's is some seconds old, and rounded.
+    // The manager's numbers are some seconds old, and more is merged meanwhile.
     assert!(
-        counted.abs_diff(pss_mib) <= 8 + pss_mib / 20,
+        counted.abs_diff(pss_mib) <= 16 + pss_mib / 20,
         "{counted} MiB, by the kernel {pss_mib}"
     );
     assert!(counted + EQUAL_MIB <= alone_mib, "{counted} MiB, and {alone_mib} each for itself");
+
+    // The end of the manager puts the settings back, and separates nothing.
+    host.sh("systemctl stop pinhead-host");
+    assert_eq!(settings(&mut host), found, "the settings of KSM");
 
     // A write of one guest separates its pages from the other's.
     let merged_mib = saved_mib(&mut host);
@@ -96,11 +103,9 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     assert_eq!(sum(&mut host, "g2"), same_sum, "what g2 has");
     let left_mib = saved_mib(&mut host);
     println!("saved {merged_mib} MiB, and {left_mib} MiB after a write to {EQUAL_MIB}");
-    assert!(left_mib + EQUAL_MIB / 2 <= merged_mib, "{merged_mib} and then {left_mib} MiB");
+    assert!(left_mib + EQUAL_MIB <= merged_mib + 1, "{merged_mib} and then {left_mib} MiB");
 
-    // The end of the manager puts the settings back. The kernel then separates all on request.
-    host.sh("systemctl stop pinhead-host");
-    assert_eq!(settings(&mut host), found, "the settings of KSM");
+    // The kernel separates all on request.
     host.sh(&format!("echo 2 > {KSM}/run"));
     assert_eq!(saved_mib(&mut host), 0, "separated");
     assert_eq!(sum(&mut host, "g1"), other_sum);

@@ -87,7 +87,7 @@ fn parked_guest_wakes_for_clients_and_cron_with_its_clock() {
     host.sh(&format!("virsh -q destroy {LV1}"));
     host.write(
         "/srv/farm.toml",
-        "[[class]]\nname = \"cron\"\nmemory = \"128 MiB\"\npark = \"5s\"\n\
+        "[[class]]\nname = \"cron\"\nimage = \"web\"\nmemory = \"128 MiB\"\npark = \"5s\"\n\
          [[class]]\nname = \"web\"\nimage = \"web\"\nmemory = \"128 MiB\"\n\
          park_with_connections = true\n\
          ports = [{ guest = 80, host = 8080 }, { guest = 443, host = 8443, probe = \"none\" }]\n",
@@ -191,6 +191,7 @@ fn parked_domain_of_libvirt_stands_still_and_runs_again() {
     let sum = host.sum(LV1);
     let before = huge_mib(&mut host);
     let then = says(&mut host, "uptime", UPTIME);
+    assert!(host.guest_ticks(LV1) > 0, "it has run");
     host.until(&format!("pinhead park {LV1}"));
     let state = format!("virsh domstate {LV1}");
     assert_eq!(host.sh(&state).trim(), "paused");
