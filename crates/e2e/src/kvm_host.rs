@@ -210,7 +210,9 @@ impl KvmHost {
     pub fn sum(&mut self, domain: &str) -> String {
         let file = format!("{BROUGHT}/{domain}.console");
         self.sh(&format!("touch {file} && wc -l < {file} > /tmp/lines"));
-        self.until(&format!("tail -n +$(($(cat /tmp/lines) + 1)) {file} | grep -m 1 '^sum .*-'"))
+        let line = format!("tail -n +$(($(cat /tmp/lines) + 1)) {file} | grep -m 1 '^sum .*-'");
+        // The console may have no more of the line's end yet.
+        self.until(&line).trim_end().to_owned()
     }
 
     /// Waits until a domain has so much memory, by libvirt's word.
