@@ -21,7 +21,7 @@ mod question;
 mod tasks;
 
 pub use agent::{Agent, AskCounts, BUSY_PERCENT, DaemonEvent, LOOK_MIN_MS, PoolGrants};
-pub use bounds::GuestBounds;
+pub use bounds::{GuestBounds, floor};
 pub use files::Captured;
 pub use link::AgentLink;
 pub use port::Port;

@@ -19,7 +19,7 @@ pub mod terminal;
 
 pub use share::{Share, alone, share};
 
-use farm::fleet::{Fleet, Floor, State, Tally};
+use farm::fleet::{Fleet, State, Tally};
 use images::{Arch, Cache, GuestFile, ImageSpec};
 use procfs::parse::schedstat;
 use reactor::PollFlags;
@@ -228,7 +228,7 @@ impl Host {
     fn start_with(plans: &[Plan], share: Share) -> Host {
         let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
         let specs = plans.iter().enumerate().map(|(n, plan)| spec(n, plan, &cache)).collect();
-        let fleet = Fleet::new(specs, Floor::default(), plans.len().min(BOOTS));
+        let fleet = Fleet::new(specs, plans.len().min(BOOTS));
         let shared = Arc::new((Mutex::new(Shared::default()), Condvar::new()));
         let (stop, stopped) = UnixStream::pair().unwrap_or_else(|e| panic!("{e}"));
         let theirs = Arc::clone(&shared);

@@ -186,6 +186,12 @@ pub struct BalloonStats {
 }
 
 impl BalloonStats {
+    /// Returns the memory that is available at least. A driver before Linux 4.6 does not report
+    /// what is; what is free surely is.
+    pub fn surely_available(&self) -> Option<Bytes> {
+        self.available.or(self.free)
+    }
+
     /// The guest's own numbers, capped at the memory that it can have.
     pub(crate) fn within(self, memory: Bytes) -> BalloonStats {
         let cut = |size: Option<Bytes>| size.map(|size| size.min(memory));

@@ -212,8 +212,7 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
         (G::BalloonSwapIn, swap_in),
         (G::BalloonSwapOut, swap_out),
         (G::BalloonMajorFaults, major_faults),
-        // As a manager does where no daemon runs. A driver from before 4.6 does not tell what is
-        // available; what is free surely is.
+        // As a manager does where no daemon runs (`BalloonStats::surely_available`).
         (G::OwnFree, free),
         (G::OwnAvailable, available.or(free)),
         (G::OwnCached, cached),

@@ -1,6 +1,6 @@
 //! KVM may be there and of no use: QEMU ends, or the guest never says a word.
 
-use farm::fleet::{Fleet, Floor};
+use farm::fleet::Fleet;
 use images::{Arch, Cache, ImageSpec};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -48,7 +48,7 @@ fn specs(names: &[&str]) -> Vec<GuestSpec> {
 
 /// Boots these guests with KVM, and gives of each when it was given up and when it was up.
 fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
-    let mut fleet = Fleet::new(specs(names), Floor::default(), names.len());
+    let mut fleet = Fleet::new(specs(names), names.len());
     let mut given_up_ms = vec![None; names.len()];
     let mut up_ms = vec![None; names.len()];
     while up_ms.contains(&None) {

@@ -1,6 +1,6 @@
 //! A guest that hangs in its boot is named, what it does is kept, and it is started again.
 
-use farm::fleet::{Event, Fleet, Floor, State};
+use farm::fleet::{Event, Fleet, State};
 use images::{Arch, Cache, GuestFile, ImageSpec};
 use std::path::Path;
 use vm::{Accel, GuestSpec, WhyEmulation};
@@ -26,7 +26,7 @@ fn a_guest_that_hangs_is_named_and_started_again() {
             Accel::Emulation(WhyEmulation::Asked),
         )
     };
-    let mut fleet = Fleet::new(vec![spec], Floor::default(), 1);
+    let mut fleet = Fleet::new(vec![spec], 1);
     let mut first = None;
     let note = loop {
         let now = fleet.now_ms();

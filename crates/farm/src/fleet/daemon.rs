@@ -15,7 +15,6 @@ use reactor::PollFlags;
 use wire::{Grant, PoolRequest, ToGuest};
 
 use super::event::Event;
-use super::grant::{decide, kept_bytes};
 use super::member::Member;
 use super::parking::Parking;
 use super::state::State;
@@ -71,9 +70,10 @@ impl Member {
     /// Grants a request, one at a time: while QEMU works, only the newest one waits.
     fn grant(&mut self, request: PoolRequest) {
         let Some(request) = self.balloon.request(request) else { return };
-        let grant = decide(request, self.config.spec.memory_mib, self.config.floor);
-        let value_bytes = kept_bytes(self.config.spec.memory_mib, grant.pages);
-        match self.ask(Command::Balloon { value_bytes }) {
+        let bounds = self.link.agent().bounds;
+        let (pages, reason) = bounds.granted(request.pages, self.config.floor);
+        let grant = Grant { sequence: request.sequence, pages, reason };
+        match self.ask(Command::Balloon { value_bytes: bounds.kept(pages).0 }) {
             Some(ticket) => self.balloon.begin(ticket, grant),
             None => {
                 let refusal = self.balloon.refuse(grant.sequence, "QEMU does not answer".into());
@@ -133,8 +133,7 @@ impl Member {
         self.link.send(&ToGuest::Grant(Grant { sequence: 0, pages: 0, reason }));
         self.balloon.reset();
         // A guest without a balloon has nothing to give back; the answer is nobody's.
-        let _ =
-            self.ask(Command::Balloon { value_bytes: kept_bytes(self.config.spec.memory_mib, 0) });
+        let _ = self.ask(Command::Balloon { value_bytes: self.config.spec.memory_mib << 20 });
     }
 
     /// Connects to a port that is served and that nobody else is to have. Where somebody has

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use counters::Bytes;
 use vm::GuestSpec;
 
-use super::grant::Floor;
 use super::park_clock::ParkRule;
 
 /// How a guest joins a fleet.
@@ -13,13 +13,26 @@ pub struct MemberConfig {
     /// How it is started.
     pub spec: GuestSpec,
     /// What it keeps whatever it asks for.
-    pub floor: Floor,
+    pub floor: Bytes,
     /// Whether a daemon will report that it is up.
     pub daemon: Daemon,
     /// When it is parked.
     pub park: ParkRule,
     /// The file that it is parked in, if that is on disk: its QEMU ends then.
     pub park_file: Option<PathBuf>,
+}
+
+impl MemberConfig {
+    /// A guest with the daemon that keeps as much as any, and is never parked.
+    pub fn new(spec: GuestSpec) -> MemberConfig {
+        MemberConfig {
+            floor: agent::floor(Bytes::mib(spec.memory_mib)),
+            spec,
+            daemon: Daemon::Expected,
+            park: ParkRule::default(),
+            park_file: None,
+        }
+    }
 }
 
 /// Whether a guest has the daemon.

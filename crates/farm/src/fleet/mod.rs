@@ -15,7 +15,6 @@ mod balloon;
 mod daemon;
 mod dying;
 mod event;
-mod grant;
 mod kvm;
 mod life;
 mod loads;
@@ -39,7 +38,6 @@ mod worker;
 
 pub use agent::Captured;
 pub use event::Event;
-pub use grant::Floor;
 pub use hypervisor::Usage;
 pub use loads::{Load, load_script};
 pub use member::Member;
@@ -115,15 +113,8 @@ pub mod owner {
 
 impl Fleet {
     /// Guests that are started as the turns go on, `boots_max` at a time.
-    pub fn new(specs: Vec<GuestSpec>, floor: Floor, boots_max: usize) -> Fleet {
-        let config = |spec| MemberConfig {
-            spec,
-            floor,
-            daemon: Daemon::Expected,
-            park: ParkRule::default(),
-            park_file: None,
-        };
-        Fleet::of(specs.into_iter().map(config).collect(), boots_max)
+    pub fn new(specs: Vec<GuestSpec>, boots_max: usize) -> Fleet {
+        Fleet::of(specs.into_iter().map(MemberConfig::new).collect(), boots_max)
     }
 
     /// The same, for guests that are not alike.

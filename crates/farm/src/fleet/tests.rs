@@ -22,14 +22,7 @@ pub(crate) fn config(name: &str) -> MemberConfig {
         first_process: FirstProcess::Ours,
     };
     let spec = GuestSpec::new(name, image, Accel::Emulation(WhyEmulation::Asked));
-    let daemon = Daemon::Missing;
-    MemberConfig {
-        spec,
-        floor: Floor::default(),
-        daemon,
-        park: ParkRule::default(),
-        park_file: None,
-    }
+    MemberConfig { daemon: Daemon::Missing, ..MemberConfig::new(spec) }
 }
 
 /// A guest that is up, whose QEMU is this command, and QEMU's ends of its connections.

@@ -23,10 +23,6 @@ use crate::scrape::Listen;
 /// is longer: a guest that answers too late for one pass is judged by that answer at the next.
 const STALE_MS: u64 = 1000;
 const LATE_MS: u64 = 500;
-/// A guest whose class sets no minimum keeps at least this part,
-const MIN_PERMILLE: u64 = 150;
-/// and at least this much.
-const MIN_BYTES: Bytes = Bytes::mib(64);
 /// Milliseconds in a day.
 const DAY_MS: u64 = 86_400_000;
 /// The weight of a guest without a class.
@@ -355,7 +351,7 @@ impl Settings {
         let (max, shares) = of_user.map_or((USER_MAX, SHARES), |user| (user.max, user.shares));
         let max = max.of(part.host_total);
         let max = if part.memory <= max { memory } else { divided(memory, max, part.memory) };
-        let min = max.permille(MIN_PERMILLE).max(MIN_BYTES).min(max);
+        let min = agent::floor(max);
         let shares = (shares / part.guests.max(1)).max(1);
         Limits { min, ordered: false, max, shares, mode: Mode::Managed }
     }
@@ -410,7 +406,6 @@ fn divided(memory: Bytes, all: Bytes, whole: Bytes) -> Bytes {
 /// Parts and sizes can be compared only now that the guest's memory is known: what is too much
 /// for it is cut to what it has, and the minimum wins.
 fn limits(min: Option<Share>, max: Share, shares: u32, mode: Mode, memory: Bytes) -> Limits {
-    let default = || memory.permille(MIN_PERMILLE).max(MIN_BYTES);
-    let min = min.map_or_else(default, |min| min.of(memory)).min(memory);
+    let min = min.map_or_else(|| agent::floor(memory), |min| min.of(memory)).min(memory);
     Limits { min, ordered: false, max: max.of(memory).min(memory).max(min), shares, mode }
 }

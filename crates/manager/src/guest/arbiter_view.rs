@@ -37,8 +37,7 @@ pub fn memory_of_stats(stats: &hypervisor::BalloonStats, actual: Bytes, at_ms: u
         clock_ms: stats.updated_s.saturating_mul(1000),
         actual,
         free: stats.free,
-        // A driver from before 4.6 does not report it; what is free is surely available.
-        available: stats.available.or(stats.free),
+        available: stats.surely_available(),
         cached: stats.caches,
         swap_in: pages(stats.swap_in),
         swap_out: pages(stats.swap_out),

@@ -133,8 +133,7 @@ pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats) {
         [stats.total, stats.free, stats.available, stats.caches, stats.swap_in, stats.swap_out]
             .map(|size| size.map(|size| size.0));
     let pages = |bytes: Option<u64>| bytes.map(|bytes| bytes / PAGE_BYTES);
-    // A driver from before 4.6 does not report it; what is free is surely available.
-    let own_available = available.or(free);
+    let own_available = stats.surely_available().map(|size| size.0);
     row.extend([
         (G::BalloonTime, stats.updated_s.checked_mul(NS_PER_S)),
         (G::BalloonTotal, total),

@@ -3,9 +3,10 @@
 use super::progress::{Progress, Step};
 use crate::cache::warning;
 use crate::{Error, check, rulesfile};
+use counters::Bytes;
 use farm::Password;
 use farm::config::{Builtin, Class, Farm, Limits, ParkTo, Source};
-use farm::fleet::{Daemon, Floor, MemberConfig, ParkRule};
+use farm::fleet::{Daemon, MemberConfig, ParkRule};
 use farm::links::Link;
 use farm::service::{Occupant, ProbedPort};
 use images::rootfs::Software;
@@ -291,11 +292,9 @@ fn files(
     Ok(Root { image, disk, words: Vec::new() })
 }
 
-fn floor(class: &Class) -> Floor {
-    match class.memory_min_mib {
-        Some(mib) => Floor { mib, percent: 0 },
-        None => Floor::default(),
-    }
+fn floor(class: &Class) -> Bytes {
+    let default = || agent::floor(Bytes::mib(class.memory_mib));
+    class.memory_min_mib.map_or_else(default, Bytes::mib)
 }
 
 fn park(class: &Class) -> ParkRule {

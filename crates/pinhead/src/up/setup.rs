@@ -7,7 +7,7 @@ use crate::cache::warning;
 use base::counted;
 use clap::ValueEnum;
 use farm::config::{Builtin, Limits, Source};
-use farm::fleet::{Daemon, Floor, Load, MemberConfig, ParkRule, load_script};
+use farm::fleet::{Load, MemberConfig, load_script};
 use farm::service::Occupant;
 use images::{Arch, Cache, GuestFile, Image, ImageSpec, time_of_day};
 use std::collections::BTreeSet;
@@ -49,15 +49,8 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         ctl: false,
         ..GuestSpec::new(format!("g{number}"), image.clone(), accel)
     };
-    let config = |spec| MemberConfig {
-        spec,
-        floor: Floor::default(),
-        daemon: Daemon::Expected,
-        park: ParkRule::default(),
-        park_file: None,
-    };
     let members: Vec<MemberConfig> =
-        (1..=args.guests).zip(images.iter().cycle()).map(spec).map(config).collect();
+        (1..=args.guests).zip(images.iter().cycle()).map(spec).map(MemberConfig::new).collect();
     show(&format!(
         "Starting {} of {} and {} MiB:\n  {accel}",
         counted(args.guests.into(), "guest"),
