@@ -180,7 +180,8 @@ impl Farm {
 
     /// The directory of the farm's sockets, by the processes that have them open.
     pub fn run_dir(&self, farm: u32) -> PathBuf {
-        run_dir(farm, "control")
+        // It is bound by that name, and renamed.
+        run_dir(farm, "control.new")
     }
 }
 

@@ -20,6 +20,9 @@ pub enum Error {
     /// A farm that runs refused what it was asked, or is not what it should be.
     #[error("The farm at {socket} says: {reason}")]
     Service { socket: PathBuf, reason: String },
+    /// A farm gave no answer.
+    #[error("The farm at {socket} {reason}")]
+    Silent { socket: PathBuf, reason: String },
     /// What a farm has answered is of another version of the protocol.
     #[error("The farm at {socket} runs another version of pinhead: {reason}")]
     Version { socket: PathBuf, reason: String },

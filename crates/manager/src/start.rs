@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::clock::Clock;
 use crate::config::{self, Libvirt, LibvirtUri, MonitorSettings, Place, Settings, ZvmSettings};
-use crate::control::Server;
+use crate::control::{Bounds, Server};
 use crate::keeper::spare_manager;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
@@ -119,7 +119,8 @@ fn control(settings: &Settings, place: &Place) -> Result<Server, Error> {
     let Some(path) = &settings.control.socket else {
         return Err(Error::NoPlace { why: place.no_own_dir.clone().unwrap_or_default() });
     };
-    let server = Server::open(path, settings.control.group.as_deref()).map_err(Error::Control)?;
+    let server = Server::open(path, settings.control.group.as_deref(), Bounds::MANAGER)
+        .map_err(Error::Control)?;
     Ok(server.group_may(settings.control.group_may))
 }
 

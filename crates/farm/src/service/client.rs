@@ -35,21 +35,29 @@ fn open_within(
 ) -> Result<(UnixStream, Answer), Error> {
     control::open(socket, ask, patience).map_err(|error| {
         let socket = socket.to_path_buf();
-        let reason = match error {
-            control::Error::Garbled { reason, .. } => return Error::Version { socket, reason },
-            control::Error::Refused(failure) => failure.to_string(),
-            control::Error::NoRight { .. } => "it belongs to another user".to_owned(),
-            control::Error::NoManager { .. } => "it does not run".to_owned(),
-            control::Error::NoAnswer { .. } => "it takes nobody, or does not answer".to_owned(),
-            error => base::chain(&error),
-        };
-        Error::Service { socket, reason }
+        let silent = |socket, reason: &str| Error::Silent { socket, reason: reason.to_owned() };
+        match error {
+            control::Error::Garbled { reason, .. } => Error::Version { socket, reason },
+            control::Error::Refused(failure) => {
+                Error::Service { socket, reason: failure.to_string() }
+            }
+            control::Error::NoRight { .. } => silent(socket, "belongs to another user"),
+            control::Error::NoManager { .. } => silent(socket, "does not run"),
+            control::Error::Closed { .. } => silent(socket, "hung up"),
+            control::Error::NoAnswer { .. } => silent(socket, "does not answer, or takes nobody"),
+            error => Error::Silent { socket, reason: base::chain(&error) },
+        }
     })
 }
 
 /// Returns a farm and its guests, as it sees them.
 pub fn table(socket: &Path) -> Result<FarmTable, Error> {
-    match ask(socket, &Ask::Farm)? {
+    table_within(socket, PATIENCE)
+}
+
+/// The same; the answer may take so long.
+pub fn table_within(socket: &Path, patience: Duration) -> Result<FarmTable, Error> {
+    match ask_within(socket, &Ask::Farm, patience)? {
         Answer::Farm(table) => Ok(table),
         _ => Err(Error::other(socket)),
     }
@@ -114,6 +122,6 @@ mod tests {
         let asked = ask_within(&path, &Ask::Farm, Duration::from_millis(200));
         std::fs::remove_file(&path).unwrap();
         let error = asked.unwrap_err().to_string();
-        assert!(error.contains("it takes nobody"), "{error}");
+        assert!(error.contains("takes nobody"), "{error}");
     }
 }

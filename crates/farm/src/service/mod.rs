@@ -24,7 +24,7 @@ mod shells;
 mod tests;
 
 pub use captures::POOL;
-pub use client::{ask, ask_within, exec, open, run, table};
+pub use client::{ask, ask_within, exec, open, run, table, table_within};
 pub use ready::{ProbedPort, ReadyState};
 
 use std::io::Read;
@@ -33,8 +33,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use manager::control::{
-    Answer, Ask, Asked, ConsoleLog, Error, Failure, FarmGuest, FarmTable, Lent, Return, Server,
-    encode_answer,
+    Answer, Ask, Asked, Bounds, ConsoleLog, Error, Failure, FarmGuest, FarmTable, Lent, Return,
+    Server, encode_answer,
 };
 use reactor::{PollSet, Ready, is_passing};
 use rustix::event::PollFlags;
@@ -77,7 +77,8 @@ mod owner {
     pub(super) const SHELLS: u64 = OTHERS + 2;
     pub(super) const PROBES: u64 = OTHERS + 3;
     pub(super) const MANAGER: u64 = OTHERS + 4;
-    pub(super) const END: u64 = OTHERS + 5;
+    pub(super) const TAILS: u64 = OTHERS + 5;
+    pub(super) const END: u64 = OTHERS + 6;
 }
 
 /// The first owner in the fleet's poll set that is neither the fleet's nor the service's.
@@ -110,7 +111,7 @@ impl Service {
     ) -> Result<Service, Error> {
         Ok(Service {
             name,
-            control: Server::open(&dir.join(SOCKET), None)?,
+            control: Server::open(&dir.join(SOCKET), None, Bounds::FARM)?,
             consoles: Consoles::default(),
             shells: Shells::new(occupants.len()),
             captures: Captures::default(),
@@ -127,6 +128,7 @@ impl Service {
         self.control.fds(set.owner(owner::CONTROL));
         self.consoles.fds(set.owner(owner::CONSOLES));
         self.shells.fds(set.owner(owner::SHELLS));
+        self.shells.client_fds(set.owner(owner::TAILS));
         self.readiness.fds(set.owner(owner::PROBES));
         if let Some(manager) = &self.manager {
             set.owner(owner::MANAGER).add(0, manager.as_fd(), PollFlags::IN);
@@ -204,15 +206,15 @@ impl Service {
         }
         let mut asked = Vec::new();
         self.control.turn(ready.of(owner::CONTROL), now, &mut asked);
-        for client in self.control.take_left() {
-            self.parkings.has_left(client);
-            self.captures.has_left(client);
-        }
         for Asked { client, id, ask, .. } in asked {
             let to = Return { client, id };
             if let Some(answer) = self.serve(ask, to, fleet).transpose() {
                 self.control.answer(client, id, &answer, now);
             }
+        }
+        for client in self.control.take_left() {
+            self.parkings.has_left(client);
+            self.captures.has_left(client);
         }
     }
 
@@ -328,14 +330,12 @@ impl Service {
                 let names = fleet.members().iter().map(|member| member.spec().name.clone());
                 let classes = self.occupants.iter().map(|occupant| occupant.class.clone());
                 let lent = Answer::Lend(Lent { classes: names.zip(classes).collect() });
-                if let Some(lease) = self.control.lease(to.client) {
-                    self.manager = Some(lease);
-                    fleet.yield_to_other_manager();
-                }
+                self.manager = Some(self.control.lease(to.client).ok_or_else(unkept)?);
+                fleet.yield_to_other_manager();
                 Some(lent)
             }
             Ask::Down => {
-                self.ending = self.control.lease(to.client);
+                self.ending = Some(self.control.lease(to.client).ok_or_else(unkept)?);
                 Some(Answer::Down { guests: fleet.members().len() })
             }
             of_manager => {
@@ -380,6 +380,10 @@ impl Service {
             guests: self.occupants.iter().zip(fleet.members()).enumerate().map(row).collect(),
         }
     }
+}
+
+fn unkept() -> Failure {
+    Failure::new("The connection cannot be kept").help("there may be too many open files")
 }
 
 fn ended(name: &str) -> Failure {

@@ -4,7 +4,10 @@ use manager::control::{Answer, ClientId, Failure, Parked, Return, Server};
 
 use crate::fleet::Fleet;
 
-/// All of them. The control socket bounds how many there are.
+/// Clients that may wait at the same time: others are to find a place.
+const WAITING_MAX: usize = 64;
+
+/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Parkings(Vec<Waiting>);
 
@@ -25,6 +28,7 @@ impl Parkings {
         to: Return,
         fleet: &mut Fleet,
     ) -> Result<Option<Answer>, Failure> {
+        self.has_room()?;
         let begun = fleet.park(guest);
         let name = &fleet.members()[guest].spec().name;
         begun.map_err(|why| Failure::new(format!("Guest {name} cannot be parked: {why}")))?;
@@ -41,6 +45,7 @@ impl Parkings {
         to: Return,
         fleet: &mut Fleet,
     ) -> Result<Option<Answer>, Failure> {
+        self.has_room()?;
         if fleet.wake(guest) {
             return Ok(self.wait(guest, false, to));
         }
@@ -49,6 +54,13 @@ impl Parkings {
         match member.state() {
             state if state.is_up() => Ok(Some(awake(name))),
             state => Err(Failure::new(format!("Guest {name} is {}", state.word()))),
+        }
+    }
+
+    fn has_room(&self) -> Result<(), Failure> {
+        match self.0.len() {
+            0..WAITING_MAX => Ok(()),
+            _ => Err(Failure::new(format!("{WAITING_MAX} clients wait for guests already"))),
         }
     }
 

@@ -18,8 +18,8 @@ use crate::fleet::{Fleet, Member};
 
 /// Commands that wait for their turn in one guest.
 const WAITING_MAX: usize = 64;
-/// Ended commands of a guest whose clients have not read all.
-const ENDED_MAX: usize = 16;
+/// Ended commands whose clients have not read all. Of more, the oldest client is hung up on.
+const ENDED_MAX: usize = 64;
 /// What is kept for a client that does not read, before the guest has to wait.
 const UNREAD_MAX: usize = 256 * 1024;
 
@@ -27,17 +27,17 @@ const UNREAD_MAX: usize = 256 * 1024;
 /// on writing has them among the next one's.
 const DISCARDED_MAX: usize = 256 * 1024;
 
-/// The shells of all guests.
+/// The shells of all guests, and ended commands whose clients have not read all of their output.
 #[derive(Debug)]
-pub(super) struct Shells(Vec<Shell>);
+pub(super) struct Shells(Vec<Shell>, VecDeque<Job>);
 
 #[derive(Debug, Default)]
 struct Shell {
     stream: Option<UnixStream>,
     waiting: VecDeque<Job>,
     running: Option<Job>,
-    /// Commands that have ended, and whose clients have not read all of their output.
-    ended: VecDeque<Job>,
+    /// The command that has ended since the last turn, if its client has not read all.
+    ended: Option<Job>,
     /// What of the running command's line the guest has not taken yet.
     unsent: Vec<u8>,
     mark: Mark,
@@ -57,7 +57,7 @@ struct Job {
 
 impl Shells {
     pub(super) fn new(guests: usize) -> Shells {
-        Shells(std::iter::repeat_with(Shell::default).take(guests).collect())
+        Shells(std::iter::repeat_with(Shell::default).take(guests).collect(), VecDeque::new())
     }
 
     /// Starts a line in the background, with its words on the guest's console.
@@ -104,16 +104,17 @@ impl Shells {
 
     /// The guest's QEMU is gone: its commands have no end, which their clients see.
     pub(super) fn has_ended(&mut self, guest: usize) {
-        let ended = std::mem::take(&mut self.0[guest].ended);
+        let ended = self.0[guest].ended.take();
         self.0[guest] = Shell { ended, ..Shell::default() };
     }
 
     /// Hangs up on all clients. The connections to the guests stay, for there are no others, and a
     /// command under way goes on to its end: the next one begins behind its mark.
     pub(super) fn drop_clients(&mut self) {
+        self.1.clear();
         for shell in &mut self.0 {
             shell.waiting.retain(|job| job.client.is_none());
-            shell.ended.clear();
+            shell.ended = None;
             if let Some(job) = &mut shell.running {
                 job.client = None;
                 job.unread.clear();
@@ -142,16 +143,27 @@ impl Shells {
         }
     }
 
+    /// Clients that have not read all, so that they get the rest as they read.
+    pub(super) fn client_fds<'a>(&'a self, set: &mut PollSet<'a>) {
+        let running = self.0.iter().filter_map(|shell| shell.running.as_ref());
+        let unread = running.chain(&self.1).filter(|job| !job.unread.is_empty());
+        let clients = unread.filter_map(|job| job.client.as_ref());
+        (0..).zip(clients).for_each(|(key, client)| set.add(key, client.as_fd(), PollFlags::OUT));
+    }
+
     /// Reads the output of commands. Gives the guests that have been set up.
     pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) -> Vec<usize> {
         for event in ready {
             self.0[event.key as usize].listen();
         }
         for (guest, shell) in self.0.iter_mut().enumerate() {
-            shell.running.iter_mut().chain(&mut shell.ended).for_each(Job::relay);
-            shell.ended.retain(|job| job.client.is_some() && !job.unread.is_empty());
+            shell.running.iter_mut().for_each(Job::relay);
+            self.1.extend(shell.ended.take());
             shell.advance(guest, fleet);
         }
+        self.1.iter_mut().for_each(Job::relay);
+        self.1.retain(|job| job.client.is_some() && !job.unread.is_empty());
+        self.1.drain(..self.1.len().saturating_sub(ENDED_MAX));
         let shells = self.0.iter_mut().enumerate();
         shells
             .filter_map(|(at, shell)| std::mem::take(&mut shell.is_set_up).then_some(at))
@@ -228,23 +240,17 @@ impl Shell {
         }
     }
 
-    /// A command has ended; its client gets the rest as it reads. Of too many that do not read, the
-    /// one that has waited longest is hung up on.
+    /// A command has ended; its client gets the rest as it reads.
     fn finish(&mut self) {
         let Some(mut job) = self.running.take() else { return };
         self.is_set_up |= job.sets_up;
         job.relay();
-        if job.client.is_some() && !job.unread.is_empty() {
-            if self.ended.len() >= ENDED_MAX {
-                self.ended.pop_front();
-            }
-            self.ended.push_back(job);
-        }
+        self.ended = Some(job);
     }
 
     /// The port is closed: the guest has been restarted, or is about to end.
     fn lose(&mut self) {
-        let [waiting, ended] = [&mut self.waiting, &mut self.ended].map(std::mem::take);
+        let (waiting, ended) = (std::mem::take(&mut self.waiting), self.ended.take());
         *self = Shell { waiting, ended, ..Shell::default() };
     }
 }

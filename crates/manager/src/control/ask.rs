@@ -94,7 +94,7 @@ fn explain(path: &Path, patience: Duration, error: io::Error) -> Error {
             Error::NoAnswer { path, waited_ms }
         }
         (_, io::ErrorKind::UnexpectedEof) | (Some(Errno::PIPE | Errno::CONNRESET), _) => {
-            Error::Garbled { path, reason: "the connection was closed".to_owned() }
+            Error::Closed { path }
         }
         (_, io::ErrorKind::InvalidData) => Error::Garbled { path, reason: error.to_string() },
         _ => Error::Step { step: "ask at", path, source: error },

@@ -1,12 +1,11 @@
 //! One client: its requests, the answers that wait for it, and how long it may stay.
 
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
 use reactor::Budget;
 use reactor::{Lines, Outbox, Received};
 use rustix::event::PollFlags;
-
-use super::codec::LINE_MAX;
 
 /// Requests a second that a client may make: a screen that is drawn ten times a second makes 20.
 const REQUESTS_A_SECOND: u64 = 50;
@@ -70,6 +69,7 @@ pub(super) struct Client {
     pub(super) stream: UnixStream,
     pub(super) peer: Peer,
     input: Lines,
+    line_max: usize,
     out: Outbox,
     /// Requests without an answer.
     pub(super) open: usize,
@@ -82,17 +82,31 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(stream: UnixStream, peer: Peer, now_ms: u64) -> Client {
+    pub(super) fn new(stream: UnixStream, peer: Peer, line_max: usize, now_ms: u64) -> Client {
         Client {
             stream,
             peer,
             input: Lines::default(),
+            line_max,
             out: Outbox::default(),
             open: 0,
             budget: Budget::new(REQUESTS_A_SECOND, REQUESTS_BURST, now_ms),
             active_ms: now_ms,
             taken_ms: now_ms,
             ended: false,
+        }
+    }
+
+    /// Returns whether it waits for nothing, neither an answer nor the rest of one.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open == 0 && self.out.is_empty()
+    }
+
+    /// Ends the connection. Another handle of it may be a lease, whose client has to see that half an
+    /// answer is all that comes.
+    pub(super) fn close(self) {
+        if !self.out.is_empty() {
+            let _ = self.stream.shutdown(Shutdown::Both);
         }
     }
 
@@ -144,7 +158,7 @@ impl Client {
 
     fn receive(&mut self, now_ms: u64) -> Result<(), Gone> {
         // What is kept stays below two lines, whatever is sent at once.
-        if self.input.len() > LINE_MAX {
+        if self.input.len() > self.line_max {
             return if self.input.has_line() { Ok(()) } else { Err(Gone::LongLine) };
         }
         match self.input.read(&self.stream) {
@@ -153,7 +167,7 @@ impl Client {
             Ok(Received::Nothing) => {}
             Err(_) => return Err(Gone::Left),
         }
-        if self.input.len() > LINE_MAX && !self.input.has_line() {
+        if self.input.len() > self.line_max && !self.input.has_line() {
             return Err(Gone::LongLine);
         }
         Ok(())

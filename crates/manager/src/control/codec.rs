@@ -12,7 +12,7 @@ use crate::config::Share;
 /// The protocol's version.
 pub const VERSION: u64 = 1;
 
-/// The longest line of a client. Most of the longest is a command for a guest's shell.
+/// The longest line of all. Most of it is a command for a guest's shell; a manager takes less.
 pub const LINE_MAX: usize = 64 * 1024;
 /// The longest name of a guest in a request; libvirt and QEMU take no longer one in a file name.
 pub const NAME_MAX: usize = 255;

@@ -33,6 +33,8 @@ pub enum Error {
     NoRight { path: PathBuf },
     #[error("The manager at {path} did not answer within {} s", .waited_ms.div_ceil(1000))]
     NoAnswer { path: PathBuf, waited_ms: u64 },
+    #[error("The process at {path} closed the connection before it answered")]
+    Closed { path: PathBuf },
     #[error("What came from {path} is no answer: {reason}")]
     Garbled { path: PathBuf, reason: String },
     #[error("{0}")]

@@ -45,7 +45,7 @@ pub use levers::{LeverRow, Levers, PagedOutRow};
 pub use live::{GuestPassed, Passed, ProcessPassed, Values, Whose};
 pub use policy::ksm::Phase as KsmPhase;
 pub use scanned::{HostSide, Scanned, TaskRow};
-pub use server::{Asked, CLIENTS_MAX, ClientId, Return, Server};
+pub use server::{Asked, Bounds, CLIENTS_MAX, ClientId, Return, Server};
 pub use types::{
     ASLEEP_PERCENT, Answer, Entitled, Failure, GuestRow, Inputs, JournalRow, KsmRow, LeaseRow,
     Parked, Ps, Reloaded, Reserved, SourceRow, Status,

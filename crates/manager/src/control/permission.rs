@@ -10,8 +10,8 @@ use crate::config::GroupMay;
 /// What clients may do that are not the owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rights {
-    /// Members of the group.
-    pub(super) group: GroupMay,
+    /// Members of the group, if there is one.
+    pub(super) group: Option<GroupMay>,
     /// The user that the manager runs as.
     pub(super) owner: u32,
 }
@@ -19,9 +19,12 @@ pub(super) struct Rights {
 impl Rights {
     /// Whether a client may have this.
     pub(super) fn check(self, peer: Peer, ask: &Ask) -> Result<(), Failure> {
-        let is_entitled = self.group == GroupMay::Set || [0, self.owner].contains(&peer.uid);
-        if is_entitled || !ask.is_order() {
-            return Ok(());
+        let is_owner = [0, self.owner].contains(&peer.uid);
+        match self.group {
+            _ if is_owner => return Ok(()),
+            Some(GroupMay::Set) => return Ok(()),
+            Some(GroupMay::Ask) if !ask.is_order() => return Ok(()),
+            Some(GroupMay::Ask) | None => {}
         }
         let message = format!("User {} may ask this manager and not `{}`", peer.uid, ask.verb());
         let help = "ask as the manager's own user, or let the group do it: \
@@ -56,7 +59,10 @@ mod tests {
         ];
         let peer = |uid| Peer { pid: 7, uid, gid: 100 };
         let owner = 990;
-        let [looks, sets] = [GroupMay::Ask, GroupMay::Set].map(|group| Rights { group, owner });
+        let rights = |group| Rights { group, owner };
+        let [looks, sets] = [GroupMay::Ask, GroupMay::Set].map(|group| rights(Some(group)));
+        assert!(rights(None).check(peer(1000), &Ask::Ps).is_err(), "there is no group");
+        assert_eq!(rights(None).check(peer(owner), &Ask::Ps), Ok(()));
         for ask in &questions {
             assert_eq!(looks.check(peer(1000), ask), Ok(()));
         }

@@ -9,13 +9,14 @@ use reactor::{Acceptor, Event, Lookup, PollSet};
 use rustix::event::PollFlags;
 
 use super::client::{Client, Gone, Peer};
-use super::codec::{decode_request, encode_answer};
+use super::codec::{LINE_MAX, decode_request, encode_answer};
 use super::permission::Rights;
 use super::socket::Socket;
 use super::{Answer, Ask, Error, Failure};
 use crate::config::GroupMay;
 
-/// Clients at once. When all places are taken, the idlest client that waits for nothing goes.
+/// Clients of a manager at once. When all places are taken, the idlest client that waits for nothing
+/// goes.
 pub const CLIENTS_MAX: usize = 32;
 /// Requests taken of one client in one turn.
 const REQUESTS_A_TURN: usize = 4;
@@ -23,6 +24,22 @@ const REQUESTS_A_TURN: usize = 4;
 const LISTENER: u64 = 0;
 /// Notes for the operator that are kept; more are dropped.
 const NOTES_MAX: usize = 16;
+
+/// What a server takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Clients at once.
+    pub clients: usize,
+    /// The longest line, in bytes.
+    pub line: usize,
+}
+
+impl Bounds {
+    /// Of a manager: the longest request has a guest's name, and some numbers.
+    pub const MANAGER: Bounds = Bounds { clients: CLIENTS_MAX, line: 4096 };
+    /// Of a farm: some clients wait for minutes, and commands are long.
+    pub const FARM: Bounds = Bounds { clients: 128, line: LINE_MAX };
+}
 
 /// A connection; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,12 +77,13 @@ pub struct Server {
     left: Vec<ClientId>,
     notes: Vec<String>,
     rights: Rights,
+    bounds: Bounds,
 }
 
 impl Server {
     /// Makes the socket, for the owner and, if one is named, a group. Another manager that has it
     /// is an error; what a dead one has left is replaced.
-    pub fn open(path: &Path, group: Option<&str>) -> Result<Server, Error> {
+    pub fn open(path: &Path, group: Option<&str>, bounds: Bounds) -> Result<Server, Error> {
         Ok(Server {
             socket: Socket::open(path, group)?,
             clients: BTreeMap::new(),
@@ -74,9 +92,10 @@ impl Server {
             left: Vec::new(),
             notes: Vec::new(),
             rights: Rights {
-                group: GroupMay::default(),
+                group: group.map(|_| GroupMay::default()),
                 owner: rustix::process::geteuid().as_raw(),
             },
+            bounds,
         })
     }
 
@@ -88,7 +107,7 @@ impl Server {
     /// The same, with what members of the group may do.
     #[must_use]
     pub fn group_may(mut self, may: GroupMay) -> Server {
-        self.rights.group = may;
+        self.rights.group = self.rights.group.map(|_| may);
         self
     }
 
@@ -158,6 +177,7 @@ impl Server {
     /// Hands over the connection of a client that goes on as a stream, behind its request. Bytes
     /// that the client has sent behind that line are lost: it waits for the answer first.
     pub fn take(&mut self, client: ClientId) -> Option<UnixStream> {
+        self.left.push(client);
         Some(self.clients.remove(&client)?.stream)
     }
 
@@ -168,7 +188,10 @@ impl Server {
 
     /// Hangs up on all clients.
     pub fn hang_up(&mut self) {
-        self.left.extend(std::mem::take(&mut self.clients).into_keys());
+        for (id, client) in std::mem::take(&mut self.clients) {
+            self.left.push(id);
+            client.close();
+        }
     }
 
     fn accept(&mut self, now_ms: u64, asked: &mut Vec<Asked>) {
@@ -180,16 +203,16 @@ impl Server {
         for stream in accepted.streams {
             let Ok(peer) = reactor::peer(&stream) else { continue };
             let peer = Peer { pid: peer.pid.unwrap_or(0), uid: peer.uid, gid: peer.gid };
-            if self.clients.len() >= CLIENTS_MAX && !self.make_room() {
-                let mut refused = Client::new(stream, peer, now_ms);
-                let failure = Failure::new("The manager has too many clients")
+            if self.clients.len() >= self.bounds.clients && !self.make_room() {
+                let mut refused = Client::new(stream, peer, self.bounds.line, now_ms);
+                let failure = Failure::new("Too many clients are served already")
                     .help("ask again when one of them has been answered");
                 let _ = refused.answer(&encode_answer(None, &Err(failure)), now_ms);
                 continue;
             }
             self.given += 1;
             let id = ClientId(self.given);
-            let mut client = Client::new(stream, peer, now_ms);
+            let mut client = Client::new(stream, peer, self.bounds.line, now_ms);
             // Most have sent their request before they are accepted.
             match serve(id, &mut client, self.rights, PollFlags::IN, now_ms, asked) {
                 Ok(()) => drop(self.clients.insert(id, client)),
@@ -200,7 +223,7 @@ impl Server {
 
     /// Disconnects the client that has sent nothing for longest and waits for nothing.
     fn make_room(&mut self) -> bool {
-        let idle = self.clients.iter().filter(|(_, client)| client.open == 0);
+        let idle = self.clients.iter().filter(|(_, client)| client.is_idle());
         let Some((id, _)) = idle.min_by_key(|(_, client)| client.active_ms) else { return false };
         self.disconnect(*id, Gone::Displaced);
         true
@@ -210,6 +233,7 @@ impl Server {
         if let Some(client) = self.clients.remove(&id) {
             self.left.push(id);
             self.note_gone(client.peer, why);
+            client.close();
         }
     }
 

@@ -18,7 +18,7 @@ struct House {
 impl House {
     fn new() -> House {
         let dir = Scratch::new();
-        let server = Server::open(&dir.path().join("host.sock"), None).unwrap();
+        let server = Server::open(&dir.path().join("host.sock"), None, Bounds::MANAGER).unwrap();
         House { dir, server }
     }
 
@@ -218,7 +218,7 @@ fn a_flood_an_endless_line_and_silence_cost_the_connection_and_nobody_else() {
     let silent = house.connect();
     house.turn(0);
     assert_eq!(house.server.clients(), 4);
-    endless.write_all(&vec![b'x'; 2 * LINE_MAX]).unwrap();
+    endless.write_all(&vec![b'x'; 2 * Bounds::MANAGER.line]).unwrap();
     flood.set_nonblocking(true).unwrap();
     let mut asked = Vec::new();
     for _ in 0..1000 {
@@ -285,7 +285,7 @@ fn the_idlest_client_makes_room_and_those_that_wait_do_not() {
     house.turn(22);
     let mut text = String::new();
     BufReader::new(refused).read_line(&mut text).unwrap();
-    assert!(text.contains("too many clients"), "{text}");
+    assert!(text.contains("Too many clients"), "{text}");
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn one_manager_has_the_socket_and_a_dead_ones_is_replaced() {
     let house = House::new();
     let mode = |path: &PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&house.path()), 0o600);
-    let error = Server::open(&house.path(), None).unwrap_err();
+    let error = Server::open(&house.path(), None, Bounds::MANAGER).unwrap_err();
     let expected =
         format!("Another pinhead host (pid {}) manages this machine", std::process::id());
     assert_eq!(error.to_string(), expected);
@@ -331,12 +331,12 @@ fn one_manager_has_the_socket_and_a_dead_ones_is_replaced() {
     // A dead manager leaves its socket, and nobody holds the lock.
     drop(UnixListener::bind(&path).unwrap());
     let group = rustix::process::getgid().as_raw().to_string();
-    let server = Server::open(&path, Some(&group)).unwrap();
+    let server = Server::open(&path, Some(&group), Bounds::MANAGER).unwrap();
     assert_eq!(mode(&path), 0o660);
     drop(server);
     dir.file("host.sock", "text");
-    assert!(matches!(Server::open(&path, None), Err(Error::NotASocket { .. })));
-    let error = Server::open(&path, Some("no such group")).unwrap_err();
+    assert!(matches!(Server::open(&path, None, Bounds::MANAGER), Err(Error::NotASocket { .. })));
+    let error = Server::open(&path, Some("no such group"), Bounds::MANAGER).unwrap_err();
     assert!(error.to_string().contains("groupadd"), "{error}");
 }
 

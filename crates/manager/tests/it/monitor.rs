@@ -5,7 +5,7 @@
 use counters::Bytes;
 use hypervisor::{Fake, IdSource};
 use manager::config::{KsmMode, Loaded, Place};
-use manager::control::Server;
+use manager::control::{Bounds, Server};
 use manager::ksm::Ksm;
 use manager::{Clock, Lease, MachineReader, Manager, Monitor, Options, Parts, Signals, Sink, Turn};
 use model::{GuestField, HostField, Moment, Row};
@@ -78,7 +78,7 @@ impl Scene {
             sources: vec![Box::new(fake.clone())],
             reader: MachineReader::open(&procfs::Root::at(&dir)).unwrap(),
             journal: Writer::new(&dir.join("journal.db")),
-            control: Server::open(&dir.join("host.sock"), None).unwrap(),
+            control: Server::open(&dir.join("host.sock"), None, Bounds::MANAGER).unwrap(),
             lease: Lease::none(),
             ksm: Ksm::open(&dir, KsmMode::Leave),
             page_out: manager::PageOutWorker::none("no test hands memory of this machine over"),

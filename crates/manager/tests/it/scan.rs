@@ -7,7 +7,9 @@ use crate::scene::Sleeper;
 use counters::Bytes;
 use hypervisor::{BalloonStats, Fake, Found, Id, IdSource, Pause, ProcessId, RunState};
 use manager::config::Place;
-use manager::control::{Answer, Ask, Request, Scanned, Server, decode_answer, encode_request};
+use manager::control::{
+    Answer, Ask, Bounds, Request, Scanned, Server, decode_answer, encode_request,
+};
 use manager::ksm::Ksm;
 use manager::{Clock, Lease, MachineReader, Manager, Options, Parts, Signals, Turn};
 use std::cell::Cell;
@@ -67,7 +69,7 @@ impl Scene {
             sources: vec![Box::new(fake.clone())],
             reader: MachineReader::open(&procfs::Root::at(&dir)).unwrap(),
             journal: Writer::new(&dir.join("journal.db")),
-            control: Server::open(&dir.join("host.sock"), None).unwrap(),
+            control: Server::open(&dir.join("host.sock"), None, Bounds::MANAGER).unwrap(),
             lease: Lease::none(),
             ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
             page_out: manager::PageOutWorker::none("no test hands memory of this machine over"),

@@ -5,7 +5,7 @@
 use counters::Bytes;
 use hypervisor::{BalloonStats, Fake, Id, IdSource};
 use manager::config::{Loaded, Place};
-use manager::control::Server;
+use manager::control::{Bounds, Server};
 use manager::ksm::Ksm;
 use manager::{
     Clock, Lease, MachineReader, Manager, Options, PageOutWorker, Parts, Signals, Turn, Users,
@@ -90,7 +90,7 @@ impl Scene {
             sources: vec![Box::new(fake.clone())],
             reader: MachineReader::open(&root).unwrap(),
             journal: Writer::new(&dir.join("journal.db")),
-            control: Server::open(&dir.join("host.sock"), None).unwrap(),
+            control: Server::open(&dir.join("host.sock"), None, Bounds::MANAGER).unwrap(),
             lease,
             ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
             page_out: PageOutWorker::none("no test hands memory of this machine over"),

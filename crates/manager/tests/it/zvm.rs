@@ -6,7 +6,7 @@
 use counters::Bytes;
 use hypervisor::{Event, HostMemory, Hypervisor, Id, IdSource, Zvm, ZvmOptions};
 use manager::config::Place;
-use manager::control::Server;
+use manager::control::{Bounds, Server};
 use manager::ksm::Ksm;
 use manager::{
     Clock, Lease, MachineReader, Manager, Options, PageOutWorker, Parts, Signals, Turn, Users,
@@ -171,7 +171,7 @@ impl Scene {
             sources: vec![Box::new(Shared(Rc::clone(&zvm)))],
             reader: MachineReader::open(&procfs::Root::at(&dir)).unwrap(),
             journal: Writer::new(&dir.join("journal.db")),
-            control: Server::open(&dir.join("host.sock"), None).unwrap(),
+            control: Server::open(&dir.join("host.sock"), None, Bounds::MANAGER).unwrap(),
             lease: Lease::none(),
             ksm: Ksm::open(&dir, manager::config::KsmMode::Leave),
             page_out: PageOutWorker::none("no test hands memory of this machine over"),

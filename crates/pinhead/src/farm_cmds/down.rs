@@ -55,8 +55,9 @@ fn end(found: &Found) -> Result<String, Error> {
         );
         Error::step(text, e)
     })?;
-    if let (Err(farm::Error::Version { .. }), Some(process)) = (&asked, &process) {
-        // It understands a signal.
+    // One that refuses, or is of another version, understands a signal.
+    let has_spoken = !matches!(asked, Err(farm::Error::Silent { .. }));
+    if let (true, Err(_), Some(process)) = (has_spoken, &asked, &process) {
         let _ = pidfd_send_signal(process, Signal::TERM);
     }
     let guests = match asked {
@@ -77,10 +78,10 @@ fn end(found: &Found) -> Result<String, Error> {
             }
         }
     };
-    let why = match asked {
-        Ok(_) => lasts(STILL_MS, work_of_farm)?,
+    let why = match has_spoken {
+        true => lasts(STILL_MS, work_of_farm)?,
         // Its guests may run as ever.
-        Err(_) => lasts(DEAF_MS, Work::of_first_thread)?.map(|_| "did not answer".to_owned()),
+        false => lasts(DEAF_MS, Work::of_first_thread)?.map(|_| "did not answer".to_owned()),
     };
     if let Some(process) = process.as_ref().filter(|_| why.is_some()) {
         // It may have ended in this moment.

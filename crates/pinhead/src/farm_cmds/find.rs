@@ -116,12 +116,23 @@ pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
 fn having(named: &str, among: Vec<Found>) -> Result<At, Error> {
     let mut having = Vec::new();
     let mut near = Vec::new();
+    let mut failed = None;
     for found in among {
-        let Ok(table) = service::table(&found.socket) else { continue };
+        let table = match service::table(&found.socket) {
+            Ok(table) => table,
+            Err(error) => {
+                failed = Some(error);
+                continue;
+            }
+        };
         let (same, others): (Vec<FarmGuest>, Vec<FarmGuest>) =
             table.guests.into_iter().partition(|guest| guest.name == named);
         having.extend(same.iter().map(|_| found.clone()));
         near.extend(others.into_iter().map(|guest| guest.name));
+    }
+    // A farm that gave no table may have it.
+    if let (0, Some(error)) = (having.len(), failed) {
+        return Err(error.into());
     }
     Err(Error::Message(match having.len() {
         1 => return Ok(At { socket: having.swap_remove(0).socket, guest: named.to_owned() }),

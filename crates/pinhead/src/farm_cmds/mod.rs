@@ -13,7 +13,8 @@ pub use console::console;
 pub use down::down;
 pub(crate) use find::{At, any_guest};
 pub use park::{park, wake};
-pub use ps::{beside, ps, shown, tables};
+pub(crate) use ps::{Beside, beside};
+pub use ps::{ps, shown, tables};
 
 use crate::Error;
 use crate::escape::Lines;

@@ -10,11 +10,16 @@ use manager::control::{FarmGuest, FarmTable, Ps};
 use serde::Serialize;
 use serde_json::json;
 use std::fs;
+use std::time::Duration;
+
+/// A farm that is shown has so long to answer, and one beside a manager's guests so long.
+const PATIENCE: Duration = Duration::from_secs(10);
+const BESIDE: Duration = Duration::from_secs(1);
 
 /// A guest with what the host's kernel says of its memory. The farm's own process is spared that
 /// work.
 #[derive(Serialize)]
-struct Measured {
+pub(crate) struct Measured {
     #[serde(flatten)]
     guest: FarmGuest,
     resident_kib: Option<u64>,
@@ -41,9 +46,13 @@ pub struct Farms {
 }
 
 pub fn tables() -> Result<Farms, Error> {
+    tables_within(PATIENCE)
+}
+
+fn tables_within(patience: Duration) -> Result<Farms, Error> {
     let mut all = Farms::default();
     for found in find::all()? {
-        match service::table(&found.socket) {
+        match service::table_within(&found.socket, patience) {
             Ok(table) => all.farms.push(table),
             // It may just be ending; the others are there all the same.
             Err(error) => all.silent.push(format!("{}: {}", found.name, chain(&error))),
@@ -53,27 +62,46 @@ pub fn tables() -> Result<Farms, Error> {
 }
 
 /// Guests of this user's farms that are not among a manager's: parked on disk, ended, or not lent.
-pub fn beside(ps: &Ps) -> Vec<FarmTable> {
+pub(crate) fn beside(ps: &Ps) -> Result<Beside, Error> {
     let is_managed = |pid| ps.guests.iter().any(|row| row.pid == Some(pid));
-    let mut farms = tables().unwrap_or_default().farms;
+    let Farms { mut farms, silent } = tables_within(BESIDE)?;
     for farm in &mut farms {
         farm.guests.retain(|guest| guest.pid.is_none_or(|pid| !is_managed(pid)));
     }
     farms.retain(|farm| !farm.guests.is_empty());
-    farms
+    Ok(Beside { farms: farms.into_iter().map(measure).collect(), silent })
+}
+
+/// Farms beside a manager, and those of them that gave no table.
+#[derive(Serialize)]
+pub(crate) struct Beside {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    farms: Vec<FarmTable<Measured>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    silent: Vec<String>,
+}
+
+impl Beside {
+    /// As people read it.
+    pub(crate) fn text(self) -> String {
+        let silent: String =
+            self.silent.iter().map(|line| format!("farm {}\n", plain(line, 300))).collect();
+        self.farms.into_iter().map(text).collect::<String>() + &silent
+    }
 }
 
 /// What farms have answered, as it is shown.
 pub fn shown(tables: Vec<FarmTable>, format: Format) -> Result<String, Error> {
-    let tables = tables.into_iter().map(|FarmTable { farm, pid, uptime_ms, guests }| {
-        let guests = guests.into_iter().map(measured).collect();
-        FarmTable { farm, pid, uptime_ms, guests }
-    });
-    let tables: Vec<FarmTable<Measured>> = tables.collect();
+    let tables: Vec<FarmTable<Measured>> = tables.into_iter().map(measure).collect();
     match format {
         Format::Json => escape::json(&json!({ "farms": tables })),
         Format::Text => Ok(tables.into_iter().map(text).collect()),
     }
+}
+
+fn measure(farm: FarmTable) -> FarmTable<Measured> {
+    let FarmTable { farm, pid, uptime_ms, guests } = farm;
+    FarmTable { farm, pid, uptime_ms, guests: guests.into_iter().map(measured).collect() }
 }
 
 fn measured(guest: FarmGuest) -> Measured {

@@ -12,10 +12,11 @@ pub use run::{keep, run};
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
+use crate::farm_cmds::Beside;
 use crate::why::DiffArgs;
 use clap::{Args, Subcommand, ValueEnum};
 use manager::config::{Place, Share};
-use manager::control::{Answer, Ask, Change, FarmTable, Inputs, Ps};
+use manager::control::{Answer, Ask, Change, Inputs, Ps};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -170,14 +171,14 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
     };
     match (answered, args.format) {
         (Answer::Ps(answer), Format::Json) => {
-            let farms = beside(args, &answer);
-            json(&Everything { answer, farms })
+            let beside = beside(args, &answer)?;
+            json(&Everything { answer, beside })
         }
         (Answer::Status(answer), Format::Json) => json(&answer),
         (Answer::Levers(answer), Format::Json) => json(&answer),
         (Answer::Ps(answer), Format::Text) => {
-            let farms = crate::farm_cmds::shown(beside(args, &answer), Format::Text)?;
-            Ok(ps::table(&answer) + &farms)
+            let beside = beside(args, &answer)?.map(Beside::text).unwrap_or_default();
+            Ok(ps::table(&answer) + &beside)
         }
         (Answer::Status(answer), Format::Text) => Ok(ps::status(&answer)),
         (Answer::Levers(answer), Format::Text) => Ok(levers::table(&answer)),
@@ -190,15 +191,15 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
 struct Everything {
     #[serde(flatten)]
     answer: Ps,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    farms: Vec<FarmTable>,
+    #[serde(flatten)]
+    beside: Option<Beside>,
 }
 
 /// Guests of farms beside those of a manager. One that was named by its socket tells of its own.
-fn beside(args: &PsArgs, answer: &Ps) -> Vec<FarmTable> {
+fn beside(args: &PsArgs, answer: &Ps) -> Result<Option<Beside>, Error> {
     match args.socket.socket {
-        Some(_) => Vec::new(),
-        None => crate::farm_cmds::beside(answer),
+        Some(_) => Ok(None),
+        None => crate::farm_cmds::beside(answer).map(Some),
     }
 }
 
