@@ -102,8 +102,8 @@ impl Client {
         self.open == 0 && self.out.is_empty()
     }
 
-    /// Ends the connection. Another handle of it may be a lease, whose client has to see that half an
-    /// answer is all that comes.
+    /// Ends the connection. Another handle of it may be a lease, whose client has to see that half
+    /// an answer is all that comes.
     pub(super) fn close(self) {
         if !self.out.is_empty() {
             let _ = self.stream.shutdown(Shutdown::Both);

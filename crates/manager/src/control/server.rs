@@ -15,8 +15,8 @@ use super::socket::Socket;
 use super::{Answer, Ask, Error, Failure};
 use crate::config::GroupMay;
 
-/// Clients of a manager at once. When all places are taken, the idlest client that waits for nothing
-/// goes.
+/// Clients of a manager at once. When all places are taken, the idlest client that waits for
+/// nothing goes.
 pub const CLIENTS_MAX: usize = 32;
 /// Requests taken of one client in one turn.
 const REQUESTS_A_TURN: usize = 4;

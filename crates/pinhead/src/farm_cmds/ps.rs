@@ -10,10 +10,10 @@ use manager::control::{FarmGuest, FarmTable, Ps};
 use serde::Serialize;
 use serde_json::json;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
-/// A farm that is shown has so long to answer, and one beside a manager's guests so long.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A farm has so long to answer where a manager's guests are shown already.
 const BESIDE: Duration = Duration::from_secs(1);
 
 /// A guest with what the host's kernel says of its memory. The farm's own process is spared that
@@ -46,13 +46,13 @@ pub struct Farms {
 }
 
 pub fn tables() -> Result<Farms, Error> {
-    tables_within(PATIENCE)
+    tables_by(service::table)
 }
 
-fn tables_within(patience: Duration) -> Result<Farms, Error> {
+fn tables_by(ask: fn(&Path) -> Result<FarmTable, farm::Error>) -> Result<Farms, Error> {
     let mut all = Farms::default();
     for found in find::all()? {
-        match service::table_within(&found.socket, patience) {
+        match ask(&found.socket) {
             Ok(table) => all.farms.push(table),
             // It may just be ending; the others are there all the same.
             Err(error) => all.silent.push(format!("{}: {}", found.name, chain(&error))),
@@ -64,7 +64,7 @@ fn tables_within(patience: Duration) -> Result<Farms, Error> {
 /// Guests of this user's farms that are not among a manager's: parked on disk, ended, or not lent.
 pub(crate) fn beside(ps: &Ps) -> Result<Beside, Error> {
     let is_managed = |pid| ps.guests.iter().any(|row| row.pid == Some(pid));
-    let Farms { mut farms, silent } = tables_within(BESIDE)?;
+    let Farms { mut farms, silent } = tables_by(|socket| service::table_within(socket, BESIDE))?;
     for farm in &mut farms {
         farm.guests.retain(|guest| guest.pid.is_none_or(|pid| !is_managed(pid)));
     }
