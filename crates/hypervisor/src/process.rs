@@ -252,7 +252,8 @@ impl ProcessView {
         })
     }
 
-    fn merged(&self) -> Option<Bytes> {
+    /// Returns the pages of the process that KSM has merged with others.
+    pub fn merged(&self) -> Option<Bytes> {
         let file = Kept::open(&self.dir.join("ksm_merging_pages"));
         let [pages] = numbers(file.start(&mut [0; 32])?)?;
         self.page_bytes.checked_mul(pages).map(Bytes)

@@ -254,6 +254,12 @@ impl Outside {
         };
     }
 
+    /// Reads what KSM has merged of it, which goes on while the guest sleeps.
+    pub(crate) fn look_at_merged(&mut self) {
+        let merged = self.view.as_ref().and_then(ProcessView::merged);
+        self.apart.merged = merged.unwrap_or(Bytes::ZERO);
+    }
+
     /// Looks for the groups of a process that lives: one that has ended is in none.
     pub(crate) fn look_at_groups(&mut self, kills: &AllKills) {
         if let Some(process) = self.process.filter(|_| self.is_alive()) {

@@ -7,19 +7,27 @@ use procfs::{AllKills, Root, Shortage};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// One of so many sleepers is looked at in each turn: a hundred of them cost two reads a second.
+const SLEEPERS: u64 = 12;
+
 /// Looks for the manager's own groups, and at their bounds.
 pub(super) fn own() -> Groups {
     Groups::of(Path::new("/"), "self", &AllKills::default())
 }
 
-/// Looks at the processes of guests. Of one that sleeps only the kernel's kills are counted: what
-/// others' processes came to while it slept is no sign of its own end.
-pub(super) fn look(guests: &mut BTreeMap<Id, ManagedGuest>, now_ms: u64) {
+/// Looks at the processes of guests. Of one that sleeps only the kernel's kills are counted, and
+/// sometimes what KSM has merged: what others' processes came to while it slept is no sign of its
+/// own end.
+pub(super) fn look(guests: &mut BTreeMap<Id, ManagedGuest>, turn: u64, now_ms: u64) {
     let kills = AllKills::read(&Root::default());
     for guest in guests.values_mut() {
-        match guest.may_grow(now_ms) {
-            true => guest.outside.look(now_ms, &kills),
-            false => guest.outside.renew_kills(&kills),
+        if guest.may_grow(now_ms) {
+            guest.outside.look(now_ms, &kills);
+            continue;
+        }
+        guest.outside.renew_kills(&kills);
+        if guest.id.0 % SLEEPERS == turn % SLEEPERS {
+            guest.outside.look_at_merged();
         }
     }
 }

@@ -70,6 +70,8 @@ pub(crate) struct Guests {
     saved: SavedSizes,
     /// When guests without a balloon were looked at last.
     looked_ms: u64,
+    /// Looks at the guests' processes.
+    looks: u64,
     /// A guest without a process that is seen was told of.
     is_unseen_told: bool,
     /// Guests that have ever come.
@@ -186,7 +188,8 @@ impl Guests {
                 }
             }
             GuestEvent::LookAtProcesses => {
-                groups::look(&mut self.guests, now.ms);
+                self.looks += 1;
+                groups::look(&mut self.guests, self.looks, now.ms);
                 self.own_groups = groups::own();
             }
             GuestEvent::Settings => {
