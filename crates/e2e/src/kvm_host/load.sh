@@ -1,8 +1,14 @@
 #!/bin/sh
 # The work of a guest, by the words of its kernel's command line: `busy` keeps a CPU at work,
-# `steal` says the time that was stolen, and `virtio_mem` loads that driver. `fill=MIB` holds that
-# much memory. Every few seconds it says on the console the memory's checksum, the guest's clock
-# and its uptime.
+# `steal` says the time that was stolen, `virtio_mem` loads that driver, and `cold=MIB` holds that
+# much memory and does not use it. `fill=MIB` holds that much. Every few seconds it says on the
+# console the memory's checksum, the guest's clock and its uptime.
+
+hold() {
+    mkdir -p /fill
+    grep -q ' /fill ' /proc/mounts || mount -t tmpfs -o size=90% fill /fill
+    dd if=/dev/urandom of="/fill/$1" bs=1M count="$2" 2> /dev/null
+}
 
 for word in $(cat /proc/cmdline); do
     case $word in
@@ -14,9 +20,7 @@ for word in $(cat /proc/cmdline); do
             done &
             ;;
         fill=*)
-            mkdir -p /fill
-            mount -t tmpfs -o size=90% fill /fill
-            dd if=/dev/urandom of=/fill/data bs=1M count="${word#fill=}" 2> /dev/null
+            hold data "${word#fill=}"
             cat /sys/devices/system/clocksource/clocksource0/current_clocksource > /dev/console
             while :; do
                 echo "sum $(md5sum < /fill/data)" > /dev/console
@@ -28,6 +32,7 @@ for word in $(cat /proc/cmdline); do
             done &
             ;;
         virtio_mem) insmod /etc/virtio_mem.ko ;;
+        cold=*) hold cold "${word#cold=}" ;;
     esac
 done
 wait

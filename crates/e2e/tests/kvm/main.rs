@@ -9,3 +9,4 @@ mod moves;
 mod parking;
 mod truth;
 mod units;
+mod victims;

@@ -75,20 +75,15 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let pss = "cat $(pgrep -f 'guest=g[12],' | sed 's|.*|/proc/&/smaps_rollup|') | \
                awk '/^Pss_Anon:/ { n += $2 } END { print int(n / 1024) }'";
     let each = "pinhead ps | awk '/^g[12] / { n += $5 + $6 } END { print n }'";
-    let alone_mib = host.number(each);
-    let text = host.sh(&format!("{pss}; pinhead ps | grep -E '^(used|KSM):'"));
-    println!("{text}each for itself: {alone_mib} MiB");
-    let numbers = |text: &str| -> Vec<u64> {
-        let words = text.split(|c: char| !c.is_ascii_digit());
-        words.filter_map(|word| word.parse().ok()).collect()
-    };
-    let [pss_mib, _, guests, hypervisors, ..] = numbers(&text)[..] else { panic!("{text}") };
-    let counted = guests + hypervisors;
     // The manager's numbers are some seconds old, and more is merged meanwhile.
-    assert!(
-        counted.abs_diff(pss_mib) <= 16 + pss_mib / 20,
-        "{counted} MiB, by the kernel {pss_mib}"
+    let line = format!(
+        "pss=$({pss}); used=$(pinhead ps | awk '/^used:/ {{ print $6 + $10 }}'); \
+         echo $pss $used; [ $used -le $((pss + 16 + pss / 20)) ]"
     );
+    let text = host.until(&line);
+    let alone_mib = host.number(each);
+    println!("by the kernel and by the manager, in MiB: {text}each for itself: {alone_mib} MiB");
+    let counted: u64 = text.split_whitespace().next_back().and_then(|n| n.parse().ok()).unwrap();
     assert!(counted + EQUAL_MIB <= alone_mib, "{counted} MiB, and {alone_mib} each for itself");
 
     // The end of the manager puts the settings back, and separates nothing.

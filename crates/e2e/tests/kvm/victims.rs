@@ -1,0 +1,80 @@
+//! Memory that a guest does not use, taken in three ways: by us, by the kernel's own choice among
+//! the pages of the guest's group, and by DAMON. The host's kernel has MGLRU and DAMON.
+//!
+//! Counts are compared and no times. `docs/benchmarks.md` has three rounds, in which the guests
+//! changed places.
+
+use e2e::kvm_host::KvmHost;
+
+/// Read by the guest every few seconds.
+const HOT_MIB: u64 = 32;
+/// Written once.
+const COLD_MIB: u64 = 64;
+const MEMORY_MIB: u64 = 224;
+const GUESTS: [&str; 3] = ["v1", "v2", "v3"];
+/// All memory is handed over, as page-out does with a guest that sleeps.
+const OURS: &str = "perl -e '$p = 0 + shift; open M, qq(/proc/$p/maps); $fd = syscall 434, $p, 0; \
+    while (<M>) { next unless /^(\\w+)-(\\w+) rw-p \\w+ 00:00 0 *$/; \
+    for ($at = hex $1; $at < hex $2; $at += 8 << 20) { $left = hex($2) - $at; \
+    $iov = pack q(QQ), $at, $left < 8 << 20 ? $left : 8 << 20; \
+    syscall 440, $fd, $iov, 1, 21, 0 } }' PID";
+/// The kernel is told how much, and chooses the pages.
+const KERNEL: &str = "echo COLDM > /sys/fs/cgroup/GROUP/memory.reclaim";
+/// Pages that were not used for 10 s, at most as many as the others take.
+const DAMON: &str = "cd /sys/kernel/mm/damon/admin/kdamonds && echo 1 > nr_kdamonds && cd 0 && \
+    echo 1 > contexts/nr_contexts && cd contexts/0 && echo vaddr > operations && \
+    echo 1 > targets/nr_targets && echo PID > targets/0/pid_target && \
+    echo 1 > schemes/nr_schemes && cd schemes/0 && echo pageout > action && \
+    cd access_pattern && echo 4096 > sz/min && echo 1000000000000 > sz/max && \
+    echo 0 > nr_accesses/min && echo 0 > nr_accesses/max && echo 100 > age/min && \
+    echo 1000000000 > age/max && echo on > /sys/kernel/mm/damon/admin/kdamonds/0/state";
+const DAMON_STATE: &str = "/sys/kernel/mm/damon/admin/kdamonds/0/state";
+const WAYS: [(&str, &str); 3] = [("ours", OURS), ("kernel's", KERNEL), ("DAMON's", DAMON)];
+/// DAMON looks for 10 s before it takes anything.
+const TAKING_S: u32 = 30;
+/// A guest has read its hot memory several times by then.
+const AFTER_S: u32 = 30;
+
+/// Memory that a guest's QEMU has for itself.
+fn held(host: &mut KvmHost, guest: &str) -> u64 {
+    let rss = "awk '/^RssAnon/ { print int($2 / 1024) }' /proc/PID/status";
+    host.number(&line(guest, rss))
+}
+
+fn line(guest: &str, line: &str) -> String {
+    let group = "$(cut -d: -f3 /proc/PID/cgroup | sed 's|/libvirt.*||')";
+    let line = line.replace("GROUP", group).replace("COLD", &COLD_MIB.to_string());
+    line.replace("PID", &format!("$(pgrep -f guest={guest},)"))
+}
+
+#[test]
+fn cold_memory_leaves_in_each_way_and_hot_memory_is_whole() {
+    let mut host = KvmHost::installed();
+    host.sh("systemctl stop pinhead-host; virsh -q destroy lv1");
+    host.sh("grep -q 0x0007 /sys/kernel/mm/lru_gen/enabled");
+    host.sh("fallocate -l 1G /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap");
+    let mut sums = Vec::new();
+    for guest in GUESTS {
+        host.domain(guest, MEMORY_MIB, &format!("cold={COLD_MIB} fill={HOT_MIB}"));
+        sums.push(host.sum(guest));
+    }
+    let before = GUESTS.map(|guest| held(&mut host, guest));
+    for (guest, (_, take)) in GUESTS.into_iter().zip(WAYS) {
+        host.run(&line(guest, take));
+    }
+    host.sh(&format!("sleep {TAKING_S}; echo off > {DAMON_STATE}"));
+    let taken = GUESTS.map(|guest| held(&mut host, guest));
+    host.sh(&format!("sleep {AFTER_S}"));
+    let after = GUESTS.map(|guest| held(&mut host, guest));
+    for (at, (way, _)) in WAYS.iter().enumerate() {
+        let (before, taken, after) = (before[at], taken[at], after[at]);
+        println!("{way}: {before} MiB, taken {taken}, {AFTER_S} s later {after}");
+        // DAMON learns what is cold as time goes by.
+        let is_sure = *way != "DAMON's";
+        assert!(!is_sure || after + COLD_MIB / 2 <= before, "{way}: {before}, then {after} MiB");
+    }
+    for (guest, sum) in GUESTS.into_iter().zip(sums) {
+        assert_eq!(host.sum(guest), sum, "{guest}'s data");
+    }
+    host.is_sound();
+}
