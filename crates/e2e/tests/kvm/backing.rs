@@ -1,4 +1,4 @@
-//! Guests whose memory is no plain one: locked, of huge pages, in a file in memory, plugged in.
+//! Guests with memory of other kinds: locked, of huge pages, in a file in memory, plugged in.
 
 use e2e::kvm_host::KvmHost;
 
@@ -6,7 +6,7 @@ const FILLED_MIB: u64 = 24;
 /// Megabytes by virtio-mem, which its guest gets while it runs.
 const PLUGGED_MIB: u64 = 64;
 
-/// Guests whose memory cannot leave the host, and the reason that is told.
+/// Guests with memory that cannot leave the host, and the reason that is told.
 const REASONS: [(&str, &str); 2] =
     [("locked", "its memory is locked"), ("huge", "its memory is in huge pages")];
 
@@ -74,7 +74,7 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     let files_mib = process_mib(&mut host, "memfd", "RssFile");
     assert!(shared.abs_diff(files_mib) <= 10, "{shared} MiB shared, {files_mib} MiB of programs");
 
-    // A host that is short takes from it, and nothing from those whose memory cannot leave.
+    // A host that is short takes from it, and nothing that cannot leave.
     host.write(
         "/etc/pinhead/host.toml",
         "[host]\nset_point = \"90%\"\n[pageout]\nmode = \"off\"\n",

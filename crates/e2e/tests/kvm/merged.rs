@@ -7,7 +7,7 @@ const EQUAL_MIB: u64 = 24;
 const GUESTS: [&str; 2] = ["g1", "g2"];
 const KSM: &str = "/sys/kernel/mm/ksm";
 
-/// A line of a shell that prints [`EQUAL_MIB`] whose pages all differ, the same wherever it runs:
+/// A line of a shell that prints [`EQUAL_MIB`] of different pages, the same wherever it runs:
 /// pieces of half a MiB that begin at different places of a page.
 fn data(first: u32) -> String {
     format!(
@@ -58,7 +58,7 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let found = settings(&mut host);
     let scans = host.number(&format!("cat {KSM}/full_scans"));
     println!("KSM was found with {}", found.replace('\n', " "));
-    // A host that is short of memory, whose manager moves nothing: what it gains is KSM's.
+    // The host is short of memory, and its manager moves nothing: what it gains is KSM's.
     host.write(
         "/etc/pinhead/host.toml",
         "[host]\nset_point = \"95%\"\n[policy]\nkind = \"none\"\n[pageout]\nmode = \"off\"\n",

@@ -18,7 +18,7 @@ use crate::fleet::{Fleet, Member};
 
 /// Commands that wait for their turn in one guest.
 const WAITING_MAX: usize = 64;
-/// Ended commands whose clients have not read all. Of more, the oldest client is hung up on.
+/// Ended commands with output that is not read yet. Of more, the oldest client is hung up on.
 const ENDED_MAX: usize = 64;
 /// What is kept for a client that does not read, before the guest has to wait.
 const UNREAD_MAX: usize = 256 * 1024;
@@ -27,7 +27,7 @@ const UNREAD_MAX: usize = 256 * 1024;
 /// on writing has them among the next one's.
 const DISCARDED_MAX: usize = 256 * 1024;
 
-/// The shells of all guests, and ended commands whose clients have not read all of their output.
+/// The shells of all guests, and ended commands with output that is not read yet.
 #[derive(Debug)]
 pub(super) struct Shells(Vec<Shell>, VecDeque<Job>);
 

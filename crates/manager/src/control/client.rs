@@ -102,7 +102,7 @@ impl Client {
         self.open == 0 && self.out.is_empty()
     }
 
-    /// Ends the connection. Another handle of it may be a lease, whose client has to see that half
+    /// Ends the connection. Another handle of it may be a lease: its client has to see that half
     /// an answer is all that comes.
     pub(super) fn close(self) {
         if !self.out.is_empty() {

@@ -84,7 +84,7 @@ pub struct Captured {
     pub files: BTreeMap<String, String>,
 }
 
-/// Guests whose ports and balloons a manager has for as long as its connection is open.
+/// Guests that a manager has, with ports and balloons, for as long as its connection is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lent {
     /// The class of each guest, by the guest's name.
