@@ -52,7 +52,7 @@ fn cold_memory_leaves_in_each_way_and_hot_memory_is_whole() {
     let mut host = KvmHost::installed();
     host.sh("systemctl stop pinhead-host; virsh -q destroy lv1");
     host.sh("grep -q 0x0007 /sys/kernel/mm/lru_gen/enabled");
-    host.sh("fallocate -l 1G /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap");
+    host.has_swap();
     let mut sums = Vec::new();
     for guest in GUESTS {
         host.domain(guest, MEMORY_MIB, &format!("cold={COLD_MIB} fill={HOT_MIB}"));

@@ -152,7 +152,10 @@ impl Member {
             return false;
         };
         let rule = if is_short { self.config.park.on_a_short_host() } else { self.config.park };
-        let wish = running.parking.tick(cpu_percent, rule, may_park, now_ms);
+        let wish = match running.parking.is_awake() {
+            true => running.parking.clock.awake(cpu_percent, rule, may_park, now_ms),
+            false => ParkWish::Nothing,
+        };
         match wish {
             ParkWish::Nothing => {}
             ParkWish::ParkIfSilent

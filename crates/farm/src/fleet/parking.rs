@@ -4,7 +4,7 @@ use procfs::Chance;
 use qmp::Ticket;
 use vm::PortSockets;
 
-use super::park_clock::{ParkClock, ParkRule, ParkWish};
+use super::park_clock::{ParkClock, ParkRule};
 use super::taker::{Taker, Taking};
 use super::worker::Job;
 
@@ -167,20 +167,6 @@ impl Parking {
     /// The reason for which the host did not take its memory, if that was so.
     pub(super) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
-    }
-
-    /// Returns what time asks for: a guest uses so much of a CPU, in percent, if that is known.
-    pub(super) fn tick(
-        &mut self,
-        cpu_percent: Option<f64>,
-        rule: ParkRule,
-        may_park: bool,
-        now_ms: u64,
-    ) -> ParkWish {
-        match self.is_awake() {
-            true => self.clock.awake(cpu_percent, rule, may_park, now_ms),
-            false => ParkWish::Nothing,
-        }
     }
 
     /// Returns whether it was parked for as long as it may be.

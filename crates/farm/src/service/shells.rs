@@ -27,9 +27,13 @@ const UNREAD_MAX: usize = 256 * 1024;
 /// on writing has them among the next one's.
 const DISCARDED_MAX: usize = 256 * 1024;
 
-/// The shells of all guests, and ended commands with output that is not read yet.
+/// The shells of all guests.
 #[derive(Debug)]
-pub(super) struct Shells(Vec<Shell>, VecDeque<Job>);
+pub(super) struct Shells {
+    guests: Vec<Shell>,
+    /// Ended commands with output that is not read yet.
+    ended: VecDeque<Job>,
+}
 
 #[derive(Debug, Default)]
 struct Shell {
@@ -57,7 +61,8 @@ struct Job {
 
 impl Shells {
     pub(super) fn new(guests: usize) -> Shells {
-        Shells(std::iter::repeat_with(Shell::default).take(guests).collect(), VecDeque::new())
+        let guests = std::iter::repeat_with(Shell::default).take(guests).collect();
+        Shells { guests, ended: VecDeque::new() }
     }
 
     /// Starts a line in the background, with its words on the guest's console.
@@ -76,7 +81,7 @@ impl Shells {
         client: Option<(UnixStream, Vec<u8>)>,
         fleet: &mut Fleet,
     ) {
-        let shell = &mut self.0[guest];
+        let shell = &mut self.guests[guest];
         let (client, answer) = client.unzip();
         let unread = answer.unwrap_or_default();
         let mut job = Job { command, client, unread, sets_up: false };
@@ -90,12 +95,12 @@ impl Shells {
     /// The guests in which commands run, or wait for their turn.
     pub(super) fn busy(&self) -> impl Iterator<Item = usize> {
         let is_busy = |shell: &Shell| shell.running.is_some() || !shell.waiting.is_empty();
-        (0..).zip(&self.0).filter(move |(_, shell)| is_busy(shell)).map(|(guest, _)| guest)
+        (0..).zip(&self.guests).filter(move |(_, shell)| is_busy(shell)).map(|(guest, _)| guest)
     }
 
     /// Runs a line before all that wait; its end is reported by [`turn`](Self::turn).
     pub(super) fn set_up(&mut self, guest: usize, command: String, fleet: &mut Fleet) {
-        let shell = &mut self.0[guest];
+        let shell = &mut self.guests[guest];
         shell.waiting.retain(|job| !job.sets_up);
         let job = Job { command, client: None, unread: Vec::new(), sets_up: true };
         shell.waiting.push_front(job);
@@ -104,15 +109,15 @@ impl Shells {
 
     /// The guest's QEMU is gone: its commands have no end, which their clients see.
     pub(super) fn has_ended(&mut self, guest: usize) {
-        let ended = self.0[guest].ended.take();
-        self.0[guest] = Shell { ended, ..Shell::default() };
+        let ended = self.guests[guest].ended.take();
+        self.guests[guest] = Shell { ended, ..Shell::default() };
     }
 
     /// Hangs up on all clients. The connections to the guests stay, for there are no others, and a
     /// command under way goes on to its end: the next one begins behind its mark.
     pub(super) fn drop_clients(&mut self) {
-        self.1.clear();
-        for shell in &mut self.0 {
+        self.ended.clear();
+        for shell in &mut self.guests {
             shell.waiting.retain(|job| job.client.is_none());
             shell.ended = None;
             if let Some(job) = &mut shell.running {
@@ -125,7 +130,7 @@ impl Shells {
     /// The guest restarts: the command that was under way in it has no end, and the line that sets
     /// it up begins again.
     pub(super) fn was_reset(&mut self, guest: usize) {
-        let shell = &mut self.0[guest];
+        let shell = &mut self.guests[guest];
         if let Some(job) = shell.running.take().filter(|job| job.sets_up) {
             shell.waiting.push_front(job);
         }
@@ -134,7 +139,7 @@ impl Shells {
     }
 
     pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
-        for (shell, guest) in self.0.iter().zip(0..) {
+        for (shell, guest) in self.guests.iter().zip(0..) {
             // A command whose client does not read is not listened to.
             let job = shell.running.as_ref().filter(|job| job.unread.len() < UNREAD_MAX);
             if let (Some(stream), Some(_)) = (&shell.stream, job) {
@@ -145,8 +150,8 @@ impl Shells {
 
     /// Clients that have not read all, so that they get the rest as they read.
     pub(super) fn client_fds<'a>(&'a self, set: &mut PollSet<'a>) {
-        let running = self.0.iter().filter_map(|shell| shell.running.as_ref());
-        let unread = running.chain(&self.1).filter(|job| !job.unread.is_empty());
+        let running = self.guests.iter().filter_map(|shell| shell.running.as_ref());
+        let unread = running.chain(&self.ended).filter(|job| !job.unread.is_empty());
         let clients = unread.filter_map(|job| job.client.as_ref());
         (0..).zip(clients).for_each(|(key, client)| set.add(key, client.as_fd(), PollFlags::OUT));
     }
@@ -154,17 +159,17 @@ impl Shells {
     /// Reads the output of commands. Gives the guests that have been set up.
     pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) -> Vec<usize> {
         for event in ready {
-            self.0[event.key as usize].listen();
+            self.guests[event.key as usize].listen();
         }
-        for (guest, shell) in self.0.iter_mut().enumerate() {
+        for (guest, shell) in self.guests.iter_mut().enumerate() {
             shell.running.iter_mut().for_each(Job::relay);
-            self.1.extend(shell.ended.take());
+            self.ended.extend(shell.ended.take());
             shell.advance(guest, fleet);
         }
-        self.1.iter_mut().for_each(Job::relay);
-        self.1.retain(|job| job.client.is_some() && !job.unread.is_empty());
-        self.1.drain(..self.1.len().saturating_sub(ENDED_MAX));
-        let shells = self.0.iter_mut().enumerate();
+        self.ended.iter_mut().for_each(Job::relay);
+        self.ended.retain(|job| job.client.is_some() && !job.unread.is_empty());
+        self.ended.drain(..self.ended.len().saturating_sub(ENDED_MAX));
+        let shells = self.guests.iter_mut().enumerate();
         shells
             .filter_map(|(at, shell)| std::mem::take(&mut shell.is_set_up).then_some(at))
             .collect()
@@ -290,17 +295,17 @@ mod tests {
             sets_up,
         };
         let mut shells = Shells::new(1);
-        shells.0[0].running = Some(job("set up", true));
-        shells.0[0].waiting.push_back(job("other", false));
+        shells.guests[0].running = Some(job("set up", true));
+        shells.guests[0].waiting.push_back(job("other", false));
         shells.was_reset(0);
-        let shell = &mut shells.0[0];
+        let shell = &mut shells.guests[0];
         assert!(shell.running.is_none());
         let waiting: Vec<_> = shell.waiting.iter().map(|job| job.command.as_str()).collect();
         assert_eq!(waiting, ["set up", "other"]);
         // Other commands have no end.
         shell.running = Some(job("other", false));
         shells.was_reset(0);
-        assert_eq!(shells.0[0].waiting.len(), 2);
+        assert_eq!(shells.guests[0].waiting.len(), 2);
     }
 
     #[test]
@@ -312,7 +317,7 @@ mod tests {
         for one in [&port, &client, &next] {
             one.set_nonblocking(true).unwrap();
         }
-        shells.0[0].stream = Some(port);
+        shells.guests[0].stream = Some(port);
         shells.run(0, "first".into(), Some((client, Vec::new())), &mut fleet);
         shells.drop_clients();
         shells.run(0, "second".into(), Some((next, Vec::new())), &mut fleet);
@@ -320,13 +325,13 @@ mod tests {
         guest.read_exact(&mut line).unwrap();
         assert_eq!(&line, b"first\n");
         guest.write_all(b"of the first\x01done 0\n").unwrap();
-        shells.0[0].listen();
+        shells.guests[0].listen();
         shells.turn(&[], &mut fleet);
         let mut line = [0; 7];
         guest.read_exact(&mut line).unwrap();
         assert_eq!(&line, b"second\n");
         guest.write_all(b"of the second\x01done 0\n").unwrap();
-        shells.0[0].listen();
+        shells.guests[0].listen();
         drop(shells);
         let mut answer = String::new();
         answered.read_to_string(&mut answer).unwrap();

@@ -98,29 +98,10 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// The word under `do`.
-    pub fn verb(&self) -> &'static str {
-        match self {
-            Ask::Ps => "ps",
-            Ask::Set { .. } => "set",
-            Ask::Park { .. } => "park",
-            Ask::Wake { .. } => "wake",
-            Ask::Reserve { .. } => "reserve",
-            Ask::Unreserve { .. } => "unreserve",
-            Ask::Inputs { .. } => "inputs",
-            Ask::Scan { .. } => "scan",
-            Ask::Interval { .. } => "interval",
-            Ask::Levers => "levers",
-            Ask::Status => "status",
-            Ask::Reload => "reload",
-            Ask::Farm => "farm",
-            Ask::Logs { .. } => "logs",
-            Ask::Console { .. } => "console",
-            Ask::Exec { .. } => "exec",
-            Ask::Capture { .. } => "capture",
-            Ask::Lend => "lend",
-            Ask::Down => "down",
-        }
+    /// The word under `do`, as it is written.
+    pub fn verb(&self) -> String {
+        let request = serde_json::json!(self);
+        request["do"].as_str().unwrap_or_default().to_owned()
     }
 
     /// Returns whether it changes something: a member of the socket's group may not ask for it.

@@ -24,7 +24,11 @@ impl Rights {
             _ if is_owner => return Ok(()),
             Some(GroupMay::Set) => return Ok(()),
             Some(GroupMay::Ask) if !ask.is_order() => return Ok(()),
-            Some(GroupMay::Ask) | None => {}
+            Some(GroupMay::Ask) => {}
+            None => {
+                let message = format!("User {} may not ask here", peer.uid);
+                return Err(Failure::new(message).help("ask as the user who owns the socket"));
+            }
         }
         let message = format!("User {} may ask this manager and not `{}`", peer.uid, ask.verb());
         let help = "ask as the manager's own user, or let the group do it: \
@@ -61,7 +65,8 @@ mod tests {
         let owner = 990;
         let rights = |group| Rights { group, owner };
         let [looks, sets] = [GroupMay::Ask, GroupMay::Set].map(|group| rights(Some(group)));
-        assert!(rights(None).check(peer(1000), &Ask::Ps).is_err(), "there is no group");
+        let refused = rights(None).check(peer(1000), &Ask::Ps).unwrap_err();
+        assert_eq!(refused.message, "User 1000 may not ask here", "there is no group");
         assert_eq!(rights(None).check(peer(owner), &Ask::Ps), Ok(()));
         for ask in &questions {
             assert_eq!(looks.check(peer(1000), ask), Ok(()));
