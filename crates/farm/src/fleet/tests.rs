@@ -25,6 +25,18 @@ pub(crate) fn config(name: &str) -> MemberConfig {
     MemberConfig { daemon: Daemon::Missing, ..MemberConfig::new(spec) }
 }
 
+/// Waits until a process has begun to sleep, or has ended. One that is loaded from the disk waits
+/// for that, and its time does not count: a hundred looks of a test may come meanwhile.
+fn is_settled(pid: u32) {
+    let deadline = Deadline::after(std::time::Duration::from_secs(60));
+    let is_busy =
+        |stat: String| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['R', 'D']));
+    while std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(is_busy) {
+        assert!(deadline.remaining().is_some(), "process {pid} never sleeps");
+        thread::yield_now();
+    }
+}
+
 /// A guest that is up, whose QEMU is this command, and QEMU's ends of its connections.
 fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
     let command = std::mem::replace(command, Command::new("true"));
@@ -44,6 +56,7 @@ fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
         go_on: None,
         link: None,
     };
+    is_settled(guest.process.id());
     let mut fleet = Fleet::of(vec![config("g1")], 1);
     let (running, _) = RunningGuest::new(guest, 0).unwrap();
     fleet.members[0].running = Some(running);
