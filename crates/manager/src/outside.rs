@@ -113,7 +113,7 @@ pub struct Outside {
     ram: Option<GuestRam>,
     /// The hypervisor's own part is worth the walk.
     is_measured: bool,
-    apart: Apart,
+    pub(crate) apart: Apart,
     /// The hypervisor's own part of what the process has for itself, measured, and when.
     own: Option<(Bytes, u64)>,
     /// The last two measures of it were the same.

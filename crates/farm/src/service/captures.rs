@@ -109,3 +109,43 @@ impl Captures {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::tests::config;
+    use manager::control::{Ask, Bounds, Request, encode_request};
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn clients_of_a_guest_that_ends_are_told_and_no_others_are() {
+        let scratch = vm::Scratch::new("captures").unwrap();
+        let path = scratch.join("control");
+        let mut control = Server::open(&path, None, Bounds::FARM).unwrap();
+        let mut ask = || {
+            let mut client = UnixStream::connect(&path).unwrap();
+            let ask = Ask::Capture { guest: "g".into() };
+            client.write_all(&encode_request(&Request { id: 1, ask })).unwrap();
+            let mut asked = Vec::new();
+            control.turn(&[], 0, &mut asked);
+            client.set_nonblocking(true).unwrap();
+            (client, Return { client: asked[0].client, id: 1 })
+        };
+        let [(mut its, first), (mut later, second), (mut other, third)] =
+            std::array::from_fn(|_| ask());
+        let waiting = |to, guest| Waiting { to, guest, missing: vec![1], files: BTreeMap::new() };
+        let waiting = vec![waiting(first, 0), waiting(third, 1)];
+        let mut captures = Captures { waiting, later: vec![(0, second)] };
+        let fleet = Fleet::of(vec![config("one"), config("two")], 1);
+        captures.has_ended(0, &fleet, &mut control);
+        for client in [&mut its, &mut later] {
+            let mut answer = [0; 256];
+            let count = client.read(&mut answer).unwrap();
+            assert!(String::from_utf8_lossy(&answer[..count]).contains("one has ended"));
+        }
+        assert!(other.read(&mut [0; 1]).is_err(), "it still waits");
+        captures.has_left(third.client);
+        assert!(captures.waiting.is_empty());
+    }
+}

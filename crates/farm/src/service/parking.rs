@@ -128,3 +128,22 @@ fn parked(guest: usize, fleet: &Fleet) -> Answer {
 fn awake(name: &str) -> Answer {
     Answer::Park(Parked { guest: name.to_owned(), kept: None })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_wait_leave_places_to_others() {
+        let mut parkings = Parkings::default();
+        let to = |client: u64| Return { client: ClientId(client), id: 1 };
+        for client in 0..64 {
+            assert_eq!(parkings.has_room(), Ok(()));
+            parkings.wait(0, true, to(client));
+        }
+        let refused = parkings.has_room().unwrap_err();
+        assert_eq!(refused.message, "64 clients wait for guests already");
+        parkings.has_left(ClientId(7));
+        assert_eq!(parkings.has_room(), Ok(()));
+    }
+}

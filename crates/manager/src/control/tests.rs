@@ -17,8 +17,12 @@ struct House {
 
 impl House {
     fn new() -> House {
+        House::within(Bounds::MANAGER)
+    }
+
+    fn within(bounds: Bounds) -> House {
         let dir = Scratch::new();
-        let server = Server::open(&dir.path().join("host.sock"), None, Bounds::MANAGER).unwrap();
+        let server = Server::open(&dir.path().join("host.sock"), None, bounds).unwrap();
         House { dir, server }
     }
 
@@ -74,6 +78,7 @@ fn requests_come_back_as_they_were_written() {
     ];
     for ask in asks {
         let bytes = line(ask.clone());
+        assert!(VERBS.contains(&ask.verb().as_str()), "{ask:?}");
         assert_eq!(decode_request(bytes.trim_ascii_end()), Ok(Request { id: 7, ask }));
     }
 }
@@ -420,4 +425,57 @@ fn there_are_32_places_and_8_mib_of_answers_may_wait() {
     };
     assert!(is_kept(1 << 20), "what the kernel has taken waits there");
     assert!(!is_kept(1_300_000), "ten million bytes");
+}
+
+#[test]
+fn connection_goes_on_as_a_stream_when_it_is_taken() {
+    let mut house = House::new();
+    let mut client = house.connect();
+    client.write_all(&line(Ask::Console { guest: "g1".into() })).unwrap();
+    let asked = house.turn(0);
+    let mut stream = house.server.take(asked[0].client).unwrap();
+    assert_eq!((house.server.clients(), house.server.take_left()), (0, vec![asked[0].client]));
+    stream.write_all(b"login: ").unwrap();
+    // It is nobody's to disconnect any more.
+    house.turn(1_000_000);
+    let mut text = [0; 7];
+    client.read_exact(&mut text).unwrap();
+    assert_eq!(&text, b"login: ");
+    assert!(house.server.take(asked[0].client).is_none(), "once");
+}
+
+#[test]
+fn lease_outlives_its_client_unless_half_an_answer_is_left() {
+    let mut house = House::new();
+    let mut lent = |answer: usize| {
+        let mut client = house.connect();
+        client.write_all(&line(Ask::Lend)).unwrap();
+        let asked = house.turn(0);
+        let lease = house.server.lease(asked[0].client).unwrap();
+        let log = ConsoleLog { text: "x".repeat(answer), lost_bytes: 0 };
+        house.server.answer(asked[0].client, 7, &Ok(Answer::Logs(log)), 0);
+        house.server.hang_up();
+        client.set_nonblocking(true).unwrap();
+        let ended = client.read_to_end(&mut Vec::new()).is_ok();
+        drop(lease);
+        ended
+    };
+    assert!(!lent(10), "it goes on");
+    assert!(lent(4 << 20), "its client sees the end");
+}
+
+#[test]
+fn farm_takes_longer_lines_and_more_clients_than_a_manager() {
+    let heard = |bounds| {
+        let mut house = House::within(bounds);
+        let mut clients: Vec<_> = (0..40).map(|_| house.connect()).collect();
+        (0..50).for_each(|now_ms| drop(house.turn(now_ms)));
+        let kept = house.server.clients();
+        let ask = Ask::Exec { guest: "g1".into(), command: "x".repeat(60_000) };
+        let last = clients.last_mut().unwrap();
+        last.write_all(&line(ask)).unwrap();
+        (kept, (0..50).map(|_| house.turn(50).len()).sum())
+    };
+    assert_eq!(heard(Bounds::FARM), (40, 1));
+    assert_eq!(heard(Bounds::MANAGER), (32, 0));
 }

@@ -110,6 +110,24 @@ mod tests {
         assert_eq!(most(released, 100), Some(512 + 100 - 60));
     }
 
+    /// Of this process KSM has merged nothing.
+    #[test]
+    fn merged_pages_of_sleepers_are_looked_at_in_turn() {
+        let mut one = OneGuest::start(Bytes::mib(1024), Bytes::mib(512));
+        for second in 1..10 {
+            one.tell(second);
+            one.step(GuestEvent::Tick, second);
+        }
+        let id = one.id;
+        let looks = (0..2 * SLEEPERS).filter(|turn| {
+            let guest = one.guests.guests.get_mut(&id).unwrap();
+            guest.outside.apart.merged = Bytes::mib(7);
+            look(&mut one.guests.guests, *turn, 9_000);
+            one.guests.get(id).unwrap().outside.apart.merged == Bytes::ZERO
+        });
+        assert_eq!(looks.count(), 2, "one turn in twelve");
+    }
+
     /// The end of a guest that is told so, in a group in which others were killed since its look.
     fn end(is_shut_down: bool, is_looked_at: bool) -> String {
         let kernel = FakeKernel::new(1, 1);

@@ -155,6 +155,8 @@ fn work_of_farm(pid: u32) -> Option<Work> {
 mod tests {
     use super::*;
     use std::fs::{self, File};
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
     use std::process::{Child, Command};
     use vm::{Deadline, Scratch};
 
@@ -238,16 +240,37 @@ mod tests {
         assert!(told.contains("whether it ends cannot be seen"), "{told}");
     }
 
-    #[test]
-    fn finding_14_a_farm_that_does_not_answer_is_killed_by_its_descriptor() {
-        let scratch = Scratch::new("down-dead").unwrap();
-        let (mut farm, found) =
-            process_with_directory(&scratch, Command::new("flock").arg("--no-fork"));
+    /// A farm that has locked its directory, and answers to nobody.
+    fn deaf_farm(scratch: &Scratch) -> (Child, Found) {
+        let (farm, found) = process_with_directory(scratch, Command::new("flock").arg("--no-fork"));
         let deadline = Deadline::after(Duration::from_secs(60));
         while rundir::holder(found.pid, &found.socket).unwrap().is_none() {
             assert!(deadline.remaining().is_some(), "it does not lock its directory");
             std::thread::yield_now();
         }
+        (farm, found)
+    }
+
+    #[test]
+    fn farm_of_another_version_is_ended_by_a_signal() {
+        let scratch = Scratch::new("down-old").unwrap();
+        let (mut farm, found) = deaf_farm(&scratch);
+        let listener = UnixListener::bind(&found.socket).unwrap();
+        let told = std::thread::scope(|scope| {
+            let ending = scope.spawn(|| end(&found).map_err(|error| error.to_string()));
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"{\"error\": \"Ask {\\\"ps\\\": true}\"}\n").unwrap();
+            let status = farm.wait().unwrap();
+            assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+            ending.join().unwrap().unwrap()
+        });
+        assert!(told.contains("its guests ended") && !told.contains("killed"), "{told}");
+    }
+
+    #[test]
+    fn finding_14_a_farm_that_does_not_answer_is_killed_by_its_descriptor() {
+        let scratch = Scratch::new("down-dead").unwrap();
+        let (mut farm, found) = deaf_farm(&scratch);
         let told = std::thread::scope(|scope| {
             let ending = scope.spawn(|| end(&found).map_err(|error| error.to_string()));
             let status = farm.wait().unwrap();

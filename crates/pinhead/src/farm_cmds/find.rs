@@ -196,6 +196,17 @@ mod tests {
     }
 
     #[test]
+    fn farm_that_gives_no_table_is_named_when_no_other_has_the_guest() {
+        let dir = vm::Scratch::new("find-silent").unwrap();
+        let (one, answering) = up(dir.path(), 11, &["g1"]);
+        let socket = dir.path().join("12");
+        let gone = Found { name: "12".to_owned(), pid: 12, socket };
+        let error = having("g9", vec![one, gone]).unwrap_err();
+        answering.join().unwrap();
+        assert!(base::chain(&error).contains("/12 does not run"), "{error}");
+    }
+
+    #[test]
     fn a_farm_is_called_by_its_name_or_its_process_id() {
         let one = |name: &str, pid| Found { name: name.to_owned(), pid, socket: PathBuf::new() };
         let all = || vec![one("shop", 11), one("shop", 12), one("test", 13), one("14", 14)];

@@ -63,13 +63,18 @@ fn tables_by(ask: fn(&Path) -> Result<FarmTable, farm::Error>) -> Result<Farms, 
 
 /// Guests of this user's farms that are not among a manager's: parked on disk, ended, or not lent.
 pub(crate) fn beside(ps: &Ps) -> Result<Beside, Error> {
+    let Farms { farms, silent } = tables_by(|socket| service::table_within(socket, BESIDE))?;
+    Ok(Beside { farms: unmanaged(farms, ps).into_iter().map(measure).collect(), silent })
+}
+
+/// Farms with those of their guests that a manager does not have, and without those that have none.
+fn unmanaged(mut farms: Vec<FarmTable>, ps: &Ps) -> Vec<FarmTable> {
     let is_managed = |pid| ps.guests.iter().any(|row| row.pid == Some(pid));
-    let Farms { mut farms, silent } = tables_by(|socket| service::table_within(socket, BESIDE))?;
     for farm in &mut farms {
         farm.guests.retain(|guest| guest.pid.is_none_or(|pid| !is_managed(pid)));
     }
     farms.retain(|farm| !farm.guests.is_empty());
-    Ok(Beside { farms: farms.into_iter().map(measure).collect(), silent })
+    farms
 }
 
 /// Farms beside a manager, and those of them that gave no table.
@@ -169,7 +174,35 @@ fn row(Measured { guest, resident_kib, proportional_kib, .. }: Measured) -> [Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manager::control::ServedPort;
+    use manager::control::{GuestRow, HostRow, KsmRow, ServedPort};
+
+    #[test]
+    fn guests_beside_a_manager_are_those_it_does_not_have() {
+        let guest = |name: &str, pid| FarmGuest { name: name.into(), pid, ..FarmGuest::default() };
+        let farm = |name: &str, guests| FarmTable {
+            farm: Some(name.into()),
+            pid: 9,
+            uptime_ms: 0,
+            guests,
+        };
+        let farms = vec![
+            farm("a", vec![guest("here", Some(1)), guest("on-disk", None), guest("new", Some(2))]),
+            farm("b", vec![guest("here-too", Some(3))]),
+        ];
+        let row = |pid| GuestRow { pid: Some(pid), ..GuestRow::default() };
+        let (host, ksm) = (HostRow::default(), KsmRow::default());
+        let left = unmanaged(farms, &Ps { host, ksm, guests: vec![row(1), row(3)] });
+        let names: Vec<_> =
+            left.iter().flat_map(|farm| &farm.guests).map(|g| g.name.as_str()).collect();
+        assert_eq!((left.len(), names), (1, vec!["on-disk", "new"]));
+        let silent = vec!["c: it hung up\u{1b}[2J".to_owned()];
+        let beside = Beside { farms: left.into_iter().map(measure).collect(), silent };
+        let json = serde_json::to_value(&beside).unwrap();
+        assert_eq!(json["farms"][0]["guests"][0]["name"], "on-disk");
+        assert_eq!(json["farms"][0]["guests"][0]["resident_kib"], json!(null));
+        let text = beside.text();
+        assert!(text.ends_with("farm c: it hung up\u{fffd}[2J\n"), "{text}");
+    }
 
     #[test]
     fn a_table_shows_what_is_known_and_nothing_that_a_terminal_obeys() {
