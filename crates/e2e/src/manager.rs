@@ -105,7 +105,7 @@ impl Place {
 
     /// Writes the settings of a host that is as large as `size` says. KSM and swap belong to the
     /// whole machine, which may have swap or not, and on which other tests run too: they are left
-    /// alone unless `more` is about them.
+    /// alone unless `more` is about them. Guests whose pages are merged are counted differently.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
         let path = self.dir.join("host.toml");
         let dir = self.dir.path().display();

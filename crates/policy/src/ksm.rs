@@ -72,7 +72,7 @@ pub struct Sample {
     pub owners: usize,
     /// Guests that have ever come: it grows when one is new.
     pub arrivals: u64,
-    /// Free memory of the host.
+    /// Free memory of the host, within the budget if there is one.
     pub available: Bytes,
     /// The free memory that the host is to have.
     pub set_point: Bytes,

@@ -1,7 +1,7 @@
 //! The life of `pinhead host` and of its guests: page reporting, orders of the operator, guests
 //! that restart, and the end.
 
-use e2e::manager::{Manager, Place, Size, actual_mib, ksm, resident_mib, row, signal, wait_until};
+use e2e::manager::{Manager, Place, Size, actual_mib, resident_mib, row, signal, wait_until};
 use e2e::{Host, MANAGED_MIB, PATIENCE, Plan, share};
 use images::{Arch, Cache, ImageSpec};
 use manager::control::Ps;
@@ -118,19 +118,15 @@ fn memory_is_reserved(manager: &Manager<'_>, host: &Host) {
     assert!(text.contains("800 MiB") && text.contains("g1") && text.contains("g2"), "{text}");
 }
 
-/// KSM as it is driven if nobody says anything.
-const AUTO: &str = "[ksm]\nmode = \"auto\"\n";
-
 #[test]
 fn orders_reservations_reports_and_the_end() {
-    let kernel = ksm();
     let place = Place::new();
     let host = Host::start(&[Plan::managed(place.dir()), Plan::managed(place.dir())]);
     let mut guests = [host.guest(0), host.guest(1)];
     host.yield_to_manager();
     guests[1].fill_cache(280);
     let size = Size::with_free(&host, 2, 420);
-    let mut manager = Manager::start(&place, &place.settings(&size, AUTO));
+    let mut manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(2);
     freed_memory_comes_back(&manager, &host, &mut guests[0]);
     // A guest gets no more than twice what it is seen to use, and 64 MiB.
@@ -147,7 +143,6 @@ fn orders_reservations_reports_and_the_end() {
     let all_back = || guests.iter_mut().all(|guest| guest.balloon_mib() == 0);
     println!("SIGTERM: all was back after {:?}", wait_until(SOON, all_back).expect("all memory"));
     assert!(!place.socket().exists(), "its socket is left");
-    assert_eq!(ksm(), kernel, "KSM is not as it was found");
 }
 
 fn boot(spec: &GuestSpec) -> Session {

@@ -12,6 +12,7 @@ mod live_migration;
 mod monitor_truth;
 mod pace;
 mod packages;
+mod page_sharing;
 mod park_crash;
 mod tune_farms;
 mod web_fleet;

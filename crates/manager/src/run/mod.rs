@@ -452,11 +452,14 @@ impl Manager {
     /// What a decision about KSM depends on.
     fn ksm_sample(&mut self, now: Now) -> ksm::Sample {
         let plan = self.memory.engine.config;
+        let world = world!(self);
+        // Within the budget: as short as the arbiter finds the host.
+        let available = world.host.available(world.settings, world.owners().sum());
         ksm::Sample {
             guests: self.guests.len(),
             owners: self.guests.owners(self.devices.sources.others()),
             arrivals: self.guests.arrivals,
-            available: self.host.machine().map_or(Bytes::ZERO, |machine| machine.available),
+            available: available.unwrap_or(Bytes::ZERO),
             set_point: plan.set_point,
             hysteresis: plan.hysteresis,
             counters: self.devices.ksm.read(now.ms),

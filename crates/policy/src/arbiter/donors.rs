@@ -181,7 +181,20 @@ fn given_of(
             Part { cap: spare.less(given[*i].size), weight: weight(state, config) }
         })
         .collect();
-    let shares = divide(demand, &parts);
+    let is_thin = |i: &usize| states[*i].assessment.holding.is_thin();
+    let only = |thin: bool| -> Vec<Part> {
+        let caps = donors.iter().zip(&parts);
+        let cap = |(i, part): (&usize, &Part)| Part {
+            cap: if is_thin(i) == thin { part.cap } else { Bytes::ZERO },
+            ..*part
+        };
+        caps.map(cap).collect()
+    };
+    // A guest that loses much more than the host gains gives what the others cannot.
+    let first = divide(demand, &only(false));
+    let left = demand.less(first.iter().copied().sum());
+    let shares: Vec<Bytes> =
+        first.into_iter().zip(divide(left, &only(true))).map(|(a, b)| a.plus(b)).collect();
     for ((index, size), part) in donors.into_iter().zip(&shares).zip(&parts) {
         let gift = &mut given[index];
         gift.most = gift.most.max(gift.size.plus(part.cap));

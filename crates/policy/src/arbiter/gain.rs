@@ -22,6 +22,8 @@ const NOTHING_PERMILLE: u64 = 100;
 const FORGET_MS: u64 = 600_000;
 /// and after twice as long each time that nothing came again, up to 160 minutes.
 const DOUBLINGS_MAX: u32 = 4;
+/// Free memory of a guest for each byte of it in the host's memory, from which on it gives last.
+const THIN: u64 = 4;
 /// A hypervisor's own part grows by less between two measures.
 const OWN_GROWTH: Bytes = Bytes::mib(32);
 /// No more than this of a hypervisor's own part is taken for its guest's memory.
@@ -323,6 +325,12 @@ impl Holding {
             false => self.free.plus(self.rest.for_gain(gain.less(self.comes))),
         };
         self.actual.less(taken)
+    }
+
+    /// Returns whether a balloon takes mostly free memory that the host does not have: the guest
+    /// would lose [`THIN`] times what the host gains.
+    pub fn is_thin(&self) -> bool {
+        self.free > Bytes::ZERO && self.comes.0.saturating_mul(THIN) < self.free.0
     }
 
     /// How much may be taken at once. A guest that said what is free has that at hand.

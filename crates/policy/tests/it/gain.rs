@@ -34,6 +34,20 @@ fn free_memory_that_is_not_in_the_hosts_is_not_taken() {
 }
 
 #[test]
+fn guest_with_mostly_untouched_memory_gives_when_others_cannot() {
+    // A shrink by 3 GiB would give the host 256 MiB.
+    let thin = || with(gib(4), Bytes::ZERO, GIB.plus(Bytes::mib(256)), 1000);
+    let full = (2..10).map(|key| GuestSample { key: Key(key), ..with(gib(4), GIB, gib(4), 1000) });
+    let short = crate::arbiter::config().set_point.less(Bytes::mib(700));
+    let guests: Vec<GuestSample> = [thin()].into_iter().chain(full).collect();
+    let decided = pass(&mut Arbiter::new(), short, &guests, 1000);
+    let gave: Vec<u64> = (1..10).filter(|key| command(&decided, *key).is_some()).collect();
+    assert_eq!(gave, (2..10).collect::<Vec<u64>>());
+    let decided = pass(&mut Arbiter::new(), short, &[thin()], 1000);
+    assert!(command(&decided, 1).is_some(), "the others have nothing to give");
+}
+
+#[test]
 fn cache_behind_free_memory_that_was_never_touched_is_had_in_one_step() {
     let mut arbiter = Arbiter::new();
     let (free, cache) = (gib(6), GIB);
