@@ -6,6 +6,7 @@ mod boot_hang;
 mod experiments;
 mod farm_database;
 mod farm_disks;
+mod handing_over;
 mod host_eight;
 mod idle;
 mod live_migration;

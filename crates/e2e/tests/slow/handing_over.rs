@@ -1,0 +1,304 @@
+//! A manager that takes a farm's guests over, and a kill at any moment of that.
+
+#![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
+
+use base::Rng;
+use e2e::farms::{Farm, are_gone, text};
+use e2e::manager::{Place, Size, signal, wait_until};
+use e2e::{PATIENCE, share};
+use manager::control::{Answer, Ask, ask};
+use procfs::children;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use vm::{Deadline, Monitor, wait_for_exit};
+
+const PORT: u16 = 27_500;
+/// Guests that stay awake, are parked in memory, and are parked on disk; their ports follow each
+/// other.
+const CLASSES: &str = "[[class]]\nname = \"awake\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
+                       memory = \"128 MiB\"\nports = [{ guest = 80, host = 27500 }]\n\
+                       [[class]]\nname = \"ram\"\ncount = 3\nimage = \"web\"\ntemplate = true\n\
+                       memory = \"128 MiB\"\nports = [{ guest = 80, host = 27502 }]\n\
+                       [[class]]\nname = \"disk\"\ncount = 3\nimage = \"web\"\ntemplate = true\n\
+                       memory = \"128 MiB\"\npark_to = \"disk\"\n\
+                       ports = [{ guest = 80, host = 27505 }]\n";
+const GUESTS: [&str; 8] = ["awake1", "awake2", "ram1", "ram2", "ram3", "disk1", "disk2", "disk3"];
+const AWAKE: u16 = 2;
+const MEMORY_MIB: u64 = 128;
+const SIZE: Size =
+    Size { budget_mib: 4096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
+/// A manager takes memory of each guest as soon as it has the guest.
+const PIN: &str = "[[class]]\nname = \"all\"\nmatch = [\"*\"]\npin = \"104 MiB\"\n";
+
+/// A manager that answers does so by then.
+const SOON: Duration = Duration::from_secs(1);
+
+const MOMENTS: u64 = 50;
+/// A manager has its guests within a second here, and shrinks them within the next ones.
+const MOMENT_MAX_US: u64 = 4_000_000;
+/// Time between two requests to the guests that stay awake, whatever became of those before.
+const PACE: Duration = Duration::from_millis(14);
+
+/// The process that is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    Manager,
+    Keeper,
+    Both,
+    Farm,
+}
+
+const VICTIMS: [Victim; 4] = [Victim::Manager, Victim::Keeper, Victim::Both, Victim::Farm];
+
+/// Requests that are counted.
+#[derive(Debug, Default)]
+struct Counts {
+    is_paused: AtomicBool,
+    open: AtomicUsize,
+    served: AtomicUsize,
+    failed: Mutex<Vec<String>>,
+}
+
+/// An open loop of requests to the guests that stay awake, until its end.
+struct Load {
+    counts: Arc<Counts>,
+    end: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// Asks a web server for its page. The error says what came instead.
+fn served(port: u16) -> Result<(), String> {
+    let ask = || {
+        let mut client = TcpStream::connect(("127.0.0.1", port))?;
+        client.set_read_timeout(Some(PATIENCE))?;
+        client.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer)?;
+        Ok(answer)
+    };
+    let answer: Vec<u8> = ask().map_err(|error: io::Error| error.to_string())?;
+    let is_whole = answer.starts_with(b"HTTP/1.1 200 OK") && answer.len() > images::PAGE_BYTES;
+    if is_whole { Ok(()) } else { Err(format!("{} bytes: {:.40}", answer.len(), text(&answer))) }
+}
+
+impl Load {
+    fn start() -> Load {
+        let counts = Arc::new(Counts::default());
+        let (end, ended) = channel();
+        let ours = Arc::clone(&counts);
+        let thread = thread::spawn(move || {
+            for number in 0.. {
+                if ended.recv_timeout(PACE) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                if ours.is_paused.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let counts = Arc::clone(&ours);
+                counts.open.fetch_add(1, Ordering::SeqCst);
+                thread::spawn(move || {
+                    match served(PORT + number % AWAKE) {
+                        Ok(()) => _ = counts.served.fetch_add(1, Ordering::SeqCst),
+                        Err(why) => counts.failed.lock().unwrap().push(why),
+                    }
+                    counts.open.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Load { counts, end, thread }
+    }
+
+    /// Sends nothing from now on, and waits for the answers that are due.
+    fn pause(&self) {
+        self.counts.is_paused.store(true, Ordering::SeqCst);
+        let none_is_open = || self.counts.open.load(Ordering::SeqCst) == 0;
+        assert!(wait_until(PATIENCE, none_is_open).is_some(), "a request has no answer");
+    }
+
+    fn go_on(&self) {
+        self.counts.is_paused.store(false, Ordering::SeqCst);
+    }
+
+    fn failed(&self) -> Vec<String> {
+        self.counts.failed.lock().unwrap().clone()
+    }
+
+    /// Returns the number of requests that were served.
+    fn end(self) -> usize {
+        self.pause();
+        drop(self.end);
+        self.thread.join().unwrap();
+        self.counts.served.load(Ordering::SeqCst)
+    }
+}
+
+/// A farm, and a place for its managers.
+struct Scene {
+    farm: Farm,
+    place: Place,
+    settings: PathBuf,
+}
+
+impl Scene {
+    fn up(&self) {
+        self.farm.succeed(&["up", "--detach", &self.farm.file()]);
+    }
+
+    fn pid(&self) -> u32 {
+        self.farm.table()["pid"].as_u64().unwrap().try_into().unwrap()
+    }
+
+    /// Asks for something without waiting for it.
+    fn ask(&self, word: &str, guest: &str) -> Child {
+        let mut command = self.farm.command(&[word, &self.farm.guest(guest)]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn park(&self, guest: &str) {
+        let parks = || self.farm.run(&["park", &self.farm.guest(guest)]).status.success();
+        assert!(wait_until(PATIENCE, parks).is_some(), "{guest} cannot be parked");
+    }
+
+    fn manager(&self) -> Child {
+        let mut log = fs::File::options();
+        let log = log.create(true).append(true).open(self.place.dir().join("log")).unwrap();
+        let mut command = Command::new(e2e::program());
+        command.arg("host").arg("--config").arg(&self.settings).stdin(Stdio::null());
+        command.stderr(log).spawn().unwrap()
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.place.dir().join("log")).unwrap_or_default()
+    }
+
+    /// Guests that the manager has, and those of them that have less than their memory.
+    fn taken(&self) -> (usize, usize) {
+        let Ok(Answer::Ps(ps)) = ask(&self.place.socket(), &Ask::Ps, SOON) else { return (0, 0) };
+        let memory = Some(MEMORY_MIB << 20);
+        let small = ps.guests.iter().filter(|guest| guest.actual_bytes < memory);
+        (ps.guests.len(), small.filter(|guest| guest.actual_bytes.is_some()).count())
+    }
+
+    /// A guest's memory as its balloon leaves it, in MiB.
+    fn actual_mib(&self, run_dir: &Path, guest: &str) -> Option<u64> {
+        let stream = UnixStream::connect(run_dir.join(format!("{guest}.qmp"))).ok()?;
+        let answer = Monitor::new(stream)
+            .call(qmp::Command::QueryBalloon, Deadline::after(PATIENCE))
+            .ok()?;
+        match answer {
+            qmp::Reply::Balloon { actual_bytes } => Some(actual_bytes >> 20),
+            _ => None,
+        }
+    }
+
+    /// Every guest answers a client, and has all of its memory. Returns the time that it took.
+    fn is_whole(&self, what: &str) -> Duration {
+        for (port, guest) in (PORT..).zip(GUESTS) {
+            if let Err(why) = served(port) {
+                panic!("{what}: {guest}: {why}\n{:#}\n{}", self.farm.table(), self.log());
+            }
+        }
+        let run_dir = self.farm.run_dir(self.pid());
+        let mut last = Vec::new();
+        let is_back = || {
+            last = GUESTS.map(|guest| self.actual_mib(&run_dir, guest)).to_vec();
+            last.iter().all(|mib| *mib == Some(MEMORY_MIB))
+        };
+        wait_until(PATIENCE, is_back)
+            .unwrap_or_else(|| panic!("{what}: {GUESTS:?} have {last:?} MiB\n{}", self.log()))
+    }
+}
+
+/// The keeper of a manager, if there is one by now.
+fn keeper(manager: u32) -> Option<u32> {
+    let is_keeper = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).nth(1) == Some(b"keeper")
+    };
+    children(manager).ok()?.into_iter().find(is_keeper)
+}
+
+/// A manager is killed, or its keeper, or both, or the farm, at another moment each time: no guest
+/// is lost, none stands still for ever, and each has its memory.
+#[test]
+fn guests_are_whole_after_any_kill_during_a_hand_over() {
+    let farm = Farm::new("handing", CLASSES, share(GUESTS.len()));
+    let place = Place::new();
+    let settings = place.settings(&SIZE, PIN);
+    let scene = Scene { farm, place, settings };
+    scene.up();
+    let sockets = scene.farm.run_dir(scene.pid());
+    let text = fs::read_to_string(&scene.settings).unwrap();
+    let own = format!("{}/*.qmp", scene.place.dir().display());
+    let farms = format!("{}/*/*.qmp", sockets.parent().unwrap().display());
+    fs::write(&scene.settings, text.replace(&own, &farms)).unwrap();
+
+    let load = Load::start();
+    let mut rng = Rng::new(20_261_129);
+    let (mut longest, mut had_keeper, mut had_memory) = (Duration::ZERO, 0, 0);
+    let mut fewest_after_2_s = GUESTS.len();
+    for (number, victim) in (1..=MOMENTS).zip(VICTIMS.into_iter().cycle()) {
+        for guest in ["ram1", "ram2", "disk1", "disk2"] {
+            scene.park(guest);
+        }
+        // One each is on its way to its rest and back.
+        let asked = [("wake", "ram2"), ("park", "ram3"), ("wake", "disk2"), ("park", "disk3")];
+        let asked = asked.map(|(word, guest)| scene.ask(word, guest));
+        let farm_pid = scene.pid();
+        let mut manager = scene.manager();
+        let after = Duration::from_micros(rng.within(0, MOMENT_MAX_US));
+        // Nothing is waited for but the moment.
+        let _ = wait_for_exit(farm_pid, after);
+        if victim == Victim::Farm {
+            load.pause();
+        }
+        let kept_by = keeper(manager.id());
+        had_keeper += u64::from(kept_by.is_some());
+        let (guests, small) = scene.taken();
+        had_memory += u64::from(small > 0);
+        if after >= Duration::from_secs(2) {
+            fewest_after_2_s = fewest_after_2_s.min(guests);
+        }
+        if victim == Victim::Keeper || victim == Victim::Both {
+            kept_by.into_iter().for_each(|pid| signal(pid, "KILL"));
+        }
+        if victim == Victim::Manager || victim == Victim::Both {
+            signal(manager.id(), "KILL");
+        }
+        if victim == Victim::Farm {
+            signal(farm_pid, "KILL");
+            are_gone(&[farm_pid]);
+            scene.up();
+        }
+        if victim == Victim::Keeper || victim == Victim::Farm {
+            signal(manager.id(), "TERM");
+            let gone = wait_until(PATIENCE, || matches!(manager.try_wait(), Ok(Some(_))));
+            assert!(gone.is_some(), "moment {number}: the manager does not end: {}", scene.log());
+        }
+        manager.wait().unwrap();
+        let what =
+            format!("moment {number}, {victim:?} after {after:?}, {guests} guests, {small} shrunk");
+        let took = scene.is_whole(&what);
+        println!("{what}: all memory was back after {took:?}");
+        longest = longest.max(took);
+        asked.into_iter().for_each(|mut child| drop(child.wait()));
+        load.go_on();
+        assert_eq!(load.failed(), Vec::<String>::new(), "{what}");
+    }
+    println!(
+        "{} requests were served; memory was back after {longest:?} at the latest; {had_keeper} \
+         managers had a keeper, {had_memory} had taken memory; {fewest_after_2_s} guests or more \
+         were theirs after 2 s",
+        load.end()
+    );
+    assert!(had_keeper > MOMENTS / 2 && had_memory > 0, "the moments are all too early");
+}
