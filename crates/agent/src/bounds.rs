@@ -1,44 +1,43 @@
-//! What a guest can be, and its daemon's reports capped at that.
+//! The limits of a guest, and the capping of its daemon's reports.
 
 use base::PAGE_BYTES;
 use counters::Bytes;
 use wire::Status;
 
-/// The least memory of a guest for which nothing else is set, and the least part of its memory.
-/// Linux 6.12 of Debian keeps 42 MiB of 96 for itself: in 48 MiB it has less than 1 MiB for a
-/// program.
+/// The smallest default floor of a guest, and its smallest share of the guest's memory. Linux 6.12
+/// of Debian keeps 42 MiB of 96 for itself: in 48 MiB it has less than 1 MiB for a program.
 const FLOOR: Bytes = Bytes::mib(64);
 const FLOOR_PERMILLE: u64 = 150;
 
-/// Returns the memory that a guest keeps whatever it asks for, where nothing else is set. A guest
-/// without a floor could give away what its kernel needs to answer at all.
+/// Returns the default floor: the memory that a guest keeps whatever it requests. A guest without a
+/// floor could give away memory that its kernel needs to answer at all.
 pub fn floor(memory: Bytes) -> Bytes {
     memory.permille(FLOOR_PERMILLE).max(FLOOR).min(memory)
 }
 
-/// What a guest was started with.
+/// The limits that a guest was started with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuestBounds {
-    /// Its memory: more than this it can never have.
+    /// The guest's memory: it can never have more.
     pub memory: Bytes,
-    /// Its CPUs, where they are known.
+    /// The guest's CPUs, if known.
     pub cpus: Option<u32>,
 }
 
 impl GuestBounds {
-    /// Its memory in pages of the pool.
+    /// Returns its memory in pages of the pool.
     pub fn pages(&self) -> u64 {
         self.memory.0 / PAGE_BYTES
     }
 
-    /// What the guest keeps, without a pool of so many pages.
+    /// Returns the memory that the guest keeps with a pool of this size.
     pub fn kept(&self, pool_pages: u64) -> Bytes {
         let pool = Bytes(pool_pages.saturating_mul(PAGE_BYTES)).min(self.memory);
         self.memory.less(pool)
     }
 
-    /// Returns the pages of the pool that a guest gets of those that it asks for, and the reason if
-    /// they are fewer.
+    /// Returns the pages of the pool that a guest gets for its request, and the reason if they are
+    /// fewer.
     pub fn granted(&self, pool_pages: u64, floor: Bytes) -> (u64, String) {
         let most = self.memory.less(floor).0 / PAGE_BYTES;
         let reason = match pool_pages > most {
@@ -48,7 +47,7 @@ impl GuestBounds {
         (pool_pages.min(most), reason)
     }
 
-    /// A status within these bounds.
+    /// Caps a status at these limits.
     pub(crate) fn hold(&self, mut status: Status) -> Status {
         status.pool_pages = status.pool_pages.min(self.pages());
         if let Some(cpus) = self.cpus {

@@ -1,12 +1,12 @@
-//! Files of a guest, put together from their pieces.
+//! Files of a guest, assembled from their pieces.
 
 use wire::{Chunk, File};
 
-/// The longest file that is taken from a guest.
+/// The longest file that is accepted from a guest.
 const FILE_MAX: usize = 64 * 1024;
-/// A daemon that is stuck does not answer.
+/// Time after which a file is given up.
 const PATIENCE_MS: u64 = 5_000;
-/// Files that may be on their way from one guest at once: all that there are, twice.
+/// The most files that are requested from one guest at once: all files, twice.
 const OPEN_MAX: usize = 2 * File::ALL.len();
 
 /// A file of a guest, at one moment.
@@ -14,9 +14,9 @@ const OPEN_MAX: usize = 2 * File::ALL.len();
 pub struct Captured {
     /// The number of the request.
     pub sequence: u32,
-    /// Which file.
+    /// The file.
     pub file: File,
-    /// Its text; `None` if it did not come whole or in time.
+    /// The file's text; `None` if it did not arrive completely or in time.
     pub bytes: Option<Vec<u8>>,
 }
 
@@ -28,7 +28,7 @@ struct Open {
     since_ms: u64,
 }
 
-/// The files that are on their way from one guest.
+/// The requested files of one guest.
 #[derive(Debug, Default)]
 pub(crate) struct Captures {
     open: Vec<Open>,
@@ -36,7 +36,7 @@ pub(crate) struct Captures {
 }
 
 impl Captures {
-    /// Begins a file; `None` while too many are on their way.
+    /// Starts a file; `None` while too many are open.
     pub(crate) fn begin(&mut self, file: File, now_ms: u64) -> Option<u32> {
         if self.open.len() >= OPEN_MAX {
             return None;
@@ -47,7 +47,7 @@ impl Captures {
         Some(self.last)
     }
 
-    /// Takes a piece. Pieces come in order; one that does not fit ends its file.
+    /// Takes a piece. Pieces arrive in order; one that does not fit ends its file.
     pub(crate) fn take(&mut self, chunk: &Chunk) -> Option<Captured> {
         let place = self.open.iter().position(|o| o.sequence == chunk.sequence)?;
         let open = &mut self.open[place];
@@ -65,7 +65,7 @@ impl Captures {
         Some(Captured { sequence: open.sequence, file: open.file, bytes })
     }
 
-    /// Gives up what has taken too long.
+    /// Gives up a file that has taken too long.
     pub(crate) fn expire(&mut self, now_ms: u64) -> Option<Captured> {
         let late = |o: &Open| now_ms.saturating_sub(o.since_ms) > PATIENCE_MS;
         let place = self.open.iter().position(late)?;

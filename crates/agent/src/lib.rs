@@ -1,4 +1,4 @@
-//! The host's side of a guest's daemon: its reports, the questions to it, and the port to it.
+//! The host's side of a guest's daemon: its reports, the requests to it, and its port.
 //!
 //! ```text
 //!   socket ─► Port: budget, frames ─► AgentLink ─► Agent ─► answer ─► socket
@@ -6,9 +6,9 @@
 //!   owner: sample, tasks, file, grant, identify ─► AgentLink
 //! ```
 //!
-//! [`Agent`] does no I/O and knows no policy: whether memory is granted, and to whom, is its
-//! owner's decision. Whatever a daemon reports is a claim. It is capped at what the guest was
-//! started with, and a flood is read within a budget.
+//! [`Agent`] does no I/O and contains no policy: its owner decides which guests are granted memory.
+//! A daemon's reports are claims. They are capped at the guest's limits, and a flood is read within
+//! a budget.
 
 #![forbid(unsafe_code)]
 

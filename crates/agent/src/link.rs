@@ -1,4 +1,4 @@
-//! A daemon and the port to it: what [`Agent`] answers and asks, sent.
+//! A daemon with its port: sends the answers and requests of [`Agent`].
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use wire::{Dropped, File, Identity, ToGuest};
 use crate::agent::{Agent, DaemonEvent};
 use crate::port::Port;
 
-/// A daemon, and its port while that is open.
+/// A daemon, with its port while it is open.
 #[derive(Debug, Default)]
 pub struct AgentLink {
     agent: Agent,
@@ -18,17 +18,17 @@ pub struct AgentLink {
 }
 
 impl AgentLink {
-    /// The port is not open yet.
+    /// Creates a link without a port.
     pub fn new(agent: Agent) -> AgentLink {
         AgentLink { agent, port: None, is_lost: false }
     }
 
-    /// The daemon's state.
+    /// Returns the daemon's state.
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// Forgets the reports of the guest's state.
+    /// Drops the reports of the guest's state.
     pub fn forget_state(&mut self) {
         self.agent.forget_state();
     }
@@ -44,12 +44,12 @@ impl AgentLink {
         self.agent.gone();
     }
 
-    /// Whether the port is open.
+    /// Returns true if the port is open.
     pub fn is_open(&self) -> bool {
         self.port.is_some()
     }
 
-    /// Whether the other end has closed the port.
+    /// Returns true if the other end has closed the port.
     pub fn is_lost(&self) -> bool {
         self.is_lost
     }
@@ -59,14 +59,14 @@ impl AgentLink {
         self.is_lost = true;
     }
 
-    /// What to wait for, while the port is open. One without a budget is not waited for at all:
-    /// if its other end is closed, that would be reported again and again until it may be read.
+    /// Returns the connection and its events while the port is open; `None` without a budget: a
+    /// closed other end would otherwise be reported again and again until the port may be read.
     pub fn connection(&self) -> Option<(&Connection, PollFlags)> {
         let port = self.port.as_ref()?;
         Some((port.connection(), port.flags())).filter(|(_, flags)| !flags.is_empty())
     }
 
-    /// Gives the port its budget, and up what the daemon is late with.
+    /// Refills the port's budget, and gives up late files.
     pub fn tick(&mut self, now_ms: u64) -> Vec<DaemonEvent> {
         if let Some(port) = &mut self.port {
             port.refill(now_ms);
@@ -74,7 +74,7 @@ impl AgentLink {
         std::iter::from_fn(|| self.agent.late_file(now_ms)).collect()
     }
 
-    /// Takes what the daemon has sent, and hands over what waits for it.
+    /// Takes the daemon's messages, and sends the waiting ones.
     pub fn turn(&mut self, flags: PollFlags, now_ms: u64) -> Vec<DaemonEvent> {
         let mut events = Vec::new();
         let Some(port) = &mut self.port else { return events };
@@ -105,53 +105,53 @@ impl AgentLink {
         message.inspect(|message| self.send(message)).is_some()
     }
 
-    /// Bounds its claims by what it may have now.
+    /// Limits the daemon's claims by the memory that the guest may have now.
     pub fn bound(&mut self, memory: Bytes) {
         self.agent.bounds.memory = memory;
     }
 
-    /// Introduces the host.
+    /// Sends the host's introduction.
     pub fn welcome(&mut self) {
         self.send(&self.agent.welcome());
     }
 
-    /// Its guest has started again: its daemon will send a hello.
+    /// Handles a restart of the guest: its daemon will send a hello.
     pub fn rebooted(&mut self) {
         self.agent.gone();
     }
 
-    /// Its guest's virtual CPUs use this much, in percent of one CPU.
+    /// Takes the usage of the guest's virtual CPUs, in percent of one CPU.
     pub fn load(&mut self, cpu_percent: f64, now_ms: u64) {
         let look = self.agent.look(cpu_percent, now_ms);
         self.send_if(look);
     }
 
-    /// Asks how the guest's memory is. False if no answer is to be waited for.
+    /// Requests the guest's memory statistics. False if no answer is to be expected.
     pub fn ask_sample(&mut self, now_ms: u64) -> bool {
         let question = self.agent.ask_sample(now_ms);
         self.send_if(question) && self.agent.is_worth_waiting()
     }
 
-    /// Asks for the guest's tasks. False if no daemon is there.
+    /// Requests the guest's tasks. False if no daemon is connected.
     pub fn ask_tasks(&mut self) -> bool {
         let question = self.agent.ask_tasks();
         self.send_if(question)
     }
 
-    /// Asks when its guest wants to run by itself. False if no daemon is there.
+    /// Requests the time at which the guest wants to run. False if no daemon is connected.
     pub fn ask_alarm(&mut self) -> bool {
         let question = self.agent.ask_alarm();
         self.send_if(question)
     }
 
-    /// Asks for a file; the answer has this number. `None` while too many are on their way.
+    /// Requests a file; the answer has this number. `None` while too many are open.
     pub fn ask_file(&mut self, file: File, now_ms: u64) -> Option<u32> {
         let (sequence, question) = self.agent.ask_file(file, now_ms)?;
         self.send(&question);
         Some(sequence)
     }
 
-    /// Sends how much the guest keeps, and why.
+    /// Sends the memory that the guest keeps, and the reason.
     pub fn grant(&mut self, sequence: u32, keeps: Bytes, reason: String) {
         let grant = self.agent.grant(sequence, keeps, reason);
         self.send_if(grant);
@@ -168,7 +168,7 @@ impl AgentLink {
         self.send_if(message);
     }
 
-    /// Bytes that were no message, and turns in which the daemon sent too much.
+    /// Returns the bytes that were no message, and the turns in which the daemon sent too much.
     pub fn misbehaviour(&self) -> (Dropped, u64) {
         self.port.as_ref().map_or_else(Default::default, |port| (port.dropped(), port.floods))
     }
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_without_a_budget_is_not_waited_for_even_if_it_is_closed() {
+    fn port_without_a_budget_is_not_polled_even_if_closed() {
         let (mut link, mut guest) = link();
         for turn in 0.. {
             while guest.write(&[0x9D; 4096]).is_ok() {}
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_small_messages_is_not_kept_and_comes_within_its_budget() {
+    fn flood_of_small_messages_stays_within_its_budget() {
         let (mut link, mut guest) = link();
         let mut byes = Vec::new();
         (0..1_000).for_each(|_| wire::encode(&wire::ToHost::Bye, &mut byes));

@@ -11,26 +11,26 @@ use wire::{Decoder, Dropped, ToGuest, ToHost};
 const BYTES_A_SECOND: u64 = 32 * 1024;
 /// Bytes that a guest may send at once: all its captured files fit.
 const BURST: u64 = 256 * 1024;
-/// The least that a read costs of that: a guest that sends its bytes one by one wakes us for each
-/// of them, and each time all that we wait for is looked at. Sixteen a second are left to it.
+/// The minimum cost of a read: a guest that sends single bytes wakes this process for each of them,
+/// and each wake-up checks all descriptors. The budget allows sixteen a second.
 const READ_COST: u64 = 2 * 1024;
-/// What a message costs beyond its bytes: for some of them QEMU is asked, or a pass is made. A
-/// daemon sends two or three a second.
+/// The cost of a message beyond its bytes: some of them cause a QEMU request or a pass. A daemon
+/// sends two or three a second.
 const MESSAGE_COST: u64 = 512;
-/// Bytes that wait for a guest that does not read. What comes on top is not sent: each
-/// message stands for itself, and the next one is as good.
+/// The most bytes that wait for a guest that does not read. Further messages are dropped: each
+/// message is independent, and the next one is as good.
 const OUT_MAX: usize = 16 * 1024;
-/// Bytes taken from one guest in one turn, so that the others have theirs.
+/// The most bytes read from one guest in one turn, so that the others have a turn.
 const TURN: usize = 8 * 1024;
 
-/// A port and what is on its way through it.
+/// A port with its queues and its budget.
 #[derive(Debug)]
 pub struct Port {
     stream: Connection,
     decoder: Decoder<ToHost>,
     out: Vec<u8>,
     budget: Budget,
-    /// What the last read has cost beyond the budget: it held many messages.
+    /// The cost of the last read beyond the budget: it held many messages.
     debt: u64,
     /// Messages that were not sent because the guest does not read.
     pub unsent: u64,
@@ -39,7 +39,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Communicates over this stream, which no longer blocks from then on.
+    /// Uses this stream, and makes it non-blocking.
     pub fn new(stream: UnixStream, now_ms: u64) -> io::Result<Port> {
         stream.set_nonblocking(true)?;
         Ok(Port {
@@ -53,24 +53,24 @@ impl Port {
         })
     }
 
-    /// Connects to the socket of a port. It does not wait: a socket whose queue is full gives
-    /// `WouldBlock`, as one does that serves another client.
+    /// Connects to the socket of a port without blocking: a socket with a full queue gives
+    /// `WouldBlock`, as one that serves another client does.
     pub fn connect(path: &Path, now_ms: u64) -> io::Result<Port> {
         Port::new(connect(path)?, now_ms)
     }
 
-    /// The user whose process listened at the other end.
+    /// Returns the user of the process that listened at the other end.
     pub fn peer_uid(&self) -> io::Result<u32> {
         Ok(reactor::peer(&self.stream)?.uid)
     }
 
-    /// What to wait on.
+    /// Returns the connection to poll.
     pub fn connection(&self) -> &Connection {
         &self.stream
     }
 
-    /// What to wait for: a guest without a budget is not read, and whatever it
-    /// sends waits in its own memory.
+    /// Returns the events to poll for: a guest without a budget is not read, and its messages wait
+    /// in its own memory.
     pub fn flags(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
         if self.budget.left() > 0 {
@@ -82,7 +82,7 @@ impl Port {
         flags
     }
 
-    /// Gives the guest what the time that has passed is worth.
+    /// Refills the budget for the elapsed time.
     pub fn refill(&mut self, now_ms: u64) {
         self.budget.refill(now_ms);
         let paid = self.debt.min(self.budget.left());
@@ -90,7 +90,7 @@ impl Port {
         self.debt -= paid;
     }
 
-    /// Takes what the guest has sent, within its budget.
+    /// Reads the guest's bytes, within its budget.
     pub fn receive(&mut self) -> io::Result<()> {
         let mut buffer = [0; TURN];
         let room = TURN.min(usize::try_from(self.budget.left()).unwrap_or(TURN));
@@ -98,7 +98,7 @@ impl Port {
             return Ok(());
         }
         let count = read_some(&*self.stream, &mut buffer[..room])?;
-        // A read that finds nothing is not the guest's doing.
+        // An empty read is not the guest's fault.
         if count > 0 {
             self.spend(READ_COST.max(count as u64));
         }
@@ -113,7 +113,7 @@ impl Port {
         self.floods += u64::from(had > 0 && self.budget.left() == 0);
     }
 
-    /// The next message of the guest.
+    /// Returns the guest's next message.
     #[allow(clippy::should_implement_trait, reason = "`None` is not the end, so it is no iterator")]
     pub fn next(&mut self) -> Option<ToHost> {
         let message = self.decoder.next()?;
@@ -121,7 +121,7 @@ impl Port {
         Some(message)
     }
 
-    /// Its bytes that were no message.
+    /// Returns the guest's bytes that were no message.
     pub fn dropped(&self) -> Dropped {
         self.decoder.dropped()
     }
@@ -136,7 +136,7 @@ impl Port {
         self.flush()
     }
 
-    /// Hands over what waits for the guest, as much as it takes.
+    /// Sends the waiting bytes, as many as the guest accepts.
     pub fn flush(&mut self) -> io::Result<()> {
         let sent = write_some(&*self.stream, &self.out)?;
         self.out.drain(..sent);
@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(port.budget.left(), 32_768);
     }
 
-    /// Lets a guest write one piece at a time for a minute, as fast as it is read. Gives how often
-    /// it was read, and how many messages came of it.
+    /// Lets a guest write one piece at a time for a minute, as fast as it is read. Returns the
+    /// number of reads, and of messages decoded.
     fn a_minute_of(piece: &[u8]) -> (u64, u64) {
         let (mut guest, host) = UnixStream::pair().unwrap();
         let mut port = Port::new(host, 0).unwrap();
@@ -231,7 +231,7 @@ mod tests {
         port.send(&ToGuest::Look).unwrap();
         let (mut guest, _) = listener.accept().unwrap();
         assert!(guest.read(&mut [0; 64]).unwrap() > 0);
-        // Nobody takes these: as many as the queue has room for are kept, the next is refused.
+        // No process accepts these: the queue's worth of clients is kept, and the next is refused.
         rustix::net::listen(&listener, 1).unwrap();
         let mut kept = Vec::new();
         let refused = loop {

@@ -1,9 +1,9 @@
-//! The questions how a guest's memory is and when it wants to run, and whether they are answered.
+//! Requests for a guest's memory statistics and next timer, and their answers.
 
-/// After this many unanswered questions a daemon counts as gone.
+/// Number of unanswered requests after which a daemon counts as gone.
 const UNANSWERED_MAX: u32 = 3;
 
-/// The newest question.
+/// The newest request for memory statistics.
 #[derive(Debug, Default)]
 pub(crate) struct SampleQuestion {
     sequence: u32,
@@ -11,7 +11,7 @@ pub(crate) struct SampleQuestion {
     unanswered: u32,
 }
 
-/// The newest question for the next timer.
+/// The newest request for the next timer.
 #[derive(Debug, Default)]
 pub(crate) struct AlarmQuestion {
     sequence: u32,
@@ -19,21 +19,21 @@ pub(crate) struct AlarmQuestion {
 }
 
 impl AlarmQuestion {
-    /// Asks again: the number of the question.
+    /// Starts a request; returns its number.
     pub(crate) fn ask(&mut self) -> u32 {
         self.sequence = self.sequence.wrapping_add(1);
         self.is_open = true;
         self.sequence
     }
 
-    /// Whether this is the answer to it; once.
+    /// Returns true once if this is the answer to it.
     pub(crate) fn is_answered_by(&mut self, sequence: u32) -> bool {
         sequence == self.sequence && std::mem::take(&mut self.is_open)
     }
 }
 
 impl SampleQuestion {
-    /// Asks again: the number of the question.
+    /// Starts a request; returns its number.
     pub(crate) fn ask(&mut self, now_ms: u64) -> u32 {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.asked_ms = now_ms;
@@ -41,13 +41,13 @@ impl SampleQuestion {
         self.sequence
     }
 
-    /// The daemon has sent something: it is there.
+    /// The daemon has sent a message, so it is alive.
     pub(crate) fn answered(&mut self) {
         self.unanswered = 0;
     }
 
-    /// When an answer was true at least: when it was asked for. `None` for the answer to a question
-    /// that was put again meanwhile, which is no news.
+    /// Returns the earliest time at which an answer was valid: the time of its request. `None` for
+    /// the answer to a request that was repeated meanwhile, which is ignored.
     pub(crate) fn true_at(&self, sequence: u32, now_ms: u64) -> Option<u64> {
         match sequence {
             0 => Some(now_ms),
@@ -55,12 +55,12 @@ impl SampleQuestion {
         }
     }
 
-    /// Whether the daemon answers, as far as it was asked.
+    /// Returns true if the daemon answers its requests.
     pub(crate) fn is_answered(&self) -> bool {
         self.unanswered < UNANSWERED_MAX
     }
 
-    /// Whether one that was just asked may still be waited for.
+    /// Returns true if the answer to the current request is worth waiting for.
     pub(crate) fn is_worth_waiting(&self) -> bool {
         self.unanswered <= UNANSWERED_MAX
     }

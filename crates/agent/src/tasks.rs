@@ -1,18 +1,18 @@
-//! A guest's tasks: the parts of a daemon's answer, put together.
+//! A guest's tasks: assembled from the parts of a daemon's answer.
 
 use wire::{Processes, Scan, Task, Totals};
 
-/// Tasks that are asked for, by dispatches and by CPU time: more than an idle guest has awake.
+/// Number of tasks requested by dispatches and by CPU time: more than an idle guest has awake.
 const TOP: u8 = 100;
-/// No daemon reports more, whatever it was asked for.
+/// The most tasks of an answer, whatever was requested.
 const TASKS_MAX: usize = 512;
 
-/// A whole answer of a daemon.
+/// A complete answer of a daemon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskScan {
-    /// The question.
+    /// The request.
     pub sequence: u32,
-    /// The question before.
+    /// The request before.
     pub previous: u32,
     /// Counts of all tasks.
     pub totals: Totals,
@@ -20,7 +20,7 @@ pub struct TaskScan {
     pub tasks: Vec<Task>,
 }
 
-/// The parts of an answer, as they come.
+/// The parts of an answer received so far.
 #[derive(Debug, Default)]
 pub(crate) struct TaskGather {
     sequence: u32,
@@ -29,7 +29,7 @@ pub(crate) struct TaskGather {
 }
 
 impl TaskGather {
-    /// The number of the next question. An answer to an older one is not waited for any more.
+    /// Starts the next request. An answer to an older one is no longer expected.
     pub(crate) fn begin(&mut self) -> Scan {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.next_part = 0;
@@ -37,8 +37,8 @@ impl TaskGather {
         Scan { sequence: self.sequence, top: TOP }
     }
 
-    /// Takes a part; gives the whole with the last one. What nobody asked for, what is out of
-    /// order or too much is dropped, and the question with it.
+    /// Takes a part; returns the complete answer with the last one. Unexpected, misordered or
+    /// excess parts are dropped, and the request with them.
     pub(crate) fn take(&mut self, part: Processes) -> Option<TaskScan> {
         let mut open = self.open.take().filter(|open| open.sequence == part.sequence)?;
         if part.part != self.next_part || open.tasks.len() + part.tasks.len() > TASKS_MAX {
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn parts_make_a_whole_and_what_is_out_of_order_makes_none() {
         let mut gather = TaskGather::default();
-        assert_eq!(gather.take(part(0, 0, &[1], true)), None, "nobody asked");
+        assert_eq!(gather.take(part(0, 0, &[1], true)), None, "there was no request");
         assert_eq!(gather.begin().sequence, 1);
         assert_eq!(gather.take(part(1, 0, &[1, 2], false)), None);
         let whole = gather.take(part(1, 1, &[3], true)).unwrap();

@@ -1,4 +1,4 @@
-//! What came of it, for programs: the shapes of `--format json` and of the Python package.
+//! Results for programs: the shapes of `--format json` and of the Python package.
 //!
 //! Sizes are in bytes, times in milliseconds since 1970; names end in the unit.
 
@@ -8,7 +8,7 @@ use crate::sizes::Sizes;
 use serde::Serialize;
 use whatif::{Agreement, Replayed, Sizing, Tally, Tried};
 
-/// Recorded passes played again, and another world beside them.
+/// Recorded passes, replayed as they were and in another world.
 #[derive(Debug, Serialize)]
 pub struct ReplayDocument {
     pub recorded: RunDocument,
@@ -16,7 +16,7 @@ pub struct ReplayDocument {
     pub other: Option<RunDocument>,
 }
 
-/// How well what was decided again agrees with the journal.
+/// The agreement of replayed decisions with the journal.
 #[derive(Debug, Serialize)]
 pub struct AgreementDocument {
     pub decisions: u64,
@@ -26,14 +26,14 @@ pub struct AgreementDocument {
 }
 
 impl AgreementDocument {
-    /// Of what was found.
+    /// Creates the document of an agreement.
     pub fn of(agreement: &Agreement) -> AgreementDocument {
         let Agreement { all, same, moves, same_moves, .. } = *agreement;
         AgreementDocument { decisions: all, same, moves, same_moves }
     }
 }
 
-/// What came of one way to play.
+/// The result of one replay.
 #[derive(Debug, Serialize)]
 pub struct RunDocument {
     pub policy: String,
@@ -48,7 +48,7 @@ pub struct RunDocument {
     pub guests: Vec<GuestDocument>,
 }
 
-/// The host's part of that.
+/// The host's part of a replay.
 #[derive(Debug, Serialize)]
 pub struct HostDocument {
     pub seconds: u64,
@@ -58,7 +58,7 @@ pub struct HostDocument {
     pub below_reserve_s: u64,
 }
 
-/// A guest's part of that.
+/// A guest's part of a replay.
 #[derive(Debug, Serialize)]
 pub struct GuestDocument {
     pub guest: String,
@@ -78,7 +78,7 @@ pub struct TallyDocument {
     pub shrinks: u64,
 }
 
-/// How many more guests fit.
+/// The number of further guests that fit.
 #[derive(Debug, Serialize)]
 pub struct FitDocument {
     pub like: String,
@@ -89,7 +89,7 @@ pub struct FitDocument {
 }
 
 impl TallyDocument {
-    /// Of what was found.
+    /// Creates the document of a tally.
     pub fn of(tally: &Tally) -> TallyDocument {
         let area = |area: u128| area as f64 / 1000.0;
         TallyDocument {
@@ -105,7 +105,7 @@ impl TallyDocument {
 }
 
 impl RunDocument {
-    /// Of what was found.
+    /// Creates the document of a replay.
     pub fn of(policy: &str, played: &Played) -> RunDocument {
         let player = &played.player;
         let host = player.host();
@@ -136,7 +136,7 @@ impl RunDocument {
     }
 }
 
-/// What sizes guests' needs come to.
+/// The recommended sizes of guests.
 #[derive(Debug, Serialize)]
 pub struct SizesDocument {
     pub from_ms: i64,
@@ -151,7 +151,7 @@ pub struct SizesDocument {
     pub rules: Vec<RuleDocument>,
 }
 
-/// A guest's.
+/// The recommended size of a guest.
 #[derive(Debug, Serialize)]
 pub struct SizeDocument {
     pub guest: String,
@@ -178,7 +178,7 @@ pub struct Range {
     pub upper: u64,
 }
 
-/// A rule, fitted on the first two thirds of the time and judged by the last.
+/// A rule, fitted on the first two thirds of the time and judged by the last third.
 #[derive(Debug, Serialize)]
 pub struct RuleDocument {
     pub rule: &'static str,
@@ -190,7 +190,7 @@ pub struct RuleDocument {
 }
 
 impl SizesDocument {
-    /// Of what was found.
+    /// Creates the document of recommended sizes.
     pub fn of(answer: &Sizes) -> SizesDocument {
         let advice = &answer.advice;
         let step_ms = |steps: usize| steps as i64 * answer.question.span.step_ms;
@@ -210,7 +210,7 @@ impl SizesDocument {
 }
 
 impl SizeDocument {
-    /// Of what was found.
+    /// Creates the document of a guest's size.
     pub fn of(guest: &Sizing, answer: &Sizes) -> SizeDocument {
         let range = |size, lower, upper| Range { size, lower, upper };
         SizeDocument {
@@ -247,7 +247,7 @@ fn rules(tried: &[Tried], answer: &Sizes) -> Vec<RuleDocument> {
     tried.iter().filter_map(one).collect()
 }
 
-/// One decision of a policy that was played.
+/// One decision of a replayed policy.
 #[derive(Debug, Serialize)]
 pub struct DecisionDocument<'a> {
     pub at_ms: i64,
@@ -261,7 +261,7 @@ pub struct DecisionDocument<'a> {
 }
 
 impl DecisionDocument<'_> {
-    /// Of what was found.
+    /// Creates the document of a replayed decision.
     pub fn of(one: &Replayed) -> DecisionDocument<'_> {
         DecisionDocument {
             at_ms: one.at_ms,
@@ -277,7 +277,7 @@ impl DecisionDocument<'_> {
 }
 
 impl FitDocument {
-    /// Of what was found.
+    /// Creates the document of a search.
     pub fn of(fit: &Fit, like: &str) -> FitDocument {
         FitDocument {
             like: like.to_owned(),

@@ -1,31 +1,31 @@
-//! Why a question cannot be answered.
+//! Reasons for which a question cannot be answered.
 
 use std::path::PathBuf;
 
-/// A question that cannot be answered.
+/// An error that prevents an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Recordings or a journal cannot be read.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// A file of settings is wrong: its faults, a line each.
+    /// A file of settings is wrong: its faults, one a line.
     #[error("{0}")]
     Faults(String),
     /// A file of settings cannot be read.
     #[error(transparent)]
     Settings(settings::LoadError),
-    /// A policy that is none.
+    /// An unknown policy.
     #[error(
         "{name} is neither a policy nor a file: say one of {names}, or a file of the manager's \
          settings"
     )]
     NoPolicy {
-        /// What was said.
+        /// The given name.
         name: String,
-        /// The policies that there are.
+        /// The known policies.
         names: String,
     },
-    /// Rules of an operator ask for more than was recorded.
+    /// Rules of an operator need more than was recorded.
     #[error(
         "{path} has rules of an operator ([policy] rules), which cannot be replayed: they ask for \
          more than a pass records"
@@ -34,24 +34,24 @@ pub enum Error {
         /// The file of settings.
         path: PathBuf,
     },
-    /// Nothing to play.
+    /// No passes to replay.
     #[error(
         "No passes were recorded in this time. `pinhead host` records them beside its samples of \
          a second, and keeps them as long; what was recorded before it did so cannot be replayed"
     )]
     NoPasses,
-    /// Nobody of that name.
+    /// No guest of that name.
     #[error("No guest {pattern} was recorded in this time{near}")]
     NoGuest {
-        /// The name, or pattern.
+        /// The name or pattern.
         pattern: String,
         /// `; did you mean ...?`, or nothing.
         near: String,
     },
-    /// Nobody at all.
+    /// No guest at all.
     #[error("No guest was recorded in this time")]
     Nobody,
-    /// A time that would have more steps than are worth their memory.
+    /// A time with more steps than are worth their memory.
     #[error(
         "the time is longer than 200 days, which is more than can be looked at: begin it later"
     )]

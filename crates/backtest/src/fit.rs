@@ -1,29 +1,29 @@
-//! How many more guests fit.
+//! Search for the number of further guests that fit.
 
 use crate::replay::{Played, Replay};
 use crate::{Error, World};
 use whatif::{Change, Tally};
 
-/// More than this is not tried.
+/// Most guests that are tried.
 const MOST: u32 = 10_000;
-/// What is not met may grow by so much of the time times what guests have, in millionths, before it
-/// counts: an estimate of needs is no finer.
+/// Growth of unmet needs that does not count, in millionths of the guests' memory over time. An
+/// estimate of needs is no finer.
 const UNMET_PPM: u128 = 100;
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// So many more fit.
+    /// Number of further guests that fit.
     pub count: u32,
-    /// Whether more were not tried.
+    /// True if the limit was reached, so that more were not tried.
     pub is_bound: bool,
-    /// What it comes to with as many.
+    /// Sums with this many.
     pub with: Tally,
-    /// And with one more, unless none was tried.
+    /// Sums with one more, unless none was tried.
     pub beyond: Option<Tally>,
 }
 
-/// How many more guests like those of a pattern fit into a world.
+/// Returns the number of further guests like those of a pattern that fit into a world.
 pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> {
     let played = replay.play(Change::default(), 0)?;
     played.must_have(like)?;
@@ -31,14 +31,15 @@ pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> 
     let play = |count: u32| {
         let more = Some((count, like.to_owned())).filter(|_| count > 0);
         let mut change = World { more, ..world.clone() }.change()?;
-        // The same estimate with and without more guests.
+        // The estimate is the same with and without more guests.
         change.kind = change.kind.or(Some(kind));
         replay.play(change, 0)
     };
     search_by(&play)
 }
 
-/// Doubles until it breaks, and halves the difference then. `play` plays with so many more guests.
+/// Doubles the number until it does not fit, and then halves the difference. `play` replays with so
+/// many more guests.
 fn search_by(play: &dyn Fn(u32) -> Result<Played, Error>) -> Result<Fit, Error> {
     let without = play(0)?;
     let tally = without.player.total();

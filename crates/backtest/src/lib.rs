@@ -1,13 +1,13 @@
-//! Questions of what if, put to what is on disk.
+//! Replays and sizes: what-if questions about recorded data.
 //!
 //! ```text
 //!   recordings ──┬─► Replay: passes, played by a policy ─┬─► documents (serde)
-//!   journal ─────┤            and beside the journal      │
+//!   journal ─────┤            and against the journal     │
 //!   settings ────┘                                        │
-//!   recordings ────► sizes: minutes, and what they come to ┘
+//!   recordings ────► sizes: recorded needs, with advice ───┘
 //! ```
 //!
-//! The command line shows what comes of it as tables, the Python package as tables of Arrow.
+//! The command line shows the results as tables, the Python package as tables of Arrow.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Recorded passes, played again.
+//! Replay of recorded passes.
 
 use crate::Error;
 use base::{Bytes, duration, glob};
@@ -12,14 +12,14 @@ use std::path::Path;
 use store::{GuestKey, Journal, Policy, Query, Range, Records};
 use whatif::{Agreement, Change, Player, Recorded, Replayed};
 
-/// Guests in one question to the journal.
+/// Most guests in one query of the journal.
 const GUESTS_MAX: usize = 10_000;
-/// A journal knows when a guest was seen last to so much.
+/// Precision of the time at which the journal last saw a guest.
 const LAST_SEEN_MS: i64 = duration::MINUTE_MS;
-/// So much is played before the time that is asked for: what a policy remembers is then as it was.
+/// Time that is replayed before the requested range, so that the policy's state is as it was.
 const WARM_MS: i64 = 15 * duration::MINUTE_MS;
 
-/// Which recording is played, and which time of it.
+/// A recording, and the range of time to replay.
 #[derive(Debug)]
 pub struct Replay {
     records: Records,
@@ -27,27 +27,27 @@ pub struct Replay {
     to_ms: i64,
 }
 
-/// What came of it.
+/// The result of a replay.
 pub struct Played {
-    /// The policy, and its sums.
+    /// Policy with its sums.
     pub player: Player,
-    /// What it decided, in its order.
+    /// Decisions, in their order.
     pub decisions: Vec<Replayed>,
-    /// The first pass.
+    /// Time of the first pass.
     pub from_ms: i64,
-    /// And the last one.
+    /// Time of the last pass.
     pub to_ms: i64,
 }
 
 impl Replay {
-    /// The recordings of a directory, from one time up to before another, in milliseconds since
-    /// 1970.
+    /// Opens the recordings of a directory, from one time up to before another, in milliseconds
+    /// since 1970.
     pub fn open(dir: &Path, from_ms: i64, to_ms: i64) -> Result<Replay, Error> {
         Ok(Replay { records: Records::open(dir)?, from_ms, to_ms })
     }
 
-    /// Plays all of it, and a while before it that does not count. Of what was decided as many are
-    /// kept.
+    /// Replays all of the range, and a while before it that does not count. Keeps at most `most`
+    /// decisions.
     pub fn play(&self, change: Change, most: usize) -> Result<Played, Error> {
         let mut player = Player::new(change);
         let mut decisions = Vec::new();
@@ -71,7 +71,8 @@ impl Replay {
         Ok(Played { player, decisions, from_ms, to_ms })
     }
 
-    /// How well what was decided again agrees with a journal. `None` where that has none of it.
+    /// Returns the agreement of the replayed decisions with a journal. It is `None` if the journal
+    /// has none of them.
     pub fn agreement(journal: &Path, played: &Played) -> Result<Option<Agreement>, Error> {
         let journal = Journal::read_only(journal)?;
         let guests = journal.guests()?.into_iter().filter(|guest| {
@@ -87,8 +88,8 @@ impl Replay {
         let mut recorded = Vec::new();
         journal.decisions(&query, |decided| {
             let decision = decided.decision;
-            // What the manager itself did at a guest's coming and going is no decision of the
-            // policy. It releases guests, too, and so does the operator's word.
+            // The manager's own actions when a guest comes or goes are no decisions of the policy.
+            // Releases are left out too, since the manager and the operator also release guests.
             if let Some(who) = guests.get(&decided.guest)
                 && ["hold", "grow", "shrink", "stuck", "let-go"].contains(&&*decision.action)
             {
@@ -111,7 +112,7 @@ impl Replay {
 }
 
 impl Played {
-    /// Refuses a pattern that no guest's name fits.
+    /// Refuses a pattern that matches no guest's name.
     pub fn must_have(&self, pattern: &str) -> Result<(), Error> {
         match self.player.guests().any(|(name, _)| glob::matches(pattern, name)) {
             true => Ok(()),
@@ -123,7 +124,7 @@ impl Played {
     }
 }
 
-/// A policy by its name or by a file of settings: what it changes.
+/// Returns the changes of a policy, by its name or by a file of settings.
 pub fn policy(name: &str) -> Result<Change, Error> {
     if let Some(kind) = Kind::from_name(name) {
         return Ok(Change { kind: Some(kind), ..Change::default() });

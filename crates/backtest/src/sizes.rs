@@ -1,4 +1,4 @@
-//! What was recorded of guests' needs, and what sizes it comes to.
+//! Recorded needs of guests, and the sizes that follow from them.
 
 use crate::Error;
 use base::{duration, glob};
@@ -8,23 +8,23 @@ use std::path::Path;
 use store::{Pick, Records, STEPS_MAX, Span};
 use whatif::{Advice, Options, Past};
 
-/// Rows of a minute are kept for so long, if nothing else is set. Longer times are read by the
-/// quarter of an hour, of which there are rows for longer.
+/// Default retention of minute rows. Longer times are read by the quarter of an hour, as those rows
+/// are kept longer.
 pub const MINUTES_MS: i64 = 3 * 1440 * duration::MINUTE_MS;
 const QUARTER_MS: i64 = 15 * duration::MINUTE_MS;
 
-/// Which time is looked at, and how sizes follow from it.
+/// The time to look at, and the options for sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// The time, and how long its steps are.
+    /// Time, and the length of its steps.
     pub span: Span,
-    /// How sizes follow from it.
+    /// Options for sizes.
     pub options: Options,
 }
 
 impl Question {
-    /// From one time up to before another, in milliseconds since 1970: by the minute, or by the
-    /// quarter of an hour where that is more than three days.
+    /// Creates a question from one time up to before another, in milliseconds since 1970. Steps are
+    /// minutes, or quarters of an hour if the time is longer than three days.
     pub fn new(from_ms: i64, to_ms: i64, options: Options) -> Result<Question, Error> {
         let length_ms = to_ms.saturating_sub(from_ms);
         let step_ms = if length_ms > MINUTES_MS { QUARTER_MS } else { duration::MINUTE_MS };
@@ -37,22 +37,21 @@ impl Question {
     }
 }
 
-/// What was recorded, and what it comes to.
+/// The recorded needs, and the resulting advice.
 #[derive(Debug)]
 pub struct Sizes {
-    /// What was asked.
+    /// Question.
     pub question: Question,
-    /// When the first step began.
+    /// Start of the first step.
     pub from_ms: i64,
-    /// What was recorded.
+    /// Recorded needs.
     pub past: Past,
-    /// What it comes to.
+    /// Resulting advice.
     pub advice: Advice,
 }
 
 impl Sizes {
-    /// Reads the recordings of a directory. Guests are names or patterns of names; all if there are
-    /// none.
+    /// Reads the recordings of a directory. Guests are names or patterns of names; none means all.
     pub fn of(dir: &Path, question: Question, guests: &[String]) -> Result<Sizes, Error> {
         let pick = Pick {
             guests: Some(whatif::FIELDS.to_vec()),
@@ -83,7 +82,7 @@ impl Sizes {
         Ok(Sizes { question, from_ms, past, advice })
     }
 
-    /// So many steps in minutes.
+    /// Returns the minutes in so many steps.
     pub fn minutes(&self, steps: u64) -> u64 {
         steps.saturating_mul(self.past.step_ms) / 60_000
     }

@@ -1,6 +1,6 @@
 //! Days of the Gregorian calendar.
 
-/// Days since 1970-01-01. Months and days are counted from 1.
+/// Returns the days since 1970-01-01. Months and days are counted from 1.
 pub fn days(year: i64, month: i64, day: i64) -> i64 {
     // Years begin in March here, so that the leap day is the last one.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
@@ -9,9 +9,9 @@ pub fn days(year: i64, month: i64, day: i64) -> i64 {
     before_year + before_month + day - 1 - 719_468
 }
 
-/// The year, month and day of a day since 1970-01-01.
+/// Returns the year, month and day of a day since 1970-01-01.
 pub fn date(day: i64) -> (i64, i64, i64) {
-    // In eras of 400 years, which all have the same length.
+    // Eras of 400 years all have the same length.
     let day = day + 719_468;
     let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,30 +1,31 @@
-//! Columns of a terminal: letters of Chinese, Japanese and Korean and most emoji take two.
+//! Columns of a terminal: Chinese, Japanese and Korean letters and most emoji take two.
 
 use crate::is_plain;
 use unicode_width::UnicodeWidthStr;
 
-/// The columns that a text takes. Characters that are shown as one count as one.
+/// Returns the number of columns of a text. Characters that are shown as one count as one.
 pub fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// The text with blanks behind it, up to this number of columns.
+/// Returns the text padded with blanks up to this number of columns.
 pub fn padded(text: &str, width: usize) -> String {
     format!("{text}{:1$}", "", width.saturating_sub(columns(text)))
 }
 
-/// The text with everything that a terminal would obey replaced, clipped to `width` columns. It has
-/// twice as many characters at most: some take no column. Guests choose names and reasons; none of
-/// them may move a cursor.
+/// Returns the text without control characters for a terminal, clipped to `width` columns. It has
+/// at most twice as many characters, because some take no column. Guests choose names and reasons,
+/// and must not be able to move a cursor.
 pub fn plain(text: &str, width: usize) -> String {
     let cleaned = |c| if is_plain(c) { c } else { '\u{fffd}' };
-    // One character more than is shown tells whether there is more.
+    // One more character than is shown, to detect that there is more.
     let most = chars_max(width).saturating_add(1);
     let cleaned: String = text.chars().take(most).map(cleaned).collect();
     clip(&cleaned, width)
 }
 
-/// The text, clipped to `width` columns, and twice as many characters, with a mark that it was.
+/// Returns the text clipped to `width` columns, and twice as many characters, with a mark if it
+/// was.
 pub fn clip(text: &str, width: usize) -> String {
     let most = chars_max(width);
     let is_short = text.chars().nth(most).is_none();
@@ -37,7 +38,7 @@ pub fn clip(text: &str, width: usize) -> String {
     kept + "…"
 }
 
-/// A letter has an accent or two of its own at most, on average.
+/// On average, a letter has at most one or two combining accents.
 fn chars_max(width: usize) -> usize {
     width.saturating_mul(2)
 }
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_not_clipped() {
+    fn fitting_text_is_not_clipped() {
         assert_eq!(clip("abcd", 4), "abcd");
         assert_eq!(clip("abcdef", 4), "abc…");
         assert_eq!(clip("Grüße", 5), "Grüße");

@@ -1,4 +1,4 @@
-//! Numbers of things, for people.
+//! Numbers with their nouns.
 
 /// Returns a number with its noun: `1 guest`, `2 guests`.
 pub fn counted(number: u64, noun: &str) -> String {

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-/// What a spreadsheet takes a cell for a formula by.
+/// The first characters by which a spreadsheet recognises a formula.
 const FORMULA: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
 
-/// A text from outside, as a cell: one that a spreadsheet would take for a formula gets an
-/// apostrophe, for guests choose names. Numbers keep their minus, as texts too.
+/// Returns a text from outside as a cell. A text that a spreadsheet would take for a formula gets
+/// an apostrophe, because guests choose names. Numbers keep their minus, as texts too.
 pub fn csv_text(text: &str) -> Cow<'_, str> {
     let is_number = || text.parse().is_ok_and(f64::is_finite);
     match text.starts_with(FORMULA) && !is_number() {
@@ -15,7 +15,7 @@ pub fn csv_text(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Adds a record of comma-separated values with its end (RFC 4180).
+/// Adds a record of comma-separated values with its line end (RFC 4180).
 pub fn csv_record<T: AsRef<str>>(out: &mut String, cells: impl IntoIterator<Item = T>) {
     for (at, cell) in cells.into_iter().enumerate() {
         let cell = cell.as_ref();

@@ -1,4 +1,4 @@
-//! Lengths of time: one grammar wherever one is typed, and one way to show them.
+//! Lengths of time: one grammar for all input, and one output format.
 //!
 //! ```text
 //!   duration = part { part }     1h30m, 2 h 5 min
@@ -17,13 +17,12 @@ pub const HOUR_MS: i64 = 60 * MINUTE_MS;
 /// Milliseconds in a day.
 pub const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// No duration here is longer: ten years. It keeps sums within their range.
+/// The longest duration: ten years. It keeps sums within their range.
 const LONGEST_MS: u64 = 3650 * DAY_MS as u64;
 
 const HELP: &str =
     "write a time with its unit: \"500ms\", \"1s\", \"10min\", \"1h30m\", \"12h\", \"30d\"";
 
-/// How many milliseconds a unit has.
 fn unit_ms(name: &str) -> Option<u64> {
     Some(match name {
         "ms" => 1,
@@ -36,7 +35,7 @@ fn unit_ms(name: &str) -> Option<u64> {
     })
 }
 
-/// Reads `90s`, `5m`, `10 min`, `1h30m` or `2d`, in milliseconds.
+/// Parses `90s`, `5m`, `10 min`, `1h30m` or `2d`, in milliseconds.
 pub fn parse_ms(text: &str) -> Result<u64, Bad> {
     let bad = |kind| Bad { kind, help: HELP.to_owned() };
     let mut rest = text.trim();
@@ -60,7 +59,7 @@ pub fn parse_ms(text: &str) -> Result<u64, Bad> {
     Ok(sum)
 }
 
-/// The same in whole seconds, where a number alone means seconds.
+/// Parses whole seconds, where a number without a unit means seconds.
 pub fn parse_seconds(text: &str) -> Result<u64, Bad> {
     match text.trim().parse::<u64>() {
         Ok(seconds) if seconds <= LONGEST_MS / 1000 => Ok(seconds),
@@ -68,7 +67,8 @@ pub fn parse_seconds(text: &str) -> Result<u64, Bad> {
     }
 }
 
-/// How long, as it is read: `0.5 s`, `1.2 s`, `4 min 30 s`, `2 h 5 min`, `3 d 4 h`.
+/// Formats a duration so that it can be parsed: `0.5 s`, `1.2 s`, `4 min 30 s`, `2 h 5 min`, `3 d 4
+/// h`.
 pub fn show(ms: i64) -> String {
     let ms = ms.max(0);
     let two = |large: i64, name: &str, small: i64, of: &str| match small {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_grammar() {
+    fn duration_has_one_grammar() {
         for (text, ms) in [
             ("500ms", 500),
             ("1s", 1000),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn invalid_duration_is_refused() {
         for (text, kind) in [
             ("", Kind::Unit),
             ("5", Kind::Unit),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn shown_duration_can_be_parsed() {
         let spans = [0, 1_250, 60_000, 90_000, 7_500_000, 3 * DAY_MS + 4 * HOUR_MS].map(show);
         assert_eq!(spans, ["0.0 s", "1.2 s", "1 min", "1 min 30 s", "2 h 5 min", "3 d 4 h"]);
         assert!(spans.iter().all(|span| parse_ms(span).is_ok()));

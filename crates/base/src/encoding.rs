@@ -1,9 +1,9 @@
-//! Encodings that a text file comes in from other systems, and that nothing here reads.
+//! Detection of foreign text encodings, which pinhead does not read.
 
-/// A file of UTF-16 has a zero in every second byte; so many times fewer are enough.
+/// A file of UTF-16 has a zero in every second byte; one in this many is enough.
 const ZEROS_OF: usize = 4;
 
-/// Returns which other encoding a text seems to be in, and how to turn it into UTF-8.
+/// Returns the foreign encoding that a text seems to have, and how to convert it to UTF-8.
 pub fn foreign_encoding(text: &[u8]) -> Option<(&'static str, &'static str)> {
     let count = |is: fn(&u8) -> bool| text.iter().filter(|byte| is(byte)).count();
     let has_mark = text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff");
@@ -36,7 +36,7 @@ mod tests {
         for text in ["", "UPDATE=\"1\"\n", "# \u{4e00}\u{4e8c}\u{4e09}\n", "a\0b = 1\n"] {
             assert_eq!(named(text.as_bytes()), None, "{text}");
         }
-        // A comment in Latin-1 is read as ever.
+        // A comment in Latin-1 is accepted.
         assert_eq!(named(b"# f\xfcr zwei CPUs\n"), None);
     }
 }

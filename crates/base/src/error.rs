@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// An error with everything that caused it, on one line.
+/// Formats an error with all its causes, on one line.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,20 +1,21 @@
 //! Patterns of names: `*` for any text, `?` for one character.
 
-/// Whether a name fits a pattern. It takes time with the product of their lengths at most.
+/// Returns true if a name matches a pattern. The time is at most the product of their lengths.
 pub fn matches(pattern: &str, name: &str) -> bool {
     fits(pattern.as_bytes(), name.as_bytes(), next_character)
 }
 
-/// The same for names that need not be text: `?` stands for one byte.
+/// Does the same for names that need not be text: `?` stands for one byte.
 pub fn matches_bytes(pattern: &[u8], name: &[u8]) -> bool {
     fits(pattern, name, |_, at| at + 1)
 }
 
-/// `next` is where the character at a place ends.
+/// Matches bytes; `next` returns the end of the character at an offset.
 fn fits(pattern: &[u8], name: &[u8], next: fn(&[u8], usize) -> usize) -> bool {
     let (mut p, mut n) = (0, 0);
-    // Where to go on if what is behind the last star does not fit: it takes one more. An earlier
-    // star need not be tried again, since it would only leave less for the last one.
+    // Position to continue from if the part behind the last star does not match: the star then
+    // takes one more character. An earlier star need not be retried, since that would only leave
+    // less for the last one.
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -40,7 +41,6 @@ fn fits(pattern: &[u8], name: &[u8], next: fn(&[u8], usize) -> usize) -> bool {
     pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
-/// The start of the next character.
 fn next_character(name: &[u8], at: usize) -> usize {
     let is_inside = |byte: &u8| byte & 0xC0 == 0x80;
     at + 1 + name[at + 1..].iter().take_while(|byte| is_inside(byte)).count()

@@ -1,7 +1,7 @@
 //! A hash for names on disk: the same in every build of every version.
 
-/// FNV-1a with 64 bits. It tells apart what one user makes; it does not stand against somebody
-/// who looks for two contents of one hash.
+/// FNV-1a with 64 bits. It distinguishes one user's own data, and does not resist a search for two
+/// contents with one hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StableHash(u64);
 
@@ -12,13 +12,13 @@ impl Default for StableHash {
 }
 
 impl StableHash {
-    /// Adds one part. Its length goes in as well, so that `ab`, `c` is not `a`, `bc`.
+    /// Adds one part. Its length is hashed as well, so that `ab`, `c` differs from `a`, `bc`.
     pub fn put(&mut self, part: &[u8]) {
         self.bytes(&(part.len() as u64).to_le_bytes());
         self.bytes(part);
     }
 
-    /// The hash of all parts.
+    /// Returns the hash of all parts.
     pub fn finish(self) -> u64 {
         self.0
     }

@@ -1,12 +1,12 @@
-//! A page that stands alone: its style is in it, and no script.
+//! A self-contained page: with its style, and without scripts.
 
 /// The style of all pages.
 pub const STYLE: &str = include_str!("page.css");
 
-/// What ends a page.
+/// The end of a page.
 pub const CLOSE: &str = "</main>\n</body>\n</html>\n";
 
-/// Text for a page: nothing in it is markup.
+/// Escapes a text for a page, so that it contains no markup.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -22,7 +22,7 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// What begins a page, up to its contents. `style` comes behind the style of all pages.
+/// Returns the beginning of a page, up to its contents. `style` follows the style of all pages.
 pub fn open(title: &str, style: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

@@ -1,8 +1,8 @@
-//! What every crate writes and reads the same way: units, sizes and durations, patterns of
-//! names, near names, text that is safe for a terminal, a page or a shell and its columns, tables,
-//! medians, days of the calendar, and errors with their causes.
+//! Formats and helpers shared by all crates. They cover units, sizes and durations, patterns of
+//! names, near names, tables, medians, days of the calendar, and errors with their causes. Text is
+//! made safe for a terminal, a page or a shell, and measured in columns.
 //!
-//! Nothing here does I/O, reads a clock or knows of guests.
+//! Nothing here does I/O, reads a clock or depends on guests.
 
 #![forbid(unsafe_code)]
 

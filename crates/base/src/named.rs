@@ -1,6 +1,6 @@
-//! Enums whose members have names.
+//! Enums with named members.
 
-/// Defines an enum of which each member has a name: in a file, in a protocol, on a screen.
+/// Defines an enum with a name for each member: in a file, in a protocol, on a screen.
 #[macro_export]
 macro_rules! named {
     (
@@ -12,15 +12,15 @@ macro_rules! named {
         pub enum $name { $($(#[$of])* $variant),+ }
 
         impl $name {
-            /// All of them, in their order.
+            /// All members, in their order.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// Its name.
+            /// Returns the member's name.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $text),+ }
             }
 
-            /// The one of that name.
+            /// Returns the member with that name.
             pub fn from_name(name: &str) -> Option<$name> {
                 match name { $($text => Some($name::$variant),)+ _ => None }
             }

@@ -1,12 +1,11 @@
 //! The names that a misspelt one may have meant.
 
-/// How many names are offered.
 const OFFERED: usize = 3;
-/// Longer words are not compared, and of longer ones only so much: nobody types such a name, and
-/// the comparison takes time with the product of the lengths.
+/// Number of characters that are compared of a name: longer names are never typed, and the
+/// comparison takes time with the product of the lengths.
 const LONGEST: usize = 64;
 
-/// The known names nearest to `wanted`, nearest first; none if nothing is near.
+/// Returns the known names nearest to `wanted`, nearest first; none if nothing is near.
 pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     if wanted.len() > LONGEST {
         return Vec::new();
@@ -14,7 +13,7 @@ pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'
     let limit = 1 + wanted.len() / 4;
     let mut found: Vec<(usize, &str)> = known
         .filter(|name| name.len() <= LONGEST)
-        // Letters too many or too few are edits each: most names need no comparison.
+        // Each missing or additional letter is an edit, so most names need no comparison.
         .filter(|name| name.len().abs_diff(wanted.len()) <= limit || is_part(wanted, name))
         .map(|name| (closeness(wanted, name), name))
         .filter(|(distance, _)| *distance <= limit)
@@ -24,8 +23,8 @@ pub fn nearest<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'
     found.into_iter().take(OFFERED).map(|(_, name)| name).collect()
 }
 
-/// A wrong case alone is the nearest miss; a part of the name left out, as in
-/// `pgscan_direct_thr`, is a near one.
+/// Returns the distance of a name. A difference only in case is the nearest miss; a name with a
+/// part left out, as in `pgscan_direct_thr`, is a near one.
 fn closeness(wanted: &str, name: &str) -> usize {
     if wanted.eq_ignore_ascii_case(name) {
         return 0;
@@ -38,8 +37,8 @@ fn is_part(wanted: &str, name: &str) -> bool {
     wanted.len() >= 4 && (name.starts_with(wanted) || wanted.starts_with(name))
 }
 
-/// How many characters must be added, dropped, changed or swapped with their neighbour (the
-/// optimal string alignment distance). Case does not count.
+/// Returns the number of characters that must be added, dropped, changed or swapped with their
+/// neighbour (the optimal string alignment distance). Case does not count.
 pub fn edits(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(LONGEST).collect();
     let b: Vec<char> = b.chars().take(LONGEST).collect();

@@ -1,21 +1,21 @@
-//! Pages that follow each other, in short.
+//! Runs of consecutive pages.
 
-/// Pages that follow each other.
+/// A run of consecutive pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRun {
-    /// The first of them, counted from wherever the owner of the run counts.
+    /// The first page, counted from the origin that the run's owner chose.
     pub first: u64,
-    /// How many there are.
+    /// Number of pages.
     pub count: u32,
 }
 
 impl PageRun {
-    /// The page behind the last.
+    /// Returns the page behind the last.
     pub fn end(self) -> u64 {
         self.first.saturating_add(u64::from(self.count))
     }
 
-    /// Adds a page behind those that are in the runs.
+    /// Adds a page behind those in the runs.
     pub fn add(runs: &mut Vec<PageRun>, page: u64) {
         match runs.last_mut() {
             Some(run) if run.end() == page && run.count < u32::MAX => run.count += 1,
@@ -23,7 +23,7 @@ impl PageRun {
         }
     }
 
-    /// How many pages these are.
+    /// Returns the number of pages in the runs.
     pub fn pages(runs: &[PageRun]) -> u64 {
         runs.iter().map(|run| u64::from(run.count)).sum()
     }

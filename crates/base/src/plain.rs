@@ -1,7 +1,7 @@
 //! Text from outside, made safe for a terminal, a table and a page.
 
-/// Whether a terminal shows a character and does nothing else with it. Control characters move
-/// cursors; the format characters of Unicode turn the direction of writing and hide text.
+/// Returns true if a terminal only displays the character. Control characters move cursors; the
+/// format characters of Unicode change the direction of writing and hide text.
 pub fn is_plain(c: char) -> bool {
     let hides = matches!(
         c,
@@ -15,8 +15,8 @@ pub fn is_plain(c: char) -> bool {
     !c.is_control() && !hides
 }
 
-/// JSON for a terminal. JSON itself escapes only some of what a terminal obeys; the rest can only
-/// stand in its strings, where it is escaped in the same way.
+/// Makes JSON safe for a terminal. JSON itself escapes only some control characters; the others can
+/// only occur in its strings, where they are escaped in the same way.
 pub fn plain_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

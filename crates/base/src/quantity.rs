@@ -1,32 +1,32 @@
-//! Numbers with a unit, as people write them.
+//! Numbers with a unit, as users write them.
 //!
-//! A unit is always written, so that a number cannot be taken for another: `4` could be bytes,
-//! MiB or GiB, and `4G` two different amounts.
+//! A unit is always required, so that a number is unambiguous: `4` could be bytes, MiB or GiB, and
+//! `4G` two different amounts.
 
 use std::fmt;
 
-/// Digits of a number as it is typed; more are a mistake, and would overflow.
+/// The most digits of a typed number; more are a mistake, and would overflow.
 const DIGITS_MAX: usize = 15;
 
-/// Why a text is no quantity.
+/// The error of an invalid quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bad {
-    /// What is wrong with it.
+    /// The kind of error.
     pub kind: Kind,
-    /// What would be right.
+    /// A correction.
     pub help: String,
 }
 
-/// What is wrong with a quantity.
+/// The kind of error in a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It begins with no number, or with one that is too long or too fine.
+    /// The number is missing, too long or too precise.
     Number,
     /// Its unit is missing or unknown.
     Unit,
-    /// It does not fit.
+    /// The value is too large.
     Overflow,
-    /// More than all of it.
+    /// The share is more than the whole.
     MoreThanAll,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Bad {
     }
 }
 
-/// The number at the start of a text, and what follows it.
+/// Splits a text into the number at its start and the rest.
 pub(crate) fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
@@ -58,7 +58,7 @@ pub(crate) fn split(text: &str) -> (&str, &str) {
     (number, unit.trim_start())
 }
 
-/// A number in thousandths, with at most so many digits behind its point.
+/// Parses a number in thousandths, with a limited number of decimal places.
 pub fn thousandths(number: &str, places: usize) -> Option<u64> {
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

@@ -1,16 +1,16 @@
-//! Randomness that a seed repeats: xorshift with a multiplied output, seeded through splitmix.
+//! Reproducible random numbers: xorshift with a multiplied output, seeded through splitmix.
 
-/// A stream of numbers that its seed decides.
+/// A stream of numbers that is determined by its seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream of this seed. Seeds that are close give streams that are not.
+    /// Creates the stream of this seed. Similar seeds give unrelated streams.
     pub fn new(seed: u64) -> Rng {
         Rng(mix(seed).max(1))
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn draw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -18,19 +18,19 @@ impl Rng {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// A number from `low` up to `high`, both possible.
+    /// Returns a number from `low` up to `high`, both included.
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
         let span = high.saturating_sub(low).saturating_add(1);
         low + ((u128::from(self.draw()) * u128::from(span)) >> 64) as u64
     }
 
-    /// True so often in a thousand.
+    /// Returns true with this probability, in thousandths.
     pub fn permille(&mut self, permille: u64) -> bool {
         self.within(0, 999) < permille
     }
 }
 
-/// Splitmix's step: every bit of the input changes half of those of the output.
+/// A step of splitmix: every bit of the input changes half of the bits of the output.
 fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

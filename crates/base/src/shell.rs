@@ -1,6 +1,6 @@
-//! Words for a shell.
+//! Quoting of words for a shell.
 
-/// A text as one word of a shell's line, which takes it as it is.
+/// Quotes a text as one word of a shell's command line.
 pub fn shell_word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     match !text.is_empty() && text.chars().all(is_plain) {

@@ -1,17 +1,17 @@
-//! Sizes of memory, as people write and read them.
+//! Sizes of memory, as users write and read them.
 
 use crate::{Bad, Bytes, GIB, KIB, Kind, MIB, split, thousandths};
 
-/// What a size looks like, for whoever wrote none.
+/// The help for a missing or wrong size.
 pub const SIZE_HELP: &str = "write a size with its unit, such as \"256 MiB\" or \"4 GiB\"";
 
 const UNITS: [(&str, u64); 5] =
     [("B", 1), ("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("TiB", 1 << 40)];
 
-/// No machine has more memory: 4 PiB, the most that x86-64 can address.
+/// The largest size: 4 PiB, the most that x86-64 can address.
 const LARGEST: u64 = 1 << 52;
 
-/// Reads `4 GiB`.
+/// Parses `4 GiB`.
 pub fn parse_size(text: &str) -> Result<Bytes, Bad> {
     let bad = |kind| Bad { kind, help: SIZE_HELP.to_owned() };
     let (number, unit) = split(text);
@@ -24,7 +24,7 @@ pub fn parse_size(text: &str) -> Result<Bytes, Bad> {
     bytes.map(Bytes).ok_or(bad(Kind::Overflow))
 }
 
-/// `4G` and `4 GB` are told what they could mean.
+/// Returns the possible meanings of `4G` and `4 GB`.
 fn unit_help(number: &str, unit: &str) -> Option<Bad> {
     let letter = unit.chars().next()?.to_ascii_uppercase();
     let is_usual = matches!(unit.len(), 1..=3) && !number.is_empty();
@@ -33,7 +33,8 @@ fn unit_help(number: &str, unit: &str) -> Option<Bad> {
     is_usual.then_some(Bad { kind: Kind::Unit, help })
 }
 
-/// A size as it is set: in the largest unit that shows it exactly, to be read again.
+/// Formats a size for a setting: in the largest unit that shows it exactly, so that it can be
+/// parsed.
 pub fn exact_size(size: Bytes) -> String {
     let exact = UNITS.iter().rev().find(|(_, unit)| size.0 > 0 && size.0.is_multiple_of(*unit));
     match exact {
@@ -42,7 +43,7 @@ pub fn exact_size(size: Bytes) -> String {
     }
 }
 
-/// A size as it is told: rounded, in the unit that reads best.
+/// Formats a size for display: rounded, in the unit that reads best.
 pub fn size_text(size: Bytes) -> String {
     let of = |unit: u64| size.0 as f64 / unit as f64;
     match size.0 {

@@ -1,8 +1,8 @@
-//! A test that cannot be run here says so where it is heard.
+//! The report of a skipped test, in a place where it is seen.
 
-/// Says why a test is skipped, as `scripts/test` counts it. libtest keeps to itself what a passing
-/// test prints, but not what is written to the standard error by hand. It is the caller's code:
-/// nothing here writes.
+/// Reports the reason for skipping a test, as `scripts/test` counts it. libtest hides the output of
+/// a passing test, but not direct writes to the standard error. The caller's code writes, not this
+/// crate.
 #[macro_export]
 macro_rules! skipped {
     ($($reason:tt)*) => {{

@@ -1,37 +1,38 @@
-//! A figure out of several measurements, with how far they lie apart, or how sure it is.
+//! A figure from several measurements, with their range or its confidence interval.
 
 use crate::Rng;
 
-/// Resamples of a bootstrap, and how many numbers all of them together may have: a file that
-/// somebody else wrote may have many.
+/// Number of resamples of a bootstrap, and the limit on their total size: a file from outside may
+/// have many values.
 const RESAMPLES_MAX: usize = 2000;
 const RESAMPLES_MIN: usize = 200;
 const DRAWN_MAX: usize = 200_000;
-/// The resampling is always the same, so that a result is always shown the same.
+/// A fixed seed, so that the same measurements always give the same result.
 const SEED: u64 = 95;
-/// Of fewer values than this the range is the interval.
+/// Number of values below which the whole range is the interval.
 const FEW: usize = 10;
 
 /// Several measurements of one figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The one in the middle; of an even number, the mean of the two there. One burst of a
-    /// neighbour does not move it.
+    /// The middle value; of an even number, the mean of the middle two. One burst of a neighbour
+    /// does not change it.
     pub median: f64,
-    /// The smallest; of an interval its lower end.
+    /// The smallest value, or the lower end of the interval.
     pub low: f64,
-    /// The largest; of an interval its upper end.
+    /// The largest value, or the upper end of the interval.
     pub high: f64,
-    /// How many there are.
+    /// Number of measurements.
     pub count: usize,
 }
 
 impl Spread {
-    /// With fewer measurements even the whole range holds the true median in less than 95 of 100
-    /// cases, whatever is computed from them.
+    /// Number of measurements needed for an interval. With fewer, even the whole range contains the
+    /// true median in less than 95 of 100 cases.
     pub const ENOUGH: usize = 6;
 
-    /// Of values in any order, without those that are no numbers; none of none.
+    /// Returns the median and range of values in any order, ignoring NaN and infinities; `None`
+    /// without values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -41,12 +42,13 @@ impl Spread {
         Some(Spread { median, low, high, count })
     }
 
-    /// The median with its 95 % interval, by bootstrap: the medians of resamples, without the
-    /// lowest and the highest 2.5 %. Of a few values that is too narrow, and the whole range holds
-    /// the true median in 96.9 of 100 cases of six: see [`Spread::ENOUGH`].
+    /// Returns the median with its 95 % interval, by bootstrap: the medians of resamples, without
+    /// the lowest and the highest 2.5 %. For a few values that is too narrow, and the whole range
+    /// is used. With six values it contains the true median in 96.9 of 100 cases (see
+    /// [`Spread::ENOUGH`]).
     pub fn interval(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
-        // Their order must not matter.
+        // The result must not depend on the values' order.
         values.sort_by(f64::total_cmp);
         let all = Spread::of(values.iter().copied())?;
         if all.count < FEW {
@@ -66,12 +68,12 @@ impl Spread {
         Some(Spread { low, high, ..all })
     }
 
-    /// Whether there are enough measurements for an interval that can be relied upon.
+    /// Returns true if there are enough measurements for a reliable interval.
     pub fn is_enough(&self) -> bool {
         self.count >= Spread::ENOUGH
     }
 
-    /// The same times a factor.
+    /// Returns the figures multiplied by a factor.
     pub fn times(&self, factor: f64) -> Spread {
         Spread {
             median: self.median * factor,
@@ -81,7 +83,7 @@ impl Spread {
         }
     }
 
-    /// "0.97 (0.95-1.01)", or only the figure where there is but one.
+    /// Formats as "0.97 (0.95-1.01)", or only the figure if there is one measurement.
     pub fn text(&self, decimals: usize) -> String {
         let Spread { median, low, high, count } = self;
         match count {
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_interval_holds_the_truth_about_as_often_as_it_says() {
-        // Noise of a known middle, which is 0, in rounds of twelve.
+        // Noise with a known median of 0, in rounds of twelve.
         let mut rng = Rng::new(7);
         let mut holds = 0;
         for _ in 0..200 {

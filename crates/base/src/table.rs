@@ -1,11 +1,11 @@
-//! Tables for a terminal: columns as wide as their cells, nothing in them that moves a cursor.
+//! Tables for a terminal: columns as wide as their cells, without control characters.
 
 use crate::{columns, plain};
 
-/// Blanks between two columns, if the column does not say otherwise.
+/// Blanks between two columns, if the column does not set another number.
 const GAP: usize = 2;
 
-/// One column: its head, its side and its width.
+/// A column: its head, its alignment and its width.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     head: &'static str,
@@ -15,33 +15,33 @@ pub struct Column {
     most: usize,
 }
 
-/// A column of texts, which begin below each other.
+/// Creates a left-aligned column, for texts.
 pub const fn left(head: &'static str) -> Column {
     Column { head, is_right: false, gap: GAP, least: 0, most: usize::MAX }
 }
 
-/// A column of numbers, which end below each other.
+/// Creates a right-aligned column, for numbers.
 pub const fn right(head: &'static str) -> Column {
     Column { is_right: true, ..left(head) }
 }
 
 impl Column {
-    /// So wide at least: a table that is drawn again and again keeps its shape.
+    /// Sets the minimum width, so that a table that is redrawn keeps its shape.
     pub const fn least(self, least: usize) -> Column {
         Column { least, ..self }
     }
 
-    /// So wide at most: longer cells are clipped.
+    /// Sets the maximum width: longer cells are clipped.
     pub const fn most(self, most: usize) -> Column {
         Column { most, ..self }
     }
 
-    /// Just so wide.
+    /// Sets the exact width.
     pub const fn width(self, width: usize) -> Column {
         self.least(width).most(width)
     }
 
-    /// So many blanks before it.
+    /// Sets the number of blanks before it.
     pub const fn gap(self, gap: usize) -> Column {
         Column { gap, ..self }
     }
@@ -62,12 +62,12 @@ enum Row {
 }
 
 impl Table {
-    /// A table without rows.
+    /// Creates a table without rows.
     pub fn new(columns: &[Column]) -> Table {
         Table { columns: columns.to_vec(), rows: Vec::new() }
     }
 
-    /// Adds a row. Cells are escaped, and clipped where their column says so.
+    /// Adds a row. Cells are escaped, and clipped if their column has a maximum width.
     pub fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let cells = cells.into_iter().zip(&self.columns);
         let cells = cells.map(|(cell, column)| plain(cell.as_ref(), column.most)).collect();
@@ -79,12 +79,12 @@ impl Table {
         self.rows.push(Row::Note(plain(note, usize::MAX)));
     }
 
-    /// The table; heads only if a column has one.
+    /// Returns the table; with heads only if a column has one.
     pub fn text(&self) -> String {
         self.text_within(usize::MAX)
     }
 
-    /// The table, with every line clipped to this width.
+    /// Returns the table, with every line clipped to this width.
     pub fn text_within(&self, width: usize) -> String {
         let widths: Vec<usize> = (0..self.columns.len()).map(|at| self.width(at)).collect();
         let mut lines = Vec::with_capacity(self.rows.len() + 1);

@@ -42,19 +42,19 @@ unit!(
 );
 
 impl Pages {
-    /// The same amount in KiB.
+    /// Returns the same amount in KiB.
     pub fn kib(self) -> Kib {
         Kib(self.0.saturating_mul(PAGE_KIB))
     }
 
-    /// The same amount in bytes.
+    /// Returns the same amount in bytes.
     pub fn bytes(self) -> Bytes {
         Bytes(self.0.saturating_mul(PAGE_BYTES))
     }
 }
 
 impl Kib {
-    /// The same amount in whole pages, rounded down.
+    /// Returns the same amount in whole pages, rounded down.
     pub fn pages(self) -> Pages {
         Pages(self.0 / PAGE_KIB)
     }
@@ -67,39 +67,39 @@ impl std::iter::Sum for Bytes {
 }
 
 impl Bytes {
-    /// None.
+    /// No bytes.
     pub const ZERO: Bytes = Bytes(0);
 
-    /// So many MiB.
+    /// Returns this number of MiB.
     pub const fn mib(mib: u64) -> Bytes {
         Bytes(mib.saturating_mul(MIB))
     }
 
-    /// The same amount in whole MiB, rounded down.
+    /// Returns the same amount in whole MiB, rounded down.
     pub const fn as_mib(self) -> u64 {
         self.0 >> 20
     }
 
-    /// What is left without `other`, at least nothing.
+    /// Returns the amount without `other`, at least 0.
     #[must_use]
     pub const fn less(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
 
-    /// Both together.
+    /// Returns the sum.
     #[must_use]
     pub const fn plus(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_add(other.0))
     }
 
-    /// So many thousandths of it.
+    /// Returns this share of the amount, in thousandths.
     #[must_use]
     pub const fn permille(self, permille: u64) -> Bytes {
         // In this order a terabyte times a thousand still fits.
         Bytes((self.0 / 1000).saturating_mul(permille) + self.0 % 1000 * permille / 1000)
     }
 
-    /// The same amount in whole pages, rounded down.
+    /// Returns the same amount in whole pages, rounded down.
     pub fn pages(self) -> Pages {
         Pages(self.0 / PAGE_BYTES)
     }

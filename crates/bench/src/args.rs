@@ -47,15 +47,16 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub guests: u32,
-    /// Be a process that only reads these files: see [`crate::baseline`].
+    /// Runs as a process that only reads these files: see [`crate::baseline`].
     #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
     pub preads: Vec<PathBuf>,
-    /// Be a process with so many threads, which stands for a guest's: see [`crate::collect`].
+    /// Runs as a process with this many threads, as a replacement of a guest's: see
+    /// [`crate::collect`].
     #[arg(long, hide = true)]
     pub threads: Option<usize>,
 }
 
-/// A part that is measured alone.
+/// A part that can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// The host manager beside idle guests of 128 MiB: ten minutes, 150 MiB of memory a guest
@@ -77,7 +78,7 @@ pub enum Part {
     Pages,
 }
 
-/// The directory with the daemons, by architecture.
+/// Returns the directory with the daemons, by architecture.
 pub fn guest_dir() -> Result<PathBuf, Error> {
     path("PINHEAD_GUEST_DIR").ok_or_else(|| {
         Error::Usage(
@@ -86,7 +87,7 @@ pub fn guest_dir() -> Result<PathBuf, Error> {
     })
 }
 
-/// A path in the environment. A variable that is set to nothing is as good as not set.
+/// Returns a path from the environment. An empty variable counts as not set.
 pub fn path(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_is_asked_for() {
+    fn arguments_select_the_parts() {
         let all = args("").unwrap();
         assert_eq!((all.seconds, all.guests, all.only), (60, 100, None));
         let idle = args("--only idle --guests 7 --seconds 12").unwrap();

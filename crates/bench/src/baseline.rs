@@ -1,8 +1,8 @@
-//! What the daemon is compared with: a process that does nothing but read its files.
+//! The baseline for the daemon: a process that does nothing but read its files.
 //!
-//! One thread, one buffer, files that stay open. Each second one `pread` of each file,
-//! as large as the kernel gives, and a sleep until the next: nobody who looks at these
-//! files once a second can do less.
+//! It has one thread, one buffer, and files that stay open. Each second it makes one `pread` of
+//! each file, as large as the kernel returns, and sleeps until the next. No program that reads
+//! these files once a second can do less.
 
 use crate::clock::{now, sleep_until};
 use crate::error::Error;
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// More than any of the files is long.
+/// Larger than any of the files.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The interval of the rules that the daemon runs beside us.
+/// Interval of the daemon's rules.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reads the files once a second until it is ended from outside.
+/// Reads the files once a second until the process is ended from outside.
 pub fn run(paths: &[PathBuf]) -> Result<ExitCode, Error> {
     let open = |path: &PathBuf| File::open(path).map_err(|e| Error::file(path, e));
     let files: Vec<File> = paths.iter().map(open).collect::<Result<_, _>>()?;

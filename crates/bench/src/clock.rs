@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-/// A moment on the clock that never jumps.
+/// Returns the time of the monotonic clock.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Sleeps until a moment; not at all if it is past.
+/// Sleeps until a moment; returns at once if it is past.
 pub fn sleep_until(moment: Instant) {
     let left = moment.saturating_duration_since(now());
     if left > Duration::ZERO {

@@ -1,10 +1,10 @@
-//! What it costs to collect what is recorded of a hundred guests, once a second, and to record it.
+//! The cost of collecting and recording samples of a hundred guests once a second.
 //!
-//! Guests are processes with as many threads as an emulator has. What is read of a process costs
-//! the same whatever it does, so these sleep, and are read once as guests that run and once as
-//! guests that sleep. Rounds are a second apart, as they are in the manager: one after the other
-//! they would find all that they need in the CPU's caches, and cost a fifth. What is recorded
-//! has counters that grow by another amount each second, as those of guests that work do.
+//! The guests are processes with as many threads as an emulator has. Reading a process costs the
+//! same whatever it does, so these sleep, and are read once as running and once as sleeping guests.
+//! Rounds are a second apart, as in the manager: without pauses they would find everything in the
+//! CPU's caches, and cost a fifth. The recorded counters grow by a different amount each second, as
+//! those of busy guests do.
 
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch};
@@ -23,20 +23,19 @@ use std::process::Command;
 use std::time::Duration;
 use store::{Keep, Recorder};
 
-/// Guests.
 const GUESTS: u64 = 100;
 /// Threads of an emulator: two virtual CPUs, its main loop, RCU, a worker.
 const THREADS_EACH: usize = 5;
-/// Which of them are virtual CPUs.
+/// Number of virtual CPUs among them.
 const VCPUS: usize = 2;
-/// Rounds that are measured: what is read seldom, every fifteen seconds, is in them.
+/// Measured rounds, enough to include the reads that are made every fifteen seconds.
 const ROUNDS: u64 = 30;
-/// How long a process may take to start its threads.
+/// Limit of a process's start with all of its threads.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// More files than are open.
+/// Limit of open files, higher than needed.
 const FILES_MAX: usize = 100_000;
 
-/// Counters of a guest that works, and what they grow by in a second at most.
+/// Counters of a busy guest, and their maximum growth per second.
 const GROWING: &[(GuestField, u64)] = &[
     (GuestField::VcpuRun, 500_000_000),
     (GuestField::VcpuDelay, 90_000_000),
@@ -55,18 +54,18 @@ const GROWING: &[(GuestField, u64)] = &[
     (GuestField::OwnBusy, 100),
     (GuestField::OwnIdle, 100),
 ];
-/// A minute is over in the middle of the rounds: its rows are written once, and not every other
-/// time that this is measured.
+/// Start time, chosen so that a minute ends in the middle of the rounds: in every run its rows are
+/// written exactly once.
 const FROM_MS: i64 = 1_800_000_000_000 - 15_000;
 
-/// The promises, as multiples of what bare reads of the same files cost in the same seconds.
+/// The promises, as multiples of the cost of bare reads of the same files in the same seconds.
 const RUN_TIMES: f64 = 1.5;
 const ASLEEP_TIMES: f64 = 1.0;
 const RECORDED_TIMES: f64 = 2.5;
-/// Bare reads come between two rounds.
+/// Distance of the bare reads from a round.
 const HALF: Duration = Duration::from_millis(500);
 
-/// Is a guest's process: threads that sleep until it is ended from outside.
+/// Runs as a guest's process: its threads sleep until it is ended from outside.
 pub fn be_guest(threads: usize) -> ! {
     for _ in 1..threads {
         std::thread::spawn(|| {
@@ -80,7 +79,7 @@ pub fn be_guest(threads: usize) -> ! {
     }
 }
 
-/// The figures.
+/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     let us = Path::new("/proc/self/exe");
     let us = std::fs::read_link(us).map_err(|e| Error::file(us, e))?;
@@ -138,7 +137,7 @@ fn known(pid: u32) -> Result<GuestView, Error> {
     })
 }
 
-/// The guests as they are a second later.
+/// Advances the guests by a second.
 fn later(known: &mut [GuestView], rng: &mut Rng) {
     for guest in known {
         for (field, most) in GROWING {
@@ -148,7 +147,7 @@ fn later(known: &mut [GuestView], rng: &mut Rng) {
     }
 }
 
-/// What a round costs beside one `pread` of each file that the collector keeps open, half a second
+/// Cost of a round, next to one `pread` of each file that the collector keeps open, half a second
 /// later.
 struct Cost {
     percent: f64,
@@ -165,7 +164,7 @@ impl Cost {
     }
 }
 
-/// The kernel's files that this process has open, opened once more.
+/// Opens the kernel's files that this process has open once more.
 fn kernel_files() -> Result<Vec<File>, Error> {
     let own = Path::new("/proc/self/fd");
     let entries = fs::read_dir(own).map_err(|e| Error::file(own, e))?;
@@ -193,7 +192,7 @@ fn measure(known: &[GuestView], care: Care, mut recorder: Option<Recorder>) -> R
             None => Ok(moment),
         }
     };
-    // Everything is opened in the first.
+    // The first round opens everything.
     let moment = round(0)?;
     let resident = |row: &model::Row<GuestField>| row.get(GuestField::Resident);
     if moment.guests.len() as u64 != GUESTS || moment.guests.values().any(|r| resident(r).is_none())
@@ -213,7 +212,7 @@ fn measure(known: &[GuestView], care: Care, mut recorder: Option<Recorder>) -> R
         sleep_until(start + Duration::from_secs(number) + HALF);
         let before = meter::used(us)?;
         for file in &files {
-            // A directory gives no bytes.
+            // A directory returns no bytes.
             let _ = file.read_at(&mut buffer, 0);
         }
         bare = [bare, meter::used(us)? - before].into_iter().sum();

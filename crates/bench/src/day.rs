@@ -1,4 +1,4 @@
-//! A day of a hundred guests: how large it is, and how soon every report over it is there.
+//! A day of a hundred guests: its size, and the time of every report over it.
 //!
 //! ```text
 //!   recorded guests (raw.db) ─► sim::day ─► Recorder, a moment a second ─► a directory ─► its size
@@ -6,9 +6,9 @@
 //!                                       `pinhead report` as a process, each report ─► the slowest
 //! ```
 //!
-//! The guests follow real ones that were recorded for some minutes under mixed load, so that
-//! their numbers vary as a kernel's do. A report is timed as its user sees it, from the start of
-//! the process to its end, and is the best of some: what else the machine did is not its own.
+//! The guests follow real ones that were recorded for some minutes under mixed load, so that their
+//! numbers vary like a kernel's. A report is timed like a user's, from the start of the process to
+//! its end. The best of some runs counts, to exclude other load of the machine.
 
 use crate::clock::now;
 use crate::error::{Error, scratch};
@@ -23,30 +23,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use store::{Keep, PassRecorder, Recorder, Records};
 
-/// Twelve guests for some minutes: what the day is made from.
+/// Twelve guests recorded for some minutes: the source of the day.
 const RECORDED: &[u8] = include_bytes!("../../store/tests/data/guests-v1/raw.db");
-/// How many guests of them were there all the time.
+/// Number of guests that were present all the time.
 const FOLLOWED: usize = 11;
-/// Guests of the day.
 const GUESTS: usize = 100;
 /// Midnight of 2026-11-21, UTC.
 const MIDNIGHT_MS: i64 = 1_795_219_200_000;
 const DAY_MS: i64 = 86_400_000;
 const SECOND_MS: i64 = 1_000;
-/// The promise of its size, in millions of bytes.
+/// The promised size, in millions of bytes.
 const SIZE_MB: f64 = 60.0;
-/// The promise of a report, in seconds.
+/// The promised time of a report, in seconds.
 const REPORT_S: f64 = 1.0;
-/// The promises of playing the day again, and of sizing its guests, in seconds of one CPU.
+/// The promised times of replaying the day, and of sizing its guests, in seconds of one CPU.
 const REPLAY_S: f64 = 10.0;
 const SIZE_S: f64 = 30.0;
-/// How often each report is made; the best counts.
+/// Runs of each report; the best counts.
 const TIMES: usize = 3;
-/// How they are asked for.
+/// Requested formats of the reports; the steps follow.
 const FORMATS: [&str; 4] = ["text", "csv", "json", "html"];
 const STEPS: [Option<&str>; 2] = [None, Some("1m")];
 
-/// The figures. In a directory that is named, the day is left, and used if it is there.
+/// Returns the figures. If a directory is given, the day is kept there and used again.
 pub fn rows(dir: Option<&Path>) -> Result<Vec<Row>, Error> {
     let scratch = scratch("day")?;
     let made = dir.map_or_else(|| scratch.path().join("day"), Path::to_owned);
@@ -95,12 +94,12 @@ fn figures(scratch: &Path, dir: &Path) -> Result<Vec<Row>, Error> {
     Ok(found)
 }
 
-/// Records the first hour of the day with so many guests.
+/// Records the first hour of the day with this many guests.
 pub fn hour(scratch: &Path, dir: &Path, guests: usize) -> Result<(), Error> {
     record(&recorded(scratch)?, dir, guests, 3_600 * SECOND_MS)
 }
 
-/// The moments of the guests that were recorded.
+/// Returns the samples of the recorded guests.
 fn recorded(scratch: &Path) -> Result<Vec<Moment>, Error> {
     let dir = scratch.join("guests");
     let path = dir.join("raw.db");
@@ -117,7 +116,7 @@ fn recorded(scratch: &Path) -> Result<Vec<Moment>, Error> {
     Ok(moments)
 }
 
-/// Records a day, or the beginning of one, from moments a second apart.
+/// Records a day, or its beginning, from samples a second apart.
 fn record(recorded: &[Moment], dir: &Path, guests: usize, length_ms: i64) -> Result<(), Error> {
     let wrong = || Error::Content { path: "recordings".into(), what: "guests to follow" };
     let mut day = Day::new(recorded, guests, MIDNIGHT_MS).ok_or_else(wrong)?;
@@ -134,14 +133,14 @@ fn record(recorded: &[Moment], dir: &Path, guests: usize, length_ms: i64) -> Res
     recorder.close().and(pass_recorder.close()).map_err(Error::Store)
 }
 
-/// How long a report took, what CPU time it used, and which one it was.
+/// Duration of a report, its CPU time, and its name.
 struct Took {
     seconds: f64,
     cpu_s: f64,
     name: String,
 }
 
-/// `pinhead`, which lies beside us.
+/// Returns the path of `pinhead` in the directory of this program.
 pub fn program() -> Result<PathBuf, Error> {
     let us = Path::new("/proc/self/exe");
     let us = std::fs::read_link(us).map_err(|source| Error::file(us, source))?;
@@ -195,7 +194,7 @@ fn took(
     Ok(Took { seconds, cpu_s, name: format!("{report} {format}") })
 }
 
-/// How long a command over recordings takes, and how much CPU time; the best of some.
+/// Returns the duration and the CPU time of a command over recordings; the best of some.
 fn best(program: &PathBuf, dir: &Path, words: &[&str]) -> Result<(f64, f64), Error> {
     let mut best = (f64::INFINITY, f64::INFINITY);
     for _ in 0..TIMES {
@@ -216,7 +215,7 @@ fn best(program: &PathBuf, dir: &Path, words: &[&str]) -> Result<(f64, f64), Err
     Ok(best)
 }
 
-/// CPU time of all children that have ended, in seconds, to a hundredth.
+/// Returns the CPU time of all children that have ended, in seconds, to a hundredth.
 pub fn children_s() -> Result<f64, Error> {
     let path = Path::new("/proc/self/stat");
     let text = std::fs::read(path).map_err(|source| Error::file(path, source))?;
@@ -233,8 +232,8 @@ mod tests {
     use super::*;
     use store::Span;
 
-    /// A quarter of an hour is as much a share of a day's bytes as of its time, or more: the
-    /// names are in it once.
+    /// A quarter of an hour takes at least its share of a day's bytes, as it contains the names
+    /// once.
     const PART: u64 = 96;
 
     #[test]

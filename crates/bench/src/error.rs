@@ -1,13 +1,13 @@
-//! Why something could not be measured.
+//! Errors of measurements.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use vm::Scratch;
 
-/// Something that could not be measured, or a command line that cannot be understood.
+/// A failed measurement, or an invalid command line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line or the environment, in a sentence.
+    /// An invalid command line or environment.
     #[error("{0}")]
     Usage(String),
     #[error("Cannot use {path}")]
@@ -37,7 +37,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A failure at a file.
+    /// Returns a constructor of an error at a file.
     pub fn file(path: &Path, source: io::Error) -> Error {
         Error::File { path: path.into(), source }
     }

@@ -1,4 +1,4 @@
-//! What the rules themselves cost: compiled once, asked once an interval.
+//! The cost of the rules themselves: compiled once, evaluated once an interval.
 
 use crate::clock::now;
 use crate::error::Error;
@@ -10,12 +10,12 @@ use rules::{Machine, Program};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Turns in a batch: enough that reading the clock twice is nothing beside them.
+/// Turns in a batch: enough to make the cost of two clock reads negligible.
 const TURNS: u32 = 200;
-/// Batches: their median leaves out those in which somebody else had the CPU.
+/// Number of batches: their median excludes those in which another process had the CPU.
 const BATCHES: usize = 500;
 
-/// The figures.
+/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     let text = rules::PRESETS.first().ok_or(Error::Preset("is missing"))?.text();
     let program = compile(&text)?;
@@ -38,14 +38,14 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     Ok(vec![evaluation, start.note(&format!("{} bytes", text.len()))])
 }
 
-/// The time of one turn in microseconds, and how it was found.
+/// Returns the time of one turn in microseconds, and a note on the method.
 fn micros(turns: u32, mut turn: impl FnMut()) -> Result<(f64, String), Error> {
     let mut batch = || -> Duration {
         let start = now();
         (0..turns).for_each(|_| turn());
         now() - start
     };
-    // The first one meets cold caches.
+    // The first batch runs with cold caches.
     batch();
     let times = (0..BATCHES).map(|_| batch().as_secs_f64() * 1e6 / f64::from(turns));
     let all = Spread::of(times).ok_or(Error::Preset("takes no time"))?;
@@ -58,7 +58,7 @@ fn compile(text: &str) -> Result<Program, Error> {
     rules::compile(&file, &Machine::default()).0.ok_or(Error::Preset("does not compile"))
 }
 
-/// Neither rule of a group is true: only then both were asked.
+/// Returns true if neither rule of a group is true: only then both were evaluated.
 fn asks_all_rules(decision: &GuestDecision) -> bool {
     let cpu = decision.cpu.and_then(Result::ok);
     let memory = decision.memory.and_then(Result::ok);
@@ -68,7 +68,7 @@ fn asks_all_rules(decision: &GuestDecision) -> bool {
 
 const ONLINE: u32 = 2;
 
-/// A full history of two CPUs that are half busy, with little memory free.
+/// Returns a full history of two half-busy CPUs with little free memory.
 fn history(program: &Program) -> History {
     let mut history = History::new(program.counters.len(), program.intervals);
     for row in 0..=program.intervals {

@@ -1,9 +1,9 @@
-//! Many real web servers from one template: how soon they answer, what they hold, what they cost
-//! while nobody asks, and how soon they are gone.
+//! Many real web servers from one template: the time to their responses, their memory, their idle
+//! cost, and the time of their end.
 //!
-//! Two cases of the experiment `penguins` say so: servers that share what is equal, and servers
-//! that are squeezed. Too much for a run beside others: it is measured only when it is asked for
-//! by name.
+//! The figures come from two cases of the experiment `penguins`: servers that share equal pages,
+//! and servers that are squeezed. They are too expensive for a run with other parts, and are
+//! measured only on request.
 
 use crate::args::Args;
 use crate::error::{Error, scratch};
@@ -21,12 +21,12 @@ const DOWN_S: f64 = 5.0;
 
 const SHARED: &str = "sharing";
 const SQUEEZED: &str = "squeezed";
-/// Where `pinhead up` of root, which can limit guests, has its sockets.
+/// Directory of the sockets of root's `pinhead up`, which can limit guests.
 const FARMS: &str = "/run/pinhead/up";
-/// Experiments count in MiB, promises in millions of bytes.
+/// MiB, the unit of experiments, in millions of bytes, the unit of promises.
 const MB: f64 = 1.048_576;
 
-/// The figures.
+/// Returns the figures.
 pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let scratch = scratch("farm")?;
     let outcome = penguins(args.guests, guest_dir, scratch.path())?;
@@ -73,7 +73,7 @@ pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     ])
 }
 
-/// Runs the experiment. The result of a phase is printed as soon as it is over.
+/// Runs the experiment. The result of a phase is printed as soon as the phase is over.
 fn penguins(guests: u32, guest_dir: &Path, out: &Path) -> Result<Outcome, Error> {
     let asked = Asked {
         quick: false,

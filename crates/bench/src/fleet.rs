@@ -1,11 +1,11 @@
-//! A thousand hosts on one page: how soon it is there.
+//! The time to show a thousand hosts on one page.
 //!
 //! ```text
 //!   made-up hosts ─► remote write ─► VictoriaMetrics ─► pinhead web --from ─► a browser
 //! ```
 //!
-//! Each host has twenty guests and pushes once a minute, for an hour: what is read is a value a
-//! minute of each field that the page is made of.
+//! Each host has twenty guests and pushes once a minute, for an hour: the page reads one value a
+//! minute of each of its fields.
 
 use crate::error::Error;
 use crate::table::{Row, figure};
@@ -23,13 +23,13 @@ const MINUTES: u64 = 60;
 const MINUTE_MS: u64 = 60_000;
 const NS: u64 = 1_000_000;
 const MIB: u64 = 1 << 20;
-/// How soon the overview is there.
+/// The promised time of the overview.
 const PROMISE_S: f64 = 2.0;
-/// A page is opened so often; the median counts.
+/// Number of loads of a page; the median counts.
 const TIMES: usize = 5;
 
-/// What a guest has after so long, with chance in it that is the same each time: what the page of a
-/// fleet asks for.
+/// Returns a guest's fields for the page of a fleet, after this time. They contain pseudo-random
+/// parts that are the same in each run.
 fn guest(host: u64, number: u64, ms: u64) -> Fields<G> {
     let chance = (host * 7_919 + number * 104_729) % 1_000;
     let some = chance * MIB / 16;
@@ -98,7 +98,7 @@ fn fill(url: &Url, now_ms: i64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The figures.
+/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     if !e2e::is_there(PROGRAM) {
         return Err(Error::Usage(format!("{PROGRAM} is not here, which opens the pages")));

@@ -1,11 +1,11 @@
-//! The manager beside many idle guests: what it costs, and whether it wakes them.
+//! The manager next to many idle guests: its cost, and whether it wakes them.
 //!
 //! ```text
 //!   pinhead up ── QEMU x 100 ──┬─ a minute alone ───────────► run time and wake-ups
 //!                              └─ a minute under pinhead host ► of all virtual CPUs
 //! ```
 //!
-//! Too much for a run beside others: it is measured only when it is asked for by name.
+//! This is too expensive for a run with other parts, and is measured only on request.
 
 use crate::args::Args;
 use crate::clock::{now, sleep_until};
@@ -18,24 +18,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// The promises: percent of a core, and wake-ups beside those without a manager.
+/// The promises: percent of a core, and the ratio of wake-ups to those without a manager.
 const CPU_PERCENT: f64 = 0.5;
 const WAKE_UPS_RATIO: f64 = 1.05;
 
 /// Guests are settled when two windows of this length differ by little.
 const SETTLE_WINDOW: Duration = Duration::from_secs(15);
-/// So little, as a part of the larger one.
+/// Maximum difference of two windows, as a part of the larger one.
 const SETTLED: f64 = 0.1;
-/// As long as they use more than this part of all cores, they boot or look around.
+/// Guests that use more than this part of all cores are still booting or settling.
 const BUSY: f64 = 0.75;
 /// A hundred guests boot on two cores in some five minutes, and settle in as many again.
 const PATIENCE: Duration = Duration::from_secs(1500);
-/// What the manager's first questions have woken comes to rest.
+/// Time for the effects of the manager's first requests to settle.
 const CALM: Duration = Duration::from_secs(75);
-/// What a guest has at least, for its size on the command line.
+/// Memory of a guest, as an argument of the command line.
 const MEMORY_MIB: &str = "128";
 
-/// The manager's settings, of a host that has enough, so that nothing is to be moved.
+/// Writes settings of a host with enough memory, so that the manager moves nothing.
 fn settings(dir: &Path, up: u32) -> Result<PathBuf, Error> {
     let path = dir.join("host.toml");
     let mut places = vec![format!("\"/run/pinhead/up/{up}/*.qmp\"")];
@@ -53,7 +53,7 @@ fn settings(dir: &Path, up: u32) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// The figures.
+/// Returns the figures.
 pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let program = guest_dir.join("../release/pinhead");
     let scratch = scratch("idle")?;
@@ -78,7 +78,7 @@ pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let seconds = window.as_secs_f64();
     let each = |count: u64| count as f64 / seconds / f64::from(guests);
     let percent = |ns: u64| ns as f64 / 1e7 / seconds;
-    // Not dispatches, which also count what others on this machine push off the CPU.
+    // Dispatches would also count preemptions by other processes of this machine.
     let ratio = managed.sleeps as f64 / (alone.sleeps as f64).max(1.0);
     let cpu = percent(manager.cpu_ns);
     let name = format!("the manager's CPU time, {guests} idle guests");
@@ -106,7 +106,7 @@ pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     ])
 }
 
-/// The guests' processes, when all are there and have come to rest.
+/// Waits until all guests run and have settled, and returns their processes.
 fn settled(up: &mut Subject, guests: u32) -> Result<Vec<u32>, Error> {
     let deadline = now() + PATIENCE;
     let mut before: Option<f64> = None;
@@ -116,7 +116,7 @@ fn settled(up: &mut Subject, guests: u32) -> Result<Vec<u32>, Error> {
         let window = over(SETTLE_WINDOW, || used(&qemus))?;
         let rate = window.cpu_ns as f64;
         let is_calm = before.is_some_and(|b| (b - rate).abs() <= SETTLED * b.max(rate));
-        // A machine that has nothing left shows one figure whatever its guests do.
+        // A saturated machine shows a steady figure whatever its guests do.
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let idles = rate / 1e9 < SETTLE_WINDOW.as_secs_f64() * cores * BUSY;
         if is_calm && idles && qemus.len() == guests as usize {
@@ -130,7 +130,7 @@ fn settled(up: &mut Subject, guests: u32) -> Result<Vec<u32>, Error> {
     }
 }
 
-/// What a reading grows by in a time.
+/// Returns the growth of a reading over a time.
 fn over<T: std::ops::Sub<Output = T>>(
     window: Duration,
     mut read: impl FnMut() -> Result<T, Error>,
@@ -141,7 +141,7 @@ fn over<T: std::ops::Sub<Output = T>>(
     Ok(read()? - before)
 }
 
-/// What the virtual CPUs of all guests have used.
+/// Returns the resources used by the virtual CPUs of all guests.
 fn used(qemus: &[u32]) -> Result<Used, Error> {
     qemus.iter().map(|pid| meter::used_beside_main(*pid)).sum()
 }

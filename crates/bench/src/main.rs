@@ -1,4 +1,4 @@
-//! `bench`: the measurements behind our figures, each beside its promise.
+//! `bench`: the measurements behind pinhead's figures, each next to its promise.
 //!
 //! ```text
 //!   presets ─► rules file ─┬─► pinheadd ────┐
@@ -7,8 +7,8 @@
 //!   presets ─► parse, compile, step, in this process ─► stats ─────────────────────────► table
 //! ```
 //!
-//! Speed is judged as a ratio of two things measured side by side in the same run: a
-//! figure from another day or another machine says nothing about this one.
+//! Speed is judged as a ratio of two things measured side by side in the same run. A figure from
+//! another day or another machine has no meaning for this one.
 
 mod args;
 mod baseline;
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A promise that is missed is printed; only what cannot be measured is a failure.
+/// A missed promise is printed; only a measurement that is impossible counts as a failure.
 fn run(args: &Args) -> Result<ExitCode, Error> {
     if !args.preads.is_empty() {
         return baseline::run(&args.preads);
@@ -88,11 +88,11 @@ fn measure(args: &Args, guest_dir: &Path, table: &mut Table) -> Result<(), Error
             table.section("idle guests under a manager", idle::rows(args, guest_dir));
         }
         None => {
-            // First, while nothing of ours runs beside it.
+            // This section runs first, before any other process of pinhead.
             table.section("evaluation of the default preset, in this process", evaluate::rows());
             table.section("the arbiter in the model of guests", rivals::rows());
             table.section("the stripped daemon's file", sizes::rows(guest_dir));
-            // What is measured inherits the place, and so shares a CPU and its caches.
+            // Measured processes inherit the CPU, and so share it and its caches.
             let cpu = sys::pin().map_err(Error::Pin)?;
             table.section("the running daemon", overhead::rows(args, guest_dir, cpu));
             table.section("elsewhere", Ok(overhead::elsewhere()));

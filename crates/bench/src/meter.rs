@@ -1,4 +1,4 @@
-//! What the kernel has counted for a process.
+//! The kernel's counts for a process.
 
 use crate::error::Error;
 use procfs::parse::{schedstat, value_of};
@@ -7,14 +7,14 @@ use std::iter::Sum;
 use std::ops::Sub;
 use std::path::{Path, PathBuf};
 
-/// What a process has used so far, in all its threads.
+/// Resources that a process has used so far, in all threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Time on a CPU.
     pub cpu_ns: u64,
-    /// How often it was put on a CPU: also after another process had pushed it off.
+    /// Number of dispatches, including those after a preemption.
     pub dispatches: u64,
-    /// How often it went to sleep by itself, and so was woken since.
+    /// Number of voluntary sleeps, and so of wake-ups.
     pub sleeps: u64,
 }
 
@@ -40,12 +40,12 @@ impl Sum for Used {
     }
 }
 
-/// Reads what a process has used.
+/// Reads the resources that a process has used.
 pub fn used(pid: u32) -> Result<Used, Error> {
     used_by(pid, |_| true)
 }
 
-/// Reads what a process has used in all threads but its first: of QEMU the virtual CPUs.
+/// Reads the resources used by all threads but the first: in QEMU these are the virtual CPUs.
 pub fn used_beside_main(pid: u32) -> Result<Used, Error> {
     let main = pid.to_string();
     used_by(pid, |task| !task.ends_with(&main))
@@ -70,21 +70,21 @@ fn used_by(pid: u32, counts: impl Fn(&Path) -> bool) -> Result<Used, Error> {
     Ok(sum)
 }
 
-/// The memory of a process that is resident, in KiB. Not from its `status`, whose
-/// figure some kernels count in batches that are larger than our daemon.
+/// Returns the resident memory of a process, in KiB. The figure in `status` is not used: some
+/// kernels count it in batches larger than the daemon.
 pub fn resident_kib(pid: u32) -> Result<u64, Error> {
     value(&PathBuf::from(format!("/proc/{pid}/smaps_rollup")), "Rss")
 }
 
-/// The files below one of the directories that a process has open, each once, in the
-/// order of their descriptors.
+/// Returns the files below one of the directories that a process has open, each once, in the order
+/// of their descriptors.
 pub fn open_files(pid: u32, below: &[&Path]) -> Result<Vec<PathBuf>, Error> {
     let dir = PathBuf::from(format!("/proc/{pid}/fd"));
     let mut open = Vec::new();
     for entry in fs::read_dir(&dir).map_err(|e| Error::file(&dir, e))? {
         let link = entry.map_err(|e| Error::file(&dir, e))?;
         let number = link.file_name().to_str().and_then(|n| n.parse::<u32>().ok());
-        // A descriptor may be closed again while we look.
+        // A descriptor may be closed during the search.
         if let (Some(number), Ok(path)) = (number, fs::read_link(link.path()))
             && below.iter().any(|dir| path.starts_with(dir))
         {
@@ -105,7 +105,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(|e| Error::file(path, e))
 }
 
-/// The number of the line of this name.
+/// Returns the number of the line with this name.
 fn value(path: &Path, name: &'static str) -> Result<u64, Error> {
     let missing = || Error::Content { path: path.into(), what: name };
     value_of(&read(path)?, name).ok_or_else(missing)

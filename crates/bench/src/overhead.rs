@@ -5,9 +5,9 @@
 //!   phase:       0            1/3          2/3
 //! ```
 //!
-//! All run at the same time on the same CPU, once a second and as far from each other
-//! as they can be: each finds the CPU and its caches as another left them. What each has
-//! used is taken at the same moments; each window gives one ratio, the median counts.
+//! All processes run at the same time on the same CPU, once a second, and as far apart as possible.
+//! Each finds the CPU and its caches as another left them. Their use is sampled at the same
+//! moments. Each window gives one ratio, and the median counts.
 
 use crate::args::{self, Args};
 use crate::clock::{now, sleep_until};
@@ -31,12 +31,12 @@ const BEFORE_RATIO: f64 = 1.0;
 const RESIDENT_KIB: f64 = 600.0;
 const WAKE_UPS: f64 = 1.05;
 
-/// One window, in seconds and so in intervals.
+/// Length of a window, in seconds and so in intervals.
 const WINDOW_S: u64 = 5;
-/// Until the history of everybody is full, with a few intervals more.
+/// Time until the history of each process is full, with a few intervals more.
 const WARM_UP: Duration = Duration::from_millis(9_850);
 
-/// What this machine is not for.
+/// Returns rows for figures that this machine cannot measure.
 pub fn elsewhere() -> Vec<Row> {
     vec![
         Row::skipped("resident memory, s390x", "only a guest can tell: docs/benchmarks.md"),
@@ -51,7 +51,7 @@ pub fn elsewhere() -> Vec<Row> {
     ]
 }
 
-/// The figures, measured on this CPU.
+/// Returns the figures, measured on this CPU.
 pub fn rows(args: &Args, guest_dir: &Path, cpu: usize) -> Result<Vec<Row>, Error> {
     let online = Cpus::new(&Root::default()).online().map_err(Error::Cpus)?;
     let scene = &Scene::new(online.len())?;
@@ -63,7 +63,7 @@ pub fn rows(args: &Args, guest_dir: &Path, cpu: usize) -> Result<Vec<Row>, Error
     let start = now();
     let mut ours = daemon(&program, scene, "run");
     let mut ours = Subject::start("daemon", &mut ours, &scene.path("daemon.log"))?;
-    // All within a second, as far apart as they can be.
+    // All start within a second, as far apart as possible.
     let count = 2 + others.iter().filter(|(_, command, _)| command.is_some()).count();
     let apart = Duration::from_secs(1) / count as u32;
     let mut next = start + Duration::from_secs(1) + apart;
@@ -128,7 +128,7 @@ fn preads(files: &[PathBuf]) -> Result<Command, Error> {
     Ok(command)
 }
 
-/// What each subject used in each window.
+/// Returns the resources used by each subject in each window.
 fn watch(subjects: &mut [Subject], start: Instant, windows: u64) -> Result<Vec<Vec<Used>>, Error> {
     let mut sample = |at: Instant| -> Result<Vec<Used>, Error> {
         sleep_until(at);
@@ -144,7 +144,7 @@ fn watch(subjects: &mut [Subject], start: Instant, windows: u64) -> Result<Vec<V
     Ok(all)
 }
 
-/// The daemon's CPU time over that of another, by windows.
+/// Returns the ratio of the daemon's CPU time to another process's, by windows.
 fn ratio(name: &str, windows: &[Vec<Used>], other: usize, at_most: f64) -> Result<Row, Error> {
     let of = |value: &dyn Fn(&[Used]) -> f64| {
         Spread::of(windows.iter().map(|window| value(window)))
@@ -182,7 +182,7 @@ fn wake_ups(windows: &[Vec<Used>]) -> Row {
     ))
 }
 
-/// A file without the directory that stands for `/`.
+/// Returns a file's path without the directory that replaces `/`.
 fn short(path: &Path, root: &Path) -> String {
     match path.strip_prefix(root) {
         Ok(below) => format!("{} (a plain file)", below.display()),
@@ -204,7 +204,7 @@ mod tests {
         let windows = [
             vec![used(500_000, 5, 5), used(500_000, 5, 5)],
             vec![used(600_000, 5, 5), used(500_000, 5, 5)],
-            // Somebody else's burst.
+            // A burst of another process.
             vec![used(900_000, 9, 5), used(100_000, 5, 5)],
         ];
         let mut table = Table::new();

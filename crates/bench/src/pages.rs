@@ -1,10 +1,10 @@
-//! The pages in a browser: how much the first one is, and how soon it is there.
+//! The pages in a browser: the size of the first one, and the time to show it.
 //!
 //! ```text
 //!   recorded guests ─► sim::day ─► an hour of 100 guests, and of 1,000 ─► pinhead web ─► a browser
 //! ```
 //!
-//! It is the page of the hour that was recorded: the live page is the same, and asks a manager.
+//! The page shows a recorded hour: the live page is the same, and also queries a manager.
 
 use crate::day;
 use crate::error::{Error, scratch};
@@ -13,14 +13,14 @@ use e2e::browser::{Browser, PROGRAM};
 use e2e::pages::Pages;
 use std::ffi::OsStr;
 
-/// Guests, and the promise of the first paint, in seconds.
+/// Number of guests, and the promised first paint, in seconds.
 const SIZES: [(usize, f64); 2] = [(100, 0.5), (1_000, 1.0)];
-/// What the first page of a hundred guests may take, in thousands of bytes.
+/// The promised size of the first page of a hundred guests, in thousands of bytes.
 const FIRST_KB: f64 = 100.0;
-/// The hour.
+/// Address of the hour.
 const PATH: &str = "/?from=2026-11-21T00:00:00Z&to=2026-11-21T01:00:00Z";
 
-/// The figures.
+/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     if !e2e::is_there(PROGRAM) {
         return Err(Error::Usage(format!("{PROGRAM} is not here, which opens the pages")));

@@ -10,7 +10,7 @@ use policy::rivals::Kind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Makes a pass of each moment. A guest that is not in a moment is as it was.
+/// Converts each sample to a pass. A guest missing in a sample keeps its last state.
 #[derive(Default)]
 pub struct Passes {
     known: BTreeMap<Arc<GuestIdentity>, (u64, Row<G>, u64)>,
@@ -18,7 +18,7 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// The pass at a moment, so long after the first.
+    /// Returns the pass for a sample, at a time since the first.
     pub fn next(&mut self, moment: &Moment, now_ms: u64) -> PassInput {
         for (who, row) in &moment.guests {
             let key = self.known.len() as u64 + 1;

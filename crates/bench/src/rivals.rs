@@ -1,4 +1,4 @@
-//! The arbiter beside other managers' rules, in the same model, and what a pass of it costs.
+//! The arbiter next to other managers' rules, in the same model, and the cost of its pass.
 
 use crate::clock::now;
 use crate::error::Error;
@@ -11,11 +11,11 @@ use sim::policies::{Ours, Policy};
 use std::hint::black_box;
 
 const GIB_KIB: f64 = (1 << 20) as f64;
-/// Passes that are recorded, and how often they are repeated.
+/// Number of recorded passes, and of their repetitions.
 const ROUNDS: usize = 20;
 const BATCHES: usize = 50;
 
-/// The figures.
+/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     let mut rows = table();
     for count in [100, 1000] {
@@ -24,7 +24,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// One scene under each policy: none, MOM's, Proxmox's, ours.
+/// Runs one scene under each policy: none, MOM's, Proxmox's, pinhead's.
 fn each<T>(mut scene: impl FnMut(&mut dyn Policy) -> T) -> [T; 4] {
     [
         scene(&mut Rival::None),
@@ -34,12 +34,12 @@ fn each<T>(mut scene: impl FnMut(&mut dyn Policy) -> T) -> [T; 4] {
     ]
 }
 
-/// Ours against the promise, with the others below it.
+/// Returns a row of pinhead's figure against the promise, with the others as a note.
 fn row<T>(name: &str, all: &[T; 4], at_most: f64, figure: impl Fn(&T) -> Figure) -> Row {
     Row::promised(name, figure(&all[3]), at_most).note(&others(all, figure))
 }
 
-/// The same where nothing is promised.
+/// Returns the same row without a promise.
 fn listed<T>(name: &str, all: &[T; 4], figure: impl Fn(&T) -> Figure) -> Row {
     Row::plain(name, &text(figure(&all[3]))).note(&others(all, figure))
 }
@@ -92,7 +92,7 @@ fn table() -> Vec<Row> {
     ]
 }
 
-/// Passes over so many guests, all awake.
+/// Measures passes over this many guests, all awake.
 fn cost(count: u64) -> Result<[Row; 2], Error> {
     let mut world = figures::crowd(count);
     let mut ours = Ours::default();

@@ -1,8 +1,8 @@
-//! What it costs the daemon to find out who runs, against bare reads of the same files.
+//! The daemon's cost of a scan of all tasks, against bare reads of the same files.
 //!
-//! The daemon runs on this machine, at a terminal of its own that stands for the port to its
-//! host; this process is the host. The first answer is not counted: nothing is known before it.
-//! CPU time is what counts, and not how long it took: others may be at work beside.
+//! The daemon runs on this machine. Its port is a pseudo-terminal, and this process plays the host.
+//! The first response is not counted, as the daemon starts without data. CPU time counts, not
+//! elapsed time: other processes may run.
 
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch, write};
@@ -20,23 +20,23 @@ use wire::{Decoder, Processes, Scan, ToGuest, ToHost, Welcome};
 
 /// The promise, in microseconds for a hundred tasks.
 const SCAN_US: f64 = 1000.0;
-/// Answers that are counted. The middle one is the figure.
+/// Number of counted responses. The median is the figure.
 const ANSWERS: u32 = 3;
-/// A daemon answers one question in ten seconds.
+/// Distance of two requests: a daemon responds to one in ten seconds.
 const APART: Duration = Duration::from_millis(10_200);
-/// How soon after its answer the daemon sleeps.
+/// Time after which the daemon sleeps again.
 const SETTLED: Duration = Duration::from_millis(50);
-/// Turns of the bare loop: of a process that runs, the kernel counts in ticks.
+/// Turns of the bare loop: the kernel counts a running process in ticks.
 const TURNS: usize = 100;
-/// How long an answer may take.
+/// Limit of a response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Tasks in an answer: what goes through a terminal at once is less than a port takes.
+/// Tasks in a response, few enough for a terminal, which buffers less than a port.
 const TOP: u8 = 5;
-/// Rules that leave everything as it is.
+/// Rules that change nothing.
 const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
                      CMM_MIN=\"0\"\nCMM_MAX=\"0\"\nCMM_INC=\"0\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// The figures.
+/// Returns the figures.
 pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let scratch = scratch("scan")?;
     let (mut scans, tasks) = measure(guest_dir, scratch.path())?;
@@ -54,7 +54,7 @@ pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
     ])
 }
 
-/// What each answer took for a task, in microseconds of CPU, and how many tasks there were.
+/// Returns the CPU time of each response per task, in microseconds, and the number of tasks.
 fn measure(guest_dir: &Path, dir: &Path) -> Result<(Vec<f64>, u64), Error> {
     let program = guest_dir.join("x86_64/pinheadd");
     let (rules, run) = (dir.join("rules.conf"), dir.join("run"));
@@ -73,7 +73,7 @@ fn measure(guest_dir: &Path, dir: &Path) -> Result<(Vec<f64>, u64), Error> {
     until(&mut host, &mut decoder, hello(false)).ok_or(silent("hello of a daemon"))?;
     let welcome = Welcome { memory_pages: 1 << 18, grants: false, paces: true };
     say(&mut host, &ToGuest::Welcome(welcome), &port)?;
-    // Before it says so, it has no rules yet, and takes no other message.
+    // Before this response the daemon has no rules, and accepts no other message.
     until(&mut host, &mut decoder, hello(true)).ok_or(silent("answer to a welcome"))?;
     let (mut taken, mut tasks) = (Vec::new(), 0);
     for sequence in 1..=ANSWERS + 1 {
@@ -84,7 +84,7 @@ fn measure(guest_dir: &Path, dir: &Path) -> Result<(Vec<f64>, u64), Error> {
             until(&mut host, &mut decoder, part).ok_or(silent("answer of the daemon"))?;
         let count = part.totals.tasks.filter(|tasks| *tasks > 0);
         let count = count.ok_or(silent("count of tasks"))?;
-        // When it sleeps again, all that it ran is counted.
+        // Once the daemon sleeps again, all of its run time is counted.
         sleep_until(now() + SETTLED);
         let used = daemon.used()? - before;
         sleep_until(asked + APART);
@@ -102,7 +102,7 @@ fn say(host: &mut File, message: &ToGuest, port: &Path) -> Result<(), Error> {
     host.write_all(&frame).map_err(|e| Error::file(port, e))
 }
 
-/// The first message that is wanted, if it comes in time.
+/// Returns the first matching message, if it arrives in time.
 fn until<T>(
     host: &mut File,
     decoder: &mut Decoder<ToHost>,
@@ -118,7 +118,7 @@ fn until<T>(
         }
         match host.read(&mut bytes) {
             Ok(count) => decoder.feed(&bytes[..count]),
-            // Nobody has opened the other end yet, or nothing was said.
+            // The other end is not open yet, or has sent nothing.
             Err(error)
                 if matches!(Errno::from_io_error(&error), Some(Errno::AGAIN | Errno::IO)) =>
             {
@@ -130,7 +130,7 @@ fn until<T>(
     None
 }
 
-/// What a bare loop over the same files takes for a task, in microseconds of CPU.
+/// Returns the CPU time of a bare loop over the same files per task, in microseconds.
 fn bare() -> Result<f64, Error> {
     let proc = Path::new("/proc");
     let is_number = |name: &std::ffi::OsStr| {
@@ -141,7 +141,7 @@ fn bare() -> Result<f64, Error> {
         if !is_number(&process.file_name()) {
             continue;
         }
-        // One that has ended meanwhile has no tasks.
+        // A process that has ended meanwhile has no tasks.
         let tasks = fs::read_dir(process.path().join("task")).into_iter().flatten().flatten();
         files.extend(tasks.map(|task| task.path().join("schedstat")));
     }

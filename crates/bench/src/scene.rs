@@ -1,9 +1,9 @@
-//! What the daemon is shown: this machine, as a guest that has a pool.
+//! The daemon's view: this machine, as a guest with a pool.
 //!
-//! A machine without a CMM pool would turn the memory rules off, and the daemon would
-//! read less than in a guest. So its root is a directory with links to the real files
-//! and one plain file for the pool. The bounds are what is there already: the rules are
-//! asked at each look, but there is never anything to do.
+//! A machine without a CMM pool would turn the memory rules off, and the daemon would read less
+//! than in a guest. So its root is a directory with links to the real files and one plain file for
+//! the pool. The bounds equal the present values: the rules are evaluated at each look, but nothing
+//! is ever changed.
 
 use crate::error::{Error, scratch, write};
 use std::fs;
@@ -11,15 +11,14 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use vm::Scratch;
 
-/// What the daemon is shown. It goes when this does.
+/// The daemon's view of the machine. Dropping this value removes it.
 #[derive(Debug)]
 pub struct Scene {
     scratch: Scratch,
 }
 
 impl Scene {
-    /// Puts all that is needed into a new directory, for a machine with so many CPUs
-    /// online.
+    /// Puts everything into a new directory, for a machine with this many CPUs online.
     pub fn new(online: usize) -> Result<Scene, Error> {
         let scene = Scene { scratch: scratch("scene")? };
         let root = scene.root();
@@ -35,26 +34,27 @@ impl Scene {
         Ok(scene)
     }
 
-    /// What stands for `/`.
+    /// Returns the directory that replaces `/`.
     pub fn root(&self) -> PathBuf {
         self.path("root")
     }
 
-    /// The rules file.
+    /// Returns the rules file.
     pub fn rules(&self) -> PathBuf {
         self.path("rules.conf")
     }
 
-    /// A file or directory of the scene: a daemon's lock and status are in `run` or `run-before`.
+    /// Returns a file or directory of the scene: a daemon's lock and status are in `run` or
+    /// `run-before`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.scratch.path().join(name)
     }
 }
 
-/// The default preset with bounds that leave everything as it is.
+/// Returns the default preset with bounds that change nothing.
 ///
-/// Its counters of direct scans get the names that today's kernels have, which the
-/// original knows no answer for. Ours answers the old names by reading the same line.
+/// Its counters of direct scans get the names of today's kernels, as the original does not support
+/// the old ones. Pinhead's daemon supports the old names by reading the same line.
 fn rules(online: usize) -> Result<String, Error> {
     let default = rules::PRESETS.first().ok_or(Error::Preset("is missing"))?;
     let mut text = default.text();
@@ -84,7 +84,7 @@ mod tests {
     use counters::{Counter, KernelNames};
     use rules::{Machine, Program};
 
-    /// The program for a kernel without counters of single zones.
+    /// Compiles the rules for a kernel without counters of single zones.
     fn program(text: &str) -> Program {
         let names = |names: &[&str]| names.iter().map(|name| Box::from(*name)).collect();
         let names = KernelNames {

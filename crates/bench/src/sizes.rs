@@ -4,10 +4,10 @@ use crate::error::Error;
 use crate::table::{Row, figure};
 use std::path::Path;
 
-/// The most that one may have.
+/// The promised maximum size.
 const PROMISE_BYTES: f64 = 450_000.0;
 
-/// The size for each architecture.
+/// Returns the size for each architecture.
 pub fn rows(guest_dir: &Path) -> Result<Vec<Row>, Error> {
     ["x86_64", "s390x"]
         .iter()

@@ -1,4 +1,4 @@
-//! Boots guests, some at a time, until there were enough of them to say that none hangs.
+//! Boots guests, some at a time, in sufficient number to show that none hangs.
 //!
 //! ```text
 //!   SOAK_AT_ONCE threads, each: boot ─► "up" on the console ─► are all CPUs online? ─► end
@@ -17,12 +17,12 @@ use std::time::Duration;
 use vm::{Deadline, GuestSpec, Session, probe_kvm};
 
 const MEMORY_MIB: u64 = 256;
-/// A shell that answers at all answers by then.
+/// Limit of a shell's response.
 const ANSWER: Duration = Duration::from_secs(60);
-/// Progress is printed once for so many guests.
+/// Number of guests between two progress messages.
 const REPORT_EVERY: usize = 50;
 
-/// What is asked for.
+/// The requested guests.
 struct Plan {
     counts: [(Arch, usize); 2],
     at_once: usize,
@@ -32,14 +32,14 @@ struct Plan {
     flips: usize,
 }
 
-/// What came of the guests of one architecture.
+/// Results of the guests of one architecture.
 #[derive(Default)]
 struct Outcome {
     seconds: Vec<f64>,
     failures: Vec<String>,
 }
 
-/// Boots all of them. It fails if one did not come up as it should.
+/// Boots all guests. The exit code is a failure if one did not come up correctly.
 pub fn run() -> Result<ExitCode, Error> {
     let plan = Plan::from_environment()?;
     let guest_dir = args::guest_dir()?;
@@ -117,7 +117,7 @@ impl Plan {
         outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Boots one guest and says how many seconds that took.
+    /// Boots one guest and returns the time in seconds.
     fn boot(&self, arch: Arch, image: &Image, number: usize) -> Result<f64, String> {
         let spec = GuestSpec {
             cpus: self.cpus,
@@ -144,8 +144,8 @@ impl Plan {
     }
 }
 
-/// A line that lets a kernel patch its code, twice a turn, while all CPUs run that code: it is
-/// where tasks go to sleep and wake up.
+/// Returns a shell line that makes a kernel patch its code, twice a turn, while all CPUs run that
+/// code. It is the code with which tasks sleep and wake up.
 fn flip(count: usize) -> String {
     let switch = "/proc/sys/kernel/sched_schedstats";
     format!(
@@ -155,7 +155,7 @@ fn flip(count: usize) -> String {
     )
 }
 
-/// An image with the daemon under the default preset.
+/// Builds an image with the daemon under the default preset.
 fn image(arch: Arch, guest_dir: &Path, cache: &Cache) -> Result<Image, Error> {
     let rules = rules::preset("default").ok_or(Error::Preset("is not there"))?.text();
     let file = |path: &str, text: &str| GuestFile {

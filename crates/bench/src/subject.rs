@@ -1,4 +1,4 @@
-//! A process that is measured.
+//! A measured process.
 
 use crate::clock::{now, sleep_until};
 use crate::error::Error;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// How long a process may take to end when it is asked to.
+/// Limit of a process's exit on request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A running process. It ends with this value.
+/// A running process. Dropping this value ends it.
 #[derive(Debug)]
 pub struct Subject {
     name: &'static str,
@@ -21,12 +21,12 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Starts a program without input and output. What it says as an error goes to the file `log`.
+    /// Starts a program without input and output. Its standard error goes to the file `log`.
     pub fn start(name: &'static str, command: &mut Command, log: &Path) -> Result<Subject, Error> {
         Subject::spawn(name, command.stdin(Stdio::null()).stdout(Stdio::null()), log)
     }
 
-    /// The same with input and output as the command has them.
+    /// Starts a program with the command's own input and output.
     pub fn spawn(name: &'static str, command: &mut Command, log: &Path) -> Result<Subject, Error> {
         let errors = File::create(log).map_err(|e| Error::file(log, e))?;
         command.stderr(errors);
@@ -35,24 +35,24 @@ impl Subject {
         Ok(Subject { name, child, log: log.into() })
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has used so far.
+    /// Returns the resources used so far.
     pub fn used(&mut self) -> Result<Used, Error> {
         self.alive()?;
         meter::used(self.child.id())
     }
 
-    /// The memory of it that is resident, in KiB.
+    /// Returns the resident memory, in KiB.
     pub fn resident_kib(&mut self) -> Result<u64, Error> {
         self.alive()?;
         meter::resident_kib(self.child.id())
     }
 
-    /// The files below these directories that it has open.
+    /// Returns the open files below these directories.
     pub fn open_files(&mut self, below: &[&Path]) -> Result<Vec<PathBuf>, Error> {
         self.alive()?;
         meter::open_files(self.child.id(), below)
@@ -74,14 +74,15 @@ impl Subject {
 impl Drop for Subject {
     fn drop(&mut self) {
         let deadline = now() + PATIENCE;
-        // It was not waited for, or try_wait knows its end already: the number is its own.
+        // The process is not reaped yet, or try_wait reports its end: the id cannot belong to
+        // another one.
         if matches!(self.child.try_wait(), Ok(None)) {
             sys::ask_to_end(&self.child);
         }
         while matches!(self.child.try_wait(), Ok(None)) && now() < deadline {
             sleep_until(now() + Duration::from_millis(10));
         }
-        // An ended one takes no notice.
+        // The signal has no effect on a process that has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_end_before_its_time_is_told_with_the_last_words() {
+    fn early_end_is_reported_with_the_last_words() {
         let log = std::env::temp_dir().join(format!("bench-subject-{}", std::process::id()));
         let mut command = Command::new("sh");
         command.args(["-c", "echo one >&2; echo no pool >&2; exit 3"]);

@@ -1,4 +1,4 @@
-//! The system calls that the standard library does not have, and nothing else.
+//! The system calls that the standard library lacks, and nothing else.
 #![allow(unsafe_code)]
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
@@ -13,8 +13,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-/// Holds this process, and all that it starts from now on, on the last CPU that it may
-/// use. Returns its number.
+/// Pins this process, and all later children, to the last CPU that it may use. Returns the CPU's
+/// number.
 pub fn pin() -> io::Result<usize> {
     let allowed = sched_getaffinity(None)?;
     let last = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu));
@@ -25,23 +25,23 @@ pub fn pin() -> io::Result<usize> {
     Ok(last)
 }
 
-/// Starts a process that does not outlive this one, however this one ends.
+/// Starts a process that does not outlive this one, whatever ends this one.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
-    // SAFETY: between fork and exec one system call is made, which takes numbers only
-    // and neither allocates nor takes a lock.
+    // SAFETY: between fork and exec one system call is made, which takes numbers only and neither
+    // allocates nor takes a lock.
     unsafe {
         command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
     }
     command.spawn()
 }
 
-/// Asks a child that has not been waited for to end.
+/// Sends SIGTERM to a child that has not been reaped.
 pub fn ask_to_end(child: &Child) {
     let _ = kill_process(Pid::from_child(child), Signal::TERM);
 }
 
-/// A terminal that passes bytes on as they are: this process's end, which does not wait, and the
-/// path of the other one.
+/// Opens a pseudo-terminal that passes bytes unchanged. Returns this process's end, which does not
+/// block, and the path of the other one.
 pub fn terminal() -> io::Result<(File, PathBuf)> {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&ours)?;

@@ -1,23 +1,23 @@
-//! What is printed: each figure beside its promise.
+//! The printed table: each figure next to its promise.
 
 use crate::error::Error;
 use base::{chain, left, right};
 
 base::named! {
-    /// How a figure stands to its promise.
+    /// Result of a figure against its promise.
     pub enum Verdict {
         Pass = "PASS",
         Miss = "MISS",
         /// Nothing was promised.
         None = "-",
-        /// It was not asked for.
+        /// The figure was not requested.
         Skipped = "skip",
-        /// It could not be measured.
+        /// The figure could not be measured.
         Failed = "FAIL",
     }
 }
 
-/// A figure.
+/// A row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     name: String,
@@ -27,31 +27,31 @@ pub struct Row {
     notes: Vec<String>,
 }
 
-/// A number with as many digits as mean something, and its unit.
+/// A number with its significant digits, and its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     /// The number.
     pub value: f64,
     /// Digits after the point.
     pub digits: usize,
-    /// What stands after it.
+    /// Unit, printed after the number.
     pub unit: &'static str,
 }
 
-/// A figure with so many digits after the point.
+/// Returns a figure with this many digits after the point.
 pub fn figure(value: f64, digits: usize, unit: &'static str) -> Figure {
     Figure { value, digits, unit }
 }
 
 impl Figure {
-    /// As it is printed.
+    /// Formats the figure.
     pub fn text(self) -> String {
         format!("{:.*}{}", self.digits, self.value, self.unit)
     }
 }
 
 impl Row {
-    /// A figure that is promised to be at most so much, in the same unit.
+    /// Returns a row for a figure with a promised maximum, in the same unit.
     pub fn promised(name: &str, figure: Figure, at_most: f64) -> Row {
         // The whole number counts, not the digits that are shown.
         let kept = figure.value <= at_most;
@@ -60,7 +60,7 @@ impl Row {
         Row { promise, verdict, ..Row::plain(name, &figure.text()) }
     }
 
-    /// A figure about which nothing is promised.
+    /// Returns a row for a figure without a promise.
     pub fn plain(name: &str, value: &str) -> Row {
         Row {
             name: name.into(),
@@ -71,17 +71,17 @@ impl Row {
         }
     }
 
-    /// Something that is not measured here, and why.
+    /// Returns a row for a figure that is not measured here, with the reason.
     pub fn skipped(name: &str, why: &str) -> Row {
         Row { verdict: Verdict::Skipped, ..Row::plain(name, "") }.note(why)
     }
 
-    /// Something that should have been measured and was not.
+    /// Returns a row for a figure that could not be measured.
     pub fn failed(name: &str, error: &Error) -> Row {
         Row { verdict: Verdict::Failed, ..Row::plain(name, "") }.note(&chain(error))
     }
 
-    /// Adds a line about how it was measured.
+    /// Adds a note on the method.
     pub fn note(mut self, note: &str) -> Row {
         self.notes.push(note.into());
         self
@@ -95,12 +95,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table without a figure.
+    /// Returns an empty table.
     pub fn new() -> Table {
         Table { rows: Vec::new() }
     }
 
-    /// Adds figures that were measured together, or the one line that says why not.
+    /// Adds figures that were measured together, or a row with the error.
     pub fn section(&mut self, name: &str, rows: Result<Vec<Row>, Error>) {
         match rows {
             Ok(rows) => self.rows.extend(rows),
@@ -108,12 +108,12 @@ impl Table {
         }
     }
 
-    /// Whether all that was to be measured was.
+    /// Returns true if every requested figure was measured.
     pub fn is_complete(&self) -> bool {
         self.rows.iter().all(|row| row.verdict != Verdict::Failed)
     }
 
-    /// The table as it is printed.
+    /// Formats the table.
     pub fn text(&self) -> String {
         let mut table = base::Table::new(&[left(""), right(""), right(""), left("")]);
         for row in &self.rows {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_miss_is_told_even_where_the_digits_shown_hide_it() {
+    fn a_miss_is_reported_even_if_rounding_hides_it() {
         assert_eq!(Row::promised("a", figure(1.25), 1.25).verdict, Verdict::Pass);
         let row = Row::promised("a", figure(1.2501), 1.25);
         assert_eq!((row.verdict, row.value.as_str()), (Verdict::Miss, "1.25x"));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_measured_is_told() {
+    fn failed_measurement_is_reported() {
         let mut table = Table::new();
         table.section("cpu", Err(Error::Preset("is gone")));
         assert!(table.text().ends_with("FAIL\n    The default preset is gone\n"));

@@ -1,5 +1,5 @@
-//! What `pinhead top` costs: the program at a terminal, beside a made-up manager of a hundred
-//! guests whose answers change each second.
+//! The cost of `pinhead top` at a terminal, next to a made-up manager of a hundred guests with
+//! responses that change each second.
 
 use crate::args::Args;
 use crate::clock::{now, sleep_until};
@@ -24,17 +24,18 @@ use std::time::Duration;
 const CPU_PERCENT: f64 = 1.0;
 /// Guests of the made-up manager.
 const GUESTS: usize = 100;
-/// The shortest time that a screen is watched.
+/// Minimum time of the measurement.
 const SECONDS_MIN: u64 = 20;
-/// What the first screens cost is not counted.
+/// Time of the first screens, which is not counted.
 const BEGIN: Duration = Duration::from_secs(3);
-/// Minutes of the made-up day's intervals, and which of them are answered in turn: of a busy hour.
+/// Minutes of the made-up day's intervals, and the intervals that are returned in turn: they are
+/// from a busy hour.
 const MINUTES: u64 = 15;
 const ANSWERED: std::ops::Range<usize> = 40..44;
-/// Screens on which all guests are.
+/// Screens that show all guests.
 const SCREENS: [&str; 2] = ["overview", "guests"];
 
-/// The figures.
+/// Returns the figures.
 pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
     let program = guest_dir.join("../release/pinhead");
     let scratch = scratch("top")?;
@@ -61,7 +62,7 @@ fn row(program: &Path, dir: &Path, screen: &str, seconds: u64) -> Result<Row, Er
     )))
 }
 
-/// The program at its terminal. It ends with this value.
+/// The program at its terminal. Dropping this value ends it.
 struct Top {
     subject: Subject,
     ours: File,
@@ -79,7 +80,7 @@ impl Top {
         Ok(Top { subject, ours })
     }
 
-    /// Takes what it draws for so long, and says how long it was.
+    /// Reads the program's output for this long, and returns the elapsed time.
     fn watch(&mut self, time: Duration) -> Result<Duration, Error> {
         let begin = now();
         let mut bytes = [0; 16 * 1024];
@@ -96,7 +97,7 @@ impl Top {
     }
 }
 
-/// A manager that makes up its answers.
+/// A manager with made-up responses.
 struct Manager {
     intervals: Vec<Interval>,
     asked: AtomicI64,
@@ -109,7 +110,7 @@ impl Manager {
         Manager { intervals, asked: AtomicI64::new(0) }
     }
 
-    /// How often it was asked what happened.
+    /// Returns the number of requests for events.
     fn asked(&self) -> i64 {
         self.asked.load(Ordering::Relaxed)
     }
@@ -180,7 +181,7 @@ fn listen(socket: &Path, manager: &Arc<Manager>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A client that hangs up, or asks what is no request, is not served any more.
+/// Serves a client until it hangs up or sends an invalid request.
 fn serve(mut client: UnixStream, manager: &Manager) -> Option<()> {
     let mut lines = BufReader::new(client.try_clone().ok()?);
     let mut line = Vec::new();

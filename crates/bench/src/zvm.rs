@@ -1,5 +1,5 @@
-//! A day of z/VM with a hundred Linux guests, as files of MONWRITE: how fast it becomes a
-//! recording, and with how much memory.
+//! A day of z/VM with a hundred Linux guests, as files of MONWRITE: the speed and the memory of its
+//! import into a recording.
 
 use crate::clock::now;
 use crate::day::{children_s, program};
@@ -14,20 +14,20 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Guests, and processes of each: so a day has about a GiB.
+/// Guests, and processes of each: a day has about a GiB.
 const GUESTS: usize = 100;
 const TASKS: u32 = 12;
 const INTERVALS: u32 = 1_440;
 /// Midnight of 2026-11-21, UTC.
 const MIDNIGHT_MS: i64 = 1_795_219_200_000;
-/// What a second of CPU has to read, and the memory that may take, in MiB.
+/// The promised input in MiB per second of CPU, and the maximum memory, in MiB.
 const SPEED: f64 = 100.0;
 const MEMORY: f64 = 200.0;
-/// How often the memory is looked at.
+/// Interval of the memory samples.
 const LOOK: Duration = Duration::from_millis(20);
 const MIB: f64 = 1_048_576.0;
 
-/// The figures.
+/// Returns the figures.
 pub fn rows() -> Result<Vec<Row>, Error> {
     let scratch = scratch("zvm")?;
     let file = scratch.path().join("monwrite");
@@ -46,7 +46,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     let mut peak_kib = 0;
     let status = loop {
         let status = Path::new("/proc").join(child.id().to_string()).join("status");
-        // It may have ended since.
+        // The process may have ended meanwhile.
         let found = std::fs::read(&status).ok().and_then(|text| value_of(&text, "VmHWM"));
         peak_kib = peak_kib.max(found.unwrap_or(0));
         match child.try_wait().map_err(|source| Error::file(&status, source))? {
@@ -70,7 +70,7 @@ pub fn rows() -> Result<Vec<Row>, Error> {
     ])
 }
 
-/// Makes the file; how long it is.
+/// Makes the file, and returns its length.
 fn make(path: &Path) -> Result<u64, Error> {
     let failed = |source| Error::file(path, source);
     let mut out = BufWriter::new(File::create(path).map_err(failed)?);

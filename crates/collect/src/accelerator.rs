@@ -1,4 +1,4 @@
-//! Whether a guest runs on the hardware, and what KVM counts for it.
+//! Detection of KVM or emulation, and KVM's counters of a guest.
 
 use model::{GuestField, Row};
 use std::path::Path;
@@ -6,26 +6,26 @@ use std::path::Path;
 use procfs::parse::number;
 use procfs::{Buffer, Kept};
 
-/// Descriptors of a process that are looked at for its virtual machine's: an emulator opens it
-/// among its first.
+/// Maximum number of a process's descriptors searched for its virtual machine's, which an emulator
+/// opens early.
 const FDS_MAX: usize = 4096;
-/// Virtual machines whose statistics are looked through for a guest's.
+/// Maximum number of virtual machines searched for a guest's statistics.
 const MACHINES_MAX: usize = 10_000;
-/// What the kernel calls a descriptor of a virtual machine.
+/// Link target of a virtual machine's descriptor.
 const VM_LINK: &str = "anon_inode:kvm-vm";
 
-/// How a guest's instructions are carried out.
+/// Accelerator of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accelerator {
-    /// By the CPU: the kernel counts the time.
+    /// Hardware virtualisation; the kernel counts guest time.
     Kvm,
-    /// By a program. Its guest time is 0 in the kernel's eyes, and not known in ours.
+    /// Emulation. The kernel counts a guest time of 0, which is recorded as missing.
     Emulated,
-    /// Its descriptors may not be looked at.
+    /// Unknown, because the descriptors are not readable.
     Unknown,
 }
 
-/// Who has a descriptor of KVM's virtual machine runs by KVM.
+/// Returns the accelerator of a process. A process with a virtual machine's descriptor uses KVM.
 pub(crate) fn accelerator(root: &Path, pid: u32) -> Accelerator {
     let Ok(entries) = std::fs::read_dir(root.join(format!("proc/{pid}/fd"))) else {
         return Accelerator::Unknown;
@@ -38,7 +38,7 @@ pub(crate) fn accelerator(root: &Path, pid: u32) -> Accelerator {
     }
 }
 
-/// What KVM counts. A machine's time of polling is in two files.
+/// Counters of KVM. The polling time is in two files.
 const FILES: [(&str, GuestField); 5] = [
     ("halt_poll_success_ns", GuestField::HaltPoll),
     ("halt_poll_fail_ns", GuestField::HaltPoll),
@@ -47,13 +47,13 @@ const FILES: [(&str, GuestField); 5] = [
     ("exits", GuestField::Exits),
 ];
 
-/// KVM's statistics of one virtual machine, summed over its virtual CPUs by the kernel. They are
-/// there for root where debugfs is mounted.
+/// KVM's statistics of one virtual machine, which the kernel sums over its virtual CPUs. Only root
+/// can read them, and only if debugfs is mounted.
 #[derive(Debug, Default)]
 pub(crate) struct Statistics([Kept; FILES.len()]);
 
 impl Statistics {
-    /// Opens the statistics of a process: they are in a directory called `PID-FD`.
+    /// Opens the statistics of a process, from a directory named `PID-FD`.
     pub(crate) fn open(root: &Path, pid: u32) -> Statistics {
         let dir = root.join("sys/kernel/debug/kvm");
         let Ok(entries) = std::fs::read_dir(&dir) else { return Statistics::default() };
@@ -69,7 +69,7 @@ impl Statistics {
         Statistics(FILES.map(|(file, _)| Kept::open(&dir.join(&name).join(file))))
     }
 
-    /// Fills in what is counted now.
+    /// Fills in the current counters.
     pub(crate) fn read(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         let [success, fail, others @ ..] = self.0.each_ref().map(|file| file.number(buffer));
         let polled = success.zip(fail).map(|(a, b)| a.saturating_add(b));
@@ -79,7 +79,7 @@ impl Statistics {
         }
     }
 
-    /// How many files are open.
+    /// Returns the number of open files.
     pub(crate) fn files(&self) -> usize {
         self.0.iter().filter(|file| file.is_open()).count()
     }
@@ -91,11 +91,11 @@ mod tests {
     use crate::testing::Tree;
 
     #[test]
-    fn who_has_a_virtual_machine_of_kvms_runs_by_kvm() {
+    fn process_with_a_kvm_descriptor_runs_by_kvm() {
         let tree = Tree::new();
         assert_eq!(accelerator(tree.path(), 7), Accelerator::Unknown);
         tree.link("proc/7/fd/3", "/dev/kvm");
-        assert_eq!(accelerator(tree.path(), 7), Accelerator::Emulated, "it only looked");
+        assert_eq!(accelerator(tree.path(), 7), Accelerator::Emulated, "no VM descriptor");
         tree.link("proc/7/fd/9", "anon_inode:kvm-vm");
         assert_eq!(accelerator(tree.path(), 7), Accelerator::Kvm);
     }

@@ -1,28 +1,27 @@
-//! Stretches of work of a virtual CPU and its rests between them, estimated from a look each
-//! second: how long it ran and waited, and how often it was dispatched since the last look.
+//! Bursts of work of a virtual CPU and the rests between them, estimated once a second. The inputs
+//! are run time, wait time and dispatches since the last reading.
 //!
-//! What was dispatched n times in a second is taken for n stretches of the same length. A
-//! virtual CPU that worked the whole second goes on with the stretch that it is in, so long ones
-//! are found over several looks. Tracing each one would be exact, and would cost the host more
-//! than most guests do.
+//! A virtual CPU with n dispatches in a second counts n bursts of equal length. If it worked the
+//! whole second, its current burst continues, so that long bursts are found over several readings.
+//! Tracing every burst would be exact, but cost the host more than most guests do.
 
-/// A virtual CPU that worked for more of the time than this many hundredths did not rest.
+/// Working time in percent above which a virtual CPU did not rest.
 const WHOLE_PERCENT: u64 = 95;
-/// Where the kinds of stretches end, in nanoseconds.
+/// Upper limits of the kinds of bursts, in nanoseconds.
 const ENDS_NS: [u64; 3] = [50_000_000, 200_000_000, 1_000_000_000];
-/// Shorter rests are pauses within one piece of work, such as the wait for an answer.
+/// Rests below this are pauses within one piece of work, such as a wait for a response.
 const REST_NS: u64 = 300_000_000;
 
-/// What was counted of virtual CPUs so far.
+/// Totals of virtual CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stretches {
-    /// Stretches of work: below 0.05 s, 0.2 s and 1 s, and longer ones.
+    /// Bursts of work: below 0.05 s, 0.2 s and 1 s, and longer ones.
     pub(crate) counts: [u64; 4],
     /// Time in rests shorter than 0.3 s.
     pub(crate) short_rest_ns: u64,
 }
 
-/// The stretch that a virtual CPU is in.
+/// Current burst of a virtual CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Open {
     length_ns: u64,
@@ -34,8 +33,8 @@ impl Stretches {
         self.counts[kind] = self.counts[kind].saturating_add(count);
     }
 
-    /// Takes what a virtual CPU did in the time that has passed: how long it ran or waited for
-    /// a CPU, and how often it was dispatched.
+    /// Adds the activity of a virtual CPU since the last reading: its run and wait time, and its
+    /// dispatches.
     pub(crate) fn take(
         &mut self,
         open: &mut Open,
@@ -52,7 +51,7 @@ impl Stretches {
             return;
         }
         let earlier_ns = std::mem::take(&mut open.length_ns);
-        // Work without a dispatch is the end of a stretch that had begun before.
+        // Work without a dispatch is the end of an earlier burst.
         let count = dispatches.max(u64::from(queued_ns > 0));
         let each_ns = queued_ns.checked_div(count).unwrap_or(0);
         if earlier_ns > 0 {
@@ -80,7 +79,7 @@ mod tests {
         assert_eq!((all.counts, all.short_rest_ns), ([10, 0, 0, 0], 900 * MS));
         all.take(&mut open, 200 * MS, 2, SECOND);
         assert_eq!(all.counts, [10, 2, 0, 0]);
-        // A rest of 0.4 s each is a rest.
+        // Rests of 0.4 s each count as rests.
         assert_eq!(all.short_rest_ns, 900 * MS);
         all.take(&mut open, 600 * MS, 1, SECOND);
         assert_eq!(all.counts, [10, 2, 1, 0]);

@@ -1,4 +1,4 @@
-//! Everything at one moment: what the manager knows, and what the host's kernel counts.
+//! State of all subjects at one moment, from the manager and from the host's kernel.
 
 use hypervisor::{ProcessId, ThreadRan};
 use model::{
@@ -13,47 +13,46 @@ use crate::host::HostReader;
 use crate::others::Others;
 use crate::tier::TierReader;
 
-/// A process that could not be opened, because there were too many files or it was just ending,
-/// is tried again after so long.
+/// Time before another attempt to open a process that was ending, or had no file descriptor left.
 const RETRY_MS: u64 = 10_000;
 
-/// A guest as the manager knows it.
+/// A guest from the manager.
 #[derive(Clone, Debug)]
 pub struct GuestView {
-    /// The manager's number of it, never given twice.
+    /// Id of the guest in the manager, never reused.
     pub id: u64,
-    /// Who it is.
+    /// Identity of the guest.
     pub who: GuestIdentity,
-    /// Its process, if that is known.
+    /// Process of the guest, if it is known.
     pub process: Option<ProcessId>,
-    /// The threads of its virtual CPUs.
+    /// Threads of the virtual CPUs.
     pub vcpu_tids: Arc<[u32]>,
-    /// What the manager has read of those just now; empty where it was a while ago.
+    /// Thread counters that the manager has just read; empty if they are older.
     pub vcpus_ran: Vec<ThreadRan>,
-    /// What the manager, the hypervisor and its daemon say of it.
+    /// Fields from the manager, the hypervisor and the daemon.
     pub row: Row<GuestField>,
-    /// What its daemon has told of its processes since the last moment.
+    /// Processes that the daemon has reported since the last moment.
     pub processes: BTreeMap<ProcessName, Row<ProcessField>>,
 }
 
-/// What the manager knows at one moment.
+/// State of the manager at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct ManagerView {
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at_ms: i64,
-    /// When, on a clock that never jumps.
+    /// Time on a monotonic clock.
     pub now_ms: u64,
-    /// Memory is short on the host.
+    /// True if the host is short of memory.
     pub is_short: bool,
-    /// What the manager knows of the host.
+    /// Fields of the host from the manager.
     pub host: Row<HostField>,
-    /// The guests.
+    /// Guests of the manager.
     pub guests: Vec<GuestView>,
-    /// What passes of the policy knew since the last view.
+    /// Inputs of policy passes since the last view.
     pub passes: Vec<PassInput>,
 }
 
-/// Reads moments, one after another.
+/// Reader of successive moments.
 #[derive(Debug)]
 pub struct Collector {
     root: PathBuf,
@@ -67,7 +66,7 @@ pub struct Collector {
     opened: usize,
 }
 
-/// A guest whose process is watched, or will be.
+/// A guest with a watched process, or one not yet opened.
 #[derive(Debug, Default)]
 struct Watched {
     reader: Option<GuestReader>,
@@ -77,8 +76,8 @@ struct Watched {
 }
 
 impl Collector {
-    /// A collector that keeps at most so many files of guests open: the manager, which shares
-    /// the limit of the process, must not run out of them for its guests' sake.
+    /// Creates a collector with a limit on open files of guests. The manager shares the process's
+    /// limit and must not run out of descriptors.
     pub fn open(root: &Path, files_max: usize) -> Collector {
         Collector {
             root: root.to_owned(),
@@ -93,16 +92,16 @@ impl Collector {
         }
     }
 
-    /// The moment of a view: what the manager knows stands above what could be read.
+    /// Returns the moment of a view. The manager's values take precedence over the values read.
     pub fn collect(&mut self, view: ManagerView, care: Care) -> Moment {
         let ManagerView { at_ms, now_ms, host: known, guests: all, .. } = view;
         let is_new = |guest: &GuestView| !self.guests.contains_key(&guest.id);
-        // A guest that comes was one of the others up to now.
+        // A new guest was one of the other processes until now.
         if self.others.is_due(now_ms, at_ms) || all.iter().any(is_new) {
             self.look_at_others(now_ms);
         }
-        // What all of them together ran is read right behind what each of them did: where CPUs
-        // are short, the monitor may have to wait in between.
+        // The host's sums are read right after the guests' values. If CPUs are short, the monitor
+        // may have to wait in between.
         let mut host = self.host.read(now_ms);
         self.set_others(&mut host);
         let tiers = self.tiers.read(&host, now_ms);
@@ -153,8 +152,8 @@ impl Collector {
         moment
     }
 
-    /// The moment after the last one, when nobody will say any more what is known: all that the
-    /// kernel counts is read once more, so that what has run is known up to the end.
+    /// Returns a last moment without the manager, with all kernel counters read once more. Run time
+    /// is therefore complete up to the end.
     pub fn last(&mut self, before: &Moment, at_ms: i64, now_ms: u64) -> Moment {
         self.look_at_others(now_ms);
         let mut host = self.host.read(now_ms);
@@ -184,12 +183,13 @@ impl Collector {
         host.set(HostField::KernelRun, others.map(|ran| ran.kernel_ns));
     }
 
-    /// Guests whose files the last moment opened, which takes longer than to read them.
+    /// Returns the number of guests with files opened by the last moment, which takes longer than
+    /// reading.
     pub fn opened(&self) -> usize {
         self.opened
     }
 
-    /// Files of guests that are open, about.
+    /// Returns the approximate number of open files of guests.
     pub fn files(&self) -> usize {
         self.guests.values().map(Watched::files).sum()
     }
@@ -207,7 +207,7 @@ mod tests {
     use crate::testing::Tree;
     use model::Interval;
 
-    /// What is costly to read is read again after this.
+    /// Interval of costly readings.
     const SELDOM_MS: u64 = 5_000;
 
     fn tree() -> Tree {
@@ -260,10 +260,10 @@ mod tests {
         assert_eq!(before.host.get(HostField::GuestsAwake), Some(0));
         let row = before.guests.values().next().unwrap();
         assert_eq!(row.get(GuestField::Actual), Some(99));
-        assert_eq!(row.get(GuestField::MinorFaults), Some(5), "what is known stands above");
+        assert_eq!(row.get(GuestField::MinorFaults), Some(5), "the manager's value wins");
         assert_eq!(row.get(GuestField::MajorFaults), Some(12));
 
-        // One of them runs; the other one's row stays as it was, and nothing grows in it.
+        // One of them runs; the other's row stays unchanged, and its counters do not grow.
         run(&tree, 7, 500);
         let now = collector.collect(view(2000, vec![known(7), known(8)]), Care::Usual);
         assert_eq!(now.host.get(HostField::GuestsAwake), Some(1));
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(moment.host.get(HostField::KernelRun), Some(0));
         let other =
             |moment: &Moment| moment.guests.values().next().unwrap().get(GuestField::OtherRun);
-        assert_eq!(other(&moment), Some(250_000_000), "nobody has asked for its other threads");
+        assert_eq!(other(&moment), Some(250_000_000), "other threads were not read");
 
         process(7, 95);
         process(9, 30);
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(last.host.get(HostField::OthersRun), Some(300_000_000));
         assert_eq!(other(&last), Some(450_000_000));
         let row = last.guests.values().next().unwrap();
-        assert_eq!(row.get(GuestField::Actual), Some(99), "what the manager knew last");
+        assert_eq!(row.get(GuestField::Actual), Some(99), "the manager's last value");
     }
 
     #[test]
@@ -358,7 +358,7 @@ mod tests {
         let words = "cpu cpu0 cpu99999999 : / .. ( ) -1 9 9 9 total= some full kB 0:: \\ pswpin \
                      18446744073709551615";
         let pieces: Vec<&str> = words.split(' ').chain([" ", " ", " ", "\n", "\n", "\0"]).collect();
-        // A walk through the pieces that is the same in every run.
+        // Pseudo-random texts, the same in every run.
         let mut seed = 1_u64;
         let mut next = |below: usize| {
             seed = seed
@@ -372,7 +372,7 @@ mod tests {
             let mut collector = Collector::open(tree.path(), 1000);
             for now_ms in [0, SELDOM_MS, 2 * SELDOM_MS] {
                 collector.collect(view(now_ms, vec![known(7)]), Care::AsIfAwake);
-                // Its own file stays as it is in every other round, so that the others are read.
+                // The first file stays valid in every other round, so that the others are read.
                 for file in files.into_iter().skip(round % 2) {
                     let text: String = (0..next(60)).map(|_| pieces[next(pieces.len())]).collect();
                     tree.file(file, &text);

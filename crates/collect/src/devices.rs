@@ -1,11 +1,11 @@
-//! What a guest's process has open: image files, and tap devices of its network.
+//! Open files of a guest's process: disk images, and tap devices of its network.
 //!
 //! ```text
-//!   /proc/PID/fd ─┬─► regular files ─► Images, shared by all guests ─► size, what is cached
+//!   /proc/PID/fd ─┬─► regular files ─► Images, shared by all guests ─► size, cached bytes
 //!                 └─► /dev/net/tun ─► fdinfo: its name ─► /sys/class/net/NAME/statistics
 //! ```
 //!
-//! Nothing of an image is read, and none stays open: that would keep a file system busy.
+//! Images are not read, and none stays open, because that would keep a file system busy.
 
 use model::{GuestField, Row};
 use std::collections::BTreeMap;
@@ -17,31 +17,31 @@ use crate::sys;
 use procfs::parse::lines;
 use procfs::{Buffer, Kept};
 
-/// How often the descriptors of a process are looked through: each is a link to be read.
+/// Interval between scans of a process's descriptors, each of which is a link to read.
 const LIST_MS: u64 = 60_000;
-/// Descriptors that are looked at. An emulator opens its disks among its first.
+/// Maximum number of descriptors scanned; an emulator opens its disks early.
 const FDS_MAX: usize = 1024;
-/// Images and tap devices of one guest that are counted.
+/// Maximum numbers of images and tap devices counted for a guest.
 const IMAGES_MAX: usize = 64;
 const TAPS_MAX: usize = 8;
-/// Smaller files are no images: firmware, logs, locks.
+/// Minimum size of an image; smaller files are firmware, logs or locks.
 const IMAGE_BYTES_MIN: u64 = 1 << 20;
-/// The unit of what a file takes, whatever its file system's own.
+/// Unit of a file's allocated blocks, independent of the file system.
 const BLOCK_BYTES: u64 = 512;
-/// Files whose cache is counted in one round, however many there are: the kernel walks over what
-/// is cached, which takes milliseconds of a large file.
+/// Maximum number of files per round with their cache counted. The kernel walks over all cached
+/// pages, which takes milliseconds for a large file.
 const COUNTED_A_ROUND: usize = 4;
-/// A file that no guest has had open for so long is forgotten: a guest that sleeps is looked at
-/// more often.
+/// Time after which a file that no guest had open is forgotten; a sleeping guest is read more
+/// often.
 const FORGET_MS: u64 = 3 * LIST_MS;
-/// Where memory lies that looks like a file.
+/// Prefixes of links to memory.
 const MEMORY: [&str; 3] = ["/memfd:", "/dev/", "anon_inode:"];
-/// What the link of a tap device's descriptor says.
+/// Link target of a tap device's descriptor.
 const TUN: &str = "/dev/net/tun";
-/// The longest name that the kernel gives an interface.
+/// Maximum length of an interface's name in the kernel.
 const INTERFACE_MAX: usize = 15;
 
-/// A file, whatever it is called: its device and its number there.
+/// Identity of a file: device and inode.
 type Key = (u64, u64);
 
 #[derive(Clone, Copy, Debug)]
@@ -52,24 +52,24 @@ struct Image {
     seen_ms: u64,
 }
 
-/// Image files of all guests, each once: many guests may have one base image.
+/// Image files of all guests, each once, since many guests may share a base image.
 #[derive(Debug, Default)]
 pub(crate) struct Images {
     all: BTreeMap<Key, Image>,
     left: usize,
 }
 
-/// What image files come to.
+/// Sums over image files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) files: u64,
     pub(crate) bytes: u64,
-    /// `None` as long as it is not known of all of them.
+    /// Cached bytes; `None` until they are known for all files.
     pub(crate) cached: Option<u64>,
 }
 
 impl Images {
-    /// A new round begins.
+    /// Begins a round.
     pub(crate) fn begin(&mut self, now_ms: u64) {
         self.left = COUNTED_A_ROUND;
         self.all.retain(|_, image| now_ms.saturating_sub(image.seen_ms) < FORGET_MS);
@@ -81,7 +81,7 @@ impl Images {
         (image.bytes, image.seen_ms) = (bytes, now_ms);
     }
 
-    /// Counts what is cached of a file, if that was not done for a while and the round has room.
+    /// Counts the cached bytes of a file, if the last count is old and the round has room.
     fn count(&mut self, key: Key, path: &Path, page_bytes: u64, now_ms: u64) {
         let Some(image) = self.all.get_mut(&key) else { return };
         let is_due = image.counted_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS);
@@ -106,13 +106,13 @@ impl Images {
         })
     }
 
-    /// Of all guests together, each file once; `None` as long as none was seen.
+    /// Returns the sums over all guests, with each file once; `None` if there is no file.
     pub(crate) fn held(&self) -> Option<Held> {
         (!self.all.is_empty()).then(|| Images::sum(self.all.values()))
     }
 }
 
-/// The files of a tap device. What the guest gets is what the host sends to the device.
+/// Statistics of a tap device. The host's transmissions are the guest's receptions.
 const TAP_FILES: [(&str, GuestField); 4] = [
     ("tx_packets", GuestField::NetInPackets),
     ("tx_bytes", GuestField::NetInBytes),
@@ -126,26 +126,26 @@ struct Tap {
     files: [Kept; 4],
 }
 
-/// What one guest's process has open.
+/// Open devices of one guest's process.
 #[derive(Debug)]
 pub(crate) struct Devices {
     root: PathBuf,
     pid: u32,
     page_bytes: u64,
     listed_ms: Option<u64>,
-    /// `None` where its descriptors may not be looked at.
+    /// Images; `None` if the descriptors are not readable.
     images: Option<Vec<(Key, PathBuf)>>,
     taps: Vec<Tap>,
 }
 
 impl Devices {
-    /// Nothing is looked at yet.
+    /// Creates a reader without any data.
     pub(crate) fn new(root: &Path, pid: u32, page_bytes: u64) -> Devices {
         let root = root.to_owned();
         Devices { root, pid, page_bytes, listed_ms: None, images: None, taps: Vec::new() }
     }
 
-    /// Looks at them, if it is time to.
+    /// Scans the descriptors, if a scan is due.
     pub(crate) fn read(&mut self, images: &mut Images, now_ms: u64, buffer: &mut Buffer) {
         if self.listed_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS) {
             self.listed_ms = Some(now_ms);
@@ -192,14 +192,14 @@ impl Devices {
         }
     }
 
-    /// What its images come to; `None` where that may not be looked at.
+    /// Returns the sums over the guest's images; `None` if its descriptors are not readable.
     pub(crate) fn held(&self, images: &Images) -> Option<Held> {
         let keys = self.images.as_ref()?.iter();
         Some(Images::sum(keys.filter_map(|(key, _)| images.all.get(key))))
     }
 
-    /// Fills in what went through its tap devices; missing where it has none, or one of them
-    /// does not tell.
+    /// Fills in the counters of tap devices. They are missing if there is no device, or one is not
+    /// readable.
     pub(crate) fn network(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         for (at, (_, field)) in TAP_FILES.iter().enumerate() {
             let values = self.taps.iter().map(|tap| tap.files[at].number(buffer));
@@ -208,7 +208,7 @@ impl Devices {
         }
     }
 
-    /// How many files stay open.
+    /// Returns the number of files that stay open.
     pub(crate) fn files(&self) -> usize {
         self.taps.len() * TAP_FILES.len()
     }
@@ -218,7 +218,8 @@ fn starts(link: &Path, with: &str) -> bool {
     link.as_os_str().as_encoded_bytes().starts_with(with.as_bytes())
 }
 
-/// The name of a tap device in the information on its descriptor. It becomes part of a path.
+/// Returns the name of a tap device from its descriptor's fdinfo, checked because it becomes part
+/// of a path.
 fn interface_of(text: &[u8]) -> Option<String> {
     let name = lines(text).find_map(|line| line.strip_prefix(b"iff:"))?.trim_ascii();
     let name = std::str::from_utf8(name).ok()?;
@@ -258,7 +259,7 @@ mod tests {
         let held = one.unwrap();
         assert_eq!((held.files, held.bytes >= 2 << 20), (1, true));
         assert_eq!(images.held(), one);
-        // A kernel before 6.5 does not tell. What was just written is in the cache.
+        // Before kernel 6.5 the cache is unknown. Data just written are in the cache.
         assert!(held.cached.is_none_or(|bytes| bytes == 2 << 20), "{held:?}");
         tree.remove("proc/7");
         tree.remove("proc/8");

@@ -1,4 +1,4 @@
-//! The control group of a guest's process.
+//! Control group of a guest's process.
 
 use counters::PsiLine;
 use model::{Field, GuestField, Row, Unit};
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use procfs::parse::{cgroup, lines, named, pressure, value_of};
 use procfs::{Buffer, Kept};
 
-/// Where the first hierarchy's CPU controller may be.
+/// Possible mount points of the CPU controller in cgroup v1.
 const CPU: [&str; 2] = ["sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"];
 
-/// What the kernel counts for the group as a whole. Where a guest has no group of its own, that
-/// would be its neighbours' too, and is left out.
+/// Counters of the group. Without a group of its own, a guest has no values, because they would
+/// include its neighbours.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     cpu_stat: Kept,
-    /// The first hierarchy counts in nanoseconds, the second in microseconds.
+    /// Key and unit of the throttled time: nanoseconds in cgroup v1, microseconds in v2.
     name: &'static str,
     unit_ns: u64,
     cpu: Kept,
@@ -26,8 +26,7 @@ pub(crate) struct Group {
     low: Kept,
 }
 
-/// Lines of memory.stat that count pages, and the one that is in bytes. A kernel that lacks one
-/// does not show it.
+/// Keys of memory.stat that count pages, and one in bytes. Older kernels lack some keys.
 const MEMORY_STAT: &[(&str, GuestField)] = &[
     ("zswapped", GuestField::GroupZswapped),
     ("zswpin", GuestField::GroupZswapIn),
@@ -40,7 +39,7 @@ const MEMORY_STAT: &[(&str, GuestField)] = &[
 ];
 
 impl Group {
-    /// Opens the files of the group that a process is in now.
+    /// Opens the files of a process's current group.
     pub(crate) fn open(root: &Path, pid: u32, buffer: &mut Buffer) -> Group {
         let file = Kept::open(&root.join(format!("proc/{pid}/cgroup")));
         let Some(text) = file.whole(buffer) else { return Group::default() };
@@ -70,8 +69,8 @@ impl Group {
         }
     }
 
-    /// Fills in the time that it was held back by its limit, and that some task of it waited,
-    /// and what the host does with its memory.
+    /// Fills in the time throttled by its limit, the pressure stall times, and the host's treatment
+    /// of its memory.
     pub(crate) fn read(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         let throttled = self.cpu_stat.once(buffer).and_then(|text| value_of(text, self.name));
         let throttled_ns = throttled.and_then(|time| time.checked_mul(self.unit_ns));
@@ -84,7 +83,7 @@ impl Group {
         self.memory(row, buffer);
     }
 
-    /// What the host does with the group's memory. A bound of `max` is no number, and missing.
+    /// Fills in the memory of the group. A limit of `max` is not a number, and is missing.
     fn memory(&self, row: &mut Row<GuestField>, buffer: &mut Buffer) {
         row.set(GuestField::GroupSwap, self.swap.number(buffer));
         row.set(GuestField::Low, self.low.number(buffer));
@@ -98,7 +97,7 @@ impl Group {
         }
     }
 
-    /// How many files are open.
+    /// Returns the number of open files.
     pub(crate) fn files(&self) -> usize {
         let pressures = [&self.cpu, &self.memory, &self.io];
         let others = [&self.cpu_stat, &self.memory_stat, &self.swap, &self.low];
@@ -106,7 +105,8 @@ impl Group {
     }
 }
 
-/// A guest's own group: libvirt puts its threads in groups below it. The root is no guest's own.
+/// Returns the guest's own group. libvirt puts a guest's threads in groups below; the root group is
+/// never a guest's own.
 fn own_group(mut path: PathBuf) -> Option<PathBuf> {
     for below in ["emulator", "libvirt"] {
         if path.file_name().is_some_and(|name| name == below) {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_group_of_its_own_has_no_figures() {
+    fn guest_without_its_own_group_has_no_group_values() {
         for text in ["0::/\n", "0::/../vm/g1\n", "0::/vm\n", "", "nonsense", "4:cpu:/\n0::\n"] {
             check(text, None, None);
         }

@@ -1,4 +1,4 @@
-//! A guest's process, without waking the guest.
+//! Reader of a guest's process, which does not wake the guest.
 
 use hypervisor::{ProcessId, ThreadRan};
 use model::{GuestField, Row};
@@ -16,44 +16,44 @@ use procfs::parse::task::TaskStat;
 use procfs::parse::{numbers, value_of};
 use procfs::{Buffer, Kept};
 
-/// Virtual CPUs that ran no more than this since the last look have changed nothing: a kernel
-/// that turns over in its sleep.
+/// Maximum run time of virtual CPUs since the last reading for a sleeping guest, as an idle kernel
+/// runs now and then.
 const SLEEP_NS: u64 = 20_000_000;
-/// The same as a part of the time that has passed: one fiftieth of a CPU.
+/// Same limit as a divisor of the elapsed time: one fiftieth of a CPU.
 const SLEEP_PART: u64 = 50;
-/// What changes seldom, or is costly to read, is read so often while the guest runs.
+/// Interval of readings of values that change seldom or are costly, while the guest runs.
 const SELDOM_MS: u64 = 5_000;
-/// A guest that sleeps, or whose host is short, is looked at so often nevertheless: what its
-/// emulator does in its sleep counts too.
+/// Interval of readings of a sleeping guest, or on a short host, since the emulator's work in that
+/// time counts too.
 const ASLEEP_MS: u64 = 15_000;
-/// Threads that have come are looked for so often: it takes a directory to be read.
+/// Interval of scans for new threads, each of which reads a directory.
 const LIST_MS: u64 = 15_000;
 
-/// How much is read.
+/// Extent of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
-    /// What has changed.
+    /// Everything that has changed.
     Usual,
-    /// The least: the host is short.
+    /// The minimum, on a short host.
     Least,
-    /// Everything that is read of a guest that runs, whether it ran or not.
+    /// Everything that is read of a running guest, even if the guest sleeps.
     AsIfAwake,
 }
 
-/// What came of a look at a guest.
+/// Result of reading a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// It has hardly run.
+    /// The guest has hardly run.
     Asleep,
-    /// It has run, and was read.
+    /// The guest has run, and was read.
     Awake,
-    /// It has run, and only its virtual CPUs were read: the rest is as it was.
+    /// The guest has run, but only its virtual CPUs were read.
     PutOff,
-    /// Its process has ended.
+    /// The process has ended.
     Gone,
 }
 
-/// The files of a guest's process that stay open.
+/// Files of a guest's process that stay open.
 #[derive(Debug)]
 struct ProcessFiles {
     stat: Kept,
@@ -63,8 +63,8 @@ struct ProcessFiles {
     merged: Kept,
 }
 
-/// Reads a guest's process, with files that stay open: they never show another process that has
-/// got the same number.
+/// Reader of a guest's process. Its files stay open, so that they never show another process with a
+/// reused pid.
 #[derive(Debug)]
 pub struct GuestReader {
     vcpus: Threads,
@@ -74,7 +74,7 @@ pub struct GuestReader {
     devices: Devices,
     accelerator: Accelerator,
     statistics: Statistics,
-    /// Whether the kernel counts waits for block I/O at all.
+    /// True if the kernel counts waits for block I/O.
     counts_block_io: bool,
     page_bytes: u64,
     row: Row<GuestField>,
@@ -84,7 +84,7 @@ pub struct GuestReader {
     listed_ms: Option<u64>,
 }
 
-/// What readers share: room, and what is known of image files, which many guests may have open.
+/// Data shared by readers: a buffer, and image files, which several guests may have open.
 #[derive(Debug, Default)]
 pub struct Scratch {
     buffer: Buffer,
@@ -92,7 +92,7 @@ pub struct Scratch {
 }
 
 impl GuestReader {
-    /// Opens the files of a process; `None` if it has ended, or another has its number.
+    /// Opens the files of a process; `None` if it has ended, or its pid was reused.
     pub fn open(root: &Path, process: ProcessId, vcpu_tids: &[u32]) -> Option<GuestReader> {
         let pid = process.pid;
         let at = |name: &str| Kept::open(&root.join(format!("proc/{pid}/{name}")));
@@ -127,8 +127,8 @@ impl GuestReader {
         })
     }
 
-    /// Looks at it. [`row`](GuestReader::row) then has what is known. `read` is what was read of
-    /// its virtual CPUs just now.
+    /// Reads the guest; [`row`](GuestReader::row) then returns its fields. `read` has counters of
+    /// its virtual CPUs that were just read.
     pub fn read(
         &mut self,
         read: &[ThreadRan],
@@ -154,7 +154,7 @@ impl GuestReader {
         let passed_ms = now_ms.saturating_sub(looked_ms);
         let enough = SLEEP_NS.max(passed_ms.saturating_mul(1_000_000) / SLEEP_PART);
         let first = self.look.is_none();
-        // Of a guest whose virtual CPUs are not known nobody can say that it sleeps.
+        // A guest with unknown virtual CPUs never counts as asleep.
         let awake = self.vcpus.len() == 0 || run_ns.saturating_sub(looked_ns) > enough;
         let due = first || passed_ms >= ASLEEP_MS;
         let wanted = match care {
@@ -163,7 +163,7 @@ impl GuestReader {
             Care::AsIfAwake => true,
         };
         if !(due || wanted) {
-            // What left no threads and never asks again would keep a dead process forever.
+            // A guest without threads would otherwise never be checked, and be kept forever.
             return match (awake, self.vcpus.len()) {
                 (true, 0) if self.files.stat.once(buffer).is_none() => Look::Gone,
                 (true, _) => Look::PutOff,
@@ -191,8 +191,8 @@ impl GuestReader {
     fn often(&mut self, process: &Process, vcpus_ns: u64, now_ms: u64, buffer: &mut Buffer) {
         let row = &mut self.row;
         let is_kvm = self.accelerator == Accelerator::Kvm;
-        // Under emulation the kernel cannot tell a virtual CPU's own code from the emulator's,
-        // and reports neither. Where nobody may see which it is, time that is there is KVM's.
+        // Under emulation the kernel cannot separate a virtual CPU's own code from the emulator's,
+        // and both are left out. If the accelerator is unknown, a guest time above zero is KVM's.
         let wants_times = self.counts_block_io || self.accelerator != Accelerator::Emulated;
         if let Some(times) = wants_times.then(|| self.vcpus.times(buffer)).flatten() {
             let guest = Some(times.guest_ns).filter(|ns| is_kvm || *ns > 0);
@@ -210,8 +210,8 @@ impl GuestReader {
             let waited = self.others.times(buffer).map(|times| times.block_io_ns);
             row.set(GuestField::OtherBlockIo, waited);
         }
-        // Threads that came and went between two lists are in the sum of the process, which is
-        // exact to a tick or two.
+        // Threads that came and went between two scans are in the process's sum, which is exact to
+        // a tick or two.
         let unlisted = process.cpu_ns.saturating_sub(vcpus_ns);
         let run_ns = others.map(|ran| ran.run_ns.max(unlisted));
         let before = row.get(GuestField::OtherRun);
@@ -245,7 +245,7 @@ impl GuestReader {
         self.statistics.read(row, buffer);
     }
 
-    /// Its image files, and its tap devices.
+    /// Fills in image files and tap devices.
     fn devices(&mut self, images: &mut Images, now_ms: u64, buffer: &mut Buffer) {
         self.devices.read(images, now_ms, buffer);
         let held = self.devices.held(images);
@@ -254,8 +254,8 @@ impl GuestReader {
         self.devices.network(&mut self.row, buffer);
     }
 
-    /// Takes what the whole process has run: a guest that sleeps, or whose host is short, has
-    /// not been asked for its other threads for a while.
+    /// Updates the other threads' run time from the whole process's. The other threads of a
+    /// sleeping guest, or of one on a short host, have not been read for a while.
     pub(crate) fn process_ran(&mut self, cpu_ns: Option<u64>) {
         let (vcpus, others) = (GuestField::VcpuRun, GuestField::OtherRun);
         if let (Some(cpu_ns), Some(ran_ns)) = (cpu_ns, self.row.get(vcpus))
@@ -267,12 +267,12 @@ impl GuestReader {
         }
     }
 
-    /// What is known of it. The fields that only the manager or the daemon know are missing.
+    /// Returns the fields. Those from the manager or the daemon are missing.
     pub fn row(&self) -> &Row<GuestField> {
         &self.row
     }
 
-    /// How many files it keeps open, about.
+    /// Returns the approximate number of open files.
     pub fn files(&self) -> usize {
         let kept = self.group.files() + self.statistics.files() + self.devices.files();
         let others = self.others.len() * if self.counts_block_io { 2 } else { 1 };
@@ -280,13 +280,13 @@ impl GuestReader {
     }
 }
 
-/// What /proc/PID/stat has of a process.
+/// Fields of /proc/PID/stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     is_dead: bool,
     minor_faults: u64,
     major_faults: u64,
-    /// Of all its threads, also those that have ended.
+    /// CPU time of all threads, ended ones included.
     cpu_ns: u64,
     start_ticks: u64,
 }

@@ -1,7 +1,7 @@
-//! The host itself: its CPUs, its memory, and what its kernel does about both.
+//! Reader of the host: CPUs, memory, and the kernel's counters for both.
 //!
-//! Of /proc/stat the kernel writes everything, and sums every interrupt up for it, however
-//! little is asked for: it is read once a moment, and nothing else costs as much.
+//! The kernel generates all of /proc/stat for any read, and sums every interrupt. It is the most
+//! costly file, and is read once per moment.
 
 use counters::PsiLine;
 use model::{HostField, Row};
@@ -15,15 +15,14 @@ use procfs::parse::task::{StatField, TaskStat, is_kernel};
 use procfs::parse::{lines, named, number, numbers, pressure};
 use procfs::{Buffer, Kept};
 
-/// Nanoseconds in a tick of /proc/stat, on every architecture that pinhead runs on.
+/// Nanoseconds in a tick of /proc/stat, on every supported architecture.
 const TICK_NS: i64 = 10_000_000;
-/// Processes that are looked at for the kernel's own threads. The kernel starts those before
-/// all others, and so they are the first in the list.
+/// Maximum number of processes searched for the kernel's threads, which are the first to start.
 const PROCESSES_MAX: usize = 2000;
-/// Lines at the end of /proc/stat that are looked at for what stands behind the interrupts.
+/// Maximum number of lines read at the end of /proc/stat, after the interrupts.
 const TAIL_LINES: usize = 12;
 
-/// Names of /proc/meminfo.
+/// Keys of /proc/meminfo.
 const MEMINFO: &[(&str, HostField)] = &[
     ("MemTotal", HostField::Total),
     ("MemFree", HostField::Free),
@@ -46,11 +45,11 @@ const MEMINFO: &[(&str, HostField)] = &[
     ("Hugetlb", HostField::HugeTlb),
 ];
 
-/// Names of /proc/vmstat that count pages.
+/// Keys of /proc/vmstat that count pages.
 const VMSTAT_PAGES: &[(&str, HostField)] = &[
     ("workingset_refault_anon", HostField::RefaultAnonymous),
     ("workingset_refault_file", HostField::RefaultFile),
-    // One for both, before they were told apart.
+    // Common counter of older kernels.
     ("workingset_refault", HostField::RefaultFile),
     ("pswpin", HostField::SwapIn),
     ("pswpout", HostField::SwapOut),
@@ -63,11 +62,11 @@ const VMSTAT_PAGES: &[(&str, HostField)] = &[
     ("zswpwb", HostField::ZswapBack),
 ];
 
-/// Names of /proc/vmstat that count something else.
+/// Keys of /proc/vmstat with other units.
 const VMSTAT: &[(&str, HostField)] =
     &[("pgmajfault", HostField::MajorFaults), ("oom_kill", HostField::OomKills)];
 
-/// A file of /proc/pressure, a kind of line in it, and the field that it is.
+/// Files of /proc/pressure, their kinds of lines, and the fields.
 const PRESSURE: &[(&str, &[(PsiLine, HostField)])] = &[
     ("cpu", &[(PsiLine::Some, HostField::PsiCpuSome)]),
     (
@@ -84,7 +83,7 @@ const KSM: &[(&str, HostField)] = &[
     ("full_scans", HostField::KsmScans),
 ];
 
-/// Reads the host, with files that stay open.
+/// Reader of the host, with files that stay open.
 #[derive(Debug)]
 pub struct HostReader {
     stat: Kept,
@@ -104,7 +103,7 @@ pub struct HostReader {
 }
 
 impl HostReader {
-    /// Opens what there is below a root.
+    /// Opens the files below a root.
     pub fn open(root: &Path) -> HostReader {
         let mut buffer = Buffer::default();
         let at = |name: &str| Kept::open(&root.join(name));
@@ -141,7 +140,7 @@ impl HostReader {
         }
     }
 
-    /// What the host's kernel counts now. The fields that only the manager knows are missing.
+    /// Returns the kernel's current counters. Fields that only the manager knows are missing.
     pub fn read(&mut self, now_ms: u64) -> Row<HostField> {
         let mut row = Row::default();
         self.stat(&mut row, now_ms);
@@ -176,7 +175,7 @@ impl HostReader {
             let ns = |ticks: i64| u64::try_from(ticks.saturating_mul(TICK_NS)).ok();
             let [user, nice, system, idle, io_wait, irq, soft_irq, steal, guest, guest_nice] =
                 *total;
-            // Guests' time is counted inside of user and nice once more.
+            // User and nice time include the guests' time.
             row.set(HostField::User, ns(user.saturating_sub(guest)));
             row.set(HostField::Nice, ns(nice.saturating_sub(guest_nice)));
             row.set(HostField::System, ns(system));
@@ -209,7 +208,7 @@ impl HostReader {
         let Some(text) = self.vmstat.whole(&mut self.buffer) else { return };
         let mut stalls = None;
         for (name, value) in lines(text).filter_map(named) {
-            // The others, more than a hundred and fifty, are not compared with all names.
+            // The other lines, more than a hundred and fifty, are skipped by their first letter.
             if !matches!(name.first(), Some(b'w' | b'p' | b'z' | b'o' | b'a')) {
                 continue;
             }
@@ -228,7 +227,7 @@ impl HostReader {
     }
 }
 
-/// The time that threads ran; `None` where there is none of them, or one cannot be read.
+/// Returns the run time of threads; `None` if there is none, or one is not readable.
 fn run_ns(threads: &[Kept], buffer: &mut Buffer) -> Option<u64> {
     let mut sum = None;
     for thread in threads {
@@ -238,7 +237,7 @@ fn run_ns(threads: &[Kept], buffer: &mut Buffer) -> Option<u64> {
     sum
 }
 
-/// The kernel's own threads that this process may see: in a container of its own it sees none.
+/// Returns the visible threads of the kernel; in a container there is none.
 fn kernel_threads(root: &Path, buffer: &mut Buffer) -> Vec<(String, u64)> {
     let Ok(entries) = std::fs::read_dir(root.join("proc")) else { return Vec::new() };
     let pid = |name: &std::ffi::OsStr| number(name.as_encoded_bytes());
@@ -289,7 +288,7 @@ mod tests {
             );
             tree.file(&format!("proc/{pid}/schedstat"), &format!("{pid}000 1 1\n"));
         }
-        // Somebody who only calls himself so.
+        // A process with the name of a kernel thread.
         tree.file("proc/99/stat", "99 (ksmd) S 1 0 0 0 -1 4194560\n");
         tree.file("proc/99/schedstat", "999999999 1 1\n");
         tree
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_does_not_have_is_missing() {
+    fn host_fields_missing_in_the_kernel_are_missing() {
         let tree = tree();
         let row = HostReader::open(tree.path()).read(1000);
         for field in [

@@ -1,4 +1,4 @@
-//! What the monitor reads of the host, of guests' processes and of the tiers of memory.
+//! Readers of the host, of guests' processes and of the tiers of memory.
 //!
 //! ```text
 //!   /proc/stat, meminfo, vmstat, pressure, ksm ─► HostReader ─► Row<HostField> ─┐
@@ -7,13 +7,13 @@
 //!   a guest's process: its virtual CPUs always,                                 │
 //!   the rest when they have run ───────────────► GuestReader ─► Row<GuestField> ┤
 //!                                                                               ▼
-//!   what the manager knows ─► ManagerView ──────────────────────────► Collector ─► Moment
+//!   manager state ──────────► ManagerView ──────────────────────────► Collector ─► Moment
 //! ```
 //!
-//! No guest is woken: all of it is what the host's kernel counts anyway. Files are opened once
-//! and read again and again. What a kernel does not have is missing, and never 0; a counter that
-//! falls a little, as some of the kernel's do, is held, so that it is not taken for one that
-//! started over.
+//! No guest is woken: all data are counters that the host's kernel keeps anyway. Files are opened
+//! once and read repeatedly. A value that the kernel lacks is missing, and never 0. A counter that
+//! falls slightly, as some of the kernel's do, keeps its old value, so that it is not taken for a
+//! restart.
 
 #![deny(unsafe_code)]
 

@@ -1,15 +1,15 @@
-//! Everybody else: processes that are no guests, and the kernel's own threads.
+//! Reader of other processes, which are no guests, and of the kernel's threads.
 //!
 //! ```text
-//!   /proc/PID/stat of all ─► what each ran, what its children ran that have ended
-//!     ─► grown since the last look, guests and the manager left out ─► two sums
+//!   /proc/PID/stat of all ─► run time of each process and of its ended children
+//!     ─► growth since the last reading, without guests and manager ─► two sums
 //! ```
 //!
-//! A process that comes and goes between two looks is not lost: its parent has waited for it,
-//! and the kernel counts what it ran as a child's. What was seen of it while it was there is
-//! taken off again: with the next look at the latest, because a look takes its time, and who ends
-//! meanwhile may have gone before its parent is seen to have waited. A parent that does not want
-//! to know of its children loses theirs: then there is less in the sum than there was.
+//! A process that starts and ends between two readings is not lost: its parent waits for it, and
+//! the kernel adds its run time to the parent's children. Run time seen while it was alive is
+//! subtracted again, at the latest with the next reading. The delay is needed because a reading
+//! takes time: a process may end before its parent's wait is seen. A parent that ignores its
+//! children loses their time, and the sum is then too low.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,61 +22,60 @@ use procfs::parse::task::StatField::{
 use procfs::parse::task::{TaskStat, is_kernel};
 use procfs::{Buffer, Kept};
 
-/// More processes are not looked at: it would take the monitor more than 50 ms.
+/// Maximum number of processes; more would take the monitor over 50 ms.
 const PROCESSES_MAX: usize = 4096;
-/// A look costs some 10 µs a process, where it is cold twice that. With so many milliseconds a
-/// process from one look to the next it costs half a thousandth of a CPU, however many there are.
+/// Milliseconds per process between two readings. A process costs some 10 µs, or 20 with cold
+/// caches, so this limits the load to half a thousandth of a CPU.
 const APART_MS_EACH: u64 = 40;
-/// Looks are not closer than moments are.
+/// Minimum distance of readings, which is that of moments.
 const APART_MIN_MS: u64 = 900;
-/// Nor further apart: a minute's row has at least one.
+/// Maximum distance of readings, so that a minute's row has at least one.
 const APART_MAX_MS: u64 = 60_000;
-/// Rows of minutes are made of moments a second apart, and the last one of each has to have what
-/// ran in it.
+/// Length of a minute, and start of its last moment. Moments are a second apart, and the last one
+/// must include all run time.
 const MINUTE_MS: i64 = 60_000;
 const LAST_OF_MINUTE_MS: i64 = MINUTE_MS - 1_050;
 
-/// What everybody else ran since the first look, in nanoseconds.
+/// Run time of other processes since the first reading, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ran {
-    /// Processes, and their children that have ended.
+    /// Processes, with their ended children.
     pub(crate) processes_ns: u64,
     /// Threads of the kernel.
     pub(crate) kernel_ns: u64,
 }
 
-/// What /proc/PID/stat has of a process.
+/// Fields of /proc/PID/stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     is_kernel: bool,
     start_ticks: u64,
-    /// Of all its threads.
+    /// CPU time of all threads.
     own_ns: u64,
-    /// Of its children that have ended and that it has waited for, theirs included.
+    /// CPU time of ended children that the process has waited for, with their own children.
     children_ns: u64,
 }
 
-/// Looks at all processes, now and then.
+/// Reader of all processes.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     proc: PathBuf,
     own: Option<u32>,
     seen: BTreeMap<u32, Process>,
     looked_ms: Option<u64>,
-    /// What ended children ran, as the last look has counted it.
+    /// Run time of ended children, as counted by the last reading.
     ended_ns: u64,
-    /// What those ran that had gone by the last look and that no parent was seen to have waited
-    /// for yet.
+    /// Run time of processes that had ended by the last reading, without a parent's wait seen yet.
     late_ns: u64,
-    /// What was counted twice: of those that a look saw alive, and then their parent, which had
-    /// waited for them meanwhile.
+    /// Run time counted twice: a reading saw the processes alive, and then their parent after it
+    /// had waited for them.
     twice_ns: u64,
     ran: Ran,
     buffer: Buffer,
 }
 
 impl Others {
-    /// Everybody below a root but the process that looks.
+    /// Creates a reader of all processes below a root, except the calling one.
     pub(crate) fn open(root: &Path) -> Others {
         let mut buffer = Buffer::default();
         let text = Kept::open(&root.join("proc/self/stat"));
@@ -85,8 +84,7 @@ impl Others {
         Others { proc: root.join("proc"), own, buffer, ..Others::default() }
     }
 
-    /// Whether it is time for a look, at this time on a clock that never jumps and that since
-    /// 1970.
+    /// Returns true if a reading is due. `now_ms` is on a monotonic clock, `at_ms` since 1970.
     pub(crate) fn is_due(&self, now_ms: u64, at_ms: i64) -> bool {
         let apart_ms = (self.seen.len() as u64).saturating_mul(APART_MS_EACH);
         let apart_ms = apart_ms.clamp(APART_MIN_MS, APART_MAX_MS);
@@ -94,7 +92,7 @@ impl Others {
         is_last || self.looked_ms.is_none_or(|then| now_ms.saturating_sub(then) >= apart_ms)
     }
 
-    /// Looks at all; those of `guests` are counted elsewhere.
+    /// Reads all processes; `guests` are counted elsewhere.
     pub(crate) fn look(&mut self, now_ms: u64, guests: &BTreeSet<u32>) {
         let is_first = self.looked_ms.replace(now_ms).is_none();
         let Some(now) = self.all() else {
@@ -129,8 +127,8 @@ impl Others {
         self.seen = now;
     }
 
-    /// Counts what children ran that have ended, by what parents have waited for, and by what was
-    /// seen of those that have gone. Both may be of different looks, one apart.
+    /// Counts the run time of ended children, from parents' waits and from processes that have
+    /// gone. The two may come from different, successive readings.
     fn end(&mut self, children_ns: u64, gone_ns: u64) {
         let left_ns = children_ns.saturating_sub(self.late_ns);
         let (left_ns, gone_ns) = (left_ns.saturating_sub(gone_ns), gone_ns.saturating_sub(left_ns));
@@ -142,17 +140,17 @@ impl Others {
         self.ran.processes_ns = self.ran.processes_ns.saturating_add(self.ended_ns);
     }
 
-    /// What a process had run by the last look, guest or not.
+    /// Returns the run time of a process at the last reading, guest or not.
     pub(crate) fn own_ns(&self, pid: u32) -> Option<u64> {
         self.seen.get(&pid).map(|seen| seen.own_ns)
     }
 
-    /// What they ran up to the last look; `None` if they cannot be looked at.
+    /// Returns the run time up to the last reading; `None` if processes are not readable.
     pub(crate) fn ran(&self) -> Option<Ran> {
         self.looked_ms.map(|_| self.ran)
     }
 
-    /// All processes; `None` if there are too many, or nobody is to be seen.
+    /// Returns all processes; `None` if there are too many, or none is visible.
     fn all(&mut self) -> Option<BTreeMap<u32, Process>> {
         let mut all = BTreeMap::new();
         for entry in std::fs::read_dir(&self.proc).ok()?.flatten() {
@@ -164,7 +162,7 @@ impl Others {
             }
             let mut path = self.proc.join(name);
             path.push("stat");
-            // One that has ended meanwhile is its parent's.
+            // The time of a process that has just ended is in its parent's.
             let text = Kept::open(&path);
             if let Some(process) = text.once(&mut self.buffer).and_then(Process::parse) {
                 all.insert(pid, process);
@@ -192,7 +190,7 @@ mod tests {
 
     const PF_KTHREAD: u64 = 0x0020_0000;
 
-    /// A process with ticks of its own and of its children.
+    /// Writes a process with ticks of its own and of its children.
     fn process(tree: &Tree, pid: u32, start: u64, own: u64, children: u64) {
         let flags = if pid < 10 { PF_KTHREAD } else { 0 };
         tree.file(
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_is_counted_once_whatever_comes_and_goes() {
+    fn run_time_is_counted_once_when_processes_come_and_go() {
         let tree = Tree::new();
         process(&tree, 1, 0, 7, 0);
         process(&tree, 20, 5, 100, 1000);
@@ -220,39 +218,40 @@ mod tests {
         let guests = BTreeSet::from([30]);
         assert_eq!(others.ran(), None);
         others.look(0, &guests);
-        assert_eq!(ms(&others), (0, 0), "what was before nobody asks for");
+        assert_eq!(ms(&others), (0, 0), "earlier run time does not count");
 
-        // A guest and the manager run too, which is counted elsewhere.
+        // A guest and the manager run too, and are counted elsewhere.
         process(&tree, 1, 0, 9, 0);
         process(&tree, 20, 5, 110, 1000);
         process(&tree, 30, 5, 900, 0);
         process(&tree, 40, 5, 900, 0);
-        // A child that has come.
+        // A new child.
         process(&tree, 50, 80, 3, 0);
         others.look(1000, &guests);
         assert_eq!(ms(&others), (130, 20));
 
-        // It has ended: its parent has what it ran up to its end, and so has another one that
-        // was never seen.
+        // The child has ended: its parent now has its total run time, and that of another child
+        // that was never seen.
         tree.remove("proc/50");
         process(&tree, 20, 5, 110, 1000 + 4 + 50);
         others.look(2000, &guests);
         assert_eq!(ms(&others), (130 + 10 + 500, 20));
 
-        // A guest ends: its parent now has all that it ever ran, which others have not run.
+        // A guest ends: its parent now has its total run time, which is not that of other
+        // processes.
         tree.remove("proc/30");
         process(&tree, 20, 5, 110, 1000 + 54 + 900);
         others.look(3000, &BTreeSet::new());
         assert_eq!(ms(&others), (640, 20));
 
-        // Another process gets a number again.
+        // A pid is reused.
         process(&tree, 20, 600, 5, 0);
         others.look(4000, &guests);
         assert_eq!(ms(&others), (640 + 50, 20));
     }
 
     #[test]
-    fn who_has_gone_before_its_parent_is_seen_to_have_waited_is_counted_once() {
+    fn child_gone_before_its_parent_waits_is_counted_once() {
         let tree = Tree::new();
         process(&tree, 20, 5, 100, 0);
         process(&tree, 50, 6, 500, 0);
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_seen_alive_and_in_its_parent_is_taken_off_again() {
+    fn child_counted_twice_is_subtracted_again() {
         let tree = Tree::new();
         process(&tree, 20, 5, 100, 0);
         process(&tree, 10, 6, 500, 0);
@@ -284,7 +283,7 @@ mod tests {
         assert_eq!(ms(&others), (5000, 0));
         process(&tree, 20, 5, 100, 500 + 300 + 210);
         others.look(4000, &nobody);
-        assert_eq!(ms(&others), (5100, 0), "what ended children ran is 5100 by now");
+        assert_eq!(ms(&others), (5100, 0), "ended children ran 5100 ms");
     }
 
     #[test]
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_further_apart_the_more_there_are_and_one_ends_each_minute() {
+    fn readings_are_spaced_by_load_and_one_ends_each_minute() {
         let tree = Tree::new();
         (100..400).for_each(|pid| process(&tree, pid, 5, 1, 0));
         let mut others = Others::open(tree.path());
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_is_seen_nothing_is_told() {
+    fn unreadable_processes_have_no_run_time() {
         let tree = Tree::new();
         let mut others = Others::open(tree.path());
         others.look(0, &BTreeSet::new());

@@ -1,14 +1,13 @@
-//! Counters that fall a little.
+//! Handling of counters that fall slightly.
 
 use base::is_small_fall;
 use model::{Field, Kind, Row};
 
-/// Holds counters that fell a little since the last row at what they were, and keeps the row as
+/// Keeps counters that fell slightly since the last row at their old values, and saves the row as
 /// the last one.
 ///
-/// The kernel sums some counters up from parts that it does not read at one moment, and idle
-/// time goes back a little as such. Whoever takes a fall for a new beginning would count all the
-/// time since boot once more.
+/// The kernel sums some counters from parts read at different moments, and idle time can fall
+/// slightly. A fall that is taken for a restart would count all time since boot again.
 pub(crate) fn hold<F: Field>(row: &mut Row<F>, last: &mut Row<F>) {
     for field in F::ALL.iter().filter(|field| field.kind() == Kind::Counter) {
         if let (Some(now), Some(before)) = (row.get(*field), last.get(*field))

@@ -1,18 +1,18 @@
-//! The one system call that neither the standard library nor rustix has, and nothing else.
+//! The one system call that is missing from the standard library and from rustix.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// The number of cachestat, which is the same on every architecture.
+/// Number of cachestat, the same on every architecture.
 const CACHESTAT: libc::c_long = 451;
 
-/// How many pages of a file are in the cache, without reading any of it. `None` where the kernel
-/// does not tell: before Linux 6.5, and of files that are not the caller's to know about.
+/// Returns the number of a file's pages in the cache, without reading the file. `None` if the
+/// kernel does not report it: before Linux 6.5, and for files without permission.
 pub(crate) fn cached_pages(file: &File) -> Option<u64> {
-    // From the beginning; a length of 0 stands for the whole file.
+    // From the start; a length of 0 means the whole file.
     let range = [0_u64; 2];
-    // Pages in the cache, dirty ones, those being written, and those that were there before.
+    // Pages cached, dirty, in writeback, evicted, and recently evicted.
     let mut counts = [0_u64; 5];
     // SAFETY: the range and the counts have the layout that the kernel reads and fills, and
     // outlive the call; the descriptor is open.

@@ -1,13 +1,13 @@
-//! Made-up trees of /proc and /sys, for the tests of this crate.
+//! Generated trees of /proc and /sys for this crate's tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Directories that this process has made so far, so that each has a name of its own.
+/// Number of directories created so far, for unique names.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A directory that is removed when it is dropped.
+/// A directory that is removed on drop.
 pub(crate) struct Tree {
     path: PathBuf,
 }
@@ -32,13 +32,13 @@ impl Tree {
         path
     }
 
-    /// Writes a file with its directories. One that is there already stays the same file.
+    /// Writes a file with its directories. An existing file keeps its inode.
     pub(crate) fn file(&self, name: &str, text: &str) {
         let path = self.place(name);
         fs::write(&path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     }
 
-    /// Makes a link that points to a text.
+    /// Creates a symlink with the given target.
     pub(crate) fn link(&self, name: &str, target: &str) {
         let path = self.place(name);
         std::os::unix::fs::symlink(target, &path)

@@ -1,4 +1,4 @@
-//! The threads of a guest's process: how long they ran, waited, and how often.
+//! Threads of a guest's process: run time, wait time, and dispatches.
 
 use std::path::{Path, PathBuf};
 
@@ -10,22 +10,22 @@ use procfs::parse::task::StatField::{BlockIoTicks, GuestTicks};
 use procfs::parse::task::TaskStat;
 use procfs::{Buffer, Kept};
 
-/// Virtual CPUs that are watched: no guest has more.
+/// Maximum number of virtual CPUs: no guest has more.
 pub(crate) const VCPUS_MAX: usize = 512;
-/// Threads of a process beside them whose files stay open. An emulator has four, and some
-/// workers while it reads and writes.
+/// Maximum number of other threads with open files. An emulator has four, and some workers during
+/// I/O.
 const OTHERS_MAX: usize = 32;
 /// Nanoseconds in a clock tick of /proc/PID/stat.
 pub(crate) const TICK_NS: u64 = 10_000_000;
 
-/// What /proc/PID/task/TID/stat has of a virtual CPU.
+/// Fields of /proc/PID/task/TID/stat of a virtual CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) block_io_ns: u64,
     pub(crate) guest_ns: u64,
 }
 
-/// A thread, with what it did up to the last look, and between that and the one before.
+/// A thread with its counters at the last reading, and their growth since the one before.
 #[derive(Debug, Default)]
 struct Thread {
     tid: u64,
@@ -37,7 +37,7 @@ struct Thread {
     times: Times,
 }
 
-/// Threads that are counted together. What one of them did stays counted when it ends.
+/// Threads that are counted together. An ended thread's counters remain in the sum.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     tasks: PathBuf,
@@ -49,12 +49,12 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// None of them yet.
+    /// Creates an empty set.
     pub(crate) fn none(root: &Path, pid: u32) -> Threads {
         Threads { tasks: root.join(format!("proc/{pid}/task")), ..Threads::default() }
     }
 
-    /// The virtual CPUs of a process. Under emulation one thread may stand for several.
+    /// Returns the virtual CPUs of a process. Under emulation one thread may stand for several.
     pub(crate) fn vcpus(root: &Path, pid: u32, tids: &[u32]) -> Threads {
         let mut threads = Threads::none(root, pid);
         for tid in tids.iter().take(VCPUS_MAX).map(|tid| u64::from(*tid)) {
@@ -74,8 +74,8 @@ impl Threads {
         }
     }
 
-    /// Looks for threads that have come, beside those that are counted elsewhere. Their stat is
-    /// opened if it is named.
+    /// Searches for new threads other than those counted `elsewhere`. Opens the file named `stat`,
+    /// if there is a name.
     pub(crate) fn list(&mut self, elsewhere: &Threads, stat: &str) {
         let Ok(entries) = std::fs::read_dir(&self.tasks) else { return };
         for entry in entries.flatten() {
@@ -93,13 +93,13 @@ impl Threads {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of threads.
     pub(crate) fn len(&self) -> usize {
         self.threads.len()
     }
 
-    /// What they did up to now; those that have ended are counted no further. `None` if none
-    /// was ever seen. What somebody has read of them just now is not read again.
+    /// Returns the sum of all counters so far; ended threads keep their last values. `None` if no
+    /// thread was ever seen. Threads in `read` are not read again.
     pub(crate) fn ran(&mut self, read: &[ThreadRan], buffer: &mut Buffer) -> Option<Schedstat> {
         let sum = &mut self.ran;
         self.threads.retain_mut(|thread| {
@@ -128,8 +128,8 @@ impl Threads {
         (!self.threads.is_empty() || *sum != Schedstat::default()).then_some(*sum)
     }
 
-    /// Stretches of work and short rests, by what [`ran`](Threads::ran) found. `None` before the
-    /// second look: of what was before the first it is not known how long it took.
+    /// Returns bursts and short rests from the counters of [`ran`](Threads::ran). `None` at the
+    /// first reading, because the time before it is unknown.
     pub(crate) fn stretches(&mut self, now_ms: u64) -> Option<Stretches> {
         let before_ms = self.stretched_ms.replace(now_ms)?;
         let passed_ns = now_ms.saturating_sub(before_ms).saturating_mul(1_000_000);
@@ -141,7 +141,7 @@ impl Threads {
         Some(self.stretches)
     }
 
-    /// The same of what virtual CPUs did in the guest, and of their waits for block I/O.
+    /// Returns the guest time of virtual CPUs, and their waits for block I/O.
     pub(crate) fn times(&mut self, buffer: &mut Buffer) -> Option<Times> {
         let mut seen = false;
         for thread in &mut self.threads {
@@ -187,15 +187,15 @@ mod tests {
         task(10, "5 5 5\n");
         others.list(&vcpus, "");
         assert_eq!(others.ran(&[], &mut buffer), ran(455, 45, 10));
-        // An empty text is a thread that has just ended, in a tree of plain files.
+        // An empty file is a thread that has just ended, in a tree of plain files.
         task(9, "");
         assert_eq!(others.ran(&[], &mut buffer), ran(455, 45, 10));
-        // Another thread of the same number is not taken for the old one's next reading.
+        // A new thread with the same id does not continue the old one's counters.
         assert_eq!((vcpus.len(), others.len()), (1, 3));
     }
 
     #[test]
-    fn what_was_read_of_a_thread_is_not_read_again_and_loses_nothing() {
+    fn thread_counters_read_by_the_manager_are_not_read_again() {
         let tree = Tree::new();
         let text = |run: u64| tree.file("proc/7/task/8/schedstat", &format!("{run} 0 1\n"));
         let mut buffer = Buffer::default();

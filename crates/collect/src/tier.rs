@@ -9,22 +9,22 @@ use procfs::parse::swaps::{SwapArea, swap_areas};
 use procfs::parse::{number, numbers};
 use procfs::{Buffer, Kept};
 
-/// The kernel has at most 32 swap areas.
+/// Maximum number of swap areas in the kernel.
 const SWAPS_MAX: usize = 32;
-/// zram devices that are looked at. A guest may have one as its disk for swap.
+/// Maximum number of zram devices. A guest may have one as its swap disk.
 const ZRAM_MAX: usize = 256;
-/// Bytes in a sector of a block device's counters, whatever its own sectors are.
+/// Bytes in a sector of a block device's counters, independent of the device.
 const SECTOR_BYTES: u64 = 512;
 /// Bytes in the unit of zram's backing device.
 const BACKING_BYTES: u64 = 4096;
 /// Nanoseconds in a millisecond.
 const MS_NS: u64 = 1_000_000;
-/// What stands for priority 0, so that it is never below 0.
+/// Offset of the recorded priority, so that it is never negative.
 const PRIORITY_BASE: i64 = 32_768;
-/// Devices come and go seldom.
+/// Interval of scans for devices, which seldom change.
 const LIST_MS: u64 = 10_000;
 
-/// The counters of a device.
+/// Counters of a device.
 #[derive(Debug, Default)]
 struct Device {
     stat: Kept,
@@ -34,7 +34,7 @@ struct Device {
     last: Row<TierField>,
 }
 
-/// Reads tiers of memory.
+/// Reader of tiers of memory.
 #[derive(Debug, Default)]
 pub struct TierReader {
     root: PathBuf,
@@ -49,7 +49,7 @@ pub struct TierReader {
 }
 
 impl TierReader {
-    /// Opens what there is below a root.
+    /// Opens the files below a root.
     pub fn open(root: &Path) -> TierReader {
         let zswap = |name: &str| Kept::open(&root.join("sys/module/zswap/parameters").join(name));
         TierReader {
@@ -61,7 +61,7 @@ impl TierReader {
         }
     }
 
-    /// All tiers by name. What zswap does is in the host's own counters.
+    /// Returns all tiers by name. zswap's activity is in the host's own counters.
     pub fn read(&mut self, host: &Row<HostField>, now_ms: u64) -> BTreeMap<String, Row<TierField>> {
         let mut tiers = self.swaps();
         if self.listed_ms.is_none_or(|at| now_ms.saturating_sub(at) >= LIST_MS) {
@@ -80,7 +80,7 @@ impl TierReader {
             };
             device.read(row, &mut self.buffer);
         }
-        // A zram device that was never given a size is only a number.
+        // A zram device without a size has never been set up.
         tiers.retain(|_, row| row.get(TierField::Size) != Some(0));
         if let Some(row) = self.zswap(host) {
             tiers.insert("zswap".to_owned(), row);
@@ -118,7 +118,7 @@ impl TierReader {
 }
 
 impl Device {
-    /// Opens the counters of a device. A file that is swapped to has none of its own.
+    /// Opens the counters of a device. A swap file has none.
     fn open(root: &Path, name: &str) -> Device {
         let Some(block) = name.strip_prefix("/dev/").filter(|name| !name.contains('/')) else {
             return Device::default();
@@ -161,7 +161,7 @@ impl Device {
     }
 }
 
-/// The zram devices that there are.
+/// Returns the zram devices.
 fn zrams(root: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(root.join("sys/block")) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(get("/dev/zram0", TierField::Resident), Some(4096));
         assert_eq!(get("/dev/zram0", TierField::Backing), Some(12_288));
         assert_eq!(get("/dev/zram1", TierField::Size), Some(4096));
-        assert_eq!(get("/dev/zram1", TierField::Used), None, "it is not swapped to");
+        assert_eq!(get("/dev/zram1", TierField::Used), None, "zram1 is not a swap device");
         assert_eq!(get("/dev/sda2", TierField::ReadBytes), Some(80 * 512));
         assert_eq!(get("/dev/sda2", TierField::WriteTime), Some(9_000_000));
         assert_eq!(get("/dev/sda2", TierField::Stored), None);

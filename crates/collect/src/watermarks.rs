@@ -1,5 +1,5 @@
-//! What the kernel tells of its zones: how little free memory makes it reclaim some, and how
-//! much of it lies in the lists of single CPUs, where what is called free does not count it.
+//! Zones of the kernel: free memory at which it reclaims, and free memory on per-CPU lists, which
+//! the kernel does not count as free.
 
 use model::{HostField, Row};
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::path::Path;
 use procfs::parse::{lines, number, words};
 use procfs::{Buffer, Kept};
 
-/// Watermarks change when somebody changes them, lists all the time, but within narrow bounds;
-/// the file is long.
+/// Interval of readings. Watermarks change only by configuration, and lists within narrow bounds,
+/// but the file is long.
 const APART_MS: u64 = 15_000;
 
-/// Names of /proc/zoneinfo. Lines of a CPU's own lists have a colon behind theirs.
+/// Keys of /proc/zoneinfo. Lines of per-CPU lists have a colon after the key.
 const LINES: &[(&str, HostField)] = &[
     ("min", HostField::MinWatermark),
     ("low", HostField::LowWatermark),
@@ -20,7 +20,7 @@ const LINES: &[(&str, HostField)] = &[
 ];
 const COUNT: usize = LINES.len();
 
-/// Of all zones together, as they were read last.
+/// Sums over all zones, as of the last reading.
 #[derive(Debug)]
 pub(crate) struct Watermarks {
     zoneinfo: Kept,
@@ -29,13 +29,13 @@ pub(crate) struct Watermarks {
 }
 
 impl Watermarks {
-    /// Opens the file that shows them.
+    /// Opens /proc/zoneinfo.
     pub(crate) fn open(root: &Path) -> Watermarks {
         let zoneinfo = Kept::open(&root.join("proc/zoneinfo"));
         Watermarks { zoneinfo, read_ms: None, sums: [None; COUNT] }
     }
 
-    /// Fills them in, read again if it is time to.
+    /// Fills in the sums, and reads them again if that is due.
     pub(crate) fn read(
         &mut self,
         row: &mut Row<HostField>,

@@ -1,4 +1,4 @@
-//! The names of what can be counted.
+//! The names of counters.
 
 use crate::HostCounter;
 use base::named;
@@ -68,7 +68,7 @@ named!(
     }
 );
 
-/// One number that can be read once an interval.
+/// A value that can be read once an interval.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Counter {
     /// Seconds since the epoch, with microseconds.
@@ -81,29 +81,29 @@ pub enum Counter {
     RunnableProc,
     /// A field of the `cpu` line of /proc/stat, in ticks.
     Cpu(CpuField),
-    /// A line of /proc/meminfo, in KiB where it has a unit.
+    /// A line of /proc/meminfo, in KiB if it has a unit.
     Meminfo(Box<str>),
     /// A line of /proc/vmstat.
     Vmstat(Box<str>),
     /// A field of /proc/pressure.
     Psi(PsiResource, PsiLine, PsiField),
-    /// What the host's manager derives; no kernel shows it, and no reader fills it.
+    /// A value that the host's manager derives; kernels do not show it, and readers do not fill it.
     Host(HostCounter),
 }
 
 impl Counter {
-    /// A line of /proc/meminfo.
+    /// Returns the counter of a line of /proc/meminfo.
     pub fn meminfo(name: &str) -> Counter {
         Counter::Meminfo(name.into())
     }
 
-    /// A line of /proc/vmstat.
+    /// Returns the counter of a line of /proc/vmstat.
     pub fn vmstat(name: &str) -> Counter {
         Counter::Vmstat(name.into())
     }
 
-    /// Whether the kernel only ever lets it grow, so that a difference of a later
-    /// and an earlier reading cannot be negative.
+    /// Returns true if the kernel only increases it, so that a later reading minus an earlier one
+    /// is not negative.
     pub fn is_monotonic(&self) -> bool {
         match self {
             Counter::Time | Counter::Cpu(_) => true,

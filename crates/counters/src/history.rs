@@ -1,7 +1,7 @@
 //! The last rows that were read.
 
-/// A ring of rows. Row 0 is the newest. A number that could not be read is
-/// missing, never 0: inside the ring it is a NaN, outside it is `None`.
+/// A ring of rows. Row 0 is the newest. An unreadable value is missing, never 0: it is a NaN inside
+/// the ring and `None` outside.
 #[derive(Clone, Debug)]
 pub struct History {
     width: usize,
@@ -12,14 +12,13 @@ pub struct History {
 }
 
 impl History {
-    /// A ring for rows of `width` numbers that remembers `intervals` rows before
-    /// the newest one.
+    /// Creates a ring for rows of `width` values that keeps `intervals` rows before the newest one.
     pub fn new(width: usize, intervals: usize) -> History {
         let rows = intervals + 1;
         History { width, rows, newest: 0, filled: 0, values: vec![f64::NAN; width * rows].into() }
     }
 
-    /// Makes room for a new row, all of it missing, and hands it out to be filled.
+    /// Makes room for a new row, all of it missing, and returns it to be filled.
     pub fn advance(&mut self) -> &mut [f64] {
         self.newest = (self.newest + 1) % self.rows;
         self.filled = (self.filled + 1).min(self.rows);
@@ -29,19 +28,19 @@ impl History {
         row
     }
 
-    /// The newest row, to be completed.
+    /// Returns the newest row, to be completed.
     pub fn newest(&mut self) -> &mut [f64] {
         let start = self.newest * self.width;
         &mut self.values[start..start + self.width]
     }
 
-    /// Forgets all rows: what comes next has no past.
+    /// Drops all rows: the next row has no past.
     pub fn clear(&mut self) {
         self.filled = 0;
     }
 
-    /// Drops the newest row again, after a read that failed half way. The oldest
-    /// row that it had pushed out stays lost.
+    /// Drops the newest row again, after a read that failed half way. The oldest row that it has
+    /// replaced stays lost.
     pub fn retract(&mut self) {
         if self.filled > 0 {
             self.newest = (self.newest + self.rows - 1) % self.rows;
@@ -49,24 +48,24 @@ impl History {
         }
     }
 
-    /// How many rows are held.
+    /// Returns the number of rows held.
     pub fn filled(&self) -> usize {
         self.filled
     }
 
-    /// Whether every row that a program may look back to is there.
+    /// Returns true if every row that a program may look back to is present.
     pub fn is_full(&self) -> bool {
         self.filled == self.rows
     }
 
-    /// The number in `slot`, `age` intervals ago. `None` if it was not read.
+    /// Returns the value in `slot`, `age` intervals ago. `None` if it was not read.
     #[inline]
     pub fn get(&self, slot: usize, age: usize) -> Option<f64> {
         let value = self.raw(slot, age);
         (!value.is_nan()).then_some(value)
     }
 
-    /// Like [`History::get`], with a NaN for what is missing.
+    /// Does the same as [`History::get`], with a NaN for a missing value.
     #[inline]
     pub fn raw(&self, slot: usize, age: usize) -> f64 {
         if age >= self.filled || slot >= self.width {
@@ -93,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_is_missing_and_not_zero() {
+    fn unread_value_is_missing_and_not_zero() {
         let mut history = History::new(2, 1);
         history.advance()[0] = 7.0;
         assert_eq!(history.get(0, 0), Some(7.0));

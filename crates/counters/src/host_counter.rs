@@ -1,13 +1,13 @@
-//! The counters of a host's rules: what the manager knows of a guest and of the host.
+//! The counters of a host's rules: the manager's values of a guest and of the host.
 //!
-//! They are derived numbers, computed again in each pass of the manager; no kernel shows them.
-//! This table is the only place that names them: the parser's suggestions, `explain` and
-//! the tables of the manuals are made from it.
+//! These are derived values, computed again in each pass of the manager; kernels do not show them.
+//! This table is the only place that names them: the parser's suggestions, `explain` and the tables
+//! of the manuals are generated from it.
 
 use base::named;
 
 named! {
-    /// What a host's counter is counted in; the names are what tables show.
+    /// The unit of a host's counter; the names are those in tables.
     pub enum HostUnit {
         /// MiB of memory.
         Mib = "MiB",
@@ -29,7 +29,7 @@ named! {
 }
 
 impl HostUnit {
-    /// The largest number that the unit allows, where it has one. None goes below 0.
+    /// Returns the largest value that the unit allows, if there is one. The smallest is 0.
     pub fn largest(self) -> Option<f64> {
         match self {
             HostUnit::Permille => Some(1000.0),
@@ -42,18 +42,18 @@ impl HostUnit {
 macro_rules! host_counters {
     ($($variant:ident = $name:literal, $unit:ident, $doc:literal;)+) => {
         named! {
-            /// One number that a host's rules can use, with its family before the dot. Those of
-            /// a guest come first, then those of the host.
+            /// A value that a host's rules can use, with its family before the dot. Those of a
+            /// guest come first, then those of the host.
             pub enum HostCounter { $(#[doc = $doc] $variant = $name),+ }
         }
 
         impl HostCounter {
-            /// What it is counted in.
+            /// Returns its unit.
             pub fn unit(self) -> HostUnit {
                 match self { $(HostCounter::$variant => HostUnit::$unit),+ }
             }
 
-            /// What it is, in a few words that fit a table.
+            /// Returns a description of a few words, for a table.
             pub fn doc(self) -> &'static str {
                 match self { $(HostCounter::$variant => $doc),+ }
             }

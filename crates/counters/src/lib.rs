@@ -1,9 +1,9 @@
-//! What is counted, and what was read: the bottom layer.
+//! The names of counters and the history of their values: the bottom layer.
 //!
-//! A [`Counter`] names one number that a kernel (or the hypervisor's pool) shows.
-//! A program of rules numbers the counters that it needs (its *slots*); a reader
-//! fills one row of numbers an interval, in slot order; the [`History`] keeps the
-//! last rows. Nothing here reads a file, a clock or a thread: layer 0 is pure.
+//! A [`Counter`] names one value that a kernel (or the hypervisor's pool) shows. A program of rules
+//! numbers the counters that it needs (its *slots*). A reader fills one row of values an interval,
+//! in slot order, and the [`History`] keeps the last rows. Nothing here uses a file, a clock or a
+//! thread: layer 0 is pure.
 //!
 //! ```text
 //!   rules ──► [Counter] (slot order) ──► reader ──► row ──► History ──► rules

@@ -1,30 +1,30 @@
-//! Which names a kernel has, and what became of those that it had once.
+//! The names that a kernel has, and the replacements of retired ones.
 
-/// The counter names that a kernel shows, so that a rule which asks for another
-/// is refused before it runs and not after.
+/// The counter names of a kernel, so that a rule with another name is refused before it runs and
+/// not after.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelNames {
     /// The names in /proc/meminfo, in its order.
     pub meminfo: Vec<Box<str>>,
     /// The names in /proc/vmstat, in its order.
     pub vmstat: Vec<Box<str>>,
-    /// Whether /proc/pressure can be read.
+    /// True if /proc/pressure can be read.
     pub psi: bool,
 }
 
 impl KernelNames {
-    /// Whether /proc/meminfo has that line.
+    /// Returns true if /proc/meminfo has that line.
     pub fn has_meminfo(&self, name: &str) -> bool {
         self.meminfo.iter().any(|n| **n == *name)
     }
 
-    /// Whether /proc/vmstat has that line.
+    /// Returns true if /proc/vmstat has that line.
     pub fn has_vmstat(&self, name: &str) -> bool {
         self.vmstat.iter().any(|n| **n == *name)
     }
 }
 
-/// Lines that `allocstall` has become.
+/// The lines that have replaced `allocstall`.
 const ALLOCSTALL: [&str; 6] = [
     "allocstall_dma",
     "allocstall_dma32",
@@ -34,13 +34,13 @@ const ALLOCSTALL: [&str; 6] = [
     "allocstall_device",
 ];
 
-/// What a retired name of /proc/vmstat reads today: the sum of those of these lines that the
-/// kernel has, which for most siblings is no line at all, thus 0.
+/// Returns the lines that replace a retired name of /proc/vmstat. Its value is the sum of those of
+/// these lines that the kernel has; for most siblings there is no line at all, thus 0.
 ///
-/// Kernels since 4.8 reclaim by node and dropped the counters by zone. What the
-/// `_normal` counter of a family reads covers the whole family, and its siblings
-/// read 0, so that a rule's sum over the zones stays right. `allocstall` is the only one that
-/// has become several, one for each zone that the kernel was built with.
+/// Kernels since 4.8 reclaim by node and have dropped the counters by zone. The `_normal` counter
+/// of a family reads the value of the whole family, and its siblings read 0. A rule's sum over the
+/// zones therefore stays right. Only `allocstall` was replaced by several lines, one for each zone
+/// that the kernel was built with.
 pub fn retired(name: &str) -> Option<&'static [&'static str]> {
     const ZONES: [&str; 4] = ["dma", "dma32", "movable", "high"];
     const FAMILIES: [(&str, &[&str]); 6] = [

@@ -1,8 +1,9 @@
-//! A page in a real browser, as a person has it: keys and clicks go in, what is shown comes out.
+//! A page in a real browser, driven like a user's: keys and clicks go in, the page's content comes
+//! out.
 //!
-//! The browser is Debian's `chromium-headless-shell`, which is told what to do by the DevTools
-//! protocol over two pipes: no port is opened. A client library with all of that protocol takes
-//! longer to compile than all else here, and needs one.
+//! The browser is Debian's `chromium-headless-shell`, driven by the DevTools protocol over two
+//! pipes, so that no port is opened. A client library for the whole protocol takes longer to
+//! compile than everything else here, and needs a port.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -17,18 +18,19 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use vm::{Deadline, Scratch};
 
-/// The program.
+/// The browser's program name.
 pub const PROGRAM: &str = "chromium-headless-shell";
-/// Another version is a change of its own.
+/// The version of axe-core; another version needs a change of its own.
 const AXE: &str = "axe-core@4.10.3";
-/// How long anything may take: guests use the machine too.
+/// Limit of every wait. It is long because guests use the machine at the same time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long it may take to end.
+/// Limit of the wait for the browser's exit.
 const END: Duration = Duration::from_secs(10);
-/// What the browser reads and writes there is its third and fourth file.
+/// A shell command that moves the pipes to file descriptors 3 and 4, where the browser expects
+/// them.
 const SHELL: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
 
-/// A browser with one page. It ends with this value.
+/// A browser with one page. Dropping this value ends the browser.
 #[derive(Debug)]
 pub struct Browser {
     child: Child,
@@ -36,16 +38,16 @@ pub struct Browser {
     answers: Receiver<Value>,
     session: String,
     sent: u64,
-    /// What the page asked for, by address.
+    /// URLs that the page has requested.
     asked: Vec<String>,
-    /// What it complained about.
+    /// Warnings and errors that the page has reported.
     complaints: Vec<String>,
-    /// Pages that were loaded.
+    /// Number of pages loaded.
     loaded: u64,
     _dir: Scratch,
 }
 
-/// A key, by its names: what the page is told, and what it types.
+/// A key: its DOM name and the text that it types.
 #[derive(Clone, Copy, Debug)]
 pub enum Key {
     Tab,
@@ -55,7 +57,7 @@ pub enum Key {
 }
 
 impl Browser {
-    /// Starts one with an empty page of so many pixels.
+    /// Starts a browser with an empty page of this size in pixels.
     pub fn start(width: u32, height: u32) -> Browser {
         let dir = scratch("browser");
         let mut command = Command::new("sh");
@@ -100,7 +102,7 @@ impl Browser {
         browser
     }
 
-    /// Has the browser do something, and waits for its answer.
+    /// Sends a command to the browser, and waits for the response.
     fn order(&mut self, method: &str, params: Value) -> Value {
         self.sent += 1;
         let id = self.sent;
@@ -121,7 +123,7 @@ impl Browser {
         }
     }
 
-    /// The next message, if one comes in time. What tells what happened is kept.
+    /// Returns the next message if one arrives in time, and records its event.
     fn next(&mut self, until: Deadline) -> Option<Value> {
         let left = until.remaining()?;
         let message = self.answers.recv_timeout(left).ok()?;
@@ -140,7 +142,7 @@ impl Browser {
         Some(message)
     }
 
-    /// Opens an address, and waits until all of it is there.
+    /// Opens an address, and waits until the page is loaded.
     pub fn open(&mut self, address: &str) {
         let before = self.loaded;
         let answer = self.order("Page.navigate", json!({"url": address}));
@@ -148,7 +150,7 @@ impl Browser {
         self.until_loaded(before);
     }
 
-    /// Does what leads to another page, and waits until all of that is there.
+    /// Runs an action that leads to another page, and waits until that page is loaded.
     pub fn follow(&mut self, what: impl FnOnce(&mut Browser)) {
         let before = self.loaded;
         what(self);
@@ -162,7 +164,7 @@ impl Browser {
         }
     }
 
-    /// What an expression is in the page; a promise is waited for.
+    /// Evaluates an expression in the page; a promise is awaited.
     pub fn value(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
         let answer = self.order("Runtime.evaluate", params);
@@ -171,7 +173,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// The same as a text.
+    /// Evaluates an expression to a text.
     pub fn text(&mut self, expression: &str) -> String {
         match self.value(expression) {
             Value::String(text) => text,
@@ -179,14 +181,14 @@ impl Browser {
         }
     }
 
-    /// The same as a number.
+    /// Evaluates an expression to a number.
     pub fn number(&mut self, expression: &str) -> f64 {
         self.value(expression).as_f64().unwrap_or_else(|| panic!("{expression} is no number"))
     }
 
     /// Waits until an expression is true.
     pub fn until(&mut self, expression: &str) {
-        // The page gives up before its browser is given up.
+        // The page's own limit is shorter than the limit of the browser's response.
         let limit = PATIENCE.as_millis() / 2;
         let so = self.value(&format!(
             "new Promise((done) => {{ const began = Date.now(); const look = () => {{
@@ -197,12 +199,12 @@ impl Browser {
         assert!(so == true, "{expression}: never so on {}", self.text("document.body.innerText"));
     }
 
-    /// Clicks at the middle of what a selector finds.
+    /// Clicks at the middle of the element that a selector matches.
     pub fn click(&mut self, selector: &str) {
         self.click_at(selector, 0.5);
     }
 
-    /// Clicks at a share of its width.
+    /// Clicks an element at this share of its width.
     pub fn click_at(&mut self, selector: &str, share: f64) {
         let place = self.value(&format!(
             "(() => {{ const it = document.querySelector({});
@@ -220,7 +222,7 @@ impl Browser {
         }
     }
 
-    /// Presses a key and lets it go.
+    /// Presses and releases a key.
     pub fn press(&mut self, key: Key) {
         let (name, code, text, shift) = match key {
             Key::Tab => ("Tab", 9, "", 0),
@@ -239,37 +241,37 @@ impl Browser {
         self.order("Input.dispatchKeyEvent", up);
     }
 
-    /// Types a text where the focus is.
+    /// Types a text into the focused element.
     pub fn types(&mut self, text: &str) {
         self.order("Input.insertText", json!({"text": text}));
     }
 
-    /// Gives the window another size; a narrow one is a phone's.
+    /// Resizes the window; a narrow one counts as a phone.
     pub fn resize(&mut self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1,
                           "mobile": width < 500});
         self.order("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// Asks for dark pages, or for light ones.
+    /// Sets the preferred color scheme to dark or light.
     pub fn prefer_dark(&mut self, is_dark: bool) {
         let value = if is_dark { "dark" } else { "light" };
         let wish = json!({"features": [{"name": "prefers-color-scheme", "value": value}]});
         self.order("Emulation.setEmulatedMedia", wish);
     }
 
-    /// Keeps a picture of what the window shows.
+    /// Saves a screenshot of the window.
     pub fn picture(&mut self, path: &Path) {
         let shot = self.order("Page.captureScreenshot", json!({"format": "png"}));
         fs::write(path, decoded(shot["data"].as_str().unwrap())).unwrap();
     }
 
-    /// The addresses that were asked for since it was asked last.
+    /// Returns the requested URLs since the last call.
     pub fn requests(&mut self) -> Vec<String> {
         std::mem::take(&mut self.asked)
     }
 
-    /// What the page complained about since it was asked last.
+    /// Returns the page's complaints since the last call.
     pub fn complaints(&mut self) -> Vec<String> {
         std::mem::take(&mut self.complaints)
     }
@@ -277,7 +279,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its other processes end with it, and its directory is written to no more.
+        // The browser's other processes end with it, and stop writing to its directory.
         let _ = self.orders.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let has_ended = |child: &mut Child| matches!(child.try_wait(), Ok(Some(_)));
         if wait_until(END, || has_ended(&mut self.child)).is_none() {
@@ -287,8 +289,8 @@ impl Drop for Browser {
     }
 }
 
-/// What finds faults of pages for people who do not see them, or do not see them well: axe-core, as
-/// its makers publish it. `None` without npm, which fetches it and compares its checksum.
+/// Returns axe-core, a checker for accessibility faults of pages, as its makers publish it. Returns
+/// `None` without npm, which downloads it and verifies its checksum.
 pub fn axe() -> Option<String> {
     if !crate::is_there("npm") {
         return None;
@@ -303,7 +305,7 @@ pub fn axe() -> Option<String> {
     Some(fs::read_to_string(dir.join("package/axe.min.js")).unwrap())
 }
 
-/// Bytes from base64.
+/// Decodes base64.
 fn decoded(text: &str) -> Vec<u8> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let value = |letter: u8| LETTERS.iter().position(|one| *one == letter).unwrap_or(0);

@@ -1,7 +1,7 @@
-//! The real engines that keep metrics, each in a directory of its own and on loopback.
+//! Real metrics engines, each in a directory of its own and on loopback.
 //!
-//! VictoriaMetrics and Prometheus are asked in the same words; they differ in how they are
-//! started. Neither is there on every machine: a test that lacks one says so and passes.
+//! VictoriaMetrics and Prometheus accept the same requests; only their start differs. Neither is
+//! installed on every machine: a test without an engine reports that and passes.
 
 use crate::{is_there, scratch};
 use metrics::Url;
@@ -15,12 +15,12 @@ use std::process::Command;
 use std::time::Duration;
 use vm::{Deadline, Process, Scratch, wait_for_exit};
 
-/// How long anything may take: both start within a second on an idle machine.
+/// Limit of every wait: both engines start within a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often is looked whether something has happened.
+/// Pause between two polls.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Which engine.
+/// The kind of engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// VictoriaMetrics.
@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Both.
+    /// Both engines.
     pub const ALL: [Kind; 2] = [Kind::VictoriaMetrics, Kind::Prometheus];
 
     fn program(self) -> &'static str {
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// A running engine. It ends with this, and its files go.
+/// A running engine. Dropping this value ends it and removes its files.
 pub struct Engine {
     kind: Kind,
     process: Process,
@@ -50,8 +50,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts one that scrapes what listens at `target`, if anything does; `None`, with a note,
-    /// where it is not installed.
+    /// Starts an engine that scrapes `target`, if given. Returns `None`, with a note, if the engine
+    /// is not installed.
     pub fn start(kind: Kind, target: Option<&str>) -> Option<Engine> {
         let program = kind.program();
         if !is_there(program) {
@@ -76,30 +76,30 @@ impl Engine {
         Some(Engine { kind, process, _dir: dir, base: format!("http://{address}") })
     }
 
-    /// Where it is asked.
+    /// Returns the URL of queries.
     pub fn url(&self) -> Url {
         Url::parse(&self.base).expect("an address")
     }
 
-    /// Where it takes what is pushed.
+    /// Returns the URL that accepts pushed samples.
     pub fn write_url(&self) -> Url {
         Url::parse(&format!("{}/api/v1/write", self.base)).expect("an address")
     }
 
-    /// Who can be asked while the engine is waited for.
+    /// Returns a client for requests during [`Engine::until`].
     pub fn asked(&self) -> Asked {
         Asked(self.base.trim_start_matches("http://").to_owned())
     }
 
-    /// Makes all samples that it has taken visible to queries. VictoriaMetrics would show them some
-    /// time later, and not all at once; Prometheus does it as it takes them.
+    /// Makes all received samples visible to queries. VictoriaMetrics would show them some time
+    /// later, and not all at once; Prometheus shows samples as soon as it receives them.
     pub fn show_all(&self) {
         if self.kind == Kind::VictoriaMetrics {
             self.asked().get("/internal/force_flush").unwrap_or_else(|e| panic!("{e}"));
         }
     }
 
-    /// Tries until something is as it should be; what it was last is shown if it never is.
+    /// Retries until `look` succeeds; panics with the last failure at the deadline.
     pub fn until<T>(&mut self, what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
         let deadline = Deadline::after(PATIENCE);
         loop {
@@ -108,19 +108,19 @@ impl Engine {
                 Err(seen) => seen,
             };
             let ended = self.process.try_wait().expect("a child");
-            assert!(ended.is_none(), "it has ended: {}", self.process.stderr());
+            assert!(ended.is_none(), "the engine has ended: {}", self.process.stderr());
             assert!(deadline.remaining().is_some(), "{what} never came; last seen: {seen}");
-            // Waits for its end, which is what this wait is for, or for a moment.
+            // A wait for the engine's exit, which is not expected, serves as the pause.
             let _ = wait_for_exit(self.process.id(), LOOK);
         }
     }
 }
 
-/// An engine's address.
+/// A client of an engine, by address.
 pub struct Asked(String);
 
 impl Asked {
-    /// The answer to a query about a time, as JSON; a failure in words.
+    /// Runs a query at a point in time, and returns its JSON, or the failure as text.
     pub fn query(&self, query: &str, at_ms: i64) -> Result<String, String> {
         let mut encoded = String::new();
         for byte in query.bytes() {
@@ -165,12 +165,12 @@ fn prometheus(dir: &Path, config: &Path, address: &str) -> Command {
     command
 }
 
-/// An address of this machine that nobody listens at.
+/// Returns a loopback address without a listener.
 fn free_address() -> String {
     format!("{}:{}", Ipv4Addr::LOCALHOST, free_port())
 }
 
-/// A port of this machine's loopback that nobody listens at.
+/// Returns a loopback port without a listener.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     listener.local_addr().expect("an address").port()

@@ -1,4 +1,4 @@
-//! `pinhead up` and farms as a person runs them.
+//! `pinhead up` and farms, run like a user runs them.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -14,16 +14,16 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vm::{Deadline, Scratch, wait_for_exit};
 
-/// `pinhead explain` looks for a guest in every `pinhead up` of its user, and their guests have the
-/// same names.
+/// A lock for one `pinhead up` at a time: `pinhead explain` searches every `pinhead up` of its
+/// user, and their guests have equal names.
 static ONE_UP: Mutex<()> = Mutex::new(());
 
-/// A running `pinhead up` of two guests. Both end with this value.
+/// A running `pinhead up` of two guests. Dropping this value ends all of them.
 #[derive(Debug)]
 pub struct Up {
-    /// Its process.
+    /// Process of `pinhead up`.
     pub child: Child,
-    /// What `explain` said to standard error when it failed last.
+    /// Standard error of the last failed `explain`.
     refusal: RefCell<String>,
     dir: Scratch,
     _share: Share,
@@ -31,7 +31,7 @@ pub struct Up {
 }
 
 impl Up {
-    /// Starts it with a directory for temporary files of its own, once there are places.
+    /// Starts `pinhead up` once there are places, with a temporary directory of its own.
     pub fn start(args: &str, share: fn() -> Share) -> Up {
         let one = ONE_UP.lock().unwrap_or_else(PoisonError::into_inner);
         let share = share();
@@ -42,30 +42,30 @@ impl Up {
         Up { child, refusal: RefCell::default(), dir, _share: share, _one: one }
     }
 
-    /// The QEMUs that it has started.
+    /// Returns the QEMU processes that it has started.
     pub fn qemus(&self) -> Vec<u32> {
         children(self.child.id()).expect("/proc")
     }
 
-    /// Waits until a condition holds, by looking again and again.
+    /// Polls until a condition holds.
     pub fn until(&mut self, what: &str, mut so: impl FnMut(&mut Up) -> bool) {
         let deadline = Deadline::after(PATIENCE);
         while !so(self) {
             let ended = self.child.try_wait().expect("its state");
-            assert!(ended.is_none(), "it ended before {what}");
+            assert!(ended.is_none(), "`pinhead up` ended before {what}");
             let refusal = self.refusal.borrow();
             assert!(deadline.remaining().is_some(), "never {what}: {refusal}");
-            // Waits for its end, which does not come, instead of sleeping.
+            // A wait for the exit, which is not expected, serves as the pause.
             let _ = wait_for_exit(self.child.id(), LOOK);
         }
     }
 
-    /// Explains its first guest.
+    /// Runs `explain` for the first guest.
     pub fn explain(&self) -> Output {
         self.explain_guest("g1")
     }
 
-    /// Explains a guest of its own: other tests have guests of the same names.
+    /// Runs `explain` for a guest, named by its process: other tests have guests of the same names.
     pub fn explain_guest(&self, guest: &str) -> Output {
         let guest = format!("{}/{guest}", self.child.id());
         let mut command = Command::new(crate::program());
@@ -78,14 +78,14 @@ impl Up {
         output
     }
 
-    /// Sends a signal to it.
+    /// Sends a signal to the process.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let done = Command::new("kill").args(["-s", name, &pid]).status().expect("kill");
         assert!(done.success());
     }
 
-    /// All that it writes until its end.
+    /// Reads the output until the process ends.
     pub fn output(&mut self) -> String {
         let mut text = String::new();
         let mut out = self.child.stdout.take().expect("its output");
@@ -93,12 +93,12 @@ impl Up {
         text
     }
 
-    /// Where its guests' sockets are, as the processes that serve them know.
+    /// Returns the directory of the guests' sockets, as listed by the kernel.
     pub fn run_dir(&self) -> PathBuf {
         run_dir(self.child.id(), "g1.qmp")
     }
 
-    /// It has left no process and no file.
+    /// Asserts that no process and no file is left.
     pub fn nothing_is_left(&self, qemus: &[u32]) {
         are_gone(qemus);
         let left: Vec<_> = fs::read_dir(self.dir.path()).expect("the directory").collect();
@@ -113,18 +113,18 @@ impl Drop for Up {
     }
 }
 
-/// A farm's file, and what is to be ended when the test is over.
+/// A farm's file. Dropping this value ends the farm.
 #[derive(Debug)]
 pub struct Farm {
-    /// Its name.
+    /// Name of the farm.
     pub name: String,
-    /// Where its file is.
+    /// Directory of the farm's file.
     pub dir: PathBuf,
     _share: Share,
 }
 
 impl Farm {
-    /// Other farms of this user may run on the machine: this one has a name of its own.
+    /// Writes a farm's file with a unique name, as this user may run other farms on the machine.
     pub fn new(test: &str, classes: &str, share: Share) -> Farm {
         let name = format!("test-{test}-{}", std::process::id());
         let dir = std::env::temp_dir().join(format!("pinhead-{name}"));
@@ -133,24 +133,24 @@ impl Farm {
         Farm { name, dir, _share: share }
     }
 
-    /// The path of its file.
+    /// Returns the path of the farm's file.
     pub fn file(&self) -> String {
         self.dir.join("FARM.toml").display().to_string()
     }
 
-    /// A command of the program.
+    /// Builds a command of pinhead.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(crate::program());
         command.args(args).env("TMPDIR", &self.dir).stdin(Stdio::null());
         command
     }
 
-    /// What came of a command.
+    /// Runs a command of pinhead.
     pub fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 
-    /// The output of a command that has to succeed.
+    /// Runs a command that must succeed, and returns its output.
     pub fn succeed(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -158,19 +158,19 @@ impl Farm {
         out
     }
 
-    /// A guest by its whole name.
+    /// Returns the full name of a guest.
     pub fn guest(&self, name: &str) -> String {
         format!("{}/{name}", self.name)
     }
 
-    /// What `ps` knows of it.
+    /// Returns the farm's entry of `pinhead ps`.
     pub fn table(&self) -> Value {
         let all = self.succeed(&["ps", "--farm", &self.name, "--format", "json"]);
         let all: Value = serde_json::from_str(&all).unwrap();
         all["farms"][0].clone()
     }
 
-    /// The farm's process, and its guests'.
+    /// Returns the process ids of the farm and of its guests.
     pub fn processes(&self) -> (u32, Vec<u32>) {
         let table = self.table();
         let number = |value: &Value| u32::try_from(value.as_u64().unwrap()).unwrap();
@@ -178,14 +178,14 @@ impl Farm {
         (number(&table["pid"]), guests.map(|guest| number(&guest["pid"])).collect())
     }
 
-    /// The directory of the farm's sockets, by the processes that have them open.
+    /// Returns the directory of the farm's sockets, as listed by the kernel.
     pub fn run_dir(&self, farm: u32) -> PathBuf {
-        // It is bound by that name, and renamed.
+        // The socket is bound under this name, and renamed afterwards.
         run_dir(farm, "control.new")
     }
 }
 
-/// The directory of a process's sockets, by one that is in it.
+/// Finds the directory of a process's sockets by the name of one socket.
 fn run_dir(pid: u32, socket: &str) -> PathBuf {
     let sockets = fs::read_to_string("/proc/net/unix").unwrap();
     let end = format!("/up/{pid}/{socket}");
@@ -208,7 +208,7 @@ pub fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// Asks a web server for its page, and reads the answer to its end.
+/// Requests a web server's page, and returns the whole response.
 pub fn page(mut client: TcpStream) -> String {
     client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
     let mut page = Vec::new();
@@ -216,7 +216,7 @@ pub fn page(mut client: TcpStream) -> String {
     text(&page)
 }
 
-/// Text for people.
+/// Converts bytes to text, lossily.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -224,6 +224,6 @@ pub fn text(bytes: &[u8]) -> String {
 /// Waits until processes have ended.
 pub fn are_gone(pids: &[u32]) {
     for pid in pids {
-        assert!(wait_for_exit(*pid, PATIENCE).unwrap(), "process {pid} lives");
+        assert!(wait_for_exit(*pid, PATIENCE).unwrap(), "process {pid} is alive");
     }
 }

@@ -1,4 +1,4 @@
-//! A host that is itself a guest: Debian 13 with systemd, libvirt and QEMU, and real KVM by an
+//! A host that is itself a guest: Debian 13 with systemd, libvirt, QEMU, and real KVM on an
 //! emulated SVM.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! `scripts/kvm-host` makes its root file system. The first test boots it, installs pinhead's
-//! packages and starts a domain, which takes minutes. All tests go on from the state that is saved
-//! then, each in a host of its own. Its speed says nothing.
+//! packages and starts a domain, which takes minutes. All tests resume the state that is saved
+//! then, each in a host of its own. Times measured in such a host mean nothing.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -25,32 +25,34 @@ use vm::{Console, Ctl, Deadline, Monitor, Process, Scratch, wait_for_exit};
 
 use crate::{LOOK, given, scratch};
 
-/// Emulation of a processor that itself runs guests is slow, on a machine with other work more so.
+/// Limit of slow waits: emulating a processor that itself runs guests is slow, even more so on a
+/// busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// A host that runs waits so long for one line of its shell.
+/// Limit of one shell line in a running host.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// The text of the host's console when its shell is there.
+/// Console output that marks the host's shell as ready.
 const UP: &str = "pinhead: kvmhost is up";
-/// The directory in the host with what tests bring.
+/// Directory in the host with the tests' files.
 const BROUGHT: &str = "/srv";
-/// The file with the state that hosts go on from.
+/// File with the saved state that hosts resume.
 const STATE: &str = "state";
 const DISK: &str = "disk.qcow2";
 const TAR: &str = "srv.tar";
 
-/// The command line of Linux in guests of the host, but for the guest's name.
+/// Kernel command line of the host's guests, except for the guest's name.
 const GUEST_WORDS: &str = "console=ttyS0 quiet panic=-1 mitigations=off norandmaps \
     nowatchdog no_timer_check audit=0 psi=1";
 
-/// The domain that each host has. It holds [`FILLED_MIB`] of [`MEMORY_MIB`], and says its sum.
+/// The domain of each host. It keeps [`FILLED_MIB`] of [`MEMORY_MIB`] filled, and prints their
+/// checksum.
 pub const LV1: &str = "lv1";
-/// Its memory.
+/// Memory of the domain, in MiB.
 pub const MEMORY_MIB: u64 = 192;
-/// Its data.
+/// Data in the domain, in MiB.
 pub const FILLED_MIB: u64 = 32;
 
-/// A running host. It ends when this goes.
+/// A running host. Dropping this value ends the host.
 #[derive(Debug)]
 pub struct KvmHost {
     process: Process,
@@ -66,13 +68,13 @@ fn made() -> PathBuf {
 }
 
 impl KvmHost {
-    /// A host with pinhead's packages installed, which manages the domain [`LV1`].
+    /// Resumes a host with pinhead's packages installed, which manages the domain [`LV1`].
     pub fn installed() -> KvmHost {
         KvmHost::resumed(None)
     }
 
-    /// Two such hosts, with a network of their own: 10.9.0.1 and 10.9.0.2. The second has no
-    /// domain, and is another host to libvirt.
+    /// Resumes two such hosts on a private network, as 10.9.0.1 and 10.9.0.2. The second has no
+    /// domain, and another host UUID for libvirt.
     pub fn pair() -> [KvmHost; 2] {
         let (left, right) = UnixDatagram::pair().unwrap_or_else(|e| panic!("a network: {e}"));
         let mut number = 0;
@@ -97,7 +99,7 @@ impl KvmHost {
     }
 
     fn resumed(net: Option<OwnedFd>) -> KvmHost {
-        // Made once: a copy of all packages is packed for it.
+        // The template is made once per process, as making it packs a copy of all packages.
         static TEMPLATE: LazyLock<PathBuf> = LazyLock::new(template);
         let template: &Path = &TEMPLATE;
         let dir = scratch("kvm-host");
@@ -132,7 +134,7 @@ impl KvmHost {
         words("-mon", "chardev=qmp,mode=control".into());
         words("-serial", "chardev:console".into());
         words("-device", "virtserialport,chardev=ctl,name=org.pinhead.ctl.0".into());
-        // The carrier of its network is no part of the machine.
+        // The network's back end is no part of the machine's state.
         let backend = net.as_ref().map(|end| end.as_raw_fd());
         words(
             "-netdev",
@@ -161,7 +163,7 @@ impl KvmHost {
         host
     }
 
-    /// Runs a line in the host's shell; returns its exit status and its output.
+    /// Runs a line in the host's shell, and returns its exit status and output.
     pub fn run(&mut self, line: &str) -> (i32, String) {
         let output = self.ctl.run(line, Deadline::after(ANSWER));
         let output = output.unwrap_or_else(|e| panic!("{line}: {e}"));
@@ -175,7 +177,7 @@ impl KvmHost {
         text
     }
 
-    /// A number that the host's shell prints.
+    /// Runs a line that prints a number, and returns the number.
     pub fn number(&mut self, line: &str) -> u64 {
         let text = self.sh(line);
         text.trim().parse().unwrap_or_else(|e| panic!("{line}: {text:?}: {e}"))
@@ -201,44 +203,44 @@ impl KvmHost {
         }
     }
 
-    /// Waits until the manager has numbers of a guest, of which its balloon reports some.
+    /// Waits until the manager has a guest's data, including some reported by the balloon.
     pub fn has_numbers(&mut self, guest: &str) {
         self.until(&format!("pinhead ps | grep -E '^{guest} .* [0-9]+ +0 +[-0-9]'"));
     }
 
-    /// Waits for the next sum of its data that a domain says, and returns it.
+    /// Waits for the next checksum that a domain prints, and returns it.
     pub fn sum(&mut self, domain: &str) -> String {
         let file = format!("{BROUGHT}/{domain}.console");
         self.sh(&format!("touch {file} && wc -l < {file} > /tmp/lines"));
         let line = format!("tail -n +$(($(cat /tmp/lines) + 1)) {file} | grep -m 1 '^sum .*-'");
-        // The console may have no more of the line's end yet.
+        // The console may contain only a part of the line so far.
         self.until(&line).trim_end().to_owned()
     }
 
-    /// Waits until a domain has so much memory, by libvirt's word.
+    /// Waits until a domain has this much memory, as reported by libvirt.
     pub fn has_memory(&mut self, domain: &str, mib: u64) {
         self.until(&format!("virsh dommemstat {domain} | grep -x 'actual {}'", mib << 10));
     }
 
-    /// Writes a file in the host. Its shell takes a line at a time.
+    /// Writes a file in the host, in one line of its shell.
     pub fn write(&mut self, path: &str, text: &str) {
         self.sh(&crate::line_that_writes(path, text));
     }
 
-    /// Starts a program that goes on beside the shell. Its output is in `/srv/NAME.log`.
+    /// Starts a program in the background. Its output goes to `/srv/NAME.log`.
     pub fn spawn(&mut self, name: &str, line: &str) {
         self.sh(&format!("setsid sh -c '{line}' > /srv/{name}.log 2>&1 < /dev/null &"));
     }
 
-    /// Defines and starts a domain of libvirt, with a Linux and our daemon in it. More words for
-    /// its kernel give it its work: see `kvm_host/load.sh`.
+    /// Defines and starts a libvirt domain with a Linux and pinhead's daemon. Further kernel
+    /// arguments select its load: see `kvm_host/load.sh`.
     pub fn domain(&mut self, name: &str, memory_mib: u64, words: &str) {
         self.write(&format!("{BROUGHT}/{name}.xml"), &domain_xml(name, memory_mib, words));
         self.sh(&format!("virsh -q define {BROUGHT}/{name}.xml && virsh -q start {name}"));
     }
 
-    /// Starts a guest as somebody starts a QEMU by hand, with its monitor where no setting is
-    /// needed for it. Its memory is by these words for QEMU, and its load by those for its kernel.
+    /// Starts a QEMU guest by hand, with its monitor where pinhead finds it without settings.
+    /// `memory` is QEMU arguments, `load` is kernel arguments.
     pub fn plain_qemu(&mut self, name: &str, memory: &str, load: &str) {
         let dir = "/run/pinhead/up/by-hand";
         self.sh(&format!("mkdir -p {dir} && chmod 700 {dir}"));
@@ -256,20 +258,20 @@ impl KvmHost {
         );
     }
 
-    /// Time that a guest's virtual CPUs have run, in clock ticks of the host.
+    /// Returns the CPU time of a guest's virtual CPUs, in clock ticks of the host.
     pub fn guest_ticks(&mut self, guest: &str) -> u64 {
-        // Field 43. The names of threads, the second field, have spaces.
+        // Field 43. Thread names, the second field, contain spaces.
         let line = "cat /proc/$(pgrep -f guest=GUEST,)/task/*/stat | sed 's/.*) //' | \
                     awk '{ n += $41 } END { print n }'";
         self.number(&line.replace("GUEST", guest))
     }
 
-    /// Gives the host a swap file.
+    /// Adds a swap file to the host.
     pub fn has_swap(&mut self) {
         self.sh("fallocate -l 512M /swap && chmod 600 /swap && mkswap -q /swap && swapon /swap");
     }
 
-    /// Fails if the host's kernel has warned of a fault in itself.
+    /// Asserts that the host's kernel has logged no fault of its own.
     pub fn is_sound(&mut self) {
         let said = self.run("dmesg | grep -E 'BUG:|WARNING:|Oops|Kernel panic|corrupted stack'").1;
         assert!(said.is_empty(), "{said}");
@@ -291,7 +293,7 @@ impl Drop for KvmHost {
     }
 }
 
-/// libvirt's description of a domain with one virtual CPU, under KVM.
+/// Returns libvirt's description of a domain with one virtual CPU, under KVM.
 fn domain_xml(name: &str, memory_mib: u64, words: &str) -> String {
     format!(
         "<domain type='kvm'><name>{name}</name><memory unit='MiB'>{memory_mib}</memory>
@@ -309,7 +311,7 @@ fn domain_xml(name: &str, memory_mib: u64, words: &str) -> String {
     )
 }
 
-/// Makes an empty layer over a disk.
+/// Creates an empty overlay on a disk image.
 fn layer(under: &Path, format: &str, path: &Path) {
     let mut make = Command::new("qemu-img");
     make.args(["create", "-q", "-f", "qcow2", "-F", format, "-b"]).arg(under).arg(path);
@@ -317,8 +319,8 @@ fn layer(under: &Path, format: &str, path: &Path) {
     assert!(done.success(), "{make:?}");
 }
 
-/// Returns the directory with the state that hosts go on from: made once for these packages, as
-/// this file says.
+/// Returns the directory of the saved state that hosts resume. The state is made once for each
+/// content of the packages and of this file.
 fn template() -> PathBuf {
     let brought = brought();
     let mut bytes = Vec::new();
@@ -334,7 +336,7 @@ fn template() -> PathBuf {
         let part = place.with_extension(std::process::id().to_string());
         fs::create_dir(&part).unwrap_or_else(|e| panic!("{}: {e}", part.display()));
         make(&base, &brought, &part);
-        // Another process may have made the same.
+        // Another process may have made the same state.
         if fs::rename(&part, &place).is_err() {
             let _ = fs::remove_dir_all(&part);
         }
@@ -342,7 +344,7 @@ fn template() -> PathBuf {
     place
 }
 
-/// States for other packages: each has half a gigabyte.
+/// Removes the states of other packages: each has half a gigabyte.
 fn remove_others(base: &Path) {
     let found = fs::read_dir(base).into_iter().flatten().flatten();
     for entry in found.filter(|e| e.file_name().to_string_lossy().starts_with("installed-")) {
@@ -350,8 +352,8 @@ fn remove_others(base: &Path) {
     }
 }
 
-/// Makes the files of ours that the host gets: the packages, a guest's kernel and file system, and
-/// those that `pinhead up` would fetch.
+/// Collects the files for the host: the packages, a guest's kernel and file system, and the
+/// packages that `pinhead up` would download.
 fn brought() -> Scratch {
     let dir = scratch("kvm-host-srv");
     let run = |command: &mut Command| {
@@ -377,21 +379,21 @@ fn brought() -> Scratch {
         let copied = fs::copy(&from, guest.join(to));
         copied.unwrap_or_else(|e| panic!("{}: {e}", from.display()));
     }
-    // Fetched, if they are not there yet.
+    // Downloads the files if they are missing.
     web_files(&cache, Arch::X86_64).unwrap_or_else(|e| panic!("{e}"));
     let all = tree.join("packages");
     fs::create_dir(&all).unwrap_or_else(|e| panic!("{}: {e}", all.display()));
     for set in ["", WEB_SET] {
         run(Command::new("cp").arg("-a").arg(cache.packages_of(Arch::X86_64, set)).arg(&all));
     }
-    // The same packages make the same bytes.
+    // These options make the archive's bytes reproducible.
     let mut tar = Command::new("tar");
     tar.args(["--create", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--file"]);
     run(tar.arg(dir.join(TAR)).arg("--directory").arg(&tree).arg("."));
     dir
 }
 
-/// Returns the driver of virtio-mem, which a guest's image does not have.
+/// Returns the driver of virtio-mem, which is not part of a guest's image.
 fn virtio_mem(cache: &Cache) -> GuestFile {
     let packages = cache.packages(Arch::X86_64).unwrap_or_else(|e| panic!("{e}"));
     let modules = Modules::open(&packages.modules).unwrap_or_else(|e| panic!("{e}"));
@@ -400,7 +402,7 @@ fn virtio_mem(cache: &Cache) -> GuestFile {
     GuestFile { path: "/etc/virtio_mem.ko".into(), mode: 0o644, bytes: driver.bytes }
 }
 
-/// A guest's work: by the words of its kernel's command line.
+/// The guests' load script, driven by the kernel's command line.
 const LOAD: &str = include_str!("kvm_host/load.sh");
 
 /// Boots the host, installs the packages, and saves its state.
@@ -414,18 +416,18 @@ fn make(base: &Path, brought: &Scratch, part: &Path) {
     host.sh("mkdir -p /root/.cache/pinhead && mv /srv/packages /root/.cache/pinhead/packages");
     host.until("systemctl is-system-running --wait");
     host.until("[ -c /dev/kvm ]");
-    // Another host moves domains here by it. Nobody else is in its network.
+    // Another host migrates domains to this one over TCP. No other host is on its network.
     host.sh("printf 'auth_tcp = \"none\"\\n' >> /etc/libvirt/libvirtd.conf");
     host.sh("systemctl stop libvirtd.socket libvirtd-ro.socket libvirtd-admin.socket libvirtd && \
          systemctl start libvirtd.socket libvirtd-tcp.socket libvirtd");
-    // It asks each QEMU for all that it can do, which takes a minute here.
+    // libvirt probes each QEMU's capabilities, which takes a minute here.
     host.sh("virsh -q domcapabilities > /dev/null");
     host.sh("dpkg -i /srv/pinhead_*.deb");
     host.domain(LV1, MEMORY_MIB, &format!("fill={FILLED_MIB}"));
     host.has_numbers(LV1);
     host.sum(LV1);
-    // A virtual CPU that is inside of its guest is not saved whole: the CPU that goes on from that
-    // never comes back.
+    // A virtual CPU inside its guest is not saved completely: the CPU resumed from such a state
+    // never returns from the guest.
     host.sh(&format!("virsh -q suspend {LV1}"));
     host.sh("sync; echo 3 > /proc/sys/vm/drop_caches");
     let mut call = |command| {

@@ -1,8 +1,7 @@
-//! Real guests for the end-to-end tests: booted in QEMU, driven through a shell on a
-//! control port, watched by a real fleet.
+//! Real guests for the end-to-end tests: booted in QEMU, driven through a shell on a control port,
+//! observed by a real fleet.
 //!
-//! Every wait is for a condition, with a deadline. What a guest wrote to its console
-//! is shown when a test fails.
+//! Every wait is for a condition, with a deadline. A failed test prints the guest's console.
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +32,8 @@ use std::time::Duration;
 use vm::{Clones, Ctl, Deadline, GuestSpec, Scratch, Template, probe_kvm, wait_for_exit};
 use wire::{Memory, Status};
 
-/// Under emulation on a busy machine a boot may take many times its usual five seconds.
+/// Limit of a boot: under emulation on a busy machine it may take many times its usual five
+/// seconds.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Guests that boot at the same time on the machine's two cores.
@@ -42,39 +42,39 @@ const BOOTS: usize = 3;
 /// Memory of a guest of [`Plan::managed`], in MiB.
 pub const MANAGED_MIB: u64 = 384;
 
-/// Pause between two looks at whether something has happened. A look is a process of the program
-/// or of a guest, and many tests look at the same time.
+/// Pause between two polls. A poll is a process of the program or of a guest, and many tests poll
+/// at the same time.
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
-/// Rules that hold whatever they see: what moves is the manager's doing.
+/// Rules that hold in every case, so that any change is the manager's.
 pub const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
                            HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"300000\"\nCMM_INC=\"256\"\n\
                            MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// A kernel argument that leaves the modules of compressed memory loaded, with a little swap,
-/// for [`Guest::fill_cache`].
+/// A kernel argument that keeps the modules of compressed memory loaded, with a little swap, for
+/// [`Guest::fill_cache`].
 pub const HAS_ZRAM: &str = "pinhead.zram_mib=4";
 
-/// How a guest is, as its host sees it.
+/// A guest's state as seen by its host.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Booting, up, ended.
+    /// State: booting, up, ended.
     pub state: State,
-    /// The last status of its daemon.
+    /// Last status reported by the daemon.
     pub status: Option<Status>,
-    /// What it did so far.
+    /// Counts of the daemon's actions so far.
     pub tally: Tally,
-    /// The last report of its memory.
+    /// Last memory report.
     pub memory: Option<Memory>,
-    /// How often its daemon has reported that tasks wait for memory.
+    /// Number of reports from the daemon that tasks wait for memory.
     pub needs: u64,
-    /// How often its daemon was asked to look, because its virtual CPUs had run.
+    /// Number of requests to the daemon to look, sent because its virtual CPUs had run.
     pub looks_asked: u64,
-    /// The process of its QEMU.
+    /// QEMU process of the guest.
     pub pid: Option<u32>,
-    /// Bytes of its port that were no message, and times that it was over its budget.
+    /// Invalid bytes on the port, and times that the port exceeded its budget.
     pub misbehaviour: (u64, u64),
-    /// CPU time of the thread that looks after all guests, so far.
+    /// CPU time of the fleet's thread so far.
     pub host_cpu: Duration,
     console: String,
 }
@@ -86,10 +86,10 @@ struct Shared {
     requests: Vec<Request>,
 }
 
-/// What the fleet's thread is asked to do.
+/// A request to the fleet's thread.
 type Request = Box<dyn FnOnce(&mut Fleet) + Send>;
 
-/// A fleet that is looked after by a thread of its own.
+/// A fleet with a thread of its own.
 pub struct Host {
     _share: Share,
     shared: Arc<(Mutex<Shared>, Condvar)>,
@@ -104,30 +104,30 @@ pub struct Guest<'a> {
     shell: Ctl,
 }
 
-/// How a guest is started.
+/// Configuration of a guest.
 pub struct Plan {
-    /// Its architecture.
+    /// Architecture.
     pub arch: Arch,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: u32,
     /// Memory in MiB.
     pub memory_mib: u64,
-    /// The words of the daemon's command line; none for a guest without a daemon.
+    /// Command line of the daemon; `None` for a guest without a daemon.
     pub daemon: Option<&'static str>,
-    /// The rules file, at /etc/pinhead.conf.
+    /// Rules file, at /etc/pinhead.conf.
     pub rules: String,
-    /// More files.
+    /// Additional files.
     pub files: Vec<GuestFile>,
-    /// More words for the kernel's command line.
+    /// Additional kernel arguments.
     pub kernel_args: Vec<String>,
-    /// Where sockets are made that others may connect to.
+    /// Directory for sockets that other processes may connect to.
     pub run_dir: Option<PathBuf>,
-    /// Goes on from the state of a guest that has booted, of which it has a copy.
+    /// True if the guest resumes a copy of a booted guest's state.
     pub restored: bool,
 }
 
 impl Plan {
-    /// A guest of four CPUs with the default preset.
+    /// Returns a guest of four CPUs with the default preset.
     pub fn new(arch: Arch, daemon: &'static str) -> Plan {
         let rules = rules::preset("default").map(|preset| preset.text()).unwrap_or_default();
         Plan {
@@ -143,7 +143,8 @@ impl Plan {
         }
     }
 
-    /// A guest of one CPU for a manager, with sockets in this directory and rules that hold.
+    /// Returns a guest of one CPU for a manager, with sockets in this directory and rules that
+    /// hold.
     pub fn holding(dir: &Path) -> Plan {
         Plan {
             cpus: 1,
@@ -153,8 +154,8 @@ impl Plan {
         }
     }
 
-    /// The same with 384 MiB and room for [`Guest::fill_cache`]. All such guests go on from one
-    /// state, which saves their boots.
+    /// Returns a holding guest with 384 MiB and room for [`Guest::fill_cache`]. All such guests
+    /// resume one state, which saves their boots.
     pub fn managed(dir: &Path) -> Plan {
         Plan {
             memory_mib: MANAGED_MIB,
@@ -165,40 +166,40 @@ impl Plan {
     }
 }
 
-/// The program under test, as `make build` leaves it. Where it is comes from outside, so that no
-/// test runs one of another day that happens to lie about.
+/// Returns the program under test, as `make build` leaves it. Its path comes from the environment,
+/// so that no test runs a stale build by accident.
 pub fn program() -> &'static str {
     static PROGRAM: LazyLock<String> = LazyLock::new(|| given("PINHEAD_PROGRAM"));
     &PROGRAM
 }
 
-/// The guests' daemons, as `make build` leaves them.
+/// Returns the directory of the guests' daemons, as `make build` leaves them.
 pub fn daemon_dir() -> PathBuf {
     given("PINHEAD_GUEST_DIR").into()
 }
 
-/// Makes a directory for the files of a test.
+/// Makes a directory for a test's files.
 pub fn scratch(name: &str) -> Scratch {
     Scratch::new(&format!("e2e-{name}")).unwrap_or_else(|e| panic!("a directory: {e}"))
 }
 
-/// Whether a program is on the path.
+/// Returns true if a program is on the path.
 pub fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// Says why a test is skipped.
+/// Reports that a test is skipped, with the reason.
 pub fn skipped(reason: &str) {
     base::skipped!("{reason}");
 }
 
-/// Says that a test is skipped for a program that is not installed.
+/// Reports that a test is skipped because a program is not installed.
 pub fn skipped_without(program: &str) {
     skipped(&format!("there is no {program}; `scripts/setup test` installs it"));
 }
 
-/// A line of a shell that writes a file, for shells that take a line at a time.
+/// Returns a shell line that writes a file, for shells that take one line at a time.
 pub fn line_that_writes(path: &str, text: &str) -> String {
     let quoted = text.replace('\\', "\\\\").replace('\'', "\\047").replace('%', "%%");
     format!("printf '{}' > {path}", quoted.replace('\n', "\\n"))
@@ -215,7 +216,7 @@ fn given(variable: &str) -> String {
 }
 
 impl Host {
-    /// Starts guests beside those of other tests.
+    /// Starts guests next to those of other tests.
     pub fn start(plans: &[Plan]) -> Host {
         Host::start_with(plans, share(plans.len()))
     }
@@ -240,7 +241,7 @@ impl Host {
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How a guest is now.
+    /// Returns a guest's present state.
     pub fn seen(&self, index: usize) -> Seen {
         self.lock().seen.get(index).cloned().unwrap_or_else(|| panic!("no guest {index} yet"))
     }
@@ -249,12 +250,12 @@ impl Host {
         self.lock().requests.push(Box::new(request));
     }
 
-    /// Asks a guest how its memory is; the answer has this number.
+    /// Requests a memory report from a guest; the response has this sequence number.
     pub fn sample(&self, index: usize, sequence: u32) {
         self.ask(move |fleet| fleet.sample(index, sequence));
     }
 
-    /// Leaves the guests to a manager.
+    /// Yields the guests to a manager.
     pub fn yield_to_manager(&self) {
         self.ask(Fleet::yield_to_other_manager);
     }
@@ -264,8 +265,8 @@ impl Host {
         self.ask(Fleet::take_back);
     }
 
-    /// Waits until a guest is so, and says how long it took. Fails with what the guest
-    /// was instead.
+    /// Waits until a condition holds for a guest, and returns how long that took. Fails with the
+    /// guest's last state.
     pub fn until(
         &self,
         index: usize,
@@ -292,9 +293,9 @@ impl Host {
         }
     }
 
-    /// The shell of a guest, once it has booted.
+    /// Returns a guest's shell, once the guest has booted.
     pub fn guest(&self, index: usize) -> Guest<'_> {
-        // The console of a guest that goes on from a state is silent.
+        // A guest resumed from a state prints nothing to its console.
         let is_up = |seen: &Seen| seen.console.contains(" is up") || seen.state.is_up();
         self.until(index, "the guest is up", PATIENCE, is_up);
         let ctl = self.lock().ctl.get_mut(index).and_then(Option::take);
@@ -322,7 +323,7 @@ fn spec(number: usize, plan: &Plan, cache: &Cache) -> GuestSpec {
     assert!(daemon.is_file(), "no {}: `make test` makes it", daemon.display());
     let mut files = plan.files.clone();
     files.push(GuestFile::text("/etc/pinhead.conf", &plan.rules));
-    // A guest that starts its daemon later has one that only says its version.
+    // A guest that starts its daemon later gets `-v`: this daemon only prints its version.
     files.push(GuestFile::text("/etc/pinheadd.args", plan.daemon.unwrap_or("-v")));
     let image = ImageSpec { arch: plan.arch, daemon: Some(daemon), files }.build(cache);
     let mut spec = GuestSpec {
@@ -389,37 +390,37 @@ fn run(mut fleet: Fleet, shared: &(Mutex<Shared>, Condvar), stopped: &UnixStream
     }
 }
 
-/// CPU time of the thread that asks.
+/// Returns the CPU time of the calling thread.
 fn own_cpu_time() -> Duration {
     let text = std::fs::read("/proc/thread-self/schedstat").unwrap_or_default();
     Duration::from_nanos(schedstat::parse(&text).map_or(0, |ran| ran.run_ns))
 }
 
 impl Guest<'_> {
-    /// Runs one line in the guest's shell and returns what it printed.
+    /// Runs one line in the guest's shell, and returns its output.
     pub fn sh(&mut self, line: &str) -> String {
         let outcome = self.shell.succeed(line, Deadline::after(PATIENCE));
         outcome.unwrap_or_else(|e| panic!("{line}: {e}"))
     }
 
-    /// A number that the guest's shell prints.
+    /// Runs a line that prints a number, and returns the number.
     pub fn number(&mut self, line: &str) -> u64 {
         let text = self.sh(line);
         text.trim().parse().unwrap_or_else(|e| panic!("{line}: {text:?}: {e}"))
     }
 
-    /// How many CPUs are online, by the guest's own word.
+    /// Returns the number of online CPUs, as the guest reports it.
     pub fn online(&mut self) -> u64 {
         self.number("grep -c ^processor /proc/cpuinfo || grep -c ^cpu[0-9] /proc/stat")
     }
 
-    /// Waits until the daemon's last word is so.
+    /// Waits until the daemon's last status satisfies a condition.
     pub fn until(&self, what: &str, limit: Duration, so: impl Fn(&Status) -> bool) -> Duration {
         self.host.until(self.index, what, limit, |seen| seen.status.as_ref().is_some_and(&so))
     }
 
-    /// Waits until the daemon's word is so, for at most so many of its looks. A look has a
-    /// beat of the guest's own: how long it takes on a busy host says nothing of the rules.
+    /// Waits at most this many of the daemon's looks until its status satisfies a condition. Looks
+    /// follow the guest's own timer: their duration on a busy host is independent of the rules.
     pub fn until_looked(&self, what: &str, looks: u32, so: impl Fn(&Status) -> bool) -> u32 {
         let sequence = || self.seen().status.map_or(0, |s| s.sequence);
         let first = sequence();
@@ -430,14 +431,13 @@ impl Guest<'_> {
         took
     }
 
-    /// How the guest is now.
+    /// Returns the guest's present state.
     pub fn seen(&self) -> Seen {
         self.host.seen(self.index)
     }
 
-    /// Waits until a command of the guest prints what is wanted. Each try is a look of
-    /// its own: the guest itself has nothing to wait on, and the pause between two looks is the
-    /// host's, where it costs no process.
+    /// Waits until a command of the guest prints the wanted output. Each try is a new command: the
+    /// guest has nothing to wait on, and the host's pause between two tries costs no process.
     pub fn until_sh(&mut self, line: &str, limit: Duration, so: impl Fn(&str) -> bool) -> Duration {
         let deadline = Deadline::after(limit);
         loop {

@@ -1,9 +1,9 @@
-//! A libvirt of its own, for tests that watch guests under it.
+//! A private libvirt daemon for tests with guests under libvirt.
 //!
-//! The daemon is a user's own (`qemu:///session`) with all its directories in one that is removed
-//! afterwards, so nothing of the machine's libvirt is touched. It takes itself for the system's
-//! when it runs as root: then it is given to the user `nobody`. A guest that outlives a test
-//! which was killed switches itself off, if its load does.
+//! The daemon is a user's own (`qemu:///session`). All of its directories are in one that is
+//! removed afterwards, so the machine's libvirt is not touched. As root it would act as the
+//! system's daemon: then it runs as user `nobody`. If a test is killed, a surviving guest shuts
+//! down as far as its load script does so.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -15,15 +15,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use vm::{Process, Scratch};
 
-/// The name of its only domain.
+/// Name of the only domain.
 pub const NAME: &str = "lv1";
-/// The memory of the domain.
+/// Memory of the domain, in MiB.
 pub const MEMORY_MIB: u64 = 256;
 
-/// Who owns nothing.
+/// User id of `nobody`, the owner of no files.
 const NOBODY: u32 = 65534;
 
-/// A daemon of its own below a directory of its own.
+/// A libvirt daemon with a directory of its own.
 #[derive(Debug)]
 pub struct Daemon {
     process: Process,
@@ -31,19 +31,19 @@ pub struct Daemon {
     is_root: bool,
 }
 
-/// What is missing of what a daemon needs.
+/// Returns the first missing program that a daemon needs.
 pub fn missing() -> Option<&'static str> {
     ["libvirtd", "virsh", "setpriv"].into_iter().find(|name| !is_there(name))
 }
 
 impl Daemon {
-    /// Starts one. It listens a while later.
+    /// Starts a daemon, which listens a while later.
     pub fn start() -> Daemon {
         let dir = scratch("libvirt");
         let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
         fs::create_dir_all(dir.join("config/libvirt")).unwrap();
         fs::create_dir_all(dir.join("run")).unwrap();
-        // Output goes to files, or the daemon starts another one that writes it.
+        // Output goes to files; otherwise the daemon would start virtlogd to write it.
         fs::write(dir.join("config/libvirt/qemu.conf"), "stdio_handler = \"file\"\n").unwrap();
         for path in ["", "config", "config/libvirt", "run"] {
             let path = dir.join(path);
@@ -56,49 +56,49 @@ impl Daemon {
         Daemon { dir, is_root, process }
     }
 
-    /// Its directory, where the domain's port and console are.
+    /// Returns the directory with the domain's port and console.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The number of its user, who is another one where this process is root's.
+    /// Returns the daemon's user id, which differs from this process's user if that is root.
     pub fn user(&self) -> u32 {
         let own = || fs::metadata("/proc/self").unwrap().uid();
         if self.is_root { NOBODY } else { own() }
     }
 
-    /// What a manager calls its domain, that has to be told of another user's.
+    /// Returns the manager's name for the domain, with the user id if that is another user's.
     pub fn guest(&self) -> String {
         if self.is_root { format!("{NOBODY}/{NAME}") } else { NAME.to_owned() }
     }
 
-    /// The directory that `qemu:///session` looks into.
+    /// Returns the directory that `qemu:///session` searches.
     pub fn runtime_dir(&self) -> PathBuf {
         self.dir.join("run")
     }
 
-    /// Where it listens.
+    /// Returns the path of the daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.join("run/libvirt/libvirt-sock")
     }
 
-    /// Ends it by force.
+    /// Kills the daemon.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
     }
 
-    /// Starts it once more.
+    /// Starts the daemon once more.
     pub fn start_again(&mut self) {
         self.process = spawn(self.dir.path(), self.is_root);
     }
 
-    /// Runs a command of libvirt's own client.
+    /// Runs a command of libvirt's client.
     pub fn try_virsh(&self, words: &[&str]) -> Output {
         let uri = format!("qemu+unix:///session?socket={}", self.socket().display());
         Command::new("virsh").args(["-q", "-c", &uri]).args(words).output().unwrap()
     }
 
-    /// The same, for what must succeed: what it printed.
+    /// Runs a command of libvirt's client that must succeed, and returns its output.
     pub fn virsh(&self, words: &[&str]) -> String {
         let output = self.try_virsh(words);
         let error = String::from_utf8_lossy(&output.stderr);
@@ -106,21 +106,21 @@ impl Daemon {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The output of libvirtd, QEMU and the guest.
+    /// Returns the output of libvirtd, QEMU and the guest.
     pub fn log(&self) -> String {
         let log = self.dir.join(format!("cache/libvirt/qemu/log/{NAME}.log"));
         let log = fs::read_to_string(log).unwrap_or_default();
         format!("{}\n{log}\n{}", self.process.stderr(), self.console())
     }
 
-    /// The output of the guest.
+    /// Returns the output of the guest.
     pub fn console(&self) -> String {
         let console = fs::read(self.dir.join("console")).unwrap_or_default();
         String::from_utf8_lossy(&console).into_owned()
     }
 
-    /// Has a domain run from copies of an image that its user may read, with a script that runs
-    /// once it is up.
+    /// Creates a domain from copies of an image that its user may read, with a script that runs
+    /// once the guest is up.
     pub fn create_domain(&self, load: &str) {
         let bytes = load.as_bytes().to_vec();
         let files = vec![GuestFile { path: "/etc/load.sh".into(), mode: 0o755, bytes }];
@@ -147,7 +147,7 @@ fn spawn(dir: &Path, is_root: bool) -> Process {
     let mut command = Command::new(if is_root { "setpriv" } else { "libvirtd" });
     if is_root {
         command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}")]);
-        // Who changes its user outlives us unless it says again that it does not want to.
+        // A change of user clears the parent-death signal, so setpriv sets it again.
         command.args(["--clear-groups", "--pdeathsig", "KILL", "libvirtd"]);
     }
     command.arg("--pid-file").arg(dir.join("run/daemon.pid"));

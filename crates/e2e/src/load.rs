@@ -1,13 +1,13 @@
-//! What a guest's memory is filled with, and what the guest itself says of it.
+//! Load on a guest's memory, and the guest's own counts of it.
 
 use crate::Guest;
 use std::time::Duration;
 use wire::{Memory, PoolRequest, Pressure, ToHost};
 
 impl Guest<'_> {
-    /// Reads so much of a disk once: page cache that nobody uses again. A device of compressed
-    /// memory with nothing written on it is a disk that costs nothing. Its cache lasts as long
-    /// as somebody has it open.
+    /// Fills the guest's page cache: reads this much of a disk once, and never uses it again. A
+    /// compressed-memory device without data serves as a disk that costs nothing. Its cache lasts
+    /// while a process has the device open.
     pub fn fill_cache(&mut self, mib: u64) {
         self.sh(&format!(
             "swapoff /dev/zram0; echo 1 > /sys/block/zram0/reset; \
@@ -17,8 +17,8 @@ impl Guest<'_> {
         ));
     }
 
-    /// Takes so much memory into use in the background, 8 MiB at a time and some 40 MiB a second.
-    /// It is used until [`Guest::free`].
+    /// Takes this much memory into use in the background, 8 MiB at a time and some 40 MiB a second.
+    /// The memory stays in use until [`Guest::free`].
     pub fn use_memory(&mut self, mib: u64) {
         let pieces = mib.div_ceil(8);
         self.sh(&format!(
@@ -29,23 +29,23 @@ impl Guest<'_> {
         ));
     }
 
-    /// Waits until [`Guest::use_memory`] has all that it wanted.
+    /// Waits until [`Guest::use_memory`] has taken everything.
     pub fn until_used(&mut self, limit: Duration) {
         let line = "ls /run/load.done 2> /dev/null || true";
         self.until_sh(line, limit, |text| !text.is_empty());
     }
 
-    /// How much of [`Guest::use_memory`] is in use, in MiB.
+    /// Returns the memory in use by [`Guest::use_memory`], in MiB.
     pub fn in_use_mib(&mut self) -> u64 {
         self.number("df -m /dev/shm | awk 'END {print $3}'")
     }
 
-    /// Frees what was taken into use.
+    /// Frees the memory taken into use.
     pub fn free(&mut self) {
         self.sh("rm -f /dev/shm/load.* /run/load.done");
     }
 
-    /// What its balloon holds by its own word, in MiB.
+    /// Returns the balloon's size as the guest counts it, in MiB.
     pub fn balloon_mib(&mut self) -> u64 {
         self.number(
             "awk '/^balloon_inflate/ {i=$2} /^balloon_deflate/ {d=$2} \
@@ -53,19 +53,19 @@ impl Guest<'_> {
         )
     }
 
-    /// How many of its tasks were killed because there was no memory left.
+    /// Returns the number of tasks killed because memory ran out.
     pub fn oom_kills(&mut self) -> u64 {
         self.number("awk '/^oom_kill / {print $2}' /proc/vmstat")
     }
 }
 
-/// The command that prints how often the guest's daemon has waited for something, and so was woken.
-/// How often it was given a CPU is more where the guest's other tasks take that away in between.
+/// Returns the command that prints how often the daemon has waited, and so was woken. The number of
+/// its dispatches would be higher when the guest's other tasks preempt it.
 pub fn wake_ups() -> &'static str {
     "awk '/^voluntary_ctxt_switches/ {print $2}' /proc/$(pidof pinheadd)/status"
 }
 
-/// Frames that are well made and claim what cannot be.
+/// Returns well-formed frames with impossible values.
 pub fn nonsense() -> Vec<u8> {
     let mut bytes = Vec::new();
     for sequence in 0..200 {

@@ -1,12 +1,12 @@
-//! `pinhead host` as a process beside a fleet of real guests.
+//! `pinhead host` as a process next to a fleet of real guests.
 //!
 //! ```text
 //!   Place (a directory) ── g1.qmp g1.port ... ◄── QEMUs of the fleet
 //!                       ── host.toml, host.sock, journal.db ◄── Manager (a process)
 //! ```
 //!
-//! A budget in its settings bounds what the guests may use together, so that a machine with much
-//! memory plays a small host that is full.
+//! The budget in its settings bounds the guests' total memory, so that a machine with much memory
+//! acts as a small, full host.
 
 use crate::{Host, LOOK, scratch};
 use manager::control::{Answer, Ask, GuestRow, Ps, Status, ask};
@@ -22,34 +22,33 @@ use std::time::Duration;
 use store::{Decided, Event, Journal, Policy, Query, Range};
 use vm::{Deadline, Monitor, Scratch, wait_for_exit};
 
-/// Limit of an answer of a manager, which shares two cores with emulated guests.
+/// Limit of a manager's response: it shares two cores with emulated guests.
 const ANSWER: Duration = Duration::from_secs(30);
-/// Limit of the start of a manager, and of its end in peace.
+/// Limit of a manager's start, and of its orderly exit.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The kernel's page.
 const PAGE_BYTES: u64 = 4096;
-/// More events than a test can bring about.
+/// More events than a test can cause.
 const EVENTS_MAX: u32 = 10_000;
 
-/// A directory for sockets, settings and the journal, which goes with the test.
+/// A directory for sockets, settings and the journal. It is removed at the end of the test.
 #[derive(Debug)]
 pub struct Place {
     dir: Scratch,
 }
 
 impl Place {
-    /// A new directory.
+    /// Makes a new directory.
     #[allow(clippy::new_without_default, reason = "a default would hide that it makes one")]
     pub fn new() -> Place {
         Place { dir: scratch("host") }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The manager's socket.
+    /// Returns the path of the manager's socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.join("host.sock")
     }
@@ -58,8 +57,8 @@ impl Place {
         self.dir.join("journal.db")
     }
 
-    /// Sets a guest's balloon through its second monitor, while no manager has that, and waits
-    /// until the guest has so much.
+    /// Sets a guest's balloon through its second monitor, while no manager is connected to it.
+    /// Waits until the guest has this much memory.
     pub fn balloon(&self, name: &str, mib: u64) {
         let stream = UnixStream::connect(self.dir.join(format!("{name}.qmp")));
         let mut monitor = Monitor::new(stream.unwrap_or_else(|e| panic!("{name}: {e}")));
@@ -73,9 +72,9 @@ impl Place {
         assert!(there.is_some(), "the balloon of {name} is not as set");
     }
 
-    /// Has what managers here have recorded decided again. At least 95 % of all decisions are those
-    /// of the journal: the same guest and time, the same direction, the target within 5 %. Gives
-    /// how many moved memory.
+    /// Replays the recordings of managers in this directory, and returns the number of decisions
+    /// that moved memory. At least 95 % of the decisions must match the journal: same guest and
+    /// time, same direction, target within 5 %.
     pub fn replayed(&self) -> u64 {
         let mut command = Command::new(crate::program());
         command.args(["replay", "--from", "1d ago", "--format", "json", "--dir"]);
@@ -95,7 +94,7 @@ impl Place {
         moves
     }
 
-    /// The same for people, for a test that fails.
+    /// Returns the replay as text, for a failed test.
     fn replay_text(&self) -> String {
         let mut command = Command::new(crate::program());
         command.args(["replay", "--from", "1d ago", "--dir"]).arg(self.dir.join("recordings"));
@@ -103,9 +102,9 @@ impl Place {
         output.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&o.stdout).into_owned())
     }
 
-    /// Writes the settings of a host that is as large as `size` says. KSM and swap belong to the
-    /// whole machine, which may have swap or not, and on which other tests run too: they are left
-    /// alone unless `more` is about them. Guests whose pages are merged are counted differently.
+    /// Writes the settings of a host of this size. KSM and swap belong to the whole machine, which
+    /// may or may not have swap, and on which other tests run. They stay untouched unless `more`
+    /// sets them. Guests with merged pages are counted differently.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
         let path = self.dir.join("host.toml");
         let dir = self.dir.path().display();
@@ -130,21 +129,21 @@ impl Place {
     }
 }
 
-/// The host that the budget plays, in MiB.
+/// A host's size as simulated by the budget, in MiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// What the guests may use together.
+    /// Memory that the guests may use together.
     pub budget_mib: u64,
-    /// What of it is to be free.
+    /// Part of the budget that is to be free.
     pub set_point_mib: u64,
-    /// How far that may be missed.
+    /// Tolerated deviation from the set point.
     pub hysteresis_mib: u64,
-    /// What no grant touches.
+    /// Memory that no grant uses.
     pub reserve_mib: u64,
 }
 
 impl Size {
-    /// A host that has so much free beside what the guests of a fleet have in its memory now.
+    /// Returns a host with this much free memory next to a fleet's present use.
     pub fn with_free(host: &Host, guests: usize, free_mib: u64) -> Size {
         let (private, shared): (Vec<u64>, Vec<u64>) =
             (0..guests).map(|n| held_mib(host, n)).unzip();
@@ -154,15 +153,15 @@ impl Size {
     }
 }
 
-/// What a manager has for itself, about: its budget pays for that too.
+/// Approximate memory of a manager itself, which its budget also pays for.
 const MANAGER_MIB: u64 = 8;
 
-/// What a guest has for itself in the memory of the host, in MiB.
+/// Returns a guest's private memory in the host, in MiB.
 pub fn resident_mib(host: &Host, index: usize) -> u64 {
     held_mib(host, index).0
 }
 
-/// The same, and what it shares with others: pages of files.
+/// Returns a guest's private memory, and its file pages shared with others, in MiB.
 fn held_mib(host: &Host, index: usize) -> (u64, u64) {
     let pid = host.seen(index).pid.unwrap_or_else(|| panic!("guest {index} has no process"));
     let text = std::fs::read(format!("/proc/{pid}/statm")).unwrap_or_default();
@@ -170,7 +169,7 @@ fn held_mib(host: &Host, index: usize) -> (u64, u64) {
     (((pages - shared) * PAGE_BYTES) >> 20, (shared * PAGE_BYTES) >> 20)
 }
 
-/// CPU time of a process, all of its threads together.
+/// Returns the CPU time of a process, for all of its threads.
 pub fn cpu_time(pid: u32) -> Duration {
     let mut tasks = TaskDir::open(&Root::default());
     let run_ns = tasks.of_process(pid, usize::MAX).iter().map(|task| task.ran.run_ns);
@@ -183,13 +182,12 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "SIG{name} to {pid}");
 }
 
-/// Waits until something holds, by looking again and again, and says how long it took. `None`
-/// when the time is over.
+/// Polls until a condition holds, and returns how long that took. Returns `None` at the limit.
 pub fn wait_until(limit: Duration, mut so: impl FnMut() -> bool) -> Option<Duration> {
     let deadline = Deadline::after(limit);
     while !so() {
         deadline.remaining()?;
-        // Waits for its own end, which does not come, instead of sleeping.
+        // A wait for this process's own exit serves as the pause.
         let _ = wait_for_exit(std::process::id(), LOOK);
     }
     Some(deadline.elapsed())
@@ -203,7 +201,7 @@ pub struct Manager<'a> {
 }
 
 impl<'a> Manager<'a> {
-    /// Starts one, and waits until it answers.
+    /// Starts a manager, and waits until it responds.
     pub fn start(place: &'a Place, settings: &Path) -> Manager<'a> {
         let mut log = std::fs::File::options();
         let log = log.create(true).append(true).open(place.dir.join("log"));
@@ -215,24 +213,24 @@ impl<'a> Manager<'a> {
         let mut manager = Manager { child, place };
         let there = wait_until(PATIENCE, || {
             let ended = manager.child.try_wait().unwrap_or_else(|e| panic!("its state: {e}"));
-            assert!(ended.is_none(), "it ended at once: {}", manager.log());
+            assert!(ended.is_none(), "the manager ended at once: {}", manager.log());
             ask(&place.socket(), &Ask::Status, ANSWER).is_ok()
         });
-        assert!(there.is_some(), "it is not there: {}", manager.log());
+        assert!(there.is_some(), "the manager does not respond: {}", manager.log());
         manager
     }
 
-    /// Its process.
+    /// Returns the manager's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it and its keepers have written to standard error.
+    /// Returns the standard error of the manager and its keepers.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.place.dir.join("log")).unwrap_or_default()
     }
 
-    /// Its guests.
+    /// Returns the manager's guests.
     pub fn ps(&self) -> Ps {
         match ask(&self.place.socket(), &Ask::Ps, ANSWER) {
             Ok(Answer::Ps(ps)) => ps,
@@ -240,7 +238,7 @@ impl<'a> Manager<'a> {
         }
     }
 
-    /// Itself.
+    /// Returns the manager's status.
     pub fn status(&self) -> Status {
         match ask(&self.place.socket(), &Ask::Status, ANSWER) {
             Ok(Answer::Status(status)) => *status,
@@ -248,13 +246,13 @@ impl<'a> Manager<'a> {
         }
     }
 
-    /// One of its guests.
+    /// Returns one of its guests.
     pub fn row(&self, name: &str) -> GuestRow {
         let ps = self.ps();
         row(&ps, name).cloned().unwrap_or_else(|| panic!("there is no {name}: {}", table(&ps)))
     }
 
-    /// Waits until its guests are so, and says how long that took.
+    /// Waits until a condition holds for its guests, and returns how long that took.
     pub fn until(&self, what: &str, limit: Duration, so: impl Fn(&Ps) -> bool) -> Duration {
         let mut last = None;
         let took = wait_until(limit, || so(last.insert(self.ps())));
@@ -264,7 +262,7 @@ impl<'a> Manager<'a> {
         })
     }
 
-    /// Waits until it has data of so many guests from their balloons or daemons, and decides.
+    /// Waits until it has data of this many guests from their balloons or daemons, and decides.
     pub fn knows(&self, guests: usize) {
         self.until("it knows all guests", PATIENCE, |ps| {
             ps.guests.iter().filter(|guest| guest.age_ms.is_some()).count() >= guests
@@ -279,7 +277,7 @@ impl<'a> Manager<'a> {
         command.output().unwrap_or_else(|e| panic!("{words:?}: {e}"))
     }
 
-    /// The same, for what must succeed.
+    /// Runs a command that must succeed, and returns its output.
     pub fn succeed(&self, words: &[&str]) -> String {
         let output = self.command(words);
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -287,19 +285,19 @@ impl<'a> Manager<'a> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the manager.
     pub fn signal(&self, name: &str) {
         signal(self.child.id(), name);
     }
 
-    /// Waits for its end.
+    /// Waits for the manager's exit.
     pub fn end(&mut self, limit: Duration) -> ExitStatus {
         let gone = wait_until(limit, || matches!(self.child.try_wait(), Ok(Some(_))));
-        assert!(gone.is_some(), "it does not end within {limit:?}: {}", self.log());
+        assert!(gone.is_some(), "the manager does not end within {limit:?}: {}", self.log());
         self.child.wait().unwrap_or_else(|e| panic!("its end: {e}"))
     }
 
-    /// What it has decided about guests of this name, oldest first.
+    /// Returns its decisions about guests of this name, oldest first.
     pub fn decisions(&self, name: &str) -> Vec<Decided> {
         let journal = self.journal();
         let all = journal.guests().unwrap_or_else(|e| panic!("{e}"));
@@ -314,7 +312,7 @@ impl<'a> Manager<'a> {
         found
     }
 
-    /// What has happened, oldest first.
+    /// Returns its events, oldest first.
     pub fn events(&self) -> Vec<Event> {
         let journal = self.journal();
         let all = journal.guests().unwrap_or_else(|e| panic!("{e}"));
@@ -323,7 +321,7 @@ impl<'a> Manager<'a> {
         found.unwrap_or_else(|e| panic!("{e}")).into_iter().map(|one| one.event).collect()
     }
 
-    /// The identities under which its journal knows guests of a name.
+    /// Returns the identities in its journal of guests with this name.
     pub fn identities(&self, name: &str) -> Vec<model::GuestIdentity> {
         let all = self.journal().guests().unwrap_or_else(|e| panic!("{e}"));
         all.into_iter().map(|row| row.guest).filter(|guest| guest.name == name).collect()
@@ -334,7 +332,7 @@ impl<'a> Manager<'a> {
         Journal::read_only(&path).unwrap_or_else(|e| panic!("{e}: {}", self.log()))
     }
 
-    /// All of its journal, for a test that fails.
+    /// Returns the whole journal as text, for a failed test.
     pub fn journal_text(&self) -> String {
         let mut out = String::new();
         let guests = self.journal().guests().unwrap_or_default();
@@ -371,17 +369,17 @@ fn always() -> Range {
     Range { from_ms: i64::MIN, to_ms: i64::MAX }
 }
 
-/// A guest of a table.
+/// Returns a guest of a table.
 pub fn row<'a>(ps: &'a Ps, name: &str) -> Option<&'a GuestRow> {
     ps.guests.iter().find(|guest| guest.name == name)
 }
 
-/// What a guest has, in MiB.
+/// Returns a guest's memory, in MiB.
 pub fn actual_mib(row: &GuestRow) -> u64 {
     row.actual_bytes.unwrap_or(0) >> 20
 }
 
-/// A decision in a line.
+/// Formats a decision as one line.
 pub fn line(name: &str, one: &Decided) -> String {
     let Decided { decision, outcomes, .. } = one;
     let fate = outcomes.last().map_or("-", |outcome| outcome.fate.name());
@@ -399,7 +397,7 @@ pub fn line(name: &str, one: &Decided) -> String {
     )
 }
 
-/// The guests in some lines, for a test that fails.
+/// Formats the guests in some lines, for a failed test.
 pub fn table(ps: &Ps) -> String {
     let mib = |bytes: Option<u64>| bytes.map_or("-".to_owned(), |b| (b >> 20).to_string());
     let mut out = format!("host: {} MiB free\n", mib(ps.host.available_bytes));
@@ -421,7 +419,7 @@ pub fn table(ps: &Ps) -> String {
     out
 }
 
-/// The kernel's page sharing, as it is set.
+/// Returns the settings of the kernel's page sharing.
 pub fn ksm() -> Vec<(&'static str, String)> {
     let read = |name| {
         let text = std::fs::read_to_string(format!("/sys/kernel/mm/ksm/{name}"));

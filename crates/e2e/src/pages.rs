@@ -1,4 +1,4 @@
-//! `pinhead web` as a person has it: it prints the address that opens its pages.
+//! `pinhead web` as a user sees it: the program prints the address of its pages.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -9,59 +9,59 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// How often a page is opened to see when it is there; the median counts.
+/// Number of loads of a page to measure its time; the median counts.
 const TIMES: usize = 5;
 
-/// The width and height of a window.
+/// Width and height of a window.
 pub const WIDE: (u32, u32) = (1280, 900);
 const PHONE: (u32, u32) = (400, 800);
-/// A picture is no taller.
+/// Maximum height of a picture.
 const TALL: f64 = 3_000.0;
 
-/// How a page is looked at.
+/// A window's size and color scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// What its pictures are called by.
+    /// Prefix of its pictures' names.
     pub name: &'static str,
     window: (u32, u32),
     is_dark: bool,
 }
 
-/// Light, dark and on a phone.
+/// Light, dark and phone.
 pub const LOOKS: [Look; 3] = [
     Look { name: "light", window: WIDE, is_dark: false },
     Look { name: "dark", window: WIDE, is_dark: true },
     Look { name: "phone", window: PHONE, is_dark: false },
 ];
 
-/// Where pictures go.
+/// Returns the directory for pictures.
 pub fn gallery() -> PathBuf {
     let dir = crate::daemon_dir().with_file_name("web-pages");
     fs::create_dir_all(&dir).unwrap();
     dir
 }
 
-/// A running `pinhead web`. It ends with this value.
+/// A running `pinhead web`. Dropping this value ends it.
 #[derive(Debug)]
 pub struct Pages {
     child: Child,
-    /// Nobody may be stopped by a pipe that is not read.
+    /// Standard output, kept open so that the program can write to it.
     told: BufReader<ChildStdout>,
-    /// Opens the pages, once if it has a token.
+    /// Address that opens the pages; valid once if it has a token.
     pub door: String,
 }
 
-/// What a page takes.
+/// Cost of loading a page.
 #[derive(Clone, Debug)]
 pub struct Weight {
-    /// All that it asks for, compressed, in bytes.
+    /// Size of all responses, compressed, in bytes.
     pub bytes: f64,
-    /// Until something of it is painted, in milliseconds, from the soonest on.
+    /// Times until the first paint, in milliseconds, in ascending order.
     pub paints_ms: Vec<f64>,
 }
 
 impl Pages {
-    /// Starts it at an address of its own, with more words.
+    /// Starts `pinhead web` at a free address, with additional arguments.
     pub fn start<T: AsRef<OsStr>>(words: impl IntoIterator<Item = T>) -> Pages {
         let mut command = Command::new(crate::program());
         command.args(["web", "--listen", "127.0.0.1:0"]).args(words).env("TZ", "UTC");
@@ -79,18 +79,18 @@ impl Pages {
         line.trim().rsplit(' ').next().unwrap().to_owned()
     }
 
-    /// What all addresses begin with.
+    /// Returns the common prefix of all addresses.
     pub fn base(&self) -> &str {
         self.door.split("/?").next().unwrap().trim_end_matches('/')
     }
 
-    /// Its process.
+    /// Returns the process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Opens a page, keeps a picture of it, and gives what axe finds wrong with it, and whether it
-    /// is wider than its window.
+    /// Opens a page, saves a picture of it, and returns the faults that axe finds, including a page
+    /// wider than its window.
     pub fn faults(
         &self,
         browser: &mut Browser,
@@ -121,7 +121,7 @@ impl Pages {
         faults
     }
 
-    /// Opens a page some times, with nothing kept from one to the next.
+    /// Opens a page several times, without a cache between the loads.
     pub fn weight(&self, browser: &mut Browser, path: &str) -> Weight {
         let mut paints_ms = Vec::new();
         for _ in 0..TIMES {
@@ -142,7 +142,7 @@ impl Pages {
 }
 
 impl Weight {
-    /// The median of the paints, in milliseconds.
+    /// Returns the median of the paint times, in milliseconds.
     pub fn paint_ms(&self) -> f64 {
         self.paints_ms[TIMES / 2]
     }

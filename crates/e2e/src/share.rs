@@ -1,13 +1,13 @@
-//! How tests that run at the same time share the machine.
+//! Sharing of the machine between tests that run at the same time.
 //!
 //! ```text
 //!   libtest's threads ─► share(guests), in the order of asking ─► places for GUESTS guests
 //! ```
 //!
-//! A guest is emulated: while it boots it keeps a core busy, and afterwards most of them wait for
-//! something. So several tests run beside one another, each of which says how many guests it has.
-//! A slow test that measures has the machine alone: as far as this program goes. Which programs run
-//! beside one another says `scripts/test`.
+//! A guest is emulated: it keeps a core busy while it boots, and afterwards mostly waits. So
+//! several tests run at the same time, and each declares its number of guests. A slow test that
+//! measures has the machine alone, as far as this program is concerned. `scripts/test` decides
+//! which programs run at the same time.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -17,7 +17,7 @@ const GUESTS: usize = 12;
 
 struct Places {
     free: usize,
-    /// Who waits, first come first served: many small tests would keep a large one out forever.
+    /// Waiting tests, first come first served: many small tests would keep a large one out forever.
     queue: VecDeque<u64>,
     next: u64,
 }
@@ -25,13 +25,13 @@ struct Places {
 static PLACES: Mutex<Places> = Mutex::new(Places { free: GUESTS, queue: VecDeque::new(), next: 0 });
 static CHANGED: Condvar = Condvar::new();
 
-/// Places that a test has. It gives them back when this goes.
+/// Places held by a test. Dropping this value gives them back.
 #[derive(Debug)]
 pub struct Share(usize);
 
-/// Waits for places for so many guests.
+/// Waits for places for this many guests.
 pub fn share(guests: usize) -> Share {
-    // More than there are is all of them.
+    // A request for more places than exist gets all of them.
     let wanted = guests.min(GUESTS);
     if wanted == 0 {
         return Share(0);
@@ -49,7 +49,7 @@ pub fn share(guests: usize) -> Share {
     Share(wanted)
 }
 
-/// Waits until no other test has a guest, and keeps them waiting.
+/// Waits until no other test has a guest, and keeps other tests waiting.
 pub fn alone() -> Share {
     share(GUESTS)
 }

@@ -1,7 +1,7 @@
-//! A program in a real terminal, as a person has it: keys go in, the screen comes out.
+//! A program in a real terminal, driven like a user's: keys go in, the screen comes out.
 //!
-//! The terminal is tmux's, with a server of its own whose socket is in a directory of its own,
-//! so that no other session is seen or touched.
+//! The terminal is tmux's. Its server is private, with a socket in a private directory, so that no
+//! other session is seen or touched.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -12,22 +12,22 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use vm::Scratch;
 
-/// How long a screen may take to be as it is expected: others use the machine too.
+/// Limit of a wait for a screen: other tests use the machine too.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Where the exit status is left.
+/// File with the exit status.
 const STATUS: &str = "status";
-/// What has ended stays to be read.
+/// The screen of an ended program stays readable.
 const SETTINGS: &str = "set -g remain-on-exit on\nset -g status off\nset -sg escape-time 0\n\
                         set -g default-terminal screen-256color\n";
 
-/// A program in a terminal. Both end with this value.
+/// A program in a terminal. Dropping this value ends both.
 #[derive(Debug)]
 pub struct Terminal {
     dir: Scratch,
 }
 
 impl Terminal {
-    /// Starts a program in a terminal of so many columns and lines, with more environment.
+    /// Starts a program in a terminal of this many columns and lines, with additional environment.
     pub fn start(
         (width, height): (u16, u16),
         environment: &[(&str, &str)],
@@ -40,7 +40,7 @@ impl Terminal {
         for (name, value) in environment {
             words.extend(["-e".to_owned(), format!("{name}={value}")]);
         }
-        // tmux itself now and then never reports how a program ended.
+        // tmux itself sometimes never reports how a program ended.
         let status = terminal.dir.join(STATUS).display().to_string();
         let shell = "status=$1; shift; \"$@\"; echo $? > \"$status.part\"; \
                      mv \"$status.part\" \"$status\"";
@@ -53,8 +53,7 @@ impl Terminal {
     fn try_tmux(&self, words: &[&str]) -> Output {
         let mut command = Command::new("tmux");
         command.arg("-S").arg(self.dir.join("socket")).arg("-f").arg(self.dir.join("tmux.conf"));
-        // The screen is Unicode's, times are those of UTC, and no setting of the one who tests
-        // comes through.
+        // The screen is Unicode's, times are in UTC, and no setting of the user leaks in.
         command.args(words).env("LC_ALL", "C.UTF-8").env("TZ", "UTC").env("TERM", "xterm");
         command.env_remove("TMUX").env_remove("NO_COLOR").output().unwrap()
     }
@@ -66,12 +65,12 @@ impl Terminal {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What is on the screen.
+    /// Returns the text on the screen.
     pub fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// The same with the sequences that make it look as it does.
+    /// Returns the screen with its escape sequences.
     pub fn painted(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-e"])
     }
@@ -81,17 +80,17 @@ impl Terminal {
         self.tmux(&["send-keys", "-l", text]);
     }
 
-    /// Presses a key that has a name, such as Enter.
+    /// Presses a key by name, such as Enter.
     pub fn presses(&self, key: &str) {
         self.tmux(&["send-keys", key]);
     }
 
-    /// Makes the terminal larger or smaller.
+    /// Resizes the terminal.
     pub fn resize(&self, (width, height): (u16, u16)) {
         self.tmux(&["resize-window", "-x", &width.to_string(), "-y", &height.to_string()]);
     }
 
-    /// Waits until the screen is so, and gives it.
+    /// Waits until the screen satisfies a condition, and returns it.
     pub fn until(&self, what: &str, so: impl Fn(&str) -> bool) -> String {
         let mut screen = String::new();
         let there = wait_until(PATIENCE, || {
@@ -102,12 +101,12 @@ impl Terminal {
         screen
     }
 
-    /// Waits until a text is on the screen, and gives all of it.
+    /// Waits until a text is on the screen, and returns the whole screen.
     pub fn until_shown(&self, text: &str) -> String {
         self.until(text, |screen| screen.contains(text))
     }
 
-    /// Waits for the program's own end, and gives its exit status; above 128 are signals.
+    /// Waits for the program's exit, and returns its status; values above 128 are signals.
     pub fn end(&self) -> i32 {
         let path = self.dir.join(STATUS);
         let mut status = None;
@@ -115,7 +114,7 @@ impl Terminal {
             status = fs::read_to_string(&path).ok();
             status.is_some()
         });
-        assert!(ended.is_some(), "it does not end\n{}", self.screen());
+        assert!(ended.is_some(), "the program does not end\n{}", self.screen());
         status.and_then(|text| text.trim().parse().ok()).unwrap_or(-1)
     }
 }

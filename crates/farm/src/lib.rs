@@ -1,4 +1,4 @@
-//! Many guests as one: what a file asks for, in one poll loop, in tiers of the host's memory.
+//! A farm: the guests of a configuration file, in one poll loop, on tiers of the host's memory.
 //!
 //! ```text
 //!   FARM.toml ─► config ─► fleet ◄── service: the socket of a farm that runs
@@ -6,11 +6,11 @@
 //!                            └─► tiers: a limit, zram, swap and KSM for all of them
 //! ```
 //!
-//! Nothing outlives its owner: what the tiers change of the host is written down before and undone,
-//! at the latest by the next start.
+//! No change of the host outlives the farm: the tiers record each change before making it. The
+//! changes are undone by the next start at the latest.
 //!
 //! JUSTIFICATION for unsafe code: the standard library has no calls for swap. They are in the
-//! module `sys`, and nowhere else is unsafe code allowed.
+//! module `sys`; unsafe code is allowed nowhere else.
 
 #![deny(unsafe_code)]
 

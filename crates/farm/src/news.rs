@@ -1,18 +1,18 @@
-//! Something that one thread tells another one's poll set: that it has happened, not what.
+//! Wake-up of another thread's poll set, without content.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// The end that hears of it.
+/// The receiving end.
 #[derive(Debug)]
 pub(crate) struct News(UnixStream);
 
-/// The end that tells.
+/// The sending end.
 #[derive(Debug)]
 pub(crate) struct Teller(UnixStream);
 
-/// Both ends. Neither ever waits.
+/// Creates both ends. Neither of them blocks.
 pub(crate) fn news() -> io::Result<(News, Teller)> {
     let (news, teller) = UnixStream::pair()?;
     news.set_nonblocking(true)?;
@@ -21,12 +21,12 @@ pub(crate) fn news() -> io::Result<(News, Teller)> {
 }
 
 impl News {
-    /// What becomes readable when there is some.
+    /// Returns the descriptor that is readable after a wake-up.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 
-    /// Forgets what there was. Whether there may be more some day: the other end is there.
+    /// Clears the readiness. Returns false once the other end is closed.
     pub(crate) fn drain(&self) -> bool {
         loop {
             match (&self.0).read(&mut [0; 256]) {
@@ -40,7 +40,7 @@ impl News {
 
 impl Teller {
     pub(crate) fn tell(&self) {
-        // If it is full, there is something to be read.
+        // A full buffer is readable, so nothing more needs to be written.
         let _ = (&self.0).write(&[1]);
     }
 }

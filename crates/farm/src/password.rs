@@ -1,24 +1,25 @@
-//! The password of a farm's database: made when the farm starts, known to the guests that need it.
+//! Password of a farm's database: generated at the farm's start, and known to the guests that need
+//! it.
 
 use std::fmt;
 
-/// Nobody tries 128 bits.
+/// Length of a password: 128 bits cannot be guessed.
 const BYTES: usize = 16;
 
-/// A password. It is shown by no message, and is on no command line: a guest gets it through its
+/// A password. No message shows it, and no command line contains it: a guest gets it through its
 /// shell's own port.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
 impl Password {
-    /// One that nobody had before.
+    /// Returns a random password.
     pub fn random() -> Result<Password, vm::Error> {
         let bytes: [u8; BYTES] = vm::random()?;
         Ok(Password(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// The line for a guest's shell that puts it where the guest's servers find it. The words of
-    /// a shell's own `printf` are in no list of processes.
+    /// Returns the line for a guest's shell that saves the password for the guest's servers. The
+    /// arguments of a shell's built-in `printf` are in no process list.
     pub(crate) fn line(&self) -> String {
         format!(
             "mkdir -p /run/pinhead && (umask 077 && printf '%s\\n' {} > {FILE}) && \
@@ -28,9 +29,9 @@ impl Password {
     }
 }
 
-/// Where it is in a guest.
+/// File with the password in a guest.
 const FILE: &str = "/run/pinhead/database-password";
-/// What an image with servers does with it.
+/// Script of a server image that applies the password.
 const TAKE: &str = "/usr/lib/pinhead/take-password";
 
 impl fmt::Debug for Password {
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finding_02_each_farm_has_a_password_of_its_own_that_is_not_shown() {
+    fn finding_02_farm_has_its_own_password_that_is_not_shown() {
         let (one, other) = (Password::random().unwrap(), Password::random().unwrap());
         assert_ne!(one, other);
         assert!(one.0.len() == 32 && one.0.bytes().all(|byte| byte.is_ascii_hexdigit()));

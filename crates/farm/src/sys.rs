@@ -1,4 +1,4 @@
-//! The system calls that the standard library does not offer, each behind a safe function.
+//! System calls that the standard library does not offer, each behind a safe function.
 
 #![allow(unsafe_code, reason = "see JUSTIFICATION in the head of the crate")]
 
@@ -7,9 +7,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Swaps onto a file or device from now on, with this priority.
+/// Turns swap on a file or device on, with this priority.
 pub(crate) fn swap_on(path: &Path, priority: u16) -> io::Result<()> {
-    /// A priority is given (`SWAP_FLAG_PREFER`), and its bits.
+    /// Flag for a given priority (`SWAP_FLAG_PREFER`), and the priority's bits.
     const PREFER: libc::c_int = 0x8000;
     const PRIORITY: u16 = 0x7fff;
     let path = CString::new(path.as_os_str().as_bytes())?;
@@ -20,7 +20,7 @@ pub(crate) fn swap_on(path: &Path, priority: u16) -> io::Result<()> {
     }
 }
 
-/// Brings back all that was swapped to a file or device, and waits for it.
+/// Turns swap off, and waits until everything is read back.
 pub(crate) fn swap_off(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: the path ends with a zero and lives until the call returns.

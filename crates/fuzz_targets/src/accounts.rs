@@ -5,11 +5,11 @@ use manager::{number_in, record_again};
 
 use crate::input::texts;
 
-/// The user and the group that are asked for.
+/// The user and the group that are queried.
 const NUMBER: u32 = 1_000;
 
-/// Lists of users and groups: a number stands in a line of its name, and no group is a user's own
-/// once another is in it.
+/// Checks lists of users and groups: a found number is in a line with its name, and a group with
+/// another member is not private.
 pub(crate) fn account_lists(data: &[u8]) {
     let mut lists = texts(data).map(String::from_utf8_lossy);
     let users = lists.next().unwrap_or_default();
@@ -31,7 +31,7 @@ pub(crate) fn account_lists(data: &[u8]) {
     assert!(is_private(&users, &more, NUMBER, NUMBER));
 }
 
-/// The record of parked guests: it is written as it was read, and no longer.
+/// Checks the record of parked guests: it is written as it was read, and not longer.
 pub(crate) fn parked_record(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let again = record_again(&text);

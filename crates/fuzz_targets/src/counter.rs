@@ -2,7 +2,7 @@
 
 use counters::History;
 
-/// The ring against the obvious model of it: a list with the newest row in front.
+/// Checks the ring against the obvious model: a list with the newest row in front.
 ///
 /// The first two bytes are its size; every further byte is one call.
 pub(crate) fn history(data: &[u8]) {
@@ -43,8 +43,8 @@ pub(crate) fn history(data: &[u8]) {
     }
 }
 
-/// A retired name is never read by its own name, and what it reads is not itself retired:
-/// otherwise a rule would be translated forever.
+/// Checks that a retired name is never read by its own name, and that its replacements are not
+/// retired: otherwise a rule would be translated forever.
 pub(crate) fn retired(data: &[u8]) {
     let Ok(name) = std::str::from_utf8(data) else { return };
     let Some(today) = counters::retired(name) else { return };

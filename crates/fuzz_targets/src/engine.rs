@@ -1,4 +1,4 @@
-//! The target for a fleet's numbers: all that is made of an engine's answers.
+//! The target for a fleet's numbers: all processing of an engine's answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,18 +14,18 @@ use crate::input::texts;
 const FROM_MS: i64 = 1_795_266_000_000;
 const TO_MS: i64 = FROM_MS + 3_600_000;
 const STEPS: Steps = Steps { from_ms: FROM_MS, to_ms: TO_MS, step_ms: 60_000 };
-/// Guests that are asked for.
+/// The most guests that are requested.
 const MOST: usize = 3;
-/// A question with its names is no longer.
+/// The longest query with its names.
 const QUESTION_MAX: u64 = 1 << 20;
 
-/// The answers that the engine gives in turn, whatever it is asked, and how many it has given.
+/// The answers that the engine returns in turn, for any query, and the number returned so far.
 static ANSWERS: Mutex<(Vec<Vec<u8>>, usize)> = Mutex::new((Vec::new(), 0));
-/// One input is tried at a time.
+/// A lock, because one input is run at a time.
 static ENGINE: Mutex<()> = Mutex::new(());
 
-/// An engine's answers, in turn and over again; the first byte says which guests are asked for.
-/// No more is made of them than was asked for, and all of it is of the time that was asked for.
+/// Runs queries with an engine's answers, in turn and repeated; the first byte selects the guests.
+/// The result has no more than was requested, and all of it is of the requested time.
 pub(crate) fn fleet_answers(data: &[u8]) {
     let Some((first, rest)) = data.split_first() else { return };
     let Some(url) = engine() else { return };
@@ -74,7 +74,7 @@ fn check<F: model::Field>(steps: &[Over<F>]) {
     assert!(steps.iter().all(|over| [0, 60_000].contains(&over.covered_ms)));
 }
 
-/// The address of an engine of our own, if this machine lets it listen.
+/// Returns the address of a local engine, if this machine lets it listen.
 fn engine() -> Option<&'static Url> {
     static URL: OnceLock<Option<Url>> = OnceLock::new();
     let begin = || {
@@ -86,7 +86,7 @@ fn engine() -> Option<&'static Url> {
     URL.get_or_init(begin).as_ref()
 }
 
-/// Gives the next answer. One that does not get it sees its connection end.
+/// Sends the next answer. Without one, the client's connection is closed.
 fn serve(stream: TcpStream) {
     let mut heard = BufReader::new((&stream).take(QUESTION_MAX));
     let mut length = 0;

@@ -1,4 +1,4 @@
-//! Targets for farms: their file, a farm's table, and what a guest's control port says.
+//! Targets for farms: their file, a farm's table, and the output of a guest's control port.
 
 use crate::input::stand_in;
 use ::farm::config::parse;
@@ -6,8 +6,8 @@ use manager::control::{Answer, decode_answer};
 use pinhead::args::Format;
 use vm::Mark;
 
-/// A `FARM.toml`: no two guests of what is taken share a name or a port of the host, and what is
-/// not taken has faults with places that are in the text.
+/// Reads a `FARM.toml`: in an accepted one no two guests share a name or a port of the host, and a
+/// refused one has errors with positions in the text.
 pub(crate) fn farm_toml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match parse(text, "stem") {
@@ -34,8 +34,8 @@ pub(crate) fn farm_toml(data: &[u8]) {
     }
 }
 
-/// The end of a guest's command is found at the same place, however its words are cut: the first
-/// byte says how.
+/// Checks that the end of a guest's command is found at the same place, however its output is cut;
+/// the first byte selects the cut.
 pub(crate) fn farm_exec(data: &[u8]) {
     let Some((cut, words)) = data.split_first() else { return };
     let whole = end_of(words, words.len().max(1));
@@ -46,7 +46,7 @@ pub(crate) fn farm_exec(data: &[u8]) {
     assert!(words.starts_with(&text));
 }
 
-/// What a command says before its end, its end, and how many bytes were the command's.
+/// Returns a command's output before its end, its end, and the number of the command's bytes.
 fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
     let mut mark = Mark::default();
     let (mut text, mut used) = (Vec::new(), 0);
@@ -61,7 +61,7 @@ fn end_of(words: &[u8], piece: usize) -> (Vec<u8>, Option<Option<i32>>, usize) {
     (text, None, used)
 }
 
-/// The table of a farm can be shown, whatever a farm that is not ours has put into it.
+/// Checks that the table of a farm can be printed, whatever a foreign farm has put into it.
 pub(crate) fn farm_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         let Ok((_, Ok(Answer::Farm(table)))) = decode_answer(line) else { continue };
@@ -73,8 +73,8 @@ pub(crate) fn farm_control(data: &[u8]) {
     }
 }
 
-/// The file of a guest that is parked on disk, as it is and with checksums that fit: what is read
-/// is within what its header says, and a file that is whole is whole again.
+/// Reads the file of a parked guest, unchanged and with corrected checksums: the content is within
+/// the limits of its header, and `check` accepts exactly the complete files.
 pub(crate) fn park_file(data: &[u8]) {
     for file in [data.to_vec(), parkfile::with_checksums(data)] {
         let Ok(mut reader) = parkfile::Reader::new(file.as_slice()) else { continue };

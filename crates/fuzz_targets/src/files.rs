@@ -1,5 +1,5 @@
-//! Targets for files that others may have written: journals, recordings asked in SQL, records of
-//! tiers, results of experiments, recorded scenarios.
+//! Targets for files that others may have written: journals, recordings queried with SQL, records
+//! of tiers, results of experiments, recorded scenarios.
 
 use crate::bounded;
 use base::is_plain;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use store::{GuestKey, Journal, Policy, Query, Range};
 
-/// Inputs are no larger: what is bounded is the memory for a file of this size.
+/// The largest input: the memory bound is for files up to this size.
 const FILE_MAX: usize = 100 << 10;
-/// What is asked of a directory of recordings.
+/// The queries on a directory of recordings.
 const QUESTIONS: [&str; 4] = [
     "SELECT * FROM minute_guest",
     "SELECT * FROM quarter_host",
@@ -20,7 +20,7 @@ const QUESTIONS: [&str; 4] = [
     "SELECT * FROM raw",
 ];
 
-/// A directory with this file in it, for as long as it is looked at.
+/// Creates a directory with this file in it, while `look` runs.
 fn beside(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     if bytes.len() > FILE_MAX {
@@ -36,14 +36,14 @@ fn beside(name: &str, bytes: &[u8], look: impl FnOnce(&Path)) {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
-/// What is shown of a file of others moves no cursor.
+/// Checks that text of a foreign file contains no control characters.
 fn shown(text: &str) {
     let is_shown = |c| is_plain(c) || c == '\n';
     assert!(text.chars().all(is_shown), "{text:?}");
 }
 
-/// A journal: it is read or refused, decisions come in the order of their times and within what was
-/// asked for, and what `why` says of them can be shown.
+/// Opens a journal: it is read or refused, decisions come in the order of their times and within
+/// the requested range, and the output of `why` can be printed.
 pub(crate) fn journal(data: &[u8]) {
     beside("journal.db", data, |dir| {
         let Ok(journal) = Journal::read_only(&dir.join("journal.db")) else { return };
@@ -78,7 +78,8 @@ pub(crate) fn journal(data: &[u8]) {
     });
 }
 
-/// A day's file or a file of samples, by its first byte, asked in SQL: an answer can be shown.
+/// Queries a day's file or a file of samples, by the first byte, with SQL: an answer can be
+/// printed.
 pub(crate) fn sql_views(data: &[u8]) {
     let Some((kind, bytes)) = data.split_first() else { return };
     let name = if kind & 1 == 0 { "2026-11-21.db" } else { "raw.db" };
@@ -99,8 +100,8 @@ pub(crate) fn sql_views(data: &[u8]) {
     });
 }
 
-/// A record of tiers, which root undoes: one that is taken is written as it was understood, and
-/// leads to no place above.
+/// Reads a record of tiers, which root undoes: an accepted one is written as it was understood, and
+/// contains no path to a parent directory.
 pub(crate) fn tier_record(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Some(again) = farm::tiers::record_again(text) else { return };
@@ -108,8 +109,8 @@ pub(crate) fn tier_record(data: &[u8]) {
     assert!(!again.contains("/../") && !again.contains("/..\""), "{again}");
 }
 
-/// A result of an experiment: what is made of one that is taken can be shown, and its page has no
-/// tag of its own.
+/// Reads a result of an experiment: the output of an accepted one can be printed, and its page has
+/// no foreign tag.
 pub(crate) fn experiment_result(data: &[u8]) {
     let outcome = match lab::shelf::parse(data) {
         Ok(outcome) => outcome,
@@ -125,7 +126,7 @@ pub(crate) fn experiment_result(data: &[u8]) {
     assert!(!lab::shelf::file_name(&outcome).is_empty());
 }
 
-/// Recorded scenarios: they agree or not, and what is said of them is one plain line each.
+/// Reads recorded scenarios: they agree or not, and each message about them is one plain line.
 pub(crate) fn scenarios(data: &[u8]) {
     match pinhead::conform::scenarios(data, Path::new("scenarios.jsonl")) {
         Ok(report) => {

@@ -1,4 +1,4 @@
-//! The target for `wire`: what a hostile guest, or host, says on the port.
+//! The target for `wire`: the bytes of a hostile guest, or host, on the port.
 
 use std::fmt::Debug;
 
@@ -6,7 +6,7 @@ use wire::{Decoder, Dropped, HEADER, MAX_BODY, MAX_FRAME, Message, ToGuest, ToHo
 
 use crate::input::Cut;
 
-/// Any stream, in any pieces: as it is, and as a list of frames that we seal.
+/// Decodes any stream, in any pieces: unchanged, and as a list of frames with valid checksums.
 pub(crate) fn frames(data: &[u8]) {
     let cut = Cut::new(data);
     heard_by::<ToHost>(&cut);
@@ -23,7 +23,7 @@ fn heard_by<M: Message + Clone + Debug + PartialEq>(cut: &Cut<'_>) {
     sealed::<M>(cut);
 }
 
-/// Everything in a stream. What the decoder holds between two pieces stays below one frame.
+/// Decodes a whole stream. The decoder holds less than one frame between two pieces.
 fn decode<M: Message>(pieces: &[&[u8]]) -> (Vec<M>, Dropped) {
     let mut decoder = Decoder::new();
     let mut messages = Vec::new();
@@ -44,9 +44,9 @@ fn encoded<M: Message>(message: &M) -> Vec<u8> {
     bytes
 }
 
-/// The fuzzer cannot guess a checksum, so the input is also read as a list of frames whose
-/// checksums are made here: a byte of flags, a kind, a length and so much body each. Then it
-/// is known to the byte what the decoder has to find and to drop.
+/// Builds frames with valid checksums from the input, because the fuzzer cannot guess one: a byte
+/// of flags, a kind, a length and as much body each. The decoder's results are then known to the
+/// byte.
 fn sealed<M: Message + Debug + PartialEq>(cut: &Cut<'_>) {
     let mut rest = cut.stream;
     let mut stream = Vec::new();
@@ -70,7 +70,7 @@ fn sealed<M: Message + Debug + PartialEq>(cut: &Cut<'_>) {
             match decode::<M>(&[&frame]) {
                 (messages, dropped) if dropped == Dropped::default() => {
                     assert!(!other_version && messages.len() == 1, "{messages:?}");
-                    // There is one way to write a message, so that nothing can hide in it.
+                    // There is one way to write a message, so that a message has no hidden content.
                     assert_eq!(encoded(&messages[0]), frame, "{messages:?}");
                     expected.0.extend(messages);
                 }
@@ -96,7 +96,7 @@ fn seal(kind: u8, version: u8, body: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// CRC-32 (IEEE 802.3) bit by bit, as its definition has it and the decoder has not.
+/// Computes CRC-32 (IEEE 802.3) bit by bit, as defined, unlike the decoder.
 fn crc32(parts: &[&[u8]]) -> u32 {
     let bytes = parts.iter().flat_map(|part| part.iter());
     !bytes.fold(!0_u32, |crc, byte| {

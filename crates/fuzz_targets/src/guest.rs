@@ -1,10 +1,10 @@
-//! Targets for what a guest of z/VM reads of itself to tell the monitor.
+//! Targets for the files that a z/VM guest reads for the monitor.
 
 use guestmon::{NAME_MAX, Names, ids, mount};
 use procfs::parse::lines;
 
-/// Names of accounts, lines of mounts and the owners of a process, all from one text: no name is
-/// longer than a record takes, and no text grows by being unescaped.
+/// Reads names of accounts, lines of mounts and the owners of a process, all from one text: no name
+/// is longer than a record allows, and no text grows when it is unescaped.
 pub(crate) fn guest_files(data: &[u8]) {
     let names = Names::parse(data);
     for name in [b"Uid:", b"Gid:"] {

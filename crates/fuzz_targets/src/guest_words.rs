@@ -1,4 +1,4 @@
-//! Targets for what a guest says of itself: its memory, its counters, its cron's tables.
+//! Targets for a guest's own data: its memory, its counters, its cron's tables.
 
 use base::is_plain;
 use lab::site::inside::Inside;
@@ -9,15 +9,15 @@ use crate::input::{dice, one_of, texts};
 
 /// First words of a kernel's log.
 const FIRST_WORDS: &[u8] = b"Linux version ";
-/// A day in milliseconds: no line is looked for beyond it.
+/// A day in milliseconds: later lines are not searched.
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
-/// When the tables are looked at: a Sunday, and the last minute of a leap day.
+/// The times at which the tables are read: a Sunday, and the last minute of a leap day.
 const LOOKED_AT_S: [f64; 2] = [1_000_000_000.5, 1_709_251_199.999];
-/// Minutes with which each line is compared.
+/// Number of minutes with which each line is compared.
 const MINUTES: usize = 16;
 
-/// A guest's memory: a log is found if its first words are there, has nothing that a terminal
-/// obeys, and is no longer than its bound. The monitor's answer gives an address or none.
+/// Searches a guest's memory: a log is found if its first words are there, has no control
+/// characters, and is within its length limit. The monitor's answer gives an address or none.
 pub(crate) fn kernel_memory(memory: &[u8]) {
     let has_words = memory.windows(FIRST_WORDS.len()).any(|words| words == FIRST_WORDS);
     let log = kernel_log(memory);
@@ -30,7 +30,8 @@ pub(crate) fn kernel_memory(memory: &[u8]) {
     assert!(address(&answer).is_none() || answer.contains(" is 0x"));
 }
 
-/// A guest's counters, earlier and later: none is below 0, and nor is what is made of both.
+/// Compares a guest's counters, earlier and later: none is negative, and neither is their
+/// difference.
 pub(crate) fn guest_counters(data: &[u8]) {
     let mut found = texts(data).map(|text| Inside::parse(&String::from_utf8_lossy(text)));
     let (earlier, later) = (found.next().unwrap_or_default(), found.next().unwrap_or_default());
@@ -49,8 +50,8 @@ pub(crate) fn guest_counters(data: &[u8]) {
     }
 }
 
-/// A table of cron's, and descriptions of timers: names mean the same in letters of either size,
-/// a line is due in its zone's minutes as well, and the first of all lines is the first of some.
+/// Parses a cron table, and descriptions of timers: names are case-insensitive, a line is due in
+/// its zone's minutes as well, and the earliest of all lines is the earliest of some.
 pub(crate) fn crontab(data: &[u8]) {
     let mut dice = dice(data);
     let mut all = texts(data);

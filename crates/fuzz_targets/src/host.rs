@@ -1,8 +1,8 @@
-//! Targets for small texts: what a daemon before us has written.
+//! Targets for small texts that an earlier daemon has written.
 
 use plug::UndoRecord;
 
-/// An undo record: one that is taken is, to the byte, one that we would have written.
+/// Reads an undo record: an accepted one equals, to the byte, a record that this code would write.
 pub(crate) fn undo_record(data: &[u8]) {
     match UndoRecord::parse(data) {
         Ok(record) => {

@@ -1,4 +1,4 @@
-//! Targets for the host manager: its settings, and what is said to it and to its keeper.
+//! Targets for the host manager: its settings, and the messages to it and to its keeper.
 
 use crate::input::stand_in;
 use counters::Bytes;
@@ -6,8 +6,8 @@ use manager::config::{Place, parse};
 use manager::control::{Request, decode_answer, decode_request, encode_answer, encode_request};
 use manager::keeper;
 
-/// A file of settings: what is taken keeps its promises for every guest and host, and what is not
-/// has faults with places that are in the text.
+/// Reads a file of settings: an accepted one is consistent for every guest and host, and a refused
+/// one has errors with positions in the text.
 pub(crate) fn host_toml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let place = Place { is_root: true, host_total: Some(Bytes::mib(4096)), ..Place::default() };
@@ -26,8 +26,8 @@ pub(crate) fn host_toml(data: &[u8]) {
     }
 }
 
-/// Lines of a client, of the manager to a client, and of the manager to its keeper: what is
-/// understood means the same when it is said again.
+/// Decodes lines of a client, of the manager to a client, and of the manager to its keeper: a
+/// decoded line has the same meaning when it is encoded again.
 pub(crate) fn host_control(data: &[u8]) {
     for line in data.split(|byte| *byte == b'\n') {
         match decode_request(line) {
@@ -41,7 +41,7 @@ pub(crate) fn host_control(data: &[u8]) {
             }
         }
         if let Ok((id, answer)) = decode_answer(line) {
-            // A number with a point may come back a bit off, and nothing hangs on that.
+            // A fractional number may come back slightly different, which has no consequence.
             let again = decode_answer(&encode_answer(id, &answer));
             assert!(again.is_ok_and(|(again, _)| again == id));
         }

@@ -1,5 +1,5 @@
-//! Targets for what is read of guests on the host: descriptions, answers by their command,
-//! files of /proc, patterns of sockets, and the tasks that a guest reports.
+//! Targets for the data of guests on the host: descriptions, answers by their command, files of
+//! /proc, patterns of sockets, and the tasks that a guest reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,21 +14,21 @@ use pinhead::idle::wakers::Wakers;
 
 use crate::input::texts;
 
-/// libvirt's description of a domain: what is read of it is bounded by what it says, and an
-/// error has words.
+/// Parses libvirt's description of a domain: the results are bounded by its content, and an error
+/// has a message.
 pub(crate) fn domain_xml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match describe_domain(text) {
         Ok(DomainParts { memory, port, .. }) => {
             assert!(text.contains("memory") && memory > Bytes::ZERO);
-            // A path may be written with references, which no check of ours can find again.
+            // A path may be written with references, which this check cannot decode.
             assert!(port.is_none() || text.contains("org.pinhead.0") || text.contains('&'));
         }
         Err(reason) => assert!(!reason.is_empty()),
     }
 }
 
-/// A pattern and a name, against the plainest way to compare them.
+/// Compares a pattern and a name, and checks the result against the plainest algorithm.
 pub(crate) fn glob(data: &[u8]) {
     let mut parts = texts(data);
     let (Some(pattern), Some(name)) = (parts.next(), parts.next()) else { return };
@@ -41,7 +41,7 @@ pub(crate) fn glob(data: &[u8]) {
     }
 }
 
-/// Each part of the pattern with each part of the name, from the end.
+/// Compares each part of the pattern with each part of the name, from the end.
 fn fits_slowly(pattern: &[u8], name: &[u8]) -> bool {
     let mut below = vec![false; name.len() + 1];
     below[name.len()] = true;
@@ -83,11 +83,11 @@ const FILES: [&str; 18] = [
 ];
 const STAT: &str = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n";
 
-/// A tree below which the files are put. The tests of one process take it in turn.
+/// A tree for the files. The tests of one process use it in turn.
 static TREE: Mutex<()> = Mutex::new(());
 
-/// The texts of a host's files, twice one after the other: nothing is read that makes the
-/// monitor, or the view of a process, fail.
+/// Writes the texts of a host's files, two sets in sequence: no text makes the monitor, or the view
+/// of a process, fail.
 pub(crate) fn collect(data: &[u8]) {
     let _alone = TREE.lock();
     let tree = std::env::temp_dir().join(format!("pinhead-fuzz-{}", std::process::id()));
@@ -132,8 +132,8 @@ fn put(tree: &Path, file: &str, text: &[u8]) {
     assert!(written.is_ok(), "{}: {written:?}", path.display());
 }
 
-/// Two scans of a guest's tasks with any counts in them: what is added up of them stays a number,
-/// and no more is explained than there was.
+/// Compares two scans of a guest's tasks with arbitrary counts: sums stay valid numbers, and no
+/// more is explained than there was.
 pub(crate) fn scan_sums(data: &[u8]) {
     let mut words = data.chunks(8).map(|chunk| {
         let mut word = [0; 8];

@@ -1,15 +1,15 @@
-//! How an input is taken apart where it stands for more than one text.
+//! Splitting of an input that stands for several texts.
 
 use base::{Rng, StableHash};
 use settings::Fault;
 
-/// The most pieces' lengths that an input gives.
+/// The most lengths of pieces in an input.
 const CUTS_MAX: usize = 15;
 
 /// A stream of bytes and the pieces that it arrives in.
 ///
-/// The low half of the first byte says how many of the bytes that follow are lengths of pieces,
-/// taken in turn; the rest is the stream. Without lengths it comes in one piece.
+/// The low half of the first byte is the number of following bytes that are lengths of pieces, used
+/// in turn; the rest is the stream. Without lengths it is one piece.
 pub(crate) struct Cut<'a> {
     pub(crate) stream: &'a [u8],
     lengths: &'a [u8],
@@ -25,13 +25,13 @@ impl<'a> Cut<'a> {
         Cut { stream, lengths }
     }
 
-    /// The pieces of another stream that is cut in the same way.
+    /// Cuts another stream into pieces of the same lengths.
     pub(crate) fn pieces<'b>(&self, stream: &'b [u8]) -> Vec<&'b [u8]> {
         let mut lengths = self.lengths.iter().cycle();
         let mut pieces = Vec::new();
         let mut rest = stream;
         while !rest.is_empty() {
-            // Every piece takes the stream on, or it would never end.
+            // Every piece must advance, or the loop would never end.
             let length = lengths.next().map_or(rest.len(), |n| usize::from(*n).max(1));
             let (piece, after) = rest.split_at(length.min(rest.len()));
             pieces.push(piece);
@@ -41,24 +41,23 @@ impl<'a> Cut<'a> {
     }
 }
 
-/// The texts of an input: no file of the kernel holds a zero byte of its own.
+/// Splits an input into texts: files of the kernel contain no zero byte.
 pub(crate) fn texts(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     data.split(|byte| *byte == 0)
 }
 
-/// Numbers that follow from the input and from nothing else.
+/// Creates random numbers that depend only on the input.
 pub(crate) fn dice(data: &[u8]) -> Rng {
     let mut hash = StableHash::default();
     hash.put(data);
     Rng::new(hash.finish())
 }
 
-/// One of these.
 pub(crate) fn one_of<T: Copy>(dice: &mut Rng, these: &[T]) -> T {
     these[dice.within(0, these.len() as u64 - 1) as usize]
 }
 
-/// What is wrong with a file of settings is in the file, and can be shown.
+/// Checks that the errors of a file of settings have positions in the file, and can be printed.
 pub(crate) fn stand_in(text: &str, faults: &[Fault]) {
     assert!(!faults.is_empty());
     for fault in faults {

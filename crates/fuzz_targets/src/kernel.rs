@@ -1,4 +1,4 @@
-//! A kernel's files with any text in them, and a kernel as it usually is.
+//! A kernel's files with arbitrary text in them, and a kernel in its usual state.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use counters::{KernelNames, Kib};
 use procfs::{Error, ProcFile, Source};
 use rules::Machine;
 
-/// More lines than any sample has.
+/// The most lines of a sample.
 pub(crate) const SAMPLE_LINES: usize = 16;
 
 const STAT: &str = "cpu  200 20 100 2000 40 10 10 6 4 2\n\
@@ -25,7 +25,7 @@ const VMSTAT: &str = "nr_free_pages 14975\n\
 const PRESSURE: &str = "some avg10=0.12 avg60=0.29 avg300=0.41 total=9784276\n\
                         full avg10=0.01 avg60=0.02 avg300=0.03 total=4711\n";
 
-/// What a healthy kernel shows in a file.
+/// Returns a file of a healthy kernel.
 fn sample(file: ProcFile) -> &'static [u8] {
     let text = match file {
         ProcFile::Stat => STAT,
@@ -38,7 +38,7 @@ fn sample(file: ProcFile) -> &'static [u8] {
     text.as_bytes()
 }
 
-/// The files of a kernel, handed out in pieces.
+/// The files of a kernel, returned in pieces.
 #[derive(Clone)]
 pub(crate) struct Files<'a> {
     texts: [&'a [u8]; ProcFile::ALL.len()],
@@ -46,12 +46,11 @@ pub(crate) struct Files<'a> {
 }
 
 impl<'a> Files<'a> {
-    /// A healthy kernel whose files come in pieces of at most so many bytes.
+    /// Creates a healthy kernel with files in pieces of limited length.
     pub(crate) fn new(piece: usize) -> Files<'a> {
         Files { texts: ProcFile::ALL.map(sample), piece }
     }
 
-    /// Puts a text into a file.
     pub(crate) fn put(&mut self, file: ProcFile, text: &'a [u8]) {
         self.texts[file.index()] = text;
     }
@@ -67,15 +66,15 @@ impl Source for Files<'_> {
     }
 }
 
-/// Whether an error says in which of these files it is. That a read failed it cannot say:
-/// none did.
+/// Checks that an error names one of these files. It must not be a failed read, because none
+/// failed.
 pub(crate) fn names_its_file(error: &Error, files: &[ProcFile]) {
     let named = |file: &ProcFile| error.path().is_some_and(|path| path.ends_with(file.relative()));
     assert!(files.iter().any(named), "{error}");
     assert!(!matches!(error, Error::Read { .. }), "{error}");
 }
 
-/// A guest of 1 GiB with a pool, four CPUs and the names of a 6.1 kernel.
+/// Returns a guest of 1 GiB with a pool, four CPUs and the names of a 6.1 kernel.
 pub(crate) fn machine() -> Machine {
     let names = |text: &str| text.split_ascii_whitespace().map(Box::from).collect();
     let names = KernelNames { meminfo: names(MEMINFO_6_1), vmstat: names(VMSTAT_6_1), psi: true };

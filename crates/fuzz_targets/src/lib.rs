@@ -1,7 +1,7 @@
-//! What is fuzzed: one function a target, each from bytes to a panic or nothing.
+//! The fuzz targets: each is a function that panics for an input or returns nothing.
 //!
 //! The functions are here and not in the fuzzer's binary, so that the same ones run over the
-//! committed inputs as ordinary tests (`tests/it/corpus.rs`), and over new ones in `make fuzz`:
+//! committed inputs as ordinary tests (`tests/it/corpus.rs`), and over new inputs in `make fuzz`:
 //!
 //! ```text
 //!   fuzz/corpus/TARGET/* ──► cargo test -p fuzz_targets ──┐
@@ -9,10 +9,10 @@
 //!   libFuzzer ──► fuzz/src/main.rs (make fuzz) ───────────┘
 //! ```
 //!
-//! A target that only calls a parser finds panics. A better one also states what must hold of
-//! the result, whatever the input was. Memory is bounded for all of them, in the tests and in
-//! the fuzzer: the kernel is asked there, and an allocator counts here. Targets with SQLite ask
-//! the kernel in the fuzzer too, which takes longer than a parser.
+//! A target that only calls a parser finds panics. A better target also asserts properties of the
+//! result for any input. Memory is bounded for all of them: in the tests by the kernel's counters,
+//! and in the fuzzer by a counting allocator. Targets with SQLite use the kernel's counters in the
+//! fuzzer too, which takes longer than a parser.
 
 #![forbid(unsafe_code)]
 
@@ -50,8 +50,7 @@ mod zvm;
 
 pub use memory::{MEMORY_MAX_KIB, bounded};
 
-/// A target: its name, which is also its directory's under `fuzz/corpus`, and what it does
-/// with an input.
+/// A target: its name, which is also its directory's under `fuzz/corpus`, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
@@ -139,7 +138,7 @@ pub const TARGETS: &[Target] = &[
     ("web_heads", web::web_heads),
 ];
 
-/// What the target of that name does.
+/// Returns the function of the target with that name.
 pub fn named(name: &str) -> Option<fn(&[u8])> {
     TARGETS.iter().find(|(target, _)| *target == name).map(|(_, run)| *run)
 }

@@ -8,8 +8,8 @@ const CLIENTS: [u32; 2] = [1, 2];
 const SERVER: u32 = 3;
 const GUESTS: u32 = 4;
 
-/// A frame, after a byte that says whose it is. It gets to nobody but the sender's partner, and is
-/// changed in its addresses and sums only, which are as right as before.
+/// Passes on a frame, after a byte that selects its sender. It reaches only the sender's partner,
+/// and only its addresses and checksums are changed, which stay as correct as before.
 pub(crate) fn link_frames(data: &[u8]) {
     let Some((from, frame)) = data.split_first() else { return };
     let from = u32::from(*from) % GUESTS + 1;
@@ -49,7 +49,7 @@ pub(crate) fn link_frames(data: &[u8]) {
     }
 }
 
-/// The remainder by 65,535 of all words, which an exact sum of the internet's kind keeps.
+/// Returns the remainder by 65,535 of all words, which an exact internet checksum preserves.
 fn sum(bytes: &[u8]) -> u32 {
     let word = |two: &[u8]| u32::from(two[0]) << 8 | two.get(1).map_or(0, |&byte| u32::from(byte));
     bytes.chunks(2).map(word).sum::<u32>() % 0xffff

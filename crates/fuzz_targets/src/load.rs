@@ -1,10 +1,10 @@
-//! Targets for the load: what servers answer, what guests report of a job, and what is typed.
+//! Targets for the load: servers' answers, guests' reports of a job, and typed targets.
 
 use ::load::http::Answer;
 use ::load::{ExecOutput, job, parse_targets};
 
-/// A server's answer: it ends at the same byte, or is refused for the same reason, however it
-/// comes, and never has more of a body than came.
+/// Parses a server's answer: it ends at the same byte, or is refused for the same reason, in any
+/// pieces, and its body is never longer than the input.
 pub(crate) fn answer(data: &[u8]) {
     let read = |size: usize| {
         let mut answer = Answer::default();
@@ -22,7 +22,7 @@ pub(crate) fn answer(data: &[u8]) {
     assert_eq!(read(7), whole);
 }
 
-/// What a guest says of its rounds: as many as were asked for, and times, or a failure.
+/// Parses a guest's report of its rounds: the requested number of times, or a failure.
 pub(crate) fn rounds(data: &[u8]) {
     let text = String::from_utf8_lossy(data).into_owned();
     let output = ExecOutput { code: 0, text };
@@ -31,7 +31,7 @@ pub(crate) fn rounds(data: &[u8]) {
     }
 }
 
-/// A target as it is typed: its path can go into a request.
+/// Parses a typed target: its path can be used in a request.
 pub(crate) fn target(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(targets) = parse_targets(&text, "web") {

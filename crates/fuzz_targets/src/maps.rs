@@ -1,4 +1,4 @@
-//! Targets for the mappings and pages of a QEMU, that may be its guest's.
+//! Targets for the mappings and pages of a QEMU, which its guest may control.
 
 use base::PageRun;
 use counters::Bytes;
@@ -6,21 +6,21 @@ use hypervisor::{GuestRam, InMemory, Slice};
 
 use crate::input::texts;
 
-/// No call hands more to the kernel.
+/// The most memory passed to the kernel in one call.
 const SLICE: Bytes = Bytes::mib(8);
-/// Two TiB in slices, and the one that was begun.
+/// Two TiB in slices, and a partial one.
 const SLICES_MAX: usize = (1 << 18) + 1;
-/// The bit of a pagemap's entry that says it is in memory, and that it is of a file.
+/// The bits of a pagemap's entry for a page that is in memory, and for one of a file.
 const PRESENT: u64 = 1 << 63;
 const OF_FILE: u64 = 1 << 61;
-/// Memories to look for, each with its pieces.
+/// Memory sizes to search for, each with its pieces.
 const MEMORIES: [(Bytes, &[Bytes]); 3] =
     [(Bytes(1), &[]), (Bytes::mib(96), &[]), (Bytes::mib(96), &[Bytes::mib(64), Bytes::mib(32)])];
-/// The highest page that a process has.
+/// The highest page of a process.
 const PAGE_MAX: u64 = u64::MAX >> 12;
 
-/// Lists of mappings, each as /proc/PID/maps and as smaps: slices have something and fit a call,
-/// and a guest's memory is told from the mappings behind it.
+/// Parses lists of mappings, each as /proc/PID/maps and as smaps: slices are not empty and fit a
+/// call, and an unrelated mapping behind them does not change the guest's memory.
 pub(crate) fn process_maps(data: &[u8]) {
     for text in texts(data) {
         let slices = Slice::all_of(text);
@@ -32,7 +32,7 @@ pub(crate) fn process_maps(data: &[u8]) {
         for (memory, pieces) in MEMORIES {
             let Some(ram) = GuestRam::find(text, memory, pieces) else { continue };
             let held = ram.held(text);
-            // A list that names one place twice has fewer pieces than it says.
+            // A list with one address twice has fewer pieces than it names.
             assert!(held.is_some() || pieces.len() > 1, "{ram:?} is among these mappings");
             let more = [text, b"\nffffffffffff0000-ffffffffffff1000 r--p 0 0:0 0\nRss: 7 kB\n"];
             assert_eq!(ram.held(more.concat().as_slice()), held);
@@ -43,7 +43,7 @@ pub(crate) fn process_maps(data: &[u8]) {
     }
 }
 
-/// Entries of a pagemap: the pages of its runs are those that are in memory and of no file.
+/// Parses entries of a pagemap: the pages of its runs are those in memory and not of a file.
 pub(crate) fn pagemap(data: &[u8]) {
     let (entries, _) = data.as_chunks::<8>();
     let Some((first, entries)) = entries.split_first() else { return };

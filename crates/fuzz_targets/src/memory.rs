@@ -1,15 +1,15 @@
-//! A bound on the memory that an input makes a target take.
+//! The bound on the memory that a target uses for an input.
 
 use std::fs;
 
-/// Memory that one input may take at most, in KiB, beyond what the process has already.
+/// The most memory for one input, in KiB, beyond that of the process before.
 pub const MEMORY_MAX_KIB: u64 = 64 << 10;
 
-/// Runs a target on an input, and panics if it takes too much memory meanwhile. Only the kernel
-/// knows of all of it: SQLite has an allocator of its own.
+/// Runs a target on an input, and panics if it uses too much memory. Only the kernel counts all of
+/// it: SQLite has its own allocator.
 pub fn bounded(run: impl FnOnce()) {
-    // The peak is set back to what there is now (proc(5)). Where that is not allowed, the peak may
-    // be of another input, and says nothing.
+    // Resets the peak to the current value (proc(5)). If that is not permitted, the peak may be of
+    // another input, and is ignored.
     let is_fresh = fs::write("/proc/self/clear_refs", "5").is_ok();
     let before = kib("VmRSS:");
     run();
@@ -19,7 +19,7 @@ pub fn bounded(run: impl FnOnce()) {
     }
 }
 
-/// A line of the process's status.
+/// Returns a line of the process's status.
 fn kib(name: &str) -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

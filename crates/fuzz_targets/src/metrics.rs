@@ -1,10 +1,10 @@
-//! Targets for the metrics: what scrapers say, and what engines answer.
+//! Targets for the metrics: scrapers' requests, and engines' answers.
 
 use ::metrics::http::{HEAD_MAX, Request, Response};
 use ::metrics::{ask, rebuild};
 
-/// A scraper's request: it is understood or refused as soon as it is whole or too long, and what
-/// follows it changes nothing.
+/// Parses a scraper's request: it is accepted or refused as soon as it is complete or too long, and
+/// later bytes change nothing.
 pub(crate) fn http_request(data: &[u8]) {
     let parsed = Request::parse(data);
     match parsed {
@@ -17,16 +17,17 @@ pub(crate) fn http_request(data: &[u8]) {
     }
 }
 
-/// An engine's answer: what is made of it has no more than came, and moments stand by their time.
+/// Parses an engine's response: its status has three digits, and its body is not longer than the
+/// input.
 pub(crate) fn http_response(data: &[u8]) {
     if let Ok(response) = Response::parse(data) {
         assert!((100..1000).contains(&response.status) && response.body.len() <= data.len());
     }
 }
 
-/// The JSON of an answer.
+/// Parses the JSON of an answer: moments are keyed by their time.
 pub(crate) fn metrics_answer(data: &[u8]) {
-    // A value is a time and a number, of five letters at least.
+    // A value is a time and a number, of at least five characters.
     assert!(ask::count(data) <= data.len() / 5);
     let Ok(hosts) = rebuild::moments(data) else { return };
     for (at_ms, moment) in hosts.values().flatten() {

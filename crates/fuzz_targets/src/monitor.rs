@@ -1,4 +1,4 @@
-//! The target for a guest found at its monitor: all that is made of what a QEMU answers.
+//! The target for a guest found at its monitor: all processing of a QEMU's answers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,12 +13,12 @@ use qmp::Value;
 
 use crate::input::texts;
 
-/// Rounds of an input, and how far apart they are: in a minute all facts are asked for again.
+/// The most rounds of an input, and the time between them: after a minute all facts are queried
+/// again.
 const ROUNDS_MAX: usize = 4;
 const ROUND_MS: u64 = 70_000;
-/// Turns in which both sides say what they have to.
+/// Turns in which both sides send their messages.
 const TURNS: usize = 24;
-/// The beginning of a conversation.
 const GREETING: &str = concat!(
     r#"{"QMP":{"version":{"qemu":{"micro":0,"minor":2,"major":7},"package":""},"#,
     r#""capabilities":[]}}"#,
@@ -50,8 +50,8 @@ const HEALTHY: [(&str, &str); 19] = [
     ("qom-set", "{}"),
 ];
 
-/// Answers of a QEMU in rounds, which an empty text ends: `COMMAND JSON`, in place of a healthy
-/// one's. No guest is known twice, and what is known of one is within its memory.
+/// Runs a monitor with a QEMU's answers in rounds, separated by an empty text: `COMMAND JSON`, in
+/// place of a healthy one's. No guest is listed twice, and its values are within its memory.
 pub(crate) fn monitor_answers(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -64,7 +64,7 @@ pub(crate) fn monitor_answers(data: &[u8]) {
 }
 
 fn converse(tree: &Path, data: &[u8]) -> std::io::Result<()> {
-    // Our own process stands for QEMU's.
+    // This process stands in for QEMU's.
     let own = tree.join(format!("proc/{}", std::process::id()));
     fs::create_dir_all(own.join("task/71"))?;
     let stat = "7 (qemu) S 1 1 1 0 -1 0 900 0 12 0 0 6 0 0 20 0 3 0 777 1\n";
@@ -99,7 +99,7 @@ fn converse(tree: &Path, data: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The answer to a command; a value that is no JSON is a text.
+/// Parses the answer to a command; a value that is not JSON is a text.
 fn answer(text: &[u8]) -> Option<(String, Value)> {
     let (command, value) = std::str::from_utf8(text).ok()?.split_once(' ')?;
     Some((command.to_owned(), value.parse().unwrap_or_else(|_| Value::String(value.to_owned()))))
@@ -140,7 +140,7 @@ fn check(event: &Event, known: &mut BTreeMap<Id, Bytes>) {
     }
 }
 
-/// A QEMU's side of its monitor.
+/// QEMU's side of its monitor.
 struct Qemu {
     listener: UnixListener,
     stream: Option<UnixStream>,
@@ -157,7 +157,7 @@ impl Qemu {
         Ok(Qemu { listener, stream: None, heard: Vec::new(), answers })
     }
 
-    /// Takes the client if it has come, and answers what it has asked.
+    /// Accepts the client if it has connected, and answers its commands.
     fn serve(&mut self) -> std::io::Result<()> {
         if let Ok((mut stream, _)) = self.listener.accept() {
             stream.set_nonblocking(true)?;
@@ -184,7 +184,7 @@ impl Qemu {
                 Some(value) => format!(r#""return":{value}"#),
                 None => r#""error":{"class":"GenericError","desc":"not found"}"#.to_owned(),
             };
-            // A client that has left is none to answer.
+            // A client that has left gets no answer.
             let _ = stream.write_all(format!("{{{reply},\"id\":{}}}\r\n", asked["id"]).as_bytes());
         }
         Ok(())

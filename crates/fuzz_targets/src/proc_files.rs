@@ -1,4 +1,4 @@
-//! Targets for the parsers of `procfs`, one a file.
+//! Targets for the parsers of `procfs`, one for each file.
 
 use counters::{Counter, PsiField, PsiLine};
 use procfs::parse::table::skip_lines;
@@ -12,7 +12,7 @@ use procfs::{CpuClock, MAX_CPUS, ProcFile, Reader, names_of};
 use crate::input::{dice, one_of, texts};
 use crate::kernel::{self, Files};
 
-/// A list of CPUs: it ascends, is as long as it was counted, and is read again as it was.
+/// Parses a list of CPUs: it ascends, has the counted length, and is read back when written.
 pub(crate) fn cpu_list(data: &[u8]) {
     let list = cpulist::parse(data);
     assert_eq!(cpulist::count(data), list.as_ref().map(|list| list.len() as u32).map_err(|e| *e));
@@ -23,12 +23,12 @@ pub(crate) fn cpu_list(data: &[u8]) {
     assert_eq!(cpulist::parse(list.to_string().as_bytes()), Ok(list));
 }
 
-/// /proc/loadavg: no number is negative or none at all, and a plain one is read exactly.
+/// Parses /proc/loadavg: no number is negative or NaN, and a plain one is read exactly.
 pub(crate) fn loadavg(data: &[u8]) {
     let Ok(found) = load::parse(data) else { return };
     assert!(found.one_minute.is_finite() && found.one_minute >= 0.0, "{found:?}");
     let first = data.split(|byte| matches!(byte, b' ' | b'\t')).next().unwrap_or_default();
-    // Fifteen digits fit a double without loss, so that both ways must agree.
+    // Fifteen digits fit a double without loss, so both conversions must agree.
     let plain = first.iter().all(|b| b.is_ascii_digit() || *b == b'.') && first.len() <= 15;
     let decimals = first.iter().rposition(|b| *b == b'.').map_or(0, |dot| first.len() - dot - 1);
     if let (true, Ok(text)) = (plain && decimals <= 9, std::str::from_utf8(first))
@@ -38,7 +38,7 @@ pub(crate) fn loadavg(data: &[u8]) {
     }
 }
 
-/// A file of /proc/pressure: each number is one, and is found under its name.
+/// Parses a file of /proc/pressure: each number is valid, and is found under its name.
 pub(crate) fn pressure(data: &[u8]) {
     let Ok(found) = psi::parse(data) else { return };
     for (line, fields) in [(PsiLine::Some, found.some), (PsiLine::Full, found.full)] {
@@ -52,7 +52,7 @@ pub(crate) fn pressure(data: &[u8]) {
     }
 }
 
-/// A task's schedstat: what is read of it says the same when it is written again.
+/// Parses a task's schedstat: the result is the same when it is written and read again.
 pub(crate) fn schedstat(data: &[u8]) {
     let Some(found) = sched::parse(data) else { return };
     let text = format!("{} {} {}", found.run_ns, found.delay_ns, found.dispatches);
@@ -62,14 +62,14 @@ pub(crate) fn schedstat(data: &[u8]) {
     assert_eq!(fields, [Ok(found.run_ns), Ok(found.delay_ns), Ok(found.dispatches)]);
 }
 
-/// /proc/net/tcp: a line by itself says what it says among others.
+/// Parses /proc/net/tcp: a line by itself gives the same result as among others.
 pub(crate) fn tcp(data: &[u8]) {
     let all: Vec<_> = procfs::parse::tcp::parse(data).collect();
     let each = procfs::parse::lines(data).flat_map(procfs::parse::tcp::parse);
     assert!(all.iter().copied().eq(each));
 }
 
-/// /proc/PID/stat: fields asked for together are those asked for one by one.
+/// Parses /proc/PID/stat: fields read together equal those read one by one.
 pub(crate) fn task_stat(data: &[u8]) {
     use StatField::{Flags, GuestTicks, Parent, ResidentPages, StartTicks};
     let Some(stat) = TaskStat::parse(data) else { return };
@@ -81,8 +81,8 @@ pub(crate) fn task_stat(data: &[u8]) {
     assert_eq!(stat.numbers([Flags, Parent]), None, "fields ascend");
 }
 
-/// What /proc/stat and /proc/schedstat count of the whole system: each line by itself says what
-/// the text says, if it is the last of its name.
+/// Parses the counts of the whole system in /proc/stat and /proc/schedstat: each line by itself
+/// gives the same result as in the text, if it is the last with its name.
 pub(crate) fn counts(data: &[u8]) {
     let found = system::parse(data);
     let lines = || procfs::parse::lines(data);
@@ -100,7 +100,7 @@ pub(crate) fn counts(data: &[u8]) {
     }
 }
 
-/// /proc/PID/cgroup: a path is below the root of its hierarchy, and never leads out of it.
+/// Parses /proc/PID/cgroup: a path is below the root of its hierarchy, and never leads out of it.
 pub(crate) fn cgroup(data: &[u8]) {
     for path in [groups::unified(data), groups::of_controller(data, "cpu")].into_iter().flatten() {
         assert!(path.is_relative() && path.file_name().is_some(), "{path:?}");
@@ -108,7 +108,7 @@ pub(crate) fn cgroup(data: &[u8]) {
     }
 }
 
-/// A directory's entries as the kernel writes them: the search for names ends.
+/// Parses a directory's entries as the kernel writes them: the search for names ends.
 pub(crate) fn entries(data: &[u8]) {
     let mut rest = data;
     while let Some((name, later)) = procfs::next_name(rest) {
@@ -117,7 +117,7 @@ pub(crate) fn entries(data: &[u8]) {
     }
 }
 
-/// /proc/stat, as it is read and, text by text, as the clock takes it.
+/// Parses /proc/stat, and passes text after text to the clock.
 pub(crate) fn stat(data: &[u8]) {
     let mut dice = dice(data);
     let mut clock = CpuClock::default();
@@ -145,7 +145,7 @@ pub(crate) fn stat(data: &[u8]) {
     }
 }
 
-/// The beginning of a file says what the whole says, or that it must see more.
+/// Checks that the beginning of a file gives the same result as the whole, or that more is needed.
 fn beginnings(text: &[u8], stat: &cpus::Stat, whole: Result<bool, procfs::parse::Malformed>) {
     for end in (0..text.len()).step_by(text.len() / 32 + 1) {
         let mut part = cpus::Stat::default();
@@ -157,20 +157,18 @@ fn beginnings(text: &[u8], stat: &cpus::Stat, whole: Result<bool, procfs::parse:
     }
 }
 
-/// /proc/meminfo.
 pub(crate) fn meminfo(data: &[u8]) {
     let wanted = ["MemFree", "Active(anon)", "SwapFree"];
     table(ProcFile::Meminfo, b':', &wanted, Counter::meminfo, data);
 }
 
-/// /proc/vmstat.
 pub(crate) fn vmstat(data: &[u8]) {
     let wanted = ["pswpin", "nr_free_pages", "pgsteal_direct"];
     table(ProcFile::Vmstat, b' ', &wanted, Counter::vmstat, data);
 }
 
-/// Readings of a table, one after the other by the same reader, which remembers where the
-/// lines stood: each number is what a line of that name says in the text of that moment.
+/// Reads a table several times with the same reader, which remembers the lines' positions: each
+/// number is that of a line with its name in the current text.
 fn table(
     file: ProcFile,
     separator: u8,
@@ -202,7 +200,7 @@ fn table(
     }
 }
 
-/// What the lines of a name say.
+/// Returns the numbers in the lines with a name.
 fn said(text: &[u8], name: &str, separator: u8) -> Vec<f64> {
     let lines = text.split(|byte| *byte == b'\n');
     let values = lines.filter_map(|line| {
@@ -210,14 +208,14 @@ fn said(text: &[u8], name: &str, separator: u8) -> Vec<f64> {
         let digits = rest.iter().skip_while(|b| matches!(b, b' ' | b'\t'));
         let digits: String =
             digits.take_while(|b| b.is_ascii_digit()).map(|b| char::from(*b)).collect();
-        // Digits without an end are as many as a u64 can hold.
+        // A number that is too long saturates as a u64.
         let number = digits.parse::<u64>().unwrap_or(u64::MAX);
         (*next == separator && !digits.is_empty()).then_some(number as f64)
     });
     values.collect()
 }
 
-/// The search by words of eight bytes finds what one byte by byte finds.
+/// Checks that the search by words of eight bytes finds the same as one byte by byte.
 fn lines_are_skipped(text: &[u8], count: u32) {
     for from in [0, 1, text.len() / 2, text.len(), text.len() + 1] {
         let rest = text.get(from..);

@@ -1,4 +1,4 @@
-//! The target for `qmp`: what QEMU, or a guest that has broken out of it, says.
+//! The target for `qmp`: the messages of QEMU, or of a guest that has broken out of it.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use qmp::{Client, Command, Decoder, Error, Incoming, MESSAGE_BYTES_MAX, Message,
 
 use crate::input::{Cut, texts};
 
-/// Any stream in any pieces, to the decoder alone and to a client that has asked for everything.
+/// Passes any stream in any pieces to the decoder alone, and to a client with all commands open.
 pub(crate) fn qmp(data: &[u8]) {
     let cut = Cut::new(data);
     let pieces = cut.pieces(cut.stream);
@@ -22,14 +22,13 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
         found.extend(decoder.by_ref());
         assert!(decoder.buffered_bytes() <= MESSAGE_BYTES_MAX);
     }
-    // Errors are shown to people, whatever is quoted in them.
+    // Errors are shown to users, whatever they quote.
     for error in found.iter().filter_map(|result| result.as_ref().err()) {
         assert!(!error.to_string().is_empty());
     }
     found
 }
 
-/// Every command.
 fn commands() -> [Command; 28] {
     [
         Command::QueryStatus,
@@ -86,15 +85,15 @@ fn converse(pieces: &[&[u8]]) {
                 Ok(Incoming::Event { .. }) | Err(_) => {}
             }
         }
-        // The other end cannot make us say anything twice, nor a command before its time.
+        // The other end cannot make the client send anything twice, nor a command early.
         let lines = client.output().iter().filter(|byte| **byte == b'\n').count();
         assert!(lines == if ready { 1 + asked } else { lines.min(1) }, "{lines} lines");
         assert!(client.output().is_empty() || client.output().ends_with(b"\n"));
     }
 }
 
-/// An answer of any shape to each command: each is answered once, with what it asked for or with
-/// a reason, whatever the other end's JSON says.
+/// Passes an answer of any shape to each command: each is answered once, with its result or with a
+/// reason, whatever the JSON contains.
 pub(crate) fn qmp_replies(data: &[u8]) {
     let version = r#"{"qemu":{"micro":0,"minor":2,"major":7},"package":""}"#;
     let greeting = format!(r#"{{"QMP":{{"version":{version},"capabilities":[]}}}}"#);
@@ -112,7 +111,7 @@ pub(crate) fn qmp_replies(data: &[u8]) {
             |incoming| matches!(incoming, Ok(Incoming::Reply { ticket: of, .. }) if *of == ticket),
         );
         let count = replies.count();
-        // A failure without its words is none, and its command stays open.
+        // A failure without its message is invalid, and its command stays open.
         assert!(count == 1 || key == "error", "{command:?} got {count} answers from {value}");
         if count == 0 {
             return;

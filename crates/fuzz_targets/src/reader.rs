@@ -6,11 +6,11 @@ use procfs::{ProcFile, Reader};
 use crate::input::texts;
 use crate::kernel::{self, Files};
 
-/// More readings than this show nothing new, and cost many reads of a byte each.
+/// The most readings: further ones show nothing new, and cost many reads of a byte each.
 const MOMENTS_MAX: usize = 8;
 
-/// Readings of a whole kernel, eight texts each; an empty text leaves a healthy one in place.
-/// A row holds numbers only, and an error names its file.
+/// Reads a whole kernel several times, eight texts each; an empty text leaves a healthy one in
+/// place. A row holds only numbers, and an error names its file.
 pub(crate) fn reader(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
     let wanted = wanted();
@@ -29,7 +29,7 @@ pub(crate) fn reader(data: &[u8]) {
         row.fill(f64::NAN);
         let known = reader.read(second as f64, &mut row);
         check(&known, &row);
-        // A reader that sees these files first has nothing to remember.
+        // A new reader of these files has no remembered positions.
         row.fill(f64::NAN);
         let fresh = Reader::with_source(files, &wanted)
             .and_then(|mut reader| reader.read(second as f64, &mut row));
@@ -44,7 +44,7 @@ fn check(read: &Result<(), procfs::Error>, row: &[f64]) {
     }
 }
 
-/// Something of every file.
+/// Returns counters of every file.
 fn wanted() -> Vec<Counter> {
     let mut wanted = vec![
         Counter::Time,

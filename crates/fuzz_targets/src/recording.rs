@@ -1,4 +1,4 @@
-//! Targets for recordings: blocks of raw samples, and files of a day that are not what they seem.
+//! Targets for recordings: blocks of raw samples, and damaged or foreign files of a day.
 
 use crate::bounded;
 use model::{Moment, Parts, PassInput};
@@ -10,7 +10,7 @@ use store::pack::{Damaged, Decoder, Encoder, block, chain};
 use store::{Records, Span, pass_codec};
 use whatif::{Change, Player};
 
-/// Inputs are no larger: what is bounded is the memory for a file of this size.
+/// The largest input: the memory bound is for files up to this size.
 const FILE_MAX: usize = 100 << 10;
 
 fn decoded(bytes: &[u8]) -> (Vec<Moment>, Result<(), Damaged>) {
@@ -19,8 +19,8 @@ fn decoded(bytes: &[u8]) -> (Vec<Moment>, Result<(), Damaged>) {
     (moments, result)
 }
 
-/// A chain of moments: those that can be read of it are the same when they are written again,
-/// and when they are read in parts.
+/// Reads a chain of moments: the readable ones are the same when they are written again, and when
+/// they are read in parts.
 pub(crate) fn raw_chain(data: &[u8]) {
     let (moments, _) = decoded(data);
     let mut encoder = Encoder::default();
@@ -34,7 +34,7 @@ pub(crate) fn raw_chain(data: &[u8]) {
     assert_eq!(parts, moments);
 }
 
-/// A block: what it unpacks to is what is packed again.
+/// Unpacks a block: its content is the same when it is packed again.
 pub(crate) fn raw_block(data: &[u8]) {
     if let Ok(unpacked) = chain(data) {
         assert_eq!(chain(&block(&unpacked)), Ok(unpacked.clone()));
@@ -48,8 +48,8 @@ fn decoded_passes(bytes: &[u8]) -> (Vec<PassInput>, Result<(), Damaged>) {
     (passes, result)
 }
 
-/// A chain of passes: those that can be read of it are the same when they are written again, and
-/// whatever they say, a policy decides again from them.
+/// Reads a chain of passes: the readable ones are the same when they are written again, and a
+/// policy decides on them again, whatever their content.
 pub(crate) fn passes(data: &[u8]) {
     let (passes, _) = decoded_passes(data);
     let mut encoder = pass_codec::Encoder::default();
@@ -65,8 +65,8 @@ pub(crate) fn passes(data: &[u8]) {
     }
 }
 
-/// A day's file or a file of samples, by its first byte: it is read or refused, and steps are in
-/// their order.
+/// Reads a day's file or a file of samples, by its first byte: it is read or refused, and steps are
+/// in order.
 pub(crate) fn day_file(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let Some((kind, bytes)) = data.split_first() else { return };
@@ -84,8 +84,8 @@ pub(crate) fn day_file(data: &[u8]) {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
-/// A stream of recordings: whatever is in it, only files of recordings are made, and those where
-/// they belong.
+/// Unpacks a stream of recordings: for any content, only files of recordings are created, and only
+/// in their place.
 pub(crate) fn record_tar(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The target for hosts that are asked over ssh: whole rounds of what such a host says.
+//! The target for hosts that are queried over ssh: whole rounds of such a host's answers.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,6 @@ use virtrpc::{Call, Client, DOMAINS_MAX, Domain};
 
 use crate::virtrpc::reply_to;
 
-/// Rounds that a host is asked.
 const ROUNDS: usize = 3;
 /// Fields of hosts and guests that are sums of growth.
 const OF_HOST: [H; 4] = [H::User, H::System, H::Idle, H::IoWait];
@@ -25,11 +24,11 @@ const OF_GUEST: [G; 9] = [
     G::NetOutPackets,
     G::NetOutBytes,
 ];
-/// Says what is in a file, and listens until nobody speaks.
+/// Sends the content of a file, and reads until its input ends.
 const HOST: &str = "cat \"$0\"; exec cat > /dev/null 2>&1";
 
-/// Answers of a host to the questions of some rounds: each as a byte that says how the call ended,
-/// two with its length, and its body. The sums of a guest that stays never fall.
+/// Queries a host with prepared answers for some rounds: each is a byte with the call's result, two
+/// with its length, and its body. The sums of a guest that stays never fall.
 pub(crate) fn remote_rounds(data: &[u8]) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -51,7 +50,7 @@ fn rounds(program: Command) {
     };
     let mut before: Option<Moment> = None;
     for at_ms in 0..ROUNDS as i64 {
-        // A connection that failed is not made again: that would be by ssh.
+        // A failed connection is not made again, because that would use ssh.
         if !host.is_connected() {
             return;
         }
@@ -60,7 +59,7 @@ fn rounds(program: Command) {
                 check(&moment, before.as_ref());
                 before = Some(moment);
             }
-            // The sums of before may be gone.
+            // The earlier sums may be gone.
             Err(error) => {
                 assert!(!error.to_string().is_empty());
                 before = None;
@@ -84,7 +83,7 @@ fn check(now: &Moment, before: Option<&Moment>) {
     }
 }
 
-/// The questions of a session in their order, with the length of an answer that says nothing.
+/// Returns the calls of a session in their order.
 fn calls() -> impl Iterator<Item = Call> {
     let open = Call::Open { uri: "qemu:///system".into(), is_read_only: true };
     let round = [
@@ -97,12 +96,12 @@ fn calls() -> impl Iterator<Item = Call> {
         Call::Stats(Vec::new()),
         Call::Info(Domain { name: "web".into(), uuid: [7; 16], id: 3 }),
     ];
-    // A number of virtual CPUs is asked for once.
+    // The number of virtual CPUs is requested once.
     let again = round.clone().into_iter().take(7).cycle();
     [Call::AuthList, open].into_iter().chain(round).chain(again)
 }
 
-/// Messages of the host: the answers with the heads that the session waits for.
+/// Returns the host's messages: the answers with the headers that the session expects.
 fn answers(data: &[u8]) -> Vec<u8> {
     let mut data = data;
     let mut sent = Vec::new();

@@ -1,4 +1,4 @@
-//! The target for `rules` and for what `policy` does with a program: a rules file of anybody's.
+//! The target for `rules` and for the use of a program in `policy`: an arbitrary rules file.
 
 use std::sync::LazyLock;
 
@@ -10,15 +10,15 @@ use rules::{Diagnostic, Fault, Machine, Name, Piece, Program, RuleFile, Span, Va
 use crate::input::{dice, one_of};
 use crate::kernel;
 
-/// Larger inputs are passed over: all bounds of the language are reached far below.
+/// Larger inputs are skipped: all bounds of the language are reached far below.
 pub(crate) const INPUT_MAX: usize = 64 * 1024;
 
-/// What a counter may show: nothing, next to nothing, far too much, and less than nothing. No
-/// reader hands out an infinity.
+/// Values of a counter: missing, nearly 0, far too large, and negative. Readers never return an
+/// infinity.
 pub(crate) const ODD: [f64; 14] =
     [f64::NAN, 0.0, -0.0, 1.0, 1.0, 2.0, 100.0, -1.0, 1e18, -1e18, f64::MAX, f64::MIN, 5e-324, 0.5];
 
-/// Guests from the smallest to the largest that there can be.
+/// Guests from the smallest to the largest.
 const CPUS: [Cpus; 4] = [
     Cpus { online: 1, present: 1 },
     Cpus { online: 2, present: 4 },
@@ -26,8 +26,8 @@ const CPUS: [Cpus; 4] = [
     Cpus { online: procfs::MAX_CPUS, present: procfs::MAX_CPUS },
 ];
 
-/// Reads a file, compiles it for no machine in particular and for one as they are, and runs
-/// what comes of it over odd numbers.
+/// Reads a file, compiles it without a machine and for typical ones, and runs the resulting program
+/// over odd numbers.
 pub(crate) fn rules_file(data: &[u8]) {
     static MACHINES: LazyLock<[Machine; 2]> =
         LazyLock::new(|| [Machine::default(), kernel::machine()]);
@@ -43,7 +43,7 @@ pub(crate) fn rules_file(data: &[u8]) {
     for machine in MACHINES.iter() {
         let (program, more) = rules::compile(&file, machine);
         stand_in(data, &more);
-        // A file that is no text has its one error from the reader.
+        // A file that is not text has its one error from the reader.
         let is_told = has_errors(&more) || (program.is_none() && !parsed);
         assert_eq!(program.is_none(), is_told, "a program, or an error that says why");
         if let Some(program) = program.filter(|_| parsed) {
@@ -52,8 +52,8 @@ pub(crate) fn rules_file(data: &[u8]) {
     }
 }
 
-/// A target of its own, for it runs for thousands of intervals where the other has one: the
-/// model of a guest takes any program, and comes to an end.
+/// Runs any program in the model of a guest, which must come to an end. A separate target, because
+/// it runs for thousands of intervals where the other has one.
 pub(crate) fn steady(data: &[u8]) {
     if data.len() > INPUT_MAX {
         return;
@@ -67,7 +67,7 @@ pub(crate) fn steady(data: &[u8]) {
     }
 }
 
-/// A place in the file, or just behind it.
+/// Checks that a position is in the file, or just behind it.
 pub(crate) fn stands_in(data: &[u8], span: Span) {
     let inside = span.start < span.end && span.end as usize <= data.len() + 1;
     assert!(inside, "{span:?} of a file of {} bytes", data.len());
@@ -78,7 +78,7 @@ pub(crate) fn stand_in(data: &[u8], found: &[Diagnostic]) {
         stands_in(data, diagnostic.span);
         assert!(!diagnostic.message.is_empty() && !diagnostic.code.is_empty());
     }
-    // To count lines up to each of very many would take longer than all else.
+    // Counting lines for very many diagnostics would take longer than all else.
     for diagnostic in found.iter().take(8) {
         let line = rules::one_line("rules", data, diagnostic);
         assert!(!line.contains('\n'), "{line:?}");
@@ -104,7 +104,7 @@ fn run(data: &[u8], file: &RuleFile, machine: &Machine, program: &Program) {
     explained(data, file, machine, program, &history);
 }
 
-/// Whatever the rules say, the bounds of the file are kept.
+/// Checks that the file's bounds are kept, whatever the rules are.
 fn decided(data: &[u8], program: &Program, cpus: Cpus, decision: &GuestDecision) {
     assert_eq!(decision.cpu.is_some(), program.cpu.is_some());
     assert_eq!(decision.memory.is_some(), program.memory.is_some());
@@ -139,7 +139,7 @@ fn started(program: &Program, cpus: Cpus, start: guest::Start) {
     }
 }
 
-/// What is explained is what decides, and every number in it is one.
+/// Checks that the explained values are those that decide, and that every number is valid.
 fn explained(
     data: &[u8],
     file: &RuleFile,

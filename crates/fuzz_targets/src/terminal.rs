@@ -1,4 +1,4 @@
-//! Targets for what may reach a terminal: a guest's console, and lines of others.
+//! Targets for output to a terminal: a guest's console, and lines from outside.
 
 use crate::input::Cut;
 use base::is_plain;
@@ -6,15 +6,15 @@ use pinhead::escape::Lines;
 use pinhead::farm_cmds::filter::Filter;
 use std::io::Write;
 
-/// A guest's console: what comes out of the filter is text in UTF-8 and listed sequences, whole,
-/// and the same however it arrives in pieces.
+/// Filters a guest's console: the output is UTF-8 text and complete allowed sequences, and the same
+/// for input in any pieces.
 pub(crate) fn console(data: &[u8]) {
     let cut = Cut::new(data);
     let mut filter = Filter::default();
     let mut shown = Vec::new();
     for piece in cut.pieces(cut.stream) {
         let passed = filter.pass(piece);
-        // A terminal gets no half sequence, or what we say ourselves would be its end.
+        // A terminal gets no partial sequence, which would swallow our own output.
         harmless(&passed);
         shown.extend(passed);
     }
@@ -24,8 +24,8 @@ pub(crate) fn console(data: &[u8]) {
     }
 }
 
-/// Nothing in it sets a title, a clipboard, a key or a mode that is not listed, asks for more than
-/// the cursor's place, or is a control character that moves no cursor.
+/// Checks that a text sets no title, clipboard, key or unlisted mode, requests nothing but the
+/// cursor's position, and has no control character that moves no cursor.
 fn harmless(shown: &[u8]) {
     let shown = std::str::from_utf8(shown).expect("text in UTF-8");
     let mut pieces = shown.split('\x1b');
@@ -57,7 +57,7 @@ fn harmless(shown: &[u8]) {
     }
 }
 
-/// Lines from outside, in pieces: line ends, tabs and text come out, and nothing else.
+/// Filters lines from outside, in pieces: only line ends, tabs and text are passed on.
 pub(crate) fn escape(data: &[u8]) {
     let cut = Cut::new(data);
     let mut out = Vec::new();

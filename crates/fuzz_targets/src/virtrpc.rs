@@ -1,4 +1,5 @@
-//! The target for `virtrpc`: what libvirt's socket, or whoever listens in its place, says.
+//! The target for `virtrpc`: the messages of libvirt's socket, or of another process that listens
+//! there.
 
 use std::collections::HashSet;
 
@@ -8,7 +9,7 @@ use virtrpc::{
 
 use crate::input::Cut;
 
-/// Any stream in any pieces, to the decoder alone and to a client that has asked for everything.
+/// Passes any stream in any pieces to the decoder alone, and to a client with all calls open.
 pub(crate) fn virtrpc(data: &[u8]) {
     let cut = Cut::new(data);
     let pieces = cut.pieces(cut.stream);
@@ -29,14 +30,13 @@ fn decode(pieces: &[&[u8]]) -> Vec<Result<Message, Error>> {
         }
         assert!(decoder.buffered_bytes() <= MESSAGE_BYTES_MAX);
     }
-    // Errors are shown to people.
+    // Errors are shown to users.
     for error in found.iter().filter_map(|result| result.as_ref().err()) {
         assert!(!error.to_string().is_empty());
     }
     found
 }
 
-/// Every call.
 fn calls() -> [Call; 19] {
     let domain = || Domain { name: "\"<\n".into(), uuid: [7; 16], id: -1 };
     [
@@ -78,17 +78,17 @@ fn converse(pieces: &[&[u8]]) {
             }
         }
         assert_eq!(client.open_calls(), open.len());
-        // The other end makes us say a few pongs at most, however many pings it sends.
+        // The client sends a few pongs at most, for any number of pings.
         assert!(client.output().len() <= sent + 8 * 28, "{} bytes", client.output().len());
     }
 }
 
-/// The words of a message's header behind its length: program, version, procedure, type, serial
-/// and status.
+/// The length of a message's header without the length field: program, version, procedure, type,
+/// serial and status.
 const HEADER_BYTES: usize = 24;
 
-/// An answer of any shape to each call: each is answered once, with what it asked for or with a
-/// reason. The first byte of a text says whether it succeeds; the rest is the answer's body.
+/// Passes an answer of any shape to each call: each is answered once, with its result or with a
+/// reason. The first byte of a text selects success or failure; the rest is the answer's body.
 pub(crate) fn virtrpc_replies(data: &[u8]) {
     let mut data = data;
     for call in calls().into_iter().cycle() {
@@ -107,8 +107,7 @@ pub(crate) fn virtrpc_replies(data: &[u8]) {
     }
 }
 
-/// Asks this, and returns the message with which the daemon answers it; `None` if too many are
-/// open.
+/// Makes this call, and returns the daemon's message that answers it; `None` if too many are open.
 pub(crate) fn reply_to(
     client: &mut Client,
     call: Call,
@@ -118,7 +117,7 @@ pub(crate) fn reply_to(
     let sent = client.output().len();
     client.ask(call).ok()?;
     let mut header = client.output().get(sent + 4..sent + 4 + HEADER_BYTES)?.to_vec();
-    // A reply, and how it ended.
+    // A reply, and its status.
     header[12..16].copy_from_slice(&1_u32.to_be_bytes());
     header[20..24].copy_from_slice(&u32::from(status % 3).to_be_bytes());
     let length = (4 + HEADER_BYTES + body.len()) as u32;

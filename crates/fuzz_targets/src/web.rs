@@ -1,4 +1,4 @@
-//! Targets for the pages: what a browser, a form or another site's page sends.
+//! Targets for the pages: input from a browser, a form or another site's page.
 
 use ::web::outside;
 use base::duration::DAY_MS;
@@ -6,15 +6,15 @@ use why::when::Now;
 
 use crate::input::texts;
 
-/// The moment of all times.
+/// The current time in all inputs.
 const NOW_MS: i64 = 1_795_266_620_000;
-/// A page shows no more, and begins on a round time before it.
+/// The longest time span of a page, which begins on a round time before it.
 const LONGEST_MS: i64 = 366 * DAY_MS;
-/// Longest interval of a page.
+/// The longest interval of a page.
 const STEP_MAX_MS: i64 = 7 * DAY_MS;
 
-/// A time in an address, and the page that a form leads to: the time is bounded, its own address
-/// says the same, and the page is one of these pages.
+/// Parses a time in an address, and the page that a form leads to: the time is bounded, its own
+/// address has the same meaning, and the page is an existing one.
 pub(crate) fn web_address(data: &[u8]) {
     let now = Now { ms: NOW_MS, ..why::now() };
     for text in texts(data).map(String::from_utf8_lossy) {
@@ -37,9 +37,9 @@ pub(crate) fn web_address(data: &[u8]) {
     }
 }
 
-/// Heads of a request: `Host`, `Origin`, `Sec-Fetch-Site`, `Sec-Fetch-Mode`, `Cookie` and
-/// `X-Forwarded-For`, of which an empty one is missing. A foreign host is refused, another site
-/// changes nothing, and no cookie of nobody's lets in.
+/// Checks headers of a request: `Host`, `Origin`, `Sec-Fetch-Site`, `Sec-Fetch-Mode`, `Cookie` and
+/// `X-Forwarded-For`; an empty text means a missing header. A foreign host is refused, another site
+/// changes nothing, and an unknown cookie gives no access.
 pub(crate) fn web_heads(data: &[u8]) {
     let all: Vec<&[u8]> = texts(data).take(6).collect();
     let raw = |at: usize| all.get(at).copied().unwrap_or_default();
@@ -58,7 +58,7 @@ pub(crate) fn web_heads(data: &[u8]) {
         host.is_some_and(|host| name.eq_ignore_ascii_case(host))
     };
     assert!(!(reads || changes) || origin.is_none_or(is_own_origin), "{heads:?}");
-    // A change shows that it is a page of ours, by one head or by the other.
+    // A change proves that it comes from one of our pages, by one header or the other.
     assert!(!changes || site == Some("same-origin") || (site.is_none() && origin.is_some()));
     assert!(!changes || reads, "{heads:?}");
     assert!(!outside::is_let_in(raw(4)), "{}", raw(4).escape_ascii());
@@ -67,7 +67,8 @@ pub(crate) fn web_heads(data: &[u8]) {
     assert!(by_proxy != "Unknown", "a proxy's user is known");
 }
 
-/// Forms and password files: a change means something, and what is wrong is said in a sentence.
+/// Parses forms and password files: a valid form has an effect, and an error is reported in a
+/// sentence.
 pub(crate) fn web_forms(data: &[u8]) {
     for text in texts(data).map(String::from_utf8_lossy) {
         match outside::changed(&text) {

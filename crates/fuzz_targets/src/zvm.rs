@@ -1,4 +1,4 @@
-//! Targets for what z/VM, a partition or another host's libvirt says.
+//! Targets for the data of z/VM, a partition or another host's libvirt.
 
 use crate::input::Cut;
 use zmon::appldata::{Memory, Network, System};
@@ -9,8 +9,8 @@ use zmon::stream::{Read, SET_MAX, Set, Stream, parts};
 use zmon::{domain, fsstatd, hypfs, monwriter, pinhead, procd, sthyi, sysinfo, tree};
 use zvm::{Hypervisor, Monitor, notified};
 
-/// A file of MONWRITE: all of it is read, what is none is told within its bounds, and moments go
-/// on in time.
+/// Reads a file of MONWRITE: all of it is read, malformed parts are reported within their bounds,
+/// and moments advance in time.
 pub(crate) fn monwrite_file(data: &[u8]) {
     let mut reader = Reader::default();
     let mut monitor = Monitor::default();
@@ -30,7 +30,7 @@ pub(crate) fn monwrite_file(data: &[u8]) {
     }
 }
 
-/// Reads of the device, in any pieces and with any errors between them.
+/// Reads the device, in any pieces and with any errors between them.
 pub(crate) fn monreader(data: &[u8]) {
     let cut = Cut::new(data);
     let mut stream = Stream::default();
@@ -51,7 +51,7 @@ pub(crate) fn monreader(data: &[u8]) {
     }
 }
 
-/// What is read of a record is written back over the same bytes, and nothing else is changed.
+/// Checks that a parsed record is written back over the same bytes, and changes nothing else.
 fn both_ways<T: Layout>(data: &[u8]) {
     if let Ok(read) = T::read(data) {
         let mut written = data.to_vec();
@@ -60,7 +60,7 @@ fn both_ways<T: Layout>(data: &[u8]) {
     }
 }
 
-/// Any bytes as each record, and as what stands in one.
+/// Parses any bytes as each record, and as its parts.
 pub(crate) fn monitor_records(data: &[u8]) {
     both_ways::<domain::Processor>(data);
     both_ways::<domain::Storage>(data);
@@ -92,7 +92,7 @@ pub(crate) fn monitor_records(data: &[u8]) {
     }
 }
 
-/// The hypervisor's files: what is read is written again as it was, as far as it is read.
+/// Parses the hypervisor's files: the parsed part is unchanged when it is written again.
 pub(crate) fn hypfs_files(data: &[u8]) {
     hypfs_tree(data);
     if let Ok(guests) = hypfs::guests(data) {
@@ -114,8 +114,8 @@ pub(crate) fn hypfs_files(data: &[u8]) {
     }
 }
 
-/// A configuration file of VMRM: a user is named once, by what a name may have, and what is wrong
-/// has its place in the text.
+/// Parses a configuration file of VMRM: a user is named once, with valid characters, and an error
+/// has its position in the text.
 pub(crate) fn vmrm_notify(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match notified(text) {
@@ -138,7 +138,6 @@ pub(crate) fn vmrm_notify(data: &[u8]) {
     }
 }
 
-/// /proc/sysinfo.
 pub(crate) fn sysinfo_text(data: &[u8]) {
     let levels = sysinfo::levels(&String::from_utf8_lossy(data));
     if let Some(bound) = sysinfo::bound(&levels) {
@@ -147,31 +146,32 @@ pub(crate) fn sysinfo_text(data: &[u8]) {
     }
 }
 
-/// STHYI: what is read is written again as it was, as far as sections do not lie over each other.
+/// Parses STHYI: the result is unchanged when it is written again, as long as sections do not
+/// overlap.
 pub(crate) fn sthyi_page(data: &[u8]) {
     if let Ok(info) = sthyi::read(data) {
         let _ = sthyi::read(&info.bytes());
         let mut levels = sysinfo::levels("Type: 8561\nLPAR Name: LP1\nVM00 Name: LINUX01\n");
         info.add_to(&mut levels);
-        // Those that were there, a partition's group, and three hypervisors, each with a pool and a
+        // The existing levels, a partition's group, and three hypervisors, each with a pool and a
         // guest.
         assert!(levels.len() <= 3 + 1 + 3 * 3, "{}", levels.len());
         let _ = sysinfo::bound(&levels);
     }
 }
 
-/// An address of a host's libvirt. Whatever it is, it becomes no option of ssh.
+/// Parses an address of a host's libvirt. For any text, it never becomes an option of ssh.
 pub(crate) fn remote_uri(data: &[u8]) {
     let Ok(uri) = remote::Uri::parse(&String::from_utf8_lossy(data)) else { return };
     assert!(!uri.host().is_empty() && !uri.host().starts_with('-'));
 }
 
-/// Lines as the files of a tree: a path, a blank, and a text.
+/// Creates the files of a tree from lines: a path, a blank, and a text.
 fn hypfs_tree(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let Ok(tree) = tree::read(text.lines().filter_map(|line| line.split_once(' '))) else { return };
     let files = tree::write(&tree);
     let again = tree::read(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
-    // A name that EBCDIC does not have is another one then.
+    // A name with characters outside of EBCDIC changes.
     assert!(again.is_ok());
 }

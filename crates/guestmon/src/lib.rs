@@ -1,6 +1,6 @@
-//! What a guest of z/VM writes about itself to the monitor: its processes and the system as
-//! `mon_procd` does, its file systems as `mon_fsstatd` does, byte for byte, and a record of our
-//! own.
+//! Monitor records that a z/VM guest writes about itself. Processes and the system are written as
+//! by `mon_procd` and file systems as by `mon_fsstatd`, byte for byte. A further record is
+//! pinhead's own.
 //!
 //! ```text
 //!   /proc/PID/* ─► Processes ────┐
@@ -8,8 +8,8 @@
 //!   /proc, /sys ─► own ──────────┘
 //! ```
 //!
-//! Nothing here opens the device, waits, or reads a clock. A file that is not there is nothing to
-//! tell: a process may end between two looks.
+//! Nothing here opens the device, waits, or reads a clock. A missing file is no error, because a
+//! process may end between two readings.
 
 #![forbid(unsafe_code)]
 

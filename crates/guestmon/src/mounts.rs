@@ -1,4 +1,4 @@
-//! The file systems, as mon_fsstatd tells them: those that lie on something.
+//! File systems as mon_fsstatd writes them, restricted to those on a device.
 
 use procfs::Root;
 use procfs::parse::{lines, unescaped, words};
@@ -7,7 +7,7 @@ use std::{fs, io};
 use zmon::fsstatd::{APPLICATION, FileSystem, Numbers};
 use zmon::monwriter::Series;
 
-/// Types that are left out, and all that begin so, as the original does.
+/// Prefixes of types that are left out, as in mon_fsstatd.
 const LEFT_OUT: [&[u8]; 20] = [
     b"autofs",
     b"none",
@@ -31,7 +31,7 @@ const LEFT_OUT: [&[u8]; 20] = [
     b"ignore",
 ];
 
-/// Tells of the file systems, round after round.
+/// Writer of file systems, round by round.
 #[derive(Debug)]
 pub struct FileSystems {
     root: Root,
@@ -39,13 +39,13 @@ pub struct FileSystems {
 }
 
 impl FileSystems {
-    /// Those that are mounted where /proc is below a root.
+    /// Creates a writer of the file systems mounted below a root.
     pub fn new(root: Root) -> FileSystems {
         FileSystems { root, series: Series::default() }
     }
 
-    /// A round: what is to be written. `room` is statvfs, which may wait for a server that does not
-    /// answer; a file system of which it says nothing is left out.
+    /// Writes one round. `room` is statvfs, which may block on an unresponsive server; a file
+    /// system for which it fails is left out.
     pub fn round(
         &mut self,
         seconds: u64,
@@ -71,7 +71,7 @@ impl FileSystems {
     }
 }
 
-/// What is mounted, where, and of which type, by a line of /proc/self/mounts.
+/// Returns device, directory and type from a line of /proc/self/mounts.
 pub fn mount(line: &[u8]) -> Option<[Vec<u8>; 3]> {
     let mut words = words(line);
     Some([unescaped(words.next()?), unescaped(words.next()?), unescaped(words.next()?)])

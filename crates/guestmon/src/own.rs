@@ -1,4 +1,4 @@
-//! The record of our own: what the guest has, what it waits for, and what its rules did.
+//! Pinhead's own record: resources of the guest, its waits, and actions of its rules.
 
 use crate::summary::cpus;
 use crate::text::Text;
@@ -8,24 +8,24 @@ use procfs::parse::{numbers, pressure, value_of};
 use std::fs;
 use zmon::pinhead::{HAS_RULES, IS_SETTLED, Numbers, Own, UNKNOWN};
 
-/// What the rules of a guest have done since their daemon began, and why.
+/// Actions of a guest's rules since the daemon's start, with the last reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// CPUs that they plugged and unplugged.
+    /// Number of CPUs plugged by the rules.
     pub plugs: u64,
-    /// See `plugs`.
+    /// Number of CPUs unplugged by the rules.
     pub unplugs: u64,
-    /// Times that they took memory from the guest, and gave it back.
+    /// Number of times that the rules took memory from the guest.
     pub grows: u64,
-    /// See `grows`.
+    /// Number of times that the rules returned memory.
     pub shrinks: u64,
-    /// They have nothing to do.
+    /// True if the rules have nothing to do.
     pub is_settled: bool,
-    /// Why they did what they did last.
+    /// Reason of the last action.
     pub reason: String,
 }
 
-/// The record, of the system below a root.
+/// Returns the record of the system below a root.
 pub fn own(root: &Root, rules: Option<Rules>) -> Own {
     let mut text = Text::default();
     let mut numbers = Numbers {

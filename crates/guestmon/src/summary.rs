@@ -1,4 +1,4 @@
-//! The guest as a whole, as mon_procd tells it.
+//! Summary of the guest, as mon_procd writes it.
 
 use crate::names::logins;
 use crate::text::Text;
@@ -6,16 +6,16 @@ use procfs::Root;
 use procfs::parse::{cpulist, lines, number, value_of, words};
 use zmon::procd::Summary;
 
-/// Fields of the CPUs' line that count: user, nice, system, idle, I/O wait, both kinds of
+/// Number of fields in the CPUs' line: user, nice, system, idle, I/O wait, both kinds of
 /// interrupts, and steal.
 const FIELDS: usize = 8;
-/// Of a whole.
+/// Parts of a whole.
 const HUNDREDTHS: u64 = 10_000;
 
-/// The CPUs' line as it was when it was last read.
+/// Fields of the CPUs' line at the last reading.
 pub(crate) type Ticks = [u64; FIELDS];
 
-/// All of the record but its tasks.
+/// Returns the summary, without the counts of tasks.
 pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut Ticks) -> Summary {
     let mut summary = Summary { users: logins(root), ..Summary::default() };
     if let Ok(found) = text.read(root, "proc/uptime") {
@@ -29,7 +29,7 @@ pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut T
             place.iter_mut().zip(load).for_each(|(place, byte)| *place = *byte);
         }
     }
-    // mon_procd asks once, at its start; ours come and go.
+    // mon_procd counts CPUs once, at its start; here they may come and go.
     summary.cpus = cpus(root, text, "online").max(1);
     if let Ok(found) = text.read(root, "proc/stat") {
         parts(&mut summary, found, ticks);
@@ -47,8 +47,8 @@ pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut T
     }
     if let Ok(found) = text.read(root, "proc/vmstat") {
         let of = |name| value_of(found, name).unwrap_or(0);
-        // The kernel counts these two in KiB and mon_procd takes them for pages: what reads its
-        // records divides by as much.
+        // The kernel counts these two in KiB, but mon_procd takes them for pages. Readers of its
+        // records divide by the same factor.
         summary.paged_in = of("pgpgin").saturating_mul(page_kib);
         summary.paged_out = of("pgpgout").saturating_mul(page_kib);
         summary.swapped_in = of("pswpin");
@@ -57,7 +57,7 @@ pub(crate) fn summary(root: &Root, text: &mut Text, page_kib: u64, ticks: &mut T
     summary
 }
 
-/// How many CPUs are in one of the kernel's lists of them.
+/// Returns the number of CPUs in one of the kernel's lists.
 pub(crate) fn cpus(root: &Root, text: &mut Text, list: &str) -> u32 {
     let found = text.read(root, &format!("sys/devices/system/cpu/{list}")).ok();
     found.and_then(|found| cpulist::count(found).ok()).unwrap_or(0)
@@ -69,7 +69,7 @@ fn parts(summary: &mut Summary, text: &[u8], before: &mut Ticks) {
     for (place, word) in ticks.iter_mut().zip(words(line).skip(1)) {
         *place = number(word).unwrap_or(0);
     }
-    // The counter of a CPU that was taken off may fall.
+    // The counter of a removed CPU may fall.
     let grown: Ticks = std::array::from_fn(|at| ticks[at].saturating_sub(before[at]));
     *before = ticks;
     let all = grown.iter().sum::<u64>().max(1);

@@ -1,4 +1,4 @@
-//! The processes, as mon_procd tells them: a hundred of them at most.
+//! Processes as mon_procd writes them, a hundred at most.
 
 use crate::names::{NAME_MAX, Names};
 use crate::summary::{Ticks, summary};
@@ -11,24 +11,24 @@ use std::fs;
 use zmon::monwriter::Series;
 use zmon::procd::{APPLICATION, Numbers, Record, Summary, TASK, TASKS_MAX, Task};
 
-/// Of a whole, which no task is said to use.
+/// Parts of a whole, of which no task has all.
 const HUNDREDTHS: u64 = 10_000;
 const US_PER_S: u64 = 1_000_000;
 
-/// When a round begins, in microseconds since 1970.
+/// Start of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// Microseconds.
+    /// Microseconds since 1970.
     pub us: u64,
 }
 
 impl Now {
-    /// Whole seconds.
+    /// Returns whole seconds.
     pub fn seconds(self) -> u64 {
         self.us / US_PER_S
     }
 
-    /// Since an earlier time, as exactly as the original reckons.
+    /// Returns the time since an earlier one, with mon_procd's precision.
     fn since(self, before: Now) -> f32 {
         let seconds = self.seconds() as f64 - before.seconds() as f64;
         let rest = (self.us % US_PER_S) as f32 - (before.us % US_PER_S) as f32;
@@ -36,30 +36,30 @@ impl Now {
     }
 }
 
-/// Tells of the processes, round after round.
+/// Writer of processes, round by round.
 #[derive(Debug)]
 pub struct Processes {
     root: Root,
     page_kib: u64,
     text: Text,
     cpus: Ticks,
-    /// What the tasks had run when the last round saw them.
+    /// Run time of the tasks at the last round.
     before: BTreeMap<u32, u64>,
     last: Now,
     series: Series,
 }
 
-/// A task at the first look, which counts all and chooses which are told.
+/// A task in the first pass, which counts all tasks and selects those to write.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     pid: u32,
     state: u8,
-    /// What it uses of all CPUs and of all memory.
+    /// Sum of its shares of all CPUs and of all memory.
     weight: u16,
 }
 
 impl Processes {
-    /// Of the system below a root, whose pages have so many KiB.
+    /// Creates a writer for the system below a root, with its page size in KiB.
     pub fn new(root: Root, page_kib: u64) -> Processes {
         Processes {
             root,
@@ -72,7 +72,7 @@ impl Processes {
         }
     }
 
-    /// A round: what is to be written, one write after the other.
+    /// Writes one round, one record per call of `write`.
     pub fn round(&mut self, now: Now, mut write: impl FnMut(&[u8])) {
         let elapsed = now.since(self.last);
         let mut summary = summary(&self.root, &mut self.text, self.page_kib, &mut self.cpus);
@@ -88,7 +88,6 @@ impl Processes {
     }
 }
 
-/// One round of it.
 struct Round<'a> {
     of: &'a mut Processes,
     before: BTreeMap<u32, u64>,
@@ -119,7 +118,7 @@ impl Round<'_> {
                     told += 1;
                     tell(task);
                 }
-                // It has ended.
+                // The task has ended.
                 None => self.summary.tasks = self.summary.tasks.saturating_sub(1),
             }
         }
@@ -137,7 +136,7 @@ impl Round<'_> {
         Some(Seen { pid, state, weight })
     }
 
-    /// What a task has used of all CPUs since the last round.
+    /// Returns a task's share of all CPUs since the last round.
     fn percent(&self, pid: u32, ran: u64) -> u16 {
         let ran = ran.saturating_sub(self.before.get(&pid).copied().unwrap_or(0));
         let used = ran.saturating_mul(HUNDREDTHS) / USER_HZ as u64;
@@ -157,7 +156,7 @@ impl Round<'_> {
         Some(())
     }
 
-    /// All of a task; `None` if it ends meanwhile.
+    /// Returns all data of a task; `None` if it ends meanwhile.
     fn task(&mut self, pid: u32, users: &Names, groups: &Names) -> Option<Task> {
         let mut task = Task::default();
         task.numbers.pid = pid;
@@ -168,7 +167,7 @@ impl Round<'_> {
         let status = self.of.text.read(&root, &file("status")).ok()?;
         let [user, effective] = ids(status, b"Uid:");
         let [_, group] = ids(status, b"Gid:");
-        // The record has 32 bits for it, of which the original uses half.
+        // The record has 32 bits for the id, of which mon_procd uses half.
         let effective = effective & 0xffff;
         task.numbers.user = effective as u32;
         task.texts[0] = users.of(user);
@@ -188,7 +187,7 @@ impl Round<'_> {
     }
 }
 
-/// What its stat says, but what it has used of the CPUs; returns what it has run.
+/// Fills in the fields of /proc/PID/stat, except the CPU share; returns the run time.
 fn from_stat(stat: TaskStat<'_>, task: &mut Task) -> Option<u64> {
     use StatField as F;
     let [parent, flags, faults, user, system, child_user, child_system, cpu] = stat.numbers([
@@ -212,7 +211,7 @@ fn from_stat(stat: TaskStat<'_>, task: &mut Task) -> Option<u64> {
         priority: priority as i16,
         nice: nice as i16,
         cpu: cpu as u32,
-        // Ticks are the hundredths that are asked for.
+        // Ticks are already hundredths of a second.
         time: ran,
         time_of_all: ran.saturating_add(children),
         major_faults: faults,
@@ -223,14 +222,14 @@ fn from_stat(stat: TaskStat<'_>, task: &mut Task) -> Option<u64> {
     Some(ran)
 }
 
-/// The first two numbers behind a name in /proc/PID/status: the real one, and the effective one.
+/// Returns the real and the effective id after a name in /proc/PID/status.
 pub fn ids(status: &[u8], name: &[u8]) -> [u64; 2] {
     let line = lines(status).find_map(|line| line.strip_prefix(name));
     let mut ids = words(line.unwrap_or_default()).filter_map(number);
     std::array::from_fn(|_| ids.next().unwrap_or(0))
 }
 
-/// The function of the kernel that a task waits in, without what many of their names begin with.
+/// Returns the kernel function that a task waits in, without its common prefixes.
 fn waits_in(text: &[u8]) -> Vec<u8> {
     let name = match text {
         b"0" => b"-",
@@ -242,7 +241,7 @@ fn waits_in(text: &[u8]) -> Vec<u8> {
     name[..name.len().min(NAME_MAX)].to_vec()
 }
 
-/// A task more in a state. Others than these are no state of the record.
+/// Counts a task by its state. Other states are not in the record.
 fn count(summary: &mut Summary, state: u8) {
     let count = match state {
         b'R' => &mut summary.running,

@@ -1,13 +1,13 @@
-//! Files as the originals read them: with one call, into 4 KiB.
+//! Files read as by IBM's daemons: with one call, into 4 KiB.
 
 use procfs::Root;
 use std::fs::File;
 use std::io::{Read, Result};
 
-/// What is read of a file at most.
+/// Maximum length read of a file.
 const ROOM: usize = 4_095;
 
-/// Room for a file's text, used again for each.
+/// Buffer for a file's text, reused for each.
 #[derive(Debug)]
 pub(crate) struct Text(Box<[u8; ROOM]>);
 
@@ -18,7 +18,7 @@ impl Default for Text {
 }
 
 impl Text {
-    /// The beginning of a file below the root.
+    /// Reads the start of a file below the root.
     pub(crate) fn read(&mut self, root: &Root, path: &str) -> Result<&[u8]> {
         let count = File::open(root.join(path))?.read(&mut self.0[..])?;
         Ok(&self.0[..count])

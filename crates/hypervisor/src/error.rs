@@ -1,7 +1,7 @@
-//! What can be wrong with how a source of guests was asked for.
+//! Errors in the configuration of a source of guests.
 
-/// Everything that this crate objects to. What goes wrong later is an event and no error: a
-/// source that finds nothing today may find something tomorrow.
+/// The errors of this crate. Later failures are events and not errors: a source without guests
+/// today may have some tomorrow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error(

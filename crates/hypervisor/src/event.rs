@@ -1,53 +1,53 @@
-//! The events of a source of guests.
+//! Events of a source of guests.
 
 use counters::Bytes;
 use std::path::{Path, PathBuf};
 
 use crate::{Owner, PortAccess};
 
-/// Names a guest for as long as its process lives, over all sources; never used again.
+/// Identifies a guest across all sources as long as its process lives. An id is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(pub u64);
 
-/// A process, also after its number has been given to another.
+/// Identity of a process that survives the reuse of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessId {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// When it started, in clock ticks since the host's boot (/proc/PID/stat, field 22).
+    /// Start time, in clock ticks since the host's boot (/proc/PID/stat, field 22).
     pub start_ticks: u64,
 }
 
-/// What can be done with a guest, as its hypervisor answered when it was asked.
+/// Capabilities of a guest, as its hypervisor reported them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It has a balloon device. Whether a driver answers is seen when it is used.
+    /// True if the guest has a balloon device. Only using the device shows if a driver responds.
     pub balloon: bool,
-    /// The balloon reports statistics.
+    /// True if the balloon reports statistics.
     pub statistics: bool,
-    /// The guest's kernel takes memory back before it kills; `None` if that is unknown.
+    /// True if the guest's kernel deflates the balloon before it kills; `None` if unknown.
     pub deflate_on_oom: Option<bool>,
-    /// Free pages come back by themselves; `None` if that is unknown.
+    /// True if the guest reports free pages; `None` if unknown.
     pub page_reporting: Option<bool>,
-    /// It has a port for a daemon.
+    /// True if the guest has a port for a daemon.
     pub port: bool,
-    /// Its memory stays in the host's, as far as its machine says so.
+    /// Reason why the guest's memory stays resident on the host, as far as its machine shows one.
     pub pinned: Option<Pinned>,
 }
 
-/// The reason for which a guest's memory stays in the host's, though its balloon takes it.
+/// Reason why a guest's memory stays resident on the host although its balloon takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinned {
-    /// A device reaches all of it at any time.
+    /// A passed-through device may access all of the memory at any time.
     Device,
-    /// It is locked.
+    /// The memory is locked.
     Locked,
-    /// It lies in pages that are set aside for those that ask for them.
+    /// The memory is in reserved huge pages.
     HugePages,
 }
 
 impl Pinned {
-    /// The reason in words.
+    /// Returns the reason in words.
     pub fn why(self) -> &'static str {
         match self {
             Pinned::Device => {
@@ -62,43 +62,43 @@ impl Pinned {
 /// A guest as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its name. It comes from outside: escape it.
+    /// Name of the guest. It is untrusted: escape it.
     pub name: String,
-    /// Its UUID; zeroes where it was given none.
+    /// UUID of the guest; zeroes if it has none.
     pub uuid: [u8; 16],
-    /// Whose guest it is.
+    /// Owner of the guest.
     pub owner: Owner,
-    /// As whom its process runs, by the credentials of its monitor's socket.
+    /// User that the guest's process runs as, from the credentials of its monitor's socket.
     pub user: Option<Owner>,
-    /// Its process on this host, where it could be identified.
+    /// Process of the guest on this host, if it could be identified.
     pub process: Option<ProcessId>,
-    /// The memory that it was started with: more than this it can never have.
+    /// Maximum memory: the memory that the guest was started with.
     pub memory: Bytes,
-    /// The sizes of the pieces that it comes in, where they are known.
+    /// Sizes of the blocks that the memory consists of, if known.
     pub ram: Vec<Bytes>,
-    /// The memory that it has now.
+    /// Current memory of the guest.
     pub actual: Bytes,
-    /// The host threads of its virtual CPUs.
+    /// Host threads of the vCPUs.
     pub vcpu_tids: Vec<u32>,
-    /// What can be done with it.
+    /// Capabilities of the guest.
     pub can: Capabilities,
-    /// Where its daemon's port is on the host.
+    /// Path of the daemon's port on the host.
     pub port: Option<PathBuf>,
-    /// How it runs.
+    /// Run state of the guest.
     pub state: RunState,
-    /// It was started from a saved state, and goes on with the memory that it had then.
+    /// True if the guest was restored from a saved state and continues with the memory it had then.
     pub is_restored: bool,
-    /// Where it was found: a socket's path, or a libvirt URI.
+    /// Place where the guest was found: a socket's path, or a libvirt URI.
     pub source: String,
 }
 
 impl Found {
-    /// Whether a monitor's socket led to it, and no libvirt.
+    /// Returns true if the guest was found through its monitor's socket, not through libvirt.
     pub fn has_monitor(&self) -> bool {
         self.source.starts_with('/')
     }
 
-    /// Which sockets may be opened as its port.
+    /// Returns the rules for the sockets that may be opened as the guest's port.
     pub fn port_access(&self) -> PortAccess {
         let monitor = Some(Path::new(&self.source)).filter(|_| self.has_monitor());
         let monitor = monitor.map(Path::to_path_buf);
@@ -106,40 +106,40 @@ impl Found {
     }
 }
 
-/// How a guest runs.
+/// Run state of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunState {
-    /// Its virtual CPUs run when they have something to do.
+    /// The vCPUs run when they have work.
     Running,
-    /// Paused: nothing is asked of it.
+    /// The guest is paused and receives no requests.
     Paused(Pause),
-    /// It moves to another host: its memory is left alone.
+    /// The guest migrates to another host. Its memory is left unchanged.
     Migrating,
-    /// It has crashed or shut down, and its process is still there.
+    /// The guest has crashed or shut down, and its process still exists.
     Dead,
 }
 
-/// Why a guest is paused.
+/// Reason why a guest is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// Somebody has stopped it, or its hypervisor does not say more.
+    /// A user has paused the guest, or its hypervisor reports no reason.
     ByHand,
-    /// One of its disks has failed, or has no room left where it lies.
+    /// One of the guest's disks has failed or has no space left.
     DiskError,
-    /// Its watchdog has gone off.
+    /// The guest's watchdog has fired.
     Watchdog,
-    /// Its own system has put it to sleep.
+    /// The guest's own system has suspended it.
     Suspended,
-    /// It was started stopped, and was not let run yet.
+    /// The guest was started paused and has not run yet.
     NotStarted,
-    /// Its state is being saved or brought back.
+    /// The guest's state is being saved or restored.
     Saved,
-    /// A debugger has stopped it.
+    /// A debugger has stopped the guest.
     Debugger,
 }
 
 impl Pause {
-    /// The cause, and what to do where somebody has to do something.
+    /// Returns the cause, and the remedy if a user has to act.
     pub fn words(self) -> &'static str {
         match self {
             Pause::ByHand => "somebody has paused it",
@@ -164,10 +164,10 @@ impl Pause {
     }
 }
 
-/// A balloon's statistics, as the guest's driver gave them. What it did not give is `None`.
+/// Balloon statistics, as reported by the guest's driver. An unreported value is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BalloonStats {
-    /// When the guest answered, in seconds since 1970 on the host's clock.
+    /// Time of the guest's response, in seconds since 1970 on the host's clock.
     pub updated_s: u64,
     /// MemTotal.
     pub total: Option<Bytes>,
@@ -175,24 +175,24 @@ pub struct BalloonStats {
     pub free: Option<Bytes>,
     /// MemAvailable.
     pub available: Option<Bytes>,
-    /// What can be dropped of the page cache.
+    /// Page cache that can be dropped.
     pub caches: Option<Bytes>,
-    /// Read from swap since boot.
+    /// Bytes read from swap since boot.
     pub swap_in: Option<Bytes>,
-    /// Written to swap since boot.
+    /// Bytes written to swap since boot.
     pub swap_out: Option<Bytes>,
-    /// Faults that had to read, since boot.
+    /// Major page faults since boot.
     pub major_faults: Option<u64>,
 }
 
 impl BalloonStats {
-    /// Returns the memory that is available at least. A driver before Linux 4.6 does not report
-    /// what is; what is free surely is.
+    /// Returns a lower bound of the available memory. A driver before Linux 4.6 does not report the
+    /// available memory; then the free memory is the bound.
     pub fn surely_available(&self) -> Option<Bytes> {
         self.available.or(self.free)
     }
 
-    /// The guest's own numbers, capped at the memory that it can have.
+    /// Caps the guest's numbers at its maximum memory.
     pub(crate) fn within(self, memory: Bytes) -> BalloonStats {
         let cut = |size: Option<Bytes>| size.map(|size| size.min(memory));
         BalloonStats {
@@ -205,31 +205,31 @@ impl BalloonStats {
     }
 }
 
-/// What a guest did with its disks, all of them together, by its hypervisor's count.
+/// Disk I/O of a guest over all its disks, as counted by its hypervisor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockStats {
-    /// Requests that read.
+    /// Number of read requests.
     pub reads: u64,
-    /// What they read.
+    /// Bytes read.
     pub read: Bytes,
-    /// Requests that wrote.
+    /// Number of write requests.
     pub writes: u64,
-    /// What they wrote.
+    /// Bytes written.
     pub written: Bytes,
 }
 
 /// The memory that a source's guests share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostMemory {
-    /// That of the kernel that this process runs on.
+    /// Memory of the kernel that this process runs on.
     OfThisKernel,
-    /// Another's, and how much of it is free is not known.
+    /// Memory of another kernel, of unknown size.
     Unknown,
-    /// Another's.
+    /// Memory of another kernel.
     Known {
-        /// All that guests may use.
+        /// Total memory for guests.
         total: Bytes,
-        /// What of it nobody has.
+        /// Unused part of the total.
         available: Bytes,
     },
 }
@@ -237,47 +237,47 @@ pub enum HostMemory {
 /// The parts of a guest's machine that can change while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Memory at most, with what was plugged.
+    /// Maximum memory, including plugged memory.
     pub memory: Bytes,
-    /// The sizes of the pieces that it comes in, where they are known.
+    /// Sizes of the blocks that the memory consists of, if known.
     pub ram: Vec<Bytes>,
-    /// The threads of its virtual CPUs.
+    /// Host threads of the vCPUs.
     pub vcpu_tids: Vec<u32>,
 }
 
 /// An event of a source of guests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A guest is there.
+    /// A guest was found.
     Found(Id, Box<Found>),
-    /// It has restarted in the same process: earlier reports no longer hold.
+    /// The guest has rebooted in the same process. Earlier reports no longer hold.
     Rebooted(Id),
-    /// It runs in another way.
+    /// The run state has changed.
     State(Id, RunState),
-    /// Memory or virtual CPUs were plugged into its machine, or unplugged.
+    /// Memory or vCPUs were plugged or unplugged.
     Machine(Id, Machine),
-    /// Its balloon, or its daemon's port, was attached or taken away.
+    /// The balloon or the daemon's port was attached or detached.
     Devices(Id, Capabilities, Option<PathBuf>),
-    /// The memory that it has now.
+    /// Current memory of the guest.
     Actual(Id, Bytes),
-    /// Its balloon's statistics.
+    /// Balloon statistics of the guest.
     Stats(Id, BalloonStats),
-    /// What it did with its disks.
+    /// Disk I/O of the guest.
     Blocks(Id, BlockStats),
-    /// What z/VM counts of it.
+    /// Counters of z/VM for the guest.
     Counted(Id, Box<zmon::hypfs::Guest>),
-    /// The memory that its configuration has for it: of a guest that was restored, or moved here.
+    /// Memory in the configuration of a guest that was restored or moved here.
     Configured(Id, Bytes),
-    /// The last target was taken; the guest is on its way.
+    /// The last target was accepted, and the guest moves towards it.
     Taken(Id, Bytes),
-    /// The last target was refused, and why.
+    /// The last target was refused, with the reason.
     Refused(Id, String),
-    /// Its virtual CPUs could not be stopped, or could not be let run again, and why.
+    /// The vCPUs could not be paused or resumed, with the reason.
     Stays(Id, String),
-    /// Its hypervisor does not answer (`false`), or answers again (`true`).
+    /// The hypervisor has stopped responding (`false`) or responds again (`true`).
     Answers(Id, bool),
-    /// It is gone, and why.
+    /// The guest is gone, with the reason.
     Gone(Id, String),
-    /// A trouble of no single guest; reported once until it changes.
+    /// A problem of no single guest, reported once until it changes.
     Trouble(String),
 }

@@ -1,7 +1,7 @@
-//! Guests that are not there, for tests of what stands above.
+//! Simulated guests, for tests of the layers above.
 //!
-//! A test keeps one handle and gives a clone to the manager: its changes are reported in the
-//! manager's next turn, and it can look at what the manager asked for.
+//! A test keeps one handle and gives a clone to the manager. Changes are reported in the manager's
+//! next turn, and the test can inspect the manager's requests.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,22 +14,22 @@ use crate::{
     BalloonStats, Capabilities, Event, Found, Hypervisor, Id, IdSource, Owner, Pause, RunState,
 };
 
-/// How a guest's balloon follows its targets.
+/// Reaction of a guest's balloon to its targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Balloon {
     /// The guest has its new size in the next turn.
     Quick,
-    /// It moves so many bytes a second.
+    /// The balloon moves this many bytes a second.
     Slow(Bytes),
-    /// Targets are taken, and nothing moves.
+    /// Targets are accepted, but nothing moves.
     Stuck,
-    /// Targets are refused with these words.
+    /// Targets are refused with this message.
     Refuses(String),
-    /// Nothing is answered at all: QEMU hangs.
+    /// QEMU hangs, and no request gets a response.
     Silent,
 }
 
-/// One source of guests that a test is in charge of.
+/// A source of guests under a test's control.
 #[derive(Clone, Debug)]
 pub struct Fake {
     inner: Rc<RefCell<Inner>>,
@@ -43,7 +43,7 @@ struct Inner {
     events: Vec<Event>,
     targets: Vec<(u64, Id, Bytes)>,
     stats_asked: Vec<(u64, Id)>,
-    /// Whose virtual CPUs were to run or not, in order.
+    /// Requests to run or pause vCPUs, in order.
     runs: Vec<(Id, bool)>,
 }
 
@@ -55,12 +55,12 @@ struct Guest {
     balloon: Balloon,
     stats: Option<BalloonStats>,
     moved_ms: u64,
-    /// Whether it was reported that this guest's hypervisor does not answer.
+    /// True if it was reported that the guest's hypervisor does not respond.
     is_silent: bool,
 }
 
 impl Fake {
-    /// A source without guests.
+    /// Creates a source without guests.
     pub fn new(name: &str, ids: IdSource) -> Fake {
         let inner = Inner {
             name: name.to_owned(),
@@ -74,8 +74,8 @@ impl Fake {
         Fake { inner: Rc::new(RefCell::new(inner)) }
     }
 
-    /// A guest that runs, has all of its memory and can do everything but be watched from the
-    /// host: it has no process and no port.
+    /// Returns a running guest with all of its memory and all capabilities. The host cannot watch
+    /// it, as it has no process and no port.
     pub fn found(name: &str, memory: Bytes) -> Found {
         let mut uuid = [0; 16];
         for (byte, of_name) in uuid.iter_mut().zip(name.bytes()) {
@@ -106,7 +106,7 @@ impl Fake {
         }
     }
 
-    /// Adds a guest whose balloon is quick.
+    /// Adds a guest with a quick balloon.
     pub fn add(&self, found: Found) -> Id {
         let mut inner = self.inner.borrow_mut();
         let id = inner.ids.next();
@@ -124,33 +124,33 @@ impl Fake {
         id
     }
 
-    /// Changes how a guest's balloon follows.
+    /// Changes the reaction of a guest's balloon.
     pub fn set_balloon(&self, guest: Id, balloon: Balloon) {
         self.change(guest, |guest| guest.balloon = balloon);
     }
 
-    /// What a guest answers when it is asked for statistics; `None` for one that does not.
+    /// Sets a guest's response to a request for statistics; `None` for no response.
     pub fn set_stats(&self, guest: Id, stats: Option<BalloonStats>) {
         self.change(guest, |guest| guest.stats = stats);
     }
 
-    /// Changes a guest's size as another manager would: the next event reports it.
+    /// Changes a guest's size as another manager would. The next event reports it.
     pub fn set_actual(&self, guest: Id, actual: Bytes) {
         self.change(guest, |guest| (guest.actual, guest.target) = (actual, actual));
         self.emit(Event::Actual(guest, actual));
     }
 
-    /// Lets a guest restart.
+    /// Reboots a guest.
     pub fn reboot(&self, guest: Id) {
         self.emit(Event::Rebooted(guest));
     }
 
-    /// Lets a guest run in another way.
+    /// Changes a guest's run state.
     pub fn set_state(&self, guest: Id, state: RunState) {
         self.emit(Event::State(guest, state));
     }
 
-    /// Takes a guest away.
+    /// Removes a guest.
     pub fn remove(&self, guest: Id, reason: &str) {
         if self.inner.borrow_mut().guests.remove(&guest).is_some() {
             self.emit(Event::Gone(guest, reason.to_owned()));
@@ -165,22 +165,22 @@ impl Fake {
         self.inner.borrow_mut().events.push(event);
     }
 
-    /// All targets that were asked for, with the time, in order.
+    /// Returns all requested targets with their times, in order.
     pub fn targets(&self) -> Vec<(u64, Id, Bytes)> {
         self.inner.borrow().targets.clone()
     }
 
-    /// Whose statistics were asked for and when, in order.
+    /// Returns the requests for statistics with their times, in order.
     pub fn stats_asked(&self) -> Vec<(u64, Id)> {
         self.inner.borrow().stats_asked.clone()
     }
 
-    /// Whose virtual CPUs were stopped (`false`) or let run again, in order.
+    /// Returns the requests to pause (`false`) or resume vCPUs, in order.
     pub fn runs(&self) -> Vec<(Id, bool)> {
         self.inner.borrow().runs.clone()
     }
 
-    /// The size that a guest has now; `None` if it is gone.
+    /// Returns the current size of a guest; `None` if it is gone.
     pub fn actual(&self, guest: Id) -> Option<Bytes> {
         self.inner.borrow().guests.get(&guest).map(|guest| guest.actual)
     }
@@ -191,7 +191,7 @@ impl Fake {
 }
 
 impl Inner {
-    /// The guest, if its hypervisor answers; the first question without an answer is reported.
+    /// Returns the guest if its hypervisor responds. An event reports each change.
     fn answering(&mut self, guest: Id) -> Option<&mut Guest> {
         let found = self.guests.get_mut(&guest)?;
         let is_silent = found.balloon == Balloon::Silent;
@@ -204,7 +204,7 @@ impl Inner {
 }
 
 impl Guest {
-    /// Moves towards the target; whether its size has changed.
+    /// Moves towards the target. Returns true if the size changes.
     fn moves(&mut self, now_ms: u64) -> bool {
         let passed_ms = now_ms.saturating_sub(self.moved_ms);
         let step = match self.balloon {
@@ -217,7 +217,7 @@ impl Guest {
             true => Bytes(before.0.saturating_add(step).min(self.target.0)),
             false => Bytes(before.0.saturating_sub(step).max(self.target.0)),
         };
-        // A slow balloon keeps the time of less than a byte.
+        // A slow balloon accumulates time until it is worth a byte.
         if self.actual != before || self.actual == self.target {
             self.moved_ms = now_ms;
         }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn balloons_follow_in_the_way_that_was_set() {
+    fn balloon_follows_its_set_mode() {
         let mut fake = Fake::new("fake", IdSource::new());
         let handle = fake.clone();
         let id = handle.add(Fake::found("g1", Bytes(100 * MIB)));

@@ -1,9 +1,9 @@
-//! A guest's memory, read and written from outside while its QEMU does not touch it.
+//! Guest memory, read and written from outside while its QEMU does not touch it.
 //!
 //! ```text
-//!   template ──┐                    own: what its QEMU has written to, by /proc/PID/pagemap
+//!   template ──┐                    own: written by its QEMU, by /proc/PID/pagemap
 //!              ├─► guest's memory ──┤
-//!   own pages ─┘                    rest: the template's, which need not be read to be known
+//!   own pages ─┘                    rest: equal to the template, so it need not be read
 //! ```
 
 use std::fs::File;
@@ -16,21 +16,21 @@ use counters::Bytes;
 use crate::pagemap::Pagemap;
 use crate::{ProcessId, ProcessView};
 
-/// Pages whose entries are read at once.
+/// Pages with entries read at once.
 const PAGES_AT_ONCE: u64 = 64 * 1024;
 
-/// A guest's memory. Its pages are counted from its first one.
+/// A guest's memory. Pages are counted from its first one.
 #[derive(Debug)]
 pub struct GuestMemory {
     process: ProcessId,
-    /// All memory of that process. It is never another's, also when its number is.
+    /// Memory file of the process. It never refers to another process that reuses the number.
     memory: File,
     start: u64,
     bytes: u64,
 }
 
 impl GuestMemory {
-    /// That of this process, which is so large. The error is a process without such a mapping.
+    /// Finds the memory of this size in a process. A process without such a mapping is an error.
     pub fn find(process: ProcessId, memory: Bytes) -> io::Result<GuestMemory> {
         let view = ProcessView::open(process).ok_or_else(gone)?;
         let start = view.find_ram(memory, &[]).and_then(|ram| ram.start());
@@ -41,14 +41,14 @@ impl GuestMemory {
     fn open(process: ProcessId, start: u64, bytes: u64) -> io::Result<GuestMemory> {
         let path = format!("/proc/{}/mem", process.pid);
         let memory = File::options().read(true).write(true).open(path)?;
-        // The number may have been another's when the file was opened.
+        // The number may have belonged to another process when the file was opened.
         match process.is_alive() {
             true => Ok(GuestMemory { process, memory, start, bytes }),
             false => Err(gone()),
         }
     }
 
-    /// The pages that its process has written to, wherever they are now, in their order.
+    /// Returns the pages that the process has written to, in memory or in swap, in order.
     pub fn own_pages(&self) -> io::Result<Vec<PageRun>> {
         let mut pagemap = Pagemap::open(self.process)?;
         let (first, count) = (self.start / page_bytes(), self.bytes / page_bytes());
@@ -72,7 +72,7 @@ impl GuestMemory {
         }
     }
 
-    /// Reads these pages, one behind the other.
+    /// Reads these pages, one after the other.
     pub fn read(&self, runs: &[PageRun]) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; bytes_of(runs)];
         let mut left = &mut bytes[..];
@@ -84,7 +84,7 @@ impl GuestMemory {
         Ok(bytes)
     }
 
-    /// Writes these pages, of which the bytes are one behind the other.
+    /// Writes these pages from consecutive bytes.
     pub fn write(&self, runs: &[PageRun], bytes: &[u8]) -> io::Result<()> {
         if bytes.len() != bytes_of(runs) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not as many bytes as pages"));
@@ -98,7 +98,7 @@ impl GuestMemory {
         Ok(())
     }
 
-    /// Makes it the same as this file again wherever its process has written to it.
+    /// Resets all pages that the process has written to, to the content of this file.
     pub fn reset_to(&self, template: &File) -> io::Result<()> {
         for run in self.own_pages()? {
             let mut bytes = vec![0; bytes_of(&[run])];
@@ -108,7 +108,6 @@ impl GuestMemory {
         Ok(())
     }
 
-    /// The address of these pages.
     fn at(&self, run: PageRun) -> io::Result<u64> {
         match run.end() <= self.bytes / page_bytes() {
             true => Ok(self.start + run.first * page_bytes()),
@@ -150,7 +149,7 @@ mod tests {
         assert_eq!((read.len(), read[0]), (3 * page, 2));
         (read[0], read[page], read[3 * page - 1]) = (3, 4, 5);
         guest.write(&runs, &read).unwrap();
-        // Nothing in sight has written to it.
+        // The compiler sees no write to the memory.
         std::hint::black_box(&mut memory);
         let at = |page_number: usize| memory[offset + page_number * page];
         assert_eq!((at(2), at(4), memory[offset + 6 * page - 1], at(9)), (3, 4, 5, 9));
@@ -160,7 +159,7 @@ mod tests {
         assert!(guest.write(&runs, &read[1..]).is_err());
     }
 
-    /// Another process may have its number by then.
+    /// Another process may have the same number by then.
     #[test]
     fn finding2_13_memory_of_a_process_that_ended_is_nobodys() {
         let mut qemu = Command::new("sleep").arg("1000").spawn().unwrap();

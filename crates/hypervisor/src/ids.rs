@@ -1,24 +1,24 @@
-//! Where the names of guests come from.
+//! Source of the guests' ids.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::Id;
 
-/// Gives out ids. Its clones count together, so that no two sources of one manager ever name two
-/// guests alike.
+/// Generates ids. Clones share one counter, so that no two sources of a manager give two guests the
+/// same id.
 #[derive(Clone, Debug, Default)]
 pub struct IdSource {
     given: Rc<Cell<u64>>,
 }
 
 impl IdSource {
-    /// A source whose first id is 1.
+    /// Creates a source with the first id 1.
     pub fn new() -> IdSource {
         IdSource::default()
     }
 
-    /// An id that was never given before.
+    /// Returns an id that was never returned before.
     pub fn next(&self) -> Id {
         self.given.set(self.given.get() + 1);
         Id(self.given.get())

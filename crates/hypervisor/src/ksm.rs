@@ -1,7 +1,7 @@
-//! The files of the kernel's page sharing (KSM), for all who drive it or look at it.
+//! Files of the kernel's page sharing (KSM), for reading and for changing its settings.
 //!
 //! ```text
-//!   /sys/kernel/mm/ksm/*          ─► settings as they are found ─► ... ─► put back
+//!   /sys/kernel/mm/ksm/*          ─► settings as found ─► changed ─► restored
 //!   /sys/kernel/mm/ksm/*, ksmd's CPU time ─► KsmCounters
 //! ```
 
@@ -15,100 +15,102 @@ use procfs::parse::task::StatField::{Parent, SystemTicks, UserTicks};
 use procfs::parse::task::TaskStat;
 use procfs::parse::{number, schedstat};
 
-/// Where the files are, below the root.
+/// Directory of the files, below the root.
 const DIR: &str = "sys/kernel/mm/ksm";
-/// The settings that a driver changes, in the order in which they are written: the advisor of
-/// newer kernels refuses a number of pages while it chooses the number itself, so it goes first.
+/// The settings that a driver changes, in the order of writing. The advisor of newer kernels
+/// refuses a number of pages while it chooses the number itself, so it goes first.
 const DRIVEN: [&str; 4] = [ADVISOR, "pages_to_scan", "sleep_millisecs", "run"];
-/// The setting for what chooses the number of pages.
+/// The setting that selects the advisor for the number of pages.
 const ADVISOR: &str = "advisor_mode";
-/// Its mode in which it leaves that to others.
+/// Advisor mode that leaves the number of pages to others.
 const NO_ADVISOR: &str = "none";
-/// Texts of these files are numbers, or a few words.
+/// Longest text. The files contain numbers or a few words.
 const TEXT_MAX: u64 = 256;
-/// Processes looked at for ksmd. A kernel's threads are among its first processes.
+/// Most processes searched for ksmd. Kernel threads are among the first processes.
 const SEARCHED_MAX: usize = 20_000;
-/// Microseconds in a tick of /proc/PID/stat: a hundred a second, for every architecture.
+/// Microseconds per tick of /proc/PID/stat: a hundred ticks a second on every architecture.
 const TICK_US: u64 = 10_000;
 
 /// KSM's files of a host.
 #[derive(Debug)]
 pub struct KsmFiles {
     root: PathBuf,
-    /// The directory of its thread: looked for when CPU time is asked for first.
+    /// Directory of the ksmd thread, searched when CPU time is read first.
     thread: OnceLock<Option<PathBuf>>,
 }
 
 impl KsmFiles {
-    /// The files below a root that is `/` but for tests. Nothing is opened yet.
+    /// Creates a view of the files below a root, which is `/` outside of tests. It opens no file.
     pub fn at(root: &Path) -> KsmFiles {
         KsmFiles { root: root.to_path_buf(), thread: OnceLock::new() }
     }
 
-    /// Whether a driver changes the file of this name.
+    /// Returns true if a driver changes the file of this name.
     pub fn is_driven(name: &str) -> bool {
         DRIVEN.contains(&name)
     }
 
-    /// Where they are.
+    /// Returns the directory of the files.
     pub fn dir(&self) -> PathBuf {
         self.root.join(DIR)
     }
 
-    /// Where one of them is.
     fn path(&self, name: &str) -> PathBuf {
         self.dir().join(name)
     }
 
-    /// Whether it scans: 1 if so. `None` where the kernel has no KSM.
+    /// Returns 1 if KSM scans; `None` if the kernel has no KSM.
     pub fn run(&self) -> Option<u64> {
         self.number("run")
     }
 
-    /// A file's number; `None` where it is not there, or holds none.
+    /// Returns a file's number; `None` if the file is missing or has no number.
     pub fn number(&self, name: &str) -> Option<u64> {
         text(&self.path(name))?.trim().parse().ok()
     }
 
-    /// A setting. The advisor shows all its modes, with the one that is on in brackets: that one.
+    /// Returns a setting. The advisor lists all its modes with the active one in brackets: then the
+    /// active one is returned.
     pub fn setting(&self, name: &str) -> Option<String> {
         let text = text(&self.path(name))?;
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         Some(chosen.map_or(text.trim(), |(chosen, _)| chosen).to_owned())
     }
 
-    /// The settings that a driver changes, by their names; those that this kernel has.
+    /// Returns the settings that a driver changes, by name, if this kernel has them.
     pub fn settings(&self) -> Vec<(String, String)> {
         let found = |name: &&str| Some(((*name).to_owned(), self.setting(name)?));
         DRIVEN.iter().filter_map(found).collect()
     }
 
-    /// Whether the kernel's advisor chooses the number of pages, which it must not while we drive.
+    /// Returns true if the kernel's advisor chooses the number of pages. It must be off while a
+    /// driver runs.
     pub fn is_advised(&self) -> bool {
         self.setting(ADVISOR).is_some_and(|mode| mode != NO_ADVISOR)
     }
 
-    /// The setting under which it chooses nothing.
+    /// Returns the setting that turns the advisor off.
     pub fn no_advice() -> (String, String) {
         (ADVISOR.to_owned(), NO_ADVISOR.to_owned())
     }
 
-    /// Whether we may write, by opening a setting for it.
+    /// Checks that this process may write the settings.
     pub fn check_writable(&self) -> io::Result<()> {
         OpenOptions::new().write(true).open(self.path("run")).map(drop)
     }
 
-    /// Writes a setting. A file that is not there is not made.
+    /// Writes a setting. A missing file is not created.
     pub fn write(&self, name: &str, text: &str) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).truncate(true).open(self.path(name))?;
         file.write_all(text.as_bytes())
     }
 
-    /// Writes settings back as they were found; gives the files that could not be written.
+    /// Restores settings as they were found, and returns the files that could not be written.
     pub fn put_back(&self, found: &[(String, String)]) -> Vec<(PathBuf, io::Error)> {
-        // They may come from a file or a pipe: nothing but what a driver changes is written.
+        // The settings may come from a file or a pipe, so only files that a driver changes are
+        // written.
         let ours = found.iter().filter(|(name, _)| KsmFiles::is_driven(name));
-        // An advisor that is switched on chooses the number itself, so it is put back last.
+        // An active advisor chooses the number of pages itself, so it is restored last.
         let (advisor, others): (Vec<_>, Vec<_>) = ours.partition(|(name, _)| name == ADVISOR);
         let written = others
             .into_iter()
@@ -117,7 +119,7 @@ impl KsmFiles {
         written.filter_map(Result::err).collect()
     }
 
-    /// What it has done so far, and for how much CPU time.
+    /// Returns KSM's counters and its CPU time.
     pub fn counters(&self) -> KsmCounters {
         let profit = text(&self.path("general_profit"));
         let thread = self.thread.get_or_init(|| find_thread(&self.root));
@@ -137,8 +139,8 @@ fn text(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// The directory of the kernel's thread of that name. A program can call itself the same, but
-/// cannot be a child of kthreadd, which is process 2.
+/// Returns the directory of the ksmd kernel thread. A program can have the same name, but cannot be
+/// a child of kthreadd, which is process 2.
 fn find_thread(root: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(root.join("proc")).ok()?;
     let paths = entries.take(SEARCHED_MAX).filter_map(|entry| Some(entry.ok()?.path()));
@@ -156,7 +158,8 @@ fn is_ksmd(stat: &[u8]) -> bool {
     TaskStat::parse(stat).is_some_and(is_it)
 }
 
-/// The thread's CPU time: to the nanosecond where the kernel counts that, else in ticks.
+/// Returns the thread's CPU time, in nanosecond resolution if the kernel counts that, else in
+/// ticks.
 fn cpu_us(thread: &Path) -> Option<u64> {
     let exact = text(&thread.join("schedstat"))
         .and_then(|text| schedstat::parse(text.as_bytes()))

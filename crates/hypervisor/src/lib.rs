@@ -1,4 +1,4 @@
-//! The layer under the guests: which run, how much memory each has, and the control of it.
+//! Layer under the guests: discovery of running guests, their memory, and its control.
 //!
 //! ```text
 //!   QMP sockets (glob) ─► qmp::Client ──┐
@@ -10,8 +10,8 @@
 //!   /sys/kernel/mm/ksm ◄─► KsmFiles ◄─► the driver of the sharing of guests' equal pages
 //! ```
 //!
-//! Nothing here waits: a back end names the descriptors it waits for, reads what has come, and
-//! returns events. What a hypervisor can do is asked, never assumed.
+//! No function here blocks: a back end adds the descriptors it polls, reads what has arrived, and
+//! returns events. Capabilities of a hypervisor are queried, never assumed.
 
 #![deny(unsafe_code)]
 
@@ -64,47 +64,47 @@ use std::collections::BTreeSet;
 use counters::Bytes;
 use reactor::PollSet;
 
-/// The least size that a balloon is told: a size of 0 is none to QEMU.
+/// Least size of a balloon's target, as QEMU does not accept a size of 0.
 const BALLOON_MIN: Bytes = Bytes::mib(1);
 
 /// One source of guests.
 pub trait Hypervisor {
-    /// What people call it, such as `qmp` or `libvirt qemu:///system`.
+    /// Returns the display name, such as `qmp` or `libvirt qemu:///system`.
     fn name(&self) -> String;
 
-    /// Adds what it waits for.
+    /// Adds the descriptors to poll.
     fn fds<'a>(&'a self, set: &mut PollSet<'a>);
 
-    /// When it wants its next turn, even if nothing can be read.
+    /// Returns the time of the next turn, which is due even without readiness.
     fn next_ms(&self) -> u64;
 
-    /// Takes what has come, by which of the descriptors that `fds` added are ready; `None` where
-    /// nobody has polled, and all are tried.
+    /// Processes input and timers. `ready` has the ready descriptors of those that `fds` added;
+    /// `None` means that none was polled, and all are tried.
     fn turn(&mut self, ready: Option<&[reactor::Event]>, now_ms: u64, events: &mut Vec<Event>);
 
-    /// Asks for a size that the guest keeps. Whether it was taken is a later event.
+    /// Requests a size for the guest. A later event reports if it was accepted.
     fn set_target(&mut self, guest: Id, target: Bytes, now_ms: u64);
 
-    /// Asks for the balloon's statistics, once. It wakes the guest.
+    /// Requests the balloon's statistics once. This wakes the guest.
     fn ask_stats(&mut self, guest: Id, now_ms: u64);
 
-    /// Asks for the size that the guest has now. It does not wake the guest.
+    /// Requests the current size of the guest. This does not wake the guest.
     fn ask_actual(&mut self, guest: Id, now_ms: u64);
 
-    /// Asks what the guest did with its disks. It does not wake the guest. A source that
-    /// does not know does not answer.
+    /// Requests the guest's disk I/O. This does not wake the guest. A source without such counters
+    /// does not respond.
     fn ask_blocks(&mut self, _guest: Id, _now_ms: u64) {}
 
-    /// Stops a guest's virtual CPUs, or lets them run again. That it was done is a later
-    /// [`Event::State`], that it could not be is [`Event::Stays`].
+    /// Pauses or resumes a guest's vCPUs. Success is a later [`Event::State`], and failure is
+    /// [`Event::Stays`].
     fn set_running(&mut self, guest: Id, runs: bool, now_ms: u64);
 
-    /// The memory that the guests share.
+    /// Returns the memory that the guests share.
     fn host_memory(&self) -> HostMemory {
         HostMemory::OfThisKernel
     }
 
-    /// The users who seem to have guests here that do not count.
+    /// Returns the untrusted users that seem to have guests here.
     fn others(&self) -> BTreeSet<Owner> {
         BTreeSet::new()
     }

@@ -1,15 +1,15 @@
-//! Whose a guest is: the user who alone controls the place where its monitor's socket lies.
+//! Ownership of guests: the one user in control of the place of the monitor's socket.
 //!
 //! ```text
 //!   /run/pinhead/up/7/g1.qmp            root's, whichever user QEMU itself runs as
 //!   /run/user/1000/pinhead/up/7/g1.qmp  user 1000's
-//!   /tmp/g1.qmp                         its maker's: in a sticky directory nobody else replaces it
-//!   /srv/open/g1.qmp, anybody writes    nobody's: whoever comes last has put it there
+//!   /tmp/g1.qmp                         its creator's: no other user may replace it (sticky)
+//!   /srv/open/g1.qmp, anybody writes    nobody's: any user could have put it there
 //! ```
 //!
-//! What the guest or its QEMU says about itself does not count, nor does the number of a process:
-//! both are the user's own to choose. A guest of root, or of the user of this process, may be
-//! managed by this process; another user's only if that user is named.
+//! Statements of the guest or its QEMU about itself do not count, nor does the number of a process:
+//! the user chooses both. This process may manage guests of root and of its own user. It manages
+//! another user's guests only if that user is named.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -22,16 +22,16 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-/// Links that are followed on the way to one directory.
+/// Limit of symbolic links on the way to one directory.
 const LINKS_MAX: u32 = 8;
-/// A directory in which everybody may only replace what is their own.
+/// Mode bit of a directory in which users may replace only their own entries.
 const STICKY: u32 = 0o1000;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
-/// A file system that some process makes up (FUSE), as statfs tells it.
+/// Type that statfs reports for a file system served by a process (FUSE).
 const FUSE: u32 = 0x6573_5546;
 
-/// A user who has guests, by number.
+/// A user with guests, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(pub u32);
 
@@ -39,48 +39,49 @@ impl Owner {
     /// Root.
     pub const ROOT: Owner = Owner(0);
 
-    /// The user of this process.
+    /// Returns the user of this process.
     pub fn own() -> Owner {
         Owner(rustix::process::geteuid().as_raw())
     }
 
-    /// Owner of everything in a directory, if besides root one user alone may put things there.
+    /// Returns the owner of everything in a directory, if one user alone besides root may write
+    /// there.
     pub fn of_directory(path: &Path) -> Option<Owner> {
         Directory::at(path).ok()?.owner_of_all()
     }
 
-    /// Whether this user may decide about this process anyway: it is root, or the process's own.
+    /// Returns true if this user controls this process anyway: root, or the process's own user.
     pub fn is_trusted(self) -> bool {
         self == Owner::ROOT || self == Owner::own()
     }
 }
 
-/// The users whose guests count: root, the user of this process, and those that are named.
+/// The users with managed guests: root, the user of this process, and the named ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     named: BTreeSet<Owner>,
 }
 
 impl Trust {
-    /// Names other users.
+    /// Creates a trust that also covers the named users.
     pub fn naming(named: impl IntoIterator<Item = Owner>) -> Trust {
         Trust { named: named.into_iter().collect() }
     }
 
-    /// Whether a user's guests count.
+    /// Returns true if this user's guests are managed.
     pub fn covers(&self, owner: Owner) -> bool {
         owner.is_trusted() || self.named.contains(&owner)
     }
 }
 
-/// Why a place is nobody's, or cannot be looked at.
+/// Reason why a place has no owner, or cannot be examined.
 #[derive(Debug)]
 pub(crate) enum Refused {
     Io(io::Error),
-    /// Anybody may put things into this directory.
+    /// Any user may write to this directory.
     Open(PathBuf),
-    /// Two users, neither of them root, may change what is there, or it is behind a link that a
-    /// user could turn elsewhere.
+    /// Two users other than root may change the place, or the way to it is a link under the control
+    /// of another user.
     Disputed,
 }
 
@@ -96,41 +97,40 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Who may make, remove and replace what is in a directory, besides root.
+/// Users besides root that may create, remove and replace entries of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writers {
     Owner,
-    /// Everybody, each their own.
+    /// All users, each only their own entries.
     EachTheirOwn,
     Anybody,
 }
 
-/// A directory, by its path without links, and who controls the way to it.
+/// A directory, by its path without links, and the user in control of the way to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
     pub(crate) owner: Owner,
     writers: Writers,
-    /// The file system that it is in.
+    /// Device number of the directory's file system.
     device: u64,
 }
 
-/// An entry that leads on.
+/// A directory entry on the way to a path.
 enum Entry {
     Directory(Directory),
     Link(PathBuf),
 }
 
 impl Directory {
-    /// The root of all paths.
     pub(crate) fn top() -> Result<Directory, Refused> {
         let found = fs::metadata("/")?;
         let (owner, writers, device) = (Owner(found.uid()), writers(&found), found.dev());
         Ok(Directory { path: "/".into(), owner, writers, device })
     }
 
-    /// The directory of this absolute path. Links are followed where nobody but root and the user
-    /// of this process can turn them.
+    /// Returns the directory at an absolute path. Links are followed only if no user but root and
+    /// the user of this process can change them.
     pub(crate) fn at(path: &Path) -> Result<Directory, Refused> {
         let mut way = vec![Directory::top()?];
         let mut pending = parts(path);
@@ -157,7 +157,6 @@ impl Directory {
         way.pop().ok_or(Refused::Disputed)
     }
 
-    /// A directory in this one.
     pub(crate) fn enter(&self, name: &OsStr) -> Result<Directory, Refused> {
         match self.look(name)? {
             Entry::Directory(next) => Ok(next),
@@ -165,13 +164,13 @@ impl Directory {
         }
     }
 
-    /// Whose everything in this directory is, whoever made it; `None` where each entry is its
-    /// maker's.
+    /// Returns the owner of all entries of this directory. `None` means that each entry belongs to
+    /// the user that created it.
     pub(crate) fn owner_of_all(&self) -> Option<Owner> {
         (self.writers == Writers::Owner).then_some(self.owner)
     }
 
-    /// Whose a socket in this directory is, and its inode.
+    /// Returns the owner and the inode of a socket in this directory.
     pub(crate) fn socket(&self, name: &OsStr) -> Result<(Owner, u64), Refused> {
         let mut at = self.path.join(name);
         let mut dir = self.clone();
@@ -206,13 +205,13 @@ impl Directory {
             return Err(io::Error::from(io::ErrorKind::NotADirectory).into());
         }
         let found = if found.dev() == self.device { found } else { mounted(&path)? };
-        // Whoever owns it may change its mode, and what is in it.
+        // The owner of a directory may change its mode and its entries.
         let owner = joint(owner, Owner(found.uid())).ok_or(Refused::Disputed)?;
         let (writers, device) = (writers(&found), found.dev());
         Ok(Entry::Directory(Directory { path, owner, writers, device }))
     }
 
-    /// Who can have put an entry into this directory.
+    /// Returns the user that can have put an entry into this directory.
     fn entry_owner(&self, entry: &Metadata) -> Result<Owner, Refused> {
         match self.writers {
             Writers::Owner => Ok(self.owner),
@@ -222,8 +221,8 @@ impl Directory {
     }
 }
 
-/// A directory where something may be mounted. Any user may mount what a process of theirs makes
-/// up, and it may say that root owns it: such a place is nobody's.
+/// Returns the metadata of a directory that may be a mount point. Any user may mount a FUSE file
+/// system, and it may claim that root owns it: such a place has no owner.
 fn mounted(path: &Path) -> Result<Metadata, Refused> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let pinned = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -241,7 +240,7 @@ fn is_made_up(kind: u32) -> bool {
     kind == FUSE
 }
 
-/// Who controls what both of these control. Root could anyway.
+/// Returns the user in control of two places, if there is only one besides root.
 fn joint(one: Owner, other: Owner) -> Option<Owner> {
     match (one, other) {
         (one, other) if one == other || other == Owner::ROOT => Some(one),
@@ -252,7 +251,7 @@ fn joint(one: Owner, other: Owner) -> Option<Owner> {
 
 fn writers(directory: &Metadata) -> Writers {
     let mode = directory.mode();
-    // Many systems give each user a group of the same number, with nobody else in it.
+    // Many systems give each user a group of the same number without other members.
     let own_group = directory.gid() == directory.uid() && directory.uid() != Owner::ROOT.0;
     let by_group = mode & GROUP_WRITES != 0 && !own_group;
     match mode & OTHERS_WRITE != 0 || by_group {
@@ -262,7 +261,7 @@ fn writers(directory: &Metadata) -> Writers {
     }
 }
 
-/// The parts of a path, the first one last.
+/// Returns the parts of a path in reverse order.
 fn parts(path: &Path) -> Vec<OsString> {
     let parts = path.components().rev().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -272,7 +271,7 @@ fn parts(path: &Path) -> Vec<OsString> {
     parts.collect()
 }
 
-/// Whose the socket at this path is.
+/// Returns the owner of the socket at this path.
 pub(crate) fn of_socket(path: &Path) -> Result<Owner, Refused> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Refused::Disputed);
@@ -280,8 +279,8 @@ pub(crate) fn of_socket(path: &Path) -> Result<Owner, Refused> {
     Ok(Directory::at(parent)?.socket(name)?.0)
 }
 
-/// Connects to a socket of this user, without waiting. A path in another user's hands could lead
-/// anywhere by now: there the socket must be of that user's making and listened to by that user.
+/// Connects to a socket of this user, without waiting. A path under the control of another user may
+/// have been replaced meanwhile: that user must have created the socket and listen on it.
 pub fn connect(path: &Path, owner: Owner) -> io::Result<UnixStream> {
     match owner.is_trusted() {
         true => reactor::connect(path),
@@ -289,8 +288,8 @@ pub fn connect(path: &Path, owner: Owner) -> io::Result<UnixStream> {
     }
 }
 
-/// Connects to a socket if its maker and then its listener are the right ones. Nothing is ever
-/// connected to that has another maker, whatever becomes of the path meanwhile.
+/// Connects to a socket if first its creator and then its listener pass the checks. The socket is
+/// pinned before, so a socket of another creator is never connected to if the path changes.
 fn connect_if(
     path: &Path,
     is_maker: impl Fn(Owner) -> bool,
@@ -310,24 +309,26 @@ fn connect_if(
     }
 }
 
-/// The user whose process listened at the other end.
+/// Returns the user of the process that listened at the other end.
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<Owner> {
     Ok(Owner(reactor::peer(stream)?.uid))
 }
 
-/// Which sockets are opened because a guest's monitor, or libvirt, names them as its port.
+/// Rules for the sockets that may be opened as a guest's port on the word of a monitor or libvirt.
 ///
-/// One that belongs to the user as whom QEMU runs: QEMU could connect to it as well. One beside
-/// the monitor in the directory of the guest's owner, of the same name but for its ending, such as
-/// `g1.port` of `g1.qmp`: what has other names there is other guests', and the owner's. And where
-/// libvirt has named it, one of root's too. Anything else is a way to have root open what its user
-/// may not.
+/// Three kinds of sockets are accepted:
+/// - A socket of the user that QEMU runs as: QEMU could connect to the socket as well.
+/// - A socket in the directory of the monitor, if the guest's owner controls the directory. The
+///   names may differ only in the ending (`g1.port` of `g1.qmp`), as others belong to other guests.
+/// - A socket of root, if libvirt has named it.
+///
+/// Any other socket would let a user have root open a socket that is closed to that user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortAccess {
     pub(crate) owner: Owner,
-    /// As whom its QEMU runs.
+    /// The user that the guest's QEMU runs as.
     pub(crate) user: Option<Owner>,
-    /// Its monitor's socket; `None` where libvirt has the monitor.
+    /// Path of the monitor's socket; `None` if libvirt has the monitor.
     pub(crate) monitor: Option<PathBuf>,
 }
 
@@ -365,7 +366,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, symlink};
     use std::os::unix::net::UnixListener;
 
-    /// A user who is neither root nor us.
+    /// A user that is neither root nor the user of this process.
     const OTHER: Owner = Owner(4_000_000);
 
     fn listen(tree: &Tree, name: &str) -> (UnixListener, PathBuf) {
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_07_a_port_is_the_user_of_its_monitors_and_nobody_else_is_connected_to() {
+    fn finding_07_port_of_another_user_is_never_connected_to() {
         let tree = Tree::new();
         let (secret, path) = listen(&tree, "secret/root.sock");
         tree.file("run/README", "");
@@ -387,7 +388,7 @@ mod tests {
             let access = PortAccess { owner, user, monitor: dir.map(|dir| dir.join("g1.qmp")) };
             access.connect(port).is_ok()
         };
-        // What another user's monitor names, and what a QEMU of ours without rights does.
+        // A socket named by another user's monitor, then by a QEMU of ours without rights.
         assert!(!opens(OTHER, Some(OTHER), Some(&dir), &path));
         assert!(!opens(Owner::own(), Some(OTHER), Some(&dir), &path));
         assert!(!opens(OTHER, None, Some(&dir), &path));
@@ -395,14 +396,14 @@ mod tests {
         symlink(&path, &link).unwrap();
         assert!(!opens(Owner::own(), own, Some(&dir), &link), "a link leads anywhere");
         assert!(!opens(OTHER, Some(OTHER), None, &path), "another user's libvirt");
-        assert!(secret.accept().is_err(), "it was connected to before it was looked at");
-        // Our own QEMU could open it as well; our libvirt's word is as good as ours.
+        assert!(secret.accept().is_err(), "connected before the check");
+        // Our own QEMU could open the socket as well, and our libvirt is trusted like ourselves.
         assert!(opens(Owner::own(), own, Some(&dir), &path));
         assert!(opens(Owner::own(), Some(OTHER), None, &path));
     }
 
     #[test]
-    fn a_port_beside_the_monitor_is_opened_whichever_user_qemu_runs_as() {
+    fn port_next_to_monitor_opens_for_any_qemu_user() {
         let tree = Tree::new();
         let (_listener, port) = listen(&tree, "run/g1.port");
         let dir = tree.path().join("run");
@@ -418,18 +419,18 @@ mod tests {
         }
         assert!(access(tree.path()).connect(&port).is_err(), "it is in another directory");
         fs::set_permissions(&dir, Permissions::from_mode(0o777)).unwrap();
-        assert!(access(&dir).connect(&port).is_err(), "anybody could have put it there");
+        assert!(access(&dir).connect(&port).is_err(), "any user could have put it there");
     }
 
     #[test]
-    fn what_a_process_makes_up_is_nobodys_and_other_mounts_are_their_owners() {
+    fn fuse_mount_has_no_owner_and_other_mounts_do() {
         assert_eq!(Directory::at(Path::new("/proc/self/fd")).unwrap().owner, Owner::own());
         assert_eq!(Directory::at(Path::new("/sys/kernel")).unwrap().owner, Owner::ROOT);
         assert!(is_made_up(0x6573_5546) && !is_made_up(0x0102_1994), "a tmpfs is memory");
     }
 
     #[test]
-    fn a_place_is_the_users_who_alone_controls_it() {
+    fn place_belongs_to_the_only_user_in_control() {
         let tree = Tree::new();
         let (_listener, path) = listen(&tree, "a/b/g.qmp");
         assert_eq!(of_socket(&path).unwrap(), Owner::own());
@@ -443,7 +444,7 @@ mod tests {
         assert_eq!(of_socket(&path).unwrap(), Owner::own());
         mode("a/b", 0o755);
         mode("a", 0o777);
-        assert!(matches!(of_socket(&path), Err(Refused::Open(_))), "all of it could be replaced");
+        assert!(matches!(of_socket(&path), Err(Refused::Open(_))), "the way is open to all");
         mode("a", 0o755);
         symlink("b", tree.path().join("a/link")).unwrap();
         symlink("../a/loop", tree.path().join("a/loop")).unwrap();
@@ -458,8 +459,8 @@ mod tests {
             chown(tree.path().join(dir), Some(owner), Some(owner)).unwrap();
         };
         give("a", OTHER.0);
-        assert_eq!(of_socket(&path).unwrap(), OTHER, "ours in another's directory is the other's");
-        assert!(of_socket(&tree.path().join("a/link/g.qmp")).is_err(), "the other's link");
+        assert_eq!(of_socket(&path).unwrap(), OTHER, "our file in another user's directory");
+        assert!(of_socket(&tree.path().join("a/link/g.qmp")).is_err(), "a link of the other user");
         give("a/b", OTHER.0 + 1);
         assert!(of_socket(&path).is_err(), "two users could have put it there");
     }

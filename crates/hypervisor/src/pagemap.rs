@@ -1,5 +1,5 @@
-//! /proc/PID/pagemap: where each page of a process is. Eight bytes a page, of which the kernel's
-//! Documentation/admin-guide/mm/pagemap.rst has the meaning.
+//! Parser of /proc/PID/pagemap, which shows the place of each page of a process. It has eight bytes
+//! per page, defined in the kernel's Documentation/admin-guide/mm/pagemap.rst.
 
 use std::fs::File;
 use std::io;
@@ -10,10 +10,9 @@ use crate::ProcessId;
 const PRESENT: u64 = 1 << 63;
 const IN_SWAP: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
-/// Bytes of an entry.
 const ENTRY: usize = 8;
 
-/// Where a page is.
+/// State of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 
@@ -26,13 +25,12 @@ impl Entry {
         self.0 & IN_SWAP != 0
     }
 
-    /// A page of a file, which the process has not written to.
+    /// Returns true for a page of a file that the process has not written to.
     pub(crate) fn is_of_file(self) -> bool {
         self.0 & OF_FILE != 0
     }
 }
 
-/// The pages of a process.
 #[derive(Debug)]
 pub(crate) struct Pagemap {
     file: File,
@@ -45,8 +43,8 @@ impl Pagemap {
         Ok(Pagemap { file, bytes: Vec::new() })
     }
 
-    /// So many pages from this one on, with their numbers. Those of a mapping that has gone
-    /// meanwhile are left out.
+    /// Returns the entries of `count` pages from this one on, with the pages' numbers. Pages of a
+    /// mapping that has vanished are left out.
     pub(crate) fn pages(&mut self, first: u64, count: usize) -> impl Iterator<Item = (u64, Entry)> {
         self.bytes.resize(count.saturating_mul(ENTRY), 0);
         let at = first.saturating_mul(ENTRY as u64);
@@ -55,7 +53,7 @@ impl Pagemap {
     }
 }
 
-/// The entries of these bytes, with their pages' numbers.
+/// Returns the entries of these bytes, with the pages' numbers.
 pub(crate) fn entries(first: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, Entry)> {
     let (entries, _) = bytes.as_chunks::<ENTRY>();
     (first..).zip(entries.iter().map(|entry| Entry(u64::from_ne_bytes(*entry))))

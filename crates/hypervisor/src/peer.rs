@@ -1,8 +1,8 @@
 //! The process at the other end of a monitor's socket.
 //!
-//! The kernel keeps the number of the process that called listen. That process may have ended
-//! while a child of it holds the socket, and then the number may be another's: a user could claim
-//! root's QEMU so, and hide it. A descriptor of the process (Linux 6.5) cannot be given to another.
+//! The kernel reports the number of the process that called listen. That process may have ended
+//! while a child holds the socket, and then another process may have its number. A user could claim
+//! root's QEMU in this way, and hide it. A pidfd (Linux 6.5) never refers to another process.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,11 +15,11 @@ use rustix::io::Errno;
 
 use crate::{Owner, ProcessId};
 
-/// The longest description of a descriptor that is read.
+/// Longest fdinfo that is read.
 const FDINFO_MAX: u64 = 4096;
 
-/// The process that listens at the other end, and as whom it listened. The process is `None`
-/// where it has ended, is in a namespace that has no number for it here, or may be another's.
+/// Returns the process that listens at the other end, and the user that it listened as. The process
+/// is `None` if it has ended, has no number in our namespace, or may be another user's.
 pub(crate) fn of(
     stream: &UnixStream,
     owner: Owner,
@@ -28,7 +28,7 @@ pub(crate) fn of(
     let Ok(peer) = reactor::peer(stream) else { return (None, None) };
     let user = Owner(peer.uid);
     let process = peer.pid.and_then(|pid| ProcessId::of_under(root, pid));
-    // Looked at after its start was read: so that was the start of this one.
+    // The pidfd is checked after the start time was read, so the time belongs to the listener.
     let process = process.filter(|process| is_listener(stream, process.pid));
     (Some(user), process.filter(|process| owner.is_trusted() || runs_as(*process, owner, root)))
 }
@@ -36,12 +36,12 @@ pub(crate) fn of(
 fn is_listener(stream: &UnixStream, pid: u32) -> bool {
     match reactor::peer_pidfd(stream) {
         Ok(pidfd) => number_of(&pidfd) == Some(pid),
-        // An older kernel: what else there is to compare has to do.
+        // An older kernel has no pidfd of the peer. The other comparisons have to do.
         Err(error) => error.raw_os_error() == Some(Errno::NOPROTOOPT.raw_os_error()),
     }
 }
 
-/// The number of a process, unless it has ended.
+/// Returns the number of a process, unless it has ended.
 fn number_of(pidfd: &OwnedFd) -> Option<u32> {
     let mut text = String::new();
     let info = File::open(format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd())).ok()?;
@@ -49,8 +49,8 @@ fn number_of(pidfd: &OwnedFd) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok())
 }
 
-/// Whether a process belongs to a user now. One that listened as that user and became another's
-/// since, by a program that changes its user, is not the user's.
+/// Returns true if a process belongs to a user now. A listener that has changed its user since, by
+/// a setuid program, does not belong to its first user.
 fn runs_as(process: ProcessId, owner: Owner, root: &Path) -> bool {
     let dir = root.join(format!("proc/{}", process.pid));
     fs::metadata(dir).is_ok_and(|found| Owner(found.uid()) == owner)
@@ -64,11 +64,11 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn finding_14_the_number_of_a_listener_that_has_ended_is_nobodys() {
+    fn finding_14_number_of_an_ended_listener_is_not_trusted() {
         let tree = Tree::new();
         let path = tree.path().join("a.qmp");
         let listener = UnixListener::bind(&path).unwrap();
-        // Whoever calls listen last is the one that the kernel names.
+        // The kernel reports the process that called listen last.
         let held = OwnedFd::from(listener.try_clone().unwrap());
         let mut child = Command::new("perl")
             .args(["-e", "listen(STDIN, 5) or die $!"])
@@ -78,7 +78,7 @@ mod tests {
         let pid = child.id();
         assert!(child.wait().unwrap().success());
         let stream = reactor::connect(&path).unwrap();
-        // Another process has the number by now: root's QEMU, say.
+        // Another process has the number by now, for example root's QEMU.
         tree.process(pid, "qemu", 'S', 777);
         let (user, process) = of(&stream, Owner::own(), tree.path());
         assert_eq!((user, process), (Some(Owner::own()), None), "{pid} is not the listener");
@@ -93,6 +93,6 @@ mod tests {
         let own = ProcessId::of(std::process::id());
         assert_eq!(of(&stream, Owner::own(), Path::new("/")).1, own);
         let other = Owner(Owner::own().0 + 1);
-        assert_eq!(of(&stream, other, Path::new("/")).1, None, "it is not that user's");
+        assert_eq!(of(&stream, other, Path::new("/")).1, None, "not a process of that user");
     }
 }

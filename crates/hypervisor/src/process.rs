@@ -1,7 +1,7 @@
-//! A guest's process, as the host's kernel shows it, without waking the guest.
+//! View of a guest's process through the host's kernel, without waking the guest.
 //!
-//! Files are opened once and read again and again: an open file never shows another process that
-//! has got the same number since.
+//! Files are opened once and read repeatedly. An open file never shows another process that was
+//! given the same number later.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,15 +16,15 @@ use procfs::{Buffer, Kept};
 
 use crate::{GuestRam, Held, Owner, ProcessId};
 
-/// The longest of the texts read here: /proc/PID/status has 1,500 bytes, its lists of CPUs and
-/// memory nodes grow with the machine. What is behind is not needed.
+/// Size of the read buffer. The longest of these texts is /proc/PID/status with 1,500 bytes, and
+/// its lists of CPUs and memory nodes grow with the machine. Text beyond the buffer is not needed.
 const TEXT_MAX: usize = 8192;
 
-/// The most threads that are looked at: more virtual CPUs than QEMU offers.
+/// Most threads that are read: more vCPUs than QEMU offers.
 pub(crate) const THREADS_MAX: usize = 1 << 13;
 
-/// The number of a task in its own namespace, where that is another than this one's. `NSpid:` in
-/// its status has one number for each namespace that it is in, the innermost last.
+/// Returns the number of a task in its own namespace, if that is not the namespace of this process.
+/// `NSpid:` in the task's status has one number per namespace, the innermost last.
 fn inner_number(task: &Path) -> Option<u32> {
     let mut room = [0; TEXT_MAX];
     let file = Kept::open(&task.join("status"));
@@ -36,43 +36,43 @@ fn inner_number(task: &Path) -> Option<u32> {
 }
 
 impl ProcessId {
-    /// The process that has this number now.
+    /// Returns the process that has this number now.
     pub fn of(pid: u32) -> Option<ProcessId> {
         ProcessId::of_under(Path::new("/"), pid)
     }
 
-    /// The same, below another root than `/`.
+    /// The same as [`ProcessId::of`], below another root than `/`.
     pub fn of_under(root: &Path, pid: u32) -> Option<ProcessId> {
         let stat = Stat::read(&open(root, pid, "stat"))?;
         Some(ProcessId { pid, start_ticks: stat.start_ticks })
     }
 
-    /// As whom it runs.
+    /// Returns the user that the process runs as.
     pub(crate) fn user(self) -> Option<Owner> {
         let found = std::fs::metadata(format!("/proc/{}", self.pid)).ok()?;
         self.is_alive().then_some(Owner(found.uid()))
     }
 
-    /// Whether it is still there. A process that nobody has waited for yet is not.
+    /// Returns true if the process still exists. A zombie counts as gone.
     pub fn is_alive(self) -> bool {
         self.is_alive_under(Path::new("/"))
     }
 
-    /// The same, below another root than `/`.
+    /// The same as [`ProcessId::is_alive`], below another root than `/`.
     pub fn is_alive_under(self, root: &Path) -> bool {
         let stat = Stat::read(&open(root, self.pid, "stat"));
         stat.is_some_and(|stat| stat.start_ticks == self.start_ticks && !stat.is_dead)
     }
 }
 
-/// Numbers of a process's threads in its own namespace, by their numbers here. Each is read once:
-/// a thread that comes by the number of another between two looks is of the same process.
+/// Numbers of a process's threads in its own namespace, by their numbers here. Each number is read
+/// once: a thread that reuses a number between two reads belongs to the same process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadNumbers(BTreeMap<u32, u32>);
 
 impl ThreadNumbers {
-    /// The numbers here of threads that a process names by its own, which are others in a
-    /// container.
+    /// Returns the numbers here of threads that a process names by its own numbers. The two differ
+    /// in a container.
     pub(crate) fn here(&mut self, process: ProcessId, root: &Path, named: &[u32]) -> Vec<u32> {
         let dir = root.join(format!("proc/{}", process.pid));
         if inner_number(&dir).is_none() {
@@ -91,27 +91,27 @@ impl ThreadNumbers {
     }
 }
 
-/// The fields of /proc/PID/stat.
+/// Fields of /proc/PID/stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// The letter of its state: `R`, `S`, `D`, and `T` for one that was stopped by a signal.
+    /// Letter of the process state: `R`, `S`, `D`, or `T` for a process stopped by a signal.
     pub state: char,
-    /// Faults of all its threads that had to read, since it began: its memory was swapped out.
+    /// Major faults of all threads since the start of the process: its memory was swapped out.
     pub major_faults: u64,
-    /// When it started, in clock ticks since the host's boot.
+    /// Start time, in clock ticks since the host's boot.
     pub start_ticks: u64,
-    /// Whether nothing of it is left but its number.
+    /// True if the process has ended and only its number is left.
     pub is_dead: bool,
 }
 
 impl Stat {
-    /// Of this process; `None` if it has ended, or another has its number.
+    /// Reads the fields of a process; `None` if it has ended or another process has its number.
     pub fn of(process: ProcessId) -> Option<Stat> {
         let stat = Stat::read(&open(Path::new("/"), process.pid, "stat"))?;
         (stat.start_ticks == process.start_ticks && !stat.is_dead).then_some(stat)
     }
 
-    /// Whether a signal has stopped it.
+    /// Returns true if a signal has stopped the process.
     pub fn is_stopped(&self) -> bool {
         self.state == 'T'
     }
@@ -125,30 +125,30 @@ impl Stat {
     }
 }
 
-/// What of a process is not resident in the usual way.
+/// Parts of a process's memory outside of the usual resident memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Apart {
-    /// Memory of its own that is on the host's swap.
+    /// Private memory on the host's swap.
     pub swapped: Option<Bytes>,
-    /// Most of its memory is shared, and may be on the host's swap too: the kernel does not count
-    /// that for any process.
+    /// True if most of the memory is shared and may be on the host's swap. The kernel does not
+    /// count swapped shared memory for any process.
     pub hides_swap: bool,
-    /// Memory in pages that are set aside for those who ask (hugetlb): what is resident is without.
+    /// Memory in reserved huge pages (hugetlb). The resident size does not include it.
     pub hugepages: Bytes,
-    /// Memory that may not leave the host's: locked by itself, or for a device.
+    /// Memory that cannot leave the host's memory: locked by the process, or pinned for a device.
     pub locked: Bytes,
-    /// Pages that come from no file.
+    /// Pages without a file.
     pub anonymous: Bytes,
-    /// Pages of files that it has mapped: programs and libraries, and what lies in a file on disk.
+    /// Pages of mapped files: programs, libraries, and memory backed by a file on disk.
     pub files: Bytes,
-    /// Pages of files that are only in memory.
+    /// Pages of files that exist only in memory.
     pub shmem: Bytes,
-    /// Pages that KSM has merged with others: each process has them among its own.
+    /// Pages that KSM has merged with others. Each process counts them as its own.
     pub merged: Bytes,
 }
 
-/// The open files of a process. Each read is one system call; what cannot be read is `None`,
-/// and a process that has ended has nothing any more.
+/// The open files of a process. Each read is one system call. An unreadable value is `None`, and so
+/// is every value of a process that has ended.
 #[derive(Debug)]
 pub struct ProcessView {
     stat: Kept,
@@ -157,17 +157,17 @@ pub struct ProcessView {
     host: Kept,
     pressure: Kept,
     page_bytes: u64,
-    /// Its directory, for what is read seldom.
+    /// Directory of the process, for files that are read rarely.
     dir: PathBuf,
 }
 
 impl ProcessView {
-    /// Opens the files of a process; `None` if it has ended, or another has its number.
+    /// Opens the files of a process; `None` if it has ended or another process has its number.
     pub fn open(process: ProcessId) -> Option<ProcessView> {
         ProcessView::open_under(Path::new("/"), process)
     }
 
-    /// The same, below another root than `/`.
+    /// The same as [`ProcessView::open`], below another root than `/`.
     pub fn open_under(root: &Path, process: ProcessId) -> Option<ProcessView> {
         let view = ProcessView {
             stat: open(root, process.pid, "stat"),
@@ -183,21 +183,22 @@ impl ProcessView {
         (is_it && view.statm.is_open() && view.status.is_open()).then_some(view)
     }
 
-    /// State, major faults and start.
+    /// Returns the state, major faults and start time.
     pub fn stat(&self) -> Option<Stat> {
         Stat::read(&self.stat)
     }
 
-    /// Memory that is resident, from /proc/PID/statm: counters that the kernel keeps anyway, up
-    /// to some pages a thread late. smaps would be exact and show what is shared, but walks every
-    /// page table of the guest with its memory map locked, so that a guest of some GiB stands
-    /// still for milliseconds each time.
+    /// Returns the resident memory from /proc/PID/statm. The kernel keeps these counters anyway,
+    /// with a lag of some pages per thread.
+    ///
+    /// smaps would be exact and show shared memory. But reading it locks the memory map and walks
+    /// every page table. A guest of some GiB then stands still for milliseconds each time.
     pub fn resident(&self) -> Option<Bytes> {
         self.held().map(Held::resident)
     }
 
-    /// The same in its two parts, as the kernel tells them apart: by the mapping, and not by who
-    /// else has it. A guest's memory in a file of its own stands under what is shared.
+    /// Returns the resident memory in two parts. The kernel divides it by the kind of mapping, not
+    /// by actual sharing: guest memory in a file of its own counts as shared.
     pub fn held(&self) -> Option<Held> {
         let [_, resident, shared] = numbers(self.statm.start(&mut [0; TEXT_MAX])?)?;
         let size = |pages: u64| pages.checked_mul(self.page_bytes).map(Bytes);
@@ -205,37 +206,36 @@ impl ProcessView {
         Some(Held { private: size(resident)?.less(shared), shared })
     }
 
-    /// Finds a guest's memory in it, in pieces of these sizes if they are known. The kernel lists
-    /// all mappings for that, and walks none of them: once is enough. `None` where that may not be
-    /// read.
+    /// Finds a guest's memory in the process, in blocks of these sizes if they are known. The
+    /// kernel lists all mappings without walking them; one call is enough. `None` means that the
+    /// list may not be read.
     pub fn find_ram(&self, memory: Bytes, pieces: &[Bytes]) -> Option<GuestRam> {
         let mut buffer = Buffer::default();
         let maps = Kept::open(&self.dir.join("maps"));
         let found = GuestRam::find(maps.whole(&mut buffer)?, memory, pieces);
-        // The directory may be that of a process that has come by its number since.
+        // The directory may belong to a process that reuses the number.
         found.filter(|_| self.stat().is_some_and(|stat| !stat.is_dead))
     }
 
-    /// What of a guest's memory is in the host's. The kernel walks the guest's page tables for
-    /// that, a millisecond for some hundred MiB: ask seldom.
+    /// Returns the part of a guest's memory that is resident on the host. The kernel walks the
+    /// guest's page tables, a millisecond per some hundred MiB: call this rarely.
     pub fn ram_held(&self, ram: &GuestRam) -> Option<Held> {
         let held = ram.held(File::open(self.dir.join("smaps")).ok()?)?;
         self.stat().filter(|stat| !stat.is_dead).map(|_| held)
     }
 
-    /// What of its addresses stands for something, whether or not that was ever touched. A guest's
-    /// memory is a part of it.
+    /// Returns the size of all mappings, touched or not. A guest's memory is a part of it.
     pub fn mapped(&self) -> Option<Bytes> {
         let [pages] = numbers(self.statm.start(&mut [0; TEXT_MAX])?)?;
         pages.checked_mul(self.page_bytes).map(Bytes)
     }
 
-    /// Memory of it that is elsewhere. The kernel writes the whole of /proc/PID/status for it,
-    /// which costs some ten times the other reads: ask seldom.
+    /// Returns the memory outside of the usual resident memory. The kernel formats the whole of
+    /// /proc/PID/status for this, at some ten times the cost of the other reads: call this rarely.
     pub fn apart(&self) -> Option<Apart> {
         let mut room = [0; TEXT_MAX];
         let text = self.status.start(&mut room)?;
-        // The name of the process stands in the text too, but the kernel escapes its line ends.
+        // The text contains the name of the process too, but the kernel escapes its line ends.
         let size = |name| value_of(text, name)?.checked_mul(1024).map(Bytes);
         let resident = |name| size(name).unwrap_or(Bytes::ZERO);
         let (anonymous, shmem) = (resident("RssAnon"), resident("RssShmem"));
@@ -243,7 +243,7 @@ impl ProcessView {
             swapped: size("VmSwap"),
             hides_swap: shmem > anonymous && self.host_swaps(),
             hugepages: resident("HugetlbPages"),
-            // Kernels count what a device has in either.
+            // Kernels count memory pinned for a device in either value.
             locked: resident("VmLck").max(resident("VmPin")),
             anonymous,
             files: resident("RssFile"),
@@ -259,22 +259,24 @@ impl ProcessView {
         self.page_bytes.checked_mul(pages).map(Bytes)
     }
 
-    /// Memory of its own that is on the host's swap, as [`ProcessView::apart`] has it.
+    /// Returns the private memory on the host's swap, as in [`ProcessView::apart`].
     pub fn swap(&self) -> Option<Bytes> {
         self.apart()?.swapped
     }
 
-    /// Whether anything at all is on the host's swap, as far as that can be seen.
+    /// Returns true if anything is on the host's swap, or if that is unknown.
     fn host_swaps(&self) -> bool {
         let mut room = [0; TEXT_MAX];
         let Some(text) = self.host.start(&mut room) else { return true };
         value_of(text, "SwapTotal") != value_of(text, "SwapFree")
     }
 
-    /// Microseconds in which some task of its control group waited for memory, since the group was
-    /// made. The group may hold other processes, and is the one that it was in when the files were
-    /// opened. `None` where the host has no second hierarchy, where pressure is not accounted, and
-    /// for a process that has no group of its own.
+    /// Returns the microseconds in which some task of the process's cgroup waited for memory, since
+    /// the cgroup was created. The cgroup may hold other processes. It is the cgroup at the time of
+    /// opening the files.
+    ///
+    /// `None` means that the host has no cgroup v2 or no pressure accounting, or that the process
+    /// has no cgroup of its own.
     pub fn pressure_us(&self) -> Option<u64> {
         pressure::total_us(self.pressure.start(&mut [0; TEXT_MAX])?, PsiLine::Some)
     }
@@ -315,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_brackets_and_blanks_is_only_a_name() {
+    fn process_name_with_brackets_and_blanks_is_parsed() {
         let tree = tree();
         assert_eq!(ProcessId::of_under(tree.path(), 42), Some(PID));
         assert_eq!(ProcessId::of_under(tree.path(), 43), None);
@@ -349,13 +351,13 @@ mod tests {
         assert_eq!(view.pressure_us(), Some(1500));
         let stat = view.stat().unwrap();
         assert_eq!((stat.state, stat.major_faults), ('S', 12));
-        // The files stay open, and show what is in them now.
+        // The open files show the current content.
         tree.file("proc/42/statm", "90000 900 800 1 0 70000 0\n");
         assert_eq!(view.resident(), Some(Bytes(900 * page)));
     }
 
     #[test]
-    fn hugepages_and_swapped_memory_that_is_shared_are_not_taken_for_nothing() {
+    fn hugepages_and_swapped_shared_memory_are_counted() {
         let tree = tree();
         let apart = |status: &str, host: &str| {
             tree.file("proc/42/status", status);
@@ -393,15 +395,15 @@ mod tests {
         assert_eq!(here(&[5, 6]), [57]);
         tree.file("proc/42/task/57/status", "not read again");
         status("task/58/", 6);
-        assert_eq!(here(&[6, 5]), [58, 57], "what is new is read");
+        assert_eq!(here(&[6, 5]), [58, 57], "new threads are read");
         std::fs::remove_dir_all(tree.path().join("proc/42/task/57")).unwrap();
-        assert_eq!(here(&[6, 5]), [58], "what is gone is forgotten");
+        assert_eq!(here(&[6, 5]), [58], "ended threads are forgotten");
         status("task/57/", 8);
         assert_eq!(here(&[8]), [57]);
     }
 
     #[test]
-    fn what_is_not_there_is_missing_and_not_zero() {
+    fn missing_values_are_none_and_not_zero() {
         let tree = tree();
         tree.file("proc/42/statm", "90000");
         tree.file("proc/42/status", "Name:\tqemu\nVmSwap:\t-1 kB\n");

@@ -1,4 +1,4 @@
-//! A guest's memory among the mappings of its process: a piece for each memory node and DIMM.
+//! Guest memory among the mappings of its process: a block for each memory node and DIMM.
 
 use std::io::{BufRead, Read};
 
@@ -7,23 +7,23 @@ use procfs::parse::{named, number, words};
 
 use crate::pageout::MEMORY_FILES;
 
-/// No process has a list of mappings that is longer.
+/// Most bytes read of smaps; no process has a longer list of mappings.
 const SMAPS_MAX: u64 = 8 << 20;
 
-/// The most pieces that a guest's memory is looked for in: QEMU has 128 nodes and 256 DIMMs.
+/// Most blocks of a guest's memory: QEMU has 128 nodes and 256 DIMMs.
 const PIECES_MAX: usize = 384;
 
-/// The shortest time between two changes of a guest's pieces that are told: with each, all of its
-/// memory is walked to measure its hypervisor.
+/// Shortest time between two reported changes of a guest's blocks. Each change makes the kernel
+/// walk all guest memory to measure its hypervisor's.
 const CHANGES_MS: u64 = 60_000;
 
-/// The last change of a guest's pieces.
+/// Time of the last change of a guest's blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RamPace(Option<u64>);
 
 impl RamPace {
-    /// Takes the pieces of now, unless others were taken within a minute. Returns whether they
-    /// are others than before.
+    /// Takes the current blocks, unless a change was taken within a minute. Returns true if the
+    /// blocks have changed.
     pub(crate) fn renew(&mut self, known: &mut Vec<Bytes>, now: Vec<Bytes>, now_ms: u64) -> bool {
         let is_soon = self.0.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < CHANGES_MS);
         if is_soon || *known == now {
@@ -34,56 +34,57 @@ impl RamPace {
     }
 }
 
-/// The place of a piece of a guest's memory in the addresses of its process.
+/// Mapping of a block of guest memory in its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RamMapping {
-    /// Its first address.
+    /// First address.
     pub start: u64,
-    /// What is written to it goes to the file behind it, and is the guest's alone all the same:
-    /// such files are how other processes (network, disks) reach a guest's memory.
+    /// True if writes go to the file behind the mapping. The memory still belongs to the guest
+    /// alone: other processes (network, disks) reach a guest's memory through such files.
     pub is_shared: bool,
-    /// That file has no other place than memory, by its name.
+    /// True if the file exists only in memory, by its name.
     pub is_memory_file: bool,
-    /// The file that it comes from; a template, where what is written does not go there.
+    /// File behind the mapping. For a private mapping the file is a template.
     pub file: Option<BackingFile>,
 }
 
 /// A file behind a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BackingFile {
-    /// Of its file system, major and minor number.
+    /// Major and minor number of the file system.
     pub device: (u64, u64),
-    /// Its number there.
+    /// Inode number in the file system.
     pub inode: u64,
 }
 
-/// Memory of a process that is in the host's memory, each byte in one of the two.
+/// Resident memory of a process. Each byte counts in one of the two parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Memory that it has for itself.
+    /// Memory of this process only.
     pub private: Bytes,
-    /// Memory that others may have as well: pages of files, written to by none of them.
+    /// Memory that other processes may share: pages of files that no process has written to.
     pub shared: Bytes,
 }
 
 impl Held {
-    /// Both.
+    /// Returns the sum of both parts.
     pub fn resident(self) -> Bytes {
         self.private.plus(self.shared)
     }
 }
 
-/// A guest's memory in its process: all of its pieces.
+/// Guest memory in its process: all of its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestRam(Vec<RamMapping>);
 
 impl GuestRam {
-    /// Finds it in the text of /proc/PID/maps. `pieces` are the sizes of its pieces, by its
-    /// hypervisor's word; without them, or where they are not all of it, it is one piece. A device
-    /// that plugs memory in parts has a piece with room for all of them.
+    /// Finds the memory in the text of /proc/PID/maps. `pieces` are the sizes of the blocks, as the
+    /// hypervisor reports them. Without them, or if their sum is too small, the memory is one
+    /// block. A device that plugs memory in parts has one block with room for all parts.
     ///
-    /// A piece is the smallest mapping for reading and writing, and not for running, that has room
-    /// for it. QEMU's caches of code are for running, and others as large as a guest are reserved.
+    /// A block is the smallest mapping that has room for it and is readable and writable, but not
+    /// executable. QEMU's code caches are executable, and other mappings as large as a guest are
+    /// inaccessible reserves.
     pub fn find(maps: &[u8], memory: Bytes, pieces: &[Bytes]) -> Option<GuestRam> {
         let is_told = pieces.len() <= PIECES_MAX && pieces.iter().copied().sum::<Bytes>() >= memory;
         let mut sizes = if is_told { pieces.to_vec() } else { vec![memory] };
@@ -98,29 +99,29 @@ impl GuestRam {
         (!found.is_empty()).then_some(GuestRam(found))
     }
 
-    /// Returns whether some of it lies in files to which it is written.
+    /// Returns true if a part of the memory is a shared mapping of a file.
     pub fn is_shared(&self) -> bool {
         self.0.iter().any(|piece| piece.is_shared)
     }
 
-    /// Returns whether some of it lies in files that are nowhere but in memory.
+    /// Returns true if a part of the memory is shared through a file that exists only in memory.
     pub fn is_in_memory_file(&self) -> bool {
         self.0.iter().any(|piece| piece.is_shared && piece.is_memory_file)
     }
 
-    /// The file that its memory comes from, which others may have it from as well.
+    /// Returns the template file of the memory, which other processes may map as well.
     pub fn template(&self) -> Option<BackingFile> {
         self.0.iter().find(|piece| !piece.is_shared)?.file
     }
 
-    /// Its first address, where it is in one piece.
+    /// Returns the first address if the memory is one block.
     pub fn start(&self) -> Option<u64> {
         let [piece] = self.0.as_slice() else { return None };
         Some(piece.start)
     }
 
-    /// What of it is in the host's memory, by the text of /proc/PID/smaps, which is read no
-    /// further than it has to be: the kernel walks the mappings as they are read.
+    /// Returns the resident part of the memory from the text of /proc/PID/smaps. Reading stops as
+    /// soon as possible, as the kernel walks the mappings during the read.
     pub fn held(&self, smaps: impl Read) -> Option<Held> {
         let mut left = self.0.len();
         let mut found: Option<&RamMapping> = None;
@@ -144,7 +145,7 @@ impl GuestRam {
                         private = private.saturating_add(own);
                     }
                     b"Anonymous" if !piece.is_shared => private = private.saturating_add(bytes),
-                    // Huge pages that were set aside stand in no other line.
+                    // Reserved huge pages appear in no other line.
                     b"Shared_Hugetlb" | b"Private_Hugetlb" => {
                         resident = resident.saturating_add(bytes);
                         private = private.saturating_add(bytes);
@@ -159,7 +160,6 @@ impl GuestRam {
     }
 }
 
-/// A line of /proc/PID/maps.
 pub(crate) struct Mapping {
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -168,8 +168,8 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Reads `7f00-7f10 rw-p 00000000 08:02 1234 /a/path`; the lines between those of
-    /// /proc/PID/smaps are none.
+    /// Parses `7f00-7f10 rw-p 00000000 08:02 1234 /a/path`. Other lines of /proc/PID/smaps give
+    /// `None`.
     pub(crate) fn parse(line: &[u8]) -> Option<Mapping> {
         let mut words = words(line);
         let (start, end) = pair(words.next()?, b'-')?;
@@ -184,7 +184,7 @@ impl Mapping {
     }
 }
 
-/// Two hexadecimal numbers.
+/// Parses two hexadecimal numbers.
 fn pair(text: &[u8], between: u8) -> Option<(u64, u64)> {
     let (one, other) = std::str::from_utf8(text).ok()?.split_once(char::from(between))?;
     Some((u64::from_str_radix(one, 16).ok()?, u64::from_str_radix(other, 16).ok()?))
@@ -194,8 +194,8 @@ fn pair(text: &[u8], between: u8) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
 
-    /// Of a QEMU with 96 MiB: its program, a cache of code that is larger, a reserve that may not
-    /// be touched, the guest's memory, and a heap.
+    /// Mappings of a QEMU with 96 MiB: its program, a larger code cache, an inaccessible reserve,
+    /// guest memory, and a heap.
     const MAPS: &str = "\
 55d000000000-55d000900000 r-xp 00000000 fe:01 77 /usr/bin/qemu-system-x86_64
 55d001000000-55d002000000 rw-p 00000000 00:00 0 [heap]
@@ -206,7 +206,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_guests_memory_is_found_whatever_it_lies_in() {
+    fn guest_memory_is_found_in_any_kind_of_mapping() {
         let found = |rights: &str, file: &str| {
             let text = MAPS.replace("RIGHTS", rights).replace("FILE", file);
             GuestRam::find(text.as_bytes(), Bytes::mib(96), &[])
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_of_it_is_there_is_told_from_its_neighbours() {
+    fn resident_part_excludes_neighbouring_mappings() {
         let of = |rights: &str| {
             let file = "7f0020000000-7f0026000000 rw-p 00000000 fe:01 1234 /a/template\n";
             let text = format!(
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_for_it_is_not_it() {
+    fn mapping_without_room_is_not_guest_memory() {
         let found = |mib| GuestRam::find(MAPS.as_bytes(), Bytes::mib(mib), &[]);
         assert_eq!(found(300), None);
         assert_eq!(found(0), None);
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(GuestRam::find(broken.as_bytes(), Bytes(1), &[]), None);
     }
 
-    /// Of a QEMU with two nodes of 128 MiB and a DIMM of 64: one node is shared.
+    /// Mappings of a QEMU with two nodes of 128 MiB and a DIMM of 64 MiB. One node is shared.
     const NODES: &str = "\
 55d001000000-55d002000000 rw-p 00000000 00:00 0 [heap]
 Rss: 3000 kB
@@ -285,9 +285,9 @@ Rss: 500 kB
         assert_eq!((ram.0.len(), ram.is_shared(), ram.start()), (3, true, None));
         let held = Held { private: mib(64 + 32 + 16), shared: Bytes::ZERO };
         assert_eq!(ram.held(NODES.as_bytes()), Some(held));
-        // Pieces that are not all of it tell nothing.
+        // Blocks that do not add up are ignored.
         assert_eq!(find(320, &[mib(128), mib(128)]).map(|ram| ram.0.len()), Some(1));
-        assert_eq!(find(640, &[mib(128); 5]), None, "it has room for three of them");
+        assert_eq!(find(640, &[mib(128); 5]), None, "there is room for three blocks");
         let many = vec![Bytes(1); PIECES_MAX + 1];
         let size = Bytes(many.len() as u64);
         let one = GuestRam::find(NODES.as_bytes(), size, &many).unwrap();

@@ -1,4 +1,4 @@
-//! How a guest's balloon is asked for its statistics, once: a pure machine for every transport.
+//! One request for a guest's balloon statistics: a pure state machine for every transport.
 //!
 //! ```text
 //!   Idle ─► Period: what is set? ─► Before: what is known? ─► Clear, if a period was set ─► Set
@@ -6,46 +6,45 @@
 //!     └── Restore the period ◄── news, or time is up ◄── Poll ──┘ once, after a second ◄─────┘
 //! ```
 //!
-//! There is no command for that. QEMU asks the guest at once when the period of its statistics
-//! becomes something else than 0, and again when it has passed since the guest's answer. A period
-//! of about a day therefore asks once: an idle guest is woken once for a question, and left alone
-//! even if this process dies before it has put the period back.
+//! QEMU has no command for that. QEMU asks the guest at once when the period of its statistics
+//! becomes nonzero, and again when the period has passed since the guest's response. A period of
+//! about a day therefore asks once. An idle guest is woken once for a request, and not again even
+//! if this process dies before it has restored the period.
 
 use crate::BalloonStats;
 
-/// The period that asks once, in seconds. It is an odd one, so that another manager's is not
-/// taken for one that a process of ours has left behind.
+/// Period that asks once, in seconds. The value is odd, so that a period set by another manager is
+/// not mistaken for one left behind by pinhead.
 pub(crate) const MARK_S: u32 = 86_399;
-/// What was left behind with such a period is ours too: earlier releases set it through libvirt.
+/// Period that earlier releases set through libvirt. A period left behind with this value is ours
+/// too.
 const OLD_MARK_S: u32 = 3_607;
-/// A guest that has not answered by then does not answer: its driver is gone, or it hangs.
+/// Time after which a guest counts as not responding: its driver is gone, or it hangs.
 const PATIENCE_MS: u64 = 2_000;
-/// When the guest is asked once more. Statistics carry the second in which they came: an
-/// answer in the same second as the one before, and equal to it, looks like none.
+/// Time after which the guest is asked once more. Statistics carry the second of their arrival, so
+/// an equal response in the same second looks like no response.
 const AGAIN_MS: u64 = 1_000;
-/// An answer this fresh is given again instead of a new one: it is as good, and costs no wake-up.
+/// Age up to which a response is returned again. It is as good as a new one and wakes no guest.
 const FRESH_MS: u64 = 500;
-/// A guest is asked again no sooner than this after an answer, for the same reason as above.
+/// Shortest time between a response and the next request, for the same reason as `AGAIN_MS`.
 const DISTINCT_MS: u64 = 1_000;
 
-/// When a transport looks for an answer. A guest that runs answers within a millisecond or two;
-/// each look doubles the wait for the next one.
+/// Timing of the polls for a response. A running guest responds within a millisecond or two. The
+/// wait doubles with each poll.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LookPace {
-    /// How soon after the guest was asked.
+    /// Wait from the request to the first poll.
     pub(crate) first_ms: u64,
-    /// How long between two looks at most.
+    /// Longest wait between two polls.
     pub(crate) most_ms: u64,
 }
 
-/// What the transport is to do.
+/// Call that the transport has to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatsCall {
-    /// Read the period.
     Period,
-    /// Read what is known.
+    /// Read the last statistics.
     Known,
-    /// Set the period.
     SetPeriod(u32),
 }
 
@@ -53,49 +52,48 @@ pub(crate) enum StatsCall {
 enum Phase {
     #[default]
     Idle,
-    /// Asked for too soon after the answer before.
+    /// The request waits because the last response is too recent.
     Held,
     Period,
     Before,
     Clear,
     Set,
-    /// When to look; `None` while a look is under way.
+    /// Time of the next poll; `None` while a poll is under way.
     Poll(Option<u64>),
     Restore,
 }
 
-/// Where the question stands.
+/// State of a request for statistics.
 #[derive(Debug, Default)]
 pub(crate) struct StatsQuestion {
     pace: LookPace,
     phase: Phase,
-    /// Whether the call of this phase is still to be made.
+    /// True if the call of this phase is still to be made.
     is_wanted: bool,
     began_ms: u64,
     wait_ms: u64,
     is_asked_again: bool,
-    /// What was known before.
+    /// Statistics before the request.
     before: Option<BalloonStats>,
-    /// The last answer, and when it came.
+    /// Time and content of the last response.
     last: Option<(u64, BalloonStats)>,
-    /// The period that the guest has when nobody asks; `None` where it is read for each question.
+    /// Period of the guest outside of requests; `None` if it is read for each request.
     home_s: Option<u32>,
     restore_s: u32,
-    /// Whether the guest has another period now.
+    /// True if the guest has another period now.
     is_away: bool,
 }
 
 impl StatsQuestion {
-    /// Nobody asks yet.
     pub(crate) fn new(pace: LookPace) -> StatsQuestion {
         StatsQuestion { pace, ..StatsQuestion::default() }
     }
 
-    /// Takes the period that the guest was found with, where that is known without asking.
+    /// Takes the period that the guest was found with, if it is known without a request.
     pub(crate) fn found(&mut self, period_s: u32) {
         self.home_s = Some(unmarked(period_s));
         if unmarked(period_s) != period_s {
-            // Left behind by one of us that died.
+            // A process of pinhead died and left its period behind.
             (self.restore_s, self.is_away) = (0, true);
             self.enter(Phase::Restore);
         }
@@ -106,7 +104,7 @@ impl StatsQuestion {
         self.is_wanted = !matches!(phase, Phase::Idle | Phase::Held | Phase::Poll(_));
     }
 
-    /// Begins. Gives what is known already, if that is fresh enough.
+    /// Begins a request. Returns the last response instead if it is fresh enough.
     pub(crate) fn begin(&mut self, now_ms: u64) -> Option<BalloonStats> {
         if self.phase != Phase::Idle {
             return None;
@@ -125,7 +123,7 @@ impl StatsQuestion {
         self.enter(if self.home_s.is_some() { Phase::Before } else { Phase::Period });
     }
 
-    /// When to call [`due`](Self::due).
+    /// Returns the time at which [`due`](Self::due) must be called.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         let deadline_ms = self.began_ms + PATIENCE_MS;
         match self.phase {
@@ -136,7 +134,7 @@ impl StatsQuestion {
         }
     }
 
-    /// Does what time asks for.
+    /// Does the work that is due by the clock.
     pub(crate) fn due(&mut self, now_ms: u64) {
         if self.next_ms().is_none_or(|at_ms| now_ms < at_ms) {
             return;
@@ -152,7 +150,6 @@ impl StatsQuestion {
         }
     }
 
-    /// The call to be made now.
     pub(crate) fn next(&mut self) -> Option<StatsCall> {
         if !std::mem::take(&mut self.is_wanted) {
             return None;
@@ -171,7 +168,7 @@ impl StatsQuestion {
         }
     }
 
-    /// The period was read.
+    /// Takes the period that was read.
     pub(crate) fn period_is(&mut self, period_s: u32) {
         if self.phase == Phase::Period {
             self.restore_s = unmarked(period_s);
@@ -180,8 +177,8 @@ impl StatsQuestion {
         }
     }
 
-    /// Takes the statistics that were read; `None` where the guest has never sent any. Returns
-    /// them if they are an answer.
+    /// Takes the statistics that were read; `None` if the guest has never sent any. Returns the
+    /// statistics if they are a response to this request.
     pub(crate) fn known(
         &mut self,
         stats: Option<BalloonStats>,
@@ -195,7 +192,7 @@ impl StatsQuestion {
                 None
             }
             Phase::Poll(_) => {
-                // What has come is either later than what was there, or something else.
+                // A response differs from the earlier statistics, at least in its time.
                 if let Some(stats) = stats.filter(|_| stats != self.before) {
                     self.last = Some((now_ms, stats));
                     self.enter(Phase::Restore);
@@ -209,8 +206,7 @@ impl StatsQuestion {
         }
     }
 
-    /// A period was set. One that was set by a call from before a question was given up is not
-    /// the one that is waited for.
+    /// Takes note that a period was set. A period from a call of an abandoned request is ignored.
     pub(crate) fn period_is_set(&mut self, period_s: u32, now_ms: u64) {
         match self.phase {
             Phase::Clear if period_s == 0 => {
@@ -229,10 +225,10 @@ impl StatsQuestion {
         }
     }
 
-    /// A call of it failed. Without an answer there is nothing to report.
+    /// Takes note that a call failed. Without a response there is nothing to report.
     pub(crate) fn failed(&mut self) {
         if self.is_wanted {
-            // It is the call of a question that was given up since.
+            // The failed call belongs to an abandoned request.
         } else if self.phase == Phase::Restore || !self.is_away {
             self.phase = Phase::Idle;
         } else {
@@ -240,12 +236,12 @@ impl StatsQuestion {
         }
     }
 
-    /// The guest does not answer, or the connection is lost: the question is over, and the period
-    /// is put back as soon as that can be done.
+    /// Ends the request because the guest does not respond or the connection is lost. The period is
+    /// restored as soon as possible.
     pub(crate) fn give_up(&mut self) {
         match self.phase {
             Phase::Idle => {}
-            // A period may be set by a call whose answer never came.
+            // A call without a reply may have set a period.
             Phase::Clear | Phase::Set | Phase::Poll(_) | Phase::Restore => {
                 self.is_away = true;
                 self.enter(Phase::Restore);
@@ -257,8 +253,7 @@ impl StatsQuestion {
         }
     }
 
-    /// The guest has started again: its statistics of before are not given again. A question that
-    /// waited for their time to pass is over.
+    /// Drops the statistics of before a reboot. A request that waits for their age to pass is over.
     pub(crate) fn forget(&mut self) {
         self.last = None;
         if self.phase == Phase::Held {
@@ -267,7 +262,7 @@ impl StatsQuestion {
     }
 }
 
-/// The period that a guest had before one of us asked it.
+/// Returns the period that a guest had before pinhead changed it.
 fn unmarked(period_s: u32) -> u32 {
     if matches!(period_s, MARK_S | OLD_MARK_S) { 0 } else { period_s }
 }

@@ -1,6 +1,6 @@
-//! QEMUs' monitors that scripts play, for tests: each is a process of its own and claims what the
-//! test likes. They are nobody's, another user of this machine, or the test's own. Only root can
-//! be somebody else, so that others have no stranger.
+//! Fake QEMU monitors for tests, played by scripts. Each is a process of its own and claims the
+//! values of the test. The scripts run as nobody, another user of this machine, or as the test's
+//! own user. Only root can switch users, so other users have no stranger.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -13,10 +13,10 @@ use counters::Bytes;
 
 use crate::Owner;
 
-/// The user and group that nobody's files have.
+/// User and group id of nobody.
 const NOBODY: u32 = 65_534;
 
-/// Answers as QEMU does, as far as a manager asks.
+/// Script that responds like QEMU to a manager's requests.
 const SCRIPT: &str = r#"
 use strict; use warnings; use Socket;
 my ($path, $name, $uuid, $memory, $port, $need) = @ARGV;
@@ -73,22 +73,22 @@ while (accept(my $client, $listener)) {
 }
 "#;
 
-/// What a stranger's monitor claims.
+/// Claims of a stranger's monitor.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Its name.
+    /// Name of the guest.
     pub name: String,
-    /// Its UUID, as people write it.
+    /// UUID of the guest, in its usual text form.
     pub uuid: String,
-    /// Its memory.
+    /// Memory of the guest.
     pub memory: Bytes,
-    /// Where its daemon's port is.
+    /// Path of the daemon's port.
     pub port: PathBuf,
-    /// Whether it has next to nothing left, or half of its memory.
+    /// True if almost no memory is free, false if half of it is.
     pub need: bool,
 }
 
-/// A directory of nobody's, and what nobody runs in it.
+/// A directory of nobody's, with the monitors in it.
 #[derive(Debug)]
 pub struct Stranger {
     dir: PathBuf,
@@ -97,11 +97,11 @@ pub struct Stranger {
 }
 
 impl Stranger {
-    /// Nobody's number.
+    /// The user id of nobody.
     pub const OWNER: Owner = Owner(NOBODY);
 
-    /// Gives nobody a directory here, which all users must be able to enter; `None` where this
-    /// process is not root's.
+    /// Creates a directory of nobody's here, which all users must be able to enter. `None` means
+    /// that this process does not run as root.
     pub fn at(dir: &Path) -> Option<Stranger> {
         if Owner::own() != Owner::ROOT {
             return None;
@@ -112,12 +112,12 @@ impl Stranger {
         Some(Stranger { dir: dir.to_path_buf(), user: Some(NOBODY), monitors: Vec::new() })
     }
 
-    /// The same with monitors of this process's user, in a directory that is there and stays.
+    /// Creates monitors of this process's user, in an existing directory that is kept.
     pub fn of_ours(dir: &Path) -> Stranger {
         Stranger { dir: dir.to_path_buf(), user: None, monitors: Vec::new() }
     }
 
-    /// A monitor at a socket of this name that claims to be such a guest; it listens.
+    /// Starts a monitor at a socket of this name with these claims, and waits until it listens.
     pub fn claim(&mut self, socket: &str, claim: &Claim) -> io::Result<u32> {
         let mut command = Command::new("perl");
         if let Some(user) = self.user {

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// A stretch of another process's addresses, as the kernel reads it.
+/// An address range of another process, in the kernel's layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stretch {
@@ -12,9 +12,9 @@ pub(crate) struct Stretch {
     pub length: usize,
 }
 
-/// Asks the kernel to reclaim stretches of the memory of the process behind a pidfd. Gives how
-/// many bytes of addresses it went over: less than asked for where it met one that it leaves alone.
-/// Nothing in these stretches is lost: what is needed again comes back by itself.
+/// Asks the kernel to reclaim address ranges of the process behind a pidfd. Returns the number of
+/// bytes processed, which is smaller if the kernel meets a range that it skips. No data is lost: a
+/// page is read back when it is needed.
 pub(crate) fn page_out(process: BorrowedFd<'_>, stretches: &[Stretch]) -> io::Result<usize> {
     // SAFETY: a stretch has the layout of struct iovec, the array outlives the call and is read
     // only, and its addresses are those of the other process: nothing of ours is touched. The
@@ -32,8 +32,8 @@ pub(crate) fn page_out(process: BorrowedFd<'_>, stretches: &[Stretch]) -> io::Re
     usize::try_from(done).map_err(|_| io::Error::last_os_error())
 }
 
-/// Reads a byte of each of these places of another process, so that the kernel brings their pages
-/// back. Gives how many were read before one that is not mapped.
+/// Reads a byte at each of these places of another process, so that the kernel reads their pages
+/// back. Returns the number of reads before the first unmapped place.
 pub(crate) fn touch(pid: u32, places: &[Stretch]) -> io::Result<usize> {
     let mut bytes = vec![0_u8; places.len()];
     let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };

@@ -1,13 +1,13 @@
-//! Made-up trees of /proc and /sys, and directories for sockets, for the tests of this crate.
+//! Fake trees of /proc and /sys, and directories for sockets, for the tests of this crate.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Directories that this process has made so far, so that each has a name of its own.
+/// Number of directories that this process has made, which keeps their names unique.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A directory that is removed when it is dropped.
+/// A directory that is removed on drop.
 pub(crate) struct Tree {
     path: PathBuf,
 }
@@ -25,7 +25,7 @@ impl Tree {
         &self.path
     }
 
-    /// Writes a file with its directories.
+    /// Writes a file, and creates its directories.
     pub(crate) fn file(&self, name: &str, text: &str) {
         let path = self.path.join(name);
         let parent = path.parent().unwrap_or(&self.path);

@@ -1,50 +1,49 @@
-//! What a guest's virtual CPUs cost, as the host sees it: without waking anybody.
+//! CPU usage of a guest's vCPUs, read on the host without waking the guest.
 
 use std::path::Path;
 
 use procfs::Kept;
 use procfs::parse::schedstat::{self, Schedstat};
 
-/// More virtual CPUs than this are not watched one by one.
+/// Most vCPU threads that are watched.
 const VCPUS_MAX: usize = 512;
-/// Room for three numbers.
 const TEXT_MAX: usize = 64;
 
-/// Shares of a window of time, in percent of one CPU.
+/// CPU shares over a window of time, in percent of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Time on a host CPU. Under emulation that is the emulator's.
+    /// Time on a host CPU. Under emulation this is the emulator's time.
     pub cpu_percent: f64,
-    /// Time ready to run while the host ran something else: steal, seen from outside.
+    /// Time runnable while the host ran another task: steal, seen from outside.
     pub steal_percent: f64,
 }
 
-/// What one thread has counted since it began.
+/// Counters of one thread since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadRan {
     /// The thread.
     pub tid: u32,
-    /// What it has counted.
+    /// Its counters.
     pub ran: Schedstat,
 }
 
-/// The virtual CPU threads of one guest.
+/// The vCPU threads of one guest.
 #[derive(Debug, Default)]
 pub struct Vcpus {
     threads: Vec<(u32, Kept)>,
     last: Option<(u64, Schedstat)>,
-    /// What was read at the last call, of threads that could be read.
+    /// Counters of the readable threads at the last call of `usage`.
     read: Vec<ThreadRan>,
 }
 
 impl Vcpus {
-    /// Watches these threads of a process, of which one may stand for several virtual CPUs. A
-    /// thread that is gone is left out.
+    /// Watches these threads of a process. One thread may run several vCPUs. A thread that has
+    /// ended is left out.
     pub fn new(pid: u32, tids: &[u32]) -> Vcpus {
         Vcpus::new_under(Path::new("/"), pid, tids)
     }
 
-    /// The same, below another root than `/`.
+    /// The same as [`Vcpus::new`], below another root than `/`.
     pub fn new_under(root: &Path, pid: u32, tids: &[u32]) -> Vcpus {
         let path = |tid: &u32| root.join(format!("proc/{pid}/task/{tid}/schedstat"));
         let mut threads: Vec<(u32, Kept)> = Vec::new();
@@ -57,8 +56,8 @@ impl Vcpus {
         Vcpus { threads, ..Vcpus::default() }
     }
 
-    /// What was used since the last call; `None` at the first, and where no thread can be read:
-    /// a guest that is not seen is not known to sleep.
+    /// Returns the usage since the last call. It is `None` at the first call, and if no thread can
+    /// be read, as an unreadable guest may not be idle.
     pub fn usage(&mut self, now_ms: u64) -> Option<Usage> {
         self.read.clear();
         self.read.extend(each(&self.threads));
@@ -76,19 +75,19 @@ impl Vcpus {
         })
     }
 
-    /// What they have run in all.
+    /// Returns the total run time of all threads.
     pub fn run_ns(&self) -> Option<u64> {
         sum(each(&self.threads)).map(|total| total.run_ns)
     }
 
-    /// What each of them had counted at the last call of [`usage`](Vcpus::usage), and when that
-    /// was: the kernel takes a while to tell, so that others should not ask it for the same.
+    /// Returns each thread's counters at the last call of [`usage`](Vcpus::usage), and the time of
+    /// that call. Reading is slow, so other callers share the result.
     pub fn read(&self) -> Option<(u64, &[ThreadRan])> {
         self.last.map(|(at_ms, _)| (at_ms, self.read.as_slice()))
     }
 }
 
-/// What each thread has counted; one that cannot be read is left out.
+/// Reads each thread's counters. An unreadable thread is left out.
 fn each(threads: &[(u32, Kept)]) -> impl Iterator<Item = ThreadRan> {
     threads.iter().filter_map(|(tid, file)| {
         let ran = schedstat::parse(file.start(&mut [0; TEXT_MAX])?)?;
@@ -96,7 +95,7 @@ fn each(threads: &[(u32, Kept)]) -> impl Iterator<Item = ThreadRan> {
     })
 }
 
-/// All of them together; `None` where there is none.
+/// Returns the sum over all threads; `None` without threads.
 fn sum(all: impl IntoIterator<Item = ThreadRan>) -> Option<Schedstat> {
     all.into_iter().map(|one| one.ran).reduce(|sum, ran| Schedstat {
         run_ns: sum.run_ns.saturating_add(ran.run_ns),
@@ -115,7 +114,7 @@ mod tests {
         let tree = Tree::new();
         tree.file("proc/7/task/8/schedstat", "1000000 0 1\n");
         tree.file("proc/7/task/9/schedstat", "0 0 1\n");
-        // One that stands for two virtual CPUs ran once all the same.
+        // A thread of two vCPUs is counted once.
         let mut vcpus = Vcpus::new_under(tree.path(), 7, &[8, 8, 9, 10]);
         assert_eq!(vcpus.read(), None);
         assert_eq!(vcpus.usage(0), None);

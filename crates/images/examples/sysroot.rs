@@ -1,5 +1,5 @@
-//! Makes the directory that a static s390x daemon is linked with: musl, from Debian's package for
-//! that architecture. rustup has no standard library for it, so `make s390x` builds that too.
+//! Makes the directory with musl that a static s390x daemon is linked with, from Debian's package
+//! for that architecture. rustup has no standard library for it, so `make s390x` builds that too.
 //!
 //! `cargo run -p images --example sysroot -- DIRECTORY`
 
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use images::{Arch, Cache};
 
-/// What a static program without a compiler's own start files is made of.
+/// The files needed to link a static program without a compiler's own start files.
 const PARTS: [&str; 4] = ["crt1.o", "crti.o", "crtn.o", "libc.a"];
 
 fn main() -> ExitCode {
@@ -40,7 +40,7 @@ fn make(into: &Path) -> Result<(), String> {
         let source = from.join(part);
         fs::copy(&source, into.join(part)).map_err(|e| format!("{}: {e}", source.display()))?;
     }
-    // The standard library asks for an unwinder. The daemon aborts where others unwind, so an
-    // archive without members is all that it needs.
+    // The standard library needs an unwinder. The daemon aborts instead of unwinding, so an archive
+    // without members suffices.
     fs::write(&last, "!<arch>\n").map_err(|e| format!("{}: {e}", last.display()))
 }

@@ -1,14 +1,15 @@
-//! Which groups have no member but one user.
+//! Detection of private groups: groups with no member but one user.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// A larger list is not read to its end.
+/// The most bytes read of a list; a longer one counts as unreadable.
 const LIST_MAX: u64 = 4 << 20;
 
-/// Whether a group is a user's own, as many systems make one for each: it is his primary group, it
-/// has his name, and neither list has another user in it. `etc` has the lists `passwd` and `group`.
+/// Returns true if a group is a user's private group, as many systems create one for each user. It
+/// is the user's primary group, it has the user's name, and neither list has another member. `etc`
+/// has the lists `passwd` and `group`.
 pub(crate) fn is_private_group(etc: &Path, uid: u32, gid: u32) -> bool {
     let (Some(users), Some(groups)) = (read(&etc.join("passwd")), read(&etc.join("group"))) else {
         return false;
@@ -16,7 +17,7 @@ pub(crate) fn is_private_group(etc: &Path, uid: u32, gid: u32) -> bool {
     is_private(&users, &groups, uid, gid)
 }
 
-/// Tells by the lists of users and groups if a group is a user's own.
+/// Returns true if the lists of users and groups show that a group is a user's private group.
 pub fn is_private(users: &str, groups: &str, uid: u32, gid: u32) -> bool {
     let number = |field: Option<&&str>| field.and_then(|text| text.parse::<u32>().ok());
     // NAME:x:UID:GID:...
@@ -41,7 +42,7 @@ pub fn is_private(users: &str, groups: &str, uid: u32, gid: u32) -> bool {
 fn read(list: &Path) -> Option<String> {
     let mut text = Vec::new();
     File::open(list).ok()?.take(LIST_MAX + 1).read_to_end(&mut text).ok()?;
-    // One that is not read whole may have more members.
+    // The rest of a longer list could name more members.
     (text.len() as u64 <= LIST_MAX).then(|| String::from_utf8_lossy(&text).into_owned())
 }
 

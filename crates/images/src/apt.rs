@@ -1,4 +1,4 @@
-//! The ordinary apt client, with a configuration and a state of our own: the system's are neither
+//! The ordinary apt client, with a configuration and a state of its own: the system's are neither
 //! used nor changed.
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //!   WORK/debs/  ── size, SHA-256 ──► a directory of ours
 //! ```
 //!
-//! As root, apt downloads and unpacks lists as the user `_apt`, whose files these are until they
-//! are checked: a file is copied first, to where that user cannot change it, and the copy is held
-//! against the signed list.
+//! As root, apt downloads and unpacks lists as the user `_apt`, which can change these files until
+//! they are checked. A file is therefore copied first, to where that user cannot change it, and the
+//! copy is compared with the signed list.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -28,7 +28,7 @@ use crate::{Arch, Error, sources};
 
 const NOT_DEBIAN: &str = "it belongs to apt; guests are made from Debian packages";
 
-/// apt with a configuration of our own.
+/// apt with its own configuration.
 pub(crate) struct Apt {
     arch: Arch,
     configuration: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct Apt {
 }
 
 impl Apt {
-    /// Puts apt's files into a fresh directory.
+    /// Creates apt's files in a fresh directory.
     pub(crate) fn prepare(work: &Path, arch: Arch) -> Result<Apt, Error> {
         let sources = work.join("sources.list.d");
         // A source may hold a password.
@@ -48,7 +48,7 @@ impl Apt {
             let path = work.join(directory);
             create_dir_mode(&path, 0o755)?;
         }
-        // Nothing is installed in a guest: an empty file is the truth about it.
+        // No package is installed in a guest, so the status file is empty.
         write_new(&work.join("status"), b"")?;
         let configuration = work.join("apt.conf");
         write_new(&configuration, configuration_text(work, arch).as_bytes())?;
@@ -67,15 +67,15 @@ impl Apt {
         command
     }
 
-    /// Fetches the lists. apt calls it a success when a mirror could not be reached, so what it
-    /// says is kept for the message about the package that then cannot be found.
+    /// Fetches the lists and returns apt's messages. apt reports success even if a mirror could not
+    /// be reached; its messages then explain a missing package.
     pub(crate) fn update(&self) -> Result<String, Error> {
         let mut update = self.command("apt-get");
         Ok(run(update.args(["-qq", "update"]), NOT_DEBIAN)?.stderr)
     }
 
-    /// Packages of the kernel behind the one that always names the newest: Debian has its image and
-    /// its modules in one package, and since Linux 7 in packages of their own.
+    /// Returns the packages of the kernel that the metapackage depends on. Debian has its image and
+    /// its modules in one package, and since Linux 7 in two.
     pub(crate) fn real_kernel(&self, update_stderr: &str) -> Result<Vec<String>, Error> {
         let meta = match self.arch {
             Arch::X86_64 => "linux-image-cloud-amd64",
@@ -103,7 +103,7 @@ impl Apt {
         Ok(packages)
     }
 
-    /// Returns the first list whose packages apt knows all, or else the first list.
+    /// Returns the first list with packages that are all known to apt, or else the first list.
     pub(crate) fn known_of<'a>(&self, lists: &[&'a [&'a str]]) -> &'a [&'a str] {
         let is_known = |names: &&&[&str]| {
             let mut get = self.command("apt-get");
@@ -112,8 +112,8 @@ impl Apt {
         lists.iter().find(is_known).or(lists.first()).copied().unwrap_or_default()
     }
 
-    /// Downloads packages, and puts them into a directory of ours once they are what the signed
-    /// lists say.
+    /// Downloads packages, and copies them into a private directory after comparing them with the
+    /// signed lists.
     pub(crate) fn download(
         &self,
         packages: &[String],
@@ -148,7 +148,7 @@ impl Apt {
     }
 }
 
-/// What apt said of its lists may be why a package cannot be had.
+/// Adds apt's messages about its lists, which may explain a missing package.
 fn with_reason(error: Error, update_stderr: &str) -> Error {
     match error {
         Error::ToolFailed { command, status, stderr } => {
@@ -159,14 +159,14 @@ fn with_reason(error: Error, update_stderr: &str) -> Error {
     }
 }
 
-/// A file of a package, as the signed lists have it.
+/// A file of a package, as listed in the signed lists.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ListedFile<'a> {
-    /// Its name in the directory that it is downloaded to.
+    /// The file's name in the directory that it is downloaded to.
     pub name: &'a str,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// Their SHA-256, as 64 hexadecimal digits.
+    /// The file's SHA-256, as 64 hexadecimal digits.
     pub sha256: &'a str,
 }
 
@@ -183,12 +183,12 @@ impl<'a> ListedFile<'a> {
         (is_name && is_digest).then_some(ListedFile { name, size, sha256 })
     }
 
-    /// Copies it to where nobody else can change it, and holds the copy against the list.
+    /// Copies the file to where no other user can change it, and compares the copy with the list.
     fn copy(&self, from: &Path, into: &Path) -> Result<PathBuf, Error> {
         let wrong =
             |reason: &str| Error::Package { line: self.name.to_owned(), reason: reason.to_owned() };
         let path = from.join(self.name);
-        // Whose file it is may have put a link or a pipe there.
+        // The file's owner may have put a link or a pipe there.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut options = File::options();
         options.read(true).custom_flags(flags.bits().cast_signed());
@@ -212,12 +212,12 @@ impl<'a> ListedFile<'a> {
     }
 }
 
-/// `#clear` takes away what the system's configuration, which is read first, may hook into an
-/// update: those commands are meant for the system's own lists. Proxies, credentials and
-/// preferences of the system stay in force; that it may take what nobody signed does not.
+/// `#clear` removes commands that the system's configuration, which is read first, may hook into an
+/// update: those are meant for the system's own lists. The system's proxies, credentials and
+/// preferences stay in force; its permission to take unsigned files does not.
 fn configuration_text(work: &Path, arch: Arch) -> String {
     let (work, arch) = (work.display(), arch.debian());
-    // Without root there is nobody else to be.
+    // Without root there is no other user to change to.
     let sandbox = if is_root() { "_apt" } else { "root" };
     format!(
         "#clear APT::Update::Pre-Invoke;\n\
@@ -241,7 +241,7 @@ fn configuration_text(work: &Path, arch: Arch) -> String {
     )
 }
 
-/// Returns packages whose names begin so from the `Depends:` line of a package's description.
+/// Returns packages with this prefix from the `Depends:` line of a package's description.
 fn dependencies(description: &str, start: &str) -> Vec<String> {
     let depends = description.lines().find_map(|line| line.strip_prefix("Depends:"));
     depends
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_12_root_downloads_as_another_user_and_takes_nothing_unsigned() {
+    fn finding_12_root_downloads_as_apt_and_takes_nothing_unsigned() {
         let text = configuration_text(Path::new("/w"), Arch::X86_64);
         let sandbox = if is_root() { "\"_apt\"" } else { "\"root\"" };
         for (key, value) in [
@@ -305,9 +305,9 @@ mod tests {
         check("'http://d' b.deb 12", None);
     }
 
-    /// Whoever runs the download could put another file there after apt has checked it.
+    /// The user that runs the download could put another file there after apt has checked it.
     #[test]
-    fn finding_12_a_package_that_is_not_that_of_the_signed_list_is_refused() {
+    fn finding_12_package_that_differs_from_signed_list_is_refused() {
         let root = std::env::temp_dir().join(format!("images-listed-{}", std::process::id()));
         let (from, into) = (root.join("from"), root.join("into"));
         for path in [&from, &into] {

@@ -11,7 +11,7 @@ base::named! {
 }
 
 impl Arch {
-    /// Debian's name.
+    /// Returns Debian's name.
     pub fn debian(self) -> &'static str {
         match self {
             Arch::X86_64 => "amd64",
@@ -19,12 +19,12 @@ impl Arch {
         }
     }
 
-    /// The QEMU program that runs such guests.
+    /// Returns the QEMU program that runs such guests.
     pub fn qemu_program(self) -> String {
         format!("qemu-system-{self}")
     }
 
-    /// The Debian package with that program.
+    /// Returns the Debian package with that program.
     pub fn qemu_package(self) -> &'static str {
         match self {
             Arch::X86_64 => "qemu-system-x86",
@@ -32,7 +32,7 @@ impl Arch {
         }
     }
 
-    /// What QEMU calls the bus of its virtio devices.
+    /// Returns the bus of QEMU's virtio devices.
     pub fn bus(self) -> &'static str {
         match self {
             Arch::X86_64 => "pci",
@@ -40,7 +40,7 @@ impl Arch {
         }
     }
 
-    /// The architecture that this program was built for, if guests can have it.
+    /// Returns the architecture that this program was built for, if guests can have it.
     pub fn host() -> Option<Arch> {
         Arch::from_name(std::env::consts::ARCH)
     }

@@ -1,4 +1,4 @@
-//! The directory in which pinhead keeps what it can get or make again, and directories to work in.
+//! The directory for everything that pinhead can fetch or make again, and work directories.
 //!
 //! ```text
 //!   CACHE/lock                 one process at a time fetches
@@ -8,9 +8,9 @@
 //!   WORK/NAME/                 what a tool works in: made fresh, removed at the end
 //! ```
 //!
-//! Nobody but its owner may change the cache: what is in it is run by guests, and by their maker.
-//! WORK is `work` in the cache. As root it is `/var/cache/pinhead/work`, since apt's downloads then
-//! run as a user who has to get there, and few others may enter a cache in root's home.
+//! Only its owner may change the cache: its content is run by guests, and by their maker. WORK is
+//! `work` in the cache. For root it is `/var/cache/pinhead/work`: apt's downloads run as a user
+//! that must reach it, and few other users may enter a cache in root's home.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -21,21 +21,21 @@ use crate::error::FileContext;
 use crate::files::{lock_file, remove_dir};
 use crate::ours::{check_dir, create_dir_mode};
 
-/// Where root works, and where every user finds the disks that root made for all.
+/// Root's work directory, and the place of the disks that root made for all users.
 pub const SYSTEM: &str = "/var/cache/pinhead";
 
-/// Anybody may enter, and few can look around.
+/// Mode of a directory that any user may enter, but not list.
 const ENTERED: u32 = 0o711;
 const PASS: u32 = 0o001;
 
-/// The directory in which pinhead keeps what it can get or make again.
+/// The directory for everything that pinhead can fetch or make again.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// The cache where the user's environment says that it is.
+    /// Returns the cache that the user's environment names.
     pub fn from_environment() -> Result<Cache, Error> {
         let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let root = variable("PINHEAD_CACHE")
@@ -45,35 +45,35 @@ impl Cache {
         Cache::at(root)
     }
 
-    /// The cache in this directory. It is made when something is put into it. One that another
-    /// user could change is refused.
+    /// Returns the cache in this directory, which is created on the first write. A directory that
+    /// another user could change is refused.
     pub fn at(root: impl Into<PathBuf>) -> Result<Cache, Error> {
         let root = root.into();
-        // Tools run in directories of their own, where a relative path would mean another place.
+        // Tools run in other directories, where a relative path would mean another place.
         match check_dir(&root) {
             Ok(root) => Ok(Cache { root }),
             Err(source) => Err(Error::Cache { root, source: Box::new(source) }),
         }
     }
 
-    /// The cache's directory.
+    /// Returns the cache's directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// A directory of the cache, made if it is not there.
+    /// Returns a directory of the cache, which is created if needed.
     pub(crate) fn directory(&self, below: &str) -> Result<PathBuf, Error> {
         create_dir_mode(&self.root, readable())?;
         create_dir_mode(&self.root.join(below), readable())
     }
 
-    /// Waits until no other process changes the cache, and keeps others out until the returned
-    /// file is dropped.
+    /// Waits until no other process changes the cache, and locks it until the returned file is
+    /// dropped.
     pub(crate) fn lock(&self) -> Result<File, Error> {
         lock_file(&self.directory("")?.join("lock"))
     }
 
-    /// A fresh directory of this name to work in. Waits until no other process has it.
+    /// Creates a fresh work directory with this name. Waits until no other process has it.
     pub(crate) fn work(&self, name: &str) -> Result<Work, Error> {
         let base = match is_root() {
             true => let_in(create_dir_mode(Path::new(SYSTEM), readable())?)?,
@@ -82,14 +82,14 @@ impl Cache {
         let base = let_in(create_dir_mode(&base.join("work"), ENTERED)?)?;
         let lock = lock_file(&base.join(format!("{name}.lock")))?;
         let path = base.join(name);
-        // The lock is held, so a directory of that name is what a killed process left.
+        // The lock is held, so a directory with that name was left by a killed process.
         remove_dir(&path)?;
         Ok(Work { path: create_dir_mode(&path, ENTERED)?, _lock: lock })
     }
 }
 
-/// Lets others pass through a directory of ours that an administrator, or another umask, has
-/// closed: apt's user has to. It does not show them what is in it.
+/// Lets apt's user pass through a directory that an administrator, or another umask, has closed.
+/// The directory's content stays hidden.
 fn let_in(path: PathBuf) -> Result<PathBuf, Error> {
     let mode = fs::metadata(&path).file("look at", &path)?.permissions().mode();
     if mode & PASS == 0 {
@@ -99,7 +99,8 @@ fn let_in(path: PathBuf) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// What root makes is for all to read; what is secret in a cache has modes of its own.
+/// The mode for new directories: root's are readable for all. Secret files in a cache have their
+/// own modes.
 fn readable() -> u32 {
     if is_root() { 0o755 } else { 0o700 }
 }
@@ -108,7 +109,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A directory to work in, gone when this is dropped.
+/// A work directory, removed when this is dropped.
 pub(crate) struct Work {
     path: PathBuf,
     _lock: File,
@@ -122,7 +123,7 @@ impl Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // What cannot be removed now goes with the next one of this name.
+        // A file that cannot be removed now is removed by the next work directory with this name.
         let _ = remove_dir(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! Writes the archive that a kernel unpacks as its first file system ("newc" cpio).
+//! Writer of the archive that a kernel unpacks as its first file system ("newc" cpio).
 //!
 //! The archive depends on nothing but its entries: they are sorted, numbered in that order and
 //! carry no time, so equal guests have equal images. It is not compressed, because under emulation
@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-/// What stands behind a path.
+/// The content of a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Entry {
     mode: u32,
-    /// Of a device: its major and its minor number.
+    /// For a device: its major and minor number.
     device: (u32, u32),
     bytes: Vec<u8>,
 }
@@ -20,15 +20,15 @@ const S_IFREG: u32 = 0o100_000;
 const S_IFLNK: u32 = 0o120_000;
 const S_IFCHR: u32 = 0o020_000;
 
-/// An archive in the making.
+/// An archive under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Archive {
-    /// Sorted, so that a directory always stands before what is in it.
+    /// Sorted, so that a directory always precedes its content.
     entries: BTreeMap<String, Entry>,
 }
 
 impl Archive {
-    /// An empty archive.
+    /// Creates an empty archive.
     pub fn new() -> Self {
         Self::default()
     }
@@ -51,13 +51,13 @@ impl Archive {
         );
     }
 
-    /// Adds a character device. It is only a record in the archive: making one takes no privilege.
+    /// Adds a character device. It is only a record in the archive, so no privilege is needed.
     pub fn char_device(&mut self, path: &str, mode: u32, major: u32, minor: u32) {
         let mode = S_IFCHR | mode & 0o7777;
         self.insert(path, Entry { mode, device: (major, minor), bytes: Vec::new() });
     }
 
-    /// A later entry replaces an earlier one of the same path, so a caller's files win over ours.
+    /// Adds an entry. It replaces an earlier one with the same path, so a caller's files win.
     fn insert(&mut self, path: &str, entry: Entry) {
         let path = path.trim_matches('/');
         for (index, _) in path.match_indices('/') {
@@ -66,7 +66,7 @@ impl Archive {
         self.entries.insert(path.to_owned(), entry);
     }
 
-    /// The archive's bytes.
+    /// Returns the archive's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (number, (path, entry)) in (1..).zip(&self.entries) {
@@ -81,7 +81,7 @@ fn directory() -> Entry {
     Entry { mode: S_IFDIR | 0o755, ..Entry::default() }
 }
 
-/// One record: a header of text, the name, the data, each filled up to a multiple of 4.
+/// Writes one record: a header of text, the name, the data, each padded to a multiple of 4.
 ///
 /// ```text
 ///   070701 ino mode uid gid nlink mtime filesize devmajor devminor rdevmajor rdevminor
@@ -89,7 +89,7 @@ fn directory() -> Entry {
 /// ```
 fn write_record(out: &mut Vec<u8>, ino: u32, path: &str, entry: &Entry) {
     let Entry { mode, device: (major, minor), bytes } = entry;
-    // No file of ours comes near 4 GiB.
+    // No file here comes near 4 GiB.
     let (size, name_size) = (bytes.len() as u32, path.len() as u32 + 1);
     let fields = [ino, *mode, 0, 0, 1, 0, size, 0, 0, *major, *minor, name_size, 0];
     out.extend_from_slice(b"070701");

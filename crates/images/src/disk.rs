@@ -1,4 +1,4 @@
-//! A guest's disk: an image that many share, and where one guest's writes go.
+//! A guest's disk: an image that many guests share, and the place of one guest's writes.
 //!
 //! ```text
 //!   image (never written) ──┬─► read-only ─► the guest lays memory over it (overlayfs)
@@ -17,63 +17,61 @@ use crate::qcow2::{Below, DiskFormat, check_image, check_overlay};
 use crate::tool::run;
 use crate::{Arch, Error};
 
-/// A disk image, and how a guest has it.
+/// A disk image, and the way a guest uses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
-    /// The image. Unless [`Writes::Direct`] says so, nothing ever writes to it, and any number
-    /// of guests may have it at the same time.
+    /// The image. It is never written to, except with [`Writes::Direct`], and any number of guests
+    /// may use it at the same time.
     pub path: PathBuf,
-    /// What is in its file.
+    /// The format of the image.
     pub format: DiskFormat,
-    /// Where the guest's writes go.
+    /// The destination of the guest's writes.
     pub writes: Writes,
-    /// Whether the host keeps in memory what the guest reads.
+    /// The host's caching of the guest's reads.
     pub cache: HostCache,
-    /// How often in a second the guest reads of it at most, where it is to be as slow as a disk.
+    /// The most reads a second, if the guest is to have a slow disk.
     pub reads: Option<u32>,
-    /// What the guest sees as the disk's serial number; none unless it is given.
+    /// The disk's serial number in the guest, if it has one.
     pub serial: Option<String>,
-    /// The images below, where QEMU is to open them by other names than the image's own header
-    /// has for them.
+    /// The backing images, if QEMU is to open them by other names than those in the image's header.
     pub below: Vec<Below>,
 }
 
-/// Where a guest's writes to its disk go.
+/// The destination of a guest's writes to its disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Writes {
     /// Nowhere: the disk is read-only, and the guest lays a file system in memory over it. The
-    /// whole state of such a guest is its memory, so it can be saved and cloned as that.
+    /// whole state of such a guest is its memory, so it can be saved and cloned.
     Layer,
-    /// Into a file without a name, which is gone with the guest's QEMU. It outlives a reboot.
+    /// A file without a name, which is gone when the guest's QEMU ends. It survives a reboot.
     Temporary,
-    /// Into this qcow2 file over the image. It is made if it is not there, and kept.
+    /// This qcow2 file over the image. It is created if needed, and kept.
     Overlay(PathBuf),
-    /// Into the image itself, which then no other guest may have.
+    /// The image itself, which no other guest may then use.
     Direct,
 }
 
 base::named! {
-    /// Whether what is read of an image stays in the host's page cache, by its names in a farm's
-    /// file, which are QEMU's.
+    /// The host's caching of image reads, by its names in a farm's file, which are QEMU's.
     #[derive(Default)]
     pub enum HostCache {
-        /// It does, and is there once for all guests of the image.
+        /// Reads stay in the page cache, shared by all guests of the image.
         #[default]
         Writeback = "writeback",
-        /// It is read past the cache (`O_DIRECT`), for the guest has a cache of its own. Writes to
-        /// a temporary overlay go through it all the same: QEMU decides so.
+        /// Reads bypass the cache (`O_DIRECT`), because the guest has its own. QEMU nevertheless
+        /// sends writes to a temporary overlay through the cache.
         None = "none",
     }
 }
 
-/// What QEMU calls the disk in its monitor.
+/// The disk's name in QEMU's monitor.
 pub const DISK_ID: &str = "disk0";
 
-/// A virtio disk has room for this much of a serial number.
+/// The most bytes of a virtio disk's serial number.
 const SERIAL_BYTES_MAX: usize = 20;
 
 impl Disk {
-    /// An image with a temporary overlay.
+    /// Returns a disk of an image with a temporary overlay.
     pub fn temporary(path: impl Into<PathBuf>, format: DiskFormat) -> Disk {
         Disk {
             path: path.into(),
@@ -86,8 +84,8 @@ impl Disk {
         }
     }
 
-    /// Makes what the guest needs beside the image, and gives the images below that. To be called
-    /// before QEMU is started.
+    /// Creates the files that the guest needs besides the image, and returns the backing images. It
+    /// must be called before QEMU is started.
     pub fn prepare(&self, guest: &str) -> Result<Vec<Below>, Error> {
         let in_serial = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if let Some(serial) = &self.serial
@@ -111,17 +109,17 @@ impl Disk {
         Ok(below)
     }
 
-    /// QEMU's words for the disk.
+    /// Returns QEMU's arguments for the disk.
     ///
-    /// Unless it is told otherwise, the image goes through the host's page cache, so that guests
-    /// share what they read. What is gone with QEMU need not reach the host's disk when the guest
-    /// flushes: that of a temporary overlay never does. Reads and writes are done by threads that
-    /// end when there is nothing to do: an idle disk costs nothing.
+    /// By default the image is read through the host's page cache, so that guests share it. Data
+    /// that vanishes with QEMU need not reach the host's disk when the guest flushes: a temporary
+    /// overlay is never flushed. Threads do the reads and writes and end when idle, so an idle disk
+    /// costs nothing.
     pub fn arguments(&self, arch: Arch) -> Vec<OsString> {
         let (file, format, more) = match &self.writes {
             Writes::Layer => (&self.path, self.format, "read-only=on"),
             Writes::Temporary => (&self.path, self.format, "snapshot=on"),
-            // A file that QEMU was given cannot be opened once more when the first write comes.
+            // A file passed to QEMU cannot be opened again at the first write.
             Writes::Overlay(file) => (file, DiskFormat::Qcow2, "auto-read-only=off"),
             Writes::Direct => (&self.path, self.format, "auto-read-only=off"),
         };
@@ -136,7 +134,7 @@ impl Disk {
         }
         drive.push(",file=");
         drive.push(escape_commas(file));
-        // Images name others by paths that QEMU need not have the right to open.
+        // Images name others by paths that QEMU may have no right to open.
         let own = match self.writes {
             Writes::Overlay(_) => Some((&self.path, self.format)),
             _ => None,
@@ -156,8 +154,8 @@ impl Disk {
         vec!["-drive".into(), drive, "-device".into(), device.into()]
     }
 
-    /// What the guest's first process has to know: that its root is there, and whether it may
-    /// write to it.
+    /// Returns the kernel's words that tell the guest's init process to use the disk as its root,
+    /// and if it may write to the disk.
     pub fn kernel_words(&self) -> &'static str {
         match self.writes {
             Writes::Layer => " pinhead.root=layer",
@@ -166,17 +164,17 @@ impl Disk {
     }
 }
 
-/// Makes an empty qcow2 file over an image: what is written goes there, what was never written
-/// is read from the image.
+/// Creates an empty qcow2 file over an image: writes go to the file, and blocks that were never
+/// written are read from the image.
 pub fn make_overlay(image: &Path, format: DiskFormat, overlay: &Path) -> Result<(), Error> {
-    // A relative name would be looked up beside the overlay and not where we are.
+    // A relative name would be resolved against the overlay's directory.
     let image = std::path::absolute(image).file("find", image)?;
     let mut create = Command::new("qemu-img");
     create.args(["create", "-q", "-f", "qcow2", "-F", format.name(), "-b"]).arg(&image);
     run(create.arg(overlay), "install qemu-utils; it makes disk overlays").map(drop)
 }
 
-/// In QEMU's lists of options a comma ends a value unless it stands twice.
+/// Doubles commas: in QEMU's lists of options a single comma ends a value.
 pub fn escape_commas(path: &Path) -> OsString {
     let parts = path.as_os_str().as_bytes().split(|&byte| byte == b',');
     OsString::from_vec(parts.collect::<Vec<_>>().join(&b",,"[..]))
@@ -223,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_serial_that_would_be_an_option_and_an_image_that_is_not_there_are_refused() {
+    fn serial_with_option_characters_and_missing_image_are_refused() {
         let mut disk = Disk::temporary("/no/such/image", DiskFormat::Raw);
         let error = disk.prepare("g1").unwrap_err();
         assert!(error.to_string().contains("/no/such/image"), "{error}");
@@ -246,7 +244,7 @@ mod tests {
         // The size of the disk stands big-endian at byte 24 of the header.
         assert_eq!(made[24..32], (1_u64 << 20).to_be_bytes());
         disk.prepare("g1").unwrap();
-        assert_eq!(std::fs::read(&overlay).unwrap(), made, "what is there is kept");
+        assert_eq!(std::fs::read(&overlay).unwrap(), made, "an existing overlay is kept");
         let over = Disk::temporary(&overlay, DiskFormat::Qcow2);
         over.prepare("g1").unwrap();
         std::fs::write(&overlay, b"mine").unwrap();

@@ -1,6 +1,6 @@
 //! ELF files of guests: kernels, their modules, programs and libraries.
 
-/// The names after `depends=` in the module's `.modinfo`.
+/// Returns the names after `depends=` in the module's `.modinfo`.
 pub fn depends(elf: &[u8]) -> Option<Vec<String>> {
     let info = Elf::new(elf)?.section(b".modinfo")?;
     let line = info.split(|&byte| byte == 0).find_map(|item| item.strip_prefix(b"depends="))?;
@@ -8,7 +8,7 @@ pub fn depends(elf: &[u8]) -> Option<Vec<String>> {
     Some(text.split(',').filter(|name| !name.is_empty()).map(|n| n.replace('-', "_")).collect())
 }
 
-/// Names of the libraries that a program or a library is linked with (`DT_NEEDED`).
+/// Returns the names of the libraries that a program or a library is linked with (`DT_NEEDED`).
 pub fn libraries(elf: &[u8]) -> Option<Vec<&str>> {
     const DT_NEEDED: usize = 1;
     const ENTRY_BYTES: usize = 16;
@@ -23,7 +23,7 @@ pub fn libraries(elf: &[u8]) -> Option<Vec<&str>> {
     entries.filter(|&entry| table.number(entry, 8) == Some(DT_NEEDED)).map(name).collect()
 }
 
-/// As much of a 64-bit ELF file as it takes to find a section, or its notes. s390x is big-endian.
+/// The parts of a 64-bit ELF file needed to find a section or its notes. s390x is big-endian.
 pub(crate) struct Elf<'a> {
     bytes: &'a [u8],
     big_endian: bool,
@@ -36,7 +36,7 @@ impl<'a> Elf<'a> {
         known.then_some(Elf { bytes, big_endian: data == 2 })
     }
 
-    /// An unsigned number of `width` bytes.
+    /// Reads an unsigned number of `width` bytes.
     fn number(&self, at: usize, width: usize) -> Option<usize> {
         let field = self.bytes.get(at..at.checked_add(width)?)?;
         let push = |number: usize, byte: &u8| number << 8 | usize::from(*byte);
@@ -47,8 +47,8 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Where the headers of a table stand, whose place, size of an entry and number of entries
-    /// stand in these places.
+    /// Returns the offsets of a table's headers. The arguments are the offsets of the table's
+    /// offset, entry size and entry count.
     fn headers(&self, table: usize, size: usize, count: usize) -> Option<Vec<usize>> {
         let (table, size) = (self.number(table, 8)?, self.number(size, 2)?);
         let header = |index: usize| table.checked_add(index.checked_mul(size)?);
@@ -59,13 +59,12 @@ impl<'a> Elf<'a> {
         self.slice(header.checked_add(0x18)?, header.checked_add(0x20)?)
     }
 
-    /// The bytes whose offset and length stand in these places.
+    /// Returns a slice of the file. The arguments are the offsets of its offset and length.
     fn slice(&self, offset_at: usize, length_at: usize) -> Option<&'a [u8]> {
         let (start, length) = (self.number(offset_at, 8)?, self.number(length_at, 8)?);
         self.bytes.get(start..start.checked_add(length)?)
     }
 
-    /// The segments that hold notes.
     pub(crate) fn notes(&self) -> impl Iterator<Item = &'a [u8]> {
         const PT_NOTE: usize = 4;
         let segment = |header: usize| {
@@ -75,7 +74,6 @@ impl<'a> Elf<'a> {
         self.headers(0x20, 0x36, 0x38).into_iter().flatten().filter_map(segment)
     }
 
-    /// The content of a section.
     fn section(&self, name: &[u8]) -> Option<&'a [u8]> {
         let headers = self.headers(0x28, 0x3a, 0x3c)?;
         let names = self.content(*headers.get(self.number(0x3e, 2)?)?)?;

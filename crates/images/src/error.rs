@@ -1,4 +1,4 @@
-//! What can go wrong between a package's name and what a guest boots from.
+//! Errors between a package's name and a bootable image.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,26 +6,26 @@ use std::process::ExitStatus;
 
 use crate::Arch;
 
-/// Everything that making an image can fail at.
+/// An error in making an image.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Cannot {action} {path}")]
     File {
-        /// What was tried, as a verb: "read", "create".
+        /// The failed action, as a verb: "read", "create".
         action: &'static str,
         path: PathBuf,
         source: io::Error,
     },
     #[error("No place for the cache: set PINHEAD_CACHE, XDG_CACHE_HOME or HOME")]
     NoCacheDirectory,
-    /// Whoever can change a cache can change what its user runs.
+    /// A user that can change a cache can change what its owner runs.
     #[error("Cannot use the cache {root}; PINHEAD_CACHE names another one")]
     Cache { root: PathBuf, source: Box<Error> },
     #[error("{path} is not safe to use: {reason}")]
     NotOurs { path: PathBuf, reason: String },
     #[error("{path} is no record of packages: {reason}")]
     Record { path: PathBuf, reason: String },
-    /// A downloaded file that is not what the signed lists say.
+    /// A downloaded file that differs from the signed lists.
     #[error("Package {line}: {reason}")]
     Package { line: String, reason: String },
     #[error("There is nothing called {name:?} in the cache that could be refreshed")]
@@ -36,7 +36,7 @@ pub enum Error {
     ToolFailed { command: String, status: ExitStatus, stderr: String },
     #[error("Cannot start {program}")]
     Spawn { program: String, source: io::Error },
-    /// apt has no Debian source, so a guest's packages cannot be had by name.
+    /// apt has no Debian source, so a guest's packages cannot be fetched by name.
     #[error(
         "apt has no Debian package source (searched {}); guests are made from Debian packages",
         shown(.searched)
@@ -46,7 +46,7 @@ pub enum Error {
     PackageUnknown {
         package: String,
         arch: Arch,
-        /// The errors of apt while it refreshed its lists; empty if that went well.
+        /// The errors of apt while it refreshed its lists; empty without errors.
         update_stderr: String,
     },
     #[error("Packages unpacked in {root} lack {missing}")]

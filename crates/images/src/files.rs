@@ -1,4 +1,4 @@
-//! Files of the cache: made whole, locked, and removed when there are too many.
+//! Files of the cache: written atomically, locked, and removed when there are too many.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crate::error::FileContext;
 pub(crate) use crate::ours::create_dir;
 use crate::ours::open_lock;
 
-/// Removes a directory with all that is in it, if it is there.
+/// Removes a directory and its content, if it exists.
 pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -21,7 +21,7 @@ pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -29,7 +29,7 @@ pub(crate) fn remove_file(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes a file that is there as a whole or not at all.
+/// Writes a file atomically: it exists complete or not at all.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let part = path.with_added_extension("part");
     remove_file(&part)?;
@@ -37,45 +37,44 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     fs::rename(&part, path).file("create", path)
 }
 
-/// Makes a file that is not there yet. What somebody may have put there is neither followed nor
-/// written to.
+/// Creates a new file. An existing file or link there is neither followed nor written to.
 pub(crate) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut file = File::create_new(path).file("create", path)?;
     file.write_all(bytes).file("write", path)
 }
 
-/// Gives a directory its name. One that had the name before gets that of this one, so that there
-/// is one of them at any time.
+/// Moves a directory to a name. A directory with that name is exchanged with the new one, so that
+/// the name exists at any time.
 pub(crate) fn exchange(new: &Path, name: &Path) -> Result<(), Error> {
     if !name.exists() {
         return fs::rename(new, name).file("create", name);
     }
     match renameat_with(CWD, new, CWD, name, RenameFlags::EXCHANGE) {
-        // Some file systems, NFS among them, and old kernels know no exchange.
+        // Some file systems, NFS among them, and old kernels do not support the exchange.
         Err(Errno::INVAL | Errno::NOSYS) => exchange_by_steps(new, name),
         exchanged => exchanged.map_err(io::Error::from).file("replace", name),
     }
 }
 
-/// The same, with a moment in which there is none.
+/// Does the same in steps; for a moment the name does not exist.
 fn exchange_by_steps(new: &Path, name: &Path) -> Result<(), Error> {
     let old = name.with_added_extension("old");
-    // What a killed process left.
+    // Left by a killed process.
     remove_dir(&old)?;
     fs::rename(name, &old).file("replace", name)?;
     fs::rename(new, name).file("create", name)?;
     fs::rename(&old, new).file("move", &old)
 }
 
-/// Waits until no other process holds this lock, and keeps others out until the returned file is
-/// dropped. The kernel lets go of the lock when the process ends, however it ends.
+/// Waits until no other process holds this lock, and holds it until the returned file is dropped.
+/// The kernel releases the lock whenever the process ends.
 pub fn lock_file(path: &Path) -> Result<File, Error> {
     let file = open_lock(path)?;
     file.lock().file("lock", path)?;
     Ok(file)
 }
 
-/// What is in a directory, by name.
+/// Returns a directory's entries, sorted by name.
 pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = fs::read_dir(directory).file("read", directory)?;
     let paths: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.path())).collect();
@@ -84,7 +83,7 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// What is in a directory, the oldest first by this time of each.
+/// Returns a directory's entries with this time of each, the oldest first.
 pub fn by_age(
     directory: &Path,
     time: fn(&Metadata) -> io::Result<SystemTime>,

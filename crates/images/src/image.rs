@@ -1,4 +1,4 @@
-//! Makes what a guest boots from: a Debian kernel and a first file system in memory.
+//! Boot images for guests: a Debian kernel and a first file system in memory.
 
 use std::fs::{self, File, FileTimes, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -16,20 +16,21 @@ use crate::files::{by_age, write_whole};
 use crate::kernel::{Module, Modules};
 use crate::{Arch, Cache, Error, GuestPackages, vmlinux};
 
-/// What goes into a guest.
+/// The parts of a guest's image.
 #[derive(Clone, Debug)]
 pub struct ImageSpec {
     /// The guest's architecture.
     pub arch: Arch,
-    /// A static `pinheadd` for that architecture; a guest without one is only looked at from
+    /// A static `pinheadd` for that architecture; a guest without one is observed only from
     /// outside.
     pub daemon: Option<PathBuf>,
-    /// More files. `/etc/pinheadd.args` holds the daemon's arguments, `/etc/load.sh` is run in
-    /// the background, and what is in `/etc/services` is run before the guest says that it is up.
+    /// Additional files. `/etc/pinheadd.args` holds the daemon's arguments, `/etc/load.sh` runs in
+    /// the background, and the scripts in `/etc/services` run before the guest reports that it is
+    /// up.
     pub files: Vec<GuestFile>,
 }
 
-/// A file that a guest starts with.
+/// A file that is in a guest from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestFile {
     /// Its path in the guest.
@@ -41,13 +42,13 @@ pub struct GuestFile {
 }
 
 impl GuestFile {
-    /// A file that everybody in the guest may read.
+    /// Returns a file that all users in the guest may read.
     pub fn text(path: &str, text: impl AsRef<[u8]>) -> GuestFile {
         GuestFile { path: path.to_owned(), mode: 0o644, bytes: text.as_ref().to_vec() }
     }
 }
 
-/// What a guest boots from.
+/// The files that a guest boots from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// The architecture.
@@ -56,20 +57,20 @@ pub struct Image {
     pub kernel: PathBuf,
     /// The archive with the first file system.
     pub initramfs: PathBuf,
-    /// Whose the first process in it is.
+    /// The kind of its init process.
     pub first_process: FirstProcess,
 }
 
-/// Whose a guest's first process is.
+/// The kind of a guest's init process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstProcess {
-    /// Ours, which follows our words on the kernel's command line.
+    /// pinhead's, which follows the words on the kernel's command line.
     Ours,
-    /// The user's, which knows nothing of them.
+    /// The user's, which ignores these words.
     Users,
 }
 
-/// The commands that a guest has. Those that its busybox does not know are left out.
+/// The commands of a guest. Those that its busybox lacks are left out.
 const APPLETS: &str = "[ ash awk basename cat chmod chrt cksum cp cut date dd df dirname dmesg \
     du echo env expr false find free grep head hexdump hostname id ifconfig insmod ip kill \
     killall ln ls lsmod md5sum mkdir mkfifo mknod mkswap mount mv nc nice nohup nproc od pgrep \
@@ -78,7 +79,7 @@ const APPLETS: &str = "[ ash awk basename cat chmod chrt cksum cp cut date dd df
     test time timeout top touch tr true tty umount uname uniq uptime usleep vmstat wc wget \
     which xargs yes";
 
-/// What a guest runs of ours besides the daemon.
+/// pinhead's scripts in a guest.
 const SCRIPTS: [(&str, &str); 5] = [
     ("init", include_str!("init.sh")),
     ("sbin/pinhead-guest", include_str!("guest.sh")),
@@ -87,18 +88,18 @@ const SCRIPTS: [(&str, &str); 5] = [
     ("sbin/start-pinheadd", include_str!("start-pinheadd.sh")),
 ];
 
-/// File that the kernel unpacks last. A kernel that has no room for it goes on without an error,
-/// and other files may be cut.
+/// The file that the kernel unpacks last. A kernel without enough memory continues without an
+/// error, with other files cut or missing.
 const LAST: &str = "~whole";
 
-/// Larger archives are packed: a guest's kernel holds the archive and its files at once, and QEMU
-/// keeps the archive for a reboot. Unpacking 16 MiB takes an emulated CPU 0.4 s.
+/// Size above which an archive is compressed: a guest's kernel holds the archive and its files at
+/// once, and QEMU keeps the archive for a reboot. Unpacking 16 MiB takes an emulated CPU 0.4 s.
 const PACKED_BYTES: usize = 8 << 20;
 
-/// Old archives of an architecture are removed beyond this number: each new build of the daemon
-/// makes one, and each has some megabytes.
+/// Number of archives kept of an architecture; older ones are removed. Each new build of the daemon
+/// makes an archive of some megabytes.
 const KEPT_IMAGES: usize = 8;
-/// One that was asked for since then may have guests that are yet to be started from it.
+/// Age of the last request below which an image is kept: guests may yet start from it.
 const IN_USE: Duration = Duration::from_secs(3600);
 
 impl ImageSpec {
@@ -134,7 +135,7 @@ impl ImageSpec {
             let bytes = fs::read(daemon).file("read", daemon)?;
             archive.file("sbin/pinheadd", 0o755, bytes);
         }
-        // Where the root is a disk's, these are taken there.
+        // If the root is on a disk, these files are copied there.
         let mut names = String::new();
         for file in &self.files {
             archive.file(&file.path, file.mode, file.bytes.clone());
@@ -148,8 +149,8 @@ impl ImageSpec {
 
 fn add_busybox(archive: &mut Archive, path: &Path) -> Result<(), Error> {
     let busybox = fs::read(path).file("read", path)?;
-    // A foreign busybox cannot be asked for its commands, but their names stand in it one after
-    // the other, each with a zero at its end.
+    // A foreign busybox cannot be run to list its commands. Their names stand in its file one after
+    // the other, each with a terminating zero.
     let known: std::collections::BTreeSet<&[u8]> = busybox.split(|&byte| byte == 0).collect();
     for applet in APPLETS.split_ascii_whitespace() {
         if known.contains(applet.as_bytes()) {
@@ -161,8 +162,8 @@ fn add_busybox(archive: &mut Archive, path: &Path) -> Result<(), Error> {
 }
 
 fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(), Error> {
-    // On s390x the transport is always part of the kernel, and CMM is in Debian's so far. It is
-    // named here so that a kernel without it is refused: its guests would have no pool.
+    // On s390x the transport is always part of the kernel, and CMM is in Debian's so far. CMM is
+    // listed so that a kernel without it is refused: its guests would have no pool.
     let always: &[&str] = match arch {
         Arch::X86_64 => &["virtio_pci", "virtio_console", "virtio_balloon"],
         Arch::S390x => &["virtio_console", "virtio_balloon", "cmm"],
@@ -173,12 +174,13 @@ fn add_modules(archive: &mut Archive, modules: &Modules, arch: Arch) -> Result<(
         Arch::X86_64 => &["pvpanic_pci"],
         Arch::S390x => &[],
     };
-    // What not every guest has costs nobody else memory.
+    // Modules that only some guests need are listed apart, so that they cost other guests no
+    // memory.
     let needed = [("etc/modules.net", &["virtio_net"][..]), ("etc/modules.panic", panic)];
     for (list, wanted) in needed {
         add_module_list(archive, list, &modules.load_order(wanted)?, &order);
     }
-    // Swap in compressed memory needs its compressor named: no modprobe runs in the guest.
+    // Compressed swap needs its compressor by name: no modprobe runs in the guest.
     let optional: [(&str, &[&str]); 3] = [
         ("etc/modules.zram", &["lzo_rle", "zram"]),
         ("etc/modules.disk", &["virtio_blk", "ext4"]),
@@ -202,7 +204,7 @@ fn add_module_list(archive: &mut Archive, list: &str, order: &[Module], loaded: 
 }
 
 /// Puts an archive into the cache under a name made from its content. The hash only has to
-/// distinguish one user's own builds; an attacker gains nothing from a collision in a user's cache.
+/// distinguish one user's own builds; a collision in a user's cache does not help an attacker.
 fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     let mut hash = StableHash::default();
     hash.put(archive);
@@ -217,7 +219,8 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     };
     if is_whole {
         let file = File::options().write(true).open(&path).file("open", &path)?;
-        // Only the time of access: a template is made again when the time of change differs.
+        // Only the time of access changes: a template is made again when the time of change
+        // differs.
         file.set_times(FileTimes::new().set_accessed(now())).file("keep", &path)?;
         return Ok(path);
     }
@@ -229,8 +232,8 @@ fn store(cache: &Cache, arch: Arch, archive: &[u8]) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// Returns whether a packed file ends with the checksum and the length of an archive, as gzip
-/// writes them: one that was cut by a crash does not.
+/// Returns true if a packed file ends with the checksum and the length of an archive, as gzip
+/// writes them. A file that was cut by a crash does not.
 fn ends_as(path: &Path, archive: &[u8]) -> bool {
     let mut sum = Crc::new();
     sum.update(archive);
@@ -255,7 +258,8 @@ fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + time_of_day()
 }
 
-/// Leaves room for one more image. A QEMU that runs has read its image long ago.
+/// Removes old images, so that there is room for one more. A running QEMU has already read its
+/// image.
 fn remove_old(directory: &Path) -> Result<(), Error> {
     let found = by_age(directory, Metadata::accessed)?;
     let excess = (found.len() + 1).saturating_sub(KEPT_IMAGES);
@@ -282,7 +286,7 @@ mod tests {
         let times = FileTimes::new().set_modified(ages_ago);
         file.set_times(times.set_accessed(ages_ago)).unwrap();
         assert_eq!(store(&cache, Arch::S390x, b"first").unwrap(), first);
-        assert_eq!(changed(), ages_ago, "what was made of it is still of it");
+        assert_eq!(changed(), ages_ago, "files made from it stay valid");
         assert!(fs::metadata(&first).unwrap().accessed().unwrap() > ages_ago);
         assert_eq!(fs::read(&first).unwrap(), b"first");
         file.set_times(times.set_accessed(ages_ago)).unwrap();
@@ -304,7 +308,7 @@ mod tests {
         let bytes = fs::read(&packed).unwrap();
         fs::write(&packed, &bytes[..bytes.len() / 2]).unwrap();
         assert_eq!(store(&cache, Arch::X86_64, &large).unwrap(), packed);
-        assert_eq!(fs::read(&packed).unwrap(), bytes, "one that was cut is made again");
+        assert_eq!(fs::read(&packed).unwrap(), bytes, "a cut archive is made again");
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What is in a cache: each part with its size, its age and what it was made of.
+//! Inventory of a cache: each part with its size, its age and its packages.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -12,7 +12,7 @@ use crate::rootfs::Software;
 use crate::{Arch, Cache, Error};
 
 base::named! {
-    /// What kind of thing a part of the cache is.
+    /// The kind of a part of the cache.
     pub enum Kind {
         /// Debian packages, unpacked.
         Packages = "packages",
@@ -20,54 +20,54 @@ base::named! {
         Disk = "disk",
         /// A guest's first file system.
         Boot = "boot",
-        /// The saved state of a guest, from which others go on.
+        /// The saved state of a guest, from which clones start.
         Template = "template",
-        /// What a guest did that hung in its boot.
+        /// Evidence of a guest that hung in its boot.
         Hang = "hang",
-        /// What a process left that was killed, or works with now.
+        /// Files left by a killed process, or in use now.
         Left = "left",
     }
 }
 
-/// How old packages may be before their user is told.
+/// Age of packages at which their user is notified, in seconds.
 pub const OLD_S: u64 = 30 * 86_400;
 
 /// A part of the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// What kind of thing it is.
+    /// The part's kind.
     pub kind: Kind,
-    /// Its name among its kind: that of a directory of packages, of a disk's software, of a file.
+    /// Its name within the kind: of a directory of packages, of a disk's software, of a file.
     pub name: String,
-    /// The architecture, if it is of one.
+    /// The architecture, if it is for one.
     pub arch: Option<Arch>,
     /// Its file or directory.
     pub path: PathBuf,
-    /// Files that belong to it.
+    /// Additional files that belong to it.
     pub with: Vec<PathBuf>,
-    /// What it takes of the host's disk.
+    /// Size on the host's disk, in bytes.
     pub bytes: u64,
-    /// When it was made and of which packages.
+    /// The time it was made, and its packages.
     pub record: Record,
-    /// When it was last asked for, in seconds since 1970.
+    /// Time of the last request for it, in seconds since 1970.
     pub used_s: u64,
-    /// Whether a guest that is started now may ask for it. A disk whose name stands for other
-    /// packages or files of ours is never asked for again.
+    /// True if a guest that is started now may use it. A disk made from other packages or other
+    /// files of pinhead is never used again.
     pub is_current: bool,
 }
 
 impl Part {
-    /// How old it is, in seconds.
+    /// Returns its age, in seconds.
     pub fn age_s(&self, now_s: u64) -> u64 {
         now_s.saturating_sub(self.record.made_s)
     }
 
-    /// Whether it is made of packages that have been renewed since, in all likelihood.
+    /// Returns true if its packages have probably been updated since.
     pub fn is_old(&self, now_s: u64) -> bool {
         matches!(self.kind, Kind::Packages | Kind::Disk) && self.age_s(now_s) > OLD_S
     }
 
-    /// Removes it.
+    /// Removes its files.
     pub fn remove(&self) -> Result<(), Error> {
         for path in std::iter::once(&self.path).chain(&self.with) {
             let is_dir = fs::symlink_metadata(path).is_ok_and(|data| data.is_dir());
@@ -81,7 +81,7 @@ impl Part {
 }
 
 impl Cache {
-    /// All that is in the cache, by kind, architecture and name.
+    /// Returns all parts of the cache, by kind, architecture and name.
     pub fn parts(&self) -> Result<Vec<Part>, Error> {
         let mut parts = Vec::new();
         for path in listed(&self.root().join("packages"))? {
@@ -108,7 +108,7 @@ impl Cache {
                 parts.extend(there(part(Kind::Left, path, None))?);
             }
         }
-        // What versions before 0.1 fetched packages with.
+        // The package directory of versions before 0.1.
         let apt = self.root().join("apt");
         if apt.exists() {
             parts.push(part(Kind::Left, apt, None)?);
@@ -118,7 +118,8 @@ impl Cache {
     }
 }
 
-/// What is there still: another process may have removed it since its directory was read.
+/// Returns `None` if the file is gone: another process may have removed it since its directory was
+/// read.
 fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     match found {
         Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -126,7 +127,7 @@ fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// What is in a directory, if it is there.
+/// Returns a directory's entries; none if it does not exist.
 fn listed(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     if directory.is_dir() { entries(directory) } else { Ok(Vec::new()) }
 }
@@ -156,7 +157,7 @@ fn packages(path: PathBuf) -> Result<Part, Error> {
     Ok(part)
 }
 
-/// A disk with its record, which is no part of its own.
+/// Returns a disk with its record, which is not listed as a part.
 fn disk(path: PathBuf, arch: Arch) -> Result<Option<Part>, Error> {
     if has_end(&path, OF_DISK) && path.with_extension("img").exists() {
         return Ok(None);
@@ -176,7 +177,6 @@ fn disk(path: PathBuf, arch: Arch) -> Result<Option<Part>, Error> {
     Ok(Some(part))
 }
 
-/// A state with its memory.
 fn template(path: PathBuf, arch: Arch) -> Result<Option<Part>, Error> {
     if has_end(&path, "state") {
         let memory = path.with_extension("memory");
@@ -194,12 +194,12 @@ fn template(path: PathBuf, arch: Arch) -> Result<Option<Part>, Error> {
     }
 }
 
-/// What a file, or all in a directory, takes of the disk.
+/// Returns the size on the disk of a file, or of a directory and its content.
 fn bytes(path: &Path, data: &Metadata) -> Result<u64, Error> {
     let mut sum = data.blocks() * 512;
     if data.is_dir() {
         for path in entries(path)? {
-            // It may be gone by now: somebody else uses the cache too.
+            // Another process that uses the cache may have removed it.
             if let Ok(data) = fs::symlink_metadata(&path) {
                 sum += bytes(&path, &data)?;
             }
@@ -271,7 +271,7 @@ mod tests {
         let web = &parts[0];
         assert_eq!((web.record.made_s, web.record.packages.len()), (5, 1));
         assert!(web.is_old(OLD_S + 6) && !web.is_old(OLD_S + 5) && !parts[4].is_old(u64::MAX));
-        assert!(parts[1].record.made_s > 5, "by its file, since its record is none");
+        assert!(parts[1].record.made_s > 5, "by its file, since its record is invalid");
         parts[3].remove().unwrap();
         parts[5].remove().unwrap();
         let left = cache.parts().unwrap();

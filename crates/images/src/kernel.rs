@@ -1,4 +1,4 @@
-//! Which modules a guest's kernel needs, and in which order.
+//! The modules that a guest's kernel needs, and their order.
 //!
 //! A Debian kernel package brings no `modules.dep`: that is made at installation, and a guest's
 //! kernel is never installed here. The modules themselves list what they depend on, in the ELF
@@ -26,14 +26,14 @@ pub struct Modules {
 /// A module with its uncompressed content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// The name as the kernel shows it, with underscores.
+    /// The module's name as the kernel shows it, with underscores.
     pub name: String,
     /// The ELF file.
     pub bytes: Vec<u8>,
 }
 
 impl Modules {
-    /// Reads which modules there are below `lib/modules/RELEASE`.
+    /// Reads the list of modules below `lib/modules/RELEASE`.
     pub fn open(root: &Path) -> Result<Modules, Error> {
         let mut files = BTreeMap::new();
         collect(root, &mut files)?;
@@ -46,13 +46,13 @@ impl Modules {
         Ok(Modules { root: root.to_owned(), files, builtin })
     }
 
-    /// Whether a module is there as a file or built into the kernel.
+    /// Returns true if a module exists as a file or is built into the kernel.
     pub fn has(&self, name: &str) -> bool {
         self.files.contains_key(name) || self.builtin.contains(name)
     }
 
-    /// The wanted modules and everything that they depend on, each after what it needs. What is
-    /// built into the kernel is left out.
+    /// Returns the wanted modules and their dependencies, each after those it needs. Modules that
+    /// are built into the kernel are left out.
     pub fn load_order(&self, wanted: &[&str]) -> Result<Vec<Module>, Error> {
         let mut order = Vec::new();
         let mut seen = BTreeSet::new();
@@ -91,7 +91,8 @@ impl Modules {
 
 fn collect(directory: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<(), Error> {
     for path in entries(directory)? {
-        // The kind of the entry itself: `build` and `source` may be links that lead anywhere.
+        // The type of the entry itself is read: `build` and `source` may be links that lead
+        // anywhere.
         if fs::symlink_metadata(&path).file("read", &path)?.is_dir() {
             collect(&path, files)?;
         } else if let Some(name) = module_name(&path) {
@@ -101,15 +102,15 @@ fn collect(directory: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()
     Ok(())
 }
 
-/// The kernel's name of the module in a file: without its ends, with underscores.
+/// Returns the kernel's name of the module in a file: without extensions, with underscores.
 fn module_name(path: &Path) -> Option<String> {
     let file = path.file_name()?.to_str()?;
     let stem = file.strip_suffix(".xz").unwrap_or(file).strip_suffix(".ko")?;
     Some(stem.replace('-', "_"))
 }
 
-/// Newer Debian kernels compress their modules. They are unpacked here, once, because busybox
-/// cannot and because the guest would pay for it at every start.
+/// Reads a module, uncompressed. Newer Debian kernels compress their modules. They are unpacked
+/// here once, because busybox cannot, and because the guest would pay for it at every start.
 fn read_module(path: &Path) -> Result<Vec<u8>, Error> {
     if path.extension().is_none_or(|end| end != "xz") {
         return fs::read(path).file("read", path);
@@ -124,8 +125,8 @@ mod tests {
     use super::*;
     use crate::elf::tests::elf;
 
-    /// Written out because not every machine that runs tests has xz: with it, the module is read;
-    /// without it, the error says what to install.
+    /// A literal, because not every machine that runs tests has xz. With xz the module is read;
+    /// without it, the error names the package to install.
     #[test]
     fn compressed_modules_are_unpacked() {
         // "depends=zsmalloc" is not ELF, which is all the same here.

@@ -1,4 +1,4 @@
-//! What a guest boots from, made of Debian's packages: without root, and kept in a cache.
+//! Boot images for guests, made of Debian's packages: without root, and kept in a cache.
 //!
 //! ```text
 //!   apt (packages by name) ─► kernel (module order) ─┐
@@ -7,11 +7,11 @@
 //!   mmdebstrap ─► rootfs: a disk that many guests share, read only (disk)
 //! ```
 //!
-//! What the cache holds is either whole or not there.
+//! Every part of the cache is either complete or absent.
 //!
 //! JUSTIFICATION for unsafe code: a tool must be bound to this process between fork and exec, which
-//! the standard library does not offer. That is in the module `sys`, and nowhere else is unsafe
-//! code allowed.
+//! the standard library does not offer. The unsafe code is in the module `sys` and allowed nowhere
+//! else.
 
 #![deny(unsafe_code)]
 

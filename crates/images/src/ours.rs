@@ -1,7 +1,7 @@
-//! Which files and directories are safe to work with: those that no other user can change.
+//! Files and directories that are safe to work with, because no other user can change them.
 //!
-//! A program that reads, runs or writes what another user may replace meanwhile does that user's
-//! bidding, with its own rights. So a path is followed here part by part, from `/`:
+//! A program that reads, runs or writes files that another user may replace acts for that user,
+//! with its own rights. A path is therefore followed here part by part, from `/`:
 //!
 //! ```text
 //!   /  tmp  x  cache           each part is ours or root's, and no other may write to it;
@@ -9,11 +9,11 @@
 //!      └ sticky: others may add to it, but not replace what is ours
 //! ```
 //!
-//! What a user's own group may write to, in which nobody else is, counts as the user's; root's
-//! group does not.
+//! A part that is writable for the user's private group counts as the user's; root's group does
+//! not.
 //!
-//! A link counts like a file: who owns it says where it leads. What was found safe stays so, since
-//! nobody but its owners can change any part of the way to it.
+//! A link is checked like a file: its owner determines its target. A part that was found safe stays
+//! safe, since only its owners can change any part of the path to it.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, FileType, Metadata};
@@ -27,24 +27,24 @@ use crate::Error;
 use crate::accounts::is_private_group;
 use crate::error::FileContext;
 
-/// As many links as Linux follows.
+/// The most links that are followed, as in Linux.
 const LINKS_MAX: usize = 40;
 
-/// What others may do with a directory: add, remove, rename.
+/// The mode bits that let other users add, remove and rename files in a directory.
 const OTHERS_WRITE: u32 = 0o022;
 const GROUP_WRITES: u32 = 0o020;
-/// Where the system's lists of users and groups are.
+/// The directory of the system's lists of users and groups.
 const ETC: &str = "/etc";
-/// In a directory with this bit nobody removes or renames what is another's.
+/// The mode bit of a directory in which users cannot remove or rename files of others.
 const STICKY: u32 = 0o1000;
 
-/// Makes a directory that is ours alone, and those above it that are missing. Refuses one that
-/// another user owns, may write to, or could replace. Returns its name without links.
+/// Creates a private directory, and its missing parents. Refuses a directory that another user
+/// owns, may write to, or could replace. Returns its path without links.
 pub fn create_dir(path: &Path) -> Result<PathBuf, Error> {
     create_dir_mode(path, 0o700)
 }
 
-/// The same, for a directory that others may enter or read.
+/// Does the same, for a directory that other users may enter or read.
 pub(crate) fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> {
     loop {
         let found = follow(path, own_uid())?;
@@ -53,9 +53,9 @@ pub(crate) fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> 
         };
         let next = found.at.join(missing);
         match DirBuilder::new().mode(mode).create(&next) {
-            // Another process of ours, or another user: the next turn tells.
+            // Created by another process of this user, or by another user: the next turn checks it.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // Whatever the umask says: a user of a tool's own may have to get there.
+            // Independent of the umask: a tool's own user may have to get there.
             made => {
                 let mode = fs::Permissions::from_mode(mode);
                 made.and_then(|()| fs::set_permissions(&next, mode)).file("create", next)?;
@@ -64,8 +64,8 @@ pub(crate) fn create_dir_mode(path: &Path, mode: u32) -> Result<PathBuf, Error> 
     }
 }
 
-/// Checks a directory that may be there or not: what is there must be ours alone, and so must be
-/// the way to what is not. Returns its name without links.
+/// Checks a directory that may not exist yet: its existing parts must be private, and so must the
+/// path to the missing ones. Returns its path without links.
 pub fn check_dir(path: &Path) -> Result<PathBuf, Error> {
     let found = follow(path, own_uid())?;
     match found.missing.is_empty() {
@@ -74,13 +74,13 @@ pub fn check_dir(path: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// Checks a file that we read: that it is ours or root's, and nobody else can change or replace
-/// it. Returns its name without links.
+/// Checks a file for reading: it must be this user's or root's, and no other user may change or
+/// replace it. Returns its path without links.
 pub fn check_file(path: &Path) -> Result<PathBuf, Error> {
     check(path, FileType::is_file, "it is no ordinary file")
 }
 
-/// The same for a disk image, which may be a block device.
+/// Does the same for a disk image, which may be a block device.
 pub(crate) fn check_disk(path: &Path) -> Result<PathBuf, Error> {
     let is_disk = |kind: &FileType| kind.is_file() || kind.is_block_device();
     check(path, is_disk, "it is neither an ordinary file nor a block device")
@@ -97,7 +97,7 @@ fn check(path: &Path, is_fit: impl Fn(&FileType) -> bool, unfit: &str) -> Result
     }
 }
 
-/// Opens a file for its lock; makes it if it is not there. A link is not followed.
+/// Opens a lock file; creates it if needed. A link is not followed.
 pub(crate) fn open_lock(path: &Path) -> Result<File, Error> {
     let no_link = OFlags::NOFOLLOW.bits().cast_signed();
     let mut options = File::options();
@@ -109,12 +109,11 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// How far a path leads.
+/// The existing and the missing part of a path.
 struct Found {
-    /// The last part that is there, without links.
+    /// The last part that exists, without links.
     at: PathBuf,
     last: Metadata,
-    /// What is not there.
     missing: Vec<OsString>,
 }
 
@@ -133,8 +132,7 @@ impl Found {
     }
 }
 
-/// Follows a path to the last of its parts that is there, and refuses what another user could
-/// change on the way.
+/// Follows a path to the last part that exists, and refuses parts that another user could change.
 fn follow(path: &Path, uid: u32) -> Result<Found, Error> {
     let mut at = PathBuf::from("/");
     let mut last = look(&at, uid)?;
@@ -143,7 +141,7 @@ fn follow(path: &Path, uid: u32) -> Result<Found, Error> {
     let mut left = parts(&absolute);
     while let Some(part) = left.pop() {
         if part == ".." {
-            // There are no links in it, so this is the directory above.
+            // `at` contains no links, so this is the parent directory.
             at.pop();
             last = look(&at, uid)?;
             continue;
@@ -181,7 +179,7 @@ fn follow(path: &Path, uid: u32) -> Result<Found, Error> {
     Ok(Found { at, last, missing: Vec::new() })
 }
 
-/// The names in a path, the last one first.
+/// Returns the names in a path, the last one first.
 fn parts(path: &Path) -> Vec<OsString> {
     let name = |part: Component<'_>| match part {
         Component::Normal(_) | Component::ParentDir => Some(part.as_os_str().to_owned()),
@@ -190,8 +188,8 @@ fn parts(path: &Path) -> Vec<OsString> {
     path.components().rev().filter_map(name).collect()
 }
 
-/// A part of a path that is no link: it must be ours or root's, and others may write to it only
-/// if it is a directory where they cannot replace what is ours.
+/// Checks a part of a path that is not a link. It must be this user's or root's. Other users may
+/// write to it only if it is a directory in which they cannot replace this user's files.
 fn look(at: &Path, uid: u32) -> Result<Metadata, Error> {
     let data = fs::symlink_metadata(at).file("look at", at)?;
     if data.uid() != uid && data.uid() != 0 {
@@ -204,11 +202,11 @@ fn look(at: &Path, uid: u32) -> Result<Metadata, Error> {
     }
 }
 
-/// Whether anybody but its owner, and root, may write to it.
+/// Returns true if any user but its owner and root may write to it.
 fn may_others_write(data: &Metadata, uid: u32, etc: &Path) -> bool {
     match data.mode() & OTHERS_WRITE {
         GROUP_WRITES if uid != 0 && data.uid() == uid => !is_private_group(etc, uid, data.gid()),
-        // Its group, `disk`, may write to all disks of the host.
+        // The device's group, `disk`, may write to all disks of the host.
         GROUP_WRITES if data.file_type().is_block_device() => false,
         bits => bits != 0,
     }
@@ -233,7 +231,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{chown, symlink};
 
-    /// A directory of ours, removed at the end.
+    /// A private directory, removed at the end.
     struct Place(PathBuf);
 
     impl Place {
@@ -262,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_made_for_us_alone() {
+    fn missing_directories_are_created_private() {
         let place = Place::new("made");
         let made = create_dir(&place.0.join("a/./b")).unwrap();
         assert_eq!(made, fs::canonicalize(&place.0).unwrap().join("a/b"));
@@ -275,10 +273,10 @@ mod tests {
     }
 
     #[test]
-    fn finding_01_what_others_may_write_to_is_refused_wherever_it_is() {
+    fn finding_01_parts_that_others_may_write_to_are_refused() {
         let place = Place::new("modes");
         let modes = [0o770, 0o707, 0o777];
-        // A group in which only we are may write.
+        // A private group of this user.
         let data = fs::metadata(&place.0).unwrap();
         let skipped =
             usize::from(own_uid() != 0 && is_private_group(Path::new(ETC), data.uid(), data.gid()));
@@ -291,7 +289,7 @@ mod tests {
             }
             assert!(!open.join("new").exists());
         }
-        // As /tmp is: what is in it stays whose it is.
+        // As with /tmp: only a file's owner can replace it.
         let shared = place.dir("shared", 0o1777);
         assert!(refusal(create_dir(&shared)).contains("mode 1777"));
         create_dir(&shared.join("mine")).unwrap();
@@ -302,7 +300,7 @@ mod tests {
         let place = Place::new("private");
         let etc = place.dir("etc", 0o700);
         let dir = place.dir("dir", 0o775);
-        // Root's group is not tolerated, so root takes another user's place.
+        // Root's group is not tolerated, so root checks as another user.
         let (uid, gid) = match own_uid() {
             0 => (12_345, 12_346),
             uid => (uid, fs::metadata(&dir).unwrap().gid()),
@@ -337,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_01_another_users_directories_links_and_files_are_refused() {
+    fn finding_01_another_users_dirs_links_and_files_are_refused() {
         let place = Place::new("foreign");
         let dir = place.dir("dir", 0o755);
         let (link, file) = (place.0.join("link"), place.0.join("file"));
@@ -346,7 +344,7 @@ mod tests {
         symlink(place.dir("mine", 0o700), &link).unwrap();
         let uid = own_uid();
         if uid != 0 {
-            // The files are ours; so it is us who are somebody else.
+            // The files belong to this user, so the check runs as another user.
             let message = follow(&dir, uid + 1).err().unwrap().to_string();
             assert!(message.contains(&format!("belongs to user {uid}, who")), "{message}");
         } else {

@@ -1,11 +1,11 @@
-//! Gets a guest's kernel and its busybox as Debian packages, by name, and keeps them unpacked.
+//! The Debian packages of a guest's kernel and busybox, fetched by name and kept unpacked.
 //!
 //! ```text
 //!   apt (versions, checked files) ─► dpkg-deb -x ─► CACHE/packages/NAME/
 //!                                                     its record: versions and the date
 //! ```
 //!
-//! What is unpacked stays until it is refreshed or removed: a farm starts without a network.
+//! Unpacked packages stay until they are refreshed or removed: a farm starts without a network.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,20 +18,19 @@ use crate::record::{IN_DIRECTORY, NOT_DPKG, Record, SHOW_FORMAT};
 use crate::tool::run;
 use crate::{Arch, Cache, Error};
 
-/// What the directory of a web server's packages is called, behind the architecture.
+/// The suffix of the directory of a web server's packages, behind the architecture.
 pub const WEB_SET: &str = "-web";
 
-/// nginx and what its program is linked with, by the names of Debian 12, and by those since
-/// Debian 13.
+/// nginx and the libraries of its program, by their names in Debian 12, and since Debian 13.
 const WEB_PACKAGES: [&[&str]; 2] = [
     &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g"],
     &["nginx", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3t64", "libzstd1", "zlib1g"],
 ];
 
-/// The parts of the packages that make a guest.
+/// The files of a guest's packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestPackages {
-    /// The architecture that all of it is for.
+    /// The packages' architecture.
     pub arch: Arch,
     /// The kernel's release, such as `6.1.0-50-s390x`.
     pub release: String,
@@ -50,40 +49,40 @@ enum Set<'a> {
     Guest,
     /// A web server's.
     Web,
-    /// These. What they depend on is not added.
+    /// These packages, without their dependencies.
     Named(&'a [&'a str]),
 }
 
 impl Cache {
-    /// The packages for guests of this architecture: from the cache without touching the network,
-    /// or else from Debian.
+    /// Returns the packages for guests of this architecture: from the cache without using the
+    /// network, or else from Debian.
     pub fn packages(&self, arch: Arch) -> Result<GuestPackages, Error> {
         find_parts(arch, &self.unpacked(arch, arch.name(), Set::Guest)?)
     }
 
-    /// One package, unpacked in a directory of its own: from the cache or else from Debian.
+    /// Returns one package, unpacked in its own directory: from the cache or else from Debian.
     pub fn package(&self, arch: Arch, name: &str) -> Result<PathBuf, Error> {
         self.package_set(arch, name, &[name])
     }
 
-    /// Packages that belong together, unpacked into one directory that has the set's name: from
-    /// the cache or else from Debian. What they depend on is not added.
+    /// Returns packages unpacked into one directory with the set's name: from the cache or else
+    /// from Debian. Their dependencies are not added.
     pub fn package_set(&self, arch: Arch, set: &str, names: &[&str]) -> Result<PathBuf, Error> {
         self.unpacked(arch, &format!("{}-{set}", arch.name()), Set::Named(names))
     }
 
-    /// The packages of a web server: from the cache or else from Debian.
+    /// Returns the packages of a web server: from the cache or else from Debian.
     pub(crate) fn web_packages(&self, arch: Arch) -> Result<PathBuf, Error> {
         self.unpacked(arch, &format!("{arch}{WEB_SET}"), Set::Web)
     }
 
-    /// Where the packages of a set are, if they are there; the set of every guest has no name.
+    /// Returns the directory of a set of packages; the set of every guest has no name.
     pub fn packages_of(&self, arch: Arch, set: &str) -> PathBuf {
         self.root().join("packages").join(format!("{arch}{set}"))
     }
 
     /// Fetches the packages of this directory again, as [`crate::Kind::Packages`] names it, and
-    /// puts the newest in the place of those that are there.
+    /// replaces the old ones by the newest.
     pub fn refresh_packages(&self, directory: &str) -> Result<(), Error> {
         let unknown = || Error::UnknownPart { name: directory.to_owned() };
         let parts = |arch: &Arch| Some((*arch, directory.strip_prefix(arch.name())?));
@@ -97,7 +96,7 @@ impl Cache {
         self.fetch(arch, directory, set)
     }
 
-    /// Packages in a directory of this name: from the cache, or else fetched.
+    /// Returns the directory of this name with its packages: from the cache, or else fetched.
     fn unpacked(&self, arch: Arch, directory: &str, set: Set<'_>) -> Result<PathBuf, Error> {
         let unpacked = self.root().join("packages").join(directory);
         if !unpacked.is_dir() {
@@ -107,14 +106,14 @@ impl Cache {
                 self.fetch(arch, directory, set)?;
             }
         }
-        // Others may have been let into the cache since.
+        // The directory's rights may have changed since.
         check_dir(&unpacked)
     }
 
-    /// Fetches packages. They get to their place once they are whole. The lock is held.
+    /// Fetches packages. They are moved to their place when they are complete. The lock is held.
     fn fetch(&self, arch: Arch, directory: &str, set: Set<'_>) -> Result<(), Error> {
         let unpacked = self.directory("packages")?.join(directory);
-        // The lock is held, so a directory of that name is what a killed process left.
+        // The lock is held, so a directory with that name was left by a killed process.
         let scratch = unpacked.with_added_extension("part");
         remove_dir(&scratch)?;
         let tree = scratch.join("tree");
@@ -143,7 +142,7 @@ impl Cache {
         let record = tree.join(IN_DIRECTORY);
         let wrong = |reason| Error::Record { path: record.clone(), reason };
         Record::new(made_s, &versions).map_err(wrong)?.write(&record)?;
-        // Only what is whole gets the final name.
+        // Only a complete directory gets the final name.
         if set == Set::Guest {
             find_parts(arch, &tree)?;
         }
@@ -152,7 +151,7 @@ impl Cache {
     }
 }
 
-/// The packages' files that `fetch` promised.
+/// Returns the files that a guest's packages must contain.
 fn find_parts(arch: Arch, root: &Path) -> Result<GuestPackages, Error> {
     let missing = || Error::PackageContent {
         root: root.to_owned(),
@@ -168,7 +167,7 @@ fn find_parts(arch: Arch, root: &Path) -> Result<GuestPackages, Error> {
     })
 }
 
-/// Finds the kernel's image and its release: in /boot, or beside its modules, since Linux 7.
+/// Finds the kernel's image and its release: in /boot, or since Linux 7 with its modules.
 fn find_kernel(root: &Path) -> Option<(PathBuf, String)> {
     let names = |dir: &str| entries(&root.join(dir)).unwrap_or_default();
     let in_boot = names("boot").into_iter().find_map(|path| {
@@ -184,11 +183,11 @@ fn find_kernel(root: &Path) -> Option<(PathBuf, String)> {
     in_boot.or_else(beside_modules)
 }
 
-/// Debian 13 has moved everything below /usr.
+/// Finds a path; Debian 13 has moved everything below /usr.
 pub(crate) fn below_either(root: &Path, path: &str) -> Result<PathBuf, Error> {
     let places = [root.join(path), root.join("usr").join(path)];
     let missing = || Error::PackageContent { root: root.to_owned(), missing: path.to_owned() };
-    // A link's target is named as it will be in the guest, so its own file may be elsewhere here.
+    // A link's target is a path in the guest, so the file itself may be elsewhere here.
     places.into_iter().find(|place| place.exists() || place.is_symlink()).ok_or_else(missing)
 }
 

@@ -1,4 +1,4 @@
-//! Which other files an image in QEMU's own format leads to.
+//! The other files that an image in QEMU's own format refers to.
 //!
 //! ```text
 //!   byte 0   "QFI\xfb", version 2 or 3
@@ -7,8 +7,9 @@
 //!      100   (version 3) length of the header; behind it are extensions: number, length, content
 //! ```
 //!
-//! QEMU follows the names in a header without asking whose they are. So whoever may write to an
-//! image can have its guest read any file that QEMU can read: `/etc/shadow`, if root started it.
+//! QEMU follows the names in a header without checking their owners. A user that may write to an
+//! image can therefore let its guest read any file that QEMU can read: `/etc/shadow`, if root
+//! started it.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,13 +20,13 @@ use crate::error::FileContext;
 use crate::ours::check_file;
 
 const MAGIC: [u8; 4] = *b"QFI\xfb";
-/// What QEMU itself allows of a name.
+/// QEMU's limit on the length of a name, in bytes.
 const NAME_BYTES_MAX: usize = 1023;
-/// The header is in the image's first cluster, of 2 MiB at most; QEMU writes the name right
-/// behind it.
+/// Bytes that are read of an image. The header is in the first cluster, of 2 MiB at most; QEMU
+/// writes the name right behind it.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 const DATA_IN_ANOTHER_FILE: u64 = 1 << 2;
-/// Images over images over images.
+/// The longest chain of backing images.
 const DEPTH_MAX: usize = 16;
 
 /// The extension with the format of the backing file.
@@ -33,20 +34,20 @@ const BACKING_FORMAT: u64 = 0xe279_2aca;
 /// The length of the header of version 2.
 const OLD_BYTES: usize = 72;
 
-/// What an image's header says of other files.
+/// The references to other files in an image's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The file that has what was never written to this one.
+    /// The backing file, which has the blocks that were never written to this file.
     pub backing: Option<String>,
-    /// That file's format. If it is not given, QEMU guesses from the content, which may be a
+    /// The backing file's format. Without it, QEMU guesses from the content, which may be a
     /// guest's.
     pub format: Option<String>,
-    /// Whether its data are in a file of its own.
+    /// Set if the image's data are in a separate file.
     pub external_data: bool,
 }
 
 impl Header {
-    /// Reads the beginning of an image.
+    /// Parses the beginning of an image.
     pub fn parse(bytes: &[u8]) -> Result<Header, String> {
         let number = |at: usize, width: usize| number(bytes, at, width);
         let cut = || "it ends in its header".to_owned();
@@ -90,16 +91,16 @@ impl Header {
 /// The layout of a disk's content in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskFormat {
-    /// Block for block.
+    /// Uncompressed blocks without a header.
     Raw,
-    /// QEMU's own format, which may lie over another image.
+    /// QEMU's own format, which may refer to a backing image.
     Qcow2,
 }
 
 impl DiskFormat {
     pub(crate) const ALL: [DiskFormat; 2] = [DiskFormat::Raw, DiskFormat::Qcow2];
 
-    /// QEMU's name.
+    /// Returns QEMU's name.
     pub fn name(self) -> &'static str {
         match self {
             DiskFormat::Raw => "raw",
@@ -108,23 +109,23 @@ impl DiskFormat {
     }
 }
 
-/// An image that lies below another one.
+/// A backing image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Below {
-    /// Its file.
+    /// The image's file.
     pub path: PathBuf,
-    /// What is in its file.
+    /// The format of the image.
     pub format: DiskFormat,
 }
 
-/// Checks an image and all that lie below it: each must be ours or root's, and nobody else may
-/// change or replace it. They lie in one directory: an image that somebody else has made would
-/// otherwise have its guest read any file of ours. Gives those below, from the top.
+/// Checks an image and its backing images, and returns the latter from the top. Each must be this
+/// user's or root's, and no other user may change or replace it. All must be in one directory: an
+/// image made by another user could otherwise let its guest read any file of this user.
 pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
     let mut path = image.to_owned();
     let mut found = Vec::new();
     for _ in 0..DEPTH_MAX {
-        // What is checked stays as it is: nobody else can change it.
+        // A checked file stays as it is, because no other user can change it.
         let checked = check_file(&path)?;
         let header = read_whole(&checked)?;
         let Some(backing) = header.backing else { return Ok(found) };
@@ -152,12 +153,12 @@ pub(crate) fn check_image(image: &Path) -> Result<Vec<Below>, Error> {
     Err(wrong(image, format!("more than {DEPTH_MAX} images lie below each other")))
 }
 
-/// Checks an image whose QEMU is told what lies below it, and does not ask the image.
+/// Checks an image for which QEMU gets the backing images from its arguments, not from the image.
 pub(crate) fn check_overlay(image: &Path) -> Result<(), Error> {
     read_whole(&check_file(image)?).map(drop)
 }
 
-/// The header of an image that has its data itself.
+/// Returns the header of an image that contains its data itself.
 fn read_whole(image: &Path) -> Result<Header, Error> {
     let header = Header::read(image)?;
     match header.external_data {
@@ -169,9 +170,10 @@ fn read_whole(image: &Path) -> Result<Header, Error> {
     }
 }
 
-/// The file of that name, as QEMU understands it: beside the image, unless it begins with `/`.
+/// Returns the file with that name, as QEMU resolves it: relative to the image, unless it begins
+/// with `/`.
 fn below(image: &Path, name: &str) -> Result<PathBuf, Error> {
-    // `json:`, `nbd:`, `ssh://`: QEMU takes what is before a colon for the way to get there.
+    // `json:`, `nbd:`, `ssh://`: QEMU takes the part before a colon for a protocol.
     let before = name.split('/').next().unwrap_or_default();
     if name.is_empty() || name.contains('\0') || before.contains(':') {
         let shown = base::plain(name, 80);
@@ -180,14 +182,14 @@ fn below(image: &Path, name: &str) -> Result<PathBuf, Error> {
     Ok(image.parent().unwrap_or(Path::new("/")).join(name))
 }
 
-/// A big-endian number of `width` bytes.
+/// Reads a big-endian number of `width` bytes.
 fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     let field = bytes.get(at..at.checked_add(width)?)?;
     Some(field.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// The format of the backing file, if an extension between header and name gives it. QEMU takes
-/// the last one, so there may be one only.
+/// Returns the backing file's format, if an extension between header and name has it. QEMU uses the
+/// last one, so only one is accepted.
 fn format(bytes: &[u8], header_bytes: usize, end: usize) -> Result<Option<String>, String> {
     let mut at = header_bytes;
     let mut format = None;
@@ -210,7 +212,7 @@ fn format(bytes: &[u8], header_bytes: usize, end: usize) -> Result<Option<String
     Ok(format)
 }
 
-/// An extension's kind and content, and where the next one begins.
+/// Reads an extension's kind and content, and the offset of the next one.
 fn extension(bytes: &[u8], at: usize) -> Option<(u64, &[u8], usize)> {
     let length = usize::try_from(number(bytes, at.checked_add(4)?, 4)?).ok()?;
     let start = at.checked_add(8)?;
@@ -231,14 +233,14 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// An image of no size over a file of a format.
+    /// Returns an image of no size over a backing file with a format.
     fn image_over(backing: &str, format: &str, features: u8) -> Vec<u8> {
         let mut head = vec![0; 104];
         head[..4].copy_from_slice(&MAGIC);
         head[7] = 3;
         head[79] = features;
         head[103] = 104;
-        // An extension that nobody knows, the format, the end.
+        // An unknown extension, the format, the end.
         for (kind, content) in [(7_u32, "x"), (BACKING_FORMAT as u32, format), (0, "")] {
             if kind != BACKING_FORMAT as u32 || !format.is_empty() {
                 head.extend(kind.to_be_bytes());
@@ -285,7 +287,7 @@ mod tests {
         }
     }
 
-    /// A directory of ours with images.
+    /// A private directory with images.
     struct Place(PathBuf);
 
     impl Place {
@@ -325,7 +327,7 @@ mod tests {
         assert_eq!(below, expected.map(|(name, format)| (Path::new(name), format)));
         let round = place.file("round.qcow2", &image("round.qcow2", 0));
         assert!(refusal(&round).contains("more than 16 images"));
-        // What a guest has written to its disk is not to be taken for a header.
+        // Without a format, data that a guest has written to its disk could be taken for a header.
         for format in ["", "vmdk"] {
             let path = place.file("guess.qcow2", &image_over("base.img", format, 0));
             assert!(refusal(&path).contains("does not say that the image below it is raw"));
@@ -334,7 +336,7 @@ mod tests {
         assert!(refusal(&place.file("gone.qcow2", &image("gone.img", 0))).contains("gone.img"));
     }
 
-    /// QEMU takes the last format that is given, and others might take the first.
+    /// QEMU takes the last format, and other programs might take the first.
     #[test]
     fn a_format_that_is_given_twice_is_refused() {
         let extension = |format: &str| {
@@ -355,12 +357,12 @@ mod tests {
         let qcow2 = extension("qcow2\0\0\0");
         assert!(reason(&qcow2).contains("twice"));
         assert!(reason(&[0, 0, 0, 1, 0, 0, 1, 0]).contains("cannot be read"));
-        // What is behind the extensions is none.
+        // Bytes behind the last extension are not parsed.
         let ended = [&[0; 8][..], &qcow2].concat();
         assert!(Header::parse(&head(&ended)).is_ok() && Header::parse(&head(&[])).is_ok());
     }
 
-    /// Somebody else's image that we have downloaded is ours.
+    /// An image made by another user belongs to this user after a download.
     #[test]
     fn finding_16_an_image_leads_to_no_other_directory() {
         let place = Place::new("directory");
@@ -377,7 +379,7 @@ mod tests {
         check_image(&place.file("got.qcow2", &image_over("home/../base", "raw", 0))).unwrap();
     }
 
-    /// A link of another user's would have any file of ours be the guest's disk.
+    /// A link made by another user would turn any file of this user into the guest's disk.
     #[test]
     fn finding2_04_a_raw_disk_of_another_user_is_refused() {
         let place = Place::new("raw");
@@ -404,11 +406,11 @@ mod tests {
         assert!(refusal(&place.0).contains("neither an ordinary file nor a block device"));
     }
 
-    /// What another user wrote into the header would be opened with our rights.
+    /// A name written into the header by another user would be opened with this user's rights.
     #[test]
-    fn finding_16_an_image_that_another_user_can_change_leads_nowhere() {
+    fn finding_16_image_that_another_user_can_change_is_refused() {
         let place = Place::new("backing");
-        // What is done before each start of QEMU.
+        // The check before each start of QEMU.
         let prepare = |path: &Path| Disk::temporary(path, DiskFormat::Qcow2).prepare("g1");
         let refusal = |path: &Path| prepare(path).unwrap_err().to_string();
         let secret = place.file("secret", b"root:$y$");
@@ -417,7 +419,8 @@ mod tests {
         prepare(&theirs).unwrap();
         fs::set_permissions(&theirs, fs::Permissions::from_mode(0o666)).unwrap();
         assert!(refusal(&theirs).contains("theirs.qcow2 is not safe to use: others may write"));
-        // Nor may what lies below be another's: it may turn into an image with a header.
+        // A backing image must not be another user's either: it may turn into an image with a
+        // header.
         let ours = place.file("ours.qcow2", &image("theirs.qcow2", 0));
         assert!(refusal(&ours).contains("theirs.qcow2 is not safe to use"));
         if rustix::process::geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! What a part of the cache was made of, and when: a file beside it, or in it.
+//! The record of a cached part's packages and time: a file beside the part, or in it.
 //!
 //! ```text
 //!   pinhead packages 1
@@ -15,21 +15,21 @@ use crate::Error;
 use crate::error::FileContext;
 use crate::files::write_whole;
 
-/// A system of ten thousand packages has a record of half a megabyte.
+/// The largest record that is read. A system of ten thousand packages has half a megabyte.
 const BYTES_MAX: u64 = 1 << 20;
 /// The record of a directory of packages, in it.
 pub(crate) const IN_DIRECTORY: &str = "pinhead.packages";
-/// The end of the name of a disk's record.
+/// The extension of a disk's record.
 pub(crate) const OF_DISK: &str = "packages";
 
 /// Has dpkg's tools print the lines that [`Record::new`] takes.
 pub(crate) const SHOW_FORMAT: &str = "--showformat=${Package} ${Version}\\n";
-/// What to tell a user who has no such tool.
+/// The hint for a user without such a tool.
 pub(crate) const NOT_DPKG: &str = "it belongs to dpkg; is this Debian?";
 
 const HEAD: &str = "pinhead packages 1";
 
-/// When a part of the cache was made, and of which packages.
+/// The time at which a part of the cache was made, and its packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Seconds since 1970.
@@ -39,7 +39,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads a record's text. What is no record is refused with the line that is wrong.
+    /// Parses a record. The error names the line that is wrong.
     pub fn parse(text: &str) -> Result<Record, String> {
         let mut lines = text.lines().zip(1..);
         if lines.next().is_none_or(|(line, _)| line != HEAD) {
@@ -57,14 +57,14 @@ impl Record {
         Ok(Record { made_s, packages: lines.map(package).collect::<Result<_, _>>()? })
     }
 
-    /// The record of what a tool printed: lines of a package and its version.
+    /// Parses a tool's output: lines of a package and its version.
     pub(crate) fn new(made_s: u64, lines: &str) -> Result<Record, String> {
         let mut lines: Vec<&str> = lines.lines().filter(|line| !line.is_empty()).collect();
         lines.sort_unstable();
         Record::parse(&format!("{HEAD}\nmade {made_s}\n{}\n", lines.join("\n")))
     }
 
-    /// The record as text.
+    /// Returns the record as text.
     pub fn text(&self) -> String {
         let mut text = format!("{HEAD}\nmade {}\n", self.made_s);
         for (name, version) in &self.packages {
@@ -77,7 +77,7 @@ impl Record {
         write_whole(path, self.text().as_bytes())
     }
 
-    /// The record in a file; none if there is no file, as in caches of older versions.
+    /// Reads the record in a file; `None` if there is no file, as in caches of older versions.
     pub(crate) fn read(path: &Path) -> Result<Option<Record>, Error> {
         let file = match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -89,7 +89,7 @@ impl Record {
         Record::parse(&text).map(Some).map_err(wrong)
     }
 
-    /// The record of a directory of packages, or of a disk.
+    /// Returns the record of a directory of packages, or of a disk.
     pub fn beside(part: &Path) -> Result<Record, Error> {
         match part.is_dir() {
             true => Record::of(part, &part.join(IN_DIRECTORY)),
@@ -97,12 +97,12 @@ impl Record {
         }
     }
 
-    /// When a file or directory was made by its record, or else by the file system: the time of
-    /// its last change of name, since an unpacked package keeps the times that it came with.
+    /// Returns a part's record, or else a record with the file system's time. That is the time of
+    /// its last rename, since an unpacked package keeps its original times.
     pub(crate) fn of(part: &Path, record: &Path) -> Result<Record, Error> {
         match Record::read(record) {
             Ok(Some(record)) => return Ok(record),
-            // One that is damaged says nothing; its part goes on, and is listed and refreshed.
+            // A damaged record is ignored; its part is still used, listed and refreshed.
             Ok(None) | Err(Error::Record { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused_with_its_line() {
+    fn invalid_record_is_refused_with_its_line() {
         let check = |text: &str, expected: &str| {
             let error = Record::parse(text).unwrap_err();
             assert!(error.starts_with(expected), "{text:?}: {error}");

@@ -1,7 +1,7 @@
-//! Finds Debian's own entries among the system's apt sources.
+//! Debian's own entries among the system's apt sources.
 //!
-//! Other entries are left out: they have no kernels for guests, and many serve one architecture
-//! only, so that an update for another one would complain about each of them.
+//! Other entries are left out, because they have no kernels for guests. Many serve only one
+//! architecture, and an update for another one would report an error for each of them.
 
 use std::fs;
 use std::io;
@@ -10,17 +10,16 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::error::FileContext;
 
-/// Where an entry's packages are.
+/// The fields with the location of an entry's packages.
 const PLACE: [&str; 3] = ["uris", "suites", "components"];
 
-/// What is kept of an entry's options: whose signature it has, where it is, and whether it may be
-/// old, as a snapshot of a day is. What would have apt take something that is not signed, or not
-/// signed well, is the system's own business: `trusted`, `allow-insecure`, `allow-weak` and their
-/// like are left out.
+/// The options that are kept of an entry: its signing key, its location, and the permission to be
+/// old, as a day's snapshot is. Options that make apt take unsigned or badly signed files are left
+/// out: `trusted`, `allow-insecure`, `allow-weak` and similar ones.
 const KEPT: [&str; 4] = ["signed-by", "inrelease-path", "by-hash", "check-valid-until"];
 
-/// The entries for binary packages that point to Debian, as files for `sources.list.d`: name and
-/// text. Of their options those in [`KEPT`] stay: a guest's architecture may be another.
+/// Returns the entries for binary packages that point to Debian, as files for `sources.list.d`:
+/// name and text. Only the options in [`KEPT`] stay, because a guest's architecture may differ.
 pub(crate) fn debian_sources(etc_apt: &Path) -> Result<Vec<(String, String)>, Error> {
     let list = etc_apt.join("sources.list");
     let parts = etc_apt.join("sources.list.d");
@@ -60,8 +59,8 @@ pub(crate) fn debian_sources(etc_apt: &Path) -> Result<Vec<(String, String)>, Er
     Ok(files)
 }
 
-/// Whether an entry is Debian's: signed with Debian's key, at Debian's host, or at a mirror that
-/// keeps the usual path and says nothing of another key.
+/// Returns true if an entry is Debian's: signed with Debian's key, at Debian's host, or at a mirror
+/// that keeps the usual path and names no other key.
 fn is_debian(uris: &[&str], signed_by: Option<&str>) -> bool {
     let debian_host = |uri: &&str| {
         let host = uri.split('/').nth(2).unwrap_or("");
@@ -78,7 +77,7 @@ fn is_debian(uris: &[&str], signed_by: Option<&str>) -> bool {
     }
 }
 
-/// `deb [option=value ...] URI suite component...`
+/// Parses lines: `deb [option=value ...] URI suite component...`
 pub fn one_line_entries(text: &str) -> String {
     text.lines().filter_map(one_line_entry).fold(String::new(), |kept, line| kept + &line + "\n")
 }
@@ -97,7 +96,7 @@ fn one_line_entry(line: &str) -> Option<String> {
     let signed_by =
         options.split_ascii_whitespace().find_map(|option| option.strip_prefix("signed-by="));
     let uri = rest.split_ascii_whitespace().next()?;
-    // A second list of options would come through unseen.
+    // A second list of options would pass unseen.
     if options.contains('[') || rest.contains('[') || !is_debian(&[uri], signed_by) {
         return None;
     }
@@ -110,7 +109,7 @@ fn one_line_entry(line: &str) -> Option<String> {
     Some(format!("deb {options}{}", rest.trim()))
 }
 
-/// Stanzas of `Field: value` lines with an empty line between them.
+/// Parses stanzas of `Field: value` lines with an empty line between them.
 pub fn stanza_entries(text: &str) -> String {
     let mut kept = String::new();
     let mut stanza: Vec<(String, String)> = Vec::new();
@@ -124,7 +123,8 @@ pub fn stanza_entries(text: &str) -> String {
             // A continuation belongs to the field above, for instance an embedded key.
             if let Some((_, value)) = stanza.last_mut() {
                 value.push('\n');
-                // A carriage return before the end of the line would be read back as a part of it.
+                // A carriage return before the line's end would be read back as a part of the
+                // value.
                 value.push_str(line.trim_end());
             }
         } else if let Some((field, value)) = line.split_once(':') {
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_sources() {
+    fn sources_of_one_line_each() {
         let check = |line: &str, expected: Option<&str>| {
             assert_eq!(one_line_entry(line).as_deref(), expected, "{line}");
         };
@@ -208,7 +208,8 @@ mod tests {
         assert_eq!(stanza_entries(text), expected);
     }
 
-    /// A guest would be made of whatever anybody puts at the mirror's address.
+    /// Without a signature, anyone in control of the mirror's address could choose a guest's
+    /// content.
     #[test]
     fn finding_12_an_entry_that_need_not_be_signed_has_to_be() {
         let lax = "trusted allow-insecure allow-weak allow-downgrade-to-insecure";
@@ -228,7 +229,7 @@ mod tests {
         let line = "deb [ trusted=yes signed-by=/k/a.gpg ] http://d.debian.org/debian b main";
         let kept = one_line_entry(line).unwrap();
         assert_eq!(kept, "deb [signed-by=/k/a.gpg] http://d.debian.org/debian b main");
-        // Options of which the last part looks like the beginning of the entry.
+        // Options with a last part that looks like the beginning of the entry.
         for options in
             ["[a]trusted=yes ", "[[trusted=yes]] ", "[a] [trusted=yes]", "[signed-by=/k[x] "]
         {

@@ -1,4 +1,4 @@
-//! Other people's programs: run to their end, with their reason when they fail.
+//! External programs: run to their end, with their reason when they fail.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read};
@@ -6,18 +6,18 @@ use std::process::{Command, Stdio};
 
 use crate::{Error, sys};
 
-/// An error message need not hold more of a tool's words than this.
+/// The most bytes of a tool's output in an error message.
 const STDERR_BYTES_MAX: usize = 2000;
 
 /// The output of a tool that succeeded.
 pub struct Output {
-    /// On standard output.
+    /// Standard output.
     pub stdout: Vec<u8>,
     /// The end of its standard error.
     pub stderr: String,
 }
 
-/// Runs a tool to its end. `hint` says what to install where it is not there.
+/// Runs a tool to its end. `hint` names the package to install if the tool is missing.
 pub fn run(command: &mut Command, hint: &str) -> Result<Output, Error> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|source| not_started(command.get_program(), hint, source))?;
@@ -29,8 +29,8 @@ pub fn run(command: &mut Command, hint: &str) -> Result<Output, Error> {
     Ok(Output { stdout: output.stdout, stderr })
 }
 
-/// Like [`run`], with each line of standard error handed over as it comes. The tool's standard
-/// output is thrown away, and the tool does not outlive us.
+/// Runs a tool like [`run`], and passes on each line of standard error as it arrives. The tool's
+/// standard output is discarded, and the tool does not outlive this process.
 pub(crate) fn run_and_follow(
     command: &mut Command,
     hint: &str,
@@ -43,7 +43,7 @@ pub(crate) fn run_and_follow(
         command.spawn().map_err(|source| not_started(command.get_program(), hint, source))?;
     let mut stderr_end = String::new();
     if let Some(stderr) = child.stderr.take() {
-        // A line may be endless; what is kept of it is bounded like the rest.
+        // A line may be endless; the kept part is bounded.
         let mut reader = BufReader::new(stderr);
         let mut line = Vec::new();
         let limit = STDERR_BYTES_MAX as u64;
@@ -61,7 +61,7 @@ pub(crate) fn run_and_follow(
     Err(Error::ToolFailed { command: command_line(command), status, stderr: stderr_end })
 }
 
-/// Why a program does not run; `hint` says what to install where it is not there.
+/// Returns the error of a program that cannot be run; `hint` names the package to install.
 pub fn not_started(program: &OsStr, hint: &str, source: io::Error) -> Error {
     let program = program.to_string_lossy().into_owned();
     match source.kind() {
@@ -76,7 +76,7 @@ fn command_line(command: &Command) -> String {
     words.join(" ")
 }
 
-/// The end of a text, where tools put the reason.
+/// Returns the end of a text, where tools put the reason.
 pub(crate) fn last_part(text: &str) -> String {
     let cut = text.len().saturating_sub(STDERR_BYTES_MAX);
     let start = (cut..=text.len()).find(|&index| text.is_char_boundary(index)).unwrap_or(0);

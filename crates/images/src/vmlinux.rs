@@ -1,12 +1,13 @@
-//! A kernel without its wrapping, for an emulator that would unwrap it again in each guest.
+//! Unwrapped kernels, for an emulator that would unwrap the kernel again in each guest.
 //!
 //! ```text
 //!   vmlinuz: setup │ decompressor │ LZ4: vmlinux ─► CACHE/…/boot/vmlinux-RELEASE
 //! ```
 //!
-//! QEMU maps such a file, so that all guests have it once in the host's page cache; of a vmlinuz
-//! each QEMU keeps a copy of its own, and each guest runs the decompressor, whose output and input
-//! it never gives back to the host. It starts by the kernel's PVH entry, which is there for this.
+//! QEMU maps such a file, so that all guests share it in the host's page cache. Of a vmlinuz each
+//! QEMU keeps its own copy. Each guest then runs the decompressor, and never returns the memory of
+//! its input and output to the host. QEMU starts the kernel at its PVH entry, which exists for
+//! this.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,19 +17,19 @@ use crate::elf::Elf;
 use crate::error::FileContext;
 use crate::files::write_whole;
 
-/// `HdrS`, where the boot protocol has it, and the first version that says where the payload is.
+/// `HdrS` at its offset in the boot protocol, and the first version with the payload's offset.
 const HEADER: (usize, &[u8; 4]) = (0x202, b"HdrS");
 const VERSION_MIN: u16 = 0x208;
-/// The magic number of what the kernel's build calls LZ4, and the size of its blocks.
+/// The magic number of the LZ4 format of the kernel's build, and the size of its blocks.
 const LZ4: [u8; 4] = [0x02, 0x21, 0x4c, 0x18];
 const BLOCK_BYTES: usize = 8 << 20;
-/// No kernel is larger; a file that claims it is broken.
+/// The largest kernel; a file that claims a larger one is broken.
 const BYTES_MAX: usize = 512 << 20;
 /// The ELF note with the PVH entry: its name and its type.
 const NOTE: (&[u8; 4], u32) = (b"Xen\0", 18);
 
-/// The kernel to give to QEMU: the unwrapped one beside it, which is made if it is not there, or
-/// this one if it cannot be unwrapped here. The caller holds the cache's lock.
+/// Returns the kernel for QEMU: the unwrapped one beside it, which is made if needed, or this one
+/// if it cannot be unwrapped here. The caller holds the cache's lock.
 pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
     let name = kernel.file_name().and_then(|name| name.to_str());
     let Some(release) = name.and_then(|name| name.strip_prefix("vmlinuz-")) else {
@@ -44,13 +45,13 @@ pub(crate) fn beside(kernel: &Path) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// The kernel in a bzImage, if it was compressed by LZ4 and can be started without the rest.
+/// Returns the kernel in a bzImage, if it is compressed by LZ4 and can start without the rest.
 pub fn unwrap(wrapped: &[u8]) -> Option<Vec<u8>> {
     let (at, magic) = HEADER;
     if wrapped.get(at..at + magic.len())? != magic || u16_at(wrapped, 0x206)? < VERSION_MIN {
         return None;
     }
-    // Zero stands for the four sectors of old.
+    // Zero means four sectors, as in old kernels.
     let sectors = match *wrapped.get(0x1f1)? {
         0 => 4,
         sectors => usize::from(sectors),
@@ -61,7 +62,8 @@ pub fn unwrap(wrapped: &[u8]) -> Option<Vec<u8>> {
     has_pvh_entry(&kernel).then_some(kernel)
 }
 
-/// Blocks, each behind its size. Behind the last one the kernel's build has put the size of all.
+/// Unpacks blocks, each behind its size. The kernel's build puts the total size behind the last
+/// one.
 fn unpack(mut blocks: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     while blocks.len() > 4 {
@@ -76,7 +78,7 @@ fn unpack(mut blocks: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Whether a note of the ELF file names the entry by which QEMU starts it.
+/// Returns true if a note of the ELF file names the PVH entry, by which QEMU starts it.
 fn has_pvh_entry(kernel: &[u8]) -> bool {
     Elf::new(kernel).is_some_and(|elf| elf.notes().any(has_note))
 }
@@ -120,7 +122,7 @@ mod tests {
         out
     }
 
-    /// A kernel with two notes.
+    /// Returns a kernel with two notes.
     fn elf(last: &[u8]) -> Vec<u8> {
         let notes = [note(b"Xen\0", 6), last.to_vec(), vec![0; 12]].concat();
         let mut elf = b"\x7fELF\x02\x01".to_vec();
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_or_something_else_is_left_as_it_is() {
+    fn broken_and_other_kernels_are_left_as_they_are() {
         let whole = wrapped(&elf(&note(b"Xen\0", 18)));
         for length in 0..whole.len() - 100 {
             assert_eq!(unwrap(&whole[..length]), None, "{length} bytes of it");
@@ -181,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_made_once_beside_the_kernel() {
+    fn unwrapped_kernel_is_made_once_beside_the_original() {
         let directory = std::env::temp_dir().join(format!("images-vmlinux-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let (kernel, other) = (directory.join("vmlinuz-6.1"), directory.join("vmlinuz-6.2"));

@@ -1,4 +1,4 @@
-//! nginx in a guest's memory: the smallest real web server's guest.
+//! nginx in a guest's memory: the smallest guest with a real web server.
 //!
 //! ```text
 //!   nginx, its libraries (Debian's packages) ─► files of an image ─► port 80 of the guest:
@@ -13,13 +13,13 @@ use crate::error::FileContext;
 use crate::packages::below_either;
 use crate::{Arch, Cache, Error, GuestFile};
 
-/// Where nginx listens in the guest.
+/// nginx's port in the guest.
 pub const WEB_PORT: u16 = 80;
 
-/// The size of the page that it serves, that of the published experiments.
+/// The size of the served page, as in the published experiments.
 pub const PAGE_BYTES: usize = 27 * 1024;
 
-/// One worker for a guest of one CPU, and nothing that wakes it while nobody asks.
+/// One worker for a guest of one CPU, which never wakes up without requests.
 const CONFIGURATION: &str = "\
 user nobody nogroup;
 worker_processes 1;
@@ -45,11 +45,12 @@ http {
 }
 ";
 
-/// Ends when the server listens: nginx opens its port before it leaves the foreground.
+/// A command that ends when the server listens: nginx opens its port before it leaves the
+/// foreground.
 const SERVICE: &str =
     "mkdir -p /var/lib/nginx /var/log/nginx\nexec /usr/sbin/nginx -c /etc/nginx.conf\n";
 
-/// What an image needs to be a web server: [`crate::ImageSpec::files`] take it.
+/// Returns the files of a web server, for [`crate::ImageSpec::files`].
 pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
     let root = cache.web_packages(arch)?;
     let mut files = vec![file_of(&root, "usr/sbin/nginx")?];
@@ -78,7 +79,7 @@ pub fn web_files(cache: &Cache, arch: Arch) -> Result<Vec<GuestFile>, Error> {
     Ok(files)
 }
 
-/// A page of the size, whose lines differ: a page of equal bytes would be no page.
+/// Returns a page of this size with distinct lines: real pages are not one repeated byte.
 fn page() -> String {
     let mut text = String::from("<!doctype html><title>pinhead</title><pre>\n");
     let mut line = 0;
@@ -90,17 +91,17 @@ fn page() -> String {
     text
 }
 
-/// Paths in the guest of the libraries that a program or a library is linked with. Debian's suites
-/// differ in them.
+/// Returns the paths in the guest of the libraries that a program or a library is linked with.
+/// Debian's suites differ in them.
 fn linked_with(root: &Path, arch: Arch, file: &GuestFile) -> Result<Vec<String>, Error> {
     let unknown = || Error::PackageContent {
         root: root.to_owned(),
         missing: format!("{} whose libraries can be read", file.path),
     };
     let names = libraries(&file.bytes).ok_or_else(unknown)?;
-    // The loader has a place of its own.
+    // The loader's place is different.
     let names = names.into_iter().filter(|name| !name.starts_with("ld"));
-    // Where the loader looks without a configuration.
+    // The loader's default directory.
     Ok(names.map(|name| format!("/lib/{arch}-linux-gnu/{name}")).collect())
 }
 
@@ -110,7 +111,7 @@ fn file_of(root: &Path, path: &str) -> Result<GuestFile, Error> {
 }
 
 /// Reads a file of the packages, through a link as it will be in the guest. The loader is a link to
-/// `/lib/TRIPLET/...`, where this machine may have a loader of its own, for another C library.
+/// `/lib/TRIPLET/...`, where this machine may have its own loader, for another C library.
 fn read(root: &Path, path: &Path) -> Result<Vec<u8>, Error> {
     if path.is_symlink() {
         let target = fs::read_link(path).file("read", path)?;
@@ -132,7 +133,7 @@ mod tests {
         for directory in ["proc", "lib64"] {
             fs::create_dir_all(root.join(directory)).unwrap();
         }
-        // A link that leads to a file of this machine, too.
+        // The link also leads to a file of this machine.
         std::os::unix::fs::symlink("/proc/version", root.join("lib64/loader")).unwrap();
         fs::write(root.join("proc/version"), "the packages'").unwrap();
         let read = file_of(&root, "lib64/loader").unwrap().bytes;

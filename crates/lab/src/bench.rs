@@ -1,5 +1,5 @@
-//! The bench on which an experiment runs: cases take turns (A B C, A B C, ...), phases are timed,
-//! a failure keeps what was measured, and the files are written after each.
+//! The bench that runs an experiment. Cases take turns (A B C, A B C, ...), and phases are timed. A
+//! failed phase keeps its measures, and the files are written after each phase.
 
 use crate::clock;
 use crate::outcome::{Measures, Outcome, Phase, Run};
@@ -8,30 +8,30 @@ use crate::{Error, View, shelf, stop, text};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What was asked for.
+/// The requested options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// The short form with few guests, which shows that everything works.
+    /// True for the short form with few guests, which only shows that everything works.
     pub quick: bool,
-    /// How many guests, where the experiment lets one choose.
+    /// Number of guests, if the experiment permits a choice.
     pub guests: Option<u32>,
-    /// How often each case is run.
+    /// Repetitions of each case.
     pub repetitions: Option<u32>,
-    /// How many requests a case gets, where the experiment asks for pages at a rate.
+    /// Requests of a case, if the experiment requests pages at a rate.
     pub requests: Option<u32>,
-    /// A result whose sizes by hand are taken over, where the experiment looks for such.
+    /// A result with sizes by hand to take over, if the experiment searches for them.
     pub sizes: Option<PathBuf>,
-    /// Only these cases; the usual ones if it is empty.
+    /// Cases to run; the usual ones if empty.
     pub cases: Vec<String>,
-    /// Where the result goes.
+    /// Path of the result.
     pub out: PathBuf,
-    /// The product, of which the experiments are made.
+    /// Programs and files of pinhead, used by the experiments.
     pub tools: Tools,
 }
 
 /// A running experiment.
 pub struct Bench<'a> {
-    /// What was asked for.
+    /// The requested options.
     pub asked: Asked,
     outcome: Outcome,
     view: fn(&Outcome) -> View,
@@ -40,8 +40,8 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// An experiment that begins now, if `outcome` has its head and no runs, or goes on. `view`
-    /// derives what its page shows.
+    /// Starts an experiment if `outcome` has its head and no runs, and otherwise resumes it. `view`
+    /// derives the contents of its page.
     pub fn new(
         asked: Asked,
         outcome: Outcome,
@@ -52,7 +52,7 @@ impl<'a> Bench<'a> {
         Bench { asked, outcome, view, began_s, progress }
     }
 
-    /// The cases to run, in the experiment's order: those that were asked for, or the usual ones.
+    /// Returns the cases to run, in the experiment's order: the requested ones, or the usual ones.
     pub fn choose<'n>(&self, all: &[&'n str], usual: &[&'n str]) -> Result<Vec<&'n str>, Error> {
         let asked = &self.asked.cases;
         if let Some(unknown) = asked.iter().find(|case| !all.contains(&case.as_str())) {
@@ -68,7 +68,7 @@ impl<'a> Bench<'a> {
         Ok(all.iter().filter(is_chosen).copied().collect())
     }
 
-    /// Takes out the cases that cannot be run here, and says so once.
+    /// Removes the cases that cannot be run here, and notes that once.
     pub fn leave_out<'n>(
         &mut self,
         mut cases: Vec<&'n str>,
@@ -85,8 +85,8 @@ impl<'a> Bench<'a> {
         cases
     }
 
-    /// Notes a setting, for the head of the result. One that goes on has it already, and figures
-    /// of another are not to be mixed with its own.
+    /// Notes a setting for the head of the result. A resumed result must have the same setting, as
+    /// figures under different settings must not be mixed.
     pub fn setting(&mut self, name: &str, value: impl ToString) -> Result<(), Error> {
         let value = value.to_string();
         match self.outcome.settings.get(name) {
@@ -102,15 +102,15 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Notes what a reader has to know.
+    /// Adds a note for the reader.
     pub fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
         (self.progress)(&note);
         self.outcome.notes.push(note);
     }
 
-    /// Takes over what another result measured, as if it had been done here, unless it has come to
-    /// its end here.
+    /// Takes over a run of another result, as if it had been measured here, unless the run is
+    /// finished here.
     pub fn take_over(&mut self, run: Run, from: &Outcome) {
         if !self.is_finished(&run.case, run.repetition) {
             self.discard(&run.case, run.repetition);
@@ -121,7 +121,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Gives every case its turn in every round. What has come to its end before is not run again.
+    /// Runs every case once in every round, except for finished runs.
     pub fn rounds(
         &mut self,
         rounds: u32,
@@ -141,8 +141,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Takes out all runs of rounds that were begun and not ended: where farms start anew, one half
-    /// of such a round would be of other farms than the other.
+    /// Removes all runs of rounds that were begun and not finished: where farms start again, half
+    /// of such a round would be of different farms.
     pub fn discard_open_rounds(&mut self, rounds: u32, cases: &[&str]) {
         for round in 1..=rounds {
             if cases.iter().all(|name| self.is_finished(name, round)) {
@@ -154,7 +154,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Whether nothing of these rounds is left to do.
+    /// Returns true if all runs of these rounds are finished.
     pub fn is_done(&self, rounds: u32, cases: &[&str]) -> bool {
         (1..=rounds).all(|round| cases.iter().all(|name| self.is_finished(name, round)))
     }
@@ -163,7 +163,7 @@ impl<'a> Bench<'a> {
         self.outcome.run(case, round).is_some_and(|run| run.finished)
     }
 
-    /// Takes a run out that did not come to its end, and says why where it failed.
+    /// Removes an unfinished run, and notes the reason of a failure.
     pub(crate) fn discard(&mut self, case: &str, round: u32) {
         let Some(run) = self.outcome.run(case, round) else { return };
         let failed = run.phases.iter().find_map(|phase| {
@@ -188,17 +188,17 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// A case in a repetition.
+    /// Returns a case in a repetition.
     pub fn case<'b>(&'b mut self, name: &'b str, repetition: u32) -> Case<'b, 'a> {
         Case { bench: self, name, repetition }
     }
 
-    /// The result so far.
+    /// Returns the result so far.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
 
-    /// Writes the result so far; gives its path.
+    /// Writes the result so far, and returns its path.
     pub fn save(&mut self) -> Result<PathBuf, Error> {
         self.outcome.seconds = clock::seconds() - self.began_s;
         shelf::save(&self.outcome, &(self.view)(&self.outcome), &self.asked.out)
@@ -216,7 +216,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// All cases of a round make their chance from the same, which another machine can repeat.
+/// Returns a round's seed, the same for all its cases, which another machine can repeat.
 fn seed(round: u32) -> u64 {
     u64::from(round)
 }
@@ -229,33 +229,33 @@ pub struct Case<'b, 'a> {
 }
 
 impl Case<'_, '_> {
-    /// What it is called.
+    /// Returns the case's name.
     pub fn name(&self) -> &str {
         self.name
     }
 
-    /// Which round it is.
+    /// Returns the round.
     pub fn round(&self) -> u32 {
         self.repetition
     }
 
-    /// What chance is made from in this round.
+    /// Returns the round's seed.
     pub fn seed(&self) -> u64 {
         seed(self.repetition)
     }
 
-    /// The result so far.
+    /// Returns the result so far.
     pub fn outcome(&self) -> &Outcome {
         &self.bench.outcome
     }
 
-    /// Notes what a reader has to know of it.
+    /// Adds a note on this case for the reader.
     pub fn note(&mut self, note: String) {
         self.bench.note(format!("{}, {}: {note}", self.name, self.repetition));
     }
 
-    /// Runs a phase. Its measures are kept whether or not it comes to its end; if it does not,
-    /// there is nothing to return, and the case can decide whether to go on.
+    /// Runs a phase, and keeps its measures even if the phase fails. Then it returns nothing, and
+    /// the case can decide to go on or not.
     pub fn phase<T>(
         &mut self,
         name: &str,
@@ -264,7 +264,7 @@ impl Case<'_, '_> {
         self.told_phase(name, |measures, _| body(measures))
     }
 
-    /// The same of a phase that takes long, and tells meanwhile how far it is.
+    /// Runs a phase that takes long, and reports its progress.
     pub fn told_phase<T>(
         &mut self,
         name: &str,
@@ -284,7 +284,7 @@ impl Case<'_, '_> {
         Ok(result.ok())
     }
 
-    /// The phase in which a farm comes up, with what else is to be noted of it.
+    /// Runs the phase in which a farm starts, and notes further measures of it.
     pub fn start(
         &mut self,
         farm: &str,
@@ -300,7 +300,7 @@ impl Case<'_, '_> {
         })
     }
 
-    /// A phase in which a manager starts over a farm.
+    /// Runs a phase in which a manager starts over a farm.
     pub fn manage(
         &mut self,
         phase: &str,

@@ -4,13 +4,13 @@ use crate::{Bench, Error, Outcome, View, cmm, count, penguins, plug, swap};
 
 /// An experiment.
 pub struct Experiment {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it repeats, in a line.
+    /// The repeated experiment, in a line.
     pub title: &'static str,
-    /// Runs it.
+    /// Runs the experiment.
     pub run: fn(&mut Bench<'_>) -> Result<(), Error>,
-    /// Derives what there is to show of a result.
+    /// Derives the view of a result.
     pub view: fn(&Outcome) -> View,
 }
 
@@ -22,7 +22,7 @@ pub const PENGUINS: Experiment = Experiment {
     view: penguins::view,
 };
 
-/// The same talk's question itself.
+/// After the question of the same talk.
 pub const COUNT: Experiment = Experiment {
     name: "count",
     title: "how many servers at the same time, parked when nobody asks (penguins --count)",
@@ -54,10 +54,10 @@ pub const PLUG: Experiment = Experiment {
     view: plug::view,
 };
 
-/// All of them.
+/// All experiments.
 pub const ALL: [Experiment; 5] = [PENGUINS, COUNT, SWAP, CMM, PLUG];
 
-/// The view of a result; of an experiment that is no more, only its numbers.
+/// Returns the view of a result; for an unknown experiment only its numbers.
 pub fn view(outcome: &Outcome) -> View {
     let known = ALL.iter().find(|one| one.name == outcome.experiment);
     known.map(|one| (one.view)(outcome)).unwrap_or_default()

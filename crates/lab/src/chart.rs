@@ -5,19 +5,18 @@ use crate::view::{Bar, Chart};
 use base::html::escaped;
 use std::fmt::Write;
 
-/// Width of a chart, room for the names at its left and for the figures at its right.
+/// Width of a chart, and room for the names on its left and for the figures on its right.
 const WIDTH: f64 = 1000.0;
 const NAMES: f64 = 230.0;
 const FIGURES: f64 = 130.0;
 /// Height of a bar, and the gap between groups.
 const BAR: f64 = 18.0;
 const GAP: f64 = 10.0;
-/// Names are cut to what fits at the left.
+/// Maximum length of a name, which must fit on the left.
 const NAME_CHARS: usize = 32;
-/// Colours in the style.
 const COLOURS: usize = 7;
 
-/// Draws a chart. The number is that of the chart on its page.
+/// Draws a chart. `number` is the chart's number on its page.
 pub(crate) fn svg(chart: &Chart, number: usize) -> String {
     let bars = |group: &crate::view::Group| group.bars.len() as f64 * BAR + GAP;
     let height: f64 = chart.groups.iter().map(bars).sum::<f64>() + GAP;

@@ -4,15 +4,15 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use vm::wait_for_exit;
 
-/// Seconds since this was first asked.
+/// Returns the seconds since the first call.
 #[allow(clippy::disallowed_methods, reason = "this is a clock module")]
 pub fn seconds() -> f64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     START.elapsed().as_secs_f64()
 }
 
-/// Lets time pass.
+/// Waits for a time.
 pub fn wait(time: Duration) {
-    // Our own end does not come: nothing but the time ends this.
+    // This process does not end: only the time ends the wait.
     let _ = wait_for_exit(std::process::id(), time);
 }

@@ -1,11 +1,11 @@
-//! Two results beside each other: each measure of the one against the same of the other.
+//! Two results side by side: each measure of one result against the same measure of the other.
 
 use crate::Outcome;
 use crate::figure::figure;
 use crate::view::Table;
 use base::Spread;
 
-/// The table of what both have, and a note on what only one has.
+/// Returns the table of common measures, with a note on measures of only one result.
 pub fn compare(a: &Outcome, b: &Outcome) -> Table {
     let (in_a, in_b) = (keys(a), keys(b));
     let mut rows = Vec::new();
@@ -42,7 +42,7 @@ pub fn compare(a: &Outcome, b: &Outcome) -> Table {
     Table::new(&title, &heads, rows, note.trim())
 }
 
-/// What identifies a measure: case, phase, name and unit.
+/// Identity of a measure: case, phase, name and unit.
 type Key<'a> = [&'a str; 4];
 
 fn keys(outcome: &Outcome) -> Vec<Key<'_>> {

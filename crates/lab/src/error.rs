@@ -1,14 +1,14 @@
-//! What can go wrong with an experiment or with its results.
+//! Errors of experiments and of their results.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The errors of experiments.
+/// An error of an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Cannot {what} {path}")]
     File {
-        /// What was to be done: "read", "write".
+        /// The failed operation: "read", "write".
         what: &'static str,
         path: PathBuf,
         source: io::Error,
@@ -35,7 +35,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A file that cannot be read, written or created.
+    /// Returns a constructor of an error on reading, writing or creating a file.
     pub(crate) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::File { what, path: path.to_path_buf(), source }
     }

@@ -2,7 +2,7 @@
 
 use base::Spread;
 
-/// A number with three digits that mean something.
+/// Formats a number with three significant digits.
 pub fn figure(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,
@@ -13,7 +13,7 @@ pub fn figure(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// A ratio in percent.
+/// Formats a ratio in percent.
 pub fn percent(spread: Spread) -> String {
     let text = spread.times(100.0).text(0);
     match text.split_once(' ') {

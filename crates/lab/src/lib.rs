@@ -7,9 +7,8 @@
 //!                                                       └─► verdict ─► text, page, compare
 //! ```
 //!
-//! An [`Outcome`] holds only what was measured; a [`View`] is derived from it by pure code each
-//! time that it is shown. A phase that fails keeps what it had measured, and the file is written
-//! after every phase.
+//! An [`Outcome`] holds only measured values; a [`View`] is derived from it by pure code each time
+//! it is shown. A failed phase keeps its measures, and the file is written after every phase.
 
 #![forbid(unsafe_code)]
 

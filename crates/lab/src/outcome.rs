@@ -1,48 +1,48 @@
-//! What an experiment leaves behind: one JSON file, complete enough to be judged without us.
+//! The result of an experiment: one JSON file, complete enough to be judged independently.
 //!
 //! ```text
 //!   Outcome ── runs: a case in a repetition ── phases ── measures
 //! ```
 //!
-//! Only what was measured is in it. Ratios, spreads and verdicts are derived when it is shown, so
-//! that an old file can be looked at with newer eyes.
+//! It contains only measured values. Ratios, spreads and verdicts are derived when it is shown, so
+//! that newer code can judge an old file.
 
 use base::Spread;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The layout that is written. Older ones stay readable: the first does not know of a run whether
-/// it came to its end, nor its seed.
+/// Version of the written layout. Older ones stay readable: the first has neither a run's seed nor
+/// its end.
 pub const FORMAT: u32 = 2;
 
 /// A result file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
-    /// The layout of this file: [`FORMAT`].
+    /// Layout of this file: [`FORMAT`].
     pub format: u32,
-    /// The experiment's name.
+    /// Name of the experiment.
     pub experiment: String,
-    /// Whether it was the short form, whose figures only show that everything works.
+    /// True for the short form: its figures only show that everything works.
     pub quick: bool,
     /// The command as it was typed.
     pub command: String,
-    /// The commit of the sources, where it is known.
+    /// Commit of the sources, if known.
     pub commit: Option<String>,
-    /// What tells this build of the program from others: of a commit there may be many.
+    /// Identity of this build of the program: one commit may have many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// When it began, in UTC as RFC 3339 has it.
+    /// Start time, in UTC by RFC 3339.
     pub started: String,
-    /// How long it has taken so far.
+    /// Duration so far.
     pub seconds: f64,
-    /// What it ran on.
+    /// The machine.
     pub machine: Machine,
-    /// What was asked for: guests, durations, limits.
+    /// The settings: guests, durations, limits.
     pub settings: BTreeMap<String, String>,
-    /// What was measured, in the order in which it was.
+    /// The runs, in the order of their execution.
     pub runs: Vec<Run>,
-    /// What a reader has to know: what failed, what was left out, what is peculiar.
+    /// Notes for the reader: failures, omissions, peculiarities.
     pub notes: Vec<String>,
 }
 
@@ -50,15 +50,15 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// What its processors call themselves.
+    /// Model name of the processors.
     pub processor: String,
-    /// How many there are.
+    /// Number of processors.
     pub cpus: u32,
-    /// Its memory.
+    /// Memory of the machine.
     pub memory_mib: u64,
-    /// Its kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// QEMU's version, and how guests' instructions are executed.
+    /// QEMU's version, and the execution of guests' instructions.
     pub qemu: String,
 }
 
@@ -66,17 +66,17 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// What was varied.
+    /// Name of the case.
     pub case: String,
-    /// Which repetition, counted from 1: the round, in which every case has its turn.
+    /// Number of the repetition, counted from 1: the round, in which every case has its turn.
     pub repetition: u32,
-    /// What chance is made from, the same for all cases of a round.
+    /// Seed, the same for all cases of a round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Whether it came to its end without a failure, and needs not be run again.
+    /// True if the run ended without a failure, and need not be repeated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub finished: bool,
-    /// Its phases, in their order.
+    /// Phases, in order.
     pub phases: Vec<Phase>,
 }
 
@@ -84,14 +84,14 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
-    /// Why it came to an early end, if it did. What had been measured until then is kept.
+    /// Reason of an early end, if any. Earlier measures are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
-    /// What was measured.
+    /// The measures.
     pub measures: Vec<Measure>,
 }
 
@@ -99,16 +99,16 @@ pub struct Phase {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// What it is: "p99", "resident".
+    /// Name: "p99", "resident".
     pub name: String,
-    /// Its unit, as it is printed.
+    /// Unit, as it is printed.
     pub unit: String,
-    /// How much.
+    /// The value.
     pub value: f64,
 }
 
 impl Outcome {
-    /// The phases of this name in all repetitions of a case, with their repetition.
+    /// Returns the phases of this name in all repetitions of a case, with their repetition.
     pub fn phases<'a>(
         &'a self,
         case: &'a str,
@@ -119,7 +119,7 @@ impl Outcome {
             .filter(move |(_, found)| found.name == phase)
     }
 
-    /// What was measured under a name, in all repetitions.
+    /// Returns the values of a measure in all repetitions.
     pub fn values(&self, case: &str, phase: &str, measure: &str) -> Vec<(u32, f64)> {
         let found = self
             .phases(case, phase)
@@ -127,7 +127,7 @@ impl Outcome {
         found.collect()
     }
 
-    /// The same of repetitions in which nothing failed: a claim rests on no others.
+    /// Returns the values from repetitions without a failure: only these support a claim.
     fn sound_values(&self, case: &str, phase: &str, measure: &str) -> Vec<(u32, f64)> {
         let is_sound = |repetition: u32| {
             let run = self.run(case, repetition);
@@ -138,24 +138,24 @@ impl Outcome {
         found
     }
 
-    /// A measure of a case over its repetitions, from the smallest to the largest.
+    /// Returns a measure's spread over the repetitions of a case, from the smallest to the largest.
     pub fn spread(&self, case: &str, phase: &str, measure: &str) -> Option<Spread> {
         Spread::of(self.values(case, phase, measure).into_iter().map(|(_, value)| value))
     }
 
-    /// The same with the 95 % interval of its median.
+    /// Returns the same spread with the 95 % interval of its median.
     pub fn interval(&self, case: &str, phase: &str, measure: &str) -> Option<Spread> {
         let found = self.sound_values(case, phase, measure);
         Spread::interval(found.into_iter().map(|(_, value)| value))
     }
 
-    /// The middle of it.
+    /// Returns the median of a measure.
     pub fn median(&self, case: &str, phase: &str, measure: &str) -> Option<f64> {
         self.spread(case, phase, measure).map(|spread| spread.median)
     }
 
-    /// A measure of a case against the same one of another case, repetition by repetition, with
-    /// its 95 % interval: what makes a whole repetition slow is in both.
+    /// Returns the ratio of a case's measure to that of another case, by repetition, with its 95 %
+    /// interval. The cause of a slow repetition affects both.
     pub fn ratio(&self, case: &str, base: &str, phase: &str, measure: &str) -> Option<Spread> {
         let base = self.sound_values(base, phase, measure);
         let ratio = |(repetition, value): (u32, f64)| {
@@ -165,12 +165,12 @@ impl Outcome {
         Spread::interval(self.sound_values(case, phase, measure).into_iter().filter_map(ratio))
     }
 
-    /// The run of a case in a repetition.
+    /// Returns the run of a case in a repetition.
     pub fn run(&self, case: &str, repetition: u32) -> Option<&Run> {
         self.runs.iter().find(|run| run.is(case, repetition))
     }
 
-    /// The cases, in the order of their first runs.
+    /// Returns the cases, in the order of their first runs.
     pub fn cases(&self) -> Vec<&str> {
         let mut cases: Vec<&str> = Vec::new();
         for run in &self.runs {
@@ -181,7 +181,7 @@ impl Outcome {
         cases
     }
 
-    /// Every phase that failed, as "case, repetition, phase: why".
+    /// Returns every failed phase, as "case, repetition, phase: why".
     pub fn failures(&self) -> Vec<String> {
         let phases = self.runs.iter().flat_map(|run| run.phases.iter().map(move |p| (run, p)));
         phases
@@ -194,25 +194,25 @@ impl Outcome {
 }
 
 impl Run {
-    /// Whether it is that of this case in this repetition.
+    /// Returns true for the run of this case in this repetition.
     pub fn is(&self, case: &str, repetition: u32) -> bool {
         self.case == case && self.repetition == repetition
     }
 }
 
 impl Phase {
-    /// What was measured under a name.
+    /// Returns the value of a measure.
     pub fn value(&self, measure: &str) -> Option<f64> {
         self.measures.iter().find(|found| found.name == measure).map(|found| found.value)
     }
 }
 
-/// Collects the measures of a phase.
+/// The measures of a phase, while it runs.
 #[derive(Debug, Default)]
 pub struct Measures(pub Vec<Measure>);
 
 impl Measures {
-    /// Notes a measure; one that is no number, or not known, stays out.
+    /// Notes a measure, unless its value is missing or not finite.
     pub fn note(&mut self, name: &str, unit: &str, value: impl Into<Option<f64>>) {
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
             self.0.push(Measure { name: name.to_owned(), unit: unit.to_owned(), value });

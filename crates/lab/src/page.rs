@@ -1,4 +1,4 @@
-//! A result as one page that stands alone: style and charts are in it, and no script.
+//! A result as a self-contained page with style and charts, and without scripts.
 
 use crate::chart::svg;
 use crate::view::{Table, View};
@@ -6,13 +6,13 @@ use crate::{Finding, Outcome, Run, Verdict, summary};
 use base::html::{self, escaped};
 use std::fmt::Write;
 
-/// What results have beside the style of all pages.
+/// Style of results in addition to that of all pages.
 const STYLE: &str = "\
 .warn, .refuted { color: var(--c3); } .shown { color: var(--c2); } .open { color: var(--dim); }
 .whisker { stroke: var(--ink); stroke-width: 1; fill: none; }
 ";
 
-/// Prints a result.
+/// Formats a result as a page.
 pub fn page(outcome: &Outcome, view: &View) -> String {
     let name = escaped(&outcome.experiment);
     let mut out = html::open(&outcome.experiment, STYLE);
@@ -108,7 +108,7 @@ fn table(out: &mut String, heads: &[String], rows: &[Vec<String>]) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// The machine, the settings, and every number that was measured.
+/// Adds the machine, the settings, and every measured number.
 fn everything(out: &mut String, outcome: &Outcome) {
     let machine = &outcome.machine;
     let processors = format!("{} x {}", machine.cpus, machine.processor);

@@ -1,7 +1,7 @@
-//! Promotion: what page-out took, and guests needed again when it had long been settled.
+//! Promotion: pages that page-out took, and that guests needed again after they had settled.
 //!
-//! The manager looks once a minute, so that a phase of less than that tells little; the alarms
-//! of its steps are counted at once.
+//! The manager samples once a minute, so a shorter phase shows little; the alarms of its steps are
+//! counted at once.
 
 use crate::site::Manager;
 use crate::{Error, Finding, Measures, Outcome};
@@ -11,17 +11,17 @@ use policy::pageout::PROMOTION_PERMILLE;
 const PROMOTION: &str = "promotion";
 const ALARMS: &str = "thrash alarms";
 
-/// What a manager had counted up to a moment.
+/// A manager's counts up to a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Promotion {
     promoted_bytes: u64,
-    /// The working sets of all guests, as page-out has measured them.
+    /// Sum of all guests' working sets, as measured by page-out.
     working_set_bytes: u64,
     alarms: u64,
 }
 
 impl Promotion {
-    /// Asks a manager; nothing where there is none, or one that pages nothing out.
+    /// Queries a manager; returns nothing without a manager, or if it pages nothing out.
     pub(crate) fn of(manager: Option<&Manager>) -> Result<Option<Promotion>, Error> {
         let Some(manager) = manager else { return Ok(None) };
         let levers = manager.levers()?;
@@ -34,7 +34,8 @@ impl Promotion {
         }))
     }
 
-    /// Asks again, and notes what has been added since an earlier moment, if there was a figure.
+    /// Queries the manager again, and notes the growth since an earlier moment, if there was a
+    /// figure.
     pub(crate) fn note(
         earlier: Option<Promotion>,
         manager: Option<&Manager>,
@@ -59,7 +60,8 @@ impl Promotion {
     }
 }
 
-/// What is promised of it, for these cases and phases. Nothing of results that did not measure it.
+/// Returns the promises' findings for these cases and phases; none for results without these
+/// measures.
 pub(crate) fn findings(outcome: &Outcome, all: &[(&str, &str)]) -> Vec<Finding> {
     let worse = |a: Spread, b: Spread| if b.high > a.high { b } else { a };
     let worst = all.iter().filter_map(|(case, phase)| outcome.interval(case, phase, PROMOTION));
@@ -102,13 +104,13 @@ mod tests {
         assert_eq!(noted(earlier, later), [0.4, 2.0]);
         let still = Promotion { working_set_bytes: 500 * MIB, ..earlier };
         assert_eq!(noted(earlier, still), [0.0, 0.0]);
-        // What came back of a working set that nobody has measured is not known as a part of it.
+        // Pages that came back to an unmeasured working set have no known ratio.
         let unknown = Promotion { working_set_bytes: 0, ..later };
         assert_eq!(noted(earlier, unknown), [2.0]);
     }
 
     #[test]
-    fn the_worst_phase_is_judged_and_a_result_without_figures_says_nothing() {
+    fn the_worst_phase_is_judged_and_no_figures_give_no_finding() {
         let mut outcome = Outcome::default();
         let cases = [("a", "load"), ("b", "load")];
         assert_eq!(findings(&outcome, &cases), []);

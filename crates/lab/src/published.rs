@@ -1,12 +1,12 @@
-//! What the published experiments found, to stand beside ours.
+//! Results of the published experiments, for comparison with ours.
 
-/// A row of the study of rules against hand sizing (Doelle and Sutera, 2012): in percent of the
+/// A row of the study of rules against hand sizing (Doelle and Sutera, 2012), in percent of the
 /// hand-sized servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlugRow {
-    /// The configuration, as the study calls it.
+    /// Name of the configuration in the study.
     pub name: &'static str,
-    /// The preset of ours that has its rules, if it is one of the published configurations.
+    /// Our preset with its rules, for a published configuration.
     pub preset: Option<&'static str>,
     /// Transactions.
     pub throughput: u32,
@@ -25,7 +25,7 @@ const fn row(
     PlugRow { name, preset, throughput, cpu, sizes }
 }
 
-/// The table of the study.
+/// The study's table.
 pub const PLUG: &[PlugRow] = &[
     row("hand-sized", None, (100, 100), Some((100, 100))),
     row("cpu-loadavg", Some("cpu-loadavg"), (88, 84), None),
@@ -44,13 +44,13 @@ pub const PLUG: &[PlugRow] = &[
 /// A case of the study of swap on a virtual disk (Velocity Software, 2001).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwapRow {
-    /// The case.
+    /// Name of the case.
     pub name: &'static str,
     /// Shares of the guest's time, in percent: page wait, CPU, CPU wait, asynchronous I/O.
     pub states: (u32, u32, u32, Option<u32>),
     /// Working set of the guest, in MiB.
     pub wss_mib: u32,
-    /// Pages a second that the guest pages.
+    /// Paging rate of the guest, in pages per second.
     pub paging: u32,
     /// Trivial responses under a fifth of a second in the rest of the system, in percent.
     pub trivial: u32,
@@ -58,7 +58,7 @@ pub struct SwapRow {
     pub response: f64,
 }
 
-/// The table of the study.
+/// The study's table.
 pub const SWAP: &[SwapRow] = &[
     SwapRow {
         name: "large guest",
@@ -86,7 +86,7 @@ pub const SWAP: &[SwapRow] = &[
     },
 ];
 
-/// What the three experiments of the talk found (van der Heij, 2006): what is measured, and how.
+/// Results of the talk's three experiments (van der Heij, 2006): measure and value.
 pub const PENGUINS: &[(&str, &str)] = &[
     ("idle server, CPU", "350 ms a minute"),
     ("idle server, wake-ups", "120 a minute"),
@@ -107,7 +107,7 @@ pub const PENGUINS: &[(&str, &str)] = &[
     ("250 web hits, a hit", "500 ms, 50 of them in Apache, 50 in TCP/IP"),
 ];
 
-/// What was found about a claim of memory by one of sixteen guests (Kammerer, 2009).
+/// Results on a claim of memory by one of sixteen guests (Kammerer, 2009).
 pub const CMM: &[(&str, &str)] = &[
     ("OLTP on 10 guests, memory twice overcommitted: balloon", "+50 % transactions"),
     ("OLTP: page hinting", "no big gain"),

@@ -1,15 +1,14 @@
-//! An experiment that was ended goes on where it stopped.
+//! Resumption of an interrupted experiment.
 //!
-//! What was measured in another setting is not mixed with what is measured now: a ratio means
-//! something only within one run.
+//! Results under different settings are not mixed: a ratio is meaningful only within one run.
 
 use crate::outcome::FORMAT;
 use crate::{Error, Outcome, shelf};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The newest result of an experiment in a directory, to go on with. `fresh` is the head of what
-/// would be begun instead; nothing is given if there is no result of it yet.
+/// Returns the newest result of an experiment in a directory, to resume. `fresh` is the head of a
+/// new result. Returns `None` if there is no result yet.
 pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Error> {
     let Some(path) = newest(directory, fresh)? else { return Ok(None) };
     let refused = |reason: String| Error::NotResumed { path: path.clone(), reason };
@@ -38,12 +37,12 @@ pub fn resumed(directory: &Path, fresh: &Outcome) -> Result<Option<Outcome>, Err
     Ok(Some(outcome))
 }
 
-/// The file of this experiment and form that was begun last, by its name, read or not.
+/// Returns the latest file of this experiment and form, by its name, readable or not.
 fn newest(directory: &Path, fresh: &Outcome) -> Result<Option<PathBuf>, Error> {
     if !directory.is_dir() {
         return Ok(None);
     }
-    // The name is the experiment, its form, and a moment: its digits, a T among them.
+    // The name is the experiment, its form, and a moment: digits with a T.
     let moment = fresh.started.chars().filter(char::is_ascii_alphanumeric).take(15).count();
     let name = shelf::file_name(fresh);
     let before = name.get(..name.len() - moment).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Results as files: written whole, found again, read with care.
+//! Results as files: written atomically, listed, and read defensively.
 
 use crate::outcome::{FORMAT, Outcome};
 use crate::{Error, View, page};
@@ -7,16 +7,16 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// A result holds some thousands of numbers; a larger file is something else.
+/// Maximum size: a result holds some thousands of numbers, and a larger file is something else.
 const BYTES_MAX: u64 = 16 << 20;
-/// Files of one directory that are looked at.
+/// Maximum number of files examined in one directory.
 pub(crate) const FILES_MAX: usize = 4096;
 
-/// A file that seems to be a result, and what was read of it.
+/// The path of a possible result, and its contents or the error.
 pub type OnShelf = (PathBuf, Result<Outcome, Error>);
 
-/// Writes a result and its page, each whole or not at all; both again after every phase, so that
-/// what was measured is there however the experiment ends.
+/// Writes a result and its page, each atomically. Both are written after every phase, so that the
+/// measures survive any end of the experiment.
 pub fn save(outcome: &Outcome, view: &View, directory: &Path) -> Result<PathBuf, Error> {
     let name = file_name(outcome);
     fs::create_dir_all(directory).map_err(Error::file("create", directory))?;
@@ -29,15 +29,15 @@ pub fn save(outcome: &Outcome, view: &View, directory: &Path) -> Result<PathBuf,
     Ok(path)
 }
 
-/// What a result's files are called: the experiment and when it began.
+/// Returns the name of a result's files: the experiment and its start time.
 pub fn file_name(outcome: &Outcome) -> String {
     let started = outcome.started.chars().filter(char::is_ascii_alphanumeric).take(15);
     let quick = if outcome.quick { "-quick" } else { "" };
     format!("{}{quick}-{}", outcome.experiment, started.collect::<String>())
 }
 
-/// Reads a result. A directory is listed with what others put there: a pipe of that name is not
-/// waited for, and what grows while it is read is not read to its end.
+/// Reads a result. The directory may contain foreign files: a pipe of that name does not block, and
+/// a growing file is not read to its end.
 pub fn load(path: &Path) -> Result<Outcome, Error> {
     let failed = || Error::file("read", path);
     let wrong = |reason: String| Error::NotAResult { path: path.to_path_buf(), reason };
@@ -55,7 +55,7 @@ pub fn load(path: &Path) -> Result<Outcome, Error> {
     parse(&bytes).map_err(wrong)
 }
 
-/// Reads a result's bytes.
+/// Parses a result's bytes.
 pub fn parse(bytes: &[u8]) -> Result<Outcome, String> {
     let outcome: Outcome = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     match outcome.format {
@@ -67,7 +67,7 @@ pub fn parse(bytes: &[u8]) -> Result<Outcome, String> {
     }
 }
 
-/// The results of a directory, oldest first, with what cannot be read among them.
+/// Returns the results of a directory, oldest first, including unreadable ones.
 pub fn list(directory: &Path) -> Result<Vec<OnShelf>, Error> {
     let entries = fs::read_dir(directory).map_err(Error::file("read", directory))?;
     let mut found = Vec::new();
@@ -89,7 +89,7 @@ fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let part = path.with_added_extension("part");
     let written = File::create(&part).and_then(|mut file| {
         file.write_all(bytes)?;
-        // Without it the new name may outlive a crash of the machine, and the bytes may not.
+        // Without a sync the new name may survive a crash of the machine while the bytes do not.
         file.sync_all()
     });
     written.map_err(Error::file("write", &part))?;

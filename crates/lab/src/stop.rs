@@ -1,18 +1,18 @@
-//! The end of an experiment before its time.
+//! The early end of an experiment.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use crate::Error;
 
-/// Set when the user ends the experiments: phases and waits look at it, so that what was
-/// started is ended in peace.
+/// Returns the flag that is set when the user ends the experiments. Phases and waits check it, so
+/// that everything started ends in order.
 pub fn stop_flag() -> &'static Arc<AtomicBool> {
     static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
     &STOP
 }
 
-/// The error of an experiment that is to end.
+/// Returns an error if the experiment is to end.
 pub(crate) fn check_stop() -> Result<(), Error> {
     match stop_flag().load(Ordering::Relaxed) {
         true => Err(Error::Interrupted),

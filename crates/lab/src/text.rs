@@ -1,4 +1,4 @@
-//! A result for a terminal.
+//! A result as text for a terminal.
 
 use crate::figure::figure;
 use crate::view::{Table, View};
@@ -6,7 +6,7 @@ use crate::{Finding, Outcome, Phase, summary};
 use base::{Column, left, right};
 use std::fmt::Write;
 
-/// Prints a result: its head, what it shows, tables.
+/// Formats a result: its head, findings and tables.
 pub fn text(outcome: &Outcome, view: &View) -> String {
     let mut out = head(outcome);
     if !view.findings.is_empty() {
@@ -28,7 +28,7 @@ pub fn text(outcome: &Outcome, view: &View) -> String {
     out
 }
 
-/// What was run, when and on what.
+/// Formats the command, the time and the machine.
 fn head(outcome: &Outcome) -> String {
     let machine = &outcome.machine;
     let quick = if outcome.quick { ", the quick form: figures mean nothing" } else { "" };
@@ -48,7 +48,7 @@ fn head(outcome: &Outcome) -> String {
     )
 }
 
-/// Prints a table in columns as wide as they need to be.
+/// Formats a table with columns as wide as needed.
 pub fn table(table: &Table) -> String {
     let numbers = table.heads.iter().skip(1).map(|_| right(""));
     let columns: Vec<Column> = std::iter::once(left("")).chain(numbers).collect();
@@ -59,7 +59,7 @@ pub fn table(table: &Table) -> String {
     format!("{}\n{}{note}", table.title, shown.text())
 }
 
-/// A line about a phase as soon as it is over, for the progress shown.
+/// Formats a line about a finished phase, to show progress.
 pub fn phase_line(phase: &Phase) -> String {
     let measures: Vec<String> = phase
         .measures

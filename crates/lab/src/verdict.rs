@@ -1,44 +1,45 @@
-//! What a result shows of a claim, and what it does not.
+//! The verdicts on claims that a result supports.
 //!
-//! A claim is shown when the 95 % interval of the measured median lies on its side of the bound,
-//! refuted when it lies on the other, and otherwise not shown: nobody knows from these rounds.
+//! A claim is shown if the 95 % interval of the measured median lies on its side of the bound. It
+//! is refuted if the interval lies on the other side. Otherwise it is not shown: these rounds do
+//! not decide it.
 
 use crate::figure::figure;
 use base::Spread;
 use std::fmt::Write;
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The interval holds it.
+    /// The interval supports the claim.
     Shown,
-    /// The interval has both answers in it, or the rounds are too few for one.
+    /// The interval includes the bound, or there are too few rounds.
     NotShown,
-    /// The interval excludes it.
+    /// The interval excludes the claim.
     Refuted,
     /// There is no figure.
     NotMeasured,
 }
 
-/// A claim and what became of it.
+/// A claim and its verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What is claimed.
+    /// The claim.
     pub promise: String,
-    /// What was measured, with its interval and the number of rounds.
+    /// The measured value, with its interval and the number of rounds.
     pub measured: String,
-    /// What that says.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Why it says no more, where it is not shown.
+    /// The reason if the claim is not shown.
     pub why: String,
 }
 
 impl Verdict {
-    /// All of them, as they are told.
+    /// All verdicts, in the order of their output.
     pub const ALL: [Verdict; 4] =
         [Verdict::Shown, Verdict::NotShown, Verdict::Refuted, Verdict::NotMeasured];
 
-    /// The word for it.
+    /// Returns the verdict's word.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Shown => "shown",
@@ -50,17 +51,17 @@ impl Verdict {
 }
 
 impl Finding {
-    /// The claim that a figure is at most so much.
+    /// Judges the claim that a figure has this maximum.
     pub fn at_most(promise: &str, measured: Option<Spread>, bound: f64, unit: &str) -> Finding {
         Finding::judged(promise, measured, unit, |value| value < bound, |value| value > bound)
     }
 
-    /// The claim that a figure is at least so much.
+    /// Judges the claim that a figure has this minimum.
     pub fn at_least(promise: &str, measured: Option<Spread>, bound: f64, unit: &str) -> Finding {
         Finding::judged(promise, measured, unit, |value| value > bound, |value| value < bound)
     }
 
-    /// The claim that something never happened: it was counted, and needs no interval.
+    /// Judges the claim that an event never happened: it was counted, and needs no interval.
     pub fn never(promise: &str, counts: &[f64]) -> Finding {
         let sum: f64 = counts.iter().sum();
         let verdict = match (counts.is_empty(), sum > 0.0) {
@@ -119,7 +120,7 @@ fn told(interval: Spread, unit: &str) -> String {
     format!("{}{ends}{space}{unit}", figure(median))
 }
 
-/// What a result shows, what it does not, and why: one paragraph.
+/// Summarizes the findings and their reasons in one paragraph.
 pub fn summary(findings: &[Finding]) -> String {
     let mut out = String::new();
     for verdict in Verdict::ALL {
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(verdict(&[1.5, 1.6, 1.2, 1.3, 1.6, 1.4]), Verdict::Refuted);
         assert_eq!(verdict(&[1.0; 6]), Verdict::NotShown, "the bound itself is not excluded");
         assert_eq!(verdict(&[]), Verdict::NotMeasured);
-        // However far away they are, so few rounds show nothing.
+        // Five rounds show nothing, whatever their values are.
         assert_eq!(verdict(&[0.1; 5]), Verdict::NotShown);
         assert_eq!(verdict(&[9.0; 5]), Verdict::NotShown);
         let high = Spread::interval([2.0; 6]);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_happened_is_counted() {
+    fn absent_events_are_counted() {
         let verdict = |counts: &[f64]| Finding::never("no request fails", counts).verdict;
         assert_eq!(verdict(&[0.0, 0.0]), Verdict::Shown);
         assert_eq!(verdict(&[0.0, 1.0]), Verdict::Refuted);

@@ -1,4 +1,4 @@
-//! A result, ready to be printed: tables next to the published ones, charts, verdicts.
+//! A printable result: tables next to the published ones, charts, verdicts.
 //!
 //! Each experiment makes a [`View`] from its [`Outcome`](crate::Outcome); the text and the page
 //! print any view.
@@ -6,14 +6,14 @@
 use crate::Finding;
 use base::Spread;
 
-/// All that is shown of a result.
+/// The contents derived from a result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
-    /// What the experiment is about, in a paragraph.
+    /// Description of the experiment, in a paragraph.
     pub about: String,
-    /// Claims, and what became of them.
+    /// Claims with their verdicts.
     pub findings: Vec<Finding>,
-    /// The tables, ours beside the published.
+    /// The tables, ours next to the published ones.
     pub tables: Vec<Table>,
     /// The charts.
     pub charts: Vec<Chart>,
@@ -22,22 +22,22 @@ pub struct View {
 /// A table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
-    /// The heads of its columns. The first column has the names of the rows.
+    /// Headings of the columns. The first column has the names of the rows.
     pub heads: Vec<String>,
-    /// Its rows, each as long as the heads.
+    /// Rows, each as long as the headings.
     pub rows: Vec<Vec<String>>,
-    /// The remark below it.
+    /// Remark below the table.
     pub note: String,
 }
 
-/// Groups of bars beside each other: a group a row, a bar a series.
+/// Groups of bars side by side: a group for each row, a bar for each series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chart {
-    /// What it shows, with its unit.
+    /// Title of the chart, with its unit.
     pub title: String,
-    /// The names of the bars in a group.
+    /// Names of the bars in a group.
     pub series: Vec<String>,
     /// The groups.
     pub groups: Vec<Group>,
@@ -46,23 +46,23 @@ pub struct Chart {
 /// Bars that belong together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// Their name.
+    /// Name of the group.
     pub name: String,
-    /// A bar for each series: its length and the ends of its interval. Missing bars stay out.
+    /// A bar for each series; missing bars are left out.
     pub bars: Vec<Option<Bar>>,
 }
 
 /// A bar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bar {
-    /// How long.
+    /// Length of the bar.
     pub value: f64,
-    /// From where to where its interval goes.
+    /// Ends of its interval.
     pub spread: Option<(f64, f64)>,
 }
 
 impl Table {
-    /// A table with a note below it.
+    /// Makes a table with a note below it.
     pub fn new(title: &str, heads: &[&str], rows: Vec<Vec<String>>, note: &str) -> Table {
         let heads = heads.iter().map(|head| (*head).to_owned()).collect();
         Table { title: title.to_owned(), heads, rows, note: note.to_owned() }
@@ -70,7 +70,7 @@ impl Table {
 }
 
 impl Chart {
-    /// A group of bars for each name, with a bar for each series.
+    /// Makes a chart with a group for each name, and a bar for each series.
     pub fn new<'a, S>(
         title: &str,
         groups: impl IntoIterator<Item = &'a str>,
@@ -96,7 +96,7 @@ impl From<Spread> for Bar {
     }
 }
 
-/// A cell of a table; what is missing is a hyphen.
+/// Returns a cell of a table; a missing value is a hyphen.
 pub fn cell(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// A clock that never jumps.
+/// A monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
@@ -10,12 +10,11 @@ pub(crate) struct Clock {
 
 #[allow(clippy::disallowed_methods, reason = "this is the crate's clock module")]
 impl Clock {
-    /// Starts to count.
     pub(crate) fn start() -> Clock {
         Clock { start: Instant::now() }
     }
 
-    /// Microseconds since the start.
+    /// Returns the microseconds since the start.
     pub(crate) fn us(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! One request on one connection: begun, sent, answered, without ever waiting.
+//! One request on one connection: begun, sent and answered, without blocking.
 
 use crate::Failure;
 use crate::http::{Answer, Wrong};
@@ -9,38 +9,36 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Reads of one connection in one turn: a server that never stops must not keep the others
-/// waiting.
+/// Maximum reads of one connection in one turn: a server that never stops must not delay the
+/// others.
 const READS_MAX: usize = 16;
 
-/// What a turn came to.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It goes on.
+    /// The exchange continues.
     More,
-    /// The answer is there, with this status.
+    /// The response is complete, with this status.
     Answered(u16),
-    /// It failed.
     Failed(Failure),
-    /// The connection was an old one, which the server had given up before this request: the
-    /// request is to be made again on a new one.
+    /// The server had closed this reused connection before the request, which must be repeated on a
+    /// new one.
     Stale,
 }
 
-/// A request under way.
+/// A request in progress.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     stream: TcpStream,
-    /// How much of the request is sent; `None` while the connection is being made.
+    /// Bytes of the request sent so far; `None` during the connect.
     sent: Option<usize>,
     answer: Answer,
-    /// Whether the connection served an earlier request.
+    /// True if the connection served an earlier request.
     is_old: bool,
     has_read: bool,
 }
 
 impl Exchange {
-    /// Begins a connection.
     pub(crate) fn connect(address: SocketAddr) -> Result<Exchange, Failure> {
         let family = match address {
             SocketAddr::V4(_) => AddressFamily::INET,
@@ -58,13 +56,13 @@ impl Exchange {
         Ok(Exchange { stream, sent: None, answer, is_old: false, has_read: false })
     }
 
-    /// Uses a connection once more.
+    /// Reuses a connection.
     pub(crate) fn again(stream: TcpStream) -> Exchange {
         let answer = Answer::default();
         Exchange { stream, sent: Some(0), answer, is_old: true, has_read: false }
     }
 
-    /// What to wait for, when `request` is to be sent.
+    /// Returns the poll events to wait for while `request` is sent.
     pub(crate) fn wants(&self, request: &[u8]) -> PollFlags {
         match self.sent {
             Some(sent) if sent >= request.len() => PollFlags::IN,
@@ -76,17 +74,17 @@ impl Exchange {
         self.stream.as_fd()
     }
 
-    /// Bytes of the answer's body.
+    /// Returns the bytes of the response's body.
     pub(crate) fn body_bytes(&self) -> u64 {
         self.answer.body_bytes()
     }
 
-    /// The connection, if it may serve another request.
+    /// Returns the connection, if it may serve another request.
     pub(crate) fn into_kept(self) -> Option<TcpStream> {
         self.answer.is_kept_alive().then_some(self.stream)
     }
 
-    /// Goes on as far as it can.
+    /// Continues as far as possible.
     pub(crate) fn turn(&mut self, request: &[u8], buffer: &mut [u8]) -> Step {
         let step = self.go_on(request, buffer);
         let is_stale = self.is_old && !self.has_read;
@@ -100,7 +98,7 @@ impl Exchange {
         let mut sent = match self.sent {
             Some(sent) => sent,
             None => match self.stream.take_error() {
-                // Small requests go out as they are written: there is nothing to gather.
+                // Small requests are sent at once: delaying them gains nothing.
                 Ok(None) => match self.stream.set_nodelay(true) {
                     Ok(()) => 0,
                     Err(error) => return Step::Failed(failure(&error)),
@@ -148,7 +146,7 @@ impl Exchange {
     }
 }
 
-/// Sorts what the system says.
+/// Classifies an error of the system.
 fn failure(error: &io::Error) -> Failure {
     match error.kind() {
         ErrorKind::ConnectionRefused => Failure::Refused,

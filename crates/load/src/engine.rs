@@ -16,25 +16,25 @@ use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// One read. A page is some tens of kilobytes.
+/// Size of a read. A page has some tens of kilobytes.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// The watcher is asked about so often.
+/// Interval of the calls of the watcher.
 const WATCH_US: u64 = 200_000;
-/// Old connections that are kept for all targets together: each is a file of this process.
+/// Maximum number of idle connections for all targets together: each is a file of this process.
 const KEPT_MAX: usize = 4096;
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Microseconds since its start.
+    /// Time since the start, in microseconds.
     pub elapsed_us: u64,
-    /// Requests that were answered.
+    /// Number of successful requests.
     pub answered: u64,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub failed: u64,
 }
 
-/// A request under way, and what of it does not belong to the connection.
+/// A request in progress, with the data outside its connection.
 #[derive(Debug)]
 struct Slot {
     target: usize,
@@ -48,15 +48,15 @@ struct Engine<'a> {
     timeout_us: u64,
     schedule: Schedule,
     slots: Vec<Option<Slot>>,
-    /// Connections that may be used again, by target.
+    /// Reusable connections, by target.
     kept: Vec<Vec<TcpStream>>,
     kept_count: usize,
     outcome: Outcome,
     clock: Clock,
 }
 
-/// Puts the load on its targets and waits for its end. `watch` is called several times a second
-/// and may end it.
+/// Puts the load on its targets, and waits for its end. `watch` is called several times a second
+/// and may end the load.
 pub fn run(
     plan: &Plan,
     watch: &mut dyn FnMut(&Progress) -> ControlFlow<()>,
@@ -106,7 +106,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Gives every free client its next request; says when to come again, if that is known.
+    /// Gives every free client its next request. Returns the time of the next call, if known.
     fn fill(&mut self) -> Option<u64> {
         let is_shared = !matches!(self.plan.pattern, Pattern::Closed { .. });
         let mut next_us: Option<u64> = None;
@@ -119,7 +119,7 @@ impl Engine<'_> {
                         let waited_us = now_us.saturating_sub(intended_us);
                         self.outcome.failure(target, Failure::Timeout, waited_us);
                     }
-                    // What one of those has to wait for that share their requests, all have.
+                    // Clients that share their requests all have the same wait.
                     Next::Wait { until_us } if is_shared => return Some(until_us),
                     Next::End if is_shared => return None,
                     Next::Wait { until_us } => {
@@ -147,7 +147,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Waits for a connection to go on, or until the time, and lets those go on that can.
+    /// Waits until a connection is ready, or until the time, and lets ready ones continue.
     fn wait(&mut self, until_us: u64, buffer: &mut [u8]) -> Result<(), Error> {
         let mut clients = Vec::new();
         let mut fds = Vec::new();
@@ -159,10 +159,10 @@ impl Engine<'_> {
             }
         }
         let left_us = until_us.saturating_sub(self.clock.us());
-        // What is too far off for a time waits without end: something comes before.
+        // A time too far off for a timeout means no timeout: an earlier event ends the wait.
         let timeout = Timespec::try_from(Duration::from_micros(left_us)).ok();
         match poll(&mut fds, timeout.as_ref()) {
-            // A signal: what it means, the watcher knows.
+            // After a signal the watcher decides.
             Ok(0) | Err(Errno::INTR) => return Ok(()),
             Ok(_) => {}
             Err(error) => return Err(Error::Poll(error.into())),
@@ -198,7 +198,7 @@ impl Engine<'_> {
             Step::Answered(_) => self.fail(client, target, intended_us, Failure::Status),
             Step::Failed(failure) => self.fail(client, target, intended_us, failure),
             Step::Stale => {
-                // The others to this target are as old.
+                // The target's other idle connections are as old.
                 self.kept_count -= self.kept[target].len();
                 self.kept[target].clear();
                 self.begin(client, target, intended_us);

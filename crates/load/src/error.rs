@@ -1,9 +1,9 @@
-//! What keeps a load from being put on anything.
+//! Errors that prevent a load.
 
 use std::io;
 
-/// Everything that this crate can fail at as a whole. A request that fails is no error here: it is
-/// counted ([`crate::Failure`]), and the load goes on.
+/// The errors of this crate. A failed request is not one of them: it is counted
+/// ([`crate::Failure`]), and the load continues.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Target {text:?}: {reason}")]

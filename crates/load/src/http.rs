@@ -1,4 +1,4 @@
-//! HTTP/1.1 as a client needs it: a request's text, and where an answer ends. No I/O.
+//! HTTP/1.1 for a client: a request's text, and the end of a response. No I/O.
 //!
 //! ```text
 //!   bytes ─► Answer::feed ─► the status, once all is there (the body is counted and thrown away)
@@ -6,21 +6,22 @@
 
 use std::net::SocketAddr;
 
-/// An answer's head: more than any server of ours sends, and little enough to keep for each of
-/// thousands of connections.
+/// Maximum size of a response's head: more than any of our servers sends, and small enough to keep
+/// for thousands of connections.
 pub const HEAD_BYTES_MAX: usize = 32 * 1024;
-/// Lines of a head.
+/// Maximum number of lines in a head.
 const HEADERS_MAX: usize = 256;
-/// A line between the chunks of a body: a number, and extensions that nobody sends.
+/// Maximum length of a line between the chunks of a body: a number, and unused extensions.
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
-/// Lines behind the last chunk.
+/// Maximum number of lines after the last chunk.
 const TRAILER_LINES_MAX: usize = 128;
-/// A body: a server of ours sends a page. One without an end must not be read forever.
+/// Maximum size of a body: our servers send a page. A body without an end must not be read forever.
 pub const BODY_BYTES_MAX: u64 = 4 << 30;
-/// Answers before the answer (100 Continue) that are skipped.
+/// Maximum number of interim responses (100 Continue) that are skipped.
 const INTERIM_MAX: usize = 8;
 
-/// A request for a page. The path is taken as it is: [`crate::Plan::check`] has looked at it.
+/// Returns a request for a page. The path is used unchanged: [`crate::Plan::check`] has validated
+/// it.
 pub fn request(address: SocketAddr, path: &str, is_kept_alive: bool) -> Vec<u8> {
     let connection = if is_kept_alive { "keep-alive" } else { "close" };
     format!(
@@ -30,7 +31,7 @@ pub fn request(address: SocketAddr, path: &str, is_kept_alive: bool) -> Vec<u8> 
     .into_bytes()
 }
 
-/// What is wrong with an answer.
+/// A fault in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     #[error("The answer's head is not that of HTTP/1")]
@@ -55,26 +56,26 @@ pub enum Wrong {
 enum Part {
     #[default]
     Head,
-    /// So many bytes are to come.
+    /// Bytes of the body that are missing.
     Length(u64),
     /// The line with a chunk's size.
     ChunkSize,
     /// The rest of a chunk.
     Chunk(u64),
-    /// The line end behind a chunk.
+    /// The line end after a chunk.
     ChunkEnd,
-    /// Lines behind the last chunk; so many were read.
+    /// Lines after the last chunk; the number read so far.
     Trailer(usize),
-    /// All until the connection ends.
+    /// Everything until the connection ends.
     UntilEnd,
     Done,
 }
 
-/// An answer on its way.
+/// A response being received.
 #[derive(Debug, Default)]
 pub struct Answer {
     part: Part,
-    /// The head, or a line between chunks, as far as it has come.
+    /// The head, or a line between chunks, as far as received.
     kept: Vec<u8>,
     status: u16,
     body_bytes: u64,
@@ -83,17 +84,17 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Bytes of the body that have come.
+    /// Returns the received bytes of the body.
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
 
-    /// Whether the server leaves the connection open for the next request.
+    /// Returns true if the server leaves the connection open for the next request.
     pub fn is_kept_alive(&self) -> bool {
         self.is_kept_alive && self.part == Part::Done
     }
 
-    /// Takes what has come; gives the status when the answer is there.
+    /// Parses received bytes; returns the status when the response is complete.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<Option<u16>, Wrong> {
         while !bytes.is_empty() {
             bytes = match self.part {
@@ -119,7 +120,7 @@ impl Answer {
         Ok((self.part == Part::Done).then_some(self.status))
     }
 
-    /// The connection has ended; gives the status if that is the answer's end.
+    /// Handles the end of the connection; returns the status if that is the end of the response.
     pub fn end(&mut self) -> Result<u16, Wrong> {
         match self.part {
             Part::UntilEnd | Part::Done => {
@@ -130,7 +131,7 @@ impl Answer {
         }
     }
 
-    /// Counts the part of `bytes` that belongs to the body; gives what is left of it.
+    /// Counts the part of `bytes` that belongs to the body; returns the number of missing bytes.
     fn body(&mut self, bytes: &mut &[u8], left: u64) -> Result<u64, Wrong> {
         let here = left.min(bytes.len() as u64);
         *bytes = bytes.get(here as usize..).unwrap_or_default();
@@ -142,7 +143,7 @@ impl Answer {
     }
 
     fn head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Wrong> {
-        // The end may lie across two pieces: three bytes of the one before are looked at again.
+        // The end may be split across two pieces: the last three bytes are searched again.
         let from = self.kept.len().saturating_sub(3);
         let before = self.kept.len();
         let room = HEAD_BYTES_MAX.saturating_sub(before).min(bytes.len());
@@ -236,7 +237,7 @@ impl Answer {
 mod tests {
     use super::*;
 
-    /// However the bytes come, the result is the same.
+    /// Parses a text in pieces of various sizes, which must all give the same result.
     fn read(text: &str) -> Result<(Option<u16>, u64, bool), Wrong> {
         let all = |size: usize| {
             let mut answer = Answer::default();
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_apart() {
+    fn faults_are_distinguished() {
         let ok = "HTTP/1.1 200 OK\r\n";
         for (text, wrong) in [
             ("SSH-2.0-x\r\n\r\n".to_owned(), Wrong::Head(httparse::Error::Version)),

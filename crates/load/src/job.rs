@@ -4,38 +4,38 @@
 //!   Job ─► script (one line of shell) ─► Exec ─► output ─► Report: seconds of each round
 //! ```
 //!
-//! The scripts need no more than busybox. Each round ends with a line of its start and end as
-//! /proc/uptime has them, in hundredths of a second.
+//! The scripts need only busybox. Each round prints a line with its start and end from
+//! /proc/uptime, in hundredths of a second.
 
 use crate::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// More memory than a guest has.
+/// Maximum size of a claim, more than any guest has.
 const CLAIM_MIB_MAX: u64 = 1 << 20;
-/// Rounds of a job: each is a line of its output.
+/// Maximum number of rounds: each is a line of the output.
 const ROUNDS_MAX: u64 = 1000;
-/// Files of the tar, and units of the build.
+/// Maximum number of files of the tar, and of units of the build.
 const FILES_MAX: u64 = 100_000;
-/// Kibibytes in a file of the tar.
+/// Maximum size of a tar's file, in kibibytes.
 const FILE_KIB_MAX: u64 = 1 << 20;
-/// Processes of the build that run side by side.
+/// Maximum number of parallel processes of the build.
 const PARALLEL_MAX: u64 = 256;
-/// Guests in which a job runs at once: each waits in a thread of its own.
+/// Maximum number of guests at once: each has a waiting thread.
 const THREADS_MAX: usize = 48;
-/// What begins a round's line.
+/// Prefix of a round's line.
 const MARK: &str = "pinhead-load ";
 
-/// What a command in a guest said, and how it ended.
+/// A command's output and its exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecOutput {
-    /// The exit status; 128 and more are signals.
+    /// Exit status; 128 and more are signals.
     pub code: i32,
     /// Standard output and standard error.
     pub text: String,
 }
 
-/// Why a command could not be run.
+/// The reason if a command could not be run.
 pub type ExecError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A way to run a command in a guest.
@@ -45,51 +45,51 @@ pub trait Exec: Sync {
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError>;
 }
 
-/// What is in claimed memory.
+/// Contents of claimed memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// Nothing, and it is given back at once: the claim's time is that of the memory alone.
+    /// Zeros, freed at once: the claim's time is that of the memory alone.
     Passing,
-    /// Bytes that nothing can share or compress, kept until [`Job::Release`].
+    /// Bytes that cannot be shared or compressed, kept until [`Job::Release`].
     Held,
 }
 
 /// Work in a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Job {
-    /// Touches so much memory.
+    /// Touches this much memory.
     Claim {
-        /// How much.
+        /// Size of the claim, in MiB.
         mib: u64,
-        /// With what.
+        /// Contents of the memory.
         claim: Claim,
     },
-    /// Gives back what a claim holds.
+    /// Frees the memory of a held claim.
     Release,
-    /// Writes many files and reads them, as an archive and out of it.
+    /// Writes many files, archives and unpacks them, and reads the copies.
     Tar {
-        /// How many.
+        /// Number of files.
         files: u32,
-        /// Of what size.
+        /// Size of a file, in KiB.
         kib: u32,
-        /// How often.
+        /// Number of rounds.
         rounds: u32,
-        /// How often a round reads the files that it got out.
+        /// Number of times that a round reads the unpacked files.
         reads: u32,
     },
-    /// Many small processes that make, sort and compress text, as a kernel's build does.
+    /// Runs many small processes that make, sort and compress text, like a kernel's build.
     Build {
-        /// Source files.
+        /// Number of source files.
         units: u32,
-        /// Side by side.
+        /// Number of parallel processes.
         parallel: u32,
-        /// How often.
+        /// Number of rounds.
         rounds: u32,
     },
 }
 
 impl Job {
-    /// Says what of it cannot be done.
+    /// Returns an error for invalid parameters.
     pub fn check(&self) -> Result<(), Error> {
         let bounds = match *self {
             Job::Claim { mib, .. } => vec![("size", mib, CLAIM_MIB_MAX)],
@@ -114,16 +114,16 @@ impl Job {
         }
     }
 
-    /// The line of shell that does it, in a directory of the guest. Every word of it is ours but
-    /// the directory, which is quoted.
+    /// Returns the job's shell line, for a directory of the guest. Only the directory comes from
+    /// outside, and it is quoted.
     pub fn script(&self, dir: &str) -> String {
         let dir = base::shell_word(dir);
         let begin = "now() { read -r t _ < /proc/uptime; echo $t; }; a=$(now); ";
         let end = format!("echo \"{MARK}$a $(now)\"");
         match *self {
-            // dd's buffer is the claim: to read zeros into it touches every page of it once.
+            // dd's buffer is the claim: reading zeros touches each of its pages once.
             Job::Claim { mib, claim: Claim::Passing } => {
-                // A single read takes no more than 2 GiB, so large claims are several processes.
+                // A single read takes at most 2 GiB, so large claims are several processes.
                 let each = mib.min(1024);
                 let count = mib.div_ceil(each);
                 format!(
@@ -150,7 +150,7 @@ impl Job {
                  cat out/in/* | md5sum > /dev/null || exit 1; k=$((k + 1)); done; \
                  {end}; r=$((r + 1)); done"
             ),
-            // A worker takes every so-many-th unit: a source is made, changed, sorted, compressed.
+            // Each worker takes every n-th unit: it makes, changes, sorts and compresses a source.
             Job::Build { units, parallel, rounds } => format!(
                 "d={dir}/pinhead-build; rm -rf \"$d\"; mkdir -p \"$d\" && cd \"$d\" || exit 1; \
                  trap 'cd /; rm -rf \"$d\"' EXIT; \
@@ -168,7 +168,7 @@ impl Job {
         }
     }
 
-    /// Rounds that its output has.
+    /// Returns the number of rounds in the output.
     fn rounds(&self) -> usize {
         match *self {
             Job::Claim { .. } | Job::Release => 1,
@@ -177,7 +177,7 @@ impl Job {
     }
 }
 
-/// Why a job has no times.
+/// The reason if a job has no times.
 #[derive(Debug, thiserror::Error)]
 pub enum JobFailure {
     #[error("The command could not be run in the guest")]
@@ -185,10 +185,10 @@ pub enum JobFailure {
     #[error("The command ended with status {code}{}", said(.text))]
     Status {
         code: i32,
-        /// The end of its output, as it came: escape it before it is shown.
+        /// The end of its output, unescaped: escape it before showing it.
         text: String,
     },
-    /// Its output lacks rounds, or has them in a form that makes no sense.
+    /// The output lacks rounds, or their format is invalid.
     #[error("The command reported {found} of {expected} rounds")]
     Output { expected: usize, found: usize },
 }
@@ -203,14 +203,14 @@ fn said(text: &str) -> String {
 /// The result of a job in one guest.
 #[derive(Debug)]
 pub struct Report {
-    /// The guest.
+    /// Name of the guest.
     pub guest: String,
-    /// The seconds of each round, by the guest's own clock.
+    /// Seconds of each round, by the guest's own clock.
     pub rounds_s: Result<Vec<f64>, JobFailure>,
 }
 
-/// Runs a job in all of these guests at once and waits for all. `dir` is a directory of the
-/// guests in which files can be made.
+/// Runs a job in all of these guests at once, and waits for all. `dir` is a writable directory of
+/// the guests.
 pub fn run(
     exec: &dyn Exec,
     guests: &[String],
@@ -249,9 +249,9 @@ pub fn run(
     Ok(reports.into_iter().map(|(_, report)| report).collect())
 }
 
-/// Reads the rounds from what a guest said. It is no more to be trusted than anything of a guest.
+/// Parses the rounds in a guest's output, which is untrusted like all guest data.
 pub fn read(output: &ExecOutput, rounds: usize) -> Result<Vec<f64>, JobFailure> {
-    /// What is shown of a command that failed.
+    /// Maximum length of a failed command's output in the error.
     const SHOWN_CHARS: usize = 400;
     if output.code != 0 {
         let skipped = output.text.chars().count().saturating_sub(SHOWN_CHARS);
@@ -266,7 +266,7 @@ pub fn read(output: &ExecOutput, rounds: usize) -> Result<Vec<f64>, JobFailure> 
     Err(JobFailure::Output { expected: rounds, found: found.len() })
 }
 
-/// The seconds between two times of /proc/uptime.
+/// Returns the seconds between two times of /proc/uptime.
 fn round(text: &str) -> Option<f64> {
     let hundredths = |text: &str| {
         let (whole, part) = text.split_once('.')?;
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_read_and_what_makes_no_sense_is_missing() {
+    fn rounds_are_read_and_invalid_ones_are_missing() {
         let two = said(0, "noise\npinhead-load 10.50 12.75\npinhead-load 13.00 13.00\n");
         assert_eq!(read(&two, 2).unwrap(), [2.25, 0.0]);
         for (text, found) in [

@@ -1,17 +1,17 @@
-//! Load on guests, and how they bear it: from outside by HTTP, from inside by a command.
+//! Load on guests, and their latencies: from outside by HTTP, from inside by a command.
 //!
 //! ```text
-//!   targets ─► Plan ─► schedule (pure: who asks whom, when) ─┐
+//!   targets ─► Plan ─► schedule (pure: client, target, time) ┐
 //!                                                            ├─► engine: one thread, one poll
 //!                      http (bytes to an answer, no I/O) ────┘        │
 //!                                                                     ▼
 //!   Job ─► Exec (a command in a guest) ─► Report          Tally ─► Outcome ─► text, JSON
 //! ```
 //!
-//! A latency is counted from the moment at which the request was meant to begin. In an open loop
-//! that moment is fixed beforehand, so a server that stands still for a second is charged with
-//! every request that would have come in that second, and not with the one that happened to
-//! notice. A closed loop can be corrected in the same sense if its usual interval is known.
+//! A latency is counted from the intended start of the request. In an open loop that time is fixed
+//! beforehand. So a server that stalls for a second is charged with every request of that second,
+//! not only with the one in progress. A closed loop can be corrected likewise if its usual interval
+//! is known.
 
 #![forbid(unsafe_code)]
 

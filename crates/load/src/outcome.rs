@@ -21,17 +21,17 @@ pub struct Row {
 pub struct Outcome {
     /// All requests.
     pub all: Tally,
-    /// Those of each class, in the order of the targets.
+    /// Requests of each class, in the order of the targets.
     pub classes: Vec<Row>,
-    /// Those of each target.
+    /// Requests of each target.
     pub targets: Vec<Row>,
-    /// Answers in each second since the start.
+    /// Responses in each second since the start.
     pub seconds: Vec<u32>,
-    /// From the start to the last answer.
+    /// Time from the start to the last response, in microseconds.
     pub elapsed_us: u64,
-    /// Whether the watcher ended it before its time.
+    /// True if the watcher ended the load early.
     pub is_interrupted: bool,
-    /// The class of each target, by its place.
+    /// Class of each target, by index.
     class_of: Vec<usize>,
     interval_us: Option<u64>,
 }
@@ -40,7 +40,7 @@ impl Outcome {
     pub(crate) fn new(plan: &Plan) -> Result<Outcome, Error> {
         let interval_us = match plan.pattern {
             Pattern::Closed { expected_interval, .. } => expected_interval.map(micros),
-            // Counted from its intended time, a latency needs no correction.
+            // A latency from its intended time needs no correction.
             Pattern::Open { .. } | Pattern::Random { .. } | Pattern::Once { .. } => None,
         };
         let corrects = interval_us.is_some();
@@ -55,7 +55,7 @@ impl Outcome {
                 classes.push(Row { name: target.class.clone(), tally });
             }
             class_of.push(place);
-            // One of thousands takes a few kilobytes so.
+            // This way one of thousands takes a few kilobytes.
             let tally = Tally::new(HUNDREDTH, false)?;
             targets.push(Row { name: target.name.clone(), tally });
         }
@@ -75,7 +75,7 @@ impl Outcome {
         let interval_us = self.interval_us;
         self.tallies(target, |tally| tally.answer(latency_us, bytes, interval_us));
         let second = usize::try_from(now_us / 1_000_000).unwrap_or(usize::MAX);
-        // Bounded: no load is longer than a day and its last timeout.
+        // The length is bounded: no load is longer than a day and its last timeout.
         if second >= self.seconds.len() {
             self.seconds.resize(second.saturating_add(1), 0);
         }
@@ -93,13 +93,13 @@ impl Outcome {
         change(&mut self.targets[target].tally);
     }
 
-    /// Answers a second; `None` if no time has passed.
+    /// Returns the responses per second; `None` if no time has passed.
     pub fn requests_per_s(&self, tally: &Tally) -> Option<f64> {
         let seconds = self.elapsed_us as f64 / 1e6;
         (seconds > 0.0).then(|| tally.answered as f64 / seconds)
     }
 
-    /// For programs.
+    /// Returns the results as JSON.
     pub fn to_json(&self) -> Value {
         let rows = |rows: &[Row]| -> Vec<Value> {
             let row = |row: &Row| {
@@ -139,9 +139,10 @@ impl Outcome {
         fields
     }
 
-    /// For people: the whole, the classes where there are several, and the slowest targets.
+    /// Returns the results as text: the whole, the classes if there are several, and the slowest
+    /// targets.
     pub fn to_text(&self) -> String {
-        /// Rows of targets: the rest is in the JSON.
+        /// Maximum rows of targets: the JSON has the rest.
         const TARGETS_SHOWN: usize = 20;
         let classes: Vec<&Row> = self.classes.iter().filter(|_| self.classes.len() > 1).collect();
         let mut targets: Vec<&Row> =
@@ -210,7 +211,7 @@ fn latency_json(latency: Latency) -> Value {
     })
 }
 
-/// Five columns of milliseconds; what is missing is a hyphen.
+/// Formats five columns of milliseconds; a missing value is a hyphen.
 fn latency_columns(latency: Option<Latency>) -> String {
     let Some(latency) = latency else { return format!(" {:>9}", "-").repeat(5) };
     let Latency { average_us, p50_us, p90_us, p99_us, max_us, .. } = latency;

@@ -1,79 +1,79 @@
-//! What load to put on whom.
+//! The plan of a load: targets, pattern and limits.
 
 use crate::target::check_path;
 use crate::{Error, TARGETS_MAX, Target};
 use std::time::Duration;
 
-/// Each client has a socket, and one poll looks at all of them.
+/// Maximum number of clients. Each has a socket, and one poll watches all of them.
 pub const CLIENTS_MAX: usize = 10_000;
-/// Requests a second: more than one thread can start here.
+/// Maximum requests per second: more than one thread can start here.
 pub const RATE_MAX: f64 = 1_000_000.0;
-/// The longest load: a day, of which every second has its own count.
+/// Maximum length of a load: a day, of which every second has a count.
 pub const DURATION_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// When requests begin.
+/// The times at which requests begin.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// Each client asks again as soon as it is answered, without think time, and goes from target
-    /// to target.
+    /// Each client sends its next request right after the response, without think time, and cycles
+    /// through the targets.
     Closed {
-        /// How many.
+        /// Number of clients.
         clients: usize,
-        /// How far apart a client's requests usually are. If it is given, the results have a
-        /// second histogram, in which an answer that took longer stands for all those requests
-        /// that the client would have sent meanwhile.
+        /// Usual interval of a client's requests. If it is given, the results have a second
+        /// histogram. In it a late response also represents the requests that the client would have
+        /// sent meanwhile.
         expected_interval: Option<Duration>,
     },
     /// Requests begin on a schedule, whether others are answered or not.
     Open {
-        /// Requests a second.
+        /// Requests per second.
         rate: f64,
-        /// Requests under way at once. Those beyond it wait, and their time counts.
+        /// Maximum requests in progress. Further ones wait, and their waiting time counts.
         in_flight_max: usize,
     },
-    /// The same at times and to targets by chance, as if many clients knew nothing of each other:
-    /// the gaps between requests are distributed exponentially.
+    /// Requests begin at random times, to random targets, as if many clients were independent: the
+    /// gaps between requests are distributed exponentially.
     Random {
-        /// Requests a second, on average.
+        /// Requests per second, on average.
         rate: f64,
-        /// Requests under way at once. Those beyond it wait, and their time counts.
+        /// Maximum requests in progress. Further ones wait, and their waiting time counts.
         in_flight_max: usize,
-        /// The same number gives the same times and targets.
+        /// Seed: the same number gives the same times and targets.
         seed: u64,
     },
-    /// Every target is asked once, in turn.
+    /// Every target gets one request, in turn.
     Once {
-        /// How many are asked at a time.
+        /// Maximum requests in progress.
         clients: usize,
     },
 }
 
-/// What becomes of a connection after its answer.
+/// The use of a connection after its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// Every request has its own, as in the published study.
+    /// Every request has its own connection, as in the published study.
     Close,
-    /// It serves later requests to the same target.
+    /// A connection serves later requests to the same target.
     KeepAlive,
 }
 
 /// A load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Whom to ask.
+    /// Targets of the requests.
     pub targets: Vec<Target>,
-    /// When.
+    /// Times of the requests.
     pub pattern: Pattern,
-    /// For how long new requests begin. A pattern that ends by itself may end before.
+    /// Time during which new requests begin. A pattern that ends by itself may end earlier.
     pub duration: Duration,
-    /// A request that is not answered in this time, from its intended beginning, has failed.
+    /// Limit of a response, from the request's intended start.
     pub timeout: Duration,
-    /// Connections.
+    /// Use of connections.
     pub reuse: Reuse,
 }
 
 impl Plan {
-    /// Says what of it cannot be done.
+    /// Returns an error for an invalid plan.
     pub fn check(&self) -> Result<(), Error> {
         let wrong = |field, reason: String| Err(Error::Plan { field, reason });
         if self.targets.is_empty() {
@@ -110,7 +110,7 @@ impl Plan {
         }
     }
 
-    /// Requests that may be under way at once.
+    /// Returns the maximum number of requests in progress.
     pub(crate) fn slots(&self) -> usize {
         match self.pattern {
             Pattern::Closed { clients, .. } | Pattern::Once { clients } => clients,

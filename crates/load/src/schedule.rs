@@ -1,37 +1,37 @@
-//! Who asks whom, and when: a pure source of requests.
+//! The schedule of clients, targets and times: a pure source of requests.
 
 use crate::{Pattern, Plan};
 use base::Rng;
 
-/// A client whose request failed waits for so long: a server that refuses at once would otherwise
-/// be asked as fast as the machine can, and the failures would drown the answers.
+/// Pause of a client after a failed request. Without it, requests to a server that refuses at once
+/// would be as fast as the machine allows, and failures would outnumber responses.
 const PAUSE_US: u64 = 10_000;
 
-/// What a free client is to do.
+/// The next action of a free client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Ask this target; the latency counts from the intended time.
+    /// Send a request to this target; the latency counts from the intended time.
     Start { target: usize, intended_us: u64 },
     /// This request waited too long for a free client: it has failed.
     Overdue { target: usize, intended_us: u64 },
-    /// Nothing to do before this time.
+    /// Do nothing before this time.
     Wait { until_us: u64 },
-    /// Nothing to do any more.
+    /// Do nothing more.
     End,
 }
 
-/// The requests of a plan, in their order.
+/// The requests of a plan, in order.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     pattern: Pattern,
     targets: usize,
     duration_us: u64,
     timeout_us: u64,
-    /// Requests given out, of those patterns that share them among their clients.
+    /// Requests given out, for patterns that share them among their clients.
     given: u64,
-    /// Where each client of a closed loop is.
+    /// State of each client of a closed loop.
     clients: Vec<Client>,
-    /// The next request by chance: where that comes from, and when it is due.
+    /// The random generator and the due time of the next random request.
     chance: Option<(Rng, f64)>,
 }
 
@@ -45,7 +45,7 @@ impl Schedule {
     pub(crate) fn new(plan: &Plan) -> Schedule {
         let targets = plan.targets.len();
         let clients = match plan.pattern {
-            // They begin spread over the targets, so that few clients do not meet at one.
+            // The clients start at different targets, so that few clients do not meet at one.
             Pattern::Closed { clients, .. } => (0..clients)
                 .map(|n| Client { target: n * targets / clients % targets, not_before_us: 0 })
                 .collect(),
@@ -66,7 +66,7 @@ impl Schedule {
         }
     }
 
-    /// What this client is to do now, which has nothing under way.
+    /// Returns the present action of a client without a request in progress.
     pub(crate) fn next(&mut self, client: usize, now_us: u64) -> Next {
         match self.pattern {
             Pattern::Closed { .. } => self.next_closed(client, now_us),
@@ -76,7 +76,7 @@ impl Schedule {
         }
     }
 
-    /// This client's request failed.
+    /// Notes a failed request of this client.
     pub(crate) fn failed(&mut self, client: usize, now_us: u64) {
         if let Some(client) = self.clients.get_mut(client) {
             client.not_before_us = now_us.saturating_add(PAUSE_US);
@@ -97,7 +97,8 @@ impl Schedule {
     }
 
     fn next_open(&mut self, rate: f64, now_us: u64) -> Next {
-        // From the number of the request and not from the one before it, so that nothing adds up.
+        // The time is computed from the request's number, so that rounding errors do not
+        // accumulate.
         let intended_us = (self.given as f64 * 1e6 / rate) as u64;
         if intended_us >= self.duration_us {
             return Next::End;
@@ -123,7 +124,7 @@ impl Schedule {
             return Next::Wait { until_us: intended_us };
         }
         let target = rng.within(0, self.targets as u64 - 1) as usize;
-        // Between 0 and 1, and neither of them.
+        // The value is strictly between 0 and 1.
         let unit = (rng.draw() >> 11) as f64 / (1_u64 << 53) as f64;
         *due_us -= (1.0 - unit).ln() / rate * 1e6;
         if now_us - intended_us >= self.timeout_us {
@@ -204,14 +205,15 @@ mod tests {
                     Next::Start { target, intended_us } => all.push((target, intended_us)),
                     Next::Wait { until_us } => now_us = until_us,
                     Next::End => return all,
-                    Next::Overdue { .. } => panic!("nobody is late"),
+                    Next::Overdue { .. } => panic!("no request is late"),
                 }
             }
         };
         let all = times(7);
         assert_eq!(all, times(7));
         assert_ne!(all, times(8));
-        // Two seconds at a thousand a second: 2,000 give or take four times the root of that.
+        // The expected number is 2,000, two seconds at a thousand per second, within four times its
+        // root.
         assert!((1_820..2_180).contains(&all.len()), "{}", all.len());
         for target in 0..4 {
             let part = all.iter().filter(|(to, _)| *to == target).count();

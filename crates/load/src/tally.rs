@@ -1,64 +1,64 @@
-//! Requests counted, and their latencies.
+//! Counts of requests, and their latencies.
 
 use crate::Error;
 use base::named;
 use hdrhistogram::{Counter, Histogram};
 
-/// The longest latency that is kept apart: longer ones, which no timeout allows, count as a day.
+/// Maximum latency that is distinguished: longer ones, which no timeout allows, count as a day.
 const LATENCY_US_MAX: u64 = 24 * 3600 * 1_000_000;
 
 named! {
-    /// Why a request failed.
+    /// The reason of a failed request.
     pub enum Failure {
-        /// Nobody listens.
+        /// No process listens.
         Refused = "refused",
         /// The connection was reset.
         Reset = "reset",
-        /// The connection ended before the answer did.
+        /// The connection ended before the response did.
         Closed = "closed",
-        /// It took too long.
+        /// The request timed out.
         Timeout = "timeout",
-        /// The answer is not HTTP.
+        /// The response is not HTTP.
         Malformed = "malformed",
-        /// The answer is not a success: its status is neither 2xx nor 3xx.
+        /// The response is not a success: its status is neither 2xx nor 3xx.
         Status = "status",
-        /// This machine has no port, file or memory left for a connection: the load is too large
-        /// for it, and the server is not to blame.
+        /// This machine has no port, file or memory left for a connection. The load is too large
+        /// for this machine, and the server is not at fault.
         Exhausted = "exhausted",
-        /// Anything else that the system says.
+        /// Any other error of the system.
         Other = "other",
     }
 }
 
-/// How finely latencies are kept, in significant digits.
+/// Precision of latencies, in significant digits.
 pub(crate) const HUNDREDTH: u8 = 2;
 pub(crate) const THOUSANDTH: u8 = 3;
 
-/// Latencies in microseconds. They are those of answers with success, and of requests that timed
-/// out, which count with the time that they waited: to leave them out would make a server better
-/// the longer it stands still. Other failures have no latency.
+/// Latencies in microseconds, of successful responses and of timeouts. A timeout counts with its
+/// waiting time: otherwise a server would look better the longer it stalls. Other failures have no
+/// latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
-    /// The mean.
+    /// Mean.
     pub average_us: u64,
-    /// Half of the requests took no longer.
+    /// 50th percentile.
     pub p50_us: u64,
-    /// Nine of ten took no longer.
+    /// 90th percentile.
     pub p90_us: u64,
-    /// Nineteen of twenty took no longer.
+    /// 95th percentile.
     pub p95_us: u64,
-    /// Ninety-nine of a hundred took no longer.
+    /// 99th percentile.
     pub p99_us: u64,
-    /// The longest, exactly.
+    /// Maximum, exact.
     pub max_us: u64,
 }
 
 /// Requests of one target, of a class or of all.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Requests that were answered with success.
+    /// Number of successful requests.
     pub answered: u64,
-    /// Bytes of the answers' bodies.
+    /// Bytes of the responses' bodies.
     pub bytes: u64,
     failures: [u64; Failure::ALL.len()],
     sum_us: u128,
@@ -81,14 +81,14 @@ impl Tally {
         })
     }
 
-    /// An answer with success.
+    /// Counts a successful response.
     pub(crate) fn answer(&mut self, latency_us: u64, bytes: u64, interval_us: Option<u64>) {
         self.answered += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         self.latency(latency_us, interval_us);
     }
 
-    /// A failure, with the time that the request waited.
+    /// Counts a failure, with the waiting time of the request.
     pub(crate) fn failure(&mut self, failure: Failure, waited_us: u64, interval_us: Option<u64>) {
         self.failures[failure as usize] += 1;
         if failure == Failure::Timeout {
@@ -106,25 +106,25 @@ impl Tally {
         }
     }
 
-    /// Requests that failed for this reason.
+    /// Returns the number of requests that failed for this reason.
     pub fn failed(&self, failure: Failure) -> u64 {
         self.failures[failure as usize]
     }
 
-    /// Requests that failed.
+    /// Returns the number of failed requests.
     pub fn failed_all(&self) -> u64 {
         self.failures.iter().sum()
     }
 
-    /// The latencies; `None` if there is none.
+    /// Returns the latencies; `None` if there is none.
     pub fn latency_us(&self) -> Option<Latency> {
         let average_us = self.sum_us.checked_div(u128::from(self.latencies.len()))?;
         let average_us = u64::try_from(average_us).unwrap_or(u64::MAX);
         Some(self.latency_of(&self.latencies, average_us))
     }
 
-    /// The latencies of a closed loop with those requests added that its clients would have sent
-    /// while they waited; `None` if there is none, or no usual interval was given.
+    /// Returns the latencies of a closed loop, including the requests that its clients would have
+    /// sent while they waited. Returns `None` without latencies, or without a usual interval.
     pub fn corrected_us(&self) -> Option<Latency> {
         let corrected = self.corrected.as_ref().filter(|corrected| !corrected.is_empty())?;
         Some(self.latency_of(corrected, corrected.mean() as u64))
@@ -136,12 +136,12 @@ impl Tally {
         Latency { average_us, p50_us, p90_us, p95_us, p99_us, max_us: self.max_us }
     }
 
-    /// Whether it is kept what late answers kept back.
+    /// Returns true if a corrected histogram is kept.
     pub(crate) fn is_corrected(&self) -> bool {
         self.corrected.is_some()
     }
 
-    /// How many latencies are at least so long, to the histogram's precision.
+    /// Returns the number of latencies of at least this length, to the histogram's precision.
     pub fn at_least(&self, latency_us: u64) -> u64 {
         let all = self.latencies.len();
         let shorter = latency_us.saturating_sub(1);
@@ -149,16 +149,16 @@ impl Tally {
     }
 }
 
-/// Adds a latency. These histograms grow, so that none is too long for them.
+/// Adds a latency. These histograms grow, so any latency fits.
 fn record<T: Counter>(histogram: &mut Histogram<T>, latency_us: u64) {
     let recorded = histogram.record(latency_us);
     debug_assert!(recorded.is_ok(), "{latency_us}");
 }
 
-/// Adds a latency, and those of the requests that would have waited with it, one an interval.
+/// Adds a latency, and those of the requests that would have waited with it, one per interval.
 fn record_corrected(histogram: &mut Histogram<u64>, latency_us: u64, interval_us: u64) {
-    /// Requests that one long wait may stand for: an interval of a microsecond would otherwise
-    /// keep the thread busy while the servers wait for it.
+    /// Maximum number of requests that one long wait represents. An interval of a microsecond would
+    /// otherwise keep the thread busy while the servers wait.
     const MISSED_MAX: u64 = 100_000;
     record(histogram, latency_us);
     let missed = (latency_us.checked_div(interval_us).unwrap_or(0)).min(MISSED_MAX);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn one_long_wait_stands_for_the_requests_that_it_kept_back() {
+    fn long_wait_counts_the_requests_that_it_kept_back() {
         let mut tally = Tally::new(THOUSANDTH, true).unwrap();
         for _ in 0..100 {
             tally.answer(1000, 0, Some(10_000));

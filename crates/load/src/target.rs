@@ -1,31 +1,31 @@
-//! Whom the requests go to.
+//! Targets of requests.
 
 use crate::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// More servers than any farm has; it bounds what a range of ports can ask for.
+/// Maximum number of targets: more than any farm has, as a bound for a range of ports.
 pub const TARGETS_MAX: usize = 20_000;
-/// No path of ours is longer, and every request carries it.
+/// Maximum length of a path: more than any of ours, and every request carries it.
 const PATH_BYTES_MAX: usize = 2048;
 /// Servers in a class of the wipe over all servers.
 const TEN: usize = 10;
 
-/// One server.
+/// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// What it is called in the results: a guest's name, or its address.
+    /// Name in the results: a guest's name, or its address.
     pub name: String,
-    /// With whom it is counted together.
+    /// Class of targets that are counted together.
     pub class: String,
-    /// Where it listens.
+    /// Address of the server.
     pub address: SocketAddr,
-    /// What is asked of it, from the slash on.
+    /// Requested path, from the slash on.
     pub path: String,
 }
 
-/// Reads `http://127.0.0.1:18000/page`, `127.0.0.1:18000` or a range of ports,
-/// `127.0.0.1:18000-18099`. Only addresses and `localhost`: the time for a name's resolution would
-/// be charged to a server.
+/// Parses `http://127.0.0.1:18000/page`, `127.0.0.1:18000` or a range of ports,
+/// `127.0.0.1:18000-18099`. Only addresses and `localhost` are valid: the time of a name's
+/// resolution would be charged to a server.
 pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
     let wrong = |reason: String| Error::Target { text: text.to_owned(), reason };
     let usual = "write ADDRESS:PORT, ADDRESS:FIRST-LAST or http://ADDRESS:PORT/PATH";
@@ -72,7 +72,7 @@ pub fn parse_targets(text: &str, class: &str) -> Result<Vec<Target>, Error> {
     Ok((first..=last).map(target).collect())
 }
 
-/// Makes classes of ten neighbours each, as the wipe over all servers has them: `1-10`, `11-20`.
+/// Makes classes of ten neighbours each, as in the wipe over all servers: `1-10`, `11-20`.
 pub fn class_by_tens(targets: &mut [Target]) {
     let count = targets.len();
     for (n, target) in targets.iter_mut().enumerate() {
@@ -82,7 +82,7 @@ pub fn class_by_tens(targets: &mut [Target]) {
     }
 }
 
-/// A path goes into the request's first line as it is, so it must not end that line.
+/// Checks a path, which must not end the request's first line, as it is inserted unchanged.
 pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     if !path.starts_with('/') {
         return Err("a path begins with a slash");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_what_would_be_right() {
+    fn invalid_target_is_reported_with_a_correction() {
         for (text, part) in [
             ("https://127.0.0.1:1", "only http"),
             ("127.0.0.1", "no port"),

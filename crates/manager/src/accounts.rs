@@ -1,14 +1,14 @@
-//! The numbers of users and groups, by the names that /etc/passwd and /etc/group have for them.
+//! Numbers of users and groups, by their names in /etc/passwd and /etc/group.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// A larger list is not read to its end.
+/// Longest list that is read, in bytes.
 const LIST_MAX: u64 = 4 << 20;
 
-/// Finds a user or a group by its number, or by its name in such a list. Those that only a
-/// directory service knows are named by number.
+/// Finds a user or a group by its number, or by its name in such a list. Users and groups of a
+/// directory service need a number.
 pub(crate) fn number(list: &Path, name: &str) -> io::Result<Option<u32>> {
     if let Ok(number) = name.parse() {
         return Ok(Some(number));
@@ -16,14 +16,14 @@ pub(crate) fn number(list: &Path, name: &str) -> io::Result<Option<u32>> {
     let mut text = Vec::new();
     File::open(list).and_then(|file| file.take(LIST_MAX + 1).read_to_end(&mut text))?;
     if text.len() as u64 > LIST_MAX {
-        // Its last line may be cut within a number.
+        // The last line may be cut within a number.
         let reason = format!("it has more than {} MiB", LIST_MAX >> 20);
         return Err(io::Error::new(ErrorKind::InvalidData, reason));
     }
     Ok(number_in(&String::from_utf8_lossy(&text), name))
 }
 
-/// Returns the number that a list has for a name.
+/// Returns the number of a name in a list.
 pub fn number_in(list: &str, name: &str) -> Option<u32> {
     list.lines().find_map(|line| {
         let mut fields = line.split(':');

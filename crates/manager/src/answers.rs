@@ -1,4 +1,4 @@
-//! The manager and its guests as the control socket shows them.
+//! The manager and its guests, for responses of the control socket.
 
 use crate::control::{
     Failure, GuestRow, GuestRunState, HostRow, Inputs, JournalRow, KsmRow, LeverRow, OwnersRow, Ps,
@@ -14,7 +14,7 @@ use policy::arbiter::{Mode, Usable};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is shown.
+/// State to show.
 pub(crate) struct View<'a> {
     pub world: World<'a>,
     pub memory: &'a Memory,
@@ -22,7 +22,7 @@ pub(crate) struct View<'a> {
     pub now: Now,
 }
 
-/// All guests.
+/// Returns all guests.
 pub(crate) fn ps(view: &View<'_>) -> Ps {
     let mut guests: Vec<GuestRow> =
         view.world.guests.iter().map(|guest| guest_row(view, guest)).collect();
@@ -75,7 +75,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     let inputs = record.and_then(|record| record.recent.front().copied());
     let sample = guest.sample(view.now.ms);
     let outside = guest.outside.seen;
-    // z/VM tells what is in memory, and not how much of that others have as well.
+    // z/VM reports resident memory without the part shared with others.
     let held = guest.memory.held.filter(|_| guest.memory.counted.is_none());
     GuestRow {
         id: guest.id.0,
@@ -124,7 +124,7 @@ fn guest_row(view: &View<'_>, guest: &ManagedGuest) -> GuestRow {
     }
 }
 
-/// The last decision about a guest, with the numbers that it came from.
+/// Returns the last decision about a guest, with its inputs.
 pub(crate) fn inputs(view: &View<'_>, name: &str) -> Result<Inputs, Failure> {
     let guest = view.world.guests.find(name)?;
     let undecided = || {
@@ -149,7 +149,7 @@ pub(crate) fn inputs(view: &View<'_>, name: &str) -> Result<Inputs, Failure> {
     })
 }
 
-/// The numbers of a guest under the names that rules have for them, the newest first.
+/// Returns the values of a guest under their names in rules, newest first.
 fn values(view: &View<'_>, guest: &ManagedGuest) -> BTreeMap<String, Vec<Option<f64>>> {
     let total = view.world.host.machine().map(|machine| machine.total);
     let context = context_of(guest, &view.world, total);
@@ -161,7 +161,7 @@ fn values(view: &View<'_>, guest: &ManagedGuest) -> BTreeMap<String, Vec<Option<
     HostCounter::ALL.iter().map(|counter| (counter.name().to_owned(), known(counter))).collect()
 }
 
-/// The levers on the host's memory, cheapest first.
+/// Returns the levers on the host's memory, cheapest first.
 pub(crate) fn levers(view: &View<'_>, page_out: LeverRow) -> Vec<LeverRow> {
     let guests = view.world.guests;
     let reporting = guests.iter().filter(|guest| guest.found.can.page_reporting == Some(true));
@@ -201,7 +201,7 @@ pub(crate) fn levers(view: &View<'_>, page_out: LeverRow) -> Vec<LeverRow> {
     ]
 }
 
-/// The manager itself, with the figures of its loop.
+/// Returns the status of the manager, with the figures of its loop.
 pub(crate) fn status(view: &View<'_>, own: Status) -> Status {
     let World { settings, guests, .. } = view.world;
     let shown = |path: &Path| path.display().to_string();
@@ -220,12 +220,12 @@ pub(crate) fn status(view: &View<'_>, own: Status) -> Status {
     }
 }
 
-/// What of the host's memory a guest's swapped part takes.
+/// Returns the host memory used by a guest's swapped part.
 pub(crate) fn compressed(view: &View<'_>, guest: &ManagedGuest) -> Option<Bytes> {
     view.world.host.machine()?.compressed_of(guest.outside.seen.swapped?)
 }
 
-/// A guest's class, if it is in one.
+/// Returns a guest's class, if any.
 pub(crate) fn class(guest: &ManagedGuest) -> Option<String> {
     Some(guest.identity.class().to_owned()).filter(|class| !class.is_empty())
 }

@@ -1,5 +1,6 @@
-//! Guests that `pinhead up` started have their daemons' ports with it. It hands them over to a
-//! manager that asks, and takes them back when the manager's connection closes, however it ends.
+//! Handover of guests by `pinhead up`, which has the ports of its guests' daemons. It hands them
+//! over on a manager's request. It takes them back when the manager's connection closes for any
+//! reason.
 
 use crate::control::{Answer, Ask, Request, decode_answer, encode_request};
 use hypervisor::{Found, Owner};
@@ -12,47 +13,48 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The socket on which `pinhead up` is asked, in the directory of those of its guests.
+/// Name of the control socket of `pinhead up`, in the directory of its guests' sockets.
 const SOCKET: &str = "control";
-/// The bytes that one of them may send in all: it gives one answer, the names of all its guests,
-/// of which there may be thousands. Any user may listen in a directory of this name, and one that
-/// goes on would keep the manager reading.
+/// Bytes that a `pinhead up` may send in all: one response with the names of all its guests, of
+/// which there may be thousands. Any user may listen in a directory of this name, and an endless
+/// sender would keep the manager reading.
 const ANSWER_MAX: usize = 256 * 1024;
 
-/// How long `pinhead up` may take to answer before that is reported: it answers within a turn.
+/// Time without a response from `pinhead up` after which that is reported. It responds within a
+/// turn.
 const ANSWER_MS: u64 = 5_000;
-/// One that could not be asked, or has refused, is asked again after this.
+/// Time after which a failed or refused request is repeated.
 const AGAIN_MS: u64 = 10_000;
-/// Another user's guests are complained about at most this often: their process may say yes and no
-/// in turn, in as many directories as its user likes.
+/// Shortest interval between two complaints about a user's guests. The user's process may agree and
+/// refuse in turn, in any number of directories.
 const COMPLAINTS_MS: u64 = 10 * 60 * 1_000;
-/// Characters of a class's name.
+/// Characters of a class's name, at most.
 const CLASS_MAX: usize = 64;
-/// Characters of what it says that are reported.
+/// Characters of a reported reason, at most.
 const REASON_MAX: usize = 200;
 
-/// Classes of the guests of a `pinhead up`, by their names.
+/// Classes of the guests of a `pinhead up`, by guest name.
 pub type Classes = Arc<BTreeMap<String, String>>;
 
-/// Whether guests of `pinhead up` were handed over. Until they are, they keep their ports and
-/// balloons: to take silence for a yes would have two managers move the same balloon.
+/// State of the handover of guests by `pinhead up`. Until the handover they keep their ports and
+/// balloons: if silence counted as consent, two managers would move the same balloon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lent {
-    /// It is no guest of `pinhead up`, or nothing of it is to be changed.
+    /// The guest is not of a `pinhead up`, or nothing of it is to be changed.
     #[default]
     NotNeeded,
-    /// It has not answered, or has refused.
+    /// There was no response, or a refusal.
     No,
-    /// It has handed its guests over.
+    /// The guests are handed over.
     Yes,
 }
 
-/// The connections to all `pinhead up` whose guests are managed.
+/// The connections to all `pinhead up` processes with managed guests.
 #[derive(Debug, Default)]
 pub struct Attachments {
-    /// By the directories of their sockets.
+    /// Connections by the directory of their socket.
     all: BTreeMap<PathBuf, Attachment>,
-    /// When other users' guests were complained about last.
+    /// Time of the last complaint about each user's guests.
     told: BTreeMap<Owner, u64>,
 }
 
@@ -62,7 +64,7 @@ struct Attachment {
     lent: Lent,
     classes: Classes,
     open: Option<Connection>,
-    /// When it is asked again, or when its silence is reported.
+    /// Time of the next request, or of the report of a missing response.
     due_ms: u64,
     is_reported: bool,
 }
@@ -71,24 +73,24 @@ struct Attachment {
 struct Connection {
     stream: UnixStream,
     lines: Lines,
-    /// The bytes that it may still send.
+    /// Bytes that the process may still send.
     left: usize,
 }
 
-/// What has come of it: guests of a directory that were handed over, or taken back, and messages.
+/// Results: guests of a directory that were handed over or taken back, and messages.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Answers {
-    /// The directories, and whether their guests are handed over.
+    /// Directories with the state of their handover.
     pub lent: Vec<(PathBuf, Lent)>,
-    /// The directories of those that have told the classes of their guests.
+    /// Directories with the classes of their guests.
     pub classes: Vec<(PathBuf, Classes)>,
     /// Complaints to report.
     pub complaints: Vec<String>,
 }
 
 impl Attachments {
-    /// Asks the process that started this guest for its port, if it was `pinhead up`. It may have
-    /// handed its guests over already.
+    /// Sends a request for the guest's port to the `pinhead up` that started the guest, if one did.
+    /// It may have handed over its guests already.
     pub fn attach(&mut self, found: &Found, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         let Some(dir) = run_dir(found) else { return answers };
@@ -109,14 +111,14 @@ impl Attachments {
         answers
     }
 
-    /// Adds what to wait for.
+    /// Adds the connections to the poll set.
     pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         for one in self.all.values().filter_map(|one| one.open.as_ref()) {
             set.add(0, one.stream.as_fd(), PollFlags::IN);
         }
     }
 
-    /// Takes what has come. A connection that closes has ended with its `pinhead up`.
+    /// Handles input. A connection closes at the end of its `pinhead up`.
     pub fn turn(&mut self, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         for (dir, one) in &mut self.all {
@@ -127,8 +129,7 @@ impl Attachments {
         answers
     }
 
-    /// Once a second: asks those again that were not to be asked, and forgets those that have no
-    /// guest any more.
+    /// Repeats failed requests, and drops connections without guests, once a second.
     pub fn tick(&mut self, has_guests: impl Fn(&Path) -> bool, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
         self.all.retain(|dir, _| has_guests(dir));
@@ -202,7 +203,7 @@ impl Attachment {
         }
     }
 
-    /// Reports, once until it has handed its guests over, why it has not.
+    /// Reports why guests are not handed over, once until they are.
     fn complain(&mut self, dir: &Path, reason: &str, answers: &mut Answers) {
         if !std::mem::replace(&mut self.is_reported, true) {
             let dir = dir.display();
@@ -212,12 +213,12 @@ impl Attachment {
     }
 }
 
-/// Classes as they are shown: another user's farm may say anything.
+/// Returns the classes with printable names: another user's farm may send anything.
 fn classes(told: BTreeMap<String, String>) -> BTreeMap<String, String> {
     told.into_iter().map(|(name, class)| (name, base::plain(&class, CLASS_MAX))).collect()
 }
 
-/// Leaves new complaints about another user's guests out that come too soon.
+/// Drops new complaints about another user's guests that come too soon.
 fn limit(
     told: &mut BTreeMap<Owner, u64>,
     owner: Owner,
@@ -234,11 +235,11 @@ fn limit(
     }
 }
 
-/// Asks for the guests of a run directory. It does not wait: a listener whose queue is full is as
-/// good as none, since the listener could leave it full forever.
+/// Sends a request for the guests of a run directory. It does not wait: a listener with a full
+/// queue counts as missing, because the listener could leave its queue full forever.
 fn connect(dir: &Path, owner: Owner) -> io::Result<UnixStream> {
     let mut stream = hypervisor::connect(&dir.join(SOCKET), owner)?;
-    // A link there could lead a manager that is root to anybody's socket.
+    // A link could lead a root manager to another user's socket.
     if Owner(reactor::peer(&stream)?.uid) != owner {
         return Err(ErrorKind::PermissionDenied.into());
     }
@@ -246,7 +247,7 @@ fn connect(dir: &Path, owner: Owner) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// The run directory of `pinhead up` that a guest's socket is in, if it is in one.
+/// Returns the run directory of `pinhead up` with the guest's socket, if there is one.
 pub fn run_dir(found: &Found) -> Option<&Path> {
     of_socket(Path::new(&found.source))
 }
@@ -264,7 +265,8 @@ mod tests {
     use crate::control::{Failure, encode_answer};
     use std::os::unix::net::UnixListener;
 
-    /// A directory as `pinhead up` has it, whose control socket listens, and a guest there.
+    /// Returns a directory as `pinhead up` has it, with a listening control socket, and a guest
+    /// there.
     fn listen() -> (Scratch, UnixListener, Found) {
         let scratch = Scratch::new();
         let dir = scratch.path().join("pinhead/up/4711");
@@ -275,7 +277,7 @@ mod tests {
         (scratch, listener, found)
     }
 
-    /// The answer of one that hands its guests over.
+    /// Returns the response that hands over guests.
     fn lends() -> Vec<u8> {
         let classes = [("g1".to_owned(), "web".to_owned())].into();
         encode_answer(Some(1), &Ok(Answer::Lend(crate::control::Lent { classes })))
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_06_a_listener_with_a_full_queue_keeps_its_guests_and_nobody_waiting() {
+    fn finding_06_listener_with_full_queue_makes_nobody_wait() {
         let (_dir, listener, found) = listen();
         rustix::net::listen(&listener, 0).unwrap();
         let mut kept = Vec::new();
@@ -298,8 +300,8 @@ mod tests {
         let answers = attachments.attach(&found, 0);
         assert_eq!(lent(&answers), [Lent::No]);
         assert!(answers.complaints[0].contains("too many wait"), "{answers:?}");
-        assert_eq!(attachments.tick(|_| true, 60_000), Answers::default(), "it is told once");
-        // There is room at last.
+        assert_eq!(attachments.tick(|_| true, 60_000), Answers::default(), "one complaint");
+        // The queue has room at last.
         drop((
             kept,
             std::iter::from_fn(|| {
@@ -329,7 +331,7 @@ mod tests {
         let (mut farm, _) = listener.accept().unwrap();
         farm.write_all(&lends()).unwrap();
         assert_eq!(lent(&attachments.turn(6_000)), [Lent::Yes]);
-        assert_eq!(lent(&attachments.attach(&found, 6_000)), [Lent::Yes], "so is its next guest");
+        assert_eq!(lent(&attachments.attach(&found, 6_000)), [Lent::Yes], "the next guest too");
         drop(farm);
         assert_eq!(lent(&attachments.turn(7_000)), [Lent::No]);
         attachments.tick(|_| false, 8_000);
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_06_a_socket_that_is_not_there_or_refuses_is_told() {
+    fn finding_06_missing_or_refusing_socket_is_reported() {
         let (_dir, listener, found) = listen();
         let mut attachments = Attachments::default();
         attachments.attach(&found, 0);
@@ -354,7 +356,7 @@ mod tests {
         let mut attachments = Attachments::default();
         let answers = attachments.attach(&other, 0);
         assert_eq!((lent(&answers), answers.complaints.len()), (vec![Lent::No], 1));
-        // The user has it forgotten, and as many directories as they like.
+        // The user removes the guests, and uses many directories.
         for now_ms in (1..COMPLAINTS_MS).step_by(60_000) {
             attachments.tick(|_| false, now_ms);
             let source = other.source.replace("4711", &now_ms.to_string());
@@ -378,7 +380,7 @@ mod tests {
             if attachments.all.values().all(|one| one.open.is_none()) {
                 break;
             }
-            assert!(turn < 1_000, "it sends lines forever, and is read forever");
+            assert!(turn < 1_000, "the sender is read forever");
         }
     }
 

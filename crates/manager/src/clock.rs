@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// One clock that never jumps, to decide by, and the one that people read.
+/// A clock that never jumps, for decisions, and the wall clock.
 #[derive(Clone, Debug)]
 pub struct Clock {
     start: Instant,
@@ -13,23 +13,22 @@ pub struct Clock {
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 impl Clock {
-    /// Starts to count.
+    /// Starts the clock.
     pub fn start() -> Clock {
         Clock { start: Instant::now(), hand: None }
     }
 
-    /// A clock that stands until its hand is turned, which is in milliseconds: for tests. A wait by
-    /// it takes no time.
+    /// Returns a manual clock for tests, set in milliseconds. A wait by it takes no time.
     pub fn by_hand(hand: Rc<Cell<u64>>) -> Clock {
         Clock { start: Instant::now(), hand: Some(hand) }
     }
 
-    /// Whether it stands.
+    /// Returns true for a manual clock.
     pub(crate) fn is_by_hand(&self) -> bool {
         self.hand.is_some()
     }
 
-    /// Milliseconds since the start.
+    /// Returns milliseconds since the start.
     pub fn ms(&self) -> u64 {
         match &self.hand {
             Some(hand) => hand.get(),
@@ -37,19 +36,19 @@ impl Clock {
         }
     }
 
-    /// Microseconds since the start, for what a pass costs.
+    /// Returns microseconds since the start, for the duration of a pass.
     pub fn us(&self) -> u64 {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// Nanoseconds of CPU time that this process has used, in all its threads.
+    /// Returns the CPU time of this process with all its threads, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let ns = used.tv_sec.saturating_mul(1_000_000_000).saturating_add(used.tv_nsec);
         u64::try_from(ns).unwrap_or(0)
     }
 
-    /// Milliseconds since 1970; 0 on a machine whose clock is before it.
+    /// Returns milliseconds since 1970; 0 if the machine's clock is before it.
     pub fn wall_ms(&self) -> i64 {
         if let Some(hand) = &self.hand {
             return i64::try_from(hand.get()).unwrap_or(i64::MAX);
@@ -58,14 +57,14 @@ impl Clock {
     }
 }
 
-/// Milliseconds since 1970; 0 on a machine whose clock is before it.
+/// Returns milliseconds since 1970; 0 if the machine's clock is before it.
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 pub(crate) fn wall_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Microseconds of CPU time that the calling thread has used.
+/// Returns the CPU time of the calling thread, in microseconds.
 pub(crate) fn thread_cpu_us() -> u64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let us = used.tv_sec.saturating_mul(1_000_000).saturating_add(used.tv_nsec / 1000);

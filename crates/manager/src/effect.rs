@@ -1,5 +1,5 @@
-//! What happens to owners, and what they want done. An owner decides and changes nothing but
-//! itself: it gives effects, and the loop carries them out in their order.
+//! Events and effects of owners. An owner decides and changes only itself: it returns effects, and
+//! the loop carries them out in order.
 
 use crate::attach::{Classes, Lent};
 use crate::control::{Answer, Change, ClientId, Failure, HostSide, Peer, Return};
@@ -14,7 +14,7 @@ use reactor::PollFlags;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The time, by the clock that decisions are made by and by the one that people read.
+/// Time by two clocks: the clock of decisions, and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Now {
     /// Milliseconds since the manager's start.
@@ -23,7 +23,7 @@ pub(crate) struct Now {
     pub wall_ms: i64,
 }
 
-/// What the operator set by hand, until the guest or the manager ends.
+/// The operator's changes for a guest, until the guest or the manager ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Override {
     pub min: Option<Bytes>,
@@ -32,200 +32,199 @@ pub(crate) struct Override {
     pub mode: Option<Mode>,
 }
 
-/// Why a guest is asked more often than its virtual CPUs' work would have it.
+/// Reasons to send a guest more requests than the activity of its virtual CPUs calls for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Attention {
-    /// Its balloon is on its way.
+    /// Set while the balloon moves.
     pub moves: bool,
-    /// Something in it waits for memory.
+    /// Set while tasks of the guest wait for memory.
     pub strained: bool,
 }
 
-/// What happens to the owner of the guests.
+/// Event of the owner of guests.
 #[derive(Debug)]
 pub(crate) enum GuestEvent {
-    /// By the hypervisors of this source.
+    /// The hypervisors of this source reported an event.
     Source(usize, Event),
     /// A daemon's port is ready.
     Port(Id, PollFlags),
-    /// Up to four times a second.
+    /// The tick is due, up to four times a second.
     Tick,
-    /// Guests that have run are to be asked.
+    /// Guests that have run are due for a request.
     Ask,
-    /// A pass begins: what the host has of each guest is to be known.
+    /// A pass begins: resident memory must be read.
     PassBegins,
     /// A pass has ended.
     PassEnded,
-    /// The processes of guests that run are to be looked at.
+    /// The processes of running guests are due for a look.
     LookAtProcesses,
-    /// The settings may give other limits than before.
+    /// The settings may set other limits than before.
     Settings,
-    /// The operator has set something by hand.
+    /// The operator has changed limits by hand.
     Override(Id, Override),
-    /// A guest is to be watched closely, or no longer.
+    /// A guest's close watch changes.
     Attend(Id, Attention),
-    /// A guest's virtual CPUs stand still by our own word, or no longer.
+    /// A guest's virtual CPUs were stopped by the manager, or run again.
     Parked(Id, bool),
-    /// A guest's daemon is asked for its tasks.
+    /// A client wants a daemon's list of tasks.
     AskScan(Id),
-    /// A guest's daemon is to be sent the guest's memory, and why.
+    /// A daemon must get the guest's new size, with the reason.
     Grant { guest: Id, keeps: Bytes, reason: String },
-    /// A guest's balloon came to a size that was not asked for. A rise may be its kernel's doing,
-    /// and a fall an earlier target's.
+    /// A guest's balloon reached a size that was not requested. A rise may come from the guest's
+    /// kernel, and a fall from an earlier target.
     Left { guest: Id, at: Bytes, rose: bool },
-    /// A guest's hypervisor is to set this target.
+    /// A guest's hypervisor must set this target.
     Target { guest: Id, size: Bytes },
-    /// Its memory is being handed to the host's reclaim: what leaves it has not come back by
-    /// itself.
+    /// Page-out of a guest begins: memory that leaves it now is not returned by page reporting.
     PageOutBegins(Id),
-    /// That is over.
+    /// Page-out of a guest has ended.
     PageOutEnded(Id),
     /// The `pinhead up` of this directory has handed its guests over, or not.
     Lent(PathBuf, Lent),
-    /// The `pinhead up` of a directory has told the classes of its guests.
+    /// The `pinhead up` of a directory has reported the classes of its guests.
     Classes(PathBuf, Classes),
 }
 
-/// What happens to the owner of the memory.
+/// Event of the owner of memory.
 #[derive(Debug)]
 pub(crate) enum MemoryEvent {
-    /// A pass over all guests.
+    /// A pass is due.
     Pass,
-    /// Guests may have other limits than before, or the host another size.
+    /// Limits of guests or the size of the host may have changed.
     LimitsChanged,
-    /// A guest has started from scratch.
+    /// A guest has rebooted.
     Rebooted(Id),
-    /// Memory is to be freed and held.
+    /// Memory must be freed and held.
     Reserve { reservation: u64, size: Bytes, deadline_ms: u64, held_ms: u64 },
-    /// A reservation is not wanted any more.
+    /// A reservation was cancelled.
     Unreserve(u64),
 }
 
-/// What happens to the owner of requests.
+/// Event of the owner of requests.
 #[derive(Debug)]
 pub(crate) enum RequestEvent {
-    /// A change of what a guest is entitled to.
+    /// A client changes a guest's limits.
     Set { to: Return, peer: Peer, guest: String, change: Change },
-    /// Memory is to be freed and held.
+    /// A client wants memory freed and held.
     Reserve { to: Return, mib: u64, timeout_ms: u64, hold_ms: u64 },
-    /// A reservation is not wanted any more.
+    /// A client cancels a reservation.
     Unreserve { to: Return, reservation: u64 },
     /// There are too many reservations for this one.
     Refused(u64),
-    /// What came of reservations.
+    /// Reservations have been settled.
     Settled(Vec<Reserved>),
     /// A client has left.
     Left(ClientId),
 }
 
-/// What happens to the owner of parked guests.
+/// Event of the owner of parked guests.
 #[derive(Debug)]
 pub(crate) enum ParkEvent {
-    /// A guest is to be parked, or woken.
+    /// A client wants a guest parked or woken.
     Asked { to: Return, peer: Peer, guest: String, parks: bool },
-    /// It runs in another way.
+    /// A guest's run state has changed.
     State(Id, RunState),
-    /// Its virtual CPUs could not be stopped or let run, and why.
+    /// Virtual CPUs could not be stopped or resumed, with the reason.
     Stays(Id, String),
-    /// It is gone, or its monitor is: then the process may live on, and be found again.
+    /// A guest is gone, or only its monitor: then the process may live on and be found again.
     Gone(Id, Option<ProcessId>),
-    /// It is there.
+    /// A guest was found.
     Found(Id),
-    /// Once a second.
+    /// A second has passed.
     Second,
 }
 
 impl ParkEvent {
-    /// Somebody asks for a guest to be parked.
+    /// Returns the event of a request to park a guest.
     pub(crate) fn park(to: Return, peer: Peer, guest: String) -> ParkEvent {
         ParkEvent::Asked { to, peer, guest, parks: true }
     }
 
-    /// Somebody asks for it to be woken.
+    /// Returns the event of a request to wake a guest.
     pub(crate) fn wake(to: Return, peer: Peer, guest: String) -> ParkEvent {
         ParkEvent::Asked { to, peer, guest, parks: false }
     }
 }
 
-/// What happens to the owner of scans.
+/// Event of the owner of scans.
 #[derive(Debug)]
 pub(crate) enum ScanEvent {
-    /// A client asks for the tasks of a guest.
+    /// A client wants the tasks of a guest.
     Asked { to: Return, guest: String },
-    /// A daemon has answered, and this is what its process has used on the host.
+    /// A daemon has responded. `host` is the usage of the guest's process on the host.
     Answered { guest: Id, scan: Box<TaskScan>, host: HostSide },
-    /// Once a second.
+    /// A second has passed.
     Second,
 }
 
-/// What is to be done.
+/// An action that an owner wants carried out.
 #[derive(Debug)]
 pub(crate) enum Effect {
-    /// Something for the owner of the guests.
+    /// Event for the owner of guests.
     Guests(GuestEvent),
-    /// Something for the owner of the memory.
+    /// Event for the owner of memory.
     Memory(MemoryEvent),
-    /// Something for the owner of requests.
+    /// Event for the owner of requests.
     Requests(RequestEvent),
-    /// Something for the owner of parked guests.
+    /// Event for the owner of parked guests.
     Parking(ParkEvent),
-    /// A guest's virtual CPUs are about to be stopped, or stand still now: whatever ends us, they
-    /// are to run again.
+    /// Virtual CPUs are about to stop, or have stopped: the keeper must resume them after any end
+    /// of the manager.
     Park(Id),
-    /// They run again.
+    /// The virtual CPUs run again.
     Awake(Id),
-    /// Its hypervisor is to stop a guest's virtual CPUs, or to let them run.
+    /// Stops or resumes a guest's virtual CPUs.
     SetRunning { guest: Id, runs: bool },
-    /// Its hypervisor is to give a guest this much.
+    /// Sets a balloon's target.
     SetTarget { guest: Id, size: Bytes },
-    /// Its hypervisor is asked what the guest has.
+    /// Requests the balloon's size from the hypervisor.
     AskActual { guest: Id, source: usize },
-    /// Its balloon is asked for statistics, which wakes the guest.
+    /// Requests statistics from the balloon, which wakes the guest.
     AskStats { guest: Id, source: usize },
-    /// Its hypervisor is asked what the guest did with its disks.
+    /// Requests disk counters from the hypervisor.
     AskBlocks(Id),
-    /// The process that started the guest is asked for its daemon's port.
+    /// Requests a daemon's port from the process that started the guest.
     Attach(Box<Found>),
-    /// Its daemon has reported its tasks.
+    /// Passes on a daemon's list of tasks.
     Scanned(Id, Box<TaskScan>),
-    /// The keeper is to give the guest back what it had: it has this much, or will have.
+    /// Makes the keeper restore the guest's former size. The guest has `size` now, or will have.
     Hold { guest: Id, size: Bytes },
-    /// A guest is gone: the keeper has nothing to give back to it.
+    /// Releases the keeper's hold on a guest that is gone.
     Release(Id, Option<ProcessId>),
-    /// A guest has started from scratch: what page-out knows of it no longer holds.
+    /// Drops page-out's state of a guest that has rebooted.
     NewBoot(Id),
-    /// A guest's memory is handed to the host's reclaim, or it is looked at what came back.
+    /// Pages out a guest, or looks at what came back.
     PageOut(Job),
-    /// The handing over that is going on ends: its guest needs what it has.
+    /// Ends a running page-out: its guest needs its memory.
     CutPageOut,
-    /// The memory that the host keeps free, for the keeper.
+    /// Sets the memory that the host keeps free, for the keeper.
     SetReserve(Bytes),
-    /// An event, for the journal.
+    /// Writes an event into the journal.
     Note { kind: &'static str, text: String, guest: Option<Arc<model::GuestIdentity>> },
-    /// A decision, for the journal. The outcome of one that `moves` is still to come.
+    /// Writes a decision into the journal. If it `moves`, its outcome follows later.
     Decided { guest: Id, who: Arc<model::GuestIdentity>, row: Box<store::Decision>, moves: bool },
-    /// The guest's last move goes on by another step, for the journal.
+    /// Extends the guest's last move by another step, in the journal.
     GoesOn(Id),
-    /// What came of a guest's last move, for the journal.
+    /// Writes the outcome of a guest's last move into the journal.
     Outcome { guest: Id, row: store::Outcome },
-    /// A sentence for the operator.
+    /// Shows a sentence to the operator.
     Notify(String),
-    /// The same, and an event in the journal.
+    /// Shows a sentence to the operator, and writes an event into the journal.
     Complain(String),
-    /// An answer to a client.
+    /// Responds to a client.
     Answer { to: Return, answer: Box<Result<Answer, Failure>> },
-    /// What the manager knows goes to the monitor.
+    /// Sends the manager's view to the monitor.
     Record(Box<ManagerView>),
-    /// A pass knew this, which is recorded.
+    /// Records the inputs of a pass.
     Passed(Box<PassInput>),
-    /// The next pass is to come soon.
+    /// Brings the next pass forward.
     Hurry,
-    /// No answer is waited for any more: a pass that waits may begin.
+    /// All requests are answered: a waiting pass may begin.
     AllAnswered,
 }
 
 impl Effect {
-    /// An event of a guest, or of the manager itself.
+    /// Returns a note about a guest, or about the manager itself.
     pub(crate) fn note(
         kind: &'static str,
         text: impl Into<String>,
@@ -242,7 +241,7 @@ impl Return {
 }
 
 impl Override {
-    /// The limits with what was set by hand: it gives way to nothing but the guest's size.
+    /// Returns the limits with the operator's changes, which only the guest's size overrides.
     pub(crate) fn applied(&self, limits: Limits, memory: Bytes) -> Limits {
         let max = self.max.unwrap_or(limits.max).min(memory);
         Limits {

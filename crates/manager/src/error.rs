@@ -1,9 +1,9 @@
-//! What stops the manager, or keeps it from starting.
+//! Errors that stop the manager, or prevent its start.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The manager cannot go on, or not begin.
+/// The manager cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -17,12 +17,12 @@ pub enum Error {
     RulesWrong { path: PathBuf, first: String, count: usize },
     #[error(transparent)]
     Machine(procfs::Error),
-    /// Waiting failed, which it never does.
+    /// The poll failed, which does not normally happen.
     #[error("Waiting for guests failed")]
     Poll { source: io::Error },
     #[error(transparent)]
     Control(crate::control::Error),
-    /// The control socket has no place.
+    /// There is no place for the control socket.
     #[error("There is no place for the control socket: {why}, or name one with [control] socket")]
     NoPlace { why: String },
     #[error("The list of users, {path}, cannot be read: name them in [sources] users by number")]

@@ -1,4 +1,4 @@
-//! Bounds of the control groups that guests' processes are in: a guest gets no more than they have.
+//! Limits of the control groups of guests' processes: a guest gets no more than its groups have.
 //!
 //! ```text
 //!   bound of a group ─┬─ kept ─┬─ used: processes, without pages of files
@@ -6,10 +6,11 @@
 //!                     └─ the rest: for its guests, to each the same part
 //! ```
 //!
-//! Version 1 may bound memory and swap together as well. What page-out moves stays counted there,
-//! so that it makes no room below that bound, and a guest that takes it back uses no more of it.
+//! Version 1 may also limit memory and swap together. Paged-out memory still counts there. Page-out
+//! therefore makes no room below that limit, and a guest that touches such memory again uses no
+//! more of it.
 //!
-//! A group that the manager is in as well, with all of its guests, is as the host to them.
+//! A group that contains the manager and all of its guests is treated as the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,24 +18,24 @@ use std::path::{Path, PathBuf};
 use counters::Bytes;
 use procfs::{AllKills, Buffer, KillWatch, MemoryGroup, Shortage};
 
-/// The part of a bound that stays free, in thousandths: a host's reserve by default.
+/// Part of a limit that stays free, in thousandths: a host's reserve by default.
 const KEPT_PERMILLE: u64 = 30;
-/// The same at least: a hypervisor grows by some MiB between two looks.
+/// Least size of that part: a hypervisor grows by some MiB between two looks.
 const KEPT_MIN: Bytes = Bytes::mib(16);
 
-/// The control groups of a guest's process.
+/// Control groups of a guest's process.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// Counts of what the kernel has killed in all of them.
+    /// Counts of the kernel's kills in all groups.
     kills: KillWatch,
-    /// Those with a bound.
+    /// Groups with a limit.
     bounded: Vec<(MemoryGroup, Bytes)>,
-    /// Nothing of one of them may go to swap.
+    /// True if a group forbids swap.
     bars_swap: bool,
 }
 
 impl Groups {
-    /// Looks for the groups of a process and at their bounds, which may be others by now.
+    /// Looks up the groups of a process with their current limits.
     pub(crate) fn of(root: &Path, process: &str, kills: &AllKills) -> Groups {
         let all = MemoryGroup::all(root, process, &mut Buffer::default());
         let bound = |group: &MemoryGroup| Some((group.clone(), group.limit()?));
@@ -50,46 +51,46 @@ impl Groups {
         self.kills.renew(all);
     }
 
-    /// Returns whether all of the process has to stay out of swap.
+    /// Returns true if the whole process must stay out of swap.
     pub(crate) fn bars_swap(&self) -> bool {
         self.bars_swap
     }
 
-    /// Returns what lacked memory if the kernel has killed a process for want of it since the last
-    /// look. Where nothing bounds the groups, others may share them, and nothing is told.
+    /// Returns the cause of an OOM kill since the last look, if there was one. Groups without a
+    /// limit may contain other processes, so for them there is no result.
     pub(crate) fn killed(&self) -> Option<Shortage> {
         self.kills.killed().filter(|_| !self.bounded.is_empty())
     }
 }
 
-/// A guest, as far as its groups go.
+/// A guest as a member of its groups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Member<'a> {
-    /// Its groups.
+    /// Groups of the guest.
     pub groups: &'a Groups,
-    /// The memory that it has.
+    /// Actual memory of the guest.
     pub actual: Bytes,
-    /// The part of it that is in the host's memory for certain.
+    /// Part of the memory that is certainly resident.
     pub touched: Bytes,
-    /// The part of its process that is in the host's swap, as far as that is known.
+    /// Swapped part of the process, as far as it is known.
     pub swapped: Bytes,
-    /// It may need more: the room of its groups is read.
+    /// True if the guest may need more memory: the room of its groups is read.
     pub may_grow: bool,
 }
 
 impl Member<'_> {
-    /// The part of its memory that is counted already where swap counts as well.
+    /// Returns the part of the guest's memory that counts already in a limit with swap.
     fn touched_or_swapped(&self) -> Bytes {
         self.touched.plus(self.swapped).min(self.actual)
     }
 }
 
-/// One bound of a group.
+/// One limit of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Room {
     limit: Bytes,
     free: Bytes,
-    /// Memory that its guests have and that is not counted yet.
+    /// Memory of its guests that does not count yet.
     untouched: Bytes,
 }
 
@@ -98,9 +99,9 @@ impl Room {
         Room { limit, free: limit.less(used), untouched: Bytes::ZERO }
     }
 
-    /// The most that a guest may have of which so much is counted, as one of so many. A group in
-    /// which more was promised than it has is treated as a host is: what its guests may still touch
-    /// is not held against others.
+    /// Returns the most that a guest may have, as one of `guests`, if `counted` of its memory
+    /// counts already. An overcommitted group is treated like an overcommitted host: untouched
+    /// memory is not held against other guests.
     fn most(&self, actual: Bytes, counted: Bytes, guests: u64) -> Bytes {
         let free = self.free.less(self.limit.permille(KEPT_PERMILLE).max(KEPT_MIN));
         let part = |free: Bytes| Bytes(free.0 / guests.max(1));
@@ -111,17 +112,17 @@ impl Room {
     }
 }
 
-/// A group with a bound.
+/// A group with a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pot {
     memory: Room,
-    /// The bound on memory and swap together, if there is one.
+    /// Limit of memory and swap together, if there is one.
     with_swap: Option<Room>,
     guests: u64,
 }
 
 impl Pot {
-    /// A group with this bound; `None` for one that is gone, and bounds nothing.
+    /// Returns a group with this limit, or `None` if the group is gone.
     fn of(group: &MemoryGroup, limit: Bytes) -> Option<Pot> {
         let used = group.used()?;
         let with_swap = used.with_swap.map(|(limit, used)| Room::new(limit, used));
@@ -137,12 +138,12 @@ impl Pot {
         }
     }
 
-    /// Memory that can be had at all.
+    /// Returns the free memory below all limits.
     fn free(&self) -> Bytes {
         self.with_swap.map_or(self.memory.free, |both| both.free.min(self.memory.free))
     }
 
-    /// The most that a guest may have.
+    /// Returns the most that a guest may have.
     fn most(&self, member: &Member<'_>) -> Bytes {
         let most = self.memory.most(member.actual, member.touched, self.guests);
         let counted = member.touched_or_swapped();
@@ -151,17 +152,17 @@ impl Pot {
     }
 }
 
-/// The room that the bounds of all groups leave their guests.
+/// The room that the limits of all groups leave their guests.
 #[derive(Debug, Default)]
 pub(crate) struct Rooms {
     pots: BTreeMap<PathBuf, Pot>,
-    /// The group that is as the host.
+    /// Group that is treated as the host.
     common: Option<PathBuf>,
 }
 
 impl Rooms {
-    /// Reads what the groups of these guests use, as far as guests of them may grow. The manager
-    /// is in the groups `own`.
+    /// Reads the usage of these guests' groups, as far as their guests may grow. The manager is in
+    /// the groups `own`.
     pub(crate) fn of(members: &[Member<'_>], own: &Groups) -> Rooms {
         let read = members.iter().filter(|member| member.may_grow).map(|member| member.groups);
         let bounded = read.chain([own]).flat_map(|groups| &groups.bounded);
@@ -189,13 +190,13 @@ impl Rooms {
         Rooms { common: common.map(Path::to_path_buf), pots }
     }
 
-    /// The bound of the group that is as the host, and what it has free.
+    /// Returns the limit and the free memory of the group that is treated as the host.
     pub(crate) fn common(&self) -> Option<(Bytes, Bytes)> {
         let pot = self.pots.get(self.common.as_ref()?)?;
         Some((pot.memory.limit, pot.free()))
     }
 
-    /// The most that a guest may have; `None` where no group bounds it.
+    /// Returns the most that a guest may have; `None` without a limit.
     pub(crate) fn most(&self, member: &Member<'_>) -> Option<Bytes> {
         let dirs = member.groups.bounded.iter().map(|(group, _)| group.dir());
         let others = dirs.filter(|dir| Some(*dir) != self.common.as_deref());
@@ -236,13 +237,13 @@ mod tests {
             let groups = groups(&kernel, "7", "vms/one");
             let member = member(&groups, actual, touched);
             let rooms = Rooms::of(&[member], &Groups::default());
-            assert_eq!(rooms.common(), None, "the manager is elsewhere");
+            assert_eq!(rooms.common(), None, "the manager is in another group");
             rooms.most(&member).map(Bytes::as_mib)
         };
         assert_eq!(most(200, 160, 160), Some(160 + 100 - 16));
-        assert_eq!(most(200, 160, 100), Some(160 + 100 - 16 - 60), "it may touch the rest");
+        assert_eq!(most(200, 160, 100), Some(160 + 100 - 16 - 60), "the guest may touch the rest");
         assert_eq!(most(290, 253, 253), Some(253));
-        assert_eq!(most(200, 400, 160), Some(160 + 84), "it was promised more than there is");
+        assert_eq!(most(200, 400, 160), Some(160 + 84), "the group is overcommitted");
         let free = groups(&kernel, "8", "free");
         let rooms = Rooms::of(&[member(&free, 1, 1)], &Groups::default());
         assert_eq!(rooms.most(&member(&free, 1, 1)), None);
@@ -266,16 +267,16 @@ mod tests {
             let rooms = Rooms::of(&[member], &Groups::default());
             rooms.most(&member).map(Bytes::as_mib)
         };
-        assert_eq!(most(190, 60), Some(250 + 100 - 16 - 60), "its kernel does not count swap");
+        assert_eq!(most(190, 60), Some(250 + 100 - 16 - 60), "the kernel does not count swap");
         group("memsw.limit_in_bytes", 330);
         group("memsw.usage_in_bytes", 295);
-        assert_eq!(most(190, 60), Some(250 + 35 - 16), "what is swapped out is counted");
+        assert_eq!(most(190, 60), Some(250 + 35 - 16), "swapped memory counts");
         assert_eq!(most(190, 50), Some(250 + 35 - 16 - 10));
-        // The host pages 150 MiB of it out, and its bound has no more room for that.
+        // The host pages out 150 MiB of the guest, and the limit has no more room for that.
         group("usage_in_bytes", 50);
         assert_eq!(most(40, 210), Some(250 + 35 - 16));
         group("memsw.usage_in_bytes", 320);
-        assert_eq!(most(40, 210), Some(250), "it takes all back that it had");
+        assert_eq!(most(40, 210), Some(250), "the guest takes its memory back");
     }
 
     #[test]
@@ -325,13 +326,13 @@ mod tests {
         let groups = groups(&kernel, "7", "vms/one");
         assert_eq!(groups.killed(), None);
         kernel.write("sys/fs/cgroup/vms/memory.events", "oom 2\noom_kill 2\n");
-        assert_eq!(groups.killed(), None, "it was another's");
+        assert_eq!(groups.killed(), None, "another process was killed");
         std::fs::remove_dir_all(kernel.path("sys/fs/cgroup/vms/one")).unwrap();
-        assert_eq!(groups.killed(), Some(Shortage::Group), "its group went with it");
+        assert_eq!(groups.killed(), Some(Shortage::Group), "the group is gone with the guest");
         kernel.write("sys/fs/cgroup/vms/memory.events", "oom 1\noom_kill 2\n");
-        assert_eq!(groups.killed(), Some(Shortage::Host), "no group had lacked memory");
+        assert_eq!(groups.killed(), Some(Shortage::Host), "no group was short");
         std::fs::create_dir(kernel.path("sys/fs/cgroup/vms/two")).unwrap();
-        assert_eq!(groups.killed(), Some(Shortage::Unknown), "it may have been another's");
+        assert_eq!(groups.killed(), Some(Shortage::Unknown), "perhaps another process");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The keeper of this manager: what it has to know of each guest, and its troubles.
+//! The keeper of this manager: messages about each guest, and troubles of the keeper.
 
 use crate::config::{Libvirt, Settings};
 use crate::control::LeaseRow;
@@ -12,21 +12,21 @@ use hypervisor::{Found, Id, ProcessId, RunState, ZVM_SOURCE};
 use std::io;
 use std::path::Path;
 
-/// The lease of this manager's targets. One that only looks on has none to keep.
+/// The lease of this manager's targets. In a dry run there is nothing to restore, and no keeper.
 #[derive(Debug)]
 pub struct Lease {
     keeper: Option<keeper::Lease>,
     reported_restarts: u64,
-    /// That there is no keeper was reported.
+    /// Set once the missing keeper was reported.
     is_absence_reported: bool,
-    /// The guests that are parked or have less than they had, for the next manager.
+    /// Guests that are parked or have less than their full size, for the next manager.
     written: ParkedFile,
-    /// The same of guests without a process, for this manager alone.
+    /// Full sizes of guests without a process, for this manager alone.
     unseen: UnseenSizes,
 }
 
 impl Lease {
-    /// For a manager that takes nothing.
+    /// Returns the lease of a manager that takes nothing.
     pub fn none() -> Lease {
         Lease {
             keeper: None,
@@ -37,8 +37,8 @@ impl Lease {
         }
     }
 
-    /// Starts the keeper: this program again, under a hidden name. Guests are written down beside
-    /// the manager's control socket, which is this process's already.
+    /// Starts the keeper: this program again, under a hidden name. Guests are listed in a file next
+    /// to the manager's control socket, which belongs to this process.
     pub fn start(
         reserve: Bytes,
         ksm: Option<&Saved>,
@@ -54,23 +54,24 @@ impl Lease {
         Ok(Lease::of(keeper).written_beside(socket))
     }
 
-    /// The lease that this keeper holds.
+    /// Returns the lease of this keeper.
     pub fn of(keeper: keeper::Lease) -> Lease {
         Lease { keeper: Some(keeper), ..Lease::none() }
     }
 
-    /// The same, with guests written down beside a control socket of this process's.
+    /// Returns the same lease, with guests listed in a file next to a control socket of this
+    /// process.
     #[must_use]
     pub fn written_beside(self, socket: &Path) -> Lease {
         Lease { written: ParkedFile::beside(socket), ..self }
     }
 
-    /// The guests that a dead manager had parked, and its dead keeper did not wake.
+    /// Returns the guests that a dead manager had parked, and its dead keeper did not wake.
     pub(crate) fn left(&self) -> Vec<(Id, Stood)> {
         self.written.guests().collect()
     }
 
-    /// The size that a guest is to have again, after this manager or a dead one has left it less.
+    /// Returns the size to restore after this manager or a dead one has left the guest smaller.
     pub(crate) fn size_of(&self, found: &Found) -> Option<Bytes> {
         match found.process {
             Some(process) => self.written.sizes().get(&process).copied(),
@@ -78,15 +79,15 @@ impl Lease {
         }
     }
 
-    /// A guest has this size, or is about to: it is to be given back what it had before.
+    /// Notes that a guest has `size` or is about to: its former size must be restored.
     pub fn hold(&mut self, guest: &ManagedGuest, size: Bytes, settings: &Settings) {
         let Some(keeper) = &mut self.keeper else { return };
         let restore = guest.restore();
-        // Without its maximum, which may be another with the next manager.
+        // The maximum is left out, because the next manager may have another.
         let again = Some(guest.memory.restore()).filter(|found| size < *found);
         match guest.found.process {
             Some(process) => self.written.set_size(process, again),
-            // From another user's without a process nothing is taken.
+            // Nothing is taken from another user's guest without a process.
             None if guest.part.is_none() => self.unseen.set(&guest.found, again),
             None => {}
         }
@@ -98,9 +99,9 @@ impl Lease {
         keeper.hold(Held { taken: taken.0, ..held });
     }
 
-    /// A guest's virtual CPUs are about to be stopped, or stand still: they are to run again.
+    /// Notes that a guest's virtual CPUs are stopped or about to be: they must be resumed.
     pub fn park(&mut self, guest: &ManagedGuest, settings: &Settings) {
-        // Without its process the next manager could not tell it from one that somebody paused.
+        // Without its process the next manager could not tell the guest from one paused by hand.
         if let Some(process) = guest.found.process {
             let stands = matches!(guest.state, RunState::Paused(_));
             let ran_ns = guest.cpu.ran_ns().filter(|_| stands);
@@ -112,7 +113,7 @@ impl Lease {
         }
     }
 
-    /// Its virtual CPUs run again, or it is gone.
+    /// Notes that a guest's virtual CPUs run again, or that it is gone.
     pub fn awake(&mut self, id: Id) {
         self.written.remove(id);
         if let Some(keeper) = &mut self.keeper {
@@ -120,7 +121,8 @@ impl Lease {
         }
     }
 
-    /// A guest is gone. Its process may live, and be found again: its size stays written down.
+    /// Notes that a guest is gone. Its process may live and be found again: its size stays in the
+    /// file.
     pub fn drop_guest(&mut self, id: Id, process: Option<ProcessId>) {
         if let Some(process) = process.filter(|process| !process.is_alive()) {
             self.written.set_size(process, None);
@@ -130,27 +132,27 @@ impl Lease {
         }
     }
 
-    /// What the keeper has to know of the host.
+    /// Sets the memory that the host keeps free.
     pub fn set_reserve(&mut self, reserve: Bytes) {
         if let Some(keeper) = &mut self.keeper {
             keeper.set_reserve(reserve);
         }
     }
 
-    /// The manager lives.
+    /// Sends the manager's heartbeat.
     pub fn beat(&mut self, now_ms: u64) {
         if let Some(keeper) = &mut self.keeper {
             keeper.turn(now_ms);
         }
     }
 
-    /// Whether memory may be taken: a keeper would give it back. A manager that takes nothing
-    /// needs none.
+    /// Returns true if memory may be taken, because a keeper would restore it. A manager that takes
+    /// nothing needs no keeper.
     pub fn is_kept(&self) -> bool {
         self.keeper.as_ref().is_none_or(keeper::Lease::is_kept)
     }
 
-    /// A message about it, once.
+    /// Returns a message about the keeper, once.
     pub fn take_trouble(&mut self) -> Option<String> {
         if let Some(trouble) = self.written.take_trouble() {
             return Some(trouble);
@@ -170,7 +172,7 @@ impl Lease {
         })
     }
 
-    /// How it is.
+    /// Returns the status of the lease.
     pub fn row(&self) -> LeaseRow {
         self.keeper.as_ref().map_or_else(LeaseRow::default, |keeper| LeaseRow {
             keeper_pid: keeper.keeper_pid(),
@@ -179,7 +181,7 @@ impl Lease {
         })
     }
 
-    /// The end: waits until the keeper has given everything back.
+    /// Ends the lease: waits until the keeper has restored everything.
     pub fn finish(self) -> Vec<String> {
         let Some(keeper) = self.keeper else { return Vec::new() };
         match keeper.finish() {
@@ -192,7 +194,7 @@ impl Lease {
     }
 }
 
-/// What the keeper has to know of a guest.
+/// Returns the keeper's data of a guest.
 fn held(guest: &ManagedGuest, settings: &Settings, restore: Bytes, size: Bytes) -> Held {
     let socket = match &settings.sources.libvirt {
         Libvirt::Uris(uris) => {

@@ -8,8 +8,9 @@
 //!                                                └─► monitor: what is recorded, in its own thread
 //! ```
 //!
-//! One thread and one poll; the monitor's thread and page-out's, for which nobody waits. Decisions
-//! are taken in [`policy::arbiter`], which does no I/O; here is everything that it must not do.
+//! The loop is one thread with one poll. The threads of the monitor and of page-out never delay it.
+//! Decisions are made in [`policy::arbiter`], which does no I/O; this crate does all that the
+//! arbiter must not do.
 
 #![forbid(unsafe_code)]
 

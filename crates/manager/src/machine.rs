@@ -1,4 +1,4 @@
-//! The host itself: what it has, and whether it is short of memory.
+//! Memory of the host, and signs of a shortage.
 
 use crate::config::Settings;
 use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
@@ -8,16 +8,16 @@ use procfs::parse::swaps::swap_areas;
 use procfs::{Buffer, Kept, Reader, Root, ZfsCache};
 use std::path::Path;
 
-/// What is read of the host once a pass.
+/// A reading of the host, made once a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machine {
     /// MemTotal.
     pub all: Bytes,
-    /// The part of it that everything can have: without the huge pages that are set aside.
+    /// Memory for general use: MemTotal without reserved huge pages.
     pub total: Bytes,
-    /// MemAvailable, and the part of ZFS's cache that gives way.
+    /// MemAvailable, plus the shrinkable part of ZFS's cache.
     pub available: Bytes,
-    /// Huge pages that are set aside for those that ask for them, used or not.
+    /// Reserved huge pages, used or not.
     pub huge_pages: Bytes,
     /// ZFS's cache.
     pub zfs: Option<ZfsCache>,
@@ -25,13 +25,13 @@ pub struct Machine {
     pub swap_in: u64,
     /// Pages written to swap since boot.
     pub swap_out: u64,
-    /// Microseconds in which some task waited for memory, where the kernel counts that.
+    /// Time in which some task waited for memory, in microseconds, if the kernel counts it.
     pub psi_some_us: Option<u64>,
-    /// What this process has for itself.
+    /// Private memory of this process.
     pub own: Bytes,
-    /// What is on the host's swap, in all tiers.
+    /// Memory in the host's swap, in all tiers.
     pub swapped: Bytes,
-    /// The memory that compressed swap takes: zram and zswap.
+    /// Memory of compressed swap: zram and zswap.
     pub compressed: Bytes,
 }
 
@@ -44,9 +44,9 @@ pub struct MachineReader {
     swap: Option<Reader>,
     huge_pages: Option<Reader>,
     zswap: Option<Reader>,
-    /// What compressed devices take.
+    /// Counters of compressed swap devices.
     zram: Vec<Kept>,
-    /// What swap there was when they were looked for: with a new device it grows.
+    /// Size of swap at the last search for devices: it grows with a new device.
     swap_kib: u64,
     root: Root,
     own: Kept,
@@ -54,7 +54,7 @@ pub struct MachineReader {
 }
 
 impl MachineReader {
-    /// Opens the files below a root.
+    /// Opens the files below `root`.
     pub fn open(root: &Root) -> Result<MachineReader, procfs::Error> {
         let meminfo = |name: &str| Counter::Meminfo(name.into());
         let vmstat = |name: &str| Counter::Vmstat(name.into());
@@ -63,7 +63,7 @@ impl MachineReader {
         let psi = Counter::Psi(PsiResource::Memory, PsiLine::Some, PsiField::Total);
         Ok(MachineReader {
             reader: Reader::open(root, &wanted)?,
-            // A kernel may have it compiled in and switched off.
+            // The kernel may have PSI compiled in and switched off.
             pressure: Reader::open(root, &[psi]).ok(),
             row: [f64::NAN; 4],
             swap: Reader::open(root, &[meminfo("SwapTotal"), meminfo("SwapFree")]).ok(),
@@ -79,7 +79,7 @@ impl MachineReader {
 
     fn compressed(&mut self) -> Bytes {
         let [zswap] = numbers_of(&mut self.zswap).unwrap_or_default();
-        // Of mm_stat: what was stored, its size when compressed, and what it takes.
+        // The fields of mm_stat are the stored size, the compressed size, and the memory used.
         let takes = |file: &Kept| {
             let [_, _, takes] = file.once(&mut self.buffer).and_then(numbers)?;
             Some(takes)
@@ -88,7 +88,7 @@ impl MachineReader {
         Bytes(zswap.saturating_mul(1024).saturating_add(zram))
     }
 
-    /// What the host has now.
+    /// Returns a reading of the host.
     pub fn read(&mut self) -> Result<Machine, procfs::Error> {
         self.reader.read(0.0, &mut self.row)?;
         let [total, available, swap_in, swap_out] = self.row.map(|value| value as u64);
@@ -122,14 +122,14 @@ impl MachineReader {
     }
 }
 
-/// What a reader that a kernel may lack reads.
+/// Reads values that some kernels lack.
 fn numbers_of<const N: usize>(reader: &mut Option<Reader>) -> Option<[u64; N]> {
     let mut row = [f64::NAN; N];
     reader.as_mut()?.read(0.0, &mut row).ok()?;
     Some(row.map(|value| value as u64))
 }
 
-/// The counts of the devices of compressed memory that are swap now. Others have file systems.
+/// Returns the counters of the zram devices used as swap. Other zram devices hold file systems.
 pub(crate) fn zram_swaps(root: &Path, buffer: &mut Buffer) -> Vec<Kept> {
     let swaps = Kept::open(&root.join("proc/swaps"));
     let Some(text) = swaps.whole(buffer) else { return Vec::new() };
@@ -141,7 +141,7 @@ pub(crate) fn zram_swaps(root: &Path, buffer: &mut Buffer) -> Vec<Kept> {
 }
 
 impl Machine {
-    /// What so much on the host's swap takes of its memory: as all of it does, on average.
+    /// Returns the compressed size of `swapped` bytes, by the average of all swapped memory.
     pub fn compressed_of(&self, swapped: Bytes) -> Option<Bytes> {
         let taken = u128::from(swapped.0) * u128::from(self.compressed.0);
         match u128::from(self.swapped.0) {
@@ -150,21 +150,21 @@ impl Machine {
         }
     }
 
-    /// Another host with this much, in a guest of which this machine runs. What that host swaps its
-    /// counters do not tell, and this machine's own are not about its guests.
+    /// Returns the reading of another host, if this machine runs in a guest of that host. The
+    /// host's counters do not include swap, and this machine's own are not about the host's guests.
     pub(crate) fn in_guest_of(&self, total: Bytes, available: Bytes) -> Machine {
         Machine { all: total, total, available, own: self.own, ..Machine::default() }
     }
 
-    /// The same for guests that have no more of it than a control group, of which so much is free.
+    /// Returns the same reading limited by a control group with its limit and free memory.
     pub(crate) fn within(self, group: Option<(Bytes, Bytes)>) -> Machine {
         let Some((limit, free)) = group else { return self };
         let (total, available) = (self.total.min(limit), self.available.min(free));
         Machine { total, available, huge_pages: Bytes::ZERO, zfs: None, ..self }
     }
 
-    /// The arbiter's input. With a budget guests may use that much together, whatever
-    /// else the host has; so much of it is used.
+    /// Returns the arbiter's input. With a budget, guests may use that much together, whatever else
+    /// the host has; `used` of it is in use.
     pub fn sample(
         &self,
         budget: Option<Bytes>,
@@ -180,14 +180,15 @@ impl Machine {
     }
 }
 
-/// The kernel has at most 32 swap areas.
+/// Swap areas of a kernel, at most.
 const SWAPS_MAX: usize = 32;
-/// Pages a second that a host writes to swap before it counts as short of memory: 4 MiB.
+/// Pages per second swapped out that show a shortage: 4 MiB.
 const HOST_SWAP_OUT: f64 = 1024.0;
-/// Pages a second that it reads from swap while something waits for memory.
+/// Pages per second swapped in that show a shortage while tasks wait for memory.
 const HOST_SWAP_IN: f64 = 256.0;
-/// Time in which some task waits for memory, in thousandths. Alone it means little: a container
-/// at its own limit waits too, and no guest can help it.
+/// Part of the time with some task waiting for memory, in thousandths, that shows a shortage if the
+/// host swaps in too. Alone it means little: a container at its own limit waits too, and no guest
+/// can help it.
 const HOST_PSI: f64 = 100.0;
 
 /// Rates of the host's counters.
@@ -198,7 +199,7 @@ pub(crate) struct HostRates {
     pub psi_permille: Option<f64>,
 }
 
-/// What a counter grew by a second.
+/// Returns a counter's growth per second.
 pub(crate) fn per_second(now: Option<u64>, before: Option<u64>, window_ms: u64) -> Option<f64> {
     let grown = now?.checked_sub(before?)?;
     (window_ms > 0).then(|| grown as f64 * 1000.0 / window_ms as f64)
@@ -214,7 +215,7 @@ impl HostRates {
         }
     }
 
-    /// Whether the host itself is short of memory: it swaps, or its tasks wait for memory.
+    /// Returns true if the host is short of memory: it swaps, or its tasks wait for memory.
     fn is_strained(&self) -> bool {
         let over = |rate: Option<f64>, limit: f64| rate.is_some_and(|rate| rate >= limit);
         over(self.swap_out_s, HOST_SWAP_OUT)
@@ -222,7 +223,7 @@ impl HostRates {
     }
 }
 
-/// The last reading of the host, and its rates since the one before.
+/// The last reading of the host, and the rates since the reading before.
 #[derive(Debug, Default)]
 pub(crate) struct HostMeter {
     last: Option<(Machine, u64)>,
@@ -230,8 +231,8 @@ pub(crate) struct HostMeter {
 }
 
 impl HostMeter {
-    /// Takes a reading. What cannot be read is not known: the arbiter then moves nothing. Returns
-    /// a message about that, once.
+    /// Takes a reading. A failed reading makes the host unknown: the arbiter then moves nothing.
+    /// Returns a message about that, once.
     pub(crate) fn observe(&mut self, read: Result<Machine, String>, now_ms: u64) -> Option<String> {
         match read {
             Ok(machine) => {
@@ -248,18 +249,18 @@ impl HostMeter {
         }
     }
 
-    /// What the host had when it was read last.
+    /// Returns the last reading of the host.
     pub(crate) fn machine(&self) -> Option<Machine> {
         self.last.map(|(machine, _)| machine)
     }
 
-    /// What there is to hand out: within the budget, like all that is decided.
+    /// Returns the memory available for guests, within the budget as in all decisions.
     pub(crate) fn available(&self, settings: &Settings, used: Bytes) -> Option<Bytes> {
         let machine = self.machine()?;
         Some(machine.sample(settings.budget(machine.total), used, false, 0).available)
     }
 
-    /// The arbiter's input, if the host was read now.
+    /// Returns the arbiter's input, if the host was read now.
     pub(crate) fn sample(
         &self,
         settings: &Settings,
@@ -278,7 +279,7 @@ mod tests {
     use procfs::testing::FakeKernel;
 
     #[test]
-    fn what_is_swapped_takes_its_part_of_what_compressed_swap_takes() {
+    fn swapped_memory_takes_its_average_part_of_compressed_swap() {
         let (swapped, compressed) = (Bytes::mib(900), Bytes::mib(300));
         let machine = Machine { swapped, compressed, ..Machine::default() };
         assert_eq!(machine.compressed_of(Bytes::mib(90)), Some(Bytes::mib(30)));
@@ -312,7 +313,7 @@ mod tests {
             |budget, used| machine.sample(budget, Bytes::mib(used), false, 7).available.as_mib();
         assert_eq!(free(None, 300), 600);
         assert_eq!(free(Some(Bytes::mib(500)), 300), 200);
-        assert_eq!(free(Some(Bytes::mib(950)), 300), 600, "what is not there is not free");
+        assert_eq!(free(Some(Bytes::mib(950)), 300), 600, "free memory is no more than the host's");
         assert_eq!(free(Some(Bytes::mib(100)), 300), 0);
     }
 }

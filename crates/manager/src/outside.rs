@@ -1,5 +1,5 @@
-//! A guest as its host sees it, without asking the guest: what of it is in memory and in swap,
-//! what it had to be read back, and how long it waited for that.
+//! A guest as its host sees it, without a request to the guest: resident and swapped memory, major
+//! faults, and time spent waiting for memory.
 
 use crate::groups::Groups;
 use crate::machine::per_second;
@@ -8,94 +8,95 @@ use hypervisor::{Apart, BackingFile, GuestRam, Held, Pinned, ProcessId, ProcessV
 use procfs::{AllKills, Root};
 use std::path::Path;
 
-/// Rates of a guest's process over the last seconds. What cannot be seen is `None`.
+/// Rates of a guest's process over the last seconds. Unknown rates are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// What of it the host has swapped out.
+    /// Guest memory in the host's swap.
     pub swapped: Option<Bytes>,
-    /// Faults a second for which the host had to read.
+    /// Major faults per second.
     pub major_faults_s: Option<f64>,
-    /// Time in which some task of its cgroup waited for memory, in thousandths.
+    /// Time in which some task of its control group waited for memory, in thousandths.
     pub psi_permille: Option<f64>,
 }
 
-/// What a guest's process has in the host's memory.
+/// Resident memory of a guest's process on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InHost {
-    /// For itself: the guest's memory, and the hypervisor's own.
+    /// Private memory: the guest's and the hypervisor's own.
     pub private: Bytes,
-    /// What others may have as well.
+    /// Memory that other processes may share.
     pub shared: Bytes,
-    /// What of that lies in files on disk: the kernel counts it as cache, and so as available.
+    /// Shared memory in files on disk. The kernel counts it as cache, and so as available.
     pub in_files: Bytes,
-    /// The private part in huge pages that are set aside: no part of what all can have.
+    /// Private memory in reserved huge pages, which are no part of the common memory.
     pub huge: Bytes,
-    /// What of the private part KSM has merged with others' pages.
+    /// Private memory that KSM has merged with other pages.
     pub merged: Bytes,
-    /// What of the private part is no memory of the guest.
+    /// Private memory that is not guest memory.
     pub own: Own,
 }
 
-/// What a hypervisor has for itself beside its guest's memory.
+/// Memory of the hypervisor itself, without the guest's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Own {
-    /// So much.
+    /// Size of the memory.
     pub size: Bytes,
-    /// It was measured; else it is estimated.
+    /// True if the size was measured, false if it is estimated.
     pub is_measured: bool,
 }
 
-/// What a QEMU has for itself, about, where that cannot be measured: 25 to 40 MiB with emulation.
+/// Estimate of a QEMU's own memory if it cannot be measured: 25 to 40 MiB with emulation.
 const OWN_ESTIMATE: Bytes = Bytes::mib(32);
-/// Of larger guests it is a small part, and a walk over their pages takes long: a millisecond for
-/// 100 MiB, where they are small pages.
+/// Largest guest that is measured. In larger guests the own part is small, and a walk over their
+/// pages takes long: a millisecond for 100 MiB of small pages.
 const MEASURED_MAX: Bytes = Bytes::mib(16 << 10);
-/// It is measured so often.
+/// Interval between two measures.
 const OWN_MS: u64 = 60_000;
-/// The same while the last measure cannot be true any more: an emulator's translated code grows by
+/// Interval while the last measure contradicts other data. An emulator's translated code grows by
 /// tens of MiB in a guest's first minutes.
 const OWN_WRONG_MS: u64 = 5_000;
-/// Two measures that differ by less are the same.
+/// Difference below which two measures count as equal.
 const OWN_SAME: Bytes = Bytes::mib(8);
 
 impl Own {
-    /// Of a process with so much: small guests run under small hypervisors.
+    /// Estimates the own part of a process with `private` memory: small guests run under small
+    /// hypervisors.
     fn estimated(private: Bytes) -> Own {
         Own { size: OWN_ESTIMATE.min(Bytes(private.0 / 2)), is_measured: false }
     }
 
-    /// By how much it may be more: an estimate may be half of what it is.
+    /// Returns by how much the own part may be larger: an estimate may be half of the true size.
     pub fn doubtful(&self) -> Bytes {
         if self.is_measured { Bytes::ZERO } else { self.size }
     }
 }
 
 impl InHost {
-    /// The guest's own memory that is there, and nobody else's.
+    /// Returns the resident memory private to the guest.
     pub fn of_guest(&self) -> Bytes {
         self.private.less(self.own.size)
     }
 
-    /// All that the process can reach there.
+    /// Returns all resident memory of the process.
     pub fn resident(&self) -> Bytes {
         self.private.plus(self.shared)
     }
 }
 
-/// What happened to a guest since its hypervisor's own part was measured: the more, the later.
+/// Change since the own part was measured, in rising order of its effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Since {
-    /// It has slept.
+    /// The guest has slept.
     #[default]
     Slept,
-    /// It has run: its hypervisor may have grown.
+    /// The guest has run: its hypervisor may have grown.
     Ran,
-    /// Page-out took what it could of the process, the hypervisor's own part with it: what was
-    /// measured is wrong.
+    /// Page-out took what it could of the process, with the hypervisor's own part. The measure is
+    /// wrong.
     PagedOut,
 }
 
-/// Counters at a moment.
+/// Counters of a process at one time.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at_ms: u64,
@@ -103,38 +104,38 @@ struct Mark {
     psi_us: Option<u64>,
 }
 
-/// The process of a guest.
+/// The process of a guest, seen from the host.
 #[derive(Debug, Default)]
 pub struct Outside {
     view: Option<ProcessView>,
-    /// Its user may be believed where the host sees nothing.
+    /// True if data of the process's user is trusted where the host cannot measure.
     is_trusted: bool,
-    /// Where the guest's memory is, as far as that may be read.
+    /// Location of the guest's memory, if it may be read.
     ram: Option<GuestRam>,
-    /// The hypervisor's own part is worth the walk.
+    /// True if the own part is worth the walk over the pages.
     is_measured: bool,
     pub(crate) apart: Apart,
-    /// The hypervisor's own part of what the process has for itself, measured, and when.
+    /// Measured own part of the private memory, and the time of the measure.
     own: Option<(Bytes, u64)>,
-    /// The last two measures of it were the same.
+    /// True if the last two measures were equal.
     own_is_steady: bool,
-    /// What happened since that may have changed it.
+    /// Change since the last measure.
     since_own: Since,
     mark: Option<Mark>,
-    /// What was seen last.
+    /// Rates seen last.
     pub seen: Seen,
     process: Option<ProcessId>,
-    /// The control groups that it is in.
+    /// Control groups of the process.
     pub(crate) groups: Groups,
-    /// The most that the guest may have by those.
+    /// Upper limit of the guest's memory from these groups.
     pub(crate) most: Option<Bytes>,
 }
 
 impl Outside {
-    /// Watches a process; nothing is seen of one that is not known or not there. Of a user who is
-    /// not trusted only what is seen counts: any process may have memory of which the swapped part
-    /// cannot be seen. Nor are its mappings read: who reads them waits for a lock that the process
-    /// may hold.
+    /// Watches a process. A process that is unknown or gone shows nothing. For an untrusted user
+    /// only visible memory counts: any process may have memory with an invisible swapped part.
+    /// Mappings of an untrusted process are not read either: reading waits for a lock that the
+    /// process may hold.
     pub fn new(process: Option<ProcessId>, is_trusted: bool) -> Outside {
         let view = process.and_then(ProcessView::open);
         let mut outside = Outside { view, is_trusted, process, ..Outside::default() };
@@ -143,13 +144,14 @@ impl Outside {
         outside
     }
 
-    /// The same of a guest with so much memory, in pieces of these sizes if they are known.
+    /// Returns the same process, of a guest with `memory` in pieces of these sizes if they are
+    /// known.
     pub fn with_ram(mut self, memory: Bytes, pieces: &[Bytes]) -> Outside {
         self.replugged(memory, pieces);
         self
     }
 
-    /// Its memory is in other pieces now: what its hypervisor has for itself is measured again.
+    /// Sets the guest's memory and its pieces after a change. The own part is measured again.
     pub fn replugged(&mut self, memory: Bytes, pieces: &[Bytes]) {
         let view = self.view.as_ref().filter(|_| self.is_trusted);
         self.ram = view.and_then(|view| view.find_ram(memory, pieces));
@@ -157,7 +159,7 @@ impl Outside {
         self.own = None;
     }
 
-    /// What of it is in the host's memory now.
+    /// Returns the memory resident on the host.
     pub fn held(&self) -> Option<InHost> {
         let statm = self.view.as_ref()?.held()?;
         let held = owned(statm, self.ram.as_ref(), &self.apart);
@@ -172,29 +174,30 @@ impl Outside {
         Some(InHost { private, shared, in_files, huge, merged, own })
     }
 
-    /// Since when its own part is known; `None` where that is not, and could be.
+    /// Returns the time of the last measure of the own part; `None` if a measure is possible but
+    /// has not been made.
     pub fn own_since(&self) -> Option<u64> {
         match self.ram {
             Some(_) if self.is_measured => self.own.map(|(_, at_ms)| at_ms),
-            // What cannot be found is not looked for again.
+            // A failed search is not repeated.
             _ => Some(u64::MAX),
         }
     }
 
-    /// The guest has run.
+    /// Notes that the guest has run.
     pub fn has_run(&mut self) {
         self.since_own = self.since_own.max(Since::Ran);
     }
 
-    /// Page-out has taken what it could of the process.
+    /// Notes that page-out took what it could of the process.
     pub fn was_paged_out(&mut self) {
         self.since_own = Since::PagedOut;
         self.look_at_swap();
     }
 
-    /// Whether its own part is to be measured again, which may look wrong by what else is known.
-    /// Where two measures were the same, another one soon would tell nothing new; nor would one of
-    /// a guest that has slept since.
+    /// Returns true if the own part is to be measured again. `looks_wrong` is set if the measure
+    /// contradicts other data. Two equal measures in a row make another early measure useless, and
+    /// so does a guest that has slept since.
     pub fn is_own_due(&self, looks_wrong: bool, now_ms: u64) -> bool {
         let after = if looks_wrong && !self.own_is_steady { OWN_WRONG_MS } else { OWN_MS };
         match self.since_own {
@@ -204,13 +207,14 @@ impl Outside {
         }
     }
 
-    /// The order in which it is measured, of many: first what page-out made wrong, then what was
-    /// measured longest ago.
+    /// Returns the guest's place in the order of measures: first those made wrong by page-out, then
+    /// the oldest measure.
     pub fn own_turn(&self) -> (bool, Option<u64>) {
         (self.since_own != Since::PagedOut, self.own_since())
     }
 
-    /// Measures what of the process is not the guest's memory, which costs a walk over that.
+    /// Measures the private memory that is not guest memory, at the cost of a walk over the guest's
+    /// pages.
     pub fn measure_own(&mut self, now_ms: u64) {
         let Some((view, ram)) = self.view.as_ref().zip(self.ram.as_ref()) else { return };
         self.since_own = Since::Slept;
@@ -224,27 +228,27 @@ impl Outside {
             }
             None => match &mut self.own {
                 Some((_, at_ms)) => (*at_ms, self.own_is_steady) = (now_ms, true),
-                // It may not be read, and will not be by asking again.
+                // The pages may not be read, now or later.
                 None => self.ram = None,
             },
         }
     }
 
-    /// The reason for which a guest of this size has its memory in the host's in any case.
+    /// Returns the reason why a guest of this size keeps its memory resident in any case.
     pub fn pinned(&self, memory: Bytes) -> Option<Pinned> {
         let Apart { locked, hugepages, anonymous, shmem, .. } = self.apart;
         let is_locked = memory > Bytes::ZERO && locked >= memory;
-        // Most of what it has lies in those: the rest is its hypervisor's.
+        // Most of its memory lies in huge pages: the rest is the hypervisor's.
         let is_huge = hugepages > anonymous.plus(shmem);
         is_locked.then_some(Pinned::Locked).or(is_huge.then_some(Pinned::HugePages))
     }
 
-    /// The file that its memory comes from, which others may have it from as well.
+    /// Returns the file behind the guest's memory, which other guests may share.
     pub fn template(&self) -> Option<BackingFile> {
         self.ram.as_ref()?.template()
     }
 
-    /// Reads what of it the host has swapped out, and its pages of other sizes.
+    /// Reads the swapped part of the guest and its pages of other sizes.
     pub fn look_at_swap(&mut self) {
         let apart = self.view.as_ref().and_then(ProcessView::apart).unwrap_or_default();
         self.apart = apart;
@@ -254,21 +258,21 @@ impl Outside {
         };
     }
 
-    /// Reads what KSM has merged of it, which goes on while the guest sleeps.
+    /// Reads the memory merged by KSM, which changes also while the guest sleeps.
     pub(crate) fn look_at_merged(&mut self) {
         let merged = self.view.as_ref().and_then(ProcessView::merged);
         self.apart.merged = merged.unwrap_or(Bytes::ZERO);
     }
 
-    /// Looks for the groups of a process that lives: one that has ended is in none.
+    /// Looks up the groups of a live process. A dead process is in no group.
     pub(crate) fn look_at_groups(&mut self, kills: &AllKills) {
         if let Some(process) = self.process.filter(|_| self.is_alive()) {
             self.groups = Groups::of(Path::new("/"), &process.pid.to_string(), kills);
         }
     }
 
-    /// Counts the kernel's kills from now on, unless its process has ended: one of them may be its
-    /// own.
+    /// Counts the kernel's kills from now on. A dead process keeps its old count, because one of
+    /// the kills may be its own.
     pub(crate) fn renew_kills(&mut self, all: &AllKills) {
         if self.is_alive() {
             self.groups.renew_kills(all);
@@ -279,7 +283,7 @@ impl Outside {
         self.view.as_ref().and_then(ProcessView::stat).is_some_and(|stat| !stat.is_dead)
     }
 
-    /// Reads the rest, which costs more and is not needed every second.
+    /// Reads the other counters, which cost more and are not needed every second.
     pub(crate) fn look(&mut self, now_ms: u64, kills: &AllKills) {
         let Some(view) = &self.view else { return };
         let now = Mark {
@@ -299,21 +303,21 @@ impl Outside {
     }
 }
 
-/// What a guest's process has for itself, and what others have as well. A guest's memory in a file
-/// of its own is the guest's, though the kernel counts it among what is shared; where its mappings
-/// may not be read, more pages of such files than of any other kind are taken for that.
+/// Splits a process's memory into private and shared. Guest memory in a file of its own is private,
+/// though the kernel counts it as shared. If the mappings may not be read, the kind of most of the
+/// pages decides.
 pub(crate) fn owned(held: Held, ram: Option<&GuestRam>, apart: &Apart) -> Held {
     let is_in_file = match ram {
         Some(ram) => ram.is_shared(),
         None => apart.shmem > apart.anonymous,
     };
-    // Huge pages that were set aside are in none of the kernel's other counts.
+    // Reserved huge pages are in none of the kernel's other counts.
     let is_nowhere_else = apart.shmem > apart.files
         || apart.hugepages > Bytes::ZERO
         || ram.is_some_and(GuestRam::is_in_memory_file);
     let shared = match is_in_file {
         false => held.shared,
-        // Beside a memory that is nowhere else, what comes from files on disk is programs.
+        // If guest memory has a count of its own, pages from files on disk are programs.
         true if is_nowhere_else => held.shared.min(apart.files),
         true => Bytes::ZERO,
     };
@@ -328,7 +332,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn a_guests_memory_in_a_file_of_its_own_is_its_own_and_a_templates_is_not() {
+    fn guest_memory_in_its_own_file_is_private_and_a_templates_not() {
         let mib = Bytes::mib;
         let statm = Held { private: mib(40), shared: mib(230) };
         let apart = Apart { files: mib(30), shmem: mib(200), ..Apart::default() };
@@ -338,7 +342,7 @@ mod tests {
             GuestRam::find(maps.as_bytes(), mib(256), &[]).unwrap()
         };
         let clone = owned(statm, Some(&ram(false)), &apart);
-        assert_eq!(clone, statm, "a clone shares what it has from its template");
+        assert_eq!(clone, statm, "a clone shares its template's pages");
         let shared = Held { private: mib(240), shared: mib(30) };
         assert_eq!(owned(statm, Some(&ram(true)), &apart), shared);
         let kept = Apart { files: mib(230), anonymous: mib(40), ..Apart::default() };
@@ -346,8 +350,9 @@ mod tests {
         let huge = Held { private: mib(104), shared: mib(230) };
         assert_eq!(owned(statm, None, &anonymous), huge);
         let in_file = owned(statm, Some(&ram(true)), &anonymous);
-        assert_eq!(in_file, huge, "a file of huge pages, and programs");
-        // On disk nothing tells its pages from a program's: all are the guest's.
+        assert_eq!(in_file, huge, "a file of huge pages, with programs");
+        // On disk, the kernel's counts do not separate the guest's file from programs: all pages
+        // count as the guest's.
         let all = Held { private: mib(270), shared: Bytes::ZERO };
         let on_disk = Apart { files: mib(230), ..Apart::default() };
         assert_eq!(owned(statm, Some(&ram(true)), &on_disk), all);
@@ -356,9 +361,9 @@ mod tests {
         let small = Apart { files: mib(60), shmem: mib(50), ..Apart::default() };
         let held = Held { private: mib(20), shared: mib(110) };
         let of_small = Held { private: mib(70), shared: mib(60) };
-        assert_eq!(owned(held, Some(&memfd), &small), of_small, "it has less than its programs");
+        assert_eq!(owned(held, Some(&memfd), &small), of_small, "less memory than programs");
         let guessed = Apart { anonymous: mib(40), ..apart };
-        assert_eq!(owned(statm, None, &guessed), shared, "its mappings may not be read");
+        assert_eq!(owned(statm, None, &guessed), shared, "the mappings may not be read");
     }
 
     #[test]
@@ -387,7 +392,7 @@ mod tests {
     #[test]
     fn a_hypervisors_own_part_is_measured_or_called_an_estimate() {
         let memory = Bytes::mib(64);
-        // A process whose memory changes no more: it has read a block, and nobody takes it.
+        // The process's memory is constant: it has read a block, and the block stays in its pipe.
         let mut command = Command::new("dd");
         command.args(["if=/dev/zero", "bs=64M", "count=1"]).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
@@ -403,28 +408,28 @@ mod tests {
         let due = |outside: &Outside, looks_wrong| {
             [5_006, 5_008, 60_006, 60_008].map(|now_ms| outside.is_own_due(looks_wrong, now_ms))
         };
-        assert_eq!(due(&outside, true), [false; 4], "it has slept since");
+        assert_eq!(due(&outside, true), [false; 4], "the guest has slept since");
         outside.has_run();
         assert_eq!(due(&outside, false), [false, false, false, true]);
         assert_eq!(due(&outside, true), [false, true, true, true]);
         outside.measure_own(8);
         outside.has_run();
-        assert_eq!(due(&outside, true), [false, false, false, true], "it is what it was");
+        assert_eq!(due(&outside, true), [false, false, false, true], "two equal measures");
         let never_paged_out = (true, Some(0));
-        assert!(outside.own_turn() > never_paged_out, "it waits for one that was not for longer");
+        assert!(outside.own_turn() > never_paged_out, "an older measure comes first");
         outside.was_paged_out();
-        assert!(outside.is_own_due(false, 60_000), "it went to swap with the guest");
-        assert!(outside.own_turn() < never_paged_out, "and is measured before all others");
+        assert!(outside.is_own_due(false, 60_000), "page-out makes the measure due");
+        assert!(outside.own_turn() < never_paged_out, "a paged-out process comes first");
         outside.has_run();
-        assert!(outside.is_own_due(false, 9), "and is not what it was because the guest runs");
+        assert!(outside.is_own_due(false, 9), "running does not make the measure right");
         assert_eq!(held.own.doubtful(), Bytes::ZERO);
         assert!(held.of_guest().plus(Bytes::mib(1)) >= memory, "{held:?}");
         assert!(held.own.size < held.private, "{held:?}");
-        // Of who is not trusted no mapping is read.
+        // No mapping of an untrusted process is read.
         let mut strangers = Outside::new(holder, false).with_ram(memory, &[]);
         strangers.measure_own(7);
         assert!(!strangers.held().unwrap().own.is_measured && strangers.own_since().is_some());
-        // Nothing is that large here: it stays an estimate, and is not looked for again.
+        // No mapping is that large: the size stays an estimate, and the search is not repeated.
         let mut other = Outside::new(holder, true).with_ram(Bytes(1 << 50), &[]);
         other.measure_own(7);
         assert!(!other.held().unwrap().own.is_measured && other.own_since().is_some());

@@ -1,33 +1,32 @@
-//! Who has what of the host's memory. Every byte has one owner: what guests have from the same
-//! place is counted once, and not with each of them.
+//! Owners of the host's memory. Each byte has one owner: memory shared by guests counts once, not
+//! once for each guest.
 
 use crate::guest::ManagedGuest;
 use counters::Bytes;
 use hypervisor::{BackingFile, ZVM_SOURCE};
 use std::collections::BTreeMap;
 
-/// The parts of the host's memory that guests stand for.
+/// The host's memory used by guests and the manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Owners {
-    /// Memory that guests' processes have for themselves, all together, but for the huge pages that
-    /// are set aside.
+    /// Private memory of guests' processes, without reserved huge pages.
     pub guests: Bytes,
-    /// What of that is no guest's memory, but its hypervisor's own.
+    /// Hypervisors' own part of `guests`.
     pub hypervisors: Bytes,
-    /// What they have together: templates, and the hypervisor's program.
+    /// Shared memory: templates, and the hypervisor's program.
     pub shared: Bytes,
-    /// What of that lies in files on disk, and so is available to the kernel's mind.
+    /// Part of `shared` in files on disk, which the kernel counts as available.
     pub in_files: Bytes,
-    /// The manager's own.
+    /// Memory of the manager.
     pub manager: Bytes,
-    /// What guests have for themselves and KSM has merged, with each that has a page of it.
+    /// Private memory of guests merged by KSM; a shared page counts for each guest.
     merged: Bytes,
-    /// Memory that guests without a process that is seen are said to have.
+    /// Reported memory of guests without a visible process.
     unseen: Bytes,
 }
 
 impl Owners {
-    /// Adds up all that is seen.
+    /// Adds up all visible memory.
     pub(crate) fn of<'a>(guests: impl Iterator<Item = &'a ManagedGuest>, manager: Bytes) -> Owners {
         let mut owners = Owners { manager, ..Owners::default() };
         let (mut shared, mut in_files) = (SharedOnce::default(), SharedOnce::default());
@@ -47,13 +46,14 @@ impl Owners {
         Owners { shared: shared.sum(), in_files: in_files.sum(), ..owners }
     }
 
-    /// The same where KSM has saved so much: a page that is merged is there once.
+    /// Returns the owners less the memory saved by KSM: a merged page exists once.
     pub(crate) fn with_saved(self, saved: Bytes) -> Owners {
         Owners { guests: self.guests.less(saved.min(self.merged)), ..self }
     }
 
-    /// The same with those that are not seen, where the host has handed out so much in all. They
-    /// may say anything of themselves, and have no more than is missing beside what is seen.
+    /// Returns the owners with invisible guests, on a host that has handed out `handed_out` in all.
+    /// Invisible guests may report any size, and count for at most the memory that no visible owner
+    /// has.
     pub(crate) fn with_unseen(self, handed_out: Option<Bytes>) -> Owners {
         // Pages of files on disk are available.
         let seen = self.sum().less(self.in_files);
@@ -62,14 +62,14 @@ impl Owners {
         Owners { guests, unseen: Bytes::ZERO, ..self }
     }
 
-    /// All of it: this is what a budget pays for.
+    /// Returns the sum, which counts against a budget.
     pub(crate) fn sum(self) -> Bytes {
         self.guests.plus(self.shared).plus(self.manager)
     }
 }
 
-/// Memory of a guest without a process that is seen: all that its balloon leaves it. z/VM's users
-/// have none of this host's.
+/// Returns the memory of a guest without a visible process: its full size. z/VM's users have no
+/// memory of this host.
 fn unseen(guest: &ManagedGuest) -> Bytes {
     match guest.found.source == ZVM_SOURCE {
         true => Bytes::ZERO,
@@ -77,8 +77,8 @@ fn unseen(guest: &ManagedGuest) -> Bytes {
     }
 }
 
-/// What processes have together. Those with one template have seen much the same of it: the one
-/// that has seen most stands for all of them.
+/// Shared memory of processes. Processes with one template map much the same pages: the largest
+/// amount counts for all of them.
 #[derive(Debug, Default)]
 struct SharedOnce(BTreeMap<Option<BackingFile>, Bytes>);
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_save_by_ksm_is_not_taken_for_what_guests_save() {
+    fn ksm_savings_of_other_processes_do_not_count_for_guests() {
         let mib = Bytes::mib;
         let owners = Owners { guests: mib(900), merged: mib(300), ..Owners::default() };
         assert_eq!(owners.with_saved(mib(250)).sum(), mib(650));
@@ -114,13 +114,13 @@ mod tests {
         let guests =
             |unseen, handed_out| Owners { unseen, ..seen }.with_unseen(handed_out).guests.as_mib();
         assert_eq!(guests(mib(500), Some(mib(2000))), 1400);
-        assert_eq!(guests(mib(1 << 20), Some(mib(2000))), 900 + 2000 - 960, "it says 1 TiB");
+        assert_eq!(guests(mib(1 << 20), Some(mib(2000))), 900 + 2000 - 960, "1 TiB reported");
         assert_eq!(guests(mib(500), Some(mib(900))), 900);
         assert_eq!(guests(mib(500), None), 1400, "the host could not be read");
     }
 
     #[test]
-    fn what_clones_have_from_one_template_is_counted_once() {
+    fn clones_of_one_template_count_its_pages_once() {
         let template = |inode| Some(BackingFile { device: (8, 1), inode });
         let mut shared = SharedOnce::default();
         for mib in [40, 46, 44] {

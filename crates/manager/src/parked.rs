@@ -1,4 +1,4 @@
-//! The guests that a manager has parked or taken memory from, written down for the next one.
+//! The list of guests that a manager has parked or taken memory from, on disk for the next manager.
 //!
 //! ```text
 //!   SOCKET.PID.parked    a guest that is parked: its process's number, when that started, and
@@ -6,13 +6,13 @@
 //!                        the same with `size`: a guest that is to have so many bytes again
 //! ```
 //!
-//! Its keeper wakes and restores them when a manager ends. If both are killed, or there is too
-//! little memory, the next manager does. The socket's lock is its own: what else lies there is a
-//! dead manager's. If a guest's virtual CPUs have run since, it was let run by hand; if it stands
-//! still then, it is paused by hand.
+//! The keeper wakes and restores the guests at the manager's end. If both are killed, or memory is
+//! short, the next manager does that. This manager holds the socket's lock, so other such files are
+//! of dead managers. A guest with virtual CPUs that have run since was resumed by hand. If it is
+//! stopped then, it was paused by hand.
 //!
 //! A dead manager's file is changed by its keeper and taken over by the next manager, perhaps at
-//! the same time. Both hold a lock on it, and look then whether it is still there.
+//! the same time. Both lock the file, and then check whether it still exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -25,47 +25,47 @@ use hypervisor::{Id, ProcessId};
 use rustix::fs::OFlags;
 
 const SUFFIX: &str = ".parked";
-/// Bytes of a file that are read: two lines of 67 for each guest of the largest host.
+/// Bytes of a file that are read: two lines of 67 bytes for each guest of the largest host.
 const BYTES_MAX: u64 = 1 << 20;
-/// Times that a file is opened which somebody replaces each time.
+/// Attempts to open a file that is replaced each time.
 const TRIES_MAX: usize = 16;
-/// Sizes of more processes than that are those of processes that have ended, too.
+/// Number of sizes above which some are of ended processes.
 const SIZES_MIN: usize = 64;
 
 /// A guest that was parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stood {
-    /// Its process.
+    /// Process of the guest.
     pub process: ProcessId,
-    /// Time that its virtual CPUs had run when they stood still, in nanoseconds, if it was seen.
+    /// CPU time of the virtual CPUs at the stop, in nanoseconds, if known.
     pub ran_ns: Option<u64>,
 }
 
-/// The guests that are written down.
+/// The listed guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// The guests that are parked, with what their virtual CPUs had run, in nanoseconds.
+    /// Parked guests, with the CPU time of their virtual CPUs in nanoseconds.
     pub parked: BTreeMap<ProcessId, Option<u64>>,
-    /// The guests that have less than they are to have again, and that size.
+    /// Guests with less than their full size, and that size.
     pub sizes: BTreeMap<ProcessId, Bytes>,
 }
 
-/// The file of this manager, which is there while there is something in it. Without a path it is
-/// kept in memory only.
+/// The file of this manager, which exists while it has a content. Without a path the list is in
+/// memory only.
 #[derive(Debug, Default)]
 pub(crate) struct ParkedFile {
     path: Option<PathBuf>,
     guests: BTreeMap<Id, Stood>,
     sizes: BTreeMap<ProcessId, Bytes>,
-    /// At so many sizes those of processes that have ended are struck out.
+    /// Number of sizes at which those of ended processes are removed.
     sizes_max: usize,
-    /// Why it is not as it should be, until that was told.
+    /// Reason for a failed write, until it is reported.
     trouble: Option<String>,
 }
 
 impl ParkedFile {
-    /// Opens the file beside a control socket that is this manager's, and takes over what dead
-    /// managers have left there. The caller holds the socket's lock.
+    /// Opens the file next to this manager's control socket, and takes over the files of dead
+    /// managers there. The caller holds the socket's lock.
     pub(crate) fn beside(socket: &Path) -> ParkedFile {
         let path = path_beside(socket, std::process::id());
         let mut file = ParkedFile { path: Some(path.clone()), ..ParkedFile::default() };
@@ -82,24 +82,24 @@ impl ParkedFile {
             file.sizes.extend(alive);
         }
         let left = parked.into_iter().map(|(process, ran_ns)| Stood { process, ran_ns });
-        // From above: sources give ids from below.
+        // These ids count down from the top, because sources' ids count up from the bottom.
         file.guests = (0..=u64::MAX).rev().map(Id).zip(left).collect();
         file.save();
         if file.trouble.is_none() {
             for (.., path) in found.iter().filter(|(.., other)| *other != path) {
-                // One that stays is taken over again by the next manager.
+                // A remaining file is taken over again by the next manager.
                 let _ = fs::remove_file(path);
             }
         }
         file
     }
 
-    /// Sizes that guests are to have again, by their processes.
+    /// Returns the sizes to restore, by process.
     pub(crate) fn sizes(&self) -> &BTreeMap<ProcessId, Bytes> {
         &self.sizes
     }
 
-    /// Writes down what a guest is to have again, or that it has it.
+    /// Sets the size to restore, or removes it for a guest with its full size.
     pub(crate) fn set_size(&mut self, process: ProcessId, size: Option<Bytes>) {
         let before = match size {
             Some(size) => self.sizes.insert(process, size),
@@ -115,26 +115,26 @@ impl ParkedFile {
         self.save();
     }
 
-    /// The guests that are written down as parked, by their ids.
+    /// Returns the guests listed as parked, by id.
     pub(crate) fn guests(&self) -> impl Iterator<Item = (Id, Stood)> {
         self.guests.iter().map(|(id, stood)| (*id, *stood))
     }
 
-    /// Writes down that a guest is about to be parked, or stands still.
+    /// Lists a guest that is about to be parked, or is stopped.
     pub(crate) fn add(&mut self, id: Id, stood: Stood) {
         if self.guests.insert(id, stood) != Some(stood) {
             self.save();
         }
     }
 
-    /// Strikes out a guest that runs or is gone.
+    /// Removes a guest that runs or is gone.
     pub(crate) fn remove(&mut self, id: Id) {
         if self.guests.remove(&id).is_some() {
             self.save();
         }
     }
 
-    /// Returns what went wrong, once.
+    /// Returns the reason for a failed write, once.
     pub(crate) fn take_trouble(&mut self) -> Option<String> {
         self.trouble.take()
     }
@@ -152,15 +152,15 @@ impl ParkedFile {
     }
 }
 
-/// The file of a manager with this number.
+/// Returns the path of the file of a manager with this process ID.
 pub(crate) fn path_beside(socket: &Path, pid: u32) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(format!(".{pid}{SUFFIX}"));
     name.into()
 }
 
-/// Strikes out guests that a dead manager's keeper has woken, and those that it has restored to
-/// these sizes. One that is to have more stays: its maximum has bounded that.
+/// Removes guests that a dead manager's keeper has woken, and those that it has restored to these
+/// sizes. A guest with a larger size to restore stays: its maximum was lower.
 pub(crate) fn strike_out(
     path: &Path,
     woken: &BTreeSet<ProcessId>,
@@ -168,7 +168,7 @@ pub(crate) fn strike_out(
 ) -> io::Result<()> {
     let held = match hold(path) {
         Ok(held) => held,
-        // Nobody was parked, or the next manager has taken it over.
+        // There was no parked guest, or the next manager has taken over the file.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -178,7 +178,7 @@ pub(crate) fn strike_out(
     write(path, &written)
 }
 
-/// The files of managers of a socket.
+/// Returns the files of a socket's managers.
 fn files(socket: &Path) -> Vec<PathBuf> {
     let (Some(dir), Some(name)) =
         (socket.parent(), socket.file_name().and_then(|name| name.to_str()))
@@ -194,7 +194,7 @@ fn files(socket: &Path) -> Vec<PathBuf> {
     names.map(|entry| entry.path()).collect()
 }
 
-/// Opens a file that nobody else has made, and locks it until it is dropped.
+/// Opens a file of this user's, and locks it until it is dropped.
 fn hold(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     for _ in 0..TRIES_MAX {
@@ -204,7 +204,7 @@ fn hold(path: &Path) -> io::Result<File> {
             let text = "it is not a file of this user's";
             return Err(io::Error::new(ErrorKind::PermissionDenied, text));
         }
-        // Held for as long as it takes to write a page.
+        // The lock is held for as long as it takes to write a page.
         file.lock()?;
         let there = fs::symlink_metadata(path)?;
         if (there.dev(), there.ino()) == (found.dev(), found.ino()) {
@@ -214,7 +214,7 @@ fn hold(path: &Path) -> io::Result<File> {
     Err(io::Error::other("it is replaced again and again"))
 }
 
-/// Guests in a file. A line that is none is left out.
+/// Reads the guests in a file. Invalid lines are left out.
 fn read(file: &File) -> io::Result<Written> {
     let mut text = String::new();
     file.take(BYTES_MAX).read_to_string(&mut text)?;
@@ -227,7 +227,7 @@ fn record(text: &str) -> Written {
     written
 }
 
-/// Returns a record as it is written once it was read.
+/// Returns a record as it is written after it was read.
 pub fn record_again(text: &str) -> String {
     lines(&record(text))
 }
@@ -255,8 +255,8 @@ fn lines(written: &Written) -> String {
     parked.chain(sizes).collect()
 }
 
-/// Writes a file as a whole, or removes it where there is nothing to write. It need not survive
-/// the machine, which ends its guests too.
+/// Writes a file as a whole, or removes it if there is nothing to write. It need not survive the
+/// machine, which ends its guests too.
 fn write(path: &Path, written: &Written) -> io::Result<()> {
     if *written == Written::default() {
         return match fs::remove_file(path) {
@@ -341,7 +341,7 @@ mod tests {
         let pipe = path_beside(&socket, 2);
         assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
         assert_eq!(ParkedFile::beside(&socket).guests().count(), 0);
-        assert!(path_beside(&socket, 2).exists(), "only what was taken over is removed");
+        assert!(path_beside(&socket, 2).exists(), "only files taken over are removed");
     }
 
     #[test]
@@ -354,7 +354,7 @@ mod tests {
         strike_out(&path, &only(7), &has(8, 512)).unwrap();
         assert_eq!(kernel.read("host.sock.1.parked"), "8 1 ran 9\n7 1 size 512\n");
         strike_out(&path, &only(8), &has(7, 511)).unwrap();
-        assert_eq!(kernel.read("host.sock.1.parked"), "7 1 size 512\n", "its maximum is lower");
+        assert_eq!(kernel.read("host.sock.1.parked"), "7 1 size 512\n", "the maximum is lower");
         strike_out(&path, &only(8), &has(7, 512)).unwrap();
         assert!(!path.exists());
         strike_out(&path, &only(7), &has(7, 512)).unwrap();

@@ -1,17 +1,16 @@
-//! Guests that stand still because somebody asked for it, `pinhead park`, and run again at
-//! `pinhead wake`.
+//! Guests parked at the operator's request (`pinhead park`), until `pinhead wake`.
 //!
 //! ```text
 //!   park ─► the lease ─► virtual CPUs stop ─► State(Paused) ─► answered; page-out takes it first
-//!   wake ─► virtual CPUs run ─► State(Running) ─► answered; its daemon is told the time
+//!   wake ─► virtual CPUs run ─► State(Running) ─► answered; its daemon gets the time
 //! ```
 //!
-//! What comes for such a guest from the network does not come by here, so that nothing else wakes
-//! it. Whatever ends the manager does: the keeper knows who is parked before anybody is, and where
-//! both are killed the next manager finds it written down.
+//! Network traffic for such a guest does not pass through here, so nothing else wakes the guest.
+//! The keeper gets the list of parked guests before a guest is parked, so that it can wake them
+//! after any end of the manager. If both are killed, the next manager finds the list on disk.
 //!
-//! A hypervisor that hangs may stop a guest long after it was asked to. Such a guest is woken until
-//! it is certain that it runs; one whose monitor is lost is still parked when it is found again.
+//! A hung hypervisor may stop a guest long after the request. Such a guest is woken until it
+//! certainly runs. A guest with a lost monitor is still parked when it is found again.
 
 use crate::attach::run_dir;
 use crate::control::{Answer, Failure, Parked, Peer, Return};
@@ -23,33 +22,33 @@ use hypervisor::{Id, Pause, ProcessId, RunState};
 use std::collections::BTreeMap;
 use store::kinds::{PARKED, WOKEN};
 
-/// A hypervisor that has not done it by then hangs; the client waits a second longer.
+/// Timeout of a hypervisor's response. The client waits a second longer.
 const PATIENCE_MS: u64 = 4_000;
-/// A hypervisor has answered by then, or is known to be silent.
+/// Time after which a hypervisor has answered or is known to be silent.
 const SURE_MS: u64 = 6_000;
-/// Virtual CPUs that have run for so long since they stood still were let run: a kernel that goes
-/// on runs longer in its first second. Questions to a QEMU that stands still cost microseconds.
+/// CPU time since the park that shows that a guest was resumed in between: a resumed kernel runs
+/// longer in its first second. Requests to a stopped QEMU cost microseconds.
 const LET_RUN_NS: u64 = 10_000_000;
 
-/// Who waits, and since when.
+/// A pending request and its start.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
-    /// Nobody, where a guest is woken that could not be parked in time.
+    /// Client of the request; `None` while a guest is woken that could not be parked in time.
     to: Option<Return>,
     since_ms: u64,
-    /// Its hypervisor answered when it was asked again: what it was asked for before is over.
+    /// Set once the hypervisor has answered a repeated request: earlier requests are done.
     is_heard: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Parking(Waiting),
-    /// With what its virtual CPUs had run by then, in nanoseconds.
+    /// Contains the CPU time of the virtual CPUs at the stop, in nanoseconds.
     Parked(Option<u64>),
     Waking(Waiting),
 }
 
-/// A parked guest of which the process lives and the monitor was lost.
+/// A parked guest with a live process and a lost monitor.
 #[derive(Debug)]
 struct Lost {
     was: Id,
@@ -64,11 +63,11 @@ pub(crate) struct Parking {
     lost: Vec<Lost>,
 }
 
-/// Why a guest's memory stays where it is when it is parked, if it is not to be paged out.
+/// Function that returns the reason why a parked guest is not paged out, if any.
 type Kept<'a> = &'a dyn Fn(&ManagedGuest) -> Option<String>;
 
 impl Parking {
-    /// After a manager that left guests parked.
+    /// Returns the state after a manager that left guests parked.
     pub(crate) fn after(left: &[(Id, Stood)]) -> Parking {
         let stage = Stage::Waking(Waiting { to: None, since_ms: 0, is_heard: false });
         let lost = left.iter().map(|(was, stood)| Lost { was: *was, stage, stood: *stood });
@@ -155,7 +154,7 @@ impl Parking {
             (None, RunState::Paused(why)) => {
                 let text = format!("{name} was not parked by this manager: {}", why.words());
                 let failure = Failure::new(text);
-                // The other causes are told with what helps.
+                // The other causes come with their own advice.
                 let by_hand = why == Pause::ByHand;
                 return Err(if by_hand {
                     failure.help("let it run by what paused it")
@@ -166,7 +165,7 @@ impl Parking {
             (None, _) => return Err(Failure::new(format!("{name} is not parked"))),
         }
         if guest.state == RunState::Migrating {
-            // It may run elsewhere already.
+            // The guest may run elsewhere already.
             let text = format!("{name} moves to another host, or is being saved");
             return Err(Failure::new(text).help("wake it where it has gone"));
         }
@@ -206,7 +205,8 @@ impl Parking {
         awake(id).chain(stage.answer(Err(Failure::new(why)))).collect()
     }
 
-    /// It is gone. If only its monitor is, it is as it was, and so is what the keeper knows.
+    /// Handles a guest that is gone. If only its monitor is lost, its stage is kept, and so is the
+    /// keeper's list.
     fn gone(&mut self, id: Id, process: Option<ProcessId>) -> Vec<Effect> {
         let Some(process) = process.filter(|process| process.is_alive()) else {
             return self.ended(id, "The guest is gone");
@@ -217,7 +217,7 @@ impl Parking {
         stage.answer(Err(Failure::new("Its monitor was lost"))).into_iter().collect()
     }
 
-    /// A guest is there, and was perhaps parked before its monitor was lost.
+    /// Handles a new guest, which may have been parked before its monitor was lost.
     fn found(&mut self, world: &World<'_>, id: Id, now: Now) -> Vec<Effect> {
         let Some(guest) = world.guests.get(id) else { return Vec::new() };
         let is_it = |lost: &Lost| guest.found.process == Some(lost.stood.process);
@@ -238,7 +238,7 @@ impl Parking {
                 effects.push(Effect::Guests(GuestEvent::Parked(id, true)));
                 Stage::Parked(ran_ns)
             }
-            // What was asked of it last may come yet.
+            // The last request may still take effect.
             _ => {
                 let text = "it was left parked, and is woken";
                 effects.push(Effect::note(WOKEN, text, Some(guest.who())));
@@ -246,20 +246,21 @@ impl Parking {
             }
         };
         self.guests.insert(id, stage);
-        // Before it is awake by its other name, so that it is written down all the time.
+        // The new name is written down before the old one is removed, so that the guest is on disk
+        // all the time.
         effects.insert(0, Effect::Park(id));
         effects
     }
 
-    /// Its hypervisor has not done what it was asked last.
+    /// Handles a guest with a hypervisor that did not carry out the last request.
     fn stays(&mut self, world: &World<'_>, id: Id, why: &str) -> Vec<Effect> {
         let Some(stage) = self.guests.get(&id).copied() else { return Vec::new() };
         if matches!(stage, Stage::Waking(Waiting { to: None, .. })) {
-            // It is asked again until it is certain that the guest runs.
+            // The request is repeated until the guest certainly runs.
             return Vec::new();
         }
         if matches!(stage, Stage::Waking(_)) && is_running(world, id) {
-            // libvirt refuses what is done already.
+            // libvirt refuses a request to resume a running guest.
             return self.ended(id, "It runs already");
         }
         let (kind, text) = match stage {
@@ -282,8 +283,8 @@ impl Parking {
         effects
     }
 
-    /// Nobody waits for a hypervisor that hangs. A guest that could not be stopped in time may
-    /// stop yet: it is woken until it is certain that it runs.
+    /// Ends requests to hung hypervisors. A guest that could not be stopped in time may still stop:
+    /// it is woken until it certainly runs.
     fn second(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.lost.retain(|lost| {
@@ -309,11 +310,11 @@ impl Parking {
                     self.guests.insert(id, Stage::Parked(guest.cpu.ran_ns()));
                 }
                 _ => {
-                    // What it was asked for in time may still be open.
+                    // An earlier request may still be open.
                     let is_heard = guest.answers && matches!(stage, Stage::Waking(_));
                     let again = Waiting { to: None, since_ms: now.ms, is_heard };
                     self.guests.insert(id, Stage::Waking(again));
-                    // One that moves away may run elsewhere already.
+                    // A migrating guest may run elsewhere already.
                     let may_run = guest.state != RunState::Migrating;
                     let wake = Effect::SetRunning { guest: id, runs: true };
                     effects.extend(may_run.then_some(wake));
@@ -327,7 +328,7 @@ impl Parking {
 }
 
 impl Stage {
-    /// Whether its hypervisor should have done it by now.
+    /// Returns true if the hypervisor should have answered by now.
     fn is_late(self, now: Now) -> bool {
         let is_over = |waiting: Waiting, ms| now.ms.saturating_sub(waiting.since_ms) >= ms;
         match self {
@@ -337,7 +338,7 @@ impl Stage {
         }
     }
 
-    /// Why nothing else can be asked for now.
+    /// Returns the failure of a request in this stage.
     fn busy(self, name: &str) -> Failure {
         let what = match self {
             Stage::Parking(_) => "is being parked",
@@ -347,7 +348,7 @@ impl Stage {
         Failure::new(format!("{name} {what} just now")).help("try again in some seconds")
     }
 
-    /// The answer to who waits.
+    /// Returns the response to the waiting client.
     fn answer(self, answer: Result<Answer, Failure>) -> Option<Effect> {
         match self {
             Stage::Parking(waiting) | Stage::Waking(waiting) => waiting.to,
@@ -357,7 +358,7 @@ impl Stage {
     }
 }
 
-/// Time that a guest's virtual CPUs have run.
+/// Returns the CPU time of a guest's virtual CPUs.
 fn ran_ns(world: &World<'_>, id: Id) -> Option<u64> {
     world.guests.get(id)?.cpu.ran_ns()
 }
@@ -366,12 +367,12 @@ fn is_running(world: &World<'_>, id: Id) -> bool {
     world.guests.get(id).is_some_and(|guest| guest.state == RunState::Running)
 }
 
-/// The answer to who has asked for it.
+/// Returns the response to a request that was carried out.
 fn done(guest: &ManagedGuest, kept: Kept<'_>) -> Answer {
     Answer::Park(Parked { guest: guest.found.name.clone(), kept: kept(guest) })
 }
 
-/// Nobody has to know any more that it stood still.
+/// Drops the guest from the list of parked guests.
 fn awake(id: Id) -> impl Iterator<Item = Effect> {
     [Effect::Awake(id), Effect::Guests(GuestEvent::Parked(id, false))].into_iter()
 }

@@ -1,13 +1,13 @@
-//! A guest's tasks: its daemon is asked, the parts of its answer are put together, and what
-//! its process has used on the host is read with them.
+//! A guest's tasks: a request to its daemon and a response in parts, which are put together. The
+//! usage of the guest's process on the host is read with them.
 //!
 //! ```text
 //!   `scan` at the control socket ─► Scan ─► daemon ─► Processes (parts) ─► Gather ─► Scanned
 //!   once a minute, guests that ran ─┘                     /proc/PID/task ─┘            └─► all
-//!                                                                              who wait for it
+//!                                                                              waiting clients
 //! ```
 //!
-//! A guest that sleeps is asked only when a person wants to know.
+//! A sleeping guest gets a request only if a client wants its tasks.
 
 use crate::control::{Answer, Failure, HostSide, Return, Scanned, TaskRow};
 use crate::effect::{Effect, GuestEvent, Now, ScanEvent};
@@ -20,23 +20,24 @@ use procfs::{Root, TaskDir};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A daemon answers one question in 10 s; one that asks sooner gets the last answer.
+/// Shortest interval between requests to a daemon, which answers one in 10 s. An earlier client
+/// gets the last response.
 const APART_MS: u64 = 10_500;
-/// A daemon that has not answered by then will not.
+/// Timeout of a daemon's response.
 const PATIENCE_MS: u64 = 5_000;
-/// How often guests that run are asked, where that is recorded.
+/// Interval between requests to running guests, if recorded.
 const MINUTE_MS: u64 = 60_000;
-/// Threads of a guest's process that are looked at.
+/// Threads of a guest's process that are read, at most.
 const THREADS_MAX: usize = 2048;
-/// Clients that wait for one guest's answer.
+/// Clients that wait for one guest's response, at most.
 const CLIENTS_MAX: usize = 32;
 /// Nanoseconds in a tick of a guest's /proc.
 const TICK_NS: u64 = 10_000_000;
 
-/// Questions that are open, and the last answers.
+/// Open requests, and the last responses.
 #[derive(Debug, Default)]
 pub(crate) struct Scans {
-    /// Whether guests that run are asked once a minute, for what is recorded.
+    /// True if running guests get a request once a minute, for the record.
     is_minutely: bool,
     open: BTreeMap<Id, Open>,
     last: BTreeMap<Id, (u64, Rc<Scanned>)>,
@@ -49,17 +50,18 @@ struct Open {
 }
 
 impl Scans {
-    /// Guests that run are asked once a minute if that is recorded.
+    /// Returns the owner of scans. `is_recorded` is set if running guests get a request once a
+    /// minute.
     pub(crate) fn new(is_recorded: bool) -> Scans {
         Scans { is_minutely: is_recorded, ..Scans::default() }
     }
 
-    /// The last answer of a guest, and when it came on the manager's clock.
+    /// Returns the last response of a guest, and its time by the manager's clock.
     pub(crate) fn last(&self, id: Id) -> Option<(u64, &Rc<Scanned>)> {
         self.last.get(&id).map(|(at_ms, scanned)| (*at_ms, scanned))
     }
 
-    /// When a guest was asked last, answered or not.
+    /// Returns the time of the last request to a guest, answered or not.
     fn asked_ms(&self, id: Id) -> Option<u64> {
         let open = self.open.get(&id).map(|open| open.asked_ms);
         open.or_else(|| self.last.get(&id).map(|(at_ms, _)| *at_ms))
@@ -108,7 +110,7 @@ impl Scans {
         Ok(vec![Effect::Guests(GuestEvent::AskScan(id))])
     }
 
-    /// A daemon has answered: so do we.
+    /// Answers all waiting clients with a daemon's response.
     fn answered(
         &mut self,
         world: &World<'_>,
@@ -137,8 +139,8 @@ impl Scans {
         effects
     }
 
-    /// A daemon that does not answer is not waited for, and guests that run are asked once a
-    /// minute, where that is recorded.
+    /// Ends requests after their timeout. Sends requests to running guests once a minute, if
+    /// recorded.
     fn second(&mut self, world: &World<'_>, now: Now) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.open.retain(|_, open| {
@@ -168,7 +170,8 @@ impl Scans {
     }
 }
 
-/// What the threads of a guest's process have used. Nothing is kept open: it is asked seldom.
+/// Returns the usage of the threads of a guest's process. The files are not kept open, because
+/// requests are rare.
 pub(crate) fn host_side(process: Option<ProcessId>, vcpu_tids: &[u32]) -> HostSide {
     let mut side = HostSide::default();
     let Some(process) = process else { return side };
@@ -188,8 +191,8 @@ pub(crate) fn host_side(process: Option<ProcessId>, vcpu_tids: &[u32]) -> HostSi
     side
 }
 
-/// The processes of an answer as they are recorded, each by its name and number. What its
-/// threads counted is summed; threads that were not reported are not in it.
+/// Returns the processes of a response for the record, by name and number. Counts of threads are
+/// summed; unreported threads are missing.
 pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessField>> {
     let mut rows: BTreeMap<u32, (String, Row<ProcessField>)> = BTreeMap::new();
     for task in &scanned.tasks {
@@ -204,7 +207,7 @@ pub(crate) fn processes(scanned: &Scanned) -> BTreeMap<ProcessName, Row<ProcessF
         add(ProcessField::Dispatches, task.dispatches);
         add(ProcessField::Run, task.run_ns);
         let is_first = task.tid == task.pid;
-        // The names of the kernel's workers change with their work, their numbers do not.
+        // The names of kernel workers change with their work, their numbers do not.
         let plain = match task.kind.as_str() {
             "kernel" => task.name.split(['-', '+']).next().unwrap_or_default(),
             _ => task.name.as_str(),

@@ -1,4 +1,4 @@
-//! The sources of guests, and what is wrong with each.
+//! The sources of guests, and their troubles.
 
 use crate::control::SourceRow;
 use crate::machine::Machine;
@@ -6,13 +6,13 @@ use hypervisor::{Event, HostMemory, Hypervisor, Owner};
 use reactor::{PollSet, Ready};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where guests come from.
+/// Sources of guests.
 pub(crate) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
-    /// When each wants its next turn, as it said before the last wait: to ask one costs a look at
-    /// all of its guests.
+    /// Time of each source's next turn, as of the last wait. To compute it, a source looks at all
+    /// of its guests.
     due_ms: Vec<u64>,
-    /// What each has complained about last.
+    /// Last trouble of each source.
     troubles: BTreeMap<usize, String>,
 }
 
@@ -25,26 +25,26 @@ impl Sources {
         self.sources.len()
     }
 
-    /// A source by its place.
+    /// Returns a source by its index.
     pub(crate) fn get(&mut self, source: usize) -> Option<&mut (dyn Hypervisor + 'static)> {
         self.sources.get_mut(source).map(Box::as_mut)
     }
 
-    /// Before a wait: when one of them wants a turn even if nothing comes.
+    /// Returns the time of the next turn without any event. Called before a wait.
     pub(crate) fn next_ms(&mut self) -> u64 {
         self.due_ms.clear();
         self.due_ms.extend(self.sources.iter().map(|source| source.next_ms()));
         self.due_ms.iter().copied().min().unwrap_or(u64::MAX)
     }
 
-    /// Adds what they wait for; each is an owner of its own, counted from the first.
+    /// Adds the sources' descriptors. Each source is an owner of its own, numbered from `first`.
     pub(crate) fn fds<'a>(&'a self, first: u64, set: &mut PollSet<'a>) {
         for (source, owner) in self.sources.iter().zip(first..) {
             source.fds(set.owner(owner));
         }
     }
 
-    /// After that wait: the events of a source, if it is ready or its time has come.
+    /// Returns the events of a source that is ready or due. Called after the wait.
     pub(crate) fn turn(
         &mut self,
         source: usize,
@@ -63,8 +63,8 @@ impl Sources {
         events
     }
 
-    /// The host whose memory guests share: this machine, as it was read, unless a source has
-    /// another.
+    /// Returns the host that has the guests' memory: this machine as read, unless a source has
+    /// another host.
     pub(crate) fn host(&self, own: Result<Machine, procfs::Error>) -> Result<Machine, String> {
         let own = own.map_err(|error| error.to_string())?;
         let mut hosts = self.sources.iter().map(|source| source.host_memory());
@@ -75,12 +75,12 @@ impl Sources {
         }
     }
 
-    /// The users who seem to have guests here that are not managed.
+    /// Returns the users that seem to have unmanaged guests here.
     pub(crate) fn others(&self) -> BTreeSet<Owner> {
         self.sources.iter().flat_map(|source| source.others()).collect()
     }
 
-    /// Keeps what a source complains about.
+    /// Stores a source's trouble.
     pub(crate) fn has_trouble(&mut self, source: usize, trouble: String) {
         self.troubles.insert(source, trouble);
     }
@@ -89,7 +89,7 @@ impl Sources {
         self.troubles.values().cloned().collect()
     }
 
-    /// The sources as they are shown, with how many guests are of each.
+    /// Returns the rows of the sources, with their numbers of guests.
     pub(crate) fn rows(&self, guests_of: impl Fn(usize) -> usize) -> Vec<SourceRow> {
         let rows = self.sources.iter().enumerate().map(|(at, source)| SourceRow {
             name: source.name(),
@@ -99,7 +99,7 @@ impl Sources {
         rows.collect()
     }
 
-    /// Where guests are looked for.
+    /// Returns the places that are searched for guests.
     pub(crate) fn places(&self, qmp_patterns: &[String]) -> String {
         let place = |name: String| if name == "qmp" { qmp_patterns.join(", ") } else { name };
         let places: Vec<String> = self.sources.iter().map(|s| place(s.name())).collect();

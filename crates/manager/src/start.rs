@@ -1,4 +1,4 @@
-//! How a manager comes about: its settings, sources, socket, journal and lease.
+//! The start of a manager: its settings, sources, socket, journal and lease.
 
 use crate::Error;
 use crate::clock::Clock;
@@ -20,10 +20,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::{Path, PathBuf};
 use store::{Journal, Writer};
 
-/// Where libvirt's system socket is; one of them.
+/// Paths of libvirt's system socket; a host has one of them.
 const LIBVIRT_SOCKETS: [&str; 2] = ["/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"];
 
-/// The parts of a manager, by a file of settings or by the usual one, and messages to the operator.
+/// Returns the parts of a manager from a file of settings, by default the usual one, and messages
+/// to the operator.
 pub(crate) fn parts(
     config_path: Option<PathBuf>,
     options: Options,
@@ -45,7 +46,7 @@ pub(crate) fn parts(
     let (journal, trouble) = journal(settings);
     notices.extend(trouble);
     notices.extend(other_rules(settings));
-    // Pages of this kernel's processes are no guests' where guests are z/VM's.
+    // KSM merges pages of this kernel's processes, which are not z/VM's guests.
     let leaves = options.dry_run || settings.zvm.is_on();
     let mode = if leaves { config::KsmMode::Leave } else { settings.ksm };
     let ksm = Ksm::open(Path::new("/"), mode);
@@ -55,7 +56,7 @@ pub(crate) fn parts(
         false => Lease::start(reserve, ksm.saved(), control.path(), clock.ms())
             .map_err(|source| Error::Keeper { source })?,
     };
-    // After the keeper, which is a process of its own and has no use for threads.
+    // The keeper is started before: it is a process of its own and needs no threads.
     let page_out = match options.dry_run {
         true => PageOutWorker::none("a dry run moves nothing"),
         false => PageOutWorker::start(Path::new("/")),
@@ -80,7 +81,7 @@ pub(crate) fn parts(
     Ok((parts, notices))
 }
 
-/// Tells that memory is moved by other rules than ours, if it is.
+/// Reports that other rules than ours move memory, if they do.
 pub(crate) fn other_rules(settings: &Settings) -> Option<String> {
     let kind = settings.policy.kind;
     let is_other = kind != Kind::Pinhead;
@@ -89,7 +90,7 @@ pub(crate) fn other_rules(settings: &Settings) -> Option<String> {
     })
 }
 
-/// What of new settings takes effect only with a restart.
+/// Returns the new settings that take effect only after a restart.
 pub(crate) fn needs_restart(old: &Settings, new: &Settings) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |changed: bool, what: &str| {
@@ -106,12 +107,12 @@ pub(crate) fn needs_restart(old: &Settings, new: &Settings) -> Vec<String> {
     notes
 }
 
-/// Takes as many descriptors as may be had. A guest costs its monitor, its port, four files of its
-/// process and one for each virtual CPU, so that the usual 1,024 end at a hundred guests; and the
-/// keeper, which inherits this, needs one for each.
+/// Raises the limit of descriptors to its maximum. A guest costs its monitor, its port, four files
+/// of its process and one for each virtual CPU. The usual 1,024 descriptors last for a hundred
+/// guests. The keeper inherits the limit, and needs one descriptor for each guest.
 fn take_descriptors() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where it is refused there are fewer guests than there could be, and no worse.
+    // A refused limit allows fewer guests, and does no other harm.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
@@ -124,7 +125,7 @@ fn control(settings: &Settings, place: &Place) -> Result<Server, Error> {
     Ok(server.group_may(settings.control.group_may))
 }
 
-/// The sources of guests, and what stands in the way of one.
+/// Returns the sources of guests, and the reasons for missing ones.
 fn sources(
     settings: &Settings,
     trust: &Trust,
@@ -173,14 +174,14 @@ fn zvm_options(zvm: &ZvmSettings) -> ZvmOptions {
     }
 }
 
-/// The user of z/VM in which this runs: the level next above it, if that is z/VM.
+/// Returns the z/VM user that runs this machine: the level next above, if that is z/VM.
 fn own_user() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sysinfo").ok()?;
     let level = zmon::sysinfo::levels(&text).pop()?;
     level.name.filter(|_| level.what.starts_with("z/VM"))
 }
 
-/// The monitor. The manager goes on without one if it cannot be had.
+/// Returns the monitor. The manager continues without a monitor that cannot start.
 fn monitor(settings: &Settings, notices: &mut Vec<String>) -> Option<Monitor> {
     let sink = sink(&settings.monitor, notices);
     let (sink, trouble) = pushing(&settings.metrics, sink);
@@ -194,7 +195,7 @@ fn monitor(settings: &Settings, notices: &mut Vec<String>) -> Option<Monitor> {
     }
 }
 
-/// Where moments are recorded, if they are.
+/// Returns the recordings of moments, if recording is on.
 fn sink(settings: &MonitorSettings, notices: &mut Vec<String>) -> Option<Box<dyn Sink>> {
     if !settings.record {
         return None;
@@ -209,7 +210,7 @@ fn sink(settings: &MonitorSettings, notices: &mut Vec<String>) -> Option<Box<dyn
 fn journal(settings: &Settings) -> (Writer, Option<String>) {
     let in_memory = |why: String| {
         let writer = Journal::in_memory().map(Writer::to);
-        // Without a file or memory for it the decisions wait in a bounded queue, and are lost.
+        // Without a file or memory for it, decisions wait in a bounded queue and are lost.
         (writer.unwrap_or_else(|_| Writer::new(Path::new("/dev/null/journal"))), Some(why))
     };
     let Some(path) = &settings.journal.path else {
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_descriptors_as_may_be_had_are_taken() {
+    fn descriptor_limit_is_raised_to_its_maximum() {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         let few = maximum.map_or(1024, |maximum| maximum.min(1024));
         setrlimit(Resource::Nofile, Rlimit { current: Some(few), maximum }).unwrap();

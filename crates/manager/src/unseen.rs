@@ -1,23 +1,23 @@
-//! Sizes that guests without a visible process are to have again: those of a container perhaps.
-//! One that loses its monitor for a second is found again as another, with less than it had.
+//! Sizes to restore of guests without a visible process, which may be in a container. A guest that
+//! loses its monitor for a second is found again as another guest, with less than its full size.
 
 use std::collections::BTreeMap;
 
 use counters::Bytes;
 use hypervisor::Found;
 
-/// More guests than that are on no host: what any more of them had is not kept.
+/// Guests with stored sizes, at most. No host has more guests.
 const SIZES_MAX: usize = 10_000;
 
-/// The name of a guest without a process: its source, its UUID and its name there.
+/// Identity of a guest without a process: its source, its UUID and its name there.
 type Name = (String, [u8; 16], String);
 
-/// Sizes of such guests, for as long as their manager runs.
+/// Sizes of such guests, for the lifetime of their manager.
 #[derive(Debug, Default)]
 pub(crate) struct UnseenSizes(BTreeMap<Name, Bytes>);
 
 impl UnseenSizes {
-    /// Keeps what a guest is to have again, or that it has it.
+    /// Stores the size to restore, or removes it for a guest with its full size.
     pub(crate) fn set(&mut self, found: &Found, size: Option<Bytes>) {
         let name = name(found);
         match size {
@@ -29,8 +29,8 @@ impl UnseenSizes {
         }
     }
 
-    /// Returns the size that a guest had, if it was found with less. One with more was started
-    /// again.
+    /// Returns the size to restore of a guest that was found with less. A guest with more was
+    /// restarted.
     pub(crate) fn of(&self, found: &Found) -> Option<Bytes> {
         self.0.get(&name(found)).copied().filter(|size| found.actual < *size)
     }
@@ -56,7 +56,7 @@ mod tests {
         };
         (0..20_000).for_each(|uuid| sizes.set(&small(uuid), Some(memory)));
         assert_eq!((sizes.of(&small(0)), sizes.of(&small(19_999))), (Some(memory), None));
-        assert_eq!(sizes.of(&Found { actual: memory, ..small(0) }), None, "it was started again");
+        assert_eq!(sizes.of(&Found { actual: memory, ..small(0) }), None, "a restarted guest");
         assert_eq!(sizes.of(&Found { source: "other".into(), ..small(0) }), None);
         sizes.set(&small(0), None);
         assert_eq!(sizes.of(&small(0)), None);

@@ -1,4 +1,4 @@
-//! The users whose guests are managed besides root's: who they are, and their part of the host.
+//! The users with managed guests besides root, and their part of the host.
 
 use crate::config::UserPart;
 use crate::{Error, accounts};
@@ -7,7 +7,7 @@ use hypervisor::{Owner, Trust};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The users that `[sources] users` names, by number.
+/// Users of `[sources] users`, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     names: BTreeMap<Owner, String>,
@@ -15,7 +15,7 @@ pub struct Users {
 }
 
 impl Users {
-    /// Finds the users of these names, or numbers, in a list such as /etc/passwd.
+    /// Finds the users with these names, or numbers, in a list such as /etc/passwd.
     pub fn find(names: &[String], list: &Path, host_total: Bytes) -> Result<Users, Error> {
         let number = |name: &String| {
             let read = |source| Error::Accounts { path: list.to_path_buf(), source };
@@ -33,19 +33,18 @@ impl Users {
         Ok(Users { names: known, host_total })
     }
 
-    /// Whose guests count.
+    /// Returns the users with managed guests.
     pub fn trust(&self) -> Trust {
         Trust::naming(self.names.keys().copied())
     }
 
-    /// What a user is called here whose guests are not the manager's own; `None` for root and for
-    /// the user of the manager.
+    /// Returns the name for a user other than root and the manager's user, or `None` for these two.
     pub(crate) fn stranger(&self, owner: Owner) -> Option<String> {
         let name = || self.names.get(&owner).cloned().unwrap_or_else(|| owner.0.to_string());
         (!owner.is_trusted()).then(name)
     }
 
-    /// The part of a user with these guests.
+    /// Returns the part of a user with guests of these sizes.
     pub(crate) fn part(&self, user: &str, sizes: impl Iterator<Item = Bytes>) -> UserPart {
         let (mut memory, mut guests) = (Bytes::ZERO, 0);
         for size in sizes {
@@ -61,7 +60,7 @@ mod tests {
     use crate::control::scratch::Scratch;
 
     #[test]
-    fn users_are_named_by_name_or_number_and_one_that_is_not_there_is_refused() {
+    fn users_are_found_by_name_or_number_and_unknown_ones_refused() {
         let dir = Scratch::new();
         let list = dir.file("passwd", "root:x:0:0::/root:/bin/sh\nalice:x:1000:1000::/:/bin/sh\n");
         let find = |names: &[&str]| {

@@ -1,4 +1,4 @@
-//! What is known, for owners that decide. It is read and never changed through this.
+//! The state of the host and its guests, for owners that decide. It is read-only.
 
 use crate::config::Settings;
 use crate::guests::Guests;
@@ -7,29 +7,29 @@ use crate::owners::Owners;
 use counters::Bytes;
 use policy::arbiter::Config;
 
-/// The state of the host and of its guests, as of now.
+/// Current state of the host and of its guests.
 #[derive(Clone, Copy)]
 pub(crate) struct World<'a> {
-    /// The settings that hold.
+    /// Settings in force.
     pub settings: &'a Settings,
-    /// The guests.
+    /// Guests of the host.
     pub guests: &'a Guests,
-    /// What was read of the host last.
+    /// Last reading of the host.
     pub host: &'a HostMeter,
-    /// How the host's memory is kept: set point, reserve.
+    /// Targets for the host's memory: set point, reserve.
     pub plan: Config,
-    /// Whether decisions are carried out.
+    /// True if decisions are carried out.
     pub acts: bool,
-    /// Whether a keeper would give back what is taken, if this process ended.
+    /// True if a keeper would restore guests at the end of this process.
     pub is_leased: bool,
-    /// Memory that page sharing saves.
+    /// Memory saved by KSM.
     pub ksm_gain: Option<Bytes>,
-    /// What page-out is expected to gain soon, if the host is short.
+    /// Expected gain of page-out in the near future, if the host is short.
     pub page_out: Bytes,
 }
 
 impl World<'_> {
-    /// Who has what of the host's memory, by what was read last.
+    /// Returns the owners of the host's memory, by the last reading.
     pub fn owners(&self) -> Owners {
         let machine = self.host.machine();
         let own = machine.map_or(Bytes::ZERO, |machine| machine.own);

@@ -1,4 +1,4 @@
-//! A question to an engine that speaks Prometheus' interface, and its answer.
+//! Queries of a Prometheus-compatible server, and their responses.
 
 use crate::client::{Call, post};
 use crate::{Error, Url};
@@ -7,15 +7,15 @@ use serde::de::{self, DeserializeOwned, Deserializer, Visitor};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
-/// An answer may take so long: an engine reads from disk, for many hosts.
+/// Timeout of a response, since a server reads the data of many hosts from disk.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes of an answer with raw samples: two thousand guests of a host have half of it.
+/// Maximum size of a response with raw samples: two thousand guests of a host need half of it.
 const SAMPLES_MAX: usize = 128 << 20;
-/// Bytes of an answer that the engine has added up: a line of each of a thousand guests has a
-/// quarter of it.
+/// Maximum size of a response with sums: a line for each of a thousand guests needs a quarter of
+/// it.
 const SUMS_MAX: usize = 32 << 20;
 
-/// The labels of a value that are asked for. An empty one is none; others are left out.
+/// Labels read from a value. An empty one is absent; other labels are ignored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Labels {
@@ -25,23 +25,22 @@ pub(crate) struct Labels {
     pub(crate) uuid: String,
 }
 
-/// One value of an answer.
+/// A single value of a response.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Point {
     #[serde(rename = "metric")]
     pub(crate) labels: Labels,
-    /// Seconds since 1970, and the value then.
+    /// Seconds since 1970, and the value.
     value: (f64, Number),
 }
 
 impl Point {
-    /// The value.
     pub(crate) fn value(&self) -> f64 {
         self.value.1.0
     }
 }
 
-/// A number as text: JSON itself has none for an infinity. Any other text is read as no number.
+/// A number as text, because JSON has no infinity. Any other text becomes NaN.
 #[derive(Debug)]
 struct Number(f64);
 
@@ -78,7 +77,7 @@ struct Data<T> {
     result: Vec<T>,
 }
 
-/// The results of an answer, or what is wrong with it, as a clause.
+/// Returns the results of a response, or a description of the error as a clause.
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, String> {
     let answer: Answer<T> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     match (answer.status.as_str(), answer.data) {
@@ -87,28 +86,27 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, String> {
     }
 }
 
-/// What a query is at a time. Values that are no number are left out.
+/// Returns the values of a query at a time. Values that are not finite are left out.
 pub(crate) fn instant(url: &Url, query: &str, at_ms: i64) -> Result<Vec<Point>, Error> {
     let body = post_form(url, QUERY, query, &[("time", at_ms)], SUMS_MAX)?;
     points(&body).map_err(|reason| Error::Answer { url: format!("{url}{QUERY}"), reason })
 }
 
-/// The values of an answer that are numbers.
+/// Returns the finite values of a response.
 fn points(body: &[u8]) -> Result<Vec<Point>, String> {
     let mut points: Vec<Point> = read(body)?;
     points.retain(|point| point.value().is_finite());
     Ok(points)
 }
 
-/// Reads an answer of either kind, and tells how many values it has: for who tries out what comes
-/// from outside.
+/// Parses a response of either kind and returns the number of its values, for fuzzing.
 pub fn count(body: &[u8]) -> usize {
     let lines: Vec<Line> = read(body).unwrap_or_default();
     let values = lines.iter().map(|line| line.values().count());
     points(body).map_or(0, |points| points.len()) + values.sum::<usize>()
 }
 
-/// The values of an answer at equal distances.
+/// A series of values at equal distances.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Line {
     #[serde(rename = "metric")]
@@ -117,7 +115,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// When, in milliseconds since 1970, and how much.
+    /// Returns times in milliseconds since 1970, with values.
     pub(crate) fn values(&self) -> impl Iterator<Item = (i64, f64)> {
         let finite = |(at, number): &(f64, Number)| {
             number.0.is_finite().then(|| ((at * 1000.0).round() as i64, number.0))
@@ -126,7 +124,7 @@ impl Line {
     }
 }
 
-/// What a query is at each step of a time.
+/// Returns the values of a query at each step of a time.
 pub(crate) fn range(
     url: &Url,
     query: &str,
@@ -138,12 +136,12 @@ pub(crate) fn range(
     read(&body).map_err(|reason| Error::Answer { url: format!("{url}{RANGE}"), reason })
 }
 
-/// Where a query is asked.
+/// Path of a query at one time.
 pub(crate) const QUERY: &str = "/api/v1/query";
-/// And where one over a time.
+/// Path of a query over a time.
 const RANGE: &str = "/api/v1/query_range";
 
-/// The answer to a query for raw samples, as it comes.
+/// Returns the unparsed response to a query for raw samples.
 pub(crate) fn samples(url: &Url, query: &str, at_ms: i64) -> Result<Vec<u8>, Error> {
     post_form(url, QUERY, query, &[("time", at_ms)], SAMPLES_MAX)
 }
@@ -155,8 +153,8 @@ fn post_form(
     times: &[(&str, i64)],
     answer_max: usize,
 ) -> Result<Vec<u8>, Error> {
-    // VictoriaMetrics keeps back what came in the last half minute, unless it is told not to: by
-    // the first in newer versions, by the second in 1.79.
+    // By default VictoriaMetrics holds back the data of the last half minute. The first option
+    // disables this in newer versions, and the second in 1.79.
     let mut form = format!("latency_offset=1ms&nocache=1&query={}", form_encoded(query));
     for (name, ms) in times {
         let _ = write!(form, "&{name}={}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000));

@@ -1,4 +1,4 @@
-//! One request to a server, and its answer. It waits, within bounds.
+//! Blocking HTTP client for one request, with bounds on time and size.
 
 use crate::clock::Deadline;
 use crate::http::Response;
@@ -8,23 +8,23 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// So much of a server's refusal is told.
+/// Maximum length of a server's error message that is reported.
 const WORDS_MAX: usize = 300;
 
-/// A request.
+/// An HTTP request.
 pub(crate) struct Call<'a> {
     pub(crate) url: &'a Url,
-    /// What comes behind the address's own path.
+    /// Path after the URL's own path.
     pub(crate) path: &'a str,
     pub(crate) headers: &'a [(&'a str, &'a str)],
     pub(crate) body: &'a [u8],
-    /// All of it takes no longer.
+    /// Timeout of the whole request.
     pub(crate) patience: Duration,
-    /// Bytes of an answer that are taken.
+    /// Maximum size of the response.
     pub(crate) answer_max: usize,
 }
 
-/// Posts a body. An answer that is no success is an error.
+/// Sends a POST request. A status that is not success is an error.
 pub(crate) fn post(call: &Call<'_>) -> Result<Vec<u8>, Error> {
     let deadline = Deadline::within(call.patience);
     let url = || format!("{}{}", call.url, call.path);
@@ -98,7 +98,7 @@ fn send(stream: &mut TcpStream, call: &Call<'_>, deadline: Deadline) -> io::Resu
     Ok(())
 }
 
-/// Everything up to the end of the connection, or a bit more than is wanted.
+/// Reads to the end of the connection, or slightly beyond the maximum size.
 fn receive(stream: &mut TcpStream, call: &Call<'_>, deadline: Deadline) -> io::Result<Vec<u8>> {
     let mut heard = Vec::new();
     let mut buffer = [0; 64 * 1024];

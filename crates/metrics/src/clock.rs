@@ -1,19 +1,19 @@
-//! The only place of this crate that reads a clock: deadlines of connections.
+//! Deadlines of connections, the only code in this crate that reads a clock.
 
 use std::time::{Duration, Instant};
 
-/// A time by which something must be over.
+/// Time limit of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 impl Deadline {
-    /// So long from now.
+    /// Returns a deadline after a timeout from now.
     pub(crate) fn within(patience: Duration) -> Deadline {
         Deadline(Instant::now() + patience)
     }
 
-    /// What is left of it; `None` when it is over.
+    /// Returns the remaining time, or `None` if it is over.
     pub(crate) fn left(self) -> Option<Duration> {
         let left = self.0.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)

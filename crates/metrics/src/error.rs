@@ -1,8 +1,8 @@
-//! What can be wrong.
+//! Errors of pushes and queries.
 
 use std::io;
 
-/// Why a metric was not pushed, or a fleet not read.
+/// An error of a push or a query.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -10,19 +10,19 @@ pub enum Error {
         .url.escape_debug()
     )]
     Url { url: String, reason: &'static str },
-    /// The server cannot be reached, or broke off.
+    /// The server cannot be reached, or broke the connection.
     #[error("It was not possible to {step} {url}")]
     Io { url: String, step: &'static str, source: io::Error },
     #[error("{url} has not answered for {waited_ms} ms")]
     Slow { url: String, waited_ms: u64 },
-    /// What comes back is not HTTP, or more than fits.
+    /// The response is not HTTP, or too large.
     #[error("What {url} answers is no HTTP response: {reason}")]
     Response { url: String, reason: String },
     #[error("{url} answers {status}: {}", .words.escape_debug())]
     Status {
         url: String,
         status: u16,
-        /// Its words for it, cut short. They come from outside: escape them.
+        /// Message of the server, cut short. It is untrusted: escape it.
         words: String,
     },
     #[error("{url} answers what no Prometheus would: {reason}")]

@@ -1,14 +1,14 @@
-//! A fleet at a glance: the engine adds up, and only what is shown is fetched.
+//! Overview of a fleet: the server sums, and only values that are shown are fetched.
 //!
 //! ```text
 //!   hosts:  increase or mean of a field over the time          one value a host
 //!           the same of its guests, added up                   one value a host
-//!   guests: topk(N, what is ranked by) ─► which ones ─► their fields alone
+//!   guests: topk(N, ranking value) ─► selected guests ─► their fields only
 //! ```
 //!
-//! [`read`](crate::read) fetches every sample, and is exact for a host or a few. Of a thousand
-//! hosts that is gigabytes, so here the engine's own functions are asked: `increase` for counters,
-//! and `avg_over_time` for gauges, over the whole time.
+//! [`read`](crate::read) fetches every sample, and is exact for a few hosts. For a thousand hosts
+//! that is gigabytes, so this module uses the server's functions over the whole time: `increase`
+//! for counters, and `avg_over_time` for gauges.
 
 use crate::ask::{Labels, Point, instant, range};
 use crate::names::{GUEST_INFO, Metric, SAMPLED, Scale, Table};
@@ -17,18 +17,18 @@ use crate::{Error, Url};
 use model::{Field, GuestField, GuestIdentity, HostField, Kind, Over, Row};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is asked for.
+/// Request for an overview.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glance {
-    /// From when, in milliseconds since 1970.
+    /// Start in milliseconds since 1970.
     pub from_ms: i64,
-    /// Until when.
+    /// End of the time.
     pub to_ms: i64,
     /// Fields of hosts.
     pub hosts: Vec<HostField>,
-    /// Fields of guests that are added up for their host.
+    /// Fields of guests that are summed for each host.
     pub together: Vec<GuestField>,
-    /// Which guests are wanted.
+    /// Selection of guests.
     pub loudest: Loudest,
 }
 
@@ -38,81 +38,82 @@ impl Glance {
     }
 }
 
-/// The guests that have most of something.
+/// Selection of the guests with the highest values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loudest {
-    /// How many.
+    /// Number of guests.
     pub most: usize,
-    /// So many of each host, and not of all of them together.
+    /// True if `most` applies to each host separately.
     pub of_each: bool,
-    /// By what: the sum of these fields.
+    /// Fields to rank by the sum of.
     pub by: Vec<GuestField>,
-    /// Only those whose name or class has this in it, in letters of either size.
+    /// Text that a guest's name or class must contain, in any case.
     pub like: String,
-    /// Their fields.
+    /// Fields of the selected guests.
     pub fields: Vec<GuestField>,
 }
 
 /// A host over the time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Host {
-    /// When it was heard of last before the time, or first in it.
+    /// Time of the last sample before the time, or else of the first one in it.
     pub first_ms: i64,
-    /// When it was heard of last in it.
+    /// Time of the last sample.
     pub last_ms: i64,
-    /// How often it was heard of in it.
+    /// Number of samples in the time.
     pub samples: f64,
-    /// Its guests in the time.
+    /// Number of guests in the time.
     pub guests: u64,
-    /// Its own fields.
+    /// Fields of the host.
     pub over: Over<HostField>,
-    /// Those of its guests, added up.
+    /// Sums of its guests' fields.
     pub together: Over<GuestField>,
-    /// Those of its guests that are among the loudest.
+    /// Selected guests of the host, with their fields.
     pub loudest: Vec<(GuestIdentity, Over<GuestField>)>,
 }
 
 impl Host {
-    /// How far apart it was heard of, mostly.
+    /// Returns the mean distance between samples.
     pub fn spacing_ms(&self) -> i64 {
         ((self.last_ms - self.first_ms) as f64 / self.samples.max(1.0)) as i64
     }
 }
 
-/// All hosts.
+/// All hosts of a fleet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fleet {
-    /// By name.
+    /// Hosts by name.
     pub hosts: BTreeMap<String, Host>,
-    /// How many guests are like the ones that are asked for.
+    /// Number of guests that match the request.
     pub found: u64,
 }
 
-/// A guest that was told of so long before a time, or as long as it is, was there before it.
+/// Minimum lookback before the time. An earlier sample in it proves that the guest existed before
+/// the time.
 const BEFORE_MS: i64 = 3_600_000;
-/// Who was heard of so long before a time is known from its beginning on.
+/// Lead before the time; a host with a sample in the lead is known from the start.
 const LEAD_MS: i64 = 150_000;
-/// Steps of a line.
+/// Maximum number of steps of a line.
 const STEPS_MAX: usize = 1_000;
-/// Steps of all lines together: those of two thousand guests, 250 each.
+/// Maximum number of steps of all lines together: two thousand guests with 250 steps each.
 const LINES_STEPS_MAX: usize = 500_000;
-/// Hosts of a fleet.
+/// Maximum number of hosts.
 const HOSTS_MAX: usize = 50_000;
-/// Labels of a guest.
+/// Labels that identify a guest.
 const GUEST_BY: &str = "host,guest,class,uuid";
 
-/// A question over a time.
+/// Query over a time.
 struct Asker<'a> {
     url: &'a Url,
     to_ms: i64,
-    /// As the engines write it.
+    /// Length of the time, in PromQL's notation.
     span: String,
-    /// Whether all hosts push, and so tell times to the nanosecond. One that is scraped tells
-    /// seconds.
+    /// True if all hosts push, which gives CPU times in whole nanoseconds. Scraped hosts provide
+    /// them in seconds.
     is_exact: bool,
 }
 
-/// Who a value is of.
+/// Host and guest of a value.
 type Who = (String, GuestIdentity);
 
 impl<'a> Asker<'a> {
@@ -131,7 +132,7 @@ impl<'a> Asker<'a> {
         instant(self.url, query, self.to_ms)
     }
 
-    /// What a field was over the time, of series with these labels.
+    /// Returns the expression of a field over the time, for series with these labels.
     fn over<F: Table>(&self, field: F, labels: &str) -> String {
         let (function, span) = (function(field), &self.span);
         let over = |name: &str| format!("{function}({name}{{{labels}}}[{span}])");
@@ -143,7 +144,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Sets a value of each host that is known.
+    /// Sets a value of each known host.
     fn of_hosts(
         &self,
         query: &str,
@@ -158,14 +159,14 @@ impl<'a> Asker<'a> {
         Ok(())
     }
 
-    /// A value of each guest.
+    /// Returns a value of each guest.
     fn of_guests(&self, query: &str) -> Result<Vec<(Who, f64)>, Error> {
         let who = |labels: &Labels| (labels.host.clone(), identity(labels));
         Ok(self.ask(query)?.iter().map(|point| (who(&point.labels), point.value())).collect())
     }
 }
 
-/// How a field's numbers in the engine become its own.
+/// Returns the scale between a field's value and its series.
 fn scale_of<F: Table>(field: F) -> Scale {
     let metric: &Metric = &F::metrics()[field.index()];
     if metric.exact.is_some() { Scale::One } else { metric.scale }
@@ -182,7 +183,7 @@ fn set<F: Table>(row: &mut Row<F>, field: F, value: f64) {
     row.set(field, scale_of(field).field(value));
 }
 
-/// What all hosts and the loudest guests were like in a time.
+/// Returns all hosts and the selected guests over a time.
 pub fn glance(url: &Url, asked: &Glance) -> Result<Fleet, Error> {
     if asked.from_ms >= asked.to_ms || asked.from_ms < 0 {
         return Err(Error::Span { reason: "it ends before it begins" });
@@ -195,14 +196,14 @@ pub fn glance(url: &Url, asked: &Glance) -> Result<Fleet, Error> {
     Ok(fleet)
 }
 
-/// Equal steps of a time, which end at its end.
+/// Equal steps of a time, the last of which ends with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// From when, in milliseconds since 1970.
+    /// Start in milliseconds since 1970.
     pub from_ms: i64,
-    /// Until when.
+    /// End of the time.
     pub to_ms: i64,
-    /// How long a step is.
+    /// Length of a step.
     pub step_ms: i64,
 }
 
@@ -213,14 +214,14 @@ impl Steps {
         count.ok_or(Error::Span { reason: "it has no steps, or too many" })
     }
 
-    /// Who asks for a value of each.
+    /// Creates a query with the length of a step.
     fn asker(self, url: &Url) -> Result<Asker<'_>, Error> {
         let whole = Asker::new(url, self.to_ms, format!("{}ms", self.to_ms - self.from_ms))?;
         Ok(Asker { span: format!("{}ms", self.step_ms), ..whole })
     }
 
-    /// Fields of what has these labels in each step, by their keys; a line without one is left
-    /// out. What nothing is known of covers nothing.
+    /// Returns fields per step for series with these labels, by key; a series without a key is left
+    /// out. A step without data covers nothing.
     fn lines<F: Table, K: Ord>(
         self,
         asker: &Asker<'_>,
@@ -230,7 +231,7 @@ impl Steps {
     ) -> Result<BTreeMap<K, Vec<Over<F>>>, Error> {
         let Steps { to_ms, step_ms, .. } = self;
         let count = self.count()?;
-        // The first step ends one step after the beginning.
+        // The first step ends one step after the start.
         let first_ms = to_ms - step_ms * (count as i64 - 1);
         let mut lines: BTreeMap<K, Vec<Over<F>>> = BTreeMap::new();
         for field in fields {
@@ -252,7 +253,7 @@ impl Steps {
     }
 }
 
-/// Fields of some hosts over time.
+/// Returns fields of some hosts over time.
 pub fn lines(
     url: &Url,
     steps: Steps,
@@ -262,7 +263,7 @@ pub fn lines(
     let (asker, mut all) = (steps.asker(url)?, BTreeMap::new());
     for piece in pieces(hosts.iter().map(|host| [*host])) {
         let labels = format!("host=~{}", one_of(piece.into_iter().map(|[host]| host).collect()));
-        // An engine may answer with others than were asked for.
+        // The server may return hosts that were not requested.
         let host = |labels: &Labels| {
             Some(labels.host.clone()).filter(|host| hosts.contains(&host.as_str()))
         };
@@ -271,7 +272,7 @@ pub fn lines(
     Ok(all)
 }
 
-/// Fields of a host's guests over time.
+/// Returns fields of a host's guests over time.
 pub fn guest_lines(
     url: &Url,
     steps: Steps,
@@ -282,7 +283,7 @@ pub fn guest_lines(
     steps.lines(&steps.asker(url)?, fields, &labels, |labels| Some(identity(labels)))
 }
 
-/// Who a guest is, by its labels.
+/// Returns a guest's identity from its labels.
 fn identity(labels: &Labels) -> GuestIdentity {
     GuestIdentity {
         name: labels.guest.clone(),
@@ -298,7 +299,7 @@ fn hosts(
     hosts: &mut BTreeMap<String, Host>,
 ) -> Result<(), Error> {
     let span = &asker.span;
-    // A sample from before 1970, or from after the time that was asked for, is a mistake or a lie.
+    // A sample from before 1970 or after the requested time is invalid, and is clamped.
     let latest_ms = asker.to_ms;
     let to_ms = |seconds: f64| ((seconds * 1000.0).round() as i64).clamp(0, latest_ms);
     for first in asker.ask(&format!("min_over_time({SAMPLED}[{span}])"))? {
@@ -308,10 +309,10 @@ fn hosts(
         }
         let host = hosts.entry(first.labels.host.clone()).or_default();
         host.first_ms = to_ms(first.value());
-        // An engine may leave its last moment out.
+        // The server may leave out its last moment.
         host.last_ms = host.first_ms;
     }
-    // Counters grow from the last value before the time on.
+    // Counters grow from the last value before the time.
     let before = format!("last_over_time({SAMPLED}[{LEAD_MS}ms] offset {span})");
     asker
         .of_hosts(&before, hosts, |host, value| host.first_ms = to_ms(value).min(host.first_ms))?;
@@ -337,10 +338,10 @@ fn hosts(
     Ok(())
 }
 
-/// The sum of a guest's fields, of series with these labels.
+/// Returns the expression for the sum of a guest's fields, for series with these labels.
 fn rank(asker: &Asker<'_>, by: &[GuestField], labels: &[String]) -> String {
-    // One that lacks a field is ranked by the others: what is added up are all that there are,
-    // told apart by a label of our own.
+    // A guest that lacks a field is ranked by the others. The series to sum are distinguished by an
+    // artificial label.
     let of = |(at, field): (usize, &GuestField)| {
         let each = labels.iter().map(move |labels| {
             format!("label_replace({},\"field\",\"{at}\",\"\",\"\")", asker.over(*field, labels))
@@ -372,9 +373,9 @@ fn guests(asker: &Asker<'_>, asked: &Glance, fleet: &mut Fleet) -> Result<(), Er
     let ranked = rank(asker, &loudest.by, &like);
     let by = if loudest.of_each { "by (host) " } else { "" };
     let chosen = asker.of_guests(&format!("topk {by}({}, {ranked})", loudest.most))?;
-    // Whose host is not heard of itself is nobody's.
+    // A guest without a known host is left out.
     let mut places: BTreeMap<Who, usize> = BTreeMap::new();
-    // An engine may answer with more than were asked for.
+    // The server may return more guests than requested.
     let most = loudest.most.saturating_mul(if loudest.of_each { fleet.hosts.len() } else { 1 });
     for (who, _) in chosen.into_iter().take(most) {
         let Some(host) = fleet.hosts.get_mut(&who.0) else { continue };
@@ -389,8 +390,8 @@ fn guests(asker: &Asker<'_>, asked: &Glance, fleet: &mut Fleet) -> Result<(), Er
         set(&mut over, host);
         host.loudest[*at].1 = over;
     };
-    // Who sleeps is not told of each time: how often it was says nothing of how long it was there.
-    // Only of a guest that nothing was known of before the time it is all that there is.
+    // A sleeping guest is not in every sample, so its number of samples does not give its time.
+    // That number is used only for a guest without any sample before the time.
     let before = format!("[{}ms] offset {span}", asked.length_ms().max(BEFORE_MS));
     for labels in &labels {
         let old =
@@ -432,7 +433,7 @@ mod tests {
              avg_over_time(pinhead_guest_private_bytes{guest=~\"a\"}[60000ms]),\
              \"field\",\"1\",\"\",\"\"))"
         );
-        // Who is scraped tells seconds.
+        // Scraped hosts provide seconds.
         let scraped = Asker { is_exact: false, ..asker };
         assert_eq!(
             scraped.over(GuestField::VcpuRun, ""),

@@ -1,13 +1,13 @@
-//! Who a row belongs to, as labels.
+//! Labels of rows.
 
 use model::{GuestIdentity, ProcessName};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Labels in the order of their names. An empty value means that there is none, and is left
-/// out, as the engines do.
+/// Labels in the order of their names. An empty value means no label and is left out, as in
+/// Prometheus.
 pub(crate) type Labels = Vec<(&'static str, String)>;
 
-/// Bytes of a value. A guest chooses its name, and engines cut long values or refuse them all.
+/// Maximum length of a value. A guest chooses its name, and servers cut or reject long values.
 const VALUE_MAX: usize = 512;
 
 pub(crate) fn of_host(host: &str) -> Labels {
@@ -18,11 +18,11 @@ pub(crate) fn of_tier(host: &str, tier: &str) -> Labels {
     labels([("host", host), ("tier", tier)])
 }
 
-/// Guests of one name, class and UUID that are told apart: more are on no host.
+/// Maximum number of guests of one name, class and UUID; no host has more.
 const NAMESAKES_MAX: u32 = 10_000;
 
-/// The labels of all guests. Two guests of one name, class and UUID would be one series: the
-/// second one's name gets its process added, or a number.
+/// Returns the labels of all guests. Guests of one name, class and UUID would share a series, so
+/// the later names get a suffix with the process or a number.
 pub(crate) fn of_guests<'a>(
     host: &str,
     guests: impl Iterator<Item = &'a GuestIdentity>,
@@ -49,7 +49,7 @@ fn of_guest(host: &str, who: &GuestIdentity, name: &str) -> Labels {
     labels([("class", &who.class), ("guest", name), ("host", host), ("uuid", &who.uuid)])
 }
 
-/// The labels that say who a guest is, beside those that all of its metrics have.
+/// Returns the identity labels of a guest, in addition to those on all of its metrics.
 pub(crate) fn info(guest: &Labels, who: &GuestIdentity) -> Labels {
     let number = |number: Option<u64>| number.map(|number| number.to_string());
     let more = [
@@ -77,7 +77,7 @@ fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
     given.map(|(name, value)| (name, bounded(value))).collect()
 }
 
-/// A value that no engine stumbles over: not too long, and without the zero byte that ends
+/// Returns a value that every server accepts: limited in length, and without zero bytes, which end
 /// texts for some.
 fn bounded(value: &str) -> String {
     value[..value.floor_char_boundary(VALUE_MAX)].replace('\0', "\u{fffd}")

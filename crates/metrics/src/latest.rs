@@ -1,21 +1,21 @@
-//! The newest row of everything that is there.
+//! Newest row of each subject present.
 
 use model::{GuestIdentity, Moment};
 
-/// Whether processes of guests become metrics. Their names come from guests, and each new name
-/// is a new series in the engine: an operator who trusts the guests may want them.
+/// Selection of guests' processes for metrics. Their names come from guests, and each new name is a
+/// new series on the server, so only trusted guests should have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Processes {
-    /// They do not.
+    /// Processes have no metrics.
     #[default]
     Left,
-    /// They do.
+    /// Processes have metrics.
     Told,
 }
 
-/// The newest row of everything. A moment leaves out guests that have not run, and processes
-/// that were not told of: what was seen of them last still holds, and a scrape that left them
-/// out would make their series end.
+/// Newest row of each subject. A moment leaves out guests that have not run, and processes that
+/// were not reported. Their last rows remain valid, and a scrape without them would end their
+/// series.
 #[derive(Clone, Debug, Default)]
 pub struct Latest {
     moment: Moment,
@@ -23,17 +23,17 @@ pub struct Latest {
 }
 
 impl Latest {
-    /// Nothing yet.
+    /// Creates an empty state.
     pub fn new(processes: Processes) -> Latest {
         Latest { moment: Moment::default(), processes }
     }
 
-    /// Takes a moment in. Guests that are neither in it nor present any more are forgotten, and
-    /// so is who a guest was before its boot became known: both would be told of as two guests of
-    /// one name.
+    /// Adds a moment. Guests neither in it nor present are removed. The earlier identity of a guest
+    /// is also removed once its boot becomes known; otherwise both would be exported as two guests
+    /// of one name.
     pub fn take(&mut self, newer: &Moment, is_present: &dyn Fn(&GuestIdentity) -> bool) {
         let Moment { at_ms, host, guests, tiers, processes } = &mut self.moment;
-        // Mostly there are none, however many guests there are.
+        // There are usually none, whatever the number of guests.
         let unseen: Vec<_> = newer.guests.keys().filter(|who| !guests.contains_key(who)).collect();
         let is_replaced = |old: &GuestIdentity| {
             unseen.iter().any(|new| new.name == old.name && new.is_same_process(old))
@@ -53,12 +53,12 @@ impl Latest {
         }
     }
 
-    /// The newest row of everything that was taken in since this was asked last.
+    /// Returns the newest rows since the last call.
     pub fn take_out(&mut self) -> Moment {
         std::mem::take(&mut self.moment)
     }
 
-    /// The newest row of everything.
+    /// Returns the newest rows.
     pub fn moment(&self) -> &Moment {
         &self.moment
     }
@@ -70,7 +70,7 @@ mod tests {
     use model::{GuestField, Row};
 
     #[test]
-    fn who_sleeps_is_kept_and_who_is_gone_is_not() {
+    fn sleeping_guest_is_kept_and_gone_guest_is_removed() {
         let who = |name: &str| GuestIdentity { name: name.into(), ..GuestIdentity::default() };
         let row = |value| {
             let mut row = Row::default();

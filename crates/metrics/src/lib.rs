@@ -1,17 +1,16 @@
-//! What a fleet's monitoring gets from pinhead, and how pinhead reads it back.
+//! Export of metrics to a fleet's monitoring, and queries that read them back.
 //!
 //! ```text
 //!   Moment ─► Latest ─┬─► text::render ─► a scraper (the server is the manager's own)
 //!                     └─► Pusher: write::encode, snappy ─► POST, a thread of its own
 //!
 //!   Prometheus, VictoriaMetrics ─► read::pasts: raw samples ─► Moments ─► Intervals
-//!                               ─► fleet::glance: what the engine adds up, of very many
+//!                               ─► fleet::glance: the server's sums, for very many hosts
 //! ```
 //!
-//! Names, units and help texts are made from the tables of [`model`], so that there
-//! is one list of what is measured. [`names`], [`text`], [`write`], [`http`] and [`rebuild`]
-//! do no I/O; [`push`], [`read`] and [`fleet`] wait for others, and are not for the manager's
-//! thread.
+//! Names, units and help texts are generated from the tables of [`model`], the only list of fields.
+//! [`names`], [`text`], [`write`], [`http`] and [`rebuild`] do no I/O. [`push`], [`read`] and
+//! [`fleet`] block, and must not run on the manager's thread.
 
 #![forbid(unsafe_code)]
 

@@ -1,69 +1,68 @@
-//! Metric names and units, made from the tables of fields.
+//! Metric names and units, generated from the tables of fields.
 //!
-//! The ecosystem's conventions: base units (seconds, bytes, ratios) at the end of the name, and
-//! `_total` after them where a value only grows. A field's value is a whole number, and what
-//! is written is that number exactly, moved by some decimal places or multiplied by a page.
+//! The names follow Prometheus' conventions: base units (seconds, bytes, ratios) at the end,
+//! followed by `_total` for counters. A field's value is a whole number and is written exactly,
+//! shifted by decimal places or multiplied by the page size.
 
 use base::PAGE_BYTES;
 use model::{Field, GuestField, HostField, Kind, ProcessField, TierField, Unit as FieldUnit};
 use std::fmt::Write;
 use std::sync::OnceLock;
 
-/// The beginning of all names.
+/// Prefix of all names.
 pub const PREFIX: &str = "pinhead";
-/// Says who a guest is; its value is always 1.
+/// Metric with a guest's identity in its labels; its value is always 1.
 pub const GUEST_INFO: &str = "pinhead_guest_info";
-/// Says which version of pinhead a host runs; its value is always 1.
+/// Metric with a host's version of pinhead in its labels; its value is always 1.
 pub const HOST_INFO: &str = "pinhead_host_info";
-/// When the values of a host were read, in seconds since 1970. Whoever reads the samples back
-/// takes this time instead of that of the scrape.
+/// Time of a host's sample, in seconds since 1970. Readers use this time instead of the scrape's.
 pub const SAMPLED: &str = "pinhead_host_sampled_timestamp_seconds";
 
-/// Ticks of a guest's kernel in a second.
+/// Ticks per second of a guest's kernel.
 const TICKS_A_SECOND: u32 = 100;
 
-/// A table whose fields are metrics.
+/// A table with metrics for its fields.
 pub trait Table: Field {
-    /// The metrics of the table's fields, in their order.
+    /// Returns the metrics of the table's fields, in order.
     fn metrics() -> &'static [Metric];
 }
 
-/// How a field becomes a metric.
+/// Metric of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// The name of its samples.
+    /// Name of the samples.
     pub name: String,
-    /// The name of its family in OpenMetrics, which is without `_total`.
+    /// Name of the family in OpenMetrics, without `_total`.
     pub family: String,
-    /// How it behaves.
+    /// Kind of the metric.
     pub kind: Kind,
-    /// Its unit; empty for a plain number.
+    /// Unit; empty for a plain number.
     pub unit: &'static str,
-    /// What it is, and where it is read.
+    /// Description with the source of the value.
     pub help: String,
-    /// How the field's number becomes the metric's.
+    /// Conversion from the field's value.
     pub scale: Scale,
-    /// The name under which the same counter is pushed in whole nanoseconds, for counters of
-    /// time. VictoriaMetrics keeps 12 to 14 digits of a number with a point, which is a
-    /// microsecond of a counter that has run for days; whole numbers it keeps as they are.
+    /// Name under which a counter of time is also pushed in whole nanoseconds. VictoriaMetrics
+    /// keeps 12 to 14 digits of a fraction, which is a microsecond for a counter that has run for
+    /// days. It keeps whole numbers exactly.
     pub exact: Option<String>,
 }
 
-/// How a field's number becomes a metric's.
+/// Conversion from a field's value to a metric's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// It is the same.
+    /// Unchanged.
     One,
-    /// It is divided by a power of ten: so many decimal places.
+    /// Divided by a power of ten, given as decimal places.
     Places(u32),
-    /// It is multiplied.
+    /// Multiplied.
     Times(u64),
 }
 
 impl Scale {
-    /// Writes the metric's number, exactly.
+    /// Writes the exact value of the metric.
     pub fn write(self, value: u64, out: &mut String) {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = match self {
             Scale::One => write!(out, "{value}"),
             Scale::Times(times) => write!(out, "{}", u128::from(value) * u128::from(times)),
@@ -80,7 +79,7 @@ impl Scale {
         };
     }
 
-    /// The metric's number as the engines keep it: the nearest that they can.
+    /// Returns the metric's value as the nearest float, which is the servers' type.
     pub fn number(self, value: u64) -> f64 {
         match self {
             Scale::One => value as f64,
@@ -89,9 +88,9 @@ impl Scale {
         }
     }
 
-    /// The field's number that the metric's stands for; `None` if it cannot be one.
+    /// Returns the field's value for a metric's value; `None` if there is no such value.
     pub fn field(self, number: f64) -> Option<u64> {
-        // What does not fit is a fault, and not the largest number.
+        // A value out of range is an error, and not the maximum.
         let whole_number = |number: f64| (number < u64::MAX as f64).then(|| number.round() as u64);
         if !number.is_finite() || number < 0.0 {
             return None;
@@ -102,8 +101,8 @@ impl Scale {
             Scale::Places(places) => {
                 let unit = 10u64.pow(places);
                 let whole = number.trunc();
-                // The part behind the point is taken alone: it is exact, and the whole number
-                // would take digits away from it.
+                // The fraction is taken alone, because it is exact; the whole number would take
+                // digits from it.
                 let part = ((number - whole) * unit as f64).round() as u64;
                 whole_number(whole)?.checked_mul(unit)?.checked_add(part)
             }
@@ -122,7 +121,7 @@ fn metric<F: Field>(of: &str, field: F) -> Metric {
         FieldUnit::Count => ("", "", Scale::One),
     };
     let stem = plain.strip_suffix(ending).unwrap_or(plain);
-    // A table whose name the field repeats, such as `processes`, is not said twice.
+    // A table name that the field repeats, such as `processes`, occurs once in the metric's name.
     let base = match stem.strip_prefix(of) {
         Some("es") => format!("{PREFIX}_{stem}"),
         _ => format!("{PREFIX}_{of}_{stem}"),
@@ -162,7 +161,7 @@ macro_rules! tables {
 
 tables!(GuestField = "guest", HostField = "host", TierField = "tier", ProcessField = "process");
 
-/// Whether there is a metric of that name, in whatever table.
+/// Returns true if any table has a metric with this name.
 pub fn is_known(name: &str) -> bool {
     let fields = [HostField::metrics(), GuestField::metrics(), TierField::metrics()];
     [GUEST_INFO, HOST_INFO, SAMPLED].contains(&name)

@@ -1,12 +1,12 @@
-//! The newest values, pushed to an engine by remote write.
+//! Push of the newest values to a server by remote write.
 //!
 //! ```text
 //!   the manager ── offer(moment), never waits ──► a bounded queue ──► thread ──► POST
 //!                                                 full: the new one is lost, and counted
 //! ```
 //!
-//! Samples are pushed in their order: what fails for a reason that passes is tried again, less
-//! and less often; what the engine refuses for good is told and left out.
+//! Samples are pushed in order. A temporary failure is retried at growing intervals; a permanent
+//! refusal is reported and skipped.
 
 use crate::client::{Call, post};
 use crate::{Error, Url, write};
@@ -17,32 +17,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Moments that may wait: a quarter of an hour at four a minute, about 6 MB for 100 guests.
+/// Maximum number of waiting moments: a quarter of an hour at four a minute, about 6 MB for 100
+/// guests.
 const QUEUE_MAX: usize = 60;
-/// Bytes of memory that they have together at most: as much for 1,000 guests. Guests choose their
-/// own and their processes' names.
+/// Maximum total size of waiting moments in bytes, as much for 1,000 guests. The limit is needed
+/// because guests choose their own and their processes' names.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
-/// Bytes of a subject of a moment beside its texts and values.
+/// Fixed size of a subject in a moment, without texts and values.
 const OWN_BYTES: usize = 128;
-/// A push that takes longer has failed.
+/// Timeout of a push.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The first wait after a failure; each further one doubles it,
+/// First pause after a failure; each further failure doubles it.
 const WAIT_MIN: Duration = Duration::from_secs(1);
-/// up to this.
+/// Maximum pause after a failure.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// An answer is empty or a sentence.
+/// Maximum size of a response, which is normally empty or a sentence.
 const ANSWER_MAX: usize = 64 * 1024;
 
-/// How the pushing goes.
+/// State of the push.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Moments that have arrived.
+    /// Moments received by the server.
     pub pushed: u64,
-    /// Moments that were lost, since too many waited.
+    /// Moments lost because too many were waiting.
     pub lost: u64,
-    /// Moments that the engine refused.
+    /// Moments refused by the server.
     pub refused: u64,
-    /// What is wrong at the moment. The engine's words in it are escaped.
+    /// Current error. The server's message in it is escaped.
     pub trouble: Option<String>,
 }
 
@@ -53,11 +54,11 @@ struct Shared {
     refused: AtomicU64,
     trouble: Mutex<Option<String>>,
     is_over: AtomicBool,
-    /// Bytes that wait or are under way.
+    /// Bytes waiting or being sent.
     waiting_bytes: AtomicUsize,
 }
 
-/// The thread that pushes. It ends soon after this is dropped; nobody waits for it.
+/// Thread that pushes. It ends soon after this handle is dropped, and is not joined.
 pub struct Pusher {
     queue: SyncSender<Moment>,
     shared: Arc<Shared>,
@@ -65,8 +66,8 @@ pub struct Pusher {
 }
 
 impl Pusher {
-    /// Starts to push to the address of an engine's receiver, such as
-    /// `http://127.0.0.1:8428/api/v1/write`, under this host's name.
+    /// Starts to push to a server's receiver, such as `http://127.0.0.1:8428/api/v1/write`, under
+    /// this host's name.
     pub fn start(url: Url, host: String, version: String) -> std::io::Result<Pusher> {
         let (queue, moments) = sync_channel::<Moment>(QUEUE_MAX);
         let shared = Arc::new(Shared::default());
@@ -89,8 +90,8 @@ impl Pusher {
         Ok(Pusher { queue, shared, thread: thread.thread().clone() })
     }
 
-    /// Gives it a moment to push. It never waits: when too many wait already, this one is lost,
-    /// and counted.
+    /// Queues a moment without blocking. If too many are waiting, the new one is dropped and
+    /// counted.
     pub fn offer(&self, moment: &Moment) {
         let (size, waiting) = (bytes(moment), &self.shared.waiting_bytes);
         let has_room = waiting.load(Ordering::Relaxed).saturating_add(size) <= QUEUE_BYTES_MAX;
@@ -106,7 +107,7 @@ impl Pusher {
         self.shared.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How it goes.
+    /// Returns the state of the push.
     pub fn health(&self) -> Health {
         let trouble = self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         Health {
@@ -125,7 +126,7 @@ impl Drop for Pusher {
     }
 }
 
-/// Bytes that a moment takes in memory, about.
+/// Returns the approximate size of a moment in memory.
 fn bytes(moment: &Moment) -> usize {
     let guests = moment.guests.iter().map(|(who, row)| name_bytes(who) + row_bytes(row));
     let tiers = moment.tiers.iter().map(|(name, row)| name.len() + row_bytes(row));
@@ -144,7 +145,7 @@ fn row_bytes<F: Field>(row: &Row<F>) -> usize {
     OWN_BYTES + row.known().count() * size_of::<u64>()
 }
 
-/// What has become of a body; of several the worst counts.
+/// Result of a body; for several the worst counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Arrived,
@@ -169,7 +170,7 @@ pub fn send(url: &Url, body: &[u8]) -> Result<(), Error> {
     .map(drop)
 }
 
-/// Tries until the body has arrived or was refused for good, or nobody wants it any more.
+/// Retries until the body has arrived, was refused for good, or the pusher is dropped.
 fn deliver(url: &Url, body: &[u8], shared: &Shared) -> Fate {
     let tell = |trouble| {
         *shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
@@ -190,13 +191,13 @@ fn deliver(url: &Url, body: &[u8], shared: &Shared) -> Fate {
                 return Fate::Refused;
             }
         }
-        // It may end early, which costs one try.
+        // The pause may end early, which costs one attempt.
         std::thread::park_timeout(wait);
         wait = (wait * 2).min(WAIT_MAX);
     }
 }
 
-/// Whether trying again can help: not where the engine understood and said no.
+/// Returns true if a retry can help, which excludes an explicit refusal by the server.
 fn passes(error: &Error) -> bool {
     match error {
         Error::Status { status, .. } => *status == 429 || *status >= 500,

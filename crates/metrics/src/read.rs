@@ -1,11 +1,11 @@
-//! A fleet's past, from any engine that speaks Prometheus' interface.
+//! Past of a fleet, from any Prometheus-compatible server.
 //!
 //! ```text
 //!   metric[5m] at a time, for 5 minutes after 5 ─► rebuild: Moments ─► Folder ─► Intervals
 //! ```
 //!
-//! Raw samples are asked for, and not rates: the same code adds them up that adds up a host's
-//! own recordings, so a report is the same to its last digit wherever its figures come from.
+//! The queries fetch raw samples instead of rates. They are summed by the code that sums a host's
+//! own recordings, so a report is the same to its last digit from both sources.
 
 use crate::rebuild::Wrong;
 use crate::{Error, Url, ask, rebuild};
@@ -14,57 +14,56 @@ use model::{Folder, Gap, GuestIdentity, Interval, Moment, Parts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What is asked for.
+/// Request for the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// From when, in milliseconds since 1970. A minute belongs to the step that it begins in.
+    /// Start in milliseconds since 1970. A minute belongs to the step in which it begins.
     pub from_ms: i64,
-    /// Until when.
+    /// End of the time.
     pub to_ms: i64,
-    /// How long an interval is: a minute at least.
+    /// Length of an interval, at least a minute.
     pub step_ms: i64,
-    /// One host only.
+    /// Name of the host, or `None` for all.
     pub host: Option<String>,
-    /// What is wanted of each. What is not need not be fetched.
+    /// Wanted parts; others need not be fetched.
     pub parts: Parts,
 }
 
-/// A query's span of time at first: what 100 guests push in it is some 20 MB.
+/// Initial time span of a query: 100 guests push some 20 MB in it.
 const WINDOW_MS: i64 = 300_000;
-/// When an answer is too large the span is halved, down to this.
+/// Minimum span, as a span is halved if its response is too large.
 const WINDOW_MIN_MS: i64 = 5_000;
-/// Counters are followed from this long before, so that what is told seldom is known.
+/// Lead in which counters are followed, so that rarely reported values are known.
 const LEAD_MS: i64 = 150_000;
-/// What a minute was like is known for sure this long after it.
+/// Time after which a minute is final.
 const TAIL_MS: i64 = 75_000;
-/// Intervals of a host: a month of minutes.
+/// Maximum number of intervals of a host: a month of minutes.
 const STEPS_MAX: i64 = 50_000;
 /// Memory for the intervals of all hosts, in MiB. A day of a thousand guests, every five minutes,
-/// has four fifths of it.
+/// needs four fifths of it.
 const ROOM_MIB: usize = 256;
-/// Bytes of a host, without its name and its intervals.
+/// Size of a host in bytes, without its name and its intervals.
 const HOST_BYTES: usize = 4_096;
-/// Bytes of an interval, in a list that grows.
+/// Size of an interval in bytes, in a growing list.
 const INTERVAL_BYTES: usize = 2 * size_of::<Interval>();
-/// Bytes of a guest in an interval, without its names.
+/// Size of a guest in an interval in bytes, without its names.
 const GUEST_BYTES: usize = 768;
-/// Bytes of a process or a tier in an interval.
+/// Size of a process or a tier in an interval in bytes.
 const THING_BYTES: usize = 384;
 
-/// What an engine knows of a host.
+/// Past of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
-    /// The host, as its metrics call it.
+    /// Name of the host in its metrics.
     pub host: String,
-    /// Its intervals, in their order. Steps of which nothing is known are there and cover
-    /// nothing; what lies before the first one and after the last one of which something is
-    /// known is left out.
+    /// Intervals in order. Steps without data are present and cover nothing; the time before the
+    /// first and after the last data is left out.
     pub intervals: Vec<Interval>,
-    /// The times between samples that are too far apart; they may reach out of the span.
+    /// Times between samples that are too far apart, possibly reaching out of the span.
     pub gaps: Vec<Gap>,
 }
 
-/// The past of every host that the engine at `url` knows something of in the span.
+/// Returns the past of every host with data in the span, from the server at `url`.
 pub fn pasts(url: &Url, ask: &Ask) -> Result<Vec<Past>, Error> {
     check(ask)?;
     let mut hosts: BTreeMap<String, Steps<'_>> = BTreeMap::new();
@@ -96,9 +95,9 @@ fn check(ask: &Ask) -> Result<(), Error> {
     Err(Error::Span { reason })
 }
 
-/// Visits the moments of all hosts, each host's in their order and several at a time, with those
-/// shortly before and after that are needed to tell what happened in the span. A visitor that has
-/// no room for more gives `None`.
+/// Visits the moments of all hosts, several of a host at a time and in order. Moments shortly
+/// before and after the span are included, because its first and last intervals need them. A
+/// visitor returns `None` if it has no room left.
 pub fn moments(
     url: &Url,
     ask: &Ask,
@@ -118,7 +117,7 @@ pub fn moments(
         };
         for (host, moments) in found {
             let last_ms = last.entry(host.clone()).or_insert(i64::MIN);
-            // A scrape may tell in a later window what was read in the one before.
+            // A later window may contain a sample of the window before, scraped again.
             let mut moments: Vec<Moment> = moments.into_values().collect();
             moments.retain(|moment| moment.at_ms > *last_ms);
             *last_ms = moments.last().map_or(*last_ms, |moment| moment.at_ms);
@@ -138,7 +137,7 @@ fn is_too_much(error: &Error) -> bool {
         || matches!(error, Error::Response { reason, .. } if reason.starts_with("it has more"))
 }
 
-/// The raw samples of a span, without its beginning and with its end.
+/// Fetches the raw samples of a span, without its start and with its end.
 fn query(url: &Url, from_ms: i64, to_ms: i64, ask: &Ask) -> Result<rebuild::Moments, Error> {
     let Parts { guests, tiers, processes } = ask.parts;
     let wanted = [(true, "host"), (guests, "guest"), (tiers, "tier"), (processes, "process(es)?")];
@@ -157,7 +156,7 @@ fn query(url: &Url, from_ms: i64, to_ms: i64, ask: &Ask) -> Result<rebuild::Mome
     })
 }
 
-/// One host's moments, added up to minutes and these to steps.
+/// Moments of one host, summed to minutes and then to steps.
 struct Steps<'a> {
     ask: &'a Ask,
     folder: Folder,
@@ -170,7 +169,7 @@ impl<'a> Steps<'a> {
         Steps { ask, folder: Folder::default(), done: Vec::new(), gaps: Vec::new() }
     }
 
-    /// Takes moments in; `None` if there is no room for what comes of them.
+    /// Adds moments; `None` if there is no room for the result.
     fn feed(&mut self, moments: &[Moment], room: &mut usize) -> Option<()> {
         if self.folder.last_ms().is_none() {
             self.folder = Folder::spaced(spacing_ms(moments));
@@ -229,7 +228,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Memory that an interval takes, about.
+/// Returns the approximate size of an interval in memory.
 fn bytes(interval: &Interval) -> usize {
     let Interval { guests, tiers, processes, .. } = interval;
     let names = |who: &GuestIdentity| {
@@ -244,7 +243,7 @@ fn bytes(interval: &Interval) -> usize {
     INTERVAL_BYTES + of_guests.chain(of_tiers).chain(of_processes).sum::<usize>()
 }
 
-/// How far moments are apart, mostly.
+/// Returns the typical distance between moments.
 fn spacing_ms(moments: &[Moment]) -> i64 {
     let pairs = moments.windows(2);
     let mut spans: Vec<i64> = pairs.map(|pair| pair[1].at_ms - pair[0].at_ms).collect();
@@ -252,7 +251,7 @@ fn spacing_ms(moments: &[Moment]) -> i64 {
     spans.get(spans.len() / 2).copied().unwrap_or(0)
 }
 
-/// Adds a minute that lies within; what the sum spans stays.
+/// Adds a minute within the sum's span, which does not change.
 fn add(sum: &mut Interval, minute: &Interval) {
     let length_ms = sum.length_ms;
     sum.add(minute);

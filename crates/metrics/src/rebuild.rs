@@ -1,7 +1,7 @@
-//! From the answer to a query to moments: what was exposed or pushed, read back.
+//! Reconstruction of moments from the response to a query.
 //!
-//! Everything in an answer comes from outside. Series that are none of ours, values that can be
-//! none of theirs, and labels that are missing are left out.
+//! Everything in a response is untrusted. Foreign series, invalid values, and series without the
+//! required labels are left out.
 
 use crate::names::{self, Metric, Table};
 use model::{
@@ -14,32 +14,32 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-/// Memory for what is made of one answer, in MiB. A thousand guests in five seconds take a tenth.
+/// Memory for the result of one response, in MiB. A thousand guests over five seconds need a tenth.
 pub const ROOM_MIB: usize = 48;
-/// Bytes of a moment: as it is put together, and as it is returned.
+/// Size of a moment in bytes: during assembly, and as returned.
 const MOMENT_BYTES: usize = 1_024;
-/// Bytes of a guest in a moment, without its names.
+/// Size of a guest in a moment in bytes, without its names.
 const GUEST_BYTES: usize = 1_024;
-/// Bytes of a process or a tier in a moment, without its name.
+/// Size of a process or a tier in a moment in bytes, without its name.
 const THING_BYTES: usize = 512;
-/// Bytes of a value.
+/// Size of a value in bytes.
 const VALUE_BYTES: usize = 32;
-/// Entries that a tree has room for as soon as it has one, with what comes of it.
+/// Number of entries for which a tree allocates room with the first, results included.
 const NODE: usize = 5;
 
-/// Moments of hosts, by host and time.
+/// Moments by host and time.
 pub type Moments = BTreeMap<String, BTreeMap<i64, Moment>>;
 
-/// Reasons why no moments are made of an answer.
+/// Reason for a response without moments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// The text is no answer, for this reason.
+    /// The response is invalid, for this reason.
     NoAnswer(String),
-    /// More would come of it than there is room for.
+    /// The result would need more memory than there is room for.
     TooMuch,
 }
 
-/// An answer of `/api/v1/query`.
+/// Response of `/api/v1/query`.
 #[derive(Deserialize)]
 struct Answer {
     status: String,
@@ -53,7 +53,7 @@ struct Data {
     result: Built,
 }
 
-/// All series of an answer, put together one by one: they are never there all at once.
+/// Series of a response, assembled one by one so that they are never in memory all at once.
 struct Built {
     hosts: Hosts,
     is_too_much: bool,
@@ -86,7 +86,7 @@ impl<'de> Visitor<'de> for Builder {
     }
 }
 
-/// Memory that is left for what is made of an answer, in bytes.
+/// Remaining memory for the result, in bytes.
 struct Room(usize);
 
 impl Room {
@@ -95,7 +95,7 @@ impl Room {
         Some(())
     }
 
-    /// Takes bytes for one more entry of a tree that has so many already.
+    /// Reserves bytes for one more entry of a tree with `count` entries.
     fn add(&mut self, bytes: usize, count: usize) -> Option<()> {
         self.take(if count == 0 { NODE * bytes } else { bytes })
     }
@@ -104,17 +104,17 @@ impl Room {
 #[derive(Deserialize)]
 struct Series<'a> {
     metric: HashMap<String, String>,
-    /// Times in seconds, and numbers, which are text since JSON has none that is no number.
+    /// Times in seconds, and numbers as text, since JSON has neither NaN nor infinity.
     #[serde(borrow, default)]
     values: Vec<(f64, &'a str)>,
 }
 
-/// Bytes of names.
+/// Returns the total length of names in bytes.
 fn bytes(names: &[&String]) -> usize {
     names.iter().map(|name| name.len()).sum()
 }
 
-/// Which field of which table a name stands for.
+/// Field or other meaning of a metric name.
 #[derive(Clone, Copy)]
 enum Meaning {
     Host(HostField, Exactness),
@@ -125,14 +125,14 @@ enum Meaning {
     Sampled,
 }
 
-/// Whether a series is in the metric's unit, or counts nanoseconds.
+/// Unit of a series: the metric's, or whole nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Exactness {
     Scaled,
     Exact,
 }
 
-/// What all metrics of a guest have in common.
+/// Labels common to all metrics of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     name: String,
@@ -147,7 +147,7 @@ struct Guest {
     processes: BTreeMap<ProcessName, Row<ProcessField>>,
 }
 
-/// A moment as it is put together.
+/// A moment during assembly.
 #[derive(Default)]
 struct Parts {
     sampled_ms: Option<i64>,
@@ -158,7 +158,7 @@ struct Parts {
 
 type Hosts = BTreeMap<String, BTreeMap<i64, Parts>>;
 
-/// Reads an answer.
+/// Parses a response.
 pub fn moments(body: &[u8]) -> Result<Moments, Wrong> {
     let answer: Answer =
         serde_json::from_slice(body).map_err(|error| Wrong::NoAnswer(error.to_string()))?;
@@ -194,7 +194,7 @@ fn insert<F: Table>(all: &mut HashMap<&str, Meaning>, meaning: fn(F, Exactness) 
     }
 }
 
-/// Takes a series in; `None` if there is no room for it.
+/// Adds a series; `None` if there is no room for it.
 fn take(series: Series<'_>, hosts: &mut Hosts, room: &mut Room) -> Option<()> {
     let Series { mut metric, values } = series;
     let mut label = |name: &str| metric.remove(name).unwrap_or_default();
@@ -217,13 +217,13 @@ fn take(series: Series<'_>, hosts: &mut Hosts, room: &mut Room) -> Option<()> {
         start_ticks: label("start_ticks").parse().ok(),
         boot: label("boot"),
     };
-    // A guest's names are in its moment, with its processes, and where it was seen last.
+    // A guest's names are in its moment, with its processes, and with its last sample.
     let guest_bytes = GUEST_BYTES + 4 * bytes(&[&who.name, &who.class, &who.uuid, &who.boot]);
     for (seconds, text) in values {
         let (Some(at_ms), Ok(value)) = (milliseconds(seconds), text.parse::<f64>()) else {
             continue;
         };
-        // Both kinds of engine mark the end of a series by a value that is no number.
+        // Both kinds of server mark the end of a series by NaN.
         if !value.is_finite() {
             continue;
         }
@@ -273,7 +273,7 @@ fn guest<'a>(guests: &'a mut BTreeMap<Rc<Key>, Guest>, key: &Rc<Key>) -> &'a mut
     guests.entry(Rc::clone(key)).or_default()
 }
 
-/// Sets a field. What is exact replaces the same in seconds, and is not replaced by it.
+/// Sets a field. An exact value replaces the same in seconds, and is never replaced by it.
 fn set<F: Table>(row: &mut Row<F>, field: F, exactness: Exactness, value: f64) {
     let metric: &Metric = &F::metrics()[field.index()];
     let scale = match exactness {
@@ -286,14 +286,14 @@ fn set<F: Table>(row: &mut Row<F>, field: F, exactness: Exactness, value: f64) {
     }
 }
 
-/// Times as the engines write them; what cannot be one is left out.
+/// Converts the servers' times; `None` for an invalid one.
 fn milliseconds(seconds: f64) -> Option<i64> {
     let is_time = seconds.is_finite() && (0.0..1e12).contains(&seconds);
     is_time.then(|| (seconds * 1000.0).round() as i64)
 }
 
-/// Gives moments the time at which their values were read. Several scrapes of one moment are
-/// one, and so is a moment that was both scraped and pushed.
+/// Assigns moments the time at which their values were read. Several scrapes of one moment become
+/// one, as do its scrape and its push.
 fn finished(parts: BTreeMap<i64, Parts>) -> BTreeMap<i64, Moment> {
     let mut last: BTreeMap<Rc<Key>, GuestIdentity> = BTreeMap::new();
     let mut all: BTreeMap<i64, Moment> = BTreeMap::new();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_told() {
+    fn invalid_answers_are_errors_and_odd_values_are_left_out() {
         assert!(moments(b"").is_err());
         assert!(moments(b"[]").is_err());
         let failed = moments(br#"{"status":"error","error":"too much"}"#);
@@ -379,7 +379,7 @@ mod tests {
         assert!(moments(odd).unwrap()[""].values().all(|m| m.host == Row::default()));
     }
 
-    /// An answer with these values, of these guests each.
+    /// Returns a response with these values for each of these guests.
     fn answer(guests: &[String], values: &[String]) -> String {
         let values = values.join(",");
         let series = guests.iter().map(|guest| {

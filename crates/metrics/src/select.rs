@@ -1,13 +1,13 @@
-//! What of an engine is asked for, by names that come from outside: each is a text, whatever is in
-//! it, and no query is longer than engines take.
+//! Selection of series by untrusted names. Each name is matched literally, and no query exceeds the
+//! servers' maximum length.
 
 use model::GuestIdentity;
 use std::fmt::Write;
 
-/// Bytes that names take of a query: VictoriaMetrics refuses one of more than 16 KiB.
+/// Maximum length of names in a query: VictoriaMetrics refuses queries of more than 16 KiB.
 const NAMES_BYTES: usize = 12_000;
 
-/// Labels that at least these guests have, and few others, in pieces that are short enough.
+/// Returns label matchers, in pieces of limited length, that at least these guests have.
 pub(crate) fn labels_of<'a>(all: impl Iterator<Item = &'a (String, GuestIdentity)>) -> Vec<String> {
     pieces(all.map(|(host, who)| [host.as_str(), who.name.as_str()]))
         .into_iter()
@@ -18,7 +18,7 @@ pub(crate) fn labels_of<'a>(all: impl Iterator<Item = &'a (String, GuestIdentity
         .collect()
 }
 
-/// Names in pieces that are short enough for a query each.
+/// Splits names into pieces short enough for one query each.
 pub(crate) fn pieces<'a, const N: usize>(
     all: impl Iterator<Item = [&'a str; N]>,
 ) -> Vec<Vec<[&'a str; N]>> {
@@ -38,14 +38,14 @@ pub(crate) fn pieces<'a, const N: usize>(
     pieces
 }
 
-/// An expression that is one of these names.
+/// Returns a regular expression that matches these names.
 pub(crate) fn one_of(mut names: Vec<&str>) -> String {
     names.sort_unstable();
     names.dedup();
     quoted(&names.into_iter().map(escaped).collect::<Vec<_>>().join("|"))
 }
 
-/// A text as a regular expression that is that text alone.
+/// Returns a regular expression that matches the text literally.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for letter in text.chars() {
@@ -57,7 +57,7 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// A text as the engines' language has it.
+/// Returns a text as a PromQL string.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {
@@ -67,7 +67,7 @@ pub(crate) fn quoted(text: &str) -> String {
                 out.push(letter);
             }
             '\n' => out.push_str("\\n"),
-            // Writing to a text cannot fail.
+            // Writing to a string cannot fail.
             letter if letter.is_control() => {
                 let _ = write!(out, "\\u{:04x}", u32::from(letter));
             }

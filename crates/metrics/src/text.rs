@@ -5,7 +5,7 @@ use crate::names::{GUEST_INFO, HOST_INFO, Metric, SAMPLED, Scale, Table};
 use model::{GuestField, HostField, Kind, Moment, ProcessField, Row, TierField};
 use std::fmt::Write;
 
-/// How the text is written.
+/// Format of the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// The text format of Prometheus, version 0.0.4.
@@ -16,7 +16,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The one that a client wants, by its `Accept` header.
+    /// Returns the format that a client prefers, by its `Accept` header.
     pub fn accepted(header: Option<&str>) -> Format {
         let mut best = (Format::Prometheus, 0u32);
         for range in header.unwrap_or_default().split(',') {
@@ -44,7 +44,7 @@ impl Format {
         best.0
     }
 
-    /// Its `Content-Type`.
+    /// Returns the `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -55,11 +55,11 @@ impl Format {
 
 fn thousandths(quality: &str) -> u32 {
     let quality: f64 = quality.parse().unwrap_or(0.0);
-    // What is no number, or out of range, is cut to the range.
+    // Clamp and cast handle NaN and values out of range.
     (quality.clamp(0.0, 1.0) * 1000.0) as u32
 }
 
-/// Writes everything of a moment.
+/// Renders all values of a moment.
 pub fn render(moment: &Moment, host: &str, version: &str, format: Format) -> String {
     let mut writer = Writer { out: String::new(), format };
     let of_host = labels::of_host(host);
@@ -96,7 +96,7 @@ pub fn render(moment: &Moment, host: &str, version: &str, format: Format) -> Str
     writer.out
 }
 
-/// Labels as they stand between the braces.
+/// Returns the labels between the braces.
 fn between(labels: &Labels) -> String {
     let mut out = String::new();
     for (name, value) in labels {
@@ -151,7 +151,7 @@ impl Writer {
             Format::Prometheus => name,
             Format::OpenMetrics => family,
         };
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.out, "# HELP {name} {help}.");
         let _ = writeln!(self.out, "# TYPE {name} {kind}");
         if self.format == Format::OpenMetrics && !unit.is_empty() {

@@ -1,23 +1,23 @@
-//! Addresses of servers: plain HTTP, since there is no TLS here.
+//! URLs of servers: plain HTTP, since there is no TLS here.
 
 use crate::Error;
 use std::fmt;
 
-/// A longer address is a mistake.
+/// Maximum length of a URL.
 const URL_MAX: usize = 2000;
 
 /// `http://HOST[:PORT]/PATH`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// A name or an address; that of IPv6 without brackets.
+    /// Name or address of the host; an IPv6 address without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// From the first slash on, without one at its end.
+    /// Path from the first slash on, without one at its end.
     pub(crate) path: String,
 }
 
 impl Url {
-    /// Reads an address.
+    /// Parses a URL.
     pub fn parse(text: &str) -> Result<Url, Error> {
         let wrong = |reason| {
             let url: String = text.chars().take(200).collect();
@@ -31,7 +31,7 @@ impl Url {
         if text.len() > URL_MAX {
             return Err(wrong("it is too long"));
         }
-        // What ends up in a request's head must not end it.
+        // A control character or blank would end the line in a request's head.
         if !rest.chars().all(|letter| letter.is_ascii_graphic()) {
             return Err(wrong("it has letters that no address has"));
         }
@@ -59,7 +59,7 @@ impl Url {
         Ok(Url { host: host.to_owned(), port, path })
     }
 
-    /// The host with its port, as a request names them.
+    /// Returns the host with its port, as in a request.
     pub(crate) fn authority(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),

@@ -13,15 +13,16 @@ use crate::labels::{self, Labels};
 use crate::names::{GUEST_INFO, HOST_INFO, SAMPLED, Scale, Table};
 use model::{GuestField, HostField, Moment, ProcessField, Row, TierField};
 
-/// Series in one request: about 200 KB before compression, far below what receivers take.
+/// Maximum number of series in a request: about 200 KB before compression, far below receivers'
+/// limits.
 const SERIES_MAX: usize = 1000;
 
-/// The kinds of a protobuf field that are used here.
+/// Wire types of protobuf fields used here.
 const VARINT: u8 = 0;
 const FIXED64: u8 = 1;
 const BYTES: u8 = 2;
 
-/// All values of a moment as bodies of requests, each compressed.
+/// Returns all values of a moment as compressed bodies of requests.
 pub fn encode(moment: &Moment, host: &str, version: &str) -> Vec<Vec<u8>> {
     let mut writer = Writer { at_ms: moment.at_ms, ..Writer::default() };
     let of_host = labels::of_host(host);
@@ -47,7 +48,7 @@ pub fn encode(moment: &Moment, host: &str, version: &str) -> Vec<Vec<u8>> {
     writer.done
 }
 
-/// Labels as the fields of a series.
+/// Returns labels as protobuf fields of a series.
 fn encoded(labels: &Labels) -> Vec<u8> {
     let mut out = Vec::new();
     labels.iter().for_each(|(name, value)| label(name, value, &mut out));
@@ -96,7 +97,7 @@ impl Writer {
 
     fn series(&mut self, name: &str, labels: &[u8], value: f64) {
         let mut series = Vec::with_capacity(labels.len() + name.len() + 40);
-        // The name of the name sorts before all others.
+        // `__name__` sorts before all other labels.
         label("__name__", name, &mut series);
         series.extend_from_slice(labels);
         let mut sample = vec![1 << 3 | FIXED64];
@@ -115,7 +116,7 @@ impl Writer {
         if self.count == 0 {
             return;
         }
-        // It fails only for what is larger than 4 GiB.
+        // Compression fails only for more than 4 GiB.
         if let Ok(body) = snap::raw::Encoder::new().compress_vec(&self.request) {
             self.done.push(body);
         }
@@ -156,7 +157,7 @@ mod tests {
             let name = format!("g{number}");
             moment.guests.insert(GuestIdentity { name, ..GuestIdentity::default() }, row);
         }
-        // Four series a guest: info, run time, the same to the nanosecond, exits.
+        // Four series per guest: info, run time, run time in nanoseconds, exits.
         let requests = encode(&moment, "h", "1");
         assert_eq!(requests.len(), 2);
         let sizes = requests.iter().map(|body| snap::raw::decompress_len(body).unwrap());

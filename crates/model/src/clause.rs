@@ -1,12 +1,12 @@
-//! The clauses of the host's policy: one row each, from which the policy's own sentences, those
-//! of `pinhead why`, `pinhead ps` and the man page come.
+//! Clauses of the host's policy. The policy's own sentences, `pinhead why`, `pinhead ps` and the
+//! man page are generated from one row each.
 //!
-//! A sentence stands behind a colon. What is in brackets is shown if all of its numbers are
-//! known: `[{need} more|more memory]`; without them the part behind the bar is, if there is one.
+//! A sentence stands after a colon. Text in brackets is shown if all of its numbers are known:
+//! `[{need} more|more memory]`. Otherwise the part after the bar is shown, if there is one.
 
 use crate::quantity;
 
-/// What the journal calls the numbers behind a decision, and what they were.
+/// Values of a decision by the names of its inputs in the journal.
 pub type Inputs<'a> = &'a dyn Fn(&str) -> Option<f64>;
 
 struct Row {
@@ -18,12 +18,12 @@ struct Row {
 
 macro_rules! clauses {
     ($($variant:ident $name:literal $meaning:literal $present:literal $past:literal),+ $(,)?) => {
-        /// The part of the policy that decided.
+        /// Part of the policy that decided.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Clause { $(#[doc = $meaning] $variant),+ }
 
         impl Clause {
-            /// All of them.
+            /// All clauses.
             pub const ALL: &'static [Clause] = &[$(Clause::$variant),+];
 
             fn row(self) -> Row {
@@ -183,33 +183,33 @@ clauses! {
 }
 
 impl Clause {
-    /// Its name in the journal, which is never used for anything else.
+    /// Returns the name in the journal, which is never reused for another clause.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// The clause of that name. Journals of other versions have names that this one lacks.
+    /// Returns the clause with this name. Journals of other versions may contain unknown names.
     pub fn of_name(name: &str) -> Option<Clause> {
         Clause::ALL.iter().copied().find(|clause| clause.name() == name)
     }
 
-    /// What it means, in a sentence.
+    /// Returns the meaning as a sentence.
     pub fn meaning(self) -> &'static str {
         self.row().meaning
     }
 
-    /// Why it decides now.
+    /// Returns the reason of a current decision.
     pub fn present(self, inputs: Inputs<'_>) -> String {
         fill(self.row().present, inputs)
     }
 
-    /// Why it decided then.
+    /// Returns the reason of a past decision.
     pub fn past(self, inputs: Inputs<'_>) -> String {
         fill(self.row().past, inputs)
     }
 
-    /// Whether a reason is this clause's present sentence, with whatever numbers: it adds
-    /// nothing to the clause.
+    /// Returns true if a reason is this clause's present sentence with any numbers. Such a reason
+    /// adds nothing to the clause.
     pub fn covers(self, reason: &str) -> bool {
         let sentence = self.row().present;
         match sentence.find('[') {
@@ -224,7 +224,7 @@ struct Part<'a> {
     is_optional: bool,
 }
 
-/// The parts of a sentence: those outside of brackets, and those in them.
+/// Returns the parts of a sentence outside of brackets and inside.
 fn parts(sentence: &str) -> impl Iterator<Item = Part<'_>> {
     let all = sentence.split(['[', ']']).enumerate();
     all.map(|(at, text)| Part { text, is_optional: at % 2 == 1 })
@@ -241,7 +241,7 @@ fn fill(sentence: &str, inputs: Inputs<'_>) -> String {
     parts(sentence).map(shown).collect()
 }
 
-/// The text with each name in braces replaced by that number; `None` if one is missing.
+/// Replaces each name in braces by its number. Returns `None` if one is missing.
 fn numbers(text: &str, inputs: Inputs<'_>) -> Option<String> {
     let mut pieces = text.split(['{', '}']);
     let mut out = pieces.next()?.to_owned();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_shown() {
+    fn unknown_inputs_are_not_shown() {
         let none = |_: &str| None;
         for clause in Clause::ALL {
             for sentence in [clause.present(&none), clause.past(&none)] {

@@ -1,15 +1,15 @@
-//! What a recorded field is: its name, unit, kind and source, in one row of one table.
+//! Recorded fields: name, unit, kind and source in one row of a table.
 
-/// How a field behaves over time.
+/// Behaviour of a field over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// It only grows, from a beginning that is not known; when it falls, it began again.
+    /// Grows from an unknown start; a lower value means a restart.
     Counter,
-    /// It is as it is at the moment.
+    /// Current value.
     Gauge,
 }
 
-/// What a field is counted in. It stands last in the field's name.
+/// Unit of a field, which stands last in the field's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
     /// Bytes.
@@ -18,7 +18,7 @@ pub enum Unit {
     Nanoseconds,
     /// Pages of 4 KiB.
     Pages,
-    /// Clock ticks of the guest's own kernel, a hundred a second.
+    /// Ticks of the guest's kernel, at 100 Hz.
     Ticks,
     /// A plain number.
     Count,
@@ -31,26 +31,26 @@ pub trait Field: Copy + std::fmt::Debug + Eq + Ord + 'static {
     /// Every field, in the order of the columns.
     const ALL: &'static [Self];
 
-    /// Its place in a row.
+    /// Returns the index in a row.
     fn index(self) -> usize;
-    /// Its name, with the unit last.
+    /// Returns the name, with the unit last.
     fn name(self) -> &'static str;
-    /// What it is counted in.
+    /// Returns the unit.
     fn unit(self) -> Unit;
-    /// How it behaves.
+    /// Returns the kind.
     fn kind(self) -> Kind;
-    /// The file or message that it is read from.
+    /// Returns the file or message that the field is read from.
     fn source(self) -> &'static str;
-    /// What it is, in a few words.
+    /// Returns a short description.
     fn doc(self) -> &'static str;
 
-    /// The field of that name.
+    /// Returns the field with this name.
     fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|field| field.name() == name)
     }
 }
 
-/// Defines a table of fields: variant, name, unit, kind, source, words.
+/// Defines a table of fields: variant, name, unit, kind, source, description.
 macro_rules! fields {
     ($(#[$doc:meta])* $name:ident {
         $($variant:ident = $text:literal, $unit:ident, $kind:ident, $source:literal,

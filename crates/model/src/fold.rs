@@ -1,9 +1,9 @@
-//! Moments added up to minutes.
+//! Summation of moments to minutes.
 //!
-//! A span between two moments belongs to the minute that the later one ends in, whole: what a
-//! counter grew by and the time that it took stay together. A guest that is left out of a
-//! moment slept: when it is reported again, nothing happened in between, and a minute that ends
-//! meanwhile is given the part of the sleep that lies in it.
+//! The span between two moments belongs to the minute in which the later moment ends. A span is
+//! never split, so that the growth of counters stays with the time it took. A guest left out of a
+//! moment is asleep: between its two reports nothing happened. A minute that ends meanwhile
+//! receives its part of the sleep.
 
 use crate::field::Field;
 use crate::fields::{GuestField, HostField, ProcessField, TierField};
@@ -14,47 +14,47 @@ use base::duration::MINUTE_MS;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// Two moments further apart have a gap between them. Less is lateness: the counters have all
-/// of it, only when it was is less sharp.
+/// Distance between two moments above which there is a gap. A smaller delay loses nothing, because
+/// the counters contain all of it; only the time is less exact.
 pub const GAP_MS: i64 = 10_000;
-/// A guest or a tier is reported at least once a minute while it is there; after so long it is
-/// gone.
+/// Time without a report after which a guest or a tier is gone. Each is reported at least once a
+/// minute.
 const GONE_MS: i64 = 75_000;
-/// What a process did in a longer time between two reports is not counted; most are reported about
-/// once a minute.
+/// Maximum time between two reports of a process that is counted; most are reported about once a
+/// minute.
 const STALE_MS: i64 = 900_000;
-/// A process that did next to nothing is counted with what it does later, for so long at most.
-/// A hundred idle guests have two thousand such processes, and a row a minute for each would
-/// be twice as much as all the rest.
+/// Maximum time for which little use of a process is postponed to a later row. A hundred idle
+/// guests have two thousand such processes, and a row a minute for each would be twice as much as
+/// all other rows.
 const LATER_MS: i64 = 600_000;
-/// Less CPU time than this is next to nothing: a sixty-thousandth of a CPU in a minute.
+/// CPU time below which use is little: a sixty-thousandth of a CPU over a minute.
 const LITTLE_NS: u64 = 1_000_000;
-/// So are fewer dispatches: less than one a second.
+/// Number of dispatches below which use is little: less than one per second.
 const FEW_DISPATCHES: u64 = 60;
 
-/// A time of which nothing is known.
+/// A time without data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// When it began, in milliseconds since 1970.
+    /// Start in milliseconds since 1970.
     pub from_ms: i64,
-    /// When it ended.
+    /// End of the time.
     pub to_ms: i64,
-    /// Why: `restart`, `late`, or `lost` for what could not be written.
+    /// Reason: `restart`, `late`, or `lost` for data that could not be written.
     pub reason: String,
 }
 
-/// What came of a moment.
+/// Result of a moment.
 #[derive(Debug, Default)]
 pub struct Fed {
-    /// The minute that is over now.
+    /// Minute that has ended.
     pub finished: Option<Interval>,
-    /// The gap that this moment ends: from, to.
+    /// Gap that this moment ends: start and end.
     pub gap: Option<(i64, i64)>,
-    /// The moment is not later than the one before and was left out.
+    /// True if the moment is not later than the one before, and was left out.
     pub is_ignored: bool,
 }
 
-/// A row, when it was reported, and up to when it has been counted.
+/// Last row, the time of its report, and the time up to which it has been counted.
 #[derive(Clone, Debug)]
 struct LastSeen<F> {
     reported_ms: i64,
@@ -70,7 +70,7 @@ impl<F: Field> LastSeen<F> {
 
 type All<K, F> = BTreeMap<K, LastSeen<F>>;
 
-/// Adds moments up.
+/// Summation of moments to minutes.
 #[derive(Debug, Default)]
 pub struct Folder {
     last_ms: Option<i64>,
@@ -79,28 +79,28 @@ pub struct Folder {
     tiers: All<String, TierField>,
     processes: BTreeMap<GuestIdentity, All<ProcessName, ProcessField>>,
     now: Option<Interval>,
-    /// How far moments are apart, where that is more than usual.
+    /// Distance between moments, if it is longer than usual.
     spacing_ms: i64,
 }
 
-/// The minute that a span belongs to which ends then.
+/// Returns the minute of a span that ends at this time.
 pub fn minute_of(at_ms: i64) -> i64 {
     at_ms.saturating_sub(1).div_euclid(MINUTE_MS) * MINUTE_MS
 }
 
 impl Folder {
-    /// For moments that are about so far apart: samples that were scraped seldom.
+    /// Creates a folder for moments at a given distance, such as samples from slow scrapes.
     pub fn spaced(spacing_ms: i64) -> Folder {
         Folder { spacing_ms, ..Folder::default() }
     }
 
-    /// From now on moments are about so far apart.
+    /// Sets the distance between moments from now on.
     pub fn space(&mut self, spacing_ms: i64) {
         self.spacing_ms = spacing_ms;
     }
 
-    /// Moments further apart have a gap between them. Where they are far apart anyway, one that
-    /// is missing makes none.
+    /// Returns the distance above which there is a gap. If moments are far apart anyway, a single
+    /// missing moment is not a gap.
     fn gap_ms(&self) -> i64 {
         GAP_MS.max(self.spacing_ms.saturating_mul(5) / 2)
     }
@@ -109,12 +109,12 @@ impl Folder {
         GONE_MS.max(self.gap_ms())
     }
 
-    /// The last moment that was counted.
+    /// Returns the time of the last moment counted.
     pub fn last_ms(&self) -> Option<i64> {
         self.last_ms
     }
 
-    /// Takes a moment in.
+    /// Adds a moment.
     pub fn feed(&mut self, moment: &Moment) -> Fed {
         let at_ms = moment.at_ms;
         let Some(last_ms) = self.last_ms else {
@@ -123,8 +123,8 @@ impl Folder {
         };
         let span_ms = at_ms.saturating_sub(last_ms);
         let (gap_ms, gone_ms) = (self.gap_ms(), self.gone_ms());
-        // A clock that was set back a little waits until its time has come again; further back
-        // it begins again, and writes over what it had written for that time.
+        // After a small step back of the clock, moments are ignored until their time comes again.
+        // After a larger step, counting restarts and replaces the earlier data of that time.
         if (-GAP_MS..=0).contains(&span_ms) {
             return Fed { is_ignored: true, ..Fed::default() };
         }
@@ -165,7 +165,7 @@ impl Folder {
         Fed { finished, ..Fed::default() }
     }
 
-    /// Takes over what is known at a moment, without counting anything.
+    /// Sets the state of a moment without counting anything.
     pub fn know(&mut self, moment: &Moment) {
         let at_ms = moment.at_ms;
         self.last_ms = Some(at_ms);
@@ -177,8 +177,8 @@ impl Folder {
         }
     }
 
-    /// Everything that is known, as moments to be given to `know` in this order: each has what
-    /// was last reported then.
+    /// Returns the state as moments to pass to `know` in this order; each contains the rows that
+    /// were last reported at its time.
     pub fn known(&self) -> Vec<Moment> {
         let mut at: BTreeMap<i64, Moment> = BTreeMap::new();
         let Some(last_ms) = self.last_ms else { return Vec::new() };
@@ -204,18 +204,18 @@ impl Folder {
         at.into_values().collect()
     }
 
-    /// The minute that is being added up, as far as it has come.
+    /// Returns the current minute as far as it is summed.
     pub fn running(&self) -> Option<&Interval> {
         self.now.as_ref()
     }
 
-    /// Ends with the minute that is being added up, as if it were over with the last moment.
+    /// Ends the current minute as if it were over with the last moment.
     pub fn end(mut self) -> Option<Interval> {
         let last_ms = self.last_ms?;
         self.finish(last_ms)
     }
 
-    /// Ends the minute, whose last moment was then.
+    /// Ends the current minute with its last moment.
     fn finish(&mut self, last_ms: i64) -> Option<Interval> {
         let mut now = self.now.take()?;
         let (gap_ms, gone_ms) = (self.gap_ms(), self.gone_ms());
@@ -240,9 +240,9 @@ fn add<F: Field, K: Ord + Clone>(sum: &mut BTreeMap<K, Over<F>>, key: &K, over: 
     }
 }
 
-/// A guest of which more is known now, such as its boot, or that was booted again, is the same
-/// process: what was known of it goes on under what it is called now. Else it would be taken for
-/// another one that sleeps.
+/// Moves the state of a guest to its new identity, if it is the same process. A guest's boot may
+/// become known later, or the guest may reboot. Otherwise the old identity would be counted as
+/// another, sleeping guest.
 fn take_names(
     guests: &mut All<GuestIdentity, GuestField>,
     processes: &mut BTreeMap<GuestIdentity, All<ProcessName, ProcessField>>,
@@ -258,7 +258,7 @@ fn take_names(
         if let Some(seen) = guests.remove(&old) {
             guests.insert(who.clone(), seen);
         }
-        // In another boot the numbers of processes are others'.
+        // After a reboot the process ids belong to other processes.
         if let Some(seen) = processes.remove(&old).filter(|_| old.boot.is_empty()) {
             processes.insert(who.clone(), seen);
         }
@@ -323,14 +323,13 @@ fn add_processes(
 fn is_next_to_nothing(over: &Over<ProcessField>) -> bool {
     use ProcessField::{ChildSystem, ChildUser, Dispatches, MajorFaults, Run, System, User};
     let grown = |field| over.get(field).unwrap_or(0);
-    // Ticks and nanoseconds count the same time twice.
+    // Ticks and nanoseconds measure the same time.
     let used = grown(Run).max(grown(User).saturating_add(grown(System)));
     let all = used.saturating_add(grown(ChildUser)).saturating_add(grown(ChildSystem));
     all < LITTLE_NS && grown(Dispatches) < FEW_DISPATCHES && grown(MajorFaults) == 0
 }
 
-/// Counts the sleep of all that slept through a minute's last moment up to that moment, and forgets
-/// those that are gone.
+/// Counts the sleep of every sleeper up to a minute's last moment, and removes those that are gone.
 fn sleep_all<F: Field, K: Ord + Clone>(
     seen: &mut All<K, F>,
     sum: &mut BTreeMap<K, Over<F>>,
@@ -341,7 +340,7 @@ fn sleep_all<F: Field, K: Ord + Clone>(
         if last_ms.saturating_sub(seen.reported_ms) > *asleep_ms.end() {
             return false;
         }
-        // One that was reported a moment ago is awake, and is counted with the next moment.
+        // A subject reported just before is awake, and is counted with the next moment.
         let slept_ms = last_ms.saturating_sub(seen.at_ms);
         if slept_ms > *asleep_ms.start() {
             add(sum, key, Over::between(&seen.row, &seen.row, slept_ms.unsigned_abs()));

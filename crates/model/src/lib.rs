@@ -1,5 +1,5 @@
-//! What is recorded and what is decided, with all its texts: the types that go from a guest's
-//! socket to a report's cell, and from a policy to the journal and to its readers.
+//! Recorded fields and policy decisions, with all their texts. Fields go from a guest's socket to a
+//! report's cell, and decisions from a policy to the journal and its readers.
 //!
 //! ```text
 //!   balloon, daemon, kernel ──► [Row] of fields ──► [Moment] ──► [Folder] ──► [Interval]

@@ -1,4 +1,4 @@
-//! Everything at one moment, and what happened between two of them.
+//! State of all subjects at one moment, and intervals between two moments.
 
 use crate::field::{Field, Kind};
 use crate::fields::{GuestField, HostField, ProcessField, TierField};
@@ -6,26 +6,26 @@ use crate::identity::{GuestIdentity, ProcessName};
 use crate::row::Row;
 use std::collections::BTreeMap;
 
-/// The raw fields of everything at one moment. A guest that has not run since the last moment
-/// may be left out: nothing has changed in it.
+/// Raw fields of all subjects at one moment. A guest that has not run since the last moment may be
+/// left out, because nothing has changed in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at_ms: i64,
-    /// The host.
+    /// Fields of the host.
     pub host: Row<HostField>,
-    /// The guests.
+    /// Fields of the guests.
     pub guests: BTreeMap<GuestIdentity, Row<GuestField>>,
-    /// Tiers of memory by name, such as `/dev/zram0` or `zswap`.
+    /// Fields of tiers of memory by name, such as `/dev/zram0` or `zswap`.
     pub tiers: BTreeMap<String, Row<TierField>>,
-    /// Processes of guests, where their daemons have reported them since the last moment.
+    /// Fields of guests' processes, if their daemons have reported them since the last moment.
     pub processes: BTreeMap<GuestIdentity, BTreeMap<ProcessName, Row<ProcessField>>>,
 }
 
-/// Fields over a span of time: of a counter what it grew by, of a gauge its mean.
+/// Fields over a span of time: the growth of a counter, the mean of a gauge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Over<F> {
-    /// How much of the span is known.
+    /// Recorded part of the span.
     pub covered_ms: u64,
     /// The values.
     pub row: Row<F>,
@@ -37,41 +37,41 @@ impl<F: Field> Default for Over<F> {
     }
 }
 
-/// What happened in a span of time. The rest of the span, if less of it is covered, is a gap.
+/// Fields in a span of time. A part of the span that is not covered is a gap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
-    /// When it began, in milliseconds since 1970.
+    /// Start in milliseconds since 1970.
     pub from_ms: i64,
-    /// How long it is.
+    /// Length of the span.
     pub length_ms: u64,
-    /// The host.
+    /// Fields of the host.
     pub host: Over<HostField>,
-    /// The guests.
+    /// Fields of the guests.
     pub guests: BTreeMap<GuestIdentity, Over<GuestField>>,
-    /// Tiers of memory.
+    /// Fields of the tiers of memory.
     pub tiers: BTreeMap<String, Over<TierField>>,
-    /// Processes of guests.
+    /// Fields of guests' processes.
     pub processes: BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>,
 }
 
-/// Which parts of an interval are wanted. The host is always there.
+/// Parts of an interval that are wanted. The host is always included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// Guests.
+    /// True if guests are wanted.
     pub guests: bool,
-    /// Tiers of memory.
+    /// True if tiers of memory are wanted.
     pub tiers: bool,
-    /// Processes: they are most of a recording.
+    /// True if processes are wanted, which are most of a recording.
     pub processes: bool,
 }
 
 impl Parts {
-    /// Everything.
+    /// All parts.
     pub const ALL: Parts = Parts { guests: true, tiers: true, processes: true };
 }
 
 impl<F: Field> Over<F> {
-    /// What happened between two rows. A counter that began again counts from 0.
+    /// Returns the fields between two rows. A counter that restarted counts from 0.
     pub fn between(before: &Row<F>, now: &Row<F>, length_ms: u64) -> Over<F> {
         let row = now.filter_map(|field, now| match field.kind() {
             Kind::Gauge => Some(now),
@@ -80,7 +80,7 @@ impl<F: Field> Over<F> {
         Over { covered_ms: length_ms, row }
     }
 
-    /// Adds a later span: counters are summed, gauges weighed by how long they were seen.
+    /// Adds a later span: counters are summed, gauges weighted by covered time.
     pub fn add(&mut self, later: &Over<F>) {
         let weights = (self.covered_ms.max(1), later.covered_ms.max(1));
         self.row.merge(&later.row, |field, a, b| match field.kind() {
@@ -90,30 +90,30 @@ impl<F: Field> Over<F> {
         self.covered_ms = self.covered_ms.saturating_add(later.covered_ms);
     }
 
-    /// Adds the values of another subject over the same time: gauges are summed as well.
+    /// Adds another subject over the same time: gauges are summed as well.
     pub fn add_concurrent(&mut self, other: &Over<F>) {
         self.row.merge(&other.row, |_, a, b| a.saturating_add(b));
         self.covered_ms = self.covered_ms.max(other.covered_ms);
     }
 
-    /// A value a second, of a counter.
+    /// Returns the rate of a counter per second.
     pub fn a_second(&self, field: F) -> Option<f64> {
         let value = self.row.get(field)? as f64;
         (self.covered_ms > 0).then(|| value * 1000.0 / self.covered_ms as f64)
     }
 
-    /// A value, of a gauge, or what a counter grew by.
+    /// Returns the value of a gauge, or the growth of a counter.
     pub fn get(&self, field: F) -> Option<u64> {
         self.row.get(field)
     }
 }
 
-/// The mean of two values that were seen for so long each.
+/// Returns the mean of two values, weighted by covered time.
 fn mean(a: u64, b: u64, (wa, wb): (u64, u64)) -> u64 {
     if a == b {
         return a;
     }
-    // Most values fit, and dividing numbers of twice the width is costly.
+    // Most products fit into 64 bits, and 128-bit division is costly.
     let sum = a.checked_mul(wa).zip(b.checked_mul(wb)).and_then(|(a, b)| a.checked_add(b));
     if let (Some(sum), Some(weight)) = (sum, wa.checked_add(wb)) {
         return sum / weight;
@@ -141,7 +141,7 @@ fn add_all<K: Ord + Clone, F: Field>(sum: &mut BTreeMap<K, Over<F>>, later: &BTr
 }
 
 impl Interval {
-    /// What happened between two moments. A guest that is in only one of them is left out.
+    /// Returns the interval between two moments. A guest in only one of them is left out.
     pub fn between(before: &Moment, now: &Moment) -> Interval {
         let length_ms = u64::try_from(now.at_ms.saturating_sub(before.at_ms)).unwrap_or(0);
         let nobody = BTreeMap::new();
@@ -162,7 +162,7 @@ impl Interval {
         }
     }
 
-    /// Adds a later interval; the sum spans both, and what lies between them is a gap.
+    /// Adds a later interval. The sum spans both, and the time between them is a gap.
     pub fn add(&mut self, later: &Interval) {
         if self.length_ms == 0 {
             self.from_ms = later.from_ms;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_began_anew_counts_from_its_new_beginning() {
+    fn restarted_counter_counts_from_zero() {
         let now = Interval::between(&moment(0, 100, 1), &moment(1000, 7, 1));
         let guest = now.guests.values().next().unwrap();
         assert_eq!(guest.get(GuestField::VcpuRun), Some(7));

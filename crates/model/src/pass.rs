@@ -1,4 +1,4 @@
-//! What a pass of the policy knew, so that it can be decided again.
+//! Inputs of a policy pass, for replay.
 
 use crate::fields::{PassField, PassGuestField};
 use crate::identity::GuestIdentity;
@@ -6,48 +6,48 @@ use crate::row::Row;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The input of one pass, and what has happened since the one before.
+/// Inputs of one pass, with the events since the pass before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassInput {
-    /// Passes are counted from the manager's start: one that is missing was not recorded.
+    /// Number of the pass since the manager's start; a missing number was not recorded.
     pub number: u64,
-    /// When, in milliseconds since 1970: the time of its decisions in the journal.
+    /// Time in milliseconds since 1970, as in the journal's decisions.
     pub at_ms: i64,
-    /// When, on the manager's clock, which never jumps.
+    /// Time on the manager's monotonic clock.
     pub now_ms: u64,
-    /// The host; what was read of it is missing where it could not be.
+    /// Fields of the host; a value that could not be read is missing.
     pub host: Row<PassField>,
-    /// The guests, by the manager's numbers of them.
+    /// Guests by the manager's ids.
     pub guests: BTreeMap<u64, PassGuest>,
-    /// What happened before it, in its order.
+    /// Events before the pass, in order.
     pub events: Vec<PassEvent>,
 }
 
 /// A guest in a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PassGuest {
-    /// Who it is.
+    /// Identity of the guest.
     pub who: Arc<GuestIdentity>,
-    /// What was known of it.
+    /// Inputs about the guest.
     pub row: Row<PassGuestField>,
 }
 
-/// What a policy was told between two passes.
+/// An event between two passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassEvent {
-    /// A guest started again in its process.
+    /// A guest rebooted in its process.
     Rebooted(u64),
-    /// Memory was asked for, for a guest that was about to start.
+    /// Memory was reserved for a guest about to start.
     Reserved {
-        /// The number of the reservation.
+        /// Id of the reservation.
         id: u64,
-        /// How much.
+        /// Reserved memory.
         bytes: u64,
-        /// Until when it had to be free, on the manager's clock.
+        /// Time by which the memory had to be free, on the manager's clock.
         deadline_ms: u64,
-        /// Until when it is held.
+        /// Time until which the memory is held.
         held_ms: u64,
     },
-    /// A reservation was let go.
+    /// A reservation was released.
     Unreserved(u64),
 }

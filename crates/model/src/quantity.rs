@@ -1,25 +1,24 @@
-//! Amounts as people read them. There is one rounding, so that two sentences about the same
-//! number show the same number.
+//! Formatting of amounts. All code rounds here, so that two sentences about a number agree.
 
 use base::{Bytes, MIB, duration};
 
-/// An amount of memory in the unit that reads best: `3.1 GiB`, `50 MiB`, `512 KiB`.
+/// Formats memory in the most readable unit: `3.1 GiB`, `50 MiB`, `512 KiB`.
 pub fn size(bytes: f64) -> String {
     base::size_text(Bytes(bytes as u64))
 }
 
-/// An amount of memory in whole MiB.
+/// Converts memory to whole MiB.
 pub fn mib(bytes: f64) -> i64 {
     (bytes / MIB as f64).round() as i64
 }
 
-/// A number with one digit behind the point, or none where it is whole.
+/// Formats a number with one decimal, or with none if it is whole.
 pub fn short(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
 
-/// A number behind a decision in its unit, which is the end of its name.
+/// Formats an input of a decision in the unit at the end of its name.
 pub fn input(name: &str, value: f64) -> String {
     if name.ends_with("_ms") {
         duration::show(value as i64)

@@ -1,20 +1,20 @@
-//! The fields of one subject at one moment.
+//! Fields of one subject at one moment.
 
 use crate::field::Field;
 use std::marker::PhantomData;
 
-/// Fields that a table may have: a bit of a row's mask each.
+/// Maximum number of fields in a table: one bit each in a row's mask.
 const FIELDS_MAX: usize = 128;
 
-/// The fields of one subject at one moment. What could not be read is missing, never 0.
+/// Fields of one subject at one moment. A value that could not be read is missing, never 0.
 ///
-/// Most rows have a part of their fields, and a day of a hundred guests has 144,000 rows: a row
-/// keeps what it has, and a mask of the fields that it has.
+/// Most rows have only some of their fields, and a day of a hundred guests has 144,000 rows. A row
+/// therefore contains only known values, and a mask of their fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row<F> {
-    /// A bit for each field that is there.
+    /// Mask of the known fields.
     known: u128,
-    /// The values that are there, in the order of the columns.
+    /// Known values, in the order of the columns.
     values: Vec<u64>,
     of: PhantomData<F>,
 }
@@ -35,17 +35,17 @@ impl<F: Field> Extend<(F, Option<u64>)> for Row<F> {
 }
 
 impl<F: Field> Row<F> {
-    /// A table that outgrows the mask is not compiled.
+    /// Compile-time check that a table fits the mask.
     const FITS: () = assert!(F::ALL.len() <= FIELDS_MAX);
 
-    /// The bit of a field, and how many of those that are there stand before it.
+    /// Returns the bit of a field, and the number of known fields before it.
     fn place(&self, field: F) -> (u128, usize) {
         let () = Row::<F>::FITS;
         let bit = 1 << field.index();
         (bit, (self.known & (bit - 1)).count_ones() as usize)
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn get(&self, field: F) -> Option<u64> {
         let (bit, place) = self.place(field);
         if self.known & bit == 0 {
@@ -71,13 +71,13 @@ impl<F: Field> Row<F> {
         }
     }
 
-    /// Leaves no field, and the memory for as many as there were.
+    /// Makes all fields missing, and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.known = 0;
         self.values.clear();
     }
 
-    /// The fields that are there, in the order of the columns, with their values.
+    /// Returns the known fields with their values, in the order of the columns.
     pub fn known(&self) -> impl Iterator<Item = (F, u64)> {
         let mut left = self.known;
         self.values.iter().map(move |value| {
@@ -87,15 +87,15 @@ impl<F: Field> Row<F> {
         })
     }
 
-    /// All values, in the order of the columns.
+    /// Returns all values, in the order of the columns.
     pub fn values(&self) -> Vec<Option<u64>> {
         let mut all = vec![None; F::ALL.len()];
         self.known().for_each(|(field, value)| all[field.index()] = Some(value));
         all
     }
 
-    /// A row from values in the order of the columns; what an older version did not have is
-    /// missing, and what a newer one has more is left out.
+    /// Creates a row from values in the order of the columns. Fields unknown to an older version
+    /// are missing, and extra values of a newer one are left out.
     pub fn of_values(values: &[Option<u64>]) -> Row<F> {
         let mut row = Row { values: Vec::with_capacity(values.len()), ..Row::default() };
         for (field, value) in F::ALL.iter().zip(values) {
@@ -104,7 +104,7 @@ impl<F: Field> Row<F> {
         row
     }
 
-    /// The fields of this row that a rule finds a value for, of the one that is there.
+    /// Maps each known field to a value, or to none.
     pub(crate) fn filter_map(&self, value_of: impl Fn(F, u64) -> Option<u64>) -> Row<F> {
         let mut row = Row { values: Vec::with_capacity(self.values.len()), ..Row::default() };
         for (field, value) in self.known() {
@@ -116,12 +116,12 @@ impl<F: Field> Row<F> {
         row
     }
 
-    /// Takes what another row has, in place of what was there.
+    /// Replaces fields by the known ones of another row.
     pub fn overlay(&mut self, above: &Row<F>) {
         self.merge(above, |_, _, value| value);
     }
 
-    /// Adds what another row has: `add` makes one value of two.
+    /// Adds another row's fields; `add` combines two values.
     pub(crate) fn merge(&mut self, other: &Row<F>, add: impl Fn(F, u64, u64) -> u64) {
         if self.known | other.known != self.known {
             *self = self.joined(other, add);
@@ -130,7 +130,7 @@ impl<F: Field> Row<F> {
         let mut at = 0;
         let mut left = self.known;
         for (field, value) in other.known() {
-            // Both are in the order of the columns.
+            // Both rows are in the order of the columns.
             let bit = 1 << field.index();
             let before = left & (bit - 1);
             at += before.count_ones() as usize;
@@ -140,7 +140,7 @@ impl<F: Field> Row<F> {
         }
     }
 
-    /// The fields of two rows of which either has some that the other has not.
+    /// Joins two rows if at least one has a field that the other lacks.
     fn joined(&self, other: &Row<F>, add: impl Fn(F, u64, u64) -> u64) -> Row<F> {
         let known = self.known | other.known;
         let mut values = Vec::with_capacity(known.count_ones() as usize);
@@ -160,8 +160,8 @@ impl<F: Field> Row<F> {
         Row { known, values, of: PhantomData }
     }
 
-    /// How much a counter has grown since an earlier row; `None` if it began again meanwhile, or
-    /// one of the two is missing.
+    /// Returns the growth of a counter since an earlier row. `None` if the counter restarted
+    /// meanwhile, or one of the two is missing.
     pub fn grown(&self, field: F, before: &Row<F>) -> Option<u64> {
         self.get(field)?.checked_sub(before.get(field)?)
     }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_rows_have_is_added_and_the_rest_kept() {
+    fn common_fields_of_two_rows_are_added_and_others_kept() {
         let row = |values: &[Option<u64>]| Row::<TierField>::of_values(values);
         let check = |one: &[Option<u64>], other: &[Option<u64>], expected: &[Option<u64>]| {
             let mut sum = row(one);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_began_anew_has_not_grown() {
+    fn restarted_counter_has_no_growth() {
         let (mut before, mut now) = (Row::<TierField>::default(), Row::<TierField>::default());
         let field = TierField::Reads;
         assert_eq!(now.grown(field, &before), None);

@@ -1,17 +1,16 @@
-//! One block: compressed, and with a checksum.
+//! A block: compressed, and with a checksum.
 
 use std::io::{self, Read, Write};
 
 use crate::{Error, damaged};
 
-/// What the file begins with; the last byte is the version.
+/// The first bytes of the file; the last byte is the version.
 pub(crate) const MAGIC: [u8; 8] = *b"pinpark\x01";
-/// The bytes of a block before what is stored.
+/// Bytes of a block before its content.
 const HEAD: usize = 13;
-/// No block has more bytes: a reader keeps one in memory.
+/// The most bytes of a block: a reader keeps one in memory.
 pub(crate) const BLOCK_MAX: usize = 2 << 20;
 
-/// What a block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Header,
@@ -50,7 +49,7 @@ pub(crate) fn write(mut into: impl Write, kind: Kind, bytes: &[u8]) -> io::Resul
     into.write_all(&stored)
 }
 
-/// Reads the next block; where there is none, the error is what is missing.
+/// Reads the next block; if there is none, the error names the missing part.
 pub(crate) fn read(mut from: impl Read, number: u64) -> Result<(Kind, Vec<u8>), Error> {
     let cut = |error: io::Error| match error.kind() {
         io::ErrorKind::UnexpectedEof => damaged(format!("it ends in block {number}")),
@@ -87,7 +86,7 @@ fn checksum(head: &[u8], stored: &[u8]) -> u32 {
     sum.finalize()
 }
 
-/// The same file with the checksums that its blocks should have, as far as there are blocks.
+/// Returns the file with corrected checksums of its blocks, as far as there are blocks.
 pub fn with_checksums(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let mut at = MAGIC.len();

@@ -1,4 +1,4 @@
-//! The file of a guest that is parked on disk: what it has that its template has not.
+//! The file of a guest that is parked on disk: its differences from its template.
 //!
 //! ```text
 //!   "pinpark" 1    header      devices...          pages...                 end
@@ -10,9 +10,9 @@
 //!   pages:    runs 4 │ each: first page 8, pages 4 │ their bytes
 //! ```
 //!
-//! Numbers are little-endian. A block's CRC is over its kind, both lengths and what is stored. A
-//! file without its last block, or with anything changed, is no such file: [`check`] reads all of
-//! it and applies nothing.
+//! Numbers are little-endian. A block's CRC covers its kind, both lengths and the stored bytes. A
+//! file without its last block, or with any change, is invalid: [`check`] reads all of it and
+//! applies nothing.
 
 #![forbid(unsafe_code)]
 
@@ -24,28 +24,28 @@ pub use block::with_checksums;
 pub use read::{Part, Reader, check};
 pub use write::Writer;
 
-/// What stands in the file about the guest.
+/// The file's header about the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The guest's name.
     pub guest: String,
-    /// A number of the machine and the template that the rest belongs to.
+    /// The number of the machine and the template that the rest belongs to.
     pub machine: u64,
-    /// The guest's memory.
+    /// Size of the guest's memory, in bytes.
     pub memory_bytes: u64,
-    /// The host's pages.
+    /// Size of the host's pages, in bytes.
     pub page_bytes: u64,
-    /// When it was written, in seconds since 1970.
+    /// The time of writing, in seconds since 1970.
     pub saved_at_s: u64,
 }
 
-/// Why a file is not one.
+/// The error of an invalid file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// It is something else, or damaged; the words say where.
+    /// The file is something else, or damaged; the text has the place.
     #[error("it is damaged: {0}")]
     Damaged(String),
 }

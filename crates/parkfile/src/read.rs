@@ -1,4 +1,4 @@
-//! Reads the file. It comes from a disk: nothing in it is believed.
+//! The reader of the file. It comes from a disk, and its content is untrusted.
 
 use std::io::Read;
 
@@ -7,35 +7,35 @@ use base::PageRun;
 use crate::block::{self, Kind, MAGIC};
 use crate::{Error, Header, damaged};
 
-/// More about its devices than any machine has.
+/// The most bytes of device state; no machine has as many.
 const DEVICES_MAX: u64 = 256 << 20;
 /// Bytes of the header's numbers.
 const NUMBERS: usize = 32;
 const NAME_MAX: usize = 255;
-/// The bytes of a run.
+/// Bytes of a run.
 const RUN: usize = 12;
 
 /// A part of the file, in its order.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A part of what QEMU has written about its devices.
+    /// A part of the device state that QEMU has written.
     Devices(Vec<u8>),
     /// Pages of the guest's memory.
     Pages {
-        /// Which.
+        /// The pages.
         runs: Vec<PageRun>,
-        /// What is in them, one behind the other.
+        /// The pages' content, one page after the other.
         bytes: Vec<u8>,
     },
 }
 
-/// Reads a file, a part after the other.
+/// Reads a file, one part after the other.
 #[derive(Debug)]
 pub struct Reader<R> {
     from: R,
     header: Header,
     blocks: u64,
-    /// The first page that may come next: they are in their order, and each is there once.
+    /// The first page that may come next: pages are in ascending order, and each occurs once.
     next_page: u64,
     devices_bytes: u64,
     is_over: bool,
@@ -59,12 +59,12 @@ impl<R: Read> Reader<R> {
         Ok(Reader { from, header, blocks: 1, next_page: 0, devices_bytes: 0, is_over: false })
     }
 
-    /// What stands in the file about the guest.
+    /// Returns the file's header about the guest.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The next part; none behind the last, when all was there.
+    /// Returns the next part; `None` after the last, if the file is complete.
     pub fn next_part(&mut self) -> Result<Option<Part>, Error> {
         if self.is_over {
             return Ok(None);
@@ -98,8 +98,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The runs of a block, if they are in their order, within the guest's memory, and as many
-    /// pages as are there.
+    /// Parses the runs of a block, if they are in ascending order, within the guest's memory, and
+    /// match the number of pages in the block.
     fn runs(&mut self, bytes: &[u8]) -> Option<Vec<PageRun>> {
         let (count, rest) = bytes.split_first_chunk::<4>()?;
         let count = u32::from_le_bytes(*count) as usize;
@@ -124,7 +124,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Reads all of a file, and gives its header if it is whole.
+/// Reads a whole file, and returns its header if the file is complete.
 pub fn check(from: impl Read) -> Result<Header, Error> {
     let mut reader = Reader::new(from)?;
     while reader.next_part()?.is_some() {}

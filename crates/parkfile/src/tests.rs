@@ -31,7 +31,7 @@ fn whole() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// The same in small, for what is tried at each of its bytes.
+/// Returns a small file, for tests that change each of its bytes.
 fn small() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &header()).unwrap();
     writer.devices(b"some devices").unwrap();
@@ -40,7 +40,7 @@ fn small() -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_file_is_read_back() {
     let file = whole();
     assert!(file.len() < 100_000, "{} bytes of what is all alike", file.len());
     assert_eq!(check(file.as_slice()).unwrap(), header());
@@ -94,7 +94,7 @@ fn pages_that_cannot_be_are_refused() {
     let none = PageRun { first: 4, count: 0 };
     for runs in [&[behind][..], &twice, &[PageRun { first: u64::MAX, count: 1 }], &[none]] {
         let mut writer = Writer::new(Vec::new(), &header()).unwrap();
-        // A run of no pages is written by nobody, but could stand in a file.
+        // A run of no pages is never written, but could occur in a file.
         let mut bytes = (runs.len() as u32).to_le_bytes().to_vec();
         runs.iter().for_each(|run| {
             bytes.extend(run.first.to_le_bytes());

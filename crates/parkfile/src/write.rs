@@ -1,4 +1,4 @@
-//! Writes the file.
+//! The writer of the file.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use crate::block::{self, BLOCK_MAX, Kind, MAGIC};
 
 /// Bytes of pages in one block.
 const PART_BYTES: u64 = 1 << 20;
-/// Runs in one block: they have room beside the pages.
+/// Runs in one block: they fit in addition to the pages.
 const RUNS_MAX: u64 = 4096;
 
 /// Writes a file from its header to its end.
@@ -21,7 +21,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins one.
+    /// Starts a file.
     pub fn new(mut into: W, header: &Header) -> io::Result<Writer<W>> {
         into.write_all(&MAGIC)?;
         let mut bytes = Vec::new();
@@ -33,12 +33,12 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds what QEMU has written about its devices.
+    /// Adds a part of QEMU's device state.
     pub fn devices(&mut self, bytes: &[u8]) -> io::Result<()> {
         bytes.chunks(BLOCK_MAX).try_for_each(|part| self.block(Kind::Devices, part))
     }
 
-    /// Adds these pages, which `read` gives the bytes of, a part after the other.
+    /// Adds these pages; `read` returns their bytes, one part after the other.
     pub fn pages(
         &mut self,
         runs: &[PageRun],
@@ -72,7 +72,7 @@ impl<W: Write> Writer<W> {
         self.block(Kind::Pages, &bytes)
     }
 
-    /// Ends it: before this it is no whole file.
+    /// Ends the file: before this call it is incomplete.
     pub fn finish(mut self) -> io::Result<W> {
         let count = self.blocks.to_le_bytes();
         self.block(Kind::End, &count)?;
@@ -96,7 +96,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A run in pieces that fit into a block.
+/// Splits a run into pieces that fit into a block.
 fn pieces(run: PageRun, pages_max: u64) -> impl Iterator<Item = PageRun> {
     let starts = (run.first..run.end()).step_by(pages_max as usize);
     starts.map(move |first| PageRun { first, count: pages_max.min(run.end() - first) as u32 })

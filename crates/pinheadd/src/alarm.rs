@@ -1,6 +1,7 @@
-//! When this guest wants to run by itself: the next line of cron's tables that is due, and the next
-//! timer of systemd's that goes by the time of day. A host that is about to stop it asks, and lets
-//! it run in time. What counts how long the guest has run counts no time while it is stopped.
+//! The next time at which this guest wants to run: the next due line of cron's tables, or the next
+//! systemd timer on the time of day. A host that is about to stop the guest requests this time and
+//! wakes the guest for it. Timers that count the guest's running time do not count, because they
+//! stand still while it is stopped.
 
 use crate::cron::{Minute, Times};
 use crate::sys;
@@ -9,13 +10,13 @@ use std::fs::{self, DirEntry, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Files of one directory that are read.
+/// The most files read of one directory.
 const FILES_MAX: usize = 256;
-/// What is read of one.
+/// The most bytes read of a file.
 const BYTES_MAX: u64 = 64 * 1024;
-/// Entries of /proc that are looked at.
+/// The most entries of /proc that are searched.
 const PROCESSES_MAX: usize = 8_192;
-/// How far is looked ahead: what is due later is looked for again by then.
+/// The time span that is searched for due lines; the host asks again before later ones are due.
 const MINUTES_MAX: i64 = 24 * 60;
 const MS_MAX: u64 = MINUTES_MAX.unsigned_abs() * 60_000;
 
@@ -23,22 +24,22 @@ const MS_MAX: u64 = MINUTES_MAX.unsigned_abs() * 60_000;
 const CRONS: [&str; 2] = ["cron", "crond"];
 /// CLOCK_REALTIME and CLOCK_REALTIME_ALARM.
 const TIME_OF_DAY: [&str; 2] = ["0", "8"];
-/// Where these tables are.
+/// The directories of these tables.
 const TABLES: [&str; 4] =
     ["etc/cron.d", "var/spool/cron/crontabs", "var/spool/cron", "etc/crontabs"];
 
-/// Milliseconds until this guest wants to run, from this time on: none while something may be due
-/// now, and no more than a day; `None`: it wants nothing by the clock.
+/// Returns the milliseconds until this guest wants to run. 0 while a line may be due now, and at
+/// most a day; `None` without lines or timers.
 pub fn next_ms(root: &Root, epoch_s: f64) -> Option<u64> {
     let cron = runs_cron(root).then(|| next_line_ms(&lines(root), epoch_s)).flatten();
     [cron, systemd_ms(root)].into_iter().flatten().min()
 }
 
-/// Nobody runs the tables of a guest without a cron.
+/// Without a running cron, the tables have no effect.
 fn runs_cron(root: &Root) -> bool {
     let is_cron = |process: &DirEntry| {
         let comm = text(&process.path().join("comm"));
-        // Where it is one of the programs in busybox, its first word tells.
+        // A cron inside busybox is recognised by its first argument.
         let is_busybox = || {
             let words = text(&process.path().join("cmdline"));
             words.split('\0').any(|word| word.ends_with("crond"))
@@ -51,7 +52,7 @@ fn runs_cron(root: &Root) -> bool {
     entries(&root.join("proc"), PROCESSES_MAX).iter().any(is_cron)
 }
 
-/// The times of all lines of all tables.
+/// Returns the times of all lines of all tables.
 fn lines(root: &Root) -> Vec<Times> {
     let mut files: Vec<PathBuf> = vec![root.join("etc/crontab")];
     for dir in TABLES {
@@ -61,12 +62,12 @@ fn lines(root: &Root) -> Vec<Times> {
     texts.iter().flat_map(|text| times(text)).collect()
 }
 
-/// The times of a table's lines.
+/// Returns the times of a table's lines.
 pub fn times(table: &str) -> Vec<Times> {
     let mut is_elsewhere = false;
     let mut times = Vec::new();
     for line in table.lines() {
-        // cronie's: the lines behind it go by the time of another zone.
+        // A setting of cronie: the lines behind it use the time of another zone.
         is_elsewhere |= line.trim_start().starts_with("CRON_TZ");
         let line = Times::of(line);
         times.extend(line.map(|line| if is_elsewhere { line.in_any_zone() } else { line }));
@@ -74,13 +75,14 @@ pub fn times(table: &str) -> Vec<Times> {
     times
 }
 
-/// Milliseconds from this time until one of these lines is due.
+/// Returns the milliseconds from this time until one of these lines is due.
 pub fn next_line_ms(lines: &[Times], epoch_s: f64) -> Option<u64> {
     if lines.is_empty() {
         return None;
     }
     let this_minute = (epoch_s as i64).div_euclid(60);
-    // A cron may look at its tables at any moment of a minute: this one's lines may be to come.
+    // A cron may read its tables at any moment of a minute, so this minute's lines may still be
+    // due.
     let due_s = (0..=MINUTES_MAX).map(|ahead| (this_minute + ahead) * 60).find(|at_s| {
         let at = minute(*at_s);
         at.is_some_and(|at| lines.iter().any(|line| line.fits(at)))
@@ -101,8 +103,8 @@ fn minute(epoch_s: i64) -> Option<Minute> {
     })
 }
 
-/// The next timer of the first process, if that is systemd: it has a timer of the kernel's for each
-/// clock, set to the next of all units' that go by it.
+/// Returns the time until systemd's next timer, if systemd is the init process. systemd has one
+/// kernel timer for each clock, set to the earliest of all units' timers on that clock.
 fn systemd_ms(root: &Root) -> Option<u64> {
     let init = root.join("proc/1");
     if text(&init.join("comm")).trim_end() != "systemd" {
@@ -113,8 +115,8 @@ fn systemd_ms(root: &Root) -> Option<u64> {
     infos.iter().filter_map(left).min().map(|ms| ms.min(MS_MAX))
 }
 
-/// What is left of a timer by the time of day, by what /proc/PID/fdinfo has of it; `None` for one
-/// that is not set, and for any other file.
+/// Returns the time left of a timer on the time of day, from its text in /proc/PID/fdinfo; `None`
+/// for an unset timer, and for any other file.
 pub fn timer_ms(info: &str) -> Option<u64> {
     let clock = info.lines().find_map(|line| line.strip_prefix("clockid:"))?;
     if !TIME_OF_DAY.contains(&clock.trim()) {
@@ -128,17 +130,17 @@ pub fn timer_ms(info: &str) -> Option<u64> {
     (seconds > 0 || ns > 0).then_some(ms)
 }
 
-/// What is in a directory, as far as it can be read and is not too much.
+/// Returns a directory's readable entries, up to a limit.
 fn entries(dir: &Path, most: usize) -> Vec<DirEntry> {
     let entries = fs::read_dir(dir).map(|entries| entries.filter_map(Result::ok).take(most));
     entries.map(Iterator::collect).unwrap_or_default()
 }
 
-/// The text of a file, as far as it can be read.
+/// Returns the readable text of a file.
 fn text(path: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(path) {
-        // What was read before an error counts.
+        // Bytes that were read before an error count.
         let _ = file.take(BYTES_MAX).read_to_end(&mut bytes);
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -158,20 +160,21 @@ mod tests {
         kernel.write("etc/crontab", "# times\nSHELL=/bin/sh\n*/5 * * * * root true\n");
         kernel.write("etc/cron.d/other", "59 23 31 12 * root true\n");
         let root = kernel.root();
-        // A zone is whole quarters of an hour from UTC, so that multiples of five stay such.
+        // A zone is whole quarters of an hour from UTC, so multiples of five stay multiples of
+        // five.
         let at_s = 1_000_000_000.0;
-        assert_eq!(next_ms(&root, at_s), None, "nobody runs it");
+        assert_eq!(next_ms(&root, at_s), None, "no cron runs");
         kernel.write("proc/77/comm", "cron\n");
         assert_eq!(next_ms(&root, at_s), Some(200_000));
         assert_eq!(next_ms(&root, at_s + 200.0), Some(0));
-        assert_eq!(next_ms(&root, at_s + 259.0), Some(0), "it may not have looked yet");
+        assert_eq!(next_ms(&root, at_s + 259.0), Some(0), "cron may not have read its tables yet");
         assert_eq!(next_ms(&root, at_s + 260.0), Some(240_000));
         kernel.write("var/spool/cron/crontabs/root", "* * * * * true\n");
         assert_eq!(next_ms(&root, at_s + 0.5), Some(0));
     }
 
     #[test]
-    fn what_is_due_in_more_than_a_day_is_looked_for_again_in_a_day() {
+    fn line_due_in_more_than_a_day_is_reported_as_a_day() {
         let kernel = FakeKernel::new(1, 1);
         kernel.write("proc/77/comm", "crond\n");
         assert_eq!(next_ms(&kernel.root(), 1_000_000_000.0), None);

@@ -1,61 +1,61 @@
-//! The command line: the original's, as `getopt_long` reads it, and pinhead's own.
+//! The command line: the original's options, as `getopt_long` reads them, and pinhead's own.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// How often the daemon looks.
+/// The rhythm at which the daemon looks at the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// Every UPDATE seconds, as the original.
     Fixed,
-    /// Less often while nothing changes; pressure wakes it.
+    /// Less often while nothing changes; pressure wakes the daemon.
     Adaptive,
-    /// When the host says that the guest's CPUs have run; pressure wakes it.
+    /// On a message that the guest's CPUs have run; pressure wakes the daemon.
     Host,
 }
 
-/// What was asked for.
+/// The parsed arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Args {
     /// The rules file.
     pub config: PathBuf,
     /// Stay in the foreground.
     pub foreground: bool,
-    /// Say what is seen and done.
+    /// Log all observations and actions.
     pub verbose: bool,
     /// Decide, but change nothing.
     pub dry_run: bool,
-    /// Run on a machine that is no guest as well.
+    /// Run also on a machine that is not a guest.
     pub on_host: bool,
-    /// Where /proc and /sys are.
+    /// The directory that contains /proc and /sys.
     pub root: PathBuf,
-    /// How often to look.
+    /// The rhythm of the looks.
     pub pace: Pace,
     /// The port to the host; found by its name if not given.
     pub port: Option<PathBuf>,
-    /// Where to keep lock, pid, undo record and status.
+    /// The directory for lock, pid, undo record and status.
     pub run_dir: PathBuf,
 }
 
-/// What to do with a command line.
+/// The command that a command line selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Run the daemon.
     Run(Args),
-    /// Print the help and end well.
+    /// Print the help and exit with success.
     Help,
-    /// Print the version and end well.
+    /// Print the version and exit with success.
     Version,
-    /// Say what the host's balloon is, by the file in this directory, and end well.
+    /// Print the host's balloon, from the file in this directory, and exit with success.
     Balloon(PathBuf),
-    /// Write records for z/VM's monitor to this device, so often. No rules are needed.
+    /// Write records for z/VM's monitor to this device at this interval. No rules are needed.
     Monitor(Args, PathBuf, Option<OsString>),
-    /// Print this and end badly.
+    /// Print this message and exit with an error.
     Usage(String),
 }
 
-/// An option: its letter where it has one, its name, the name of its value where it
-/// takes one, and its line in the help.
+/// An option: its letter if it has one, its name, the name of its value if it takes one, and its
+/// line in the help.
 struct Flag {
     letter: Option<char>,
     name: &'static str,
@@ -107,7 +107,7 @@ const FLAGS: [Flag; 14] = [
     flag(None, "balloon", None, "say what the host's balloon in this guest is and why, then exit"),
 ];
 
-/// The help text.
+/// Returns the help text.
 pub fn help(program: &str) -> String {
     let mut out = format!(
         "Usage: {program} -c FILE [OPTIONS]\n\n\
@@ -159,7 +159,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Command {
         } else if let Some(letters) = text.strip_prefix('-').filter(|l| !l.is_empty()) {
             parser.letters(letters, &mut words)
         } else {
-            // The original ignores words that are no options.
+            // The original ignores words that are not options.
             Ok(None)
         };
         match outcome {
@@ -198,7 +198,7 @@ struct Parser {
 type Words<'a> = &'a mut dyn Iterator<Item = OsString>;
 
 impl Parser {
-    /// A long option, or the start of one that is no other's, with or without `=`.
+    /// Parses a long option, or an unambiguous prefix of one, with or without `=`.
     fn long(&mut self, text: &str, words: Words<'_>) -> Result<Option<Command>, String> {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(OsString::from(value))),
@@ -217,11 +217,11 @@ impl Parser {
         self.flag(flag, value, words)
     }
 
-    /// One or more letters; a value is the next word, as in the original, which does
-    /// not take `-cFILE`.
+    /// Parses one or more letters. A value is the next word, as in the original, which does not
+    /// accept `-cFILE`.
     fn letters(&mut self, letters: &str, words: Words<'_>) -> Result<Option<Command>, String> {
         for (index, letter) in letters.char_indices() {
-            // The original takes -m and does nothing.
+            // The original accepts -m and ignores it.
             if letter == 'm' {
                 continue;
             }
@@ -329,10 +329,10 @@ mod tests {
     }
 
     #[test]
-    fn what_the_balloon_is_needs_no_rules() {
+    fn balloon_command_needs_no_rules() {
         assert_eq!(command("--balloon"), Command::Balloon("/run".into()));
         assert_eq!(command("--ball --run-dir /x"), Command::Balloon("/x".into()));
-        // The original's long names, as short as it takes them, mean what they did.
+        // The original's abbreviated long names keep their meaning.
         for line in ["-c x --f", "--c x --foreground", "-c x --verb"] {
             args(line);
         }

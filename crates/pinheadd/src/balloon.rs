@@ -1,4 +1,4 @@
-//! What the host's balloon in this guest is and why: kept in a file, and shown from it.
+//! The host's balloon in this guest and its reason: kept in a file, and printed from it.
 
 use crate::sys::ctime;
 use base::is_plain;
@@ -10,9 +10,9 @@ use wire::Grant;
 
 /// The file's name below the daemon's directory.
 const NAME: &str = "pinheadd.balloon";
-/// More than the longest file that a daemon writes.
+/// The most bytes that are read; a daemon's longest file is shorter.
 const FILE_BYTES_MAX: u64 = 4096;
-/// Since when a time of day says which day it was.
+/// Age from which the date is printed with the time of day, in seconds.
 const DAY_S: f64 = 86_400.0;
 
 /// The file, rewritten only when the balloon or its reason changes.
@@ -23,12 +23,12 @@ pub struct BalloonFile {
 }
 
 impl BalloonFile {
-    /// A file that is not there yet.
+    /// Creates the writer; the file does not exist yet.
     pub fn new(run_dir: &Path) -> BalloonFile {
         BalloonFile { path: run_dir.join(NAME), last: None }
     }
 
-    /// Writes the host's word, if it is new.
+    /// Writes the host's grant, if it has changed.
     pub fn write(&mut self, grant: Grant, memory: Option<Pages>, epoch_s: f64) -> io::Result<()> {
         let same = |last: &Grant| last.pages == grant.pages && last.reason == grant.reason;
         if self.last.as_ref().is_some_and(same) {
@@ -41,7 +41,7 @@ impl BalloonFile {
             "pages={pages}\n{memory}since={}\nasked={asked}\nreason={reason}\n",
             epoch_s as u64
         );
-        // Written beside and renamed: a reader sees the old one or the new one.
+        // Written under another name and renamed, so that a reader sees a complete file.
         let beside = self.path.with_extension("balloon.new");
         fs::write(&beside, text)?;
         fs::rename(&beside, &self.path)?;
@@ -49,7 +49,7 @@ impl BalloonFile {
         Ok(())
     }
 
-    /// Removes it: the daemon that would keep it true ends.
+    /// Removes the file, because the ending daemon no longer updates it.
     pub fn remove(&self) {
         if self.last.is_some() {
             let _ = fs::remove_file(&self.path);
@@ -57,7 +57,7 @@ impl BalloonFile {
     }
 }
 
-/// What `pinheadd --balloon` prints.
+/// Returns the output of `pinheadd --balloon`.
 pub fn show(run_dir: &Path, epoch_s: f64) -> Result<String, String> {
     let path = run_dir.join(NAME);
     let mut text = String::new();
@@ -71,7 +71,7 @@ pub fn show(run_dir: &Path, epoch_s: f64) -> Result<String, String> {
     sentence(&text, epoch_s).ok_or_else(|| format!("{} is not a daemon's", path.display()))
 }
 
-/// The file in a sentence. `None` if it is not one of ours.
+/// Returns the file in a sentence; `None` if the file is not a daemon's.
 fn sentence(text: &str, epoch_s: f64) -> Option<String> {
     let value = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once('='));
@@ -97,7 +97,7 @@ fn mib(pages: Pages) -> u64 {
     pages.kib().0 / 1024
 }
 
-/// The time of day, and the day where that is not clear.
+/// Returns the time of day, with the date if the time alone is ambiguous.
 fn since(then_s: f64, now_s: f64) -> String {
     let whole = ctime(then_s);
     let time = whole.split(' ').find(|word| word.contains(':')).map(str::to_owned);
@@ -107,7 +107,7 @@ fn since(then_s: f64, now_s: f64) -> String {
     }
 }
 
-/// A host's words on one line, with nothing in them that a terminal obeys.
+/// Returns a host's words on one line, without control characters for a terminal.
 fn plain(text: &str) -> String {
     let keep = |c| if is_plain(c) { c } else { '\u{fffd}' };
     text.trim_end_matches('.').chars().map(keep).collect()
@@ -126,7 +126,7 @@ mod tests {
         let mut file = BalloonFile::new(&dir);
         let grant = |reason: &str| Grant { sequence, pages, reason: reason.into() };
         file.write(grant(reason), Some(Pages(131_072)), NOW - 60.0).unwrap();
-        // The same again is no news.
+        // The same grant again is not written.
         file.write(grant(reason), Some(Pages(131_072)), NOW).unwrap();
         let shown = show(&dir, NOW).unwrap();
         file.remove();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_of_ours_is_refused_and_an_old_one_has_its_day() {
+    fn foreign_file_is_refused_and_old_file_shows_its_date() {
         assert_eq!(sentence("pages=-1\nsince=1\nasked=0\nreason=\n", NOW), None);
         assert_eq!(sentence("\0\0\0", NOW), None);
         let old = sentence("pages=256\nsince=1600000000\nasked=0\nreason=r\n", NOW).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// One clock that never jumps, to pace by, the one that `time` shows, and the guest's age.
+/// The daemon's clocks: a monotonic clock for pacing, the time of day for `time`, and the uptime.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
@@ -10,27 +10,27 @@ pub struct Clock {
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 impl Clock {
-    /// Starts to count.
+    /// Starts the monotonic clock.
     pub fn new() -> Clock {
         Clock { start: Instant::now() }
     }
 
-    /// Milliseconds since the start.
+    /// Returns the milliseconds since the start.
     pub fn ms(&self) -> u64 {
         self.start.elapsed().as_millis() as u64
     }
 
-    /// Microseconds since the start, for what something costs.
+    /// Returns the microseconds since the start, to measure costs.
     pub fn us(&self) -> u64 {
         self.start.elapsed().as_micros() as u64
     }
 
-    /// Milliseconds since the guest's boot, to compare with other times of this guest.
+    /// Returns the milliseconds since the guest's boot, to compare with other times of this guest.
     pub fn uptime_ms(&self) -> u64 {
         crate::sys::uptime_ms()
     }
 
-    /// Seconds since the epoch; 0 on a machine whose clock is before it.
+    /// Returns the seconds since the epoch; 0 if the machine's time of day is before it.
     pub fn epoch_s(&self) -> f64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
     }

@@ -1,4 +1,4 @@
-//! From a rules file to what the daemon runs.
+//! From a rules file to a program for the daemon.
 
 use crate::log::Log;
 use base::chain;
@@ -9,28 +9,28 @@ use rules::{Fault, FaultKind, Machine, Program, Severity};
 use std::io::Read;
 use std::path::Path;
 
-/// Counters that are read beside those of the rules, by what they are for.
+/// Purposes for which counters are read besides those of the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extras {
-    /// For the status that a host sees.
+    /// The status that a host gets.
     pub status: bool,
-    /// For who watches each interval.
+    /// The display of each interval.
     pub intervals: bool,
 }
 
-/// A program with the counters that it needs, and those that we need beside them.
+/// A program with the counters that it needs, and those that the daemon needs besides.
 #[derive(Debug)]
 pub struct Loaded {
     /// The rules.
     pub program: Program,
     /// All counters to read: the program's first, in its order.
     pub counters: Vec<Counter>,
-    /// The file as it was read, for messages and for the host.
+    /// The file's text as it was read, for messages and for the host.
     pub text: Vec<u8>,
 }
 
 impl Loaded {
-    /// Says where in the rules a fault is, in words for the log.
+    /// Returns the position of a fault in the rules, in words for the log.
     pub fn fault(&self, group: &str, fault: Fault) -> String {
         let (line, column) = rules::line_column(&self.text, fault.span.start);
         let counter = match fault.kind {
@@ -43,7 +43,7 @@ impl Loaded {
     }
 }
 
-/// Why a rules file was not taken.
+/// The reasons why a rules file was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused(pub Vec<String>);
 
@@ -77,7 +77,7 @@ pub fn load(
     for diagnostic in found.iter().filter(|d| d.severity == Severity::Warning) {
         let line = rules::one_line(&name, &text, diagnostic);
         match diagnostic.code {
-            // What is off is news to everybody, the rest to who asks.
+            // A group that is off concerns every user; the rest is logged only with -V.
             "group-off" | "no-pool" => log.info(line),
             _ => log.debug(line),
         }
@@ -88,7 +88,7 @@ pub fn load(
 
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    // One byte more than is allowed, so that the parser sees that it is too much.
+    // One byte more than the limit, so that the parser detects a file that is too long.
     std::fs::File::open(path)?.take(rules::MAX_FILE as u64 + 1).read_to_end(&mut text)?;
     Ok(text)
 }
@@ -148,5 +148,5 @@ fn with_extras(program: &Program, extras: Extras, machine: &Machine) -> Vec<Coun
     all
 }
 
-/// Pages that went into the balloon and came out of it, as the guest's kernel counts.
+/// Names of the kernel's counters of pages that went into the balloon and came out of it.
 pub const BALLOON: [&str; 2] = ["balloon_inflate", "balloon_deflate"];

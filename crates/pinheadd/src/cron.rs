@@ -1,6 +1,5 @@
-//! When the lines of cron's tables are due. Only their times are read: what they run is cron's.
-//! Where crons differ, all minutes count in which one of them runs a line: a guest that is woken
-//! for nothing costs little.
+//! Due times of cron's tables. Only the times are read, not the commands. If crons differ, all
+//! minutes count in which one of them runs a line: waking a guest for nothing costs little.
 
 use std::ops::RangeInclusive;
 
@@ -23,7 +22,7 @@ pub struct Minute {
     pub weekday: u32,
 }
 
-/// The times of a line: a bit for each value of a field that fits.
+/// The times of a line: for each field, one bit for each value that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     minutes: u64,
@@ -31,20 +30,20 @@ pub struct Times {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// Days and weekdays are both limited: then one of them is enough. (With a step over all of
-    /// them, as in `*/5`, some crons want both.)
+    /// Set if days and weekdays are both limited: then one of them is enough. (With a step over all
+    /// of them, as in `*/5`, some crons need both.)
     is_either: bool,
 }
 
-/// All days of a month, and of a week.
+/// Bits of all days of a month; bits of all days of a week.
 const DAYS_ALL: u64 = ((1 << 31) - 1) << 1;
 const WEEK_ALL: u64 = (1 << 7) - 1;
 
 impl Times {
-    /// The times of a line, whatever stands behind them. `None` for comments, for settings, for
-    /// what cron would refuse, and for `@reboot`, which the clock has no part in.
+    /// Parses a line's times and ignores its command. `None` for comments, for settings, for lines
+    /// that cron would refuse, and for `@reboot`, which is independent of the clock.
     pub fn of(line: &str) -> Option<Times> {
-        // cronie's sign for a line that is not to be logged.
+        // cronie's sign for a line that is not logged.
         let line = line.trim_start();
         let mut words = line.strip_prefix('-').unwrap_or(line).split_ascii_whitespace();
         let first = words.next()?;
@@ -71,7 +70,7 @@ impl Times {
         })
     }
 
-    /// The same line by the time of some other zone, which is quarters of an hour away.
+    /// Returns the same times for any other zone: zones differ by quarters of an hour.
     pub fn in_any_zone(self) -> Times {
         let later = |minutes: u32| self.minutes << minutes | self.minutes >> (60 - minutes);
         let minutes = self.minutes | later(15) | later(30) | later(45);
@@ -79,7 +78,7 @@ impl Times {
         Times { minutes, hours: all, days: all, months: all, weekdays: all, is_either: false }
     }
 
-    /// Whether it is due in this minute.
+    /// Returns true if the line is due in this minute.
     pub fn fits(&self, at: Minute) -> bool {
         let has = |bits: u64, value: u32| bits >> value & 1 == 1;
         let (day, weekday) = (has(self.days, at.day), has(self.weekdays, at.weekday));
@@ -91,7 +90,7 @@ impl Times {
     }
 }
 
-/// The values of a field: `*`, numbers, ranges and steps, between commas.
+/// Returns the bits of a field's values: `*`, numbers, ranges and steps, between commas.
 fn bits(field: &str, range: RangeInclusive<u32>, names: &[&str]) -> Option<u64> {
     let mut bits = 0;
     for part in field.split(',') {
@@ -108,7 +107,7 @@ fn bits(field: &str, range: RangeInclusive<u32>, names: &[&str]) -> Option<u64> 
         let (from, to) = match (of.split_once('-'), of.split_once('~')) {
             _ if of == "*" => (*range.start(), *range.end()),
             (Some((from, to)), _) => (value(from)?, value(to)?),
-            // cronie's: at some moment of these, which it alone knows.
+            // cronie's random value of a range, which only cronie knows.
             (None, Some((from, to))) => {
                 let or = |text: &str, all| if text.is_empty() { Some(all) } else { value(text) };
                 let (from, to) = (or(from, *range.start())?, or(to, *range.end())?);
@@ -121,7 +120,7 @@ fn bits(field: &str, range: RangeInclusive<u32>, names: &[&str]) -> Option<u64> 
             (None, None) => (value(of)?, value(of)?),
         };
         if from > to {
-            // busybox goes on with the first one.
+            // busybox wraps around to the first value.
             for value in (from..=*range.end()).chain(*range.start()..=to) {
                 bits |= 1_u64 << value;
             }
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_of_times_is_none() {
+    fn lines_without_times_are_skipped() {
         for line in [
             "",
             "# 30 9 * * * x",

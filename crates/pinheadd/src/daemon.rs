@@ -1,4 +1,4 @@
-//! The daemon: waits, looks, decides, acts, and puts back what it changed.
+//! The daemon: waits, samples, decides, acts, and restores its changes at the end.
 
 use crate::args::{Args, Pace};
 use crate::balloon::BalloonFile;
@@ -26,19 +26,19 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 use wire::{Alarm, Grant, Identified, Identity, Pressure, Scan, ToGuest, ToHost, Welcome};
 
-/// How long the host has at the end to take the pool back.
+/// Time for the host to take the pool back at the end.
 const FAREWELL_MS: u64 = 2_000;
-/// A clock that is as exact as this is left alone, in seconds.
+/// Clock error that is not corrected, in seconds.
 const CLOCK_BEHIND_S: f64 = 0.1;
-/// Times in a second that a host gets a report that memory is short: enough for it to see how long
-/// that lasts, and nothing beside what a guest that waits for memory does anyway.
+/// Reports of memory pressure a second: enough for the host to see how long it lasts, and cheap
+/// compared with the guest's own wait.
 const NEEDS_A_SECOND: usize = 5;
 
-/// A start that failed, in words for the terminal.
+/// The error of a failed start, in words for the terminal.
 #[derive(Debug)]
 pub struct Failed(pub String);
 
-/// What scripts in this guest may read.
+/// Files that scripts in this guest may read.
 struct RunFiles {
     status: StatusFile,
     balloon: BalloonFile,
@@ -65,7 +65,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Finds out what there is to manage and loads the rules. Nothing is changed yet.
+    /// Detects the manageable resources and loads the rules. Nothing is changed yet.
     pub fn prepare(args: Args, mut log: Log, signals: Signals) -> Result<Daemon, Failed> {
         let root = Root::at(&args.root);
         machine::check(&args).map_err(Failed)?;
@@ -89,7 +89,7 @@ impl Daemon {
         let loaded = load(&args.config, &root, pool, extras(&link, &log), &log);
         let loaded = loaded.map_err(|refused| {
             if let Some(link) = link.as_mut().filter(|l| l.host.is_some()) {
-                // The host has been greeted: it must not take this guest for a managed one.
+                // The host got a hello, and must not take this guest for a managed one.
                 let _ = link.send(&ToHost::Bye);
             }
             Failed(refused.0.join("\n"))
@@ -123,30 +123,30 @@ impl Daemon {
         })
     }
 
-    /// Remembers what was found, and brings CPUs and pool into the bounds of the rules.
+    /// Records the state found, and brings CPUs and pool into the bounds of the rules.
     pub fn start(&mut self) -> Result<(), Failed> {
         if !self.args.dry_run {
             self.remember().map_err(|error| Failed(chain(&error)))?;
         }
-        // The first hello came before the rules were known.
+        // The first hello was sent before the rules were known.
         self.greet(true);
         self.keep_balloon();
         self.guest.start(&self.loaded.program, self.link.as_mut(), &mut self.log);
         Ok(())
     }
 
-    /// The log, to turn it to syslog once the daemon is in the background.
+    /// Returns the log, so that it can be switched to syslog in the background.
     pub fn log(&mut self) -> &mut Log {
         &mut self.log
     }
 
-    /// Takes what an earlier daemon of this boot found at its start, if it could not
-    /// restore it, and what is there now otherwise.
+    /// Takes over the record of an earlier daemon of this boot that did not restore it, or else
+    /// records the current state.
     fn remember(&mut self) -> Result<(), plug::Error> {
         let path = self.args.run_dir.join("pinheadd.undo");
         let earlier = match UndoRecord::load(&self.root, &path) {
             Ok(earlier) => earlier,
-            // One of another boot is of no use any more, a broken one never was.
+            // A record of another boot is no longer useful, and a broken one never was.
             Err(error) => {
                 self.log.info(format_args!("{}; it is not used", chain(&error)));
                 None
@@ -165,7 +165,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Runs until a signal ends it, and restores.
+    /// Runs until a signal ends it, and restores its changes.
     pub fn run(&mut self) -> std::io::Result<()> {
         self.notify.send("READY=1");
         self.log.info(format_args!(
@@ -191,7 +191,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Waits for whatever comes first. Says whether it is time to end.
+    /// Waits for the next event. Returns true if the daemon is to end.
     fn wait(&mut self, timeout_ms: u64) -> std::io::Result<bool> {
         let signals = Some((self.signals.as_raw_fd(), Interest::Input));
         let port = self.link.as_ref().filter(|l| !l.closed);
@@ -226,8 +226,8 @@ impl Daemon {
         Ok(false)
     }
 
-    /// A host that is gone may have come back, or another in its place. Where the port says
-    /// so by a signal this is at once, and at the next look otherwise.
+    /// Checks if a host that was gone, or another one, has opened the port. This is immediate if
+    /// the port signals it, and otherwise happens at the next look.
     fn find_host(&mut self) {
         let Some(link) = self.link.as_mut().filter(|l| l.closed) else { return };
         let seen = sys::wait([Some((link.as_raw_fd(), Interest::Input))], 0);
@@ -237,7 +237,7 @@ impl Daemon {
         }
     }
 
-    /// Identifies this daemon to a host: one that is there (`is_known`), or one that may be.
+    /// Sends a hello to a host that is present (`is_known`) or may be.
     fn greet(&mut self, is_known: bool) {
         if let Some(link) = self.link.as_mut().filter(|l| !is_known || l.host.is_some()) {
             let hello = hello(&self.root, &self.guest, &self.loaded, is_known);
@@ -253,7 +253,7 @@ impl Daemon {
         let Daemon { guest, loaded, link, log, .. } = self;
         let outcome = guest.look(loaded, link.as_mut(), log, epoch_s);
         self.pacer.looked(outcome, now);
-        // Whether it has settled is part of the status, so it is reported last.
+        // The settled flag is part of the status, so the status is reported last.
         self.report_status();
     }
 
@@ -263,7 +263,7 @@ impl Daemon {
             self.log.error_once(Topic::Status, error);
         }
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some() && !l.closed) {
-            // What a full port loses, the next status says again.
+            // The next status repeats the values that a full port loses.
             let _ = link.send(&ToHost::Status(tally.status()));
         }
     }
@@ -310,8 +310,8 @@ impl Daemon {
         }
     }
 
-    /// A guest whose virtual CPUs were stopped does not know for how long. Its clock is only set
-    /// forwards: a message that has waited is of the past.
+    /// Sets the clock forward after a stop of the virtual CPUs, which the guest cannot measure. It
+    /// is never set back: the message may have waited, and its time is then past.
     fn set_clock(&mut self, time: Duration) {
         if time.as_secs_f64() - self.clock.epoch_s() < CLOCK_BEHIND_S {
             return;
@@ -331,13 +331,13 @@ impl Daemon {
         self.pacer.set_hosted(welcome.paces, self.clock.ms());
         self.triggers = Triggers::open(&self.root, self.args.pace, Some(welcome));
         if regained {
-            // Memory management hangs on it: compile again for what is there now.
+            // Memory rules depend on the host's grants: compile again for the current state.
             self.reload();
         }
     }
 
-    /// Reports to the host which tasks run here, unless it has asked too often. A part that a full
-    /// port loses makes the whole of no use: the host asks again.
+    /// Reports this guest's tasks to the host, unless it requests them too often. If a full port
+    /// loses a part, the whole report is useless and the host requests it again.
     fn report_tasks(&mut self, scan: Scan) {
         let Some(link) = &mut self.link else { return };
         if self.scanner.answers(self.clock.ms()) {
@@ -351,7 +351,7 @@ impl Daemon {
         let Some(link) = &mut self.link else { return };
         let taken = identity::take_on(&self.root, identity);
         if let (Ok(()), Some(undo)) = (&taken, self.guest.undo.as_mut()) {
-            // What was found at the start is this guest's to put back.
+            // The state found at the start is still this guest's to restore.
             let moved = boot_id(&self.root).and_then(|boot| undo.move_to(boot));
             moved.unwrap_or_else(|error| self.log.error(chain(&error)));
         }
@@ -376,7 +376,7 @@ impl Daemon {
         self.keep_balloon();
     }
 
-    /// Writes down the host's last grant, for a user who asks in this guest.
+    /// Writes the host's last grant to a file, for users in this guest.
     fn keep_balloon(&mut self) {
         let Some(link) = &mut self.link else { return };
         let Some(grant) = link.balloon.last_grant.take() else { return };
@@ -386,7 +386,7 @@ impl Daemon {
         }
     }
 
-    /// Reports the memory to the host. What a full port loses, the next answer has again.
+    /// Reports the memory to the host. The next answer repeats the values that a full port loses.
     fn report_memory(&mut self, sequence: u32) {
         let Some(link) = self.link.as_mut().filter(|l| !l.closed) else { return };
         let memory = self.memory_reader.memory(&self.root, sequence, self.clock.uptime_ms());
@@ -401,7 +401,7 @@ impl Daemon {
     }
 
     fn need(&mut self, pressure: Pressure) {
-        // The host first: it can do something about it.
+        // The host comes first, because it can give memory.
         let now = self.clock.ms();
         if let Some(link) = self.link.as_mut().filter(|l| l.host.is_some())
             && self.needs[pressure as usize].take(now)
@@ -422,7 +422,7 @@ impl Daemon {
         self.log.info(format_args!("The host is gone: {why}"));
         let now = self.clock.ms();
         self.pacer.set_hosted(false, now);
-        // Nobody else sees its CPUs run any more.
+        // Without a host, nothing else sees the guest's CPUs run.
         self.triggers = Triggers::open(&self.root, self.args.pace, None);
     }
 
@@ -452,7 +452,7 @@ impl Daemon {
         self.notify.send("READY=1");
     }
 
-    /// Puts back what was found at the start.
+    /// Restores the state found at the start.
     fn end(&mut self) {
         self.notify.send("STOPPING=1");
         self.log.info("shutting down");

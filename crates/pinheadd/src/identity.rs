@@ -1,7 +1,7 @@
-//! Makes a guest that goes on from another one's state itself, when its host says who it is.
+//! Gives a guest that starts from another guest's state its own identity, sent by its host.
 //!
-//! The daemon does it: it runs already and has a port. A process for it would cost an emulated
-//! guest more than all the rest of its start, in time and in memory for translated code.
+//! The daemon does this because it already runs and has a port. A separate process would cost an
+//! emulated guest more than the rest of its start, in time and in memory for translated code.
 
 use crate::interface::Interfaces;
 use crate::sys;
@@ -11,20 +11,21 @@ use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use wire::{Addresses, Identity, uuid_text};
 
-/// Made at the start of a guest that is a template, and gone when a clone of it is itself. The
-/// kernel's files that say whose they are have those beside it shown in their place.
+/// Created at the start of a template's guest, and removed when a clone has its identity. Files in
+/// this directory are mounted over the kernel's files with the machine's identity.
 const UNNAMED: &str = "run/pinhead-identity/unnamed";
 
 const INTERFACE: &str = "eth0";
-/// The network of all guests of a host, and the host in it.
+/// The netmask of all guests of a host, and the host's address in that network.
 const MASK: Ipv4Addr = Ipv4Addr::new(255, 0, 0, 0);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 const DEVICE: &str = "dev/urandom";
 
-/// Takes it on, all of it that can be; what cannot is in the error.
+/// Takes on the identity, as far as possible; the error lists the parts that failed.
 pub fn take_on(root: &Root, identity: &Identity) -> Result<(), String> {
-    // Its host may not make another guest of one that has a name and a life: once, and no more.
+    // A guest that already has an identity must not be changed by its host: this succeeds only
+    // once.
     fs::remove_file(root.join(UNNAMED))
         .map_err(|_| "This guest is itself, and does not become another one".to_owned())?;
     let mut failed = Vec::new();
@@ -34,11 +35,11 @@ pub fn take_on(root: &Root, identity: &Identity) -> Result<(), String> {
         }
     };
     try_to("Cannot set the clock", sys::set_clock(identity.clock));
-    // Before the first of them is drawn.
+    // Must precede the first use of a random number.
     try_to("Cannot reseed the random numbers", reseed(root, &identity.seed));
     for (path, text) in files(identity) {
         let path = root.join(path);
-        // A machine without firmware tables has no UUID to be replaced.
+        // A machine without firmware tables has no UUID to replace.
         if !path.ends_with("uuid") || path.exists() {
             try_to(&path.display().to_string(), fs::write(&path, format!("{text}\n")));
         }
@@ -49,7 +50,7 @@ pub fn take_on(root: &Root, identity: &Identity) -> Result<(), String> {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("; ")) }
 }
 
-/// What goes into which file.
+/// Returns the files to write, with their content.
 fn files(identity: &Identity) -> [(&'static str, String); 5] {
     let uuid = uuid_text(&identity.uuid);
     [
@@ -61,8 +62,9 @@ fn files(identity: &Identity) -> [(&'static str, String); 5] {
     ]
 }
 
-/// Two guests would go on with the same secret numbers: what is written to the kernel's random
-/// device is mixed into its pool, but for up to a minute nothing is drawn from there.
+/// Reseeds the kernel's random numbers, because two guests would otherwise draw the same secrets.
+/// Bytes written to the random device are mixed into the pool at once, but take effect up to a
+/// minute later.
 fn reseed(root: &Root, seed: &[u8]) -> io::Result<()> {
     let mut device = File::options().write(true).open(root.join(DEVICE))?;
     device.write_all(seed)?;
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_with_a_life_of_its_own_stays_who_it_is() {
+    fn guest_with_an_identity_keeps_it() {
         let dir = std::env::temp_dir().join(format!("pinheadd-identity-{}", std::process::id()));
         fs::create_dir_all(dir.join("etc")).unwrap();
         let refusal = take_on(&Root::at(&dir), &identity()).unwrap_err();

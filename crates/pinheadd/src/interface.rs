@@ -1,12 +1,12 @@
-//! A network interface is given another address: by the oldest of the kernel's ways, which needs
-//! no more than a socket.
+//! Changes of a network interface's addresses, by the kernel's oldest interface, which needs only a
+//! socket.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// `struct sockaddr`: a family, and what belongs to it.
+/// `struct sockaddr`: a family, and its data.
 type SocketAddress = [u8; 16];
 
 /// `struct ifreq`, of which the kernel reads a name and, here, an address.
@@ -40,31 +40,31 @@ struct Route {
 pub struct Interfaces(OwnedFd);
 
 impl Interfaces {
-    /// Opens it.
+    /// Opens the socket.
     pub fn open() -> io::Result<Interfaces> {
         let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
         // SAFETY: the call takes numbers and touches no memory.
         match unsafe { libc::socket(libc::AF_INET, kind, 0) } {
             -1 => Err(io::Error::last_os_error()),
-            // SAFETY: the descriptor is new and nobody else has it.
+            // SAFETY: the descriptor is new and has no other owner.
             fd => Ok(Interfaces(unsafe { OwnedFd::from_raw_fd(fd) })),
         }
     }
 
-    /// Gives an interface another hardware address.
+    /// Sets an interface's hardware address.
     pub fn set_hardware(&self, name: &str, address: [u8; 6]) -> io::Result<()> {
         let mut bytes = family(libc::ARPHRD_ETHER);
         bytes[2..8].copy_from_slice(&address);
         self.set(libc::SIOCSIFHWADDR, name, bytes)
     }
 
-    /// Gives an interface another address, and the network that it is in.
+    /// Sets an interface's address and netmask.
     pub fn set_address(&self, name: &str, address: Ipv4Addr, mask: Ipv4Addr) -> io::Result<()> {
         self.set(libc::SIOCSIFADDR, name, internet(address))?;
         self.set(libc::SIOCSIFNETMASK, name, internet(mask))
     }
 
-    /// Sends what is for no network of ours to this gateway.
+    /// Routes packets for other networks to this gateway.
     pub fn set_gateway(&self, gateway: Ipv4Addr) -> io::Result<()> {
         let everywhere = internet(Ipv4Addr::UNSPECIFIED);
         let mut route = Route {
@@ -88,7 +88,7 @@ impl Interfaces {
 
     fn set(&self, what: libc::c_ulong, name: &str, address: SocketAddress) -> io::Result<()> {
         let mut request = Request { name: [0; 16], address, rest: [0; 8] };
-        // The last byte stays the zero at the name's end.
+        // The last byte stays zero and ends the name.
         let room = request.name.len() - 1;
         let to = request.name.get_mut(..name.len()).filter(|to| to.len() <= room);
         to.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(name.as_bytes());
@@ -122,7 +122,8 @@ mod tests {
         let interfaces = Interfaces::open().unwrap();
         let one = Ipv4Addr::new(10, 1, 0, 7);
         let error = interfaces.set_address("no-such-one", one, one).unwrap_err();
-        // A user who may set nothing is refused before the kernel looks for it.
+        // Without the right to set addresses, the call is refused before the kernel looks for the
+        // interface.
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
         let error = interfaces.set_hardware("a-name-with-16-b", [2; 6]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);

@@ -1,12 +1,11 @@
-//! What `-V -f` shows of each interval: the original's lines, which people's scripts
-//! read.
+//! The display of each interval with `-V -f`: the original's lines, which users' scripts read.
 
 use crate::config::Loaded;
 use crate::sys::ctime;
 use counters::{Counter, CpuField, History, Pages};
 use std::io::Write;
 
-/// Shows the values of the newest row.
+/// Prints the values of the newest row.
 pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages>, present: u32) {
     let mut out = String::new();
     let mut line = |text: &str| {
@@ -22,7 +21,7 @@ pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages
     line("");
     line("==================== New interval ====================");
     let time = ctime(epoch_s);
-    // On two lines: the original prints what `ctime` returns, which ends one.
+    // Two lines, because the original prints the result of `ctime`, which ends in a newline.
     line(&format!("Timestamp: {time}\n           ({epoch_s:.6} seconds since the Epoch)"));
     let program = &loaded.program;
     line(&format!("config update interval: {} seconds", program.update));
@@ -32,7 +31,7 @@ pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages
     if let Some(cpu) = &program.cpu {
         line("-------------------- CPU --------------------");
         line(&format!("cpu_min: {}", cpu.min));
-        // 0 stands for all that are present, and is shown as their number.
+        // 0 means all present CPUs, and is printed as their number.
         line(&format!("cpu_max: {}", if cpu.max == 0 { present } else { cpu.max }));
         line(&format!("loadavg: {:.6} ", now(Counter::LoadAvg)));
         let total = delta(Counter::Cpu(CpuField::TotalTicks));
@@ -66,6 +65,6 @@ pub fn show(loaded: &Loaded, history: &History, epoch_s: f64, pool: Option<Pages
         line(&format!("cmm_pages: {}", pool.0));
         line("---------------------------------------------");
     }
-    // A reader that has gone away is no reason to stop managing the guest.
+    // A closed output is no reason to stop managing the guest.
     let _ = std::io::stdout().lock().write_all(out.as_bytes());
 }

@@ -6,11 +6,11 @@
 //!   Pacer says when; signals, the host and pressure triggers wake it
 //! ```
 //!
-//! One thread, no runtime. `daemon` owns everything; `look` is one interval; `pace`
-//! is pure; `sys` has the system calls that the standard library lacks.
+//! One thread, no runtime. `daemon` owns everything; `look` is one interval; `pace` is pure; `sys`
+//! has the system calls that the standard library lacks.
 //!
-//! What writes records for z/VM's monitor is a program of its own, which the daemon's puts in its
-//! place: a hundred guests load the one, and few the other.
+//! The writer of records for z/VM's monitor is a separate program, which replaces the daemon's by
+//! exec. A hundred guests load the daemon, and few the writer.
 
 mod alarm;
 mod args;
@@ -57,7 +57,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use sys::Signals;
 
-/// What is written to z/VM's monitor is as old at most.
+/// The default interval between two records for z/VM's monitor.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 /// The daemon's program.
@@ -80,7 +80,7 @@ pub fn daemon() -> ExitCode {
         },
         Command::Run(args) => code(run(args)),
         Command::Monitor(..) => {
-            // It lies where this one does.
+            // The program is in the same directory as this one.
             let error = sys::become_program(c"-monwriter");
             eprintln!("Cannot run pinheadd-monwriter: {error}");
             ExitCode::FAILURE
@@ -88,7 +88,7 @@ pub fn daemon() -> ExitCode {
     }
 }
 
-/// The program that writes records for z/VM's monitor. It has the daemon's command line.
+/// Runs the program that writes records for z/VM's monitor. It has the daemon's command line.
 pub fn monwriter() -> ExitCode {
     match command() {
         (program, Command::Monitor(args, device, every)) => match interval(every) {
@@ -100,7 +100,7 @@ pub fn monwriter() -> ExitCode {
     }
 }
 
-/// How often to write, which the daemon's program does not read.
+/// Parses the interval of records, which the daemon's program does not parse.
 fn interval(text: Option<OsString>) -> Result<Duration, &'static str> {
     let Some(text) = text else { return Ok(INTERVAL) };
     let seconds = text.to_str().and_then(|text| text.parse().ok());
@@ -138,7 +138,8 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn run(args: Args) -> Result<(), Failed> {
-    // From the first moment on: a signal during the start must not leave half of it.
+    // Signals are collected from the start, because a signal must not interrupt the start half
+    // done.
     let signals = Signals::new().map_err(cannot_collect)?;
     let mut lock = lock::take(&args.run_dir, &lock::DAEMON).map_err(Failed)?;
     let foreground = args.foreground;
@@ -147,7 +148,7 @@ fn run(args: Args) -> Result<(), Failed> {
     if foreground {
         daemon.start()?;
     } else {
-        // Errors up to here were shown on the terminal.
+        // Errors up to here were printed on the terminal.
         let starter = detach()?;
         daemon.log().use_syslog();
         let started = daemon.start().and_then(|()| lock.write_pid().map_err(Failed));
@@ -176,7 +177,8 @@ fn monitor(args: Args, device: &Path, every: Duration) -> Result<(), Failed> {
     ended.map_err(|error| told(&last_words, cannot_go_on(error)))
 }
 
-/// In the background nobody reads what is returned; in the foreground it is shown at the end.
+/// Logs a failure in the background, where the returned error is not read; in the foreground it is
+/// printed at the end.
 fn told(log: &Log, failed: Failed) -> Failed {
     if !log.is_foreground() {
         log.error(&failed.0);

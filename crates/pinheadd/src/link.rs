@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use wire::{CameFrom, Decoder, Grant, MAX_FRAME, PORT, PoolRequest, ToGuest, ToHost, Welcome};
 
-/// Ports that are looked at to find the one of our name.
+/// The most ports that are searched for the daemon's.
 const MAX_PORTS: usize = 64;
 
 /// An open port.
@@ -22,48 +22,48 @@ pub struct Link {
     path: PathBuf,
     decoder: Decoder<ToGuest>,
     out: Vec<u8>,
-    /// Answers that the port did not take, the oldest first: one of a kind.
+    /// Answers that the port did not accept, the oldest first: at most one of each kind.
     owed: Vec<ToHost>,
-    /// The host's description of itself, once it has sent it.
+    /// The host's description of itself, after it was received.
     pub host: Option<Welcome>,
-    /// The name of the host, once it has sent it. A guest that moves takes it along.
+    /// The host's name, after it was received. A guest that is migrated keeps it.
     host_name: String,
-    /// The balloon, as far as we know.
+    /// The known state of the balloon.
     pub balloon: Balloon,
-    /// The host's side is closed: nothing to wait for until it comes back.
+    /// Set while the host's side is closed: the port is not polled until it is open again.
     pub closed: bool,
 }
 
-/// What is known of the host's balloon.
+/// The known state of the host's balloon.
 #[derive(Debug, Default)]
 pub struct Balloon {
     sequence: u32,
-    /// The size that was asked for last.
+    /// The size requested last.
     asked: Pages,
-    /// The most that the host gives, once it gave less than was asked for.
+    /// The host's limit, known after it granted less than requested.
     cap: Option<Pages>,
-    /// The size that the host granted last.
+    /// The size granted last.
     granted: Option<Pages>,
-    /// The size that the guest's kernel counts, where it does.
+    /// The size that the guest's kernel counts, if it does.
     counted: Option<Pages>,
-    /// The host's last grant, until it has been written down.
+    /// The host's last grant, until it is written to the file.
     pub last_grant: Option<Grant>,
 }
 
 impl Balloon {
-    /// Takes the host's answer. Older answers than the last request are stale.
+    /// Takes the host's answer. Answers to requests before the last are stale.
     pub fn granted(&mut self, grant: &Grant) {
         if grant.sequence == 0 || grant.sequence == self.sequence {
             let granted = Pages(grant.pages);
             self.granted = Some(granted);
             self.last_grant = Some(grant.clone());
-            // A change that nobody asked for may mean that more is to be had again.
+            // A change without a request may mean that more memory is available again.
             self.cap = (grant.sequence != 0 && granted < self.asked).then_some(granted);
         }
     }
 
-    /// What of a wish is worth a request: nothing, where the host has refused to
-    /// give more than there is.
+    /// Returns the part of a wanted size that is worth a request: nothing more than the current
+    /// size if the host has refused to grant more.
     pub fn reachable(&self, wanted: Pages, current: Pages) -> Pages {
         match self.cap {
             Some(cap) if wanted > cap => cap.max(current),
@@ -71,26 +71,25 @@ impl Balloon {
         }
     }
 
-    /// Takes the kernel's own count.
+    /// Takes the size that the kernel counts.
     pub fn counted(&mut self, pages: Option<Pages>) {
         self.counted = pages;
     }
 
-    /// The size, by the kernel's count before the host's word: the guest is what
-    /// the rules are about.
+    /// Returns the size: the kernel's count, or else the host's grant. The kernel's comes first
+    /// because the rules are about the guest.
     pub fn size(&self) -> Option<Pages> {
         self.counted.or(self.granted)
     }
 
-    /// Whether the host has answered the last request.
+    /// Returns true if the host has answered the last request.
     pub fn is_answered(&self) -> bool {
         self.granted.is_some()
     }
 }
 
 impl Link {
-    /// Opens the port that was named, or the one that has our name. `None` where
-    /// there is none.
+    /// Opens the named port, or the daemon's port. `None` if there is none.
     pub fn open(root: &Root, named: Option<&Path>) -> io::Result<Option<Link>> {
         let Some(path) = named.map(Path::to_path_buf).or_else(|| find(root)) else {
             return Ok(None);
@@ -114,7 +113,7 @@ impl Link {
         }
     }
 
-    /// Takes the name of the host, and tells a new one which it was before.
+    /// Takes the host's name, and sends a new host the name of the previous one.
     pub fn is_at(&mut self, host: String) {
         let before = std::mem::replace(&mut self.host_name, host);
         if !before.is_empty() && before != self.host_name {
@@ -122,52 +121,52 @@ impl Link {
         }
     }
 
-    /// Sends a message. A port that is full loses it: the host is behind, and the
-    /// next status says all again.
+    /// Sends a message. If the port is full the message is lost: the host is behind, and the next
+    /// status repeats everything.
     pub fn send(&mut self, message: &ToHost) -> io::Result<()> {
         self.out.clear();
         wire::encode(message, &mut self.out);
         let sent = self.port.write(&self.out)?;
         if sent < self.out.len() {
-            // The rest of a frame that was begun is owed: half a frame would cost
-            // the host the next one too.
+            // The rest of a started frame must be sent: half a frame would also cost the host the
+            // next one.
             return self.port.write_all(&self.out[sent..]);
         }
         Ok(())
     }
 
-    /// Sends an answer that the host asks for once, and keeps it if the port does not take it yet.
-    /// A host that comes at once after another can be heard before the kernel has opened the port
-    /// for writing. An answer of the same kind that is still owed is void.
+    /// Sends an answer that the host requests once, and keeps it if the port does not accept it
+    /// yet. A host that directly follows another can be read from before the kernel has opened the
+    /// port for writing. An older answer of the same kind is dropped.
     pub fn answer(&mut self, message: ToHost) {
         self.owed.retain(|owed| discriminant(owed) != discriminant(&message));
         self.owed.push(message);
         self.settle();
     }
 
-    /// Sends what is owed, as far as the port takes it.
+    /// Sends the kept answers, as far as the port accepts them.
     pub fn settle(&mut self) {
         let mut owed = std::mem::take(&mut self.owed);
         while let Some(message) = owed.first() {
             match self.send(message) {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                // A port that fails otherwise never takes it.
+                // A port with any other error never accepts the answer.
                 _ => drop(owed.remove(0)),
             }
         }
         self.owed = owed;
     }
 
-    /// What to wait for on the port.
+    /// Returns the events to poll for on the port.
     pub fn interest(&self) -> Interest {
         if self.owed.is_empty() { Interest::Input } else { Interest::InputOrRoom }
     }
 
-    /// Takes what has come from the host.
+    /// Reads the bytes received from the host.
     pub fn receive(&mut self) -> io::Result<()> {
         let mut buffer = [0; MAX_FRAME];
         match self.port.read(&mut buffer) {
-            // A port whose host is gone can always be read, and has nothing.
+            // A port without a host is always readable, and empty.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => self.decoder.feed(&buffer[..count]),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
@@ -177,29 +176,29 @@ impl Link {
         Ok(())
     }
 
-    /// The host's side is closed. A closed port is ready at all times and cannot be waited
-    /// for, but the kernel can send a signal when somebody opens it.
+    /// Handles a closed host's side. A closed port is always ready and cannot be polled, but the
+    /// kernel can send a signal when the host opens it.
     pub fn lost(&mut self) {
         self.closed = true;
         self.host = None;
         self.owed.clear();
-        // A port that cannot do so is looked at again and again instead.
+        // A port without signals is checked at every look instead.
         let _ = sys::signal_changes(self.as_raw_fd());
     }
 
-    /// The host's side is open again: a message that was half sent before is void.
+    /// Handles a reopened host's side: a half-received message is dropped.
     pub fn reopened(&mut self) {
         self.closed = false;
         let _ = sys::signal_nothing(self.as_raw_fd());
         self.decoder = Decoder::new();
     }
 
-    /// The next message from the host.
+    /// Returns the next message from the host.
     pub fn next(&mut self) -> Option<ToGuest> {
         self.decoder.next()
     }
 
-    /// Whether the host answers requests for a pool.
+    /// Returns true if the host answers requests for a pool.
     pub fn grants(&self) -> bool {
         self.host.is_some_and(|h| h.grants)
     }
@@ -232,7 +231,7 @@ impl Pool for Link {
     }
 }
 
-/// The port whose name is ours.
+/// Finds the port with the daemon's name.
 fn find(root: &Root) -> Option<PathBuf> {
     let ports = std::fs::read_dir(root.join("sys/class/virtio-ports")).ok()?;
     let found = ports.take(MAX_PORTS).flatten().find(|port| {
@@ -249,7 +248,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use wire::Identified;
 
-    /// A port that takes nothing more until the host reads, and the host's end.
+    /// Returns a port that accepts nothing more until the host reads, and the host's end.
     fn full_port() -> (Link, UnixStream) {
         let (mut guest, host) = UnixStream::pair().unwrap();
         guest.set_nonblocking(true).unwrap();
@@ -259,7 +258,7 @@ mod tests {
         (Link::on(port, PathBuf::from("port")), host)
     }
 
-    /// What the host reads: the messages in it.
+    /// Returns the messages that the host reads.
     fn heard(host: &mut UnixStream) -> Vec<ToHost> {
         let mut bytes = Vec::new();
         let _ = host.read_to_end(&mut bytes);
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_the_port_does_not_take_is_sent_when_there_is_room() {
+    fn answer_refused_by_a_full_port_is_sent_when_there_is_room() {
         let (mut link, mut host) = full_port();
         link.answer(refused("an older answer"));
         link.answer(ToHost::Bye);
@@ -288,7 +287,7 @@ mod tests {
         assert!(wait(&link).writable);
         link.settle();
         assert_eq!(heard(&mut host), [ToHost::Bye, refused("no such file")]);
-        assert_eq!(wait(&link), sys::Ready::default(), "nothing is owed, nothing waited for");
+        assert_eq!(wait(&link), sys::Ready::default(), "no answer is kept, no room is polled for");
     }
 
     #[test]
@@ -311,7 +310,7 @@ mod tests {
             link.is_at(name.into());
             heard(&mut host)
         };
-        assert_eq!(at("left"), [], "it was nowhere before");
+        assert_eq!(at("left"), [], "there was no previous host");
         assert_eq!(at("left"), [], "its manager has started again");
         let came = |host: &str| ToHost::CameFrom(CameFrom { host: host.into() });
         assert_eq!(at("right"), [came("left")]);
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_does_not_give_is_not_asked_for_again() {
+    fn refused_size_is_not_requested_again() {
         let grant = |sequence, pages| Grant { sequence, pages, reason: String::new() };
         let mut balloon = Balloon { sequence: 7, asked: Pages(100), ..Balloon::default() };
         assert_eq!(balloon.reachable(Pages(100), Pages(50)), Pages(100));
@@ -327,8 +326,8 @@ mod tests {
         assert!(!balloon.is_answered(), "an answer to an older request is stale");
         balloon.granted(&grant(7, 80));
         assert_eq!(balloon.reachable(Pages(100), Pages(50)), Pages(80));
-        assert_eq!(balloon.reachable(Pages(100), Pages(80)), Pages(80), "nothing to ask for");
-        assert_eq!(balloon.reachable(Pages(60), Pages(80)), Pages(60), "less is always given");
+        assert_eq!(balloon.reachable(Pages(100), Pages(80)), Pages(80), "no request is needed");
+        assert_eq!(balloon.reachable(Pages(60), Pages(80)), Pages(60), "less is always granted");
         balloon.granted(&grant(0, 80));
         assert_eq!(balloon.reachable(Pages(100), Pages(80)), Pages(100));
     }

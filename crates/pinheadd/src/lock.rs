@@ -1,14 +1,14 @@
-//! One daemon a guest: a lock that ends with its process, and the pid for scripts.
+//! The lock that allows one daemon in a guest and ends with its process, and the pid for scripts.
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Mode of the lock's file. A file that others may read they may lock as well.
+/// Mode of the lock's file. A user that may read the file could also lock it.
 const MODE: u32 = 0o600;
 
-/// Held as long as the daemon lives. The kernel lets go of it whatever happens, so a
-/// killed daemon is in nobody's way.
+/// Held as long as the daemon lives. The kernel releases the lock in every case, so a killed daemon
+/// blocks no other.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -16,7 +16,7 @@ pub struct Lock {
     written: bool,
 }
 
-/// Who there is at most one of, and its files.
+/// A program that may run once, and its files.
 #[derive(Debug)]
 pub struct Who {
     name: &'static str,
@@ -26,7 +26,7 @@ pub struct Who {
 
 /// The daemon with the rules.
 pub const DAEMON: Who = Who { name: "pinheadd", lock: "pinheadd.lock", pid: "pinheadd.pid" };
-/// What writes records for z/VM's monitor.
+/// The writer of records for z/VM's monitor.
 pub const MONITOR: Who = Who {
     name: "pinheadd-monwriter",
     lock: "pinheadd-monwriter.lock",
@@ -39,7 +39,7 @@ pub fn take(run_dir: &Path, who: &Who) -> Result<Lock, String> {
     let (path, pid_path) = (run_dir.join(who.lock), run_dir.join(who.pid));
     let file = OpenOptions::new().create(true).truncate(false).write(true).mode(MODE).open(&path);
     let file = file.map_err(|e| format!("Cannot open lock file {}: {e}", path.display()))?;
-    // A daemon of before may have made it readable.
+    // An older daemon may have made it readable.
     file.set_permissions(Permissions::from_mode(MODE))
         .map_err(|e| format!("Cannot keep lock file {} from others: {e}", path.display()))?;
     match file.try_lock() {
@@ -64,7 +64,7 @@ pub fn take(run_dir: &Path, who: &Who) -> Result<Lock, String> {
 }
 
 impl Lock {
-    /// Writes the pid of the daemon, once it has its own.
+    /// Writes the daemon's pid, after it has gone into the background.
     pub fn write_pid(&mut self) -> Result<(), String> {
         let text = format!("{}\n", std::process::id());
         let path = &self.pid_path;
@@ -78,7 +78,7 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if self.written {
-            // Nothing to do about one that is gone already.
+            // The file may already be gone.
             let _ = std::fs::remove_file(&self.pid_path);
         }
     }
@@ -90,7 +90,7 @@ mod tests {
     use procfs::testing::FakeKernel;
 
     #[test]
-    fn finding2_12_lock_can_be_read_by_its_owner_alone() {
+    fn finding2_12_only_its_owner_can_read_the_lock() {
         for before in [None, Some(0o644)] {
             let kernel = FakeKernel::new(1, 1);
             let path = kernel.path(DAEMON.lock);

@@ -1,10 +1,9 @@
-//! Where messages go: the terminal in the foreground, syslog in the background.
+//! The log: on the terminal in the foreground, in syslog in the background.
 
 use std::fmt;
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 
-/// How important a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Error,
@@ -18,11 +17,11 @@ pub struct Log {
     verbose: bool,
     syslog: Option<UnixDatagram>,
     foreground: bool,
-    /// The last error of each topic, so that one that stays is logged once.
+    /// The last error of each topic, so that a lasting error is logged once.
     last: [Option<String>; Topic::COUNT],
 }
 
-/// What a repeated message is about.
+/// The subject of a repeated message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// Counters that cannot be read.
@@ -33,7 +32,7 @@ pub enum Topic {
     Memory,
     /// The status file.
     Status,
-    /// The device of z/VM's monitor, or what is told there.
+    /// The device of z/VM's monitor, or the records for it.
     Monitor,
 }
 
@@ -42,12 +41,12 @@ impl Topic {
 }
 
 impl Log {
-    /// A log on the terminal.
+    /// Returns a log on the terminal.
     pub fn new(verbose: bool) -> Log {
         Log { verbose, syslog: None, foreground: true, last: [const { None }; Topic::COUNT] }
     }
 
-    /// One that goes where this one does, for another thread.
+    /// Returns a log with the same destination, for another thread.
     pub fn another(&self) -> Log {
         let mut log = Log::new(self.verbose);
         if !self.foreground {
@@ -56,40 +55,40 @@ impl Log {
         log
     }
 
-    /// Whether messages go to the terminal.
+    /// Returns true if messages go to the terminal.
     pub fn is_foreground(&self) -> bool {
         self.foreground
     }
 
-    /// From now on to syslog.
+    /// Switches the log to syslog.
     pub fn use_syslog(&mut self) {
         self.foreground = false;
         self.syslog = UnixDatagram::unbound().ok().filter(|s| s.connect("/dev/log").is_ok());
     }
 
-    /// Whether the values of each interval are to be shown.
+    /// Returns true if the values of each interval are to be printed.
     pub fn shows_intervals(&self) -> bool {
         self.verbose && self.foreground
     }
 
-    /// Something that an administrator must know.
+    /// Logs a message that an administrator must know.
     pub fn error(&self, message: impl fmt::Display) {
         self.write(Level::Error, &message);
     }
 
-    /// Something that an administrator may want to know.
+    /// Logs a message that an administrator may want to know.
     pub fn info(&self, message: impl fmt::Display) {
         self.write(Level::Info, &message);
     }
 
-    /// Something for who watches the daemon at work.
+    /// Logs a message for observers of the daemon's work; only with -V.
     pub fn debug(&self, message: impl fmt::Display) {
         if self.verbose {
             self.write(Level::Debug, &message);
         }
     }
 
-    /// An error that may come again at every look: logged when it is new.
+    /// Logs an error that may repeat at every look, if it is new.
     pub fn error_once(&mut self, topic: Topic, message: impl fmt::Display) {
         let message = message.to_string();
         let last = &mut self.last[topic as usize];
@@ -99,14 +98,14 @@ impl Log {
         }
     }
 
-    /// The topic works again: its next error is new.
+    /// Marks a topic as working again: its next error is new.
     pub fn works(&mut self, topic: Topic) {
         self.last[topic as usize] = None;
     }
 
     fn write(&self, level: Level, message: &dyn fmt::Display) {
         if self.foreground {
-            // A reader that has gone away is no reason to stop managing the guest.
+            // A closed output is no reason to stop managing the guest.
             let _ = match level {
                 Level::Error => writeln!(std::io::stderr(), "{message}"),
                 _ => writeln!(std::io::stdout(), "{message}"),

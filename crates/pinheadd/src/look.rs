@@ -1,4 +1,4 @@
-//! One look at the guest: read, decide, act.
+//! One interval of the daemon: read the guest, decide, act.
 
 use crate::config::Loaded;
 use crate::intervals;
@@ -17,35 +17,34 @@ use rules::Program;
 use std::error::Error;
 use wire::PoolKind;
 
-/// The guest that the daemon runs in: what it reads of it and what it changes in it.
+/// The guest that the daemon runs in, with its counters and its controls.
 pub struct Guest {
     cpus: plug::Cpus,
     present: PresentCpus,
-    /// CPUs that are not ours, and do not count for the bounds of the rules.
+    /// Isolated CPUs, which are not managed and do not count for the bounds of the rules.
     isolated: CpuSet,
-    /// Whether this machine can dispatch its CPUs vertically (s390x); then the CPUs
-    /// are not ours while it does.
+    /// Set if this machine can dispatch its CPUs vertically (s390x); while it does, the CPUs are
+    /// not managed.
     polarized: bool,
     polarization: Polarization,
-    /// The number of CPUs found at the start, to go back to when the machine turns
-    /// to vertical dispatching.
+    /// The CPUs found at the start, restored when the machine changes to vertical dispatching.
     found: CpuSet,
     cmm: Option<CmmPool>,
-    /// Whether the kernel takes the balloon out of MemTotal, which CMM never does.
+    /// Set if the kernel subtracts the balloon from MemTotal, which it never does for CMM.
     total_shrinks: bool,
     reader: Reader,
     history: History,
     slots: Slots,
     dry_run: bool,
     tally: Tally,
-    /// The size that the pool was last asked to have.
+    /// The size last requested for the pool.
     asked: Option<Pages>,
-    /// What is to be put back; nothing in a dry run.
+    /// The state to restore; `None` in a dry run.
     pub undo: Option<Undo>,
 }
 
 impl Guest {
-    /// Looks at what there is. Nothing is changed.
+    /// Reads the guest's current state. Nothing is changed.
     pub fn new(
         root: &Root,
         cmm: Option<CmmPool>,
@@ -85,7 +84,7 @@ impl Guest {
         })
     }
 
-    /// Takes new rules: the old ones go on where that fails.
+    /// Takes new rules; if that fails, the old ones stay in force.
     pub fn renew(&mut self, root: &Root, loaded: &Loaded) -> Result<(), Box<dyn Error>> {
         let reader = Reader::open(root, &loaded.counters)?;
         self.present.renew()?;
@@ -95,22 +94,22 @@ impl Guest {
         Ok(())
     }
 
-    /// Whether the kernel has a CMM pool.
+    /// Returns true if the kernel has a CMM pool.
     pub fn has_cmm(&self) -> bool {
         self.cmm.is_some()
     }
 
-    /// CPUs present.
+    /// Returns the number of CPUs present.
     pub fn present(&self) -> u32 {
         self.present.cpus().len() as u32
     }
 
-    /// The CPUs that are online.
+    /// Returns the CPUs that are online.
     pub fn online(&self) -> Result<CpuSet, plug::Error> {
         self.cpus.online()
     }
 
-    /// How memory is given up under these rules.
+    /// Returns the kind of pool that these rules use.
     pub fn pool_kind(&self, program: &Program) -> PoolKind {
         match (&program.memory, &self.cmm) {
             (None, _) => PoolKind::None,
@@ -119,17 +118,17 @@ impl Guest {
         }
     }
 
-    /// The size of the pool, where there is one.
+    /// Returns the size of the pool, if there is one.
     pub fn pool_size(&mut self, link: Option<&mut Link>) -> Option<Pages> {
         match (&mut self.cmm, link) {
             (Some(cmm), _) => cmm.size().ok(),
-            // A balloon whose size is not known yet was never asked for by this daemon.
+            // A balloon of unknown size was never requested by this daemon.
             (None, Some(link)) if link.grants() => Some(link.size().unwrap_or_default()),
             (None, _) => None,
         }
     }
 
-    /// Forgets what was read: it is from before a long sleep.
+    /// Drops the history, because it is from before a long sleep.
     pub fn forget(&mut self) {
         self.history.clear();
     }
@@ -170,7 +169,7 @@ impl Guest {
         }
     }
 
-    /// CPUs that count for the bounds of the rules.
+    /// Returns the number of these CPUs that count for the bounds of the rules.
     fn ours(&self, cpus: &CpuSet) -> u32 {
         plug::without(cpus, &self.isolated).len() as u32
     }
@@ -188,7 +187,7 @@ impl Guest {
         }
     }
 
-    /// Takes one look and does what the rules say.
+    /// Takes one look and applies the rules' decisions.
     pub fn look(
         &mut self,
         loaded: &Loaded,
@@ -198,13 +197,13 @@ impl Guest {
     ) -> Outcome {
         let row = self.history.advance();
         if let Err(error) = self.reader.read(epoch_s, row) {
-            // Missing data mean hold: the row was never there.
+            // Missing data mean hold: the incomplete row is removed.
             self.history.retract();
             log.error_once(Topic::Read, format_args!("{}: holding", chain(&error)));
             return Outcome::Acted;
         }
         log.works(Topic::Read);
-        // CPUs are added while we run. A look without them goes by those of the last one.
+        // CPUs are added while the daemon runs. If the list cannot be read, the last one is used.
         let _ = self.present.renew();
         self.count_balloon(link.as_deref_mut());
         let pool = match &loaded.program.memory {
@@ -241,7 +240,7 @@ impl Guest {
         self.history.get(slot?, 0)
     }
 
-    /// What the guest's kernel itself counts is the size of a balloon.
+    /// Takes the balloon's size from the guest kernel's counters.
     fn count_balloon(&mut self, link: Option<&mut Link>) {
         if let (Some([inflated, deflated]), Some(link)) = (self.slots.balloon, link) {
             let pages = self.raw(Some(inflated)).zip(self.raw(Some(deflated)));
@@ -249,16 +248,16 @@ impl Guest {
         }
     }
 
-    /// MemTotal means the same on every pool: all that the guest would have without
-    /// one. A balloon that may not deflate on its own is taken out of it.
+    /// Makes MemTotal mean the same with every pool: the guest's memory without a pool. The kernel
+    /// subtracts a balloon that may not deflate by itself.
     fn present_total(&mut self, pool: Option<Pages>) {
         if let (true, Some(slot), Some(pool)) = (self.total_shrinks, self.slots.total, pool) {
             self.history.newest()[slot] += (pool.0 * PAGE_KIB) as f64;
         }
     }
 
-    /// Lets go of the CPUs while the machine dispatches them vertically, and takes
-    /// them again when it does not any more, as the original does.
+    /// Stops managing the CPUs while the machine dispatches them vertically, and manages them again
+    /// afterwards, as the original does.
     fn repolarize(&mut self, program: &Program, log: &mut Log) {
         if !self.polarized || program.cpu.is_none() {
             return;
@@ -281,12 +280,12 @@ impl Guest {
         }
     }
 
-    /// Notices that the kernel took pages back by itself, as CMM and a balloon that may
-    /// deflate do before anybody is killed for memory. Says whether it did.
+    /// Detects that the kernel took pages back by itself, as CMM and a self-deflating balloon do
+    /// before the kernel kills a process for memory. Returns true if it did.
     fn notice_loss(&mut self, pool: Option<Pages>, log: &Log) -> bool {
         let (Some(pool), Some(asked)) = (pool, self.asked) else { return false };
         let before = self.tally.summary.pool;
-        // A pool on its way to a smaller size that was asked for is above that size.
+        // A pool that is still shrinking to the requested size is above that size.
         if pool >= before || pool >= asked {
             return false;
         }
@@ -298,16 +297,16 @@ impl Guest {
         true
     }
 
-    /// The host sets its balloon to a size that nobody asked for, or, without one, whoever
-    /// comes may: what changes then is not what the kernel took back. The rules go on from
-    /// what they find; nothing asks for the old size because it was the old size.
+    /// Takes a balloon size that the host set without a request; without a host, any later host may
+    /// set it. Such a change is not memory that the kernel took back. The rules continue from the
+    /// new size; the old one is not requested again.
     pub fn balloon_is_set(&mut self, size: Option<Pages>) {
         if self.cmm.is_none() {
             self.asked = size;
         }
     }
 
-    /// Keeps what the status has.
+    /// Records the values for the status.
     fn note(&mut self, pool: Option<Pages>) {
         self.tally.looks = self.tally.looks.wrapping_add(1);
         self.tally.summary.pool = pool.unwrap_or_default();
@@ -443,14 +442,14 @@ impl Guest {
         true
     }
 
-    /// What is known and was done so far.
+    /// Returns the current observations and actions.
     pub fn tally(&mut self, settled: bool) -> &Tally {
         self.tally.summary.settled = settled;
         &self.tally
     }
 
-    /// Puts back what was found at the start. Says what could not be, and whether the
-    /// pool had to be left as it is because there is nobody to give it back.
+    /// Restores the state found at the start. Returns the errors, and true if the pool stays as it
+    /// is because no host can take it back.
     pub fn restore(&mut self, undo: &Undo, link: Option<&mut Link>) -> (Vec<plug::Error>, bool) {
         let record = &undo.record;
         match (&mut self.cmm, link) {
@@ -461,7 +460,6 @@ impl Guest {
     }
 }
 
-/// The size of a pool in words.
 fn changing(pages: Pages) -> String {
     // Scripts look for this line.
     format!("changing number of pages permanently reserved to {}", pages.0)

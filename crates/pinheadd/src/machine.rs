@@ -1,10 +1,11 @@
-//! The machine below: a guest, or a host that others need.
+//! The check that this machine is a guest, and not a host of other guests.
 
 use std::path::Path;
 
 use crate::args::Args;
 
-/// Refuses a machine that is no guest, unless it is asked for. s390x always has a hypervisor.
+/// Refuses a machine that is not a guest, unless the arguments allow it. s390x always has a
+/// hypervisor.
 pub fn check(args: &Args) -> Result<(), String> {
     if cfg!(target_arch = "s390x") {
         return Ok(());
@@ -35,21 +36,21 @@ fn check_by(args: &Args, is_host: impl FnOnce() -> bool) -> Result<(), String> {
     }
 }
 
-/// True if the CPUs of an x86 say that no hypervisor is below.
+/// True if the CPUs of an x86 show no hypervisor.
 #[cfg(any(test, not(target_arch = "aarch64")))]
 fn has_no_hypervisor(cpuinfo: &str) -> bool {
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
     flags.is_some_and(|line| line.split_ascii_whitespace().all(|flag| flag != "hypervisor"))
 }
 
-/// An ARM's CPUs do not tell: its firmware does, as `systemd-detect-virt` reads it.
+/// The CPUs of an ARM do not show it: its firmware does, as `systemd-detect-virt` reads it.
 #[cfg(any(test, target_arch = "aarch64"))]
 mod arm {
     use std::fs::{File, read_dir, read_to_string};
     use std::io::Read;
     use std::path::Path;
 
-    /// Beginnings of what hypervisors write into DMI.
+    /// Prefixes of the names that hypervisors write into DMI.
     const HYPERVISORS: [&str; 17] = [
         "KVM",
         "OpenStack",
@@ -69,18 +70,18 @@ mod arm {
         "Apple Virtualization",
         "Google Compute Engine",
     ];
-    /// Fields of DMI in which they do.
+    /// Fields of DMI with these names.
     const FIELDS: [&str; 5] =
         ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
 
     /// The firmware's own structure of SMBIOS.
     const BIOS: &str = "sys/firmware/dmi/entries/0-0/raw";
-    /// Its byte with the bit that says that the machine is virtual.
+    /// The structure's byte with the bit for a virtual machine.
     const EXTENSION: usize = 0x13;
     const IS_VIRTUAL: u8 = 1 << 4;
 
-    /// Bit of the firmware for a virtual machine. Nothing where its structure cannot be read, or is
-    /// too short to have one.
+    /// Returns the firmware's bit for a virtual machine. `None` if its structure cannot be read, or
+    /// is too short for the bit.
     fn virtual_bit(root: &Path) -> Option<bool> {
         let mut bytes = [0; EXTENSION + 1];
         File::open(root.join(BIOS)).ok()?.read_exact(&mut bytes).ok()?;
@@ -89,13 +90,13 @@ mod arm {
         has_it.then_some(bytes[EXTENSION] & IS_VIRTUAL != 0)
     }
 
-    /// True if the machine names no hypervisor, and is known to have none: its firmware's bit is
-    /// clear, or there is nothing but a device tree. A cloud may have a name of its own.
+    /// True if no hypervisor is named and its absence is known: the firmware's bit is clear, or
+    /// there is only a device tree. A cloud may use an unknown name.
     pub(super) fn is_host(root: &Path) -> bool {
         let tree = root.join("proc/device-tree");
         let field = |name| read_to_string(root.join("sys/class/dmi/id").join(name)).ok();
         let fields = FIELDS.map(field);
-        // Amazon's machines without a hypervisor have its name as well.
+        // Amazon's machines without a hypervisor also have its name.
         let is_metal = fields[0].as_ref().is_some_and(|name| name.trim_end().ends_with(".metal"));
         let has = |text: &String| HYPERVISORS.iter().any(|name| text.starts_with(name));
         let is_named = !is_metal && fields.iter().flatten().any(has);
@@ -159,10 +160,10 @@ mod tests {
         assert!(!is_host(&[board, ("proc/device-tree/fw-cfg@9020000/reg", "")]));
         assert!(!is_host(&[vendor("QEMU\n"), real]), "its firmware may not set the bit");
         assert!(!is_host(&[vendor("Amazon EC2\n")]));
-        assert!(!is_host(&[]), "nothing is told");
+        assert!(!is_host(&[]), "no field is known");
     }
 
-    /// The firmware's structure with this byte of characteristics.
+    /// Returns the firmware's structure with this byte of characteristics.
     fn bios(byte: &str) -> String {
         format!("\0\u{18}{}{byte}{}", "\0".repeat(17), "\0".repeat(4))
     }
@@ -183,6 +184,6 @@ mod tests {
         assert!(!is_host(None), "it cannot be read");
         assert!(!is_host(Some("\0\u{18}\0".to_owned())), "it is cut");
         let short = bios("\0").replacen('\u{18}', "\u{12}", 1);
-        assert!(!is_host(Some(short)), "it is of before there was a bit");
+        assert!(!is_host(Some(short)), "the structure is older than the bit");
     }
 }

@@ -1,4 +1,4 @@
-//! How the daemon and its host find each other.
+//! The handshake between the daemon and its host.
 
 use crate::clock::Clock;
 use crate::config::Loaded;
@@ -10,10 +10,10 @@ use procfs::Root;
 use std::os::fd::AsRawFd;
 use wire::{Hello, PoolKind, ToGuest, ToHost};
 
-/// How long a host has to say that it is there before the daemon starts without it.
+/// Time for a host to answer the hello before the daemon starts without one.
 const WELCOME_MS: u64 = 1_500;
 
-/// Says hello and gives the host a moment to answer.
+/// Sends a hello and gives the host a moment to answer.
 pub fn meet(link: &mut Link, clock: &Clock, root: &Root, cmm: bool) {
     let cpus_present = plug::Cpus::new(root).present().map_or(0, |cpus| cpus.len() as u32);
     let pool = if cmm { PoolKind::Cmm } else { PoolKind::Host };
@@ -23,7 +23,7 @@ pub fn meet(link: &mut Link, clock: &Clock, root: &Root, cmm: bool) {
     }
 }
 
-/// What the daemon says of itself under its rules.
+/// Returns the daemon's hello under its rules.
 pub fn hello(root: &Root, guest: &Guest, loaded: &Loaded, reply: bool) -> Hello {
     Hello {
         cpus_present: guest.present(),
@@ -34,7 +34,7 @@ pub fn hello(root: &Root, guest: &Guest, loaded: &Loaded, reply: bool) -> Hello 
     }
 }
 
-/// What it says of itself under no rules.
+/// Returns the daemon's hello without rules.
 fn unmanaged(root: &Root) -> Hello {
     Hello {
         boot_id: boot_id(root).ok().and_then(|id| boot_bytes(&id)).unwrap_or_default(),
@@ -46,7 +46,7 @@ fn unmanaged(root: &Root) -> Hello {
     }
 }
 
-/// Listens to the host until something is so, or the time is over.
+/// Handles messages from the host until a condition holds, or the deadline has passed.
 pub fn listen(link: &mut Link, clock: &Clock, deadline_ms: u64, done: impl Fn(&Link) -> bool) {
     while !done(link) {
         let Some(left) = deadline_ms.checked_sub(clock.ms()).filter(|ms| *ms > 0) else { return };
@@ -61,14 +61,14 @@ pub fn listen(link: &mut Link, clock: &Clock, deadline_ms: u64, done: impl Fn(&L
                 ToGuest::Welcome(welcome) => link.host = Some(welcome),
                 ToGuest::Grant(grant) => link.balloon.granted(&grant),
                 ToGuest::AtHost(host) => link.is_at(host.name),
-                // Nothing else matters before there are rules: the host asks again.
+                // Other messages do not matter before there are rules: the host repeats them.
                 _ => {}
             }
         }
     }
 }
 
-/// The 16 bytes of a boot id as the kernel writes it.
+/// Parses the 16 bytes of a boot id as the kernel writes it.
 fn boot_bytes(id: &str) -> Option<[u8; 16]> {
     let digits: Vec<u8> = id
         .chars()

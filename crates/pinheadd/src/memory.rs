@@ -1,21 +1,21 @@
-//! How this guest's memory is, for a host that asks.
+//! The guest's memory statistics, for a host that requests them.
 //!
-//! A daemon that is never asked has none of this: the files are opened by the first question
-//! and stay open, with their buffers.
+//! Without requests the daemon holds none of this: the first request opens the files, which then
+//! stay open, with their buffers.
 
 use crate::rate::Rate;
 use counters::{Counter, PsiField, PsiLine, PsiResource};
 use procfs::{Reader, Root, kernel_names};
 use wire::Memory;
 
-/// Questions that are answered in a second. What comes on top is dropped: the answers would
-/// be the same, and a host must not be able to keep its guest busy.
+/// Requests answered a second. Excess requests are dropped: the answers would be the same, and a
+/// host must not be able to keep its guest busy.
 const ANSWERS_A_SECOND: usize = 10;
 
-/// A number of the answer.
+/// A field of the answer.
 type Slot = fn(&mut Memory) -> &mut Option<u64>;
 
-/// Lines of /proc/meminfo, and what they are in the answer.
+/// Lines of /proc/meminfo, with the fields of the answer that they fill.
 const MEMINFO: [(&str, Slot); 9] = [
     ("MemTotal", |memory| &mut memory.total_kib),
     ("MemFree", |memory| &mut memory.free_kib),
@@ -39,10 +39,10 @@ const VMSTAT: [(&str, Slot); 7] = [
     ("pgmajfault", |memory| &mut memory.major_faults),
 ];
 
-/// What each zone's line of /proc/vmstat about stalls begins with.
+/// The prefix of each zone's line about stalls in /proc/vmstat.
 const STALLS: &str = "allocstall";
 
-/// Answers a host's questions.
+/// Answers a host's requests.
 #[derive(Debug)]
 pub struct MemoryReader {
     open: Option<Open>,
@@ -57,17 +57,17 @@ struct Open {
 }
 
 impl MemoryReader {
-    /// One that has opened nothing.
+    /// Creates a reader without open files.
     pub fn new() -> MemoryReader {
         MemoryReader { open: None, answers: Rate::new() }
     }
 
-    /// Whether a question that comes now is answered.
+    /// Returns true if a request that arrives now is answered.
     pub fn answers(&mut self, now_ms: u64) -> bool {
         self.answers.take(now_ms)
     }
 
-    /// How the memory is now. What cannot be read is missing.
+    /// Returns the current memory statistics. Unreadable values are missing.
     pub fn memory(&mut self, root: &Root, sequence: u32, uptime_ms: u64) -> Memory {
         if self.open.is_none() {
             self.open = Open::new(root);
@@ -77,7 +77,7 @@ impl MemoryReader {
         match open.reader.read(0.0, &mut open.row) {
             Ok(()) => Memory { sequence, uptime_ms, ..open.memory() },
             Err(_) => {
-                // A file that has changed under it: the next question reopens it.
+                // The file has changed while it was read: the next request reopens it.
                 self.open = None;
                 nothing
             }
@@ -114,7 +114,7 @@ impl Open {
             let slot = match counter {
                 Counter::Meminfo(name) => slot_of(&MEMINFO, name),
                 Counter::Vmstat(name) if name.starts_with(STALLS) => {
-                    // One line a zone.
+                    // One line for each zone.
                     memory.stalls = Some(value.saturating_add(memory.stalls.unwrap_or(0)));
                     continue;
                 }
@@ -140,7 +140,7 @@ mod tests {
     use procfs::testing::{FakeKernel, VMSTAT};
 
     #[test]
-    fn what_the_kernel_shows_is_reported_and_the_rest_is_missing() {
+    fn kernels_values_are_reported_and_the_rest_is_missing() {
         let kernel = FakeKernel::new(1, 1);
         let zones = "allocstall_dma 1\nallocstall_normal 20\nallocstall_movable 300\n";
         kernel.write("proc/vmstat", &format!("{VMSTAT}{zones}workingset_refault 9\n"));
@@ -160,7 +160,7 @@ mod tests {
 
         kernel.write("proc/meminfo", "MemTotal: 524288 kB\nMemFree: 7 kB\n");
         let fewer = memory_reader.memory(&kernel.root(), 8, 1235);
-        assert_eq!((fewer.sequence, fewer.free_kib), (8, None), "half a reading is none");
+        assert_eq!((fewer.sequence, fewer.free_kib), (8, None), "a partial reading is dropped");
         let again = memory_reader.memory(&kernel.root(), 9, 1236);
         assert_eq!((again.free_kib, again.available_kib), (Some(7), None));
     }

@@ -1,5 +1,5 @@
-//! Records of this guest for z/VM's monitor, in a process of its own: what it asks of a file system
-//! may never be answered, and the rules do not wait for that.
+//! Records of this guest for z/VM's monitor, in a separate process. Its requests to a file system
+//! may block forever, and the rules must not wait for them.
 
 use crate::args::Args;
 use crate::clock::Clock;
@@ -18,29 +18,29 @@ use std::thread;
 use std::time::Duration;
 use zmon::fsstatd::Numbers;
 
-/// In a file system's flags: the others are true. glibc takes it away, and the original is linked
-/// with that.
+/// A bit that is set in valid flags of a file system. glibc clears it, and the original is linked
+/// with glibc.
 const ST_VALID: u64 = 0x20;
 
-/// The device, once for each of those who write: each has its own records there, which end when it
-/// is closed, whatever closes it.
+/// The device, opened once for each writer: each has its own records there, which end when the
+/// device is closed in any way.
 #[derive(Debug)]
 pub struct Devices {
     processes: File,
     file_systems: File,
 }
 
-/// Opens it.
+/// Opens the device for each writer.
 pub fn open(device: &Path) -> Result<Devices, Failed> {
     let open = || {
-        // To append makes no difference to the device, and lets a file be in its place.
+        // Appending makes no difference to the device, and lets a file stand in for it.
         let file = File::options().read(true).append(true).open(device);
         file.map_err(|e| Failed(format!("Cannot open {}: {e}", device.display())))
     };
     Ok(Devices { processes: open()?, file_systems: open()? })
 }
 
-/// Writes until a signal says that it is over.
+/// Writes records until a signal ends it.
 pub fn run(
     args: &Args,
     devices: Devices,
@@ -49,7 +49,7 @@ pub fn run(
     mut signals: Signals,
 ) -> io::Result<()> {
     let root = Root::at(&args.root);
-    // It may wait for a server that does not answer, and ends with the process.
+    // The thread may block on a server that does not answer, and ends with the process.
     let others = (root.clone(), devices.file_systems, log.another());
     thread::Builder::new().spawn(move || {
         let (root, device, log) = others;
@@ -117,7 +117,7 @@ struct Device {
 }
 
 impl Device {
-    /// A record is one write; one that is not taken is told once.
+    /// Writes a record in one call; a refused record is logged once.
     fn write(&mut self, record: &[u8]) {
         match self.file.write(record) {
             Ok(count) if count == record.len() => self.log.works(Topic::Monitor),

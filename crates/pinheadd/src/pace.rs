@@ -1,4 +1,4 @@
-//! When to look next: a pure step.
+//! The time of the next look: a pure step.
 //!
 //! ```text
 //!                 woken (host, pressure)            still
@@ -8,33 +8,33 @@
 //!        └  (adaptive)                       history is being gathered
 //! ```
 //!
-//! With the fixed pace nothing of this happens: one look every UPDATE seconds.
-//! Times are milliseconds on a clock that never jumps.
+//! With the fixed pace there is one look every UPDATE seconds and nothing else. Times are
+//! milliseconds on a monotonic clock.
 
 use crate::args::Pace;
 
 /// Looks without a change after which a guest counts as settled.
 const CALM: u32 = 5;
-/// The longest sleep of a settled daemon that nobody else wakes.
+/// The longest sleep of a settled daemon without a host.
 const BACK_OFF_MS: u64 = 16_000;
 /// The longest sleep under a host, so that a lost message cannot silence it forever.
 const HEARTBEAT_MS: u64 = 90_000;
-/// The shortest time between two looks while the history is gathered: shorter ones
-/// would measure the kernel's ticks rather than the load.
+/// The shortest time between two looks while the history is gathered: shorter ones would measure
+/// the kernel's ticks and not the load.
 const QUICK_MS: u64 = 200;
 
-/// What a look came to.
+/// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The history is not full yet, nothing was decided.
     Gathering,
-    /// Nothing was to be done.
+    /// Nothing needed a change.
     Still,
-    /// Something was done.
+    /// Something was changed.
     Acted,
 }
 
-/// What woke the daemon before its time.
+/// The event that woke the daemon early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// The host saw the guest's CPUs run.
@@ -43,34 +43,34 @@ pub enum Wake {
     Pressure,
 }
 
-/// What to do about the rows that were read before.
+/// The handling of rows that were read before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Past {
-    /// They count.
+    /// The rows stay valid.
     Keep,
-    /// They are from before a long sleep: a difference across it would hide what has
+    /// The rows are from before a long sleep: a difference across it would hide a load that has
     /// just begun.
     Forget,
 }
 
-/// Knows when to look.
+/// Schedules the looks.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     pace: Pace,
-    /// Whether a host is there that wakes us.
+    /// Set while a host is present that wakes the daemon.
     hosted: bool,
     update_ms: u64,
     quick_ms: u64,
     next_ms: u64,
     last_ms: Option<u64>,
-    /// The rows that were read reach back over a long sleep.
+    /// Set while the rows reach back over a long sleep.
     stale: bool,
     calm: u32,
     settled: bool,
 }
 
 impl Pacer {
-    /// A pacer whose first look is now.
+    /// Returns a pacer with its first look due now.
     pub fn new(pace: Pace, update_s: u64, intervals: usize, now_ms: u64) -> Pacer {
         let update_ms = update_s.saturating_mul(1000).max(1);
         let rows = intervals as u64 + 1;
@@ -87,7 +87,7 @@ impl Pacer {
         }
     }
 
-    /// A host is there, or not any more, that says when to look.
+    /// Records the presence of a host that schedules the looks.
     pub fn set_hosted(&mut self, hosted: bool, now_ms: u64) {
         if self.hosted != hosted {
             self.hosted = hosted;
@@ -97,25 +97,26 @@ impl Pacer {
         }
     }
 
-    /// When the next look is due.
+    /// Returns the time at which the next look is due.
     pub fn next_ms(&self) -> u64 {
         self.next_ms
     }
 
-    /// Whether nothing changes any more, as far as this guest can see.
+    /// Returns true if nothing changes any more, as far as this guest can see.
     pub fn is_settled(&self) -> bool {
         self.settled
     }
 
-    /// Something happened. Says what to do about the past; the look is due when
-    /// `next_ms` says so.
+    /// Takes a wake-up. Returns the handling of the earlier rows; `next_ms` then returns the time
+    /// of the look.
     pub fn wake(&mut self, wake: Wake, now_ms: u64) -> Past {
         if self.pace == Pace::Fixed {
             return Past::Keep;
         }
         let last = self.last_ms.unwrap_or(now_ms);
         let slept = self.stale || self.is_long(last, now_ms);
-        // A host may say so as often as it likes: not more than the rules ask for.
+        // A host may wake the daemon any number of times, but looks are no more frequent than the
+        // rules' interval.
         let soonest = match wake {
             Wake::Host if !slept => last + self.update_ms,
             _ => now_ms.max(last + self.quick_ms),
@@ -132,17 +133,17 @@ impl Pacer {
         Past::Keep
     }
 
-    /// Whether so much time is more than a busy guest's looks are apart.
+    /// Returns true if this time is longer than a busy guest's interval between looks.
     fn is_long(&self, from_ms: u64, to_ms: u64) -> bool {
         to_ms.saturating_sub(from_ms) > 2 * self.update_ms
     }
 
-    /// A look was taken.
+    /// Records that a look was taken.
     pub fn looked(&mut self, outcome: Outcome, now_ms: u64) {
         let last = self.last_ms.replace(now_ms).unwrap_or(now_ms);
         if self.pace == Pace::Fixed {
-            // A fixed grid: a late look does not move those that follow, but those
-            // that were missed altogether are not made up for.
+            // A fixed grid: a late look does not move the later ones, but missed looks are not made
+            // up for.
             self.next_ms += self.update_ms;
             if self.next_ms <= now_ms {
                 self.next_ms = now_ms + self.update_ms;
@@ -219,8 +220,8 @@ mod tests {
         assert!(at - woken <= 1000, "the first decision comes within a second: {}", at - woken);
     }
 
-    /// A look out of turn, by the heartbeat, must not make the next load wait until
-    /// the rows from before it have gone.
+    /// An early look, by the heartbeat, must not make the next load wait until the rows from before
+    /// it have gone.
     #[test]
     fn a_load_that_starts_after_a_heartbeat_is_answered_as_fast() {
         let mut pacer = Pacer::new(Pace::Host, 1, 3, 0);
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_guest_is_looked_at_no_more_often_than_its_rules_ask_for() {
+    fn busy_guests_looks_are_no_more_frequent_than_its_rules_say() {
         let mut pacer = Pacer::new(Pace::Host, 1, 3, 0);
         pacer.set_hosted(true, 0);
         settle(&mut pacer);

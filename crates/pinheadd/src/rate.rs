@@ -1,20 +1,20 @@
-//! How often something may happen.
+//! Rate limits for repeated events.
 
-/// At most `N` times within any second.
+/// A limit of `N` events within any second.
 #[derive(Debug)]
 pub struct Rate<const N: usize> {
-    /// When the last ones were, on a clock that never jumps; the oldest at `next`.
+    /// Times of the last events on a monotonic clock; the oldest is at `next`.
     times_ms: [Option<u64>; N],
     next: usize,
 }
 
 impl<const N: usize> Rate<N> {
-    /// Nothing has happened yet.
+    /// Creates the limit without past events.
     pub fn new() -> Rate<N> {
         Rate { times_ms: [None; N], next: 0 }
     }
 
-    /// Whether it may happen now; then it counts.
+    /// Returns true if an event may happen now, and counts it then.
     pub fn take(&mut self, now_ms: u64) -> bool {
         let oldest = &mut self.times_ms[self.next];
         if oldest.is_some_and(|then_ms| now_ms < then_ms + 1000) {

@@ -1,9 +1,9 @@
-//! The daemon's own numbers in what was read for its rules.
+//! The daemon's own values among the counters read for its rules.
 
 use crate::config::BALLOON;
 use counters::{Counter, CpuField, History};
 
-/// Counters of the last look; 0 where the rules have nothing read for it.
+/// Counters of the last look; 0 if the rules do not need the counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readings {
     /// MemTotal, as the rules see it, in KiB.
@@ -20,7 +20,7 @@ pub struct Readings {
     pub steal_ticks: u64,
 }
 
-/// Where in a row the daemon's own numbers are.
+/// Positions of the daemon's own values in a row.
 pub struct Slots {
     pub online: Option<usize>,
     pub total: Option<usize>,
@@ -31,7 +31,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Those of a row of these counters.
+    /// Returns the positions in a row of these counters.
     pub fn new(counters: &[Counter]) -> Slots {
         let of = |counter: Counter| counters.iter().position(|c| *c == counter);
         let mut ticks = [0; CpuField::ALL.len()];
@@ -54,7 +54,7 @@ impl Slots {
         }
     }
 
-    /// The newest row's numbers. Ticks that it has not stay as they were.
+    /// Returns the newest row's values. Ticks that the row lacks keep their earlier value.
     pub fn readings(&self, history: &History, before: Readings) -> Readings {
         let whole = |slot: usize| history.get(slot, 0).unwrap_or_default() as u64;
         let mut readings = Readings {

@@ -1,13 +1,13 @@
-//! The tasks of this guest, for a host that asks which of them wake it.
+//! The tasks of this guest, for a host that requests the tasks that wake it.
 //!
 //! ```text
 //!   /proc/PID[/task/TID]/schedstat of every task ─► what has grown since the last question
 //!     ─► the top of them: name, times, memory ─► Processes, in parts
 //! ```
 //!
-//! A task's schedstat counts each time that it was given a CPU, without tracing. What a task
-//! had counted is kept from one question to the next, so that the top is that of now and not
-//! that since the boot; a daemon that is not asked any more lets go of it.
+//! A task's schedstat counts each dispatch on a CPU, without tracing. Each task's counts are kept
+//! until the next request, so that the top list covers the time since then and not since the boot.
+//! A daemon without requests drops them.
 
 use crate::clock::Clock;
 use crate::{sys, system};
@@ -17,36 +17,36 @@ use procfs::parse::task::{StatField, TaskStat, is_kernel};
 use procfs::{Root, TaskDir, TaskSeen};
 use wire::{MAX_NAME, Processes, Scan, System, TASKS_A_PART, Task, TaskKind, Totals};
 
-/// A guest is asked at most so often: a question costs it more than a look.
+/// The shortest time between two answers: a request costs the guest more than a look.
 const APART_MS: u64 = 10_000;
-/// Counts are kept so long for the next question; once a minute is usual.
+/// Time for which counts are kept for the next request; one request a minute is usual.
 const KEEP_MS: u64 = 300_000;
-/// More tasks than this are not looked at: their table would be larger than the daemon.
+/// The most tasks that are read: a longer table would be larger than the daemon.
 const TASKS_MAX: usize = 8192;
-/// So many tasks are reported with the place where they wait, which is a file more of each.
+/// Number of tasks reported with the kernel function they wait in, which costs one more file each.
 const PLACES_MAX: usize = 20;
-/// Milliseconds in a tick of /proc, on every architecture that we know.
+/// Milliseconds in a tick of /proc, on every known architecture.
 const TICK_MS: u64 = 10;
 
-/// Answers the question which tasks run here.
+/// Answers requests for this guest's tasks.
 #[derive(Debug, Default)]
 pub struct Scanner {
     asked_ms: Option<u64>,
     last: Option<Seen>,
 }
 
-/// What was counted at the last question.
+/// The counts at the last request.
 #[derive(Debug)]
 struct Seen {
     sequence: u32,
     uptime_ms: u64,
-    /// The last task that had started before they were looked at.
+    /// The last task that had started before the tasks were read.
     last_started: Option<u64>,
-    /// By the numbers of processes and of tasks.
+    /// Sorted by the ids of processes and of tasks.
     tasks: Vec<TaskSeen>,
 }
 
-/// A task, with what it had counted at the last question.
+/// A task, with its counts now and at the last request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counted {
     now: TaskSeen,
@@ -65,7 +65,7 @@ impl Counted {
 }
 
 impl Scanner {
-    /// Whether a question that comes now is answered.
+    /// Returns true if a request that arrives now is answered.
     pub fn answers(&mut self, now_ms: u64) -> bool {
         if self.asked_ms.is_some_and(|then| now_ms < then + APART_MS) {
             return false;
@@ -74,19 +74,19 @@ impl Scanner {
         true
     }
 
-    /// Forgets what was counted, if nobody has asked for long.
+    /// Drops the counts if there was no request for long.
     pub fn rest(&mut self, now_ms: u64) {
         if self.asked_ms.is_none_or(|then| now_ms >= then + KEEP_MS) {
             self.last = None;
         }
     }
 
-    /// The host is another one: its numbers mean nothing here.
+    /// Drops the counts because the host has changed, and its numbers mean nothing here.
     pub fn forget(&mut self) {
         self.last = None;
     }
 
-    /// Looks at all tasks, and reports the top of them, and the system as a whole.
+    /// Reads all tasks, and reports the top of them, and the system as a whole.
     pub fn scan(&mut self, root: &Root, scan: Scan, clock: &Clock) -> (System, Vec<Processes>) {
         let start_us = clock.us();
         let uptime_ms = clock.uptime_ms();
@@ -95,11 +95,11 @@ impl Scanner {
         let last_started = dir.whole("loadavg").and_then(loadavg::last_started);
         let mut tasks = count(&mut dir, last.as_ref(), last_started);
         let top = top(&tasks, usize::from(scan.top));
-        // What all tasks ran is read next to what those ran that run most: others run meanwhile,
-        // and their times are parts of that sum.
+        // The totals are read directly after the busiest tasks: others run meanwhile, and their
+        // times are part of the totals.
         let (mut totals, system) = system::totals(&mut dir);
-        // Each task that ran while they were counted had this daemon dispatched once more: that is
-        // in the sum, and would be of nobody.
+        // Each task that ran during the count caused one more dispatch of this daemon. That
+        // dispatch is in the totals and must be attributed.
         recount(&mut dir, &mut tasks, std::process::id());
         totals.uptime_ms = Some(uptime_ms);
         totals.tasks = Some(tasks.len() as u64);
@@ -123,13 +123,13 @@ impl Scanner {
     }
 }
 
-/// All tasks, with what they had counted before.
+/// Returns all tasks, with their earlier counts.
 fn count(dir: &mut TaskDir, last: Option<&Seen>, last_started: Option<u64>) -> Vec<Counted> {
     let before = last.map_or(&[][..], |last| &last.tasks);
     let mut tasks = Vec::with_capacity(before.len().max(112) + 16);
     let visit = |now: TaskSeen| {
         let place = before.binary_search_by_key(&(now.pid, now.tid), |task| (task.pid, task.tid));
-        // Another task may have the number now; then its counts are lower, mostly.
+        // Another task may have this id now; then its counts are usually lower.
         let before =
             place.ok().and_then(|place| before.get(place)).map(|task| task.ran).filter(|before| {
                 before.dispatches <= now.ran.dispatches && before.run_ns <= now.ran.run_ns
@@ -144,7 +144,7 @@ fn count(dir: &mut TaskDir, last: Option<&Seen>, last_started: Option<u64>) -> V
     tasks
 }
 
-/// Reads again what the first task of this process has counted.
+/// Reads the counts of this process's main task again.
 fn recount(dir: &mut TaskDir, tasks: &mut [Counted], pid: u32) {
     let place = tasks.binary_search_by_key(&(pid, pid), |task| (task.now.pid, task.now.tid));
     let ran = dir.read(pid, None, "schedstat").and_then(schedstat::parse);
@@ -153,14 +153,14 @@ fn recount(dir: &mut TaskDir, tasks: &mut [Counted], pid: u32) {
     }
 }
 
-/// The report of a task. `None` if it has gone meanwhile.
+/// Returns the report of a task; `None` if it has ended meanwhile.
 fn task(dir: &mut TaskDir, counted: &Counted, place: usize, then_ms: Option<u64>) -> Option<Task> {
     use StatField::{
         ChildSystemTicks, ChildUserTicks, Flags, MajorFaults, ResidentPages, StartTicks,
         SystemTicks, Threads, UserTicks,
     };
     let Counted { now: TaskSeen { pid, tid, ran: now }, before } = *counted;
-    // Of the first task of a process that of the process.
+    // A process's main task is read from the process's own directory.
     let thread = (tid != pid).then_some(tid);
     let stat = TaskStat::parse(dir.read(pid, thread, "stat")?)?;
     let [flags, major_faults, user, system, child_user, child_system, threads, start, resident] =
@@ -181,7 +181,7 @@ fn task(dir: &mut TaskDir, counted: &Counted, place: usize, then_ms: Option<u64>
         (false, None) => TaskKind::Process,
         (false, Some(_)) => TaskKind::Thread,
     };
-    // One that has started since had counted nothing; of others it may not be known.
+    // A task that has started since had no counts; the earlier counts of others may be unknown.
     let is_new = then_ms.is_some_and(|then| start.saturating_mul(TICK_MS) > then);
     let before = if is_new { Some(Schedstat::default()) } else { before };
     let wchan = if place < PLACES_MAX && state == b'S' { waits_at(dir, pid, tid) } else { None };
@@ -207,21 +207,21 @@ fn task(dir: &mut TaskDir, counted: &Counted, place: usize, then_ms: Option<u64>
     })
 }
 
-/// Where in the kernel a task waits.
+/// Returns the kernel function in which a task waits.
 fn waits_at(dir: &mut TaskDir, pid: u32, tid: u32) -> Option<String> {
     let text = name_of(dir.read(pid, Some(tid), "wchan")?);
     (text != "0").then_some(text)
 }
 
-/// A name from outside, within its bound. Bytes that are no text are replaced.
+/// Returns a name from outside, truncated to its limit. Bytes that are not text are replaced.
 fn name_of(bytes: &[u8]) -> String {
     let mut name = String::from_utf8_lossy(bytes).into_owned();
     name.truncate(name.floor_char_boundary(MAX_NAME));
     name
 }
 
-/// The places of those with the most dispatches and of those with the most CPU time, since the
-/// last question: so many of each.
+/// Returns the positions of the tasks with the most dispatches and of those with the most CPU time
+/// since the last request: up to `most` of each.
 fn top(tasks: &[Counted], most: usize) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..tasks.len()).filter(|index| tasks[*index].dispatches_grown() > 0).collect();
@@ -257,14 +257,14 @@ mod tests {
     use procfs::testing::FakeKernel;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A task in the tree: number of its process, its own, name, run time, dispatches.
+    /// Writes a task into the tree: its process's id, its own id, name, run time, dispatches.
     fn task(kernel: &FakeKernel, pid: u32, tid: u32, name: &str, run_ns: u64, dispatches: u64) {
         let schedstat = format!("{run_ns} 5 {dispatches}\n");
         let flags = if name == "kworker/0:1" { 0x20_8040 } else { 0x40_0000 };
         let stat = format!(
             "{tid} ({name}) S 1 1 1 0 -1 {flags} 9 0 3 0 11 12 13 14 20 0 2 0 150 4096 25 0\n"
         );
-        // Whatever is written may be a task that has started.
+        // Each written file may be a task that has started.
         static STARTED: AtomicU32 = AtomicU32::new(1000);
         let started = STARTED.fetch_add(1, Ordering::Relaxed);
         kernel.write("proc/loadavg", &format!("0.00 0.00 0.00 1/9 {started}\n"));
@@ -318,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_found_of_who_has_run_since_it_was_alone() {
+    fn threads_are_found_of_a_process_that_has_run_since() {
         let kernel = FakeKernel::new(1, 1);
         task(&kernel, 7, 7, "server", 50, 5);
         task(&kernel, 9, 9, "sleeper", 50, 5);
         let mut scanner = Scanner::default();
         assert_eq!(ask(&mut scanner, &kernel, 1, 9)[0].totals.tasks, Some(2));
         task(&kernel, 7, 8, "thread", 60, 6);
-        // It has not run, so it has started nobody: its directory is not looked at.
+        // The process has not run, so it has started no task, and its directory is not read.
         assert_eq!(ask(&mut scanner, &kernel, 2, 9)[0].totals.tasks, Some(2));
         task(&kernel, 7, 7, "server", 70, 6);
         let parts = ask(&mut scanner, &kernel, 3, 9);
@@ -334,14 +334,14 @@ mod tests {
     }
 
     #[test]
-    fn where_no_task_has_started_those_that_are_known_are_read_without_a_listing() {
+    fn known_tasks_are_read_without_a_listing_if_none_has_started() {
         let kernel = FakeKernel::new(1, 1);
         task(&kernel, 7, 7, "server", 50, 5);
         task(&kernel, 7, 8, "thread", 60, 6);
         task(&kernel, 9, 9, "ends", 70, 7);
         let mut scanner = Scanner::default();
         assert_eq!(ask(&mut scanner, &kernel, 1, 9)[0].totals.tasks, Some(3));
-        // Nobody can have started this one.
+        // No task can have started this one.
         kernel.write("proc/10/schedstat", "80 8 8\n");
         kernel.write("proc/7/task/8/schedstat", "99 6 9\n");
         kernel.remove("proc/9");
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_daemon_ran_while_it_counted_is_its_own() {
+    fn dispatches_while_counting_are_attributed_to_the_daemon() {
         let kernel = FakeKernel::new(1, 1);
         task(&kernel, 1, 1, "init", 9, 9);
         task(&kernel, 7, 7, "pinheadd", 50, 5);

@@ -1,4 +1,4 @@
-//! The status file: what the daemon last saw and did, for scripts in the guest.
+//! The status file: the daemon's last observations and actions, for scripts in the guest.
 
 use crate::tally::{Actions, Summary};
 use guestmon::Rules;
@@ -6,10 +6,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Its name in the directory that the daemon runs in.
+/// The file's name in the daemon's directory.
 const NAME: &str = "pinheadd.status";
 
-/// A file of `name=value` lines, written again only when something in it changes.
+/// A file of `name=value` lines, rewritten only when a value changes.
 #[derive(Debug)]
 pub struct StatusFile {
     path: PathBuf,
@@ -17,13 +17,13 @@ pub struct StatusFile {
 }
 
 impl StatusFile {
-    /// A file that is not there yet.
+    /// Creates the writer; the file does not exist yet.
     pub fn new(run_dir: &Path) -> StatusFile {
         StatusFile { path: run_dir.join(NAME), last: None }
     }
 
-    /// Writes what changed. Counters that grow by themselves are not in it: a file
-    /// that changes with every look would cost more than it is worth.
+    /// Writes the summary if it has changed. Steadily growing counters are left out: a file that
+    /// changes with every look would cost more than it is worth.
     pub fn write(&mut self, summary: &Summary) -> io::Result<()> {
         if self.last.as_ref() == Some(summary) {
             return Ok(());
@@ -36,7 +36,7 @@ impl StatusFile {
              cpu_plugs={plugs}\ncpu_unplugs={unplugs}\npool_grows={grows}\n\
              pool_shrinks={shrinks}\nsettled={settled}\nreason={reason}\n"
         );
-        // Written beside and renamed: a reader sees the old one or the new one.
+        // Written under another name and renamed, so that a reader sees a complete file.
         let beside = self.path.with_extension("status.new");
         fs::write(&beside, &text)?;
         fs::rename(&beside, &self.path)?;
@@ -44,13 +44,13 @@ impl StatusFile {
         Ok(())
     }
 
-    /// Removes it: a file that stays would show a daemon that is not there.
+    /// Removes the file: a file that stays would show a daemon that no longer runs.
     pub fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// What the rules have done by the file of a daemon that runs; nothing where none does.
+/// Returns the rules' actions from a running daemon's file; `None` without one.
 pub fn rules(run_dir: &Path) -> Option<Rules> {
     let text = fs::read_to_string(run_dir.join(NAME)).ok()?;
     let value = |name: &str| {
@@ -75,7 +75,7 @@ mod tests {
     use counters::Pages;
 
     #[test]
-    fn what_was_written_is_read() {
+    fn written_status_is_read_back() {
         let dir = std::env::temp_dir().join(format!("pinheadd-status-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let mut file = StatusFile::new(&dir);

@@ -7,18 +7,18 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::time::Duration;
 
-/// A signal that the daemon obeys.
+/// A signal that the daemon handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM or SIGINT: restore and end.
     End,
     /// SIGHUP: read the rules again.
     Reload,
-    /// SIGIO: something has changed on a port that [`signal_changes`] was asked to watch.
+    /// SIGIO: a port that [`signal_changes`] watches has changed.
     Port,
 }
 
-/// The signals that the daemon obeys, as a file to wait on with the others.
+/// The signals that the daemon handles, as a file to poll with the others.
 #[derive(Debug)]
 pub struct Signals(File);
 
@@ -41,11 +41,11 @@ impl Signals {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new and nobody else has it.
+        // SAFETY: the descriptor is new and has no other owner.
         Ok(Signals(unsafe { File::from_raw_fd(fd) }))
     }
 
-    /// The next signal that has come, if one has.
+    /// Returns the next pending signal, if there is one.
     pub fn next(&mut self) -> Option<Signal> {
         let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
         if self.0.read(&mut info).ok()? != info.len() {
@@ -66,7 +66,7 @@ impl AsRawFd for Signals {
     }
 }
 
-/// From now on a change of this file comes as [`Signal::Port`].
+/// Makes changes of this file arrive as [`Signal::Port`].
 pub fn signal_changes(fd: RawFd) -> io::Result<()> {
     // SAFETY: both calls take numbers and touch no memory; the signal is blocked by
     // `Signals::new` before any file is open.
@@ -76,7 +76,7 @@ pub fn signal_changes(fd: RawFd) -> io::Result<()> {
     set_flags(fd, |flags| flags | libc::O_ASYNC)
 }
 
-/// Changes of this file come as no signal any more.
+/// Stops the signals for changes of this file.
 pub fn signal_nothing(fd: RawFd) -> io::Result<()> {
     set_flags(fd, |flags| flags & !libc::O_ASYNC)
 }
@@ -92,7 +92,7 @@ fn set_flags(fd: RawFd, change: impl Fn(i32) -> i32) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What to wait for on a file.
+/// The events to poll for on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Bytes to read.
@@ -103,25 +103,25 @@ pub enum Interest {
     Priority,
 }
 
-/// What was seen on a file.
+/// The events seen on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// Bytes or the condition that was waited for are there.
+    /// The requested bytes or condition are available.
     pub ready: bool,
-    /// A write would be taken, where that was waited for.
+    /// A write would be accepted, if that was requested.
     pub writable: bool,
-    /// The other side is gone, or the file is of no use.
+    /// The other side is gone, or the file is unusable.
     pub closed: bool,
 }
 
-/// Waits until a file is ready or the time is over. Returns one answer a file.
+/// Waits until a file is ready or the timeout has passed. Returns one result for each file.
 pub fn wait<const N: usize>(
     files: [Option<(RawFd, Interest)>; N],
     timeout_ms: u64,
 ) -> io::Result<[Ready; N]> {
     let mut polled = files.map(|file| {
         let (fd, events) = match file {
-            // A negative descriptor is passed over.
+            // A negative descriptor is skipped.
             None => (-1, 0),
             Some((fd, Interest::Input)) => (fd, libc::POLLIN),
             Some((fd, Interest::InputOrRoom)) => (fd, libc::POLLIN | libc::POLLOUT),
@@ -146,8 +146,7 @@ pub fn wait<const N: usize>(
     }))
 }
 
-/// The end of a pipe through which a daemon reports to its starter how its start
-/// went.
+/// The end of a pipe through which a daemon reports the result of its start to its starter.
 #[derive(Debug)]
 pub struct Starter(File);
 
@@ -161,17 +160,17 @@ impl Starter {
     }
 }
 
-/// Goes on in the background: a new session, no terminal. Returns in the child; the
-/// parent waits for [`Starter::report`] and exits with its code.
+/// Moves into the background: a new session, no terminal. Returns in the child; the parent waits
+/// for [`Starter::report`] and exits with its code.
 pub fn detach() -> io::Result<Starter> {
     let mut ends = [0; 2];
     // SAFETY: the array has room for the two descriptors that are written.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both descriptors are new and nobody else has them.
+    // SAFETY: both descriptors are new and have no other owner.
     let (mut from, to) = unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
-    // SAFETY: the process has one thread, so the child may do whatever it likes.
+    // SAFETY: the process has one thread, so the child may make any call.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
@@ -199,9 +198,9 @@ pub fn detach() -> io::Result<Starter> {
     }
 }
 
-/// Goes on as the program whose name is this one's and `more`, with the words of this one. Returns
-/// only if that cannot be. Apart from its caller, whose place on the stack is there as long as the
-/// daemon is.
+/// Replaces this program by the one with this program's path plus `more`, with the same arguments.
+/// Returns only on an error. Kept out of its caller, because the caller's stack frame lives as long
+/// as the daemon.
 #[inline(never)]
 pub fn become_program(more: &CStr) -> io::Error {
     const WORDS_MAX: usize = 32;
@@ -222,18 +221,18 @@ pub fn become_program(more: &CStr) -> io::Error {
     }
     program[length..length + more.len()].copy_from_slice(more);
     let mut pointers = [std::ptr::null::<libc::c_char>(); WORDS_MAX + 1];
-    // Each word ends in a zero.
+    // Each argument ends in a zero.
     let starts = words.split_inclusive(|byte| *byte == 0);
     for (place, word) in pointers[..WORDS_MAX].iter_mut().zip(starts) {
         *place = word.as_ptr().cast();
     }
-    // SAFETY: the name and the words end in a zero, the list in a null, and all of them outlive
+    // SAFETY: the name and the arguments end in a zero, the list in a null, and all of them outlive
     // the call.
     unsafe { libc::execv(program.as_ptr().cast(), pointers.as_ptr()) };
     io::Error::last_os_error()
 }
 
-/// Milliseconds since the boot, with those that the machine was suspended.
+/// Returns the milliseconds since the boot, including suspended time.
 pub fn uptime_ms() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the structure lives until the call returns. The clock is there on every kernel
@@ -243,7 +242,7 @@ pub fn uptime_ms() -> u64 {
     u64::try_from(ms).unwrap_or(0)
 }
 
-/// What the kernel says of a file system.
+/// Returns the kernel's statistics of a file system.
 pub fn filesystem(path: &CStr) -> io::Result<libc::statvfs> {
     let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: the path ends in a zero; the structure is filled where the call succeeds, and is
@@ -256,7 +255,7 @@ pub fn filesystem(path: &CStr) -> io::Result<libc::statvfs> {
     }
 }
 
-/// A file system's size, and what of it is available, in KiB.
+/// Returns a file system's size, and its available part, in KiB.
 pub fn filesystem_kib(path: &CStr) -> io::Result<(u64, u64)> {
     let found = filesystem(path)?;
     let unit = u128::from(found.f_frsize as u64);
@@ -264,8 +263,8 @@ pub fn filesystem_kib(path: &CStr) -> io::Result<(u64, u64)> {
     Ok((kib(u128::from(found.f_blocks as u64)), kib(u128::from(found.f_bavail as u64))))
 }
 
-/// Makes the kernel draw new random numbers from its pool at once: from this one of its random
-/// devices on, and everywhere. It needs the right to administer the system.
+/// Makes the kernel reseed its random numbers from its pool at once, for this random device and all
+/// others. It needs CAP_SYS_ADMIN.
 pub fn reseed(random: &File) -> io::Result<()> {
     // From linux/random.h: _IO('R', 0x07), the same on all architectures that we know.
     const RNDRESEEDCRNG: u16 = 0x5207;
@@ -279,7 +278,7 @@ pub fn reseed(random: &File) -> io::Result<()> {
 /// Sets the system's clock.
 pub fn set_clock(time: Duration) -> io::Result<()> {
     let mut spec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // Their types differ by architecture and C library; what does not fit is no time of day.
+    // Types differ by architecture and C library; a value that does not fit is not a time of day.
     let seconds = time.as_secs().try_into().map_err(io::Error::other)?;
     (spec.tv_sec, spec.tv_nsec) = (seconds, time.subsec_nanos() as _);
     // SAFETY: the structure lives until the call returns.
@@ -289,27 +288,27 @@ pub fn set_clock(time: Duration) -> io::Result<()> {
     }
 }
 
-/// KiB in a page of the kernel, in which it counts what is resident.
+/// Returns the size of a kernel page in KiB, the unit of its resident counts.
 pub fn page_kib() -> u64 {
     // SAFETY: the call takes a number and touches no memory of ours.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).map_or(4, |bytes| bytes / 1024)
 }
 
-/// A time of the calendar, in the local time zone.
+/// Returns a time of the calendar, in the local time zone.
 pub fn local_time(epoch_s: i64) -> Option<libc::tm> {
-    // Its width is the C library's business, and musl's is about to change.
+    // Its width depends on the C library, and musl's is about to change.
     let time = epoch_s as _;
     let mut parts = std::mem::MaybeUninit::<libc::tm>::uninit();
-    // SAFETY: localtime_r fills the structure or returns null; it is read only where it did.
+    // SAFETY: localtime_r fills the structure or returns null; it is read only after success.
     unsafe {
         let is_filled = !libc::localtime_r(&time, parts.as_mut_ptr()).is_null();
         is_filled.then(|| parts.assume_init())
     }
 }
 
-/// A time as C's `ctime` writes it, in the local time zone, without the newline. C's own way to
-/// write it would bring all of `printf`.
+/// Formats a time as C's `ctime` does, in the local time zone, without the newline. C's own
+/// function would add all of `printf`.
 pub fn ctime(epoch_s: f64) -> String {
     const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     const MONTHS: [&str; 12] =
@@ -330,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_time_is_written_as_ctime_writes_it() {
-        // Which zone this machine is in is not ours to say.
+        // The test is independent of this machine's time zone.
         let text = ctime(1_000_000_000.0);
         let fields: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
         assert!(matches!(fields[..], ["Sat" | "Sun", "Sep", "8" | "9", _, "2001"]), "{text}");

@@ -1,4 +1,4 @@
-//! The state of this guest as a whole, for a host that asks for tasks: its load, its file system,
+//! The state of this guest as a whole, for a host that requests tasks: its load, its file system,
 //! its network.
 
 use crate::sys;
@@ -8,11 +8,11 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use wire::{System, Totals};
 
-/// Interfaces of the network that are summed up: more are made by who has containers, and lie
-/// above those that are counted.
+/// The most network interfaces that are added up. Hosts of containers have more, but those only
+/// carry traffic of the counted ones.
 const INTERFACES_MAX: usize = 256;
 
-/// What the kernel counts of all tasks, and of the whole system.
+/// Returns the kernel's counts of all tasks, and of the whole system.
 pub fn totals(dir: &mut TaskDir) -> (Totals, System) {
     let (mut totals, mut system) = (Totals::default(), System::default());
     if let Some(text) = dir.whole("stat") {
@@ -40,7 +40,7 @@ pub fn totals(dir: &mut TaskDir) -> (Totals, System) {
     (totals, system)
 }
 
-/// Fills in what the kernel shows besides its counts of tasks. What cannot be read is missing.
+/// Fills in the kernel's values besides its counts of tasks. Unreadable values are missing.
 pub fn of(dir: &mut TaskDir, root: &Root, mut system: System) -> System {
     if let Some(text) = text(dir, "loadavg") {
         let mut words = text.split_ascii_whitespace().map(thousandths);
@@ -63,7 +63,7 @@ fn text<'d>(dir: &'d mut TaskDir, name: &str) -> Option<&'d str> {
     std::str::from_utf8(dir.whole(name)?).ok()
 }
 
-/// A number with at most three digits behind its point, in thousandths.
+/// Parses a number with at most three decimal places, in thousandths.
 fn thousandths(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
     let digits = u32::try_from(part.len()).ok().filter(|digits| (1..=3).contains(digits))?;
@@ -71,8 +71,8 @@ fn thousandths(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
 }
 
-/// Sums up what went through all interfaces but the loop-back. Each line has eight numbers of
-/// what came, the first two of them bytes and packets, and then the same of what went.
+/// Adds up the traffic of all interfaces but the loopback. Each line has eight numbers of received
+/// traffic, the first two of them bytes and packets, and then the same of sent traffic.
 fn network(text: &str, system: &mut System) {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     for (_, rest) in lines.filter(|(name, _)| name.trim() != "lo").take(INTERFACES_MAX) {
@@ -95,7 +95,7 @@ mod tests {
     use procfs::testing::FakeKernel;
 
     #[test]
-    fn totals_are_summed_over_cpus_and_missing_where_the_kernel_has_none() {
+    fn totals_are_summed_over_cpus_and_missing_without_counters() {
         let kernel = FakeKernel::new(1, 1);
         let stat = "cpu  10 1 20 1000 3 4 5 6 0 0\ncpu0 1 1\nintr 77 1 2 3\nprocs_running 3\n";
         kernel.write("proc/stat", stat);

@@ -1,10 +1,10 @@
-//! What the daemon saw at its last look, and what it did since its start.
+//! The daemon's observations at its last look, and its actions since its start.
 
 use crate::readings::Readings;
 use counters::Pages;
 use wire::Status;
 
-/// How often the daemon changed something, and how often the kernel did.
+/// Numbers of changes by the daemon, and by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Actions {
     /// CPUs plugged.
@@ -17,7 +17,7 @@ pub struct Actions {
     pub shrinks: u32,
 }
 
-/// What the guest's scripts are shown of it.
+/// The part that the guest's scripts are shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// CPUs online.
@@ -26,27 +26,27 @@ pub struct Summary {
     pub cpus_present: u32,
     /// The size of the pool.
     pub pool: Pages,
-    /// What was done.
+    /// The numbers of changes.
     pub actions: Actions,
-    /// Whether nothing changes any more.
+    /// True if nothing changes any more.
     pub settled: bool,
-    /// What was done last, and why.
+    /// The last change and its reason.
     pub reason: String,
 }
 
-/// All of it.
+/// All observations and actions.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Looks so far.
     pub looks: u32,
-    /// What scripts are shown.
+    /// The part that scripts are shown.
     pub summary: Summary,
-    /// What the host gets besides.
+    /// The part that only the host gets.
     pub readings: Readings,
 }
 
 impl Tally {
-    /// The status for the host.
+    /// Returns the status for the host.
     pub fn status(&self) -> Status {
         let Summary { cpus_online, cpus_present, pool, actions, settled, ref reason } =
             self.summary;

@@ -1,4 +1,4 @@
-//! The guest's side of a virtio balloon: which features the two sides agreed on.
+//! The guest's side of a virtio balloon: the negotiated features.
 
 use procfs::Root;
 
@@ -7,12 +7,12 @@ use crate::fsio;
 /// A bit of the balloon device's features, from the virtio specification.
 const DEFLATE_ON_OOM: usize = 2;
 
-/// A guest has one balloon; more devices than this are not looked at.
+/// The most devices that are checked; a guest has one balloon.
 const MAX_DEVICES: usize = 64;
 
-/// Whether the guest below `root` may take pages back from its balloon rather than kill, and its
-/// MemTotal stays as it is while the balloon grows, as with a CMM pool. `None` if there is no
-/// balloon that the guest's driver has taken, or its features cannot be read; of several the
+/// Returns true if the guest below `root` may take pages back from its balloon rather than kill
+/// processes. Its MemTotal then does not change while the balloon grows, as with a CMM pool. `None`
+/// without a balloon with a driver, or if its features cannot be read; of several balloons the
 /// first counts.
 pub fn balloon_deflates_on_oom(root: &Root) -> Option<bool> {
     let mut devices =
@@ -22,7 +22,7 @@ pub fn balloon_deflates_on_oom(root: &Root) -> Option<bool> {
         if !path.file_name()?.to_str()?.starts_with("virtio") {
             return None;
         }
-        // One character a bit, the lowest first.
+        // One character for each bit, the lowest first.
         let bits = fsio::read(&path.join("features")).ok()?;
         let bits = bits.trim_ascii();
         let is_text = !bits.is_empty() && bits.iter().all(|bit| matches!(bit, b'0' | b'1'));

@@ -1,9 +1,8 @@
-//! What else in the guest changes its CPUs or its pool.
+//! Other programs and settings in the guest that change its CPUs or its pool.
 //!
-//! Nothing found here stops the daemon: it is for `check` and for the log at the
-//! start. Each find is a sentence: what it is, and what to do about it.
-//! The work is bounded, because users who can start processes or make cgroups in the
-//! guest decide how much there is to find.
+//! A conflict does not stop the daemon: it is reported by `check` and logged at the start. Each is
+//! a sentence with the conflict and its remedy. The work is bounded, because users that can start
+//! processes or create cgroups in the guest control the number of conflicts.
 
 use std::path::{Path, PathBuf};
 
@@ -13,20 +12,20 @@ use procfs::{CpuList, Root, parse};
 use crate::cpus::{Cpus, without};
 use crate::fsio;
 
-/// Processes that are looked at.
+/// The most processes that are checked.
 const MAX_PROCESSES: usize = 4096;
 
-/// Pinned tasks, and cpusets, that are reported one by one: who reads them all?
+/// The most pinned tasks, and cpusets, that are listed one by one; a longer list is of no use.
 const MAX_REPORTED: usize = 16;
 
-/// How far below the root cgroup is looked, and how many groups are.
+/// The depth below the root cgroup that is searched, and the most groups.
 const MAX_DEPTH: usize = 3;
 const MAX_GROUPS: usize = 1024;
 
-/// The processes that plug CPUs or move the pool, by the name that the kernel has.
+/// The processes that plug CPUs or change the pool, by the kernel's name.
 const MANAGERS: [&str; 2] = ["cpuplugd", "pinheadd"];
 
-/// All that is found below `root`, for the process `own_pid`, in sentences.
+/// Returns all conflicts below `root`, for the process `own_pid`, in sentences.
 pub fn conflicts(root: &Root, own_pid: u32) -> Vec<String> {
     let mut found = Vec::new();
     processes(root, own_pid, &mut found);
@@ -44,7 +43,7 @@ struct Process {
 
 fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
     let cpus = Cpus::new(root);
-    // Without all CPUs known, no process can be seen to be kept from some.
+    // Without a list of all CPUs, pinned processes cannot be detected.
     let isolated = cpus.isolated();
     if !isolated.is_empty() {
         found.push(format!(
@@ -58,7 +57,7 @@ fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
     for process in pids(root).iter().filter_map(|pid| process(root, *pid)) {
         let Process { pid, name, cpus } = process;
         let is_manager = MANAGERS.contains(&name.as_str()) && pid != own_pid;
-        // Nothing is taken from a process that has isolated CPUs only.
+        // A process that has only isolated CPUs is not affected.
         let is_isolated = cpus.iter().all(|cpu| isolated.contains(cpu));
         let is_pinned = pid != own_pid && !is_isolated && is_pinned(&cpus, &all, &online);
         if !(is_manager || is_pinned) || is_kernel_thread(root, pid) {
@@ -86,9 +85,9 @@ fn processes(root: &Root, own_pid: u32, found: &mut Vec<String>) {
     }
 }
 
-/// A task in a cpuset that nobody has narrowed is shown with exactly the CPUs
-/// online, since the kernel itself narrows it when a CPU goes. That is no pinning,
-/// and cannot be distinguished from one to just these CPUs.
+/// Returns true if a task cannot use all CPUs. A task in an unlimited cpuset is shown with exactly
+/// the CPUs online, since the kernel itself narrows the cpuset when a CPU goes. This is not
+/// pinning, and cannot be distinguished from pinning to just these CPUs.
 fn is_pinned(cpus: &CpuList, all: &CpuList, online: &CpuList) -> bool {
     let lacks = |set: &CpuList| set.iter().any(|cpu| !cpus.contains(cpu));
     let is_online_set =
@@ -98,15 +97,14 @@ fn is_pinned(cpus: &CpuList, all: &CpuList, online: &CpuList) -> bool {
 
 fn pids(root: &Root) -> Vec<u32> {
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse().ok();
-    // Not the first of the entries, but of the numbers among them; /proc has about
-    // fifty others.
+    // The limit applies to the numbers among the entries; /proc has about fifty others.
     let entries = fsio::entries(&root.join("proc"), MAX_PROCESSES + 256);
     let mut pids: Vec<u32> = entries.iter().filter_map(number).take(MAX_PROCESSES).collect();
     pids.sort_unstable();
     pids
 }
 
-/// `None`: the process has ended in the meantime.
+/// Reads a process. `None`: it has ended in the meantime.
 fn process(root: &Root, pid: u32) -> Option<Process> {
     let status = fsio::read(&root.join(&format!("proc/{pid}/status"))).ok()?;
     let field = |key: &[u8]| parse::lines(&status).find_map(|l| l.strip_prefix(key));
@@ -115,8 +113,8 @@ fn process(root: &Root, pid: u32) -> Option<Process> {
     Some(Process { pid, name, cpus })
 }
 
-/// The kernel pins many threads of its own, one to each CPU, and moves them when
-/// the CPU goes. They have no command line; nor have processes that have ended.
+/// Returns true for a kernel thread. The kernel pins many of its threads, one to each CPU, and
+/// moves them when the CPU goes. They have no command line; nor have processes that have ended.
 fn is_kernel_thread(root: &Root, pid: u32) -> bool {
     let cmdline = fsio::read(&root.join(&format!("proc/{pid}/cmdline")));
     cmdline.is_ok_and(|cmdline| cmdline.is_empty())
@@ -135,8 +133,8 @@ fn cpusets(root: &Root, found: &mut Vec<String>) {
         if !base.join(marker).exists() {
             continue;
         }
-        // In the old hierarchy each group has CPUs; one that has all of them is
-        // like one in the new hierarchy that has none of its own.
+        // In the old hierarchy each group has CPUs; a group with all of them corresponds to one in
+        // the new hierarchy without CPUs of its own.
         let of_root = if is_v1 { cpus_of(&base) } else { None };
         for group in groups_below(&base) {
             let Some(cpus) = cpus_of(&group) else { continue };
@@ -153,7 +151,7 @@ fn cpusets(root: &Root, found: &mut Vec<String>) {
     }
 }
 
-/// A group that has CPUs of its own.
+/// Describes a group with its own CPUs.
 fn limited(group: &Path, cpus: &str, is_v1: bool) -> String {
     let group = group.display().to_string();
     let (group, cpus) = (group.escape_debug(), cpus.escape_debug());
@@ -170,7 +168,7 @@ fn limited(group: &Path, cpus: &str, is_v1: bool) -> String {
     format!("The cgroup /{group} is limited to CPUs {cpus}: {advice}")
 }
 
-/// The groups below `base`, the near ones first.
+/// Returns the groups below `base`, the near ones first.
 fn groups_below(base: &Path) -> Vec<PathBuf> {
     let mut groups: Vec<PathBuf> = Vec::new();
     let mut level = vec![base.to_path_buf()];
@@ -178,7 +176,7 @@ fn groups_below(base: &Path) -> Vec<PathBuf> {
         let mut next = Vec::new();
         for dir in &level {
             let room = MAX_GROUPS.saturating_sub(groups.len() + next.len());
-            // A group has about a hundred files besides its groups.
+            // A group has about a hundred files besides its subgroups.
             let mut entries = fsio::entries(dir, MAX_GROUPS + 256);
             entries.sort_unstable();
             next.extend(entries.into_iter().filter(|path| is_real_dir(path)).take(room));
@@ -189,7 +187,7 @@ fn groups_below(base: &Path) -> Vec<PathBuf> {
     groups
 }
 
-/// A link would lead out of the tree, or round in it.
+/// Returns false for a link, which would lead out of the tree, or in circles.
 fn is_real_dir(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|data| data.is_dir())
 }
@@ -200,7 +198,8 @@ fn cpus_of(group: &Path) -> Option<String> {
     (!cpus.is_empty()).then_some(cpus)
 }
 
-/// The module names a sender even where none can be: only z/VM delivers messages.
+/// Returns the conflict with a sender of pool sizes to the kernel's CMM. The module names a sender
+/// under every hypervisor, but only z/VM delivers messages.
 fn cmm_sender(root: &Root) -> Option<String> {
     let sender = fsio::read(&root.join("sys/module/cmm/parameters/sender")).ok()?;
     let sender = String::from_utf8_lossy(sender.trim_ascii()).into_owned();

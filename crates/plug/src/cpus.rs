@@ -9,31 +9,31 @@ use crate::fsio;
 
 const DIR: &str = "sys/devices/system/cpu";
 
-/// How an s390x hypervisor dispatches the virtual CPUs.
+/// The way in which an s390x hypervisor dispatches the virtual CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Polarization {
-    /// The machine knows no such thing.
+    /// The machine does not have this feature.
     None,
     /// All CPUs get the same share.
     Horizontal,
-    /// The hypervisor concentrates the work on few of the CPUs, and the kernel
-    /// parks the others. Who plugs CPUs then works against it.
+    /// The hypervisor concentrates the work on few of the CPUs, and the kernel parks the others.
+    /// Plugging CPUs would work against it.
     Vertical,
-    /// There is a word for it, and it could not be read or is a new one.
+    /// The value could not be read or is unknown.
     Unknown,
 }
 
 impl Polarization {
-    /// Whether CPUs may be plugged and unplugged. What is not known is no leave.
+    /// Returns true if CPUs may be plugged and unplugged. An unknown value forbids it.
     pub fn allows_plugging(self) -> bool {
         matches!(self, Polarization::None | Polarization::Horizontal)
     }
 }
 
-/// Room for a list of CPUs that is read at each look; a longer one is read in two calls.
+/// Buffer for a list of CPUs that is read at each look; a longer one is read in two calls.
 const LIST_BYTES: usize = 256;
 
-/// CPUs present, looked at again and again: more come while a guest runs.
+/// CPUs present, read repeatedly, because CPUs are added while a guest runs.
 #[derive(Debug)]
 pub struct PresentCpus {
     path: PathBuf,
@@ -47,14 +47,14 @@ impl PresentCpus {
     pub fn open(root: &Root) -> Result<PresentCpus, Error> {
         let path = Cpus::new(root).list_path("present");
         let file = Kept::open(&path);
-        // Bytes of no text: the first look finds another one.
+        // Invalid text: the first look finds a difference.
         let (text, cpus) = ([0xff; LIST_BYTES], CpuList::default());
         let mut present = PresentCpus { path, file, text, cpus };
         present.renew()?;
         Ok(present)
     }
 
-    /// Reads them again. They stay as they were where that fails.
+    /// Reads them again. On an error they stay unchanged.
     pub fn renew(&mut self) -> Result<(), Error> {
         let mut text = [0; LIST_BYTES];
         let is_read = self.file.start(&mut text).is_some();
@@ -68,7 +68,7 @@ impl PresentCpus {
         Ok(())
     }
 
-    /// The CPUs present when they were last read.
+    /// Returns the CPUs present when they were last read.
     pub fn cpus(&self) -> &CpuList {
         &self.cpus
     }
@@ -81,7 +81,7 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// The CPUs below `root`.
+    /// Creates the handle for the CPUs below `root`.
     pub fn new(root: &Root) -> Cpus {
         Cpus { root: root.clone() }
     }
@@ -90,17 +90,17 @@ impl Cpus {
         self.root.join(&format!("{DIR}/{name}"))
     }
 
-    /// The CPUs that the machine has, online or not.
+    /// Returns the CPUs that the machine has, online or not.
     pub fn present(&self) -> Result<CpuList, Error> {
         fsio::read_cpu_list(&self.list_path("present"))
     }
 
-    /// The CPUs online: also the snapshot that [`Cpus::restore`] takes.
+    /// Returns the CPUs online: also the snapshot for [`Cpus::restore`].
     pub fn online(&self) -> Result<CpuList, Error> {
         fsio::read_cpu_list(&self.list_path("online"))
     }
 
-    /// The polarization now. It can change while the guest runs.
+    /// Returns the current polarization. It can change while the guest runs.
     pub fn polarization(&self) -> Polarization {
         let path = self.root.join(&format!("{DIR}/dispatching"));
         let number = match fsio::read_if_there(&path) {
@@ -115,12 +115,12 @@ impl Cpus {
         }
     }
 
-    /// CPUs that the kernel keeps for work that is bound to them (`isolcpus`, `nohz_full`). Other
-    /// work gains nothing by them, and that work loses its CPU where one goes.
+    /// Returns the CPUs that the kernel keeps for work bound to them (`isolcpus`, `nohz_full`).
+    /// Other work does not benefit from them, and bound work loses its CPU if one goes.
     pub fn isolated(&self) -> CpuList {
         let mut all = Vec::new();
         for name in ["isolated", "nohz_full"] {
-            // A kernel without the option has no file, or one with a word in it.
+            // A kernel without the option has no file, or one that is not a list.
             if let Ok(list) = fsio::read_cpu_list(&self.list_path(name)) {
                 all.extend(list.iter());
             }
@@ -128,8 +128,8 @@ impl Cpus {
         all.into_iter().collect()
     }
 
-    /// CPUs that are online or can be: those that are not configured, and those that are offline
-    /// in a kernel that cannot plug, are left out.
+    /// Returns the CPUs that are online or can be. Unconfigured CPUs are left out, and so are
+    /// offline CPUs in a kernel that cannot plug.
     pub fn usable(&self) -> Result<CpuList, Error> {
         let online = self.online()?;
         Ok(chosen(&self.present()?, &|cpu| {
@@ -138,7 +138,8 @@ impl Cpus {
         }))
     }
 
-    /// A captured tree may have the lists alone: nothing keeps its CPUs from a change.
+    /// Returns true if the CPU can change. A captured tree may have only the lists, and then
+    /// nothing prevents a change.
     fn can_become(&self, cpu: u32, online: bool) -> bool {
         let is_other_now = matches!(self.is_online(cpu), Ok(Some(now)) if now != online);
         is_other_now || !self.file(cpu, "").exists()
@@ -148,21 +149,21 @@ impl Cpus {
         self.is_configured(cpu).ok().map(|configured| !configured)
     }
 
-    /// Returns why no CPU can be plugged, and what would help; `None` where one can be.
+    /// Returns the reason why no CPU can be plugged, and a remedy; `None` if one can be.
     pub fn why_no_plug(&self) -> Option<String> {
         let usable = without(&self.usable().ok()?, &self.isolated());
         let can_come = !without(&usable, &self.online().ok()?).is_empty();
         (!can_come).then(|| self.nothing_to_plug())
     }
 
-    /// Returns why no CPU can be unplugged; `None` where one can be.
+    /// Returns the reason why no CPU can be unplugged; `None` if one can be.
     pub fn why_no_unplug(&self) -> Option<String> {
         let online = without(&self.online().ok()?, &self.isolated());
         let can_go = online.len() > 1 && online.iter().any(|cpu| self.can_become(cpu, false));
         (!can_go).then(|| self.nothing_to_unplug())
     }
 
-    /// Says why [`Cpus::plug_one`] found none, and what would help.
+    /// Returns the reason why [`Cpus::plug_one`] found none, and a remedy.
     pub fn nothing_to_plug(&self) -> String {
         let present = self.present().unwrap_or_default();
         let idle = chosen(&present, &|cpu| self.is_deconfigured(cpu) == Some(true));
@@ -175,7 +176,7 @@ impl Cpus {
         }
     }
 
-    /// Says why [`Cpus::unplug_one`] found none.
+    /// Returns the reason why [`Cpus::unplug_one`] found none.
     pub fn nothing_to_unplug(&self) -> String {
         let isolated = self.isolated();
         match isolated.is_empty() {
@@ -184,10 +185,9 @@ impl Cpus {
         }
     }
 
-    /// Brings one CPU online: the lowest that is present, configured and offline. Isolated ones
-    /// are left alone.
-    /// If the kernel refuses it, the next is tried. `None`: there is none to plug.
-    /// An error is given only if none could be plugged; it is the first one met.
+    /// Brings one CPU online: the lowest that is present, configured and offline. Isolated ones are
+    /// left alone. If the kernel refuses it, the next is tried. `None`: there is none to plug. An
+    /// error is returned only if none could be plugged; it is the first one met.
     pub fn plug_one(&self) -> Result<Option<u32>, Error> {
         first_that_works(without(&self.present()?, &self.isolated()).iter(), |cpu| {
             let can = self.is_online(cpu)? == Some(false) && self.is_configured(cpu)?;
@@ -198,10 +198,9 @@ impl Cpus {
         })
     }
 
-    /// Takes one CPU offline: the highest that is online and can go. The low
-    /// numbers are left for last: cpu0 carries the interrupts that nobody moved and,
-    /// on s390x, could go like any other. Never the last CPU, nor an isolated one. `None` and
-    /// errors are as for [`Cpus::plug_one`].
+    /// Takes one CPU offline: the highest that is online and can go. The low numbers are left for
+    /// last: cpu0 carries the interrupts that were not moved and, on s390x, could go like any
+    /// other. The last CPU and isolated CPUs stay. `None` and errors are as for [`Cpus::plug_one`].
     pub fn unplug_one(&self) -> Result<Option<u32>, Error> {
         let online = without(&self.online()?, &self.isolated());
         if online.len() < 2 {
@@ -216,9 +215,9 @@ impl Cpus {
         })
     }
 
-    /// Makes exactly the CPUs of `wanted` online. Does what it can and gives back
-    /// what it could not. CPUs come before CPUs go, so that the guest is at no time
-    /// left with fewer than it had and will have.
+    /// Brings exactly the CPUs of `wanted` online. It does as much as possible and returns the
+    /// errors. CPUs are added before others are removed, so that the guest never has fewer than
+    /// before and after.
     pub fn restore(&self, wanted: &CpuList) -> Vec<Error> {
         let online = match self.online() {
             Ok(online) => online,
@@ -245,7 +244,7 @@ impl Cpus {
         errors
     }
 
-    /// `None`: the CPU cannot be plugged or unplugged at all.
+    /// Returns `None` if the CPU cannot be plugged or unplugged at all.
     fn is_online(&self, cpu: u32) -> Result<Option<bool>, Error> {
         let path = self.file(cpu, "online");
         match fsio::read_if_there(&path)? {
@@ -254,8 +253,8 @@ impl Cpus {
         }
     }
 
-    /// On s390x a CPU can be taken from the guest without leaving its list. Where
-    /// there is no such file every CPU is configured.
+    /// Returns true if the CPU is configured. On s390x a CPU can be taken from the guest without
+    /// leaving its list. Without this file every CPU is configured.
     fn is_configured(&self, cpu: u32) -> Result<bool, Error> {
         let path = self.file(cpu, "configure");
         match fsio::read_if_there(&path)? {
@@ -273,18 +272,17 @@ impl Cpus {
     }
 }
 
-/// The CPUs of a list that are not in another.
+/// Returns the CPUs of a list that are not in another.
 pub fn without(cpus: &CpuList, others: &CpuList) -> CpuList {
     chosen(cpus, &|cpu| !others.contains(cpu))
 }
 
-/// The CPUs of a list of which something is so.
+/// Returns the CPUs of a list for which a condition holds.
 fn chosen(cpus: &CpuList, is_so: &dyn Fn(u32) -> bool) -> CpuList {
     cpus.iter().filter(|cpu| is_so(*cpu)).collect()
 }
 
-/// The first CPU for which `act` says that it acted. One that fails does not stop
-/// the search.
+/// Returns the first CPU for which `act` succeeded. One that fails does not stop the search.
 fn first_that_works(
     cpus: impl Iterator<Item = u32>,
     act: impl Fn(u32) -> Result<bool, Error>,

@@ -1,11 +1,11 @@
-//! What can go wrong while something is plugged.
+//! Errors of plugging and unplugging.
 
 use std::io;
 use std::path::PathBuf;
 
 use counters::Pages;
 
-/// An act or a look that failed. Each names its file, where it has one.
+/// A failed action or read, with its file if there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Cannot read {path}")]
@@ -14,11 +14,10 @@ pub enum Error {
     Write { path: PathBuf, value: String, source: io::Error },
     #[error("{path} {what}")]
     Malformed { path: PathBuf, what: &'static str },
-    /// The undo record is damaged, or written by something else.
+    /// The undo record is damaged, or written by another program.
     #[error("Line {line} of the undo record {path} {what}")]
     BadRecord { path: PathBuf, line: usize, what: &'static str },
-    /// The undo record was written before this kernel was booted: what it would
-    /// restore has gone with the boot that it speaks of.
+    /// The undo record was written before this kernel was booted: its state is gone with that boot.
     #[error("The undo record {path} is of another boot ({boot_id})")]
     ForeignRecord { path: PathBuf, boot_id: String },
     /// The CPU stays online: it is the last one.

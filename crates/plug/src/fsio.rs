@@ -8,11 +8,11 @@ use procfs::{CpuList, parse};
 
 use crate::error::Error;
 
-/// No attribute of sysfs is longer than a page of the largest size in use, and a
-/// list of CPUs or a process's status is far shorter.
+/// The most bytes that are read. An attribute of sysfs is at most a page of the largest size in
+/// use, and a list of CPUs or a process's status is far shorter.
 pub(crate) const MAX_BYTES: u64 = 64 * 1024;
 
-/// The bytes of a file, up to [`MAX_BYTES`].
+/// Reads the bytes of a file, up to [`MAX_BYTES`].
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     let read = |path| -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -22,7 +22,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     read(path).map_err(|source| Error::Read { path: path.into(), source })
 }
 
-/// Like [`read`], with `None` for a file that is not there.
+/// Does the same as [`read`], with `None` for a missing file.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     match read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -31,12 +31,12 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// A file that holds one number.
+/// Reads a file that holds one number.
 pub(crate) fn read_number(path: &Path) -> Result<u64, Error> {
     number(path, &read(path)?)
 }
 
-/// Reads the number that `bytes`, the text of the file at `path`, are.
+/// Parses `bytes`, the text of the file at `path`, as a number.
 pub(crate) fn number(path: &Path, bytes: &[u8]) -> Result<u64, Error> {
     let text = bytes.trim_ascii();
     match parse::unsigned(text) {
@@ -45,24 +45,23 @@ pub(crate) fn number(path: &Path, bytes: &[u8]) -> Result<u64, Error> {
     }
 }
 
-/// A file that holds a list of CPUs.
+/// Reads a file that holds a list of CPUs.
 pub(crate) fn read_cpu_list(path: &Path) -> Result<CpuList, Error> {
     let list = parse::cpulist::parse(&read(path)?);
     list.map_err(|bad| Error::Malformed { path: path.into(), what: bad.what })
 }
 
-/// Writes one number, as a shell's `echo` would: the file must be there already.
+/// Writes one number, as a shell's `echo` would: the file must exist.
 pub(crate) fn write_number(path: &Path, number: u64) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
-        // One write call: the kernel takes each as a value of its own.
+        // One write call, because the kernel takes each call as a separate value.
         file.write_all(format!("{number}\n").as_bytes())
     };
     write().map_err(|source| Error::Write { path: path.into(), value: number.to_string(), source })
 }
 
-/// The entries of a directory, at most `most` of them. A directory that cannot be
-/// read has none.
+/// Returns the entries of a directory, at most `most` of them; none if it cannot be read.
 pub(crate) fn entries(dir: &Path, most: usize) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     entries.flatten().map(|entry| entry.path()).take(most).collect()

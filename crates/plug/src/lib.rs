@@ -1,4 +1,4 @@
-//! What a guest's daemon may change, and how it is changed back.
+//! The changes that a guest's daemon makes, and their restoration.
 //!
 //! ```text
 //!   decision ──► Cpus  ──► cpuN/online
@@ -6,10 +6,10 @@
 //!   before the first change: UndoRecord ──► a file ──► after a crash: undo
 //! ```
 //!
-//! Every path starts at a [`Root`](procfs::Root), so that tests act on a tree of
-//! plain files. Nothing here decides anything: how many CPUs and how much memory
-//! a guest shall have is the policy's business. What is held here is that the last
-//! CPU never goes offline, and that what was found at the start can be restored.
+//! Every path starts at a [`Root`](procfs::Root), so that tests act on a tree of plain files.
+//! Nothing here decides anything: the policy chooses the CPUs and the memory of a guest. This crate
+//! guarantees that the last CPU never goes offline, and that the state found at the start can be
+//! restored.
 
 #![forbid(unsafe_code)]
 

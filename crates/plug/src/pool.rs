@@ -11,13 +11,12 @@ use procfs::Root;
 use crate::error::Error;
 use crate::fsio;
 
-/// Something that holds pages which the guest does not use: its kernel's CMM pool,
-/// or the host that was asked for a balloon.
+/// A holder of pages that the guest does not use: its kernel's CMM pool, or the host's balloon.
 pub trait Pool {
-    /// How many pages it holds now.
+    /// Returns the pages that it holds now.
     fn size(&mut self) -> Result<Pages, Error>;
 
-    /// Asks for another size. It may be reached later, or never.
+    /// Requests another size. It may be reached later, or never.
     fn request(&mut self, size: Pages) -> Result<(), Error>;
 }
 
@@ -25,19 +24,18 @@ pub trait Pool {
 #[derive(Debug)]
 pub struct CmmPool {
     path: PathBuf,
-    /// Read once an interval, and so kept open; reopened after a failure.
+    /// Read once an interval, and therefore kept open; reopened after a failure.
     open: Option<File>,
 }
 
 impl CmmPool {
-    /// The pool below `root`. `None` if the kernel has none, or its module is not
-    /// loaded.
+    /// Finds the pool below `root`. `None` if the kernel has none, or its module is not loaded.
     pub fn find(root: &Root) -> Option<CmmPool> {
         let path = root.join("proc/sys/vm/cmm_pages");
         path.exists().then_some(CmmPool { path, open: None })
     }
 
-    /// The file behind it.
+    /// Returns its file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -62,8 +60,7 @@ impl CmmPool {
 }
 
 impl Pool for CmmPool {
-    /// The kernel takes and gives pages bit by bit after a request; this is what it
-    /// has by now.
+    /// Returns the current size: the kernel takes and gives pages gradually after a request.
     fn size(&mut self) -> Result<Pages, Error> {
         match self.read() {
             Ok((text, count)) => fsio::number(&self.path, &text[..count]).map(Pages),

@@ -1,8 +1,7 @@
-//! What was found at the start, kept where it outlives the daemon.
+//! The state found at the start, in a file that outlives the daemon.
 //!
-//! A daemon that is killed cannot restore anything. So before its first change it
-//! saves a record; the next one that starts finds it and restores from it. The
-//! record is text:
+//! A killed daemon cannot restore anything. Before its first change it therefore saves a record;
+//! the next daemon finds it and restores from it. The record is text:
 //!
 //! ```text
 //! pinhead-undo 1                                  format and version
@@ -12,9 +11,9 @@
 //! end                                             nothing is missing
 //! ```
 //!
-//! It is written to a file of its own, forced to disk and renamed, so that a crash
-//! leaves the old record or the new one. A record that does not read to its last
-//! line is never acted on, not even in part.
+//! It is written to a separate file, synced to disk and renamed, so that a crash leaves the old
+//! record or the new one. A record that is not valid to its last line is never applied, not even in
+//! part.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -35,10 +34,10 @@ const HEAD: &str = "pinhead-undo 1";
 /// A boot id is a UUID of 36 characters.
 const MAX_BOOT_ID_BYTES: usize = 64;
 
-/// What to restore.
+/// The state to restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoRecord {
-    /// The boot of the kernel that was changed: see [`boot_id`].
+    /// The boot of the changed kernel: see [`boot_id`].
     pub boot_id: String,
     /// The CPUs that were online.
     pub cpus: CpuSet,
@@ -46,17 +45,17 @@ pub struct UndoRecord {
     pub pool: Option<Pages>,
 }
 
-/// Why a text is no record.
+/// The error of an invalid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("Line {line} {what}")]
 pub struct BadRecord {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error in the line.
     pub what: &'static str,
 }
 
-/// The id of the running kernel's boot.
+/// Returns the id of the running kernel's boot.
 pub fn boot_id(root: &Root) -> Result<String, Error> {
     let path = root.join("proc/sys/kernel/random/boot_id");
     let bytes = fsio::read(&path)?;
@@ -71,10 +70,10 @@ fn boot_id_in(text: &[u8]) -> Option<String> {
 }
 
 impl UndoRecord {
-    /// Reads the text of a record.
+    /// Parses the text of a record.
     pub fn parse(text: &[u8]) -> Result<UndoRecord, BadRecord> {
-        // A list of CPUs is the only long thing in it. One byte less than what is
-        // read, so that a record that was cut by the reader is too long as well.
+        // A list of CPUs is the only long part. The limit is one byte below that of the reader, so
+        // that a record that was cut by the reader is refused as too long.
         if text.len() as u64 >= fsio::MAX_BYTES {
             return Err(BadRecord { line: 1, what: "is the first of too many" });
         }
@@ -92,7 +91,7 @@ impl UndoRecord {
         let boot_id = boot_id_in(rest).ok_or(bad)?;
         let (rest, bad) = next("cpus ", "has no list of CPUs")?;
         let cpus = cpulist::parse(rest).map_err(|_| bad)?;
-        // To restore no CPU at all is nothing that was ever found.
+        // A record without any CPU was never written.
         ensure(!cpus.is_empty(), bad)?;
         let (rest, bad) = next("pool ", "has no size of a pool")?;
         let pool = match (rest, unsigned(rest)) {
@@ -105,8 +104,8 @@ impl UndoRecord {
         let (rest, bad) = next("", "is missing its newline, or more follows")?;
         ensure(rest.is_empty() && lines.next().is_none(), bad)?;
         let record = UndoRecord { boot_id, cpus, pool };
-        // Only what this code would have written is taken: a text that means the
-        // same in other words (`1-1` for `1`) was written or changed by another.
+        // Only text that this code would have written is accepted: an equivalent text (`1-1` for
+        // `1`) was written or changed by another program.
         let written = record.to_string();
         let mut pairs = text.split(|b| *b == b'\n').zip(written.split('\n'));
         match pairs.position(|(is, expect)| is != expect.as_bytes()) {
@@ -115,9 +114,9 @@ impl UndoRecord {
         }
     }
 
-    /// The record at `path`, if there is one and it belongs to the running kernel.
-    /// A damaged one, or one of another boot, is an error: to be reported, and then
-    /// to be overwritten or removed.
+    /// Returns the record at `path`, if there is one and it belongs to the running kernel. A
+    /// damaged one, or one of another boot, is an error: the caller reports it, and then overwrites
+    /// or removes the record.
     pub fn load(root: &Root, path: &Path) -> Result<Option<UndoRecord>, Error> {
         let Some(text) = fsio::read_if_there(path)? else { return Ok(None) };
         let record = UndoRecord::parse(&text).map_err(|bad| Error::BadRecord {
@@ -131,12 +130,12 @@ impl UndoRecord {
         Ok(Some(record))
     }
 
-    /// Saves it at `path`, whole or not at all.
+    /// Saves it at `path`, complete or not at all.
     pub fn save(&self, path: &Path) -> Result<(), Error> {
         let new = new_path(path);
         let saved = self.save_by_rename(&new, path);
         if saved.is_err() {
-            // A half-written one is in nobody's way; the error that counts is returned.
+            // A partial file does no harm; the first error is returned.
             let _ = fs::remove_file(&new);
         }
         let value = String::from("the undo record");
@@ -148,14 +147,14 @@ impl UndoRecord {
         file.write_all(self.to_string().as_bytes())?;
         file.sync_all()?;
         fs::rename(new, path)?;
-        // The new name is on disk only when its directory is.
+        // The new name is on disk only after its directory is synced.
         match path.parent() {
             Some(dir) if !dir.as_os_str().is_empty() => File::open(dir)?.sync_all(),
             _ => Ok(()),
         }
     }
 
-    /// Removes the record after all was restored. That there is none is fine.
+    /// Removes the record after everything was restored. A missing record is no error.
     pub fn remove(path: &Path) -> Result<(), Error> {
         match fs::remove_file(path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
@@ -166,8 +165,8 @@ impl UndoRecord {
         }
     }
 
-    /// Restores what it holds: memory first, for a guest short of it may not get
-    /// far enough to do the rest. Does what it can and gives back what it could not.
+    /// Restores the record's state: memory first, because a guest short of memory may not get far
+    /// enough to do the rest. It does as much as possible and returns the errors.
     pub fn undo(&self, cpus: &Cpus, pool: Option<&mut dyn Pool>) -> Vec<Error> {
         let mut errors = Vec::new();
         if let (Some(size), Some(pool)) = (self.pool, pool) {

@@ -1,4 +1,4 @@
-//! One interval of a guest: the rules are asked, the bounds are kept.
+//! One interval of a guest: the rules are evaluated, and the bounds are kept.
 //!
 //! ```text
 //!   Program   ──┐
@@ -6,19 +6,19 @@
 //!   Resources ──┘
 //! ```
 //!
-//! Plugging overrules unplugging, one CPU an interval, and the two groups do not
-//! know each other: a fault in one holds that one only.
+//! Plugging overrides unplugging, with one CPU an interval. The two groups are independent: a fault
+//! in one group holds only that group.
 
 use counters::{History, Pages};
 use rules::{Fault, Program};
 use std::fmt;
 
-/// What the guest has at this moment.
+/// The current resources of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
     /// CPUs online and present; `None` while another program manages them.
     pub cpus: Option<Cpus>,
-    /// The size of the pool; `None` where there is none.
+    /// Size of the pool; `None` without a pool.
     pub pool: Option<Pages>,
 }
 
@@ -31,7 +31,7 @@ pub struct Cpus {
     pub present: u32,
 }
 
-/// Which of the two rules of a group decided.
+/// The rule of a group that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecidingRule {
     /// HOTPLUG or MEMPLUG is true.
@@ -42,7 +42,7 @@ pub enum DecidingRule {
     Neither,
 }
 
-/// The bound that stood in the way.
+/// The bound that limited an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleBound {
     /// CPU_MIN or CMM_MIN.
@@ -51,69 +51,69 @@ pub enum RuleBound {
     Max,
 }
 
-/// What to do with the CPUs.
+/// An action on the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuAction {
-    /// Leave them.
+    /// Keep the number.
     Hold,
-    /// One more.
+    /// Plug one CPU.
     Plug,
-    /// One less.
+    /// Unplug one CPU.
     Unplug,
 }
 
-/// What was decided about the CPUs, and why.
+/// A decision about the CPUs, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuDecision {
-    /// What to do.
+    /// Action.
     pub action: CpuAction,
-    /// The rule that decided.
+    /// Rule that decided.
     pub rule: DecidingRule,
-    /// The bound that turned it into a hold.
+    /// Bound that turned the action into a hold.
     pub bound: Option<RuleBound>,
 }
 
-/// What was decided about the pool, and why.
+/// A decision about the pool, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolDecision {
-    /// The size that it has.
+    /// Current size.
     pub current: Pages,
-    /// The size that it is to have; the same as `current` to leave it.
+    /// Target size; the same as `current` for a hold.
     pub target: Pages,
-    /// The rule that decided.
+    /// Rule that decided.
     pub rule: DecidingRule,
-    /// The bound that the target was clamped to.
+    /// Bound that the target was clamped to.
     pub bound: Option<RuleBound>,
-    /// The size of the step came out negative and counts as 0: the rules file has a
-    /// mistake that is worth a warning.
+    /// Size of the step if it was negative. It counts as 0, and the mistake in the rules file is
+    /// worth a warning.
     pub negative: Option<i64>,
 }
 
-/// One interval's decisions. A group that is not managed is `None`; a group whose
-/// rules have no value in this interval holds, and the fault is the reason.
+/// The decisions of one interval. An unmanaged group is `None`. A group without a value in this
+/// interval holds, with the fault as its reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuestDecision {
-    /// What to do with the CPUs.
+    /// Decision about the CPUs.
     pub cpu: Option<Result<CpuDecision, Fault>>,
-    /// What to do with the pool.
+    /// Decision about the pool.
     pub memory: Option<Result<PoolDecision, Fault>>,
 }
 
-/// What the daemon does before its first interval: CPUs and pool come into bounds.
+/// The state to establish before the first interval, with CPUs and pool within their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// The number of CPUs to have online, where they are managed.
+    /// Number of CPUs to have online, if they are managed.
     pub cpus: Option<u32>,
-    /// The size of the pool to have, where it is managed.
+    /// Size of the pool to have, if it is managed.
     pub pool: Option<Pages>,
 }
 
-/// The most CPUs that the rules allow and that are there to be plugged.
+/// Returns the most CPUs that the rules allow and the guest has.
 fn cpu_max(program_max: u32, present: u32) -> u32 {
     if program_max == 0 { present } else { program_max.min(present) }
 }
 
-/// Brings what was found into the bounds of the rules.
+/// Brings the found resources into the bounds of the rules.
 pub fn start(program: &Program, resources: Resources) -> Start {
     let cpus = program.cpu.as_ref().zip(resources.cpus).map(|(rules, cpus)| {
         let max = cpu_max(rules.max, cpus.present).max(rules.min);
@@ -127,8 +127,8 @@ pub fn start(program: &Program, resources: Resources) -> Start {
     Start { cpus, pool }
 }
 
-/// Decides one interval. The history is full: the caller has made sure that the
-/// rules find every snapshot that they look back to.
+/// Decides one interval. The history must be full, so that the rules find every snapshot that they
+/// look back to.
 pub fn step(program: &Program, history: &History, resources: Resources) -> GuestDecision {
     let cpu = program.cpu.as_ref().zip(resources.cpus).map(|(rules, cpus)| {
         let rule = deciding(|| rules.hotplug(history), || rules.hotunplug(history))?;
@@ -175,7 +175,7 @@ pub fn step(program: &Program, history: &History, resources: Resources) -> Guest
     GuestDecision { cpu, memory }
 }
 
-/// The plugging rule overrules; the other is not even asked then.
+/// Evaluates the unplugging rule only if the plugging rule is false.
 fn deciding(
     plug: impl Fn() -> Result<bool, Fault>,
     unplug: impl Fn() -> Result<bool, Fault>,

@@ -1,61 +1,61 @@
-//! How hard the host's kernel is to look for equal pages (KSM): one pure step.
+//! The pace of the host's search for equal pages (KSM): one pure step.
 //!
 //! ```text
 //!   guests, free memory, KSM's counters ─► Ksm::step ─► Option<Settings>, Phase
 //! ```
 //!
-//! Equal pages of guests are kept once; to find them costs CPU time of the thread `ksmd`. So it
-//! looks hard while there is much to find (a guest came, the host is short), at a steady pace
-//! while that pays, slowly where it pays little, and not at all where there is nothing to gain.
-//! It is never made to separate what it has joined: that would take the memory back at once.
+//! Equal pages of guests are kept once, but the search costs CPU time of the thread `ksmd`. The
+//! search is hard while there is much to find (a new guest, a short host), and steady while that
+//! pays. It is slow while it pays little, and off if there is nothing to gain. Merged pages are
+//! never separated on purpose, since that would take the memory back at once.
 //!
-//! The kernel shares pages of all processes that have asked for it, whoever's they are, and how
-//! long a write takes tells a guest whether another has the same page. So it looks only while all
-//! guests are one user's.
+//! The kernel shares pages of all processes that asked for it, of any user. The duration of a write
+//! shows a guest whether another guest has the same page. The search therefore runs only while all
+//! guests belong to one user.
 
 use base::named;
 use counters::{Bytes, KsmCounters};
 
-/// The part of one core that may be spent while there is much to find, in thousandths.
+/// Part of one core that may be spent while there is much to find, in thousandths.
 pub const HARD_PERMILLE: u64 = 500;
-/// The part of one core that may be spent in the long run, in thousandths.
+/// Part of one core that may be spent in the long run, in thousandths.
 pub const STEADY_PERMILLE: u64 = 100;
-/// The part of one core that is spent while little is found, in thousandths.
+/// Part of one core that is spent while little is found, in thousandths.
 pub const SLOW_PERMILLE: u64 = 20;
 
-/// Full scans after which what there was to find is found: the first takes the pages' sums, the
-/// second joins those that have not changed since.
+/// Full scans that find everything: the first takes the pages' checksums, the second merges pages
+/// that have not changed since.
 const SCANS: u64 = 2;
-/// A hard search ends after this time, however large the host is.
+/// Longest time of a hard search, on a host of any size.
 const HARD_MS: u64 = 10 * 60_000;
-/// Gain and cost are judged after so much time at the latest.
+/// Time after which gain and cost are judged.
 const JUDGED_MS: u64 = 60_000;
-/// Fewer pages gained for a second of CPU time are worth nothing: 10 MiB.
+/// Pages gained in a second of CPU time below which the search is worth nothing: 10 MiB.
 const GAIN_MIN: u64 = 2560;
-/// More pages gained for a second of CPU time are worth the steady pace: 100 MiB.
+/// Pages gained in a second of CPU time that are worth the steady pace: 100 MiB.
 const GAIN_FAIR: u64 = 25_600;
-/// Where there was nothing to find, it is tried again after this time.
+/// Time after which a search that found nothing is tried again.
 const REST_MS: u64 = 10 * 60_000;
 
-/// A scan of `pages_to_scan` pages is followed by a sleep of this time.
+/// Sleep after a scan of `pages_to_scan` pages.
 const SLEEP_MS: u64 = 20;
-/// The kernel's own pace, to begin with.
+/// Pages a turn at the start: the kernel's own pace.
 const PAGES_START: u64 = 100;
-/// Fewer pages than this a turn are all waking and no scanning.
+/// Fewest pages a turn: fewer are all waking and no scanning.
 const PAGES_MIN: u64 = 16;
-/// More pages a turn would keep a core to itself for longer than a guest should wait.
+/// Most pages a turn: more would occupy a core for longer than a guest should wait.
 const PAGES_MAX: u64 = 20_000;
-/// The pace is changed at most as often.
+/// Least time between two changes of the pace.
 const PACE_MS: u64 = 2000;
-/// The pace rises at most by this factor at once.
+/// Largest factor by which the pace rises at once.
 const RISE: u64 = 4;
-/// CPU time in a shorter span is too coarse to go by, where it is counted in ticks.
+/// CPU time below which a measurement is too coarse, where it is counted in ticks.
 const CPU_MIN_US: u64 = 10_000;
 
-/// The kernel's settings.
+/// The kernel's settings of KSM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whether it scans. What is joined stays joined either way.
+    /// True if KSM scans. Merged pages stay merged either way.
     pub runs: bool,
     /// Pages a turn.
     pub pages_to_scan: u64,
@@ -63,41 +63,41 @@ pub struct Settings {
     pub sleep_ms: u64,
 }
 
-/// The host at one moment.
+/// A sample of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Guests that are there.
+    /// Number of guests.
     pub guests: usize,
-    /// Users whose guests they are.
+    /// Number of users with guests.
     pub owners: usize,
-    /// Guests that have ever come: it grows when one is new.
+    /// Number of guests that ever arrived; it grows with each new guest.
     pub arrivals: u64,
     /// Free memory of the host, within the budget if there is one.
     pub available: Bytes,
-    /// The free memory that the host is to have.
+    /// Free memory to keep on the host.
     pub set_point: Bytes,
-    /// How far it may be missed.
+    /// Deviation from `set_point` that is tolerated.
     pub hysteresis: Bytes,
-    /// KSM.
+    /// Counters of KSM.
     pub counters: KsmCounters,
 }
 
 named! {
-    /// How hard it looks, and why.
+    /// The phase of the search.
     #[derive(Default)]
     pub enum Phase {
-        /// Not at all: there are fewer than two guests, or memory enough.
+        /// Off: there are fewer than two guests, or enough memory.
         #[default]
         Off = "off",
-        /// Not at all: there are guests of several users, which share no pages with each other.
+        /// Off: the guests belong to several users, and share no pages with each other.
         Apart = "apart",
         /// Hard: a guest is new, or the host has become short of memory.
         Hard = "hard",
-        /// As long as it pays.
+        /// Steady, as long as it pays.
         Steady = "steady",
-        /// It pays little.
+        /// Slow, since it pays little.
         Slow = "slow",
-        /// It found nothing worth its CPU time; it is tried again later.
+        /// Resting: nothing found was worth its CPU time. The search is tried again later.
         Rest = "rest",
     }
 }
@@ -113,46 +113,46 @@ impl Phase {
     }
 }
 
-/// A span over which gain and cost are counted.
+/// The start of a span over which gain and cost are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     at_ms: u64,
     counters: KsmCounters,
 }
 
-/// What is remembered from step to step.
+/// State kept from step to step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ksm {
     phase: Phase,
-    /// Where the phase, or the last judgement in it, began.
+    /// Start of the phase, or of the last judgement in it.
     since: Option<Mark>,
-    /// Where the pace was last looked at.
+    /// Last look at the pace.
     paced: Option<Mark>,
     pages_to_scan: Option<u64>,
     last_written: Option<Settings>,
     arrivals: u64,
     short: bool,
-    /// The last known cost, in thousandths of a core.
+    /// Last known cost, in thousandths of a core.
     cost_permille: Option<u64>,
 }
 
 impl Ksm {
-    /// Before the first step.
+    /// Creates the state before the first step.
     pub fn new() -> Ksm {
         Ksm::default()
     }
 
-    /// How hard it looks now.
+    /// Returns the current phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// What it costs, in thousandths of a core, if that is known.
+    /// Returns the cost in thousandths of a core, if known.
     pub fn cost_permille(&self) -> Option<u64> {
         self.cost_permille
     }
 
-    /// The settings to write, if they differ from the last.
+    /// Returns the settings to write, if they differ from the last ones.
     pub fn step(&mut self, sample: &Sample, now_ms: u64) -> Option<Settings> {
         let mark = Mark { at_ms: now_ms, counters: sample.counters };
         let is_new = sample.arrivals > self.arrivals;
@@ -189,7 +189,7 @@ impl Ksm {
         let scans = grown(since.counters.full_scans, mark.counters.full_scans);
         let is_through = scans.is_some_and(|scans| scans >= SCANS);
         match self.phase {
-            // It is off because there was no need: the need is there now.
+            // The reason to be off is gone, so there is a need now.
             Phase::Off | Phase::Apart => Phase::Hard,
             Phase::Hard if is_through || passed_ms >= HARD_MS => Phase::Steady,
             Phase::Rest if passed_ms >= REST_MS || has_lost(&since, mark) => Phase::Steady,
@@ -204,7 +204,7 @@ impl Ksm {
         }
     }
 
-    /// Moves the number of pages to where the phase's share of a core is used.
+    /// Moves the pages a turn towards the phase's share of a core.
     fn pace(&mut self, mark: Mark) -> Settings {
         let pages = self.pages_to_scan.unwrap_or(PAGES_START);
         let target = self.phase.permille();
@@ -217,14 +217,14 @@ impl Ksm {
             self.cost_permille = cpu_us.map(|us| us / passed_ms);
             let was_on = self.last_written.is_some_and(|last| last.runs);
             next = match cpu_us {
-                // What cannot be measured is not made larger.
+                // A pace without a measurement is not raised.
                 None => pages.min(PAGES_START),
                 Some(_) if !was_on => pages,
                 Some(us) if us < CPU_MIN_US => pages.saturating_mul(RISE),
                 Some(us) => for_share(pages, us / passed_ms, target).min(pages * RISE),
             };
         }
-        // A new phase is a new pace at once, where it is a slower one.
+        // A new, slower phase takes effect at once.
         if self.last_written.is_some_and(|last| last.runs) && target > 0 && target < HARD_PERMILLE {
             let begun = self.since.is_some_and(|since| since.at_ms == mark.at_ms);
             let cost = self.cost_permille.unwrap_or(0);
@@ -240,8 +240,8 @@ impl Ksm {
     }
 }
 
-/// What the span was worth; `None` while that is unknown. Without two full scans a search
-/// that found nothing may only have begun, so it has ten times as long.
+/// Returns the phase that a span's gain is worth; `None` if unknown. Without two full scans a
+/// search that found nothing may only have begun, so it has ten times as long.
 fn judge(since: &Mark, now: &Mark, is_through: bool) -> Option<Phase> {
     let passed_ms = now.at_ms.saturating_sub(since.at_ms);
     let cpu_us = grown(since.counters.cpu_us, now.counters.cpu_us)?;
@@ -259,26 +259,27 @@ fn judge(since: &Mark, now: &Mark, is_through: bool) -> Option<Phase> {
     Some(if is_worth_it { Phase::Slow } else { Phase::Rest })
 }
 
-/// An eighth of what was shared when it came to rest has been written to, and is no longer.
+/// Returns true if over an eighth of the pages shared at the start of the rest are no longer
+/// shared.
 fn has_lost(since: &Mark, now: &Mark) -> bool {
     let pages = |mark: &Mark| mark.counters.pages_sharing.map(|pages| pages.0);
     let (Some(before), Some(now)) = (pages(since), pages(now)) else { return false };
     before >= GAIN_MIN && now < before - before / 8
 }
 
-/// Pages a turn that take `target` of a core where `pages` took `cost`, in thousandths. A turn
-/// takes time in proportion to its pages, and the sleep after it does not change.
+/// Returns the pages a turn that take `target` of a core, if `pages` take `cost`, in thousandths.
+/// The time of a turn is proportional to its pages; the sleep after it does not change.
 fn for_share(pages: u64, cost: u64, target: u64) -> u64 {
     let cost = cost.clamp(1, 999);
     pages.saturating_mul(target * (1000 - cost)) / (cost * (1000 - target.min(999)))
 }
 
-/// How far a counter has come. One that went back was set again.
+/// Returns the growth of a counter. A counter that went back was reset, and gives `None`.
 fn grown(before: Option<u64>, now: Option<u64>) -> Option<u64> {
     now?.checked_sub(before?)
 }
 
-/// A tenth more or less is not worth a write.
+/// Returns true if the change is worth a write; a tenth more or less is not.
 fn differs(last: Settings, settings: Settings) -> bool {
     let gap = last.pages_to_scan.abs_diff(settings.pages_to_scan);
     last.runs != settings.runs || (settings.runs && gap * 10 > last.pages_to_scan)

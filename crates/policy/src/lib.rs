@@ -1,11 +1,10 @@
-//! Decisions, and nothing else: pure steps from what was read to what to do.
+//! Decisions, and nothing else: pure steps from readings to actions.
 //!
-//! [`guest`] is the step that runs in every guest: rules over its own counters plug
-//! and unplug its CPUs and its memory. [`steady`] tries a rules file against a model
-//! of a guest under steady load, to find rules that plug and unplug in turn. [`arbiter`]
-//! runs on the host: it moves memory between guests. [`rivals`] are other managers' rules for the
-//! same, to be compared with it. [`ksm`] and [`pageout`] drive what the host's kernel can do
-//! without any guest's help.
+//! [`guest`] is the step that runs in every guest: rules over its own counters plug and unplug its
+//! CPUs and its memory. [`steady`] tries a rules file against a model of a guest under steady load,
+//! to find rules that plug and unplug in turn. [`arbiter`] runs on the host and moves memory
+//! between guests. [`rivals`] are other managers' rules for the same task, for comparison. [`ksm`]
+//! and [`pageout`] drive features of the host's kernel that need no help from a guest.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

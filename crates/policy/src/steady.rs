@@ -1,31 +1,30 @@
-//! Rules tried against a steady load: do they come to rest?
+//! A trial of rules under steady load: they must come to rest.
 //!
-//! The model is crude on purpose: CPUs that are busy or idle, memory that is in use,
-//! cached or free. Whatever plugs and unplugs in turn here, at a load that does not
-//! change at all, will do so on a real guest too.
+//! The model is crude on purpose: CPUs are busy or idle, memory is in use, cached or free. Rules
+//! that plug and unplug in turn here, under a constant load, do so on a real guest too.
 
 use crate::guest::{CpuAction, Cpus, Resources, step};
 use counters::{Counter, CpuField, History, Pages};
 use rules::Program;
 
-/// Intervals that the rules get to settle, and those that are watched then.
+/// Intervals given to the rules to settle, and intervals watched after that.
 const SETTLE: usize = 120;
 const WATCHED: usize = 60;
-/// More reversals than this in the watched intervals is no settling down.
+/// More reversals than this in the watched intervals count as oscillation.
 const REVERSALS: usize = 3;
 
 /// A steady load at which the rules never come to rest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Oscillation {
-    /// The load: CPUs wanted, or the share of the memory that is in use.
+    /// Load: CPUs wanted, or the share of memory in use.
     pub load: f64,
     /// Changes of direction in the watched intervals.
     pub reversals: usize,
-    /// How many intervals were watched.
+    /// Number of watched intervals.
     pub intervals: usize,
 }
 
-/// The lowest steady CPU load at which the CPU rules plug and unplug in turn.
+/// Returns the lowest steady CPU load at which the CPU rules plug and unplug in turn.
 pub fn cpu(program: &Program, present: u32) -> Option<Oscillation> {
     program.cpu.as_ref()?;
     (0..=present * 20).map(|n| f64::from(n) / 20.0).find_map(|load| {
@@ -35,7 +34,7 @@ pub fn cpu(program: &Program, present: u32) -> Option<Oscillation> {
     })
 }
 
-/// The smallest steady use of memory at which the memory rules plug and unplug in turn.
+/// Returns the smallest steady memory use at which the memory rules plug and unplug in turn.
 pub fn memory(program: &Program) -> Option<Oscillation> {
     program.memory.as_ref()?;
     (1..20).map(|n| f64::from(n) / 20.0).find_map(|load| {
@@ -45,9 +44,9 @@ pub fn memory(program: &Program) -> Option<Oscillation> {
     })
 }
 
-/// The size of the model's memory: 1 GiB, in pages.
+/// Size of the model's memory: 1 GiB, in pages.
 const TOTAL: i64 = 1 << 18;
-/// What the kernel keeps free before it reclaims, in pages.
+/// Memory that the kernel keeps free before it reclaims, in pages.
 const WATERMARK: i64 = TOTAL / 100;
 /// Ticks a second.
 const HERTZ: f64 = 100.0;
@@ -115,7 +114,7 @@ impl<'a> Model<'a> {
         self.time += seconds;
         self.user += busy * seconds * HERTZ;
         self.idle += (online - busy) * seconds * HERTZ;
-        // What is wanted beyond what is there is looked for in vain, again and again.
+        // Demand beyond the free memory makes the kernel scan in vain in each interval.
         let free = TOTAL - self.state.pool - self.used;
         self.scanned += (WATERMARK - free).max(0) as f64 * seconds;
 
@@ -135,7 +134,7 @@ impl<'a> Model<'a> {
             }
         }
         if let Some(Ok(pool)) = decision.memory {
-            // A pool cannot take what is in use and not free.
+            // A pool cannot take memory that is in use.
             let most = (TOTAL - WATERMARK / 2).min(pool.target.0.min(TOTAL as u64) as i64);
             self.state.pool = most;
         }
@@ -191,7 +190,7 @@ mod tests {
     fn limits_too_near_to_each_other_oscillate() {
         let text = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\
                     HOTPLUG=\"idle < 50\"\nHOTUNPLUG=\"idle > 40\"\n";
-        let found = cpu(&program(text), 4).expect("it plugs and unplugs in turn");
+        let found = cpu(&program(text), 4).expect("the rules oscillate");
         assert!(found.reversals > 20, "{found:?}");
         assert!((0.5..2.0).contains(&found.load), "{found:?}");
     }
@@ -201,7 +200,7 @@ mod tests {
         let text = "UPDATE=\"1\"\nCMM_MIN=\"0\"\nCMM_MAX=\"262144\"\nCMM_INC=\"20000\"\n\
                     MEMPLUG=\"vmstat.pgscan_direct - vmstat.pgscan_direct[1] > 0\"\n\
                     MEMUNPLUG=\"meminfo.MemFree > 100\"\n";
-        let found = memory(&program(text)).expect("it takes and gives back in turn");
+        let found = memory(&program(text)).expect("the rules oscillate");
         assert!(found.reversals > 10, "{found:?}");
     }
 }

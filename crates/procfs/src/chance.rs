@@ -1,4 +1,4 @@
-//! Time in which a process could have done what somebody waits for.
+//! The part of a time span in which a process could have made progress.
 //!
 //! ```text
 //!   /proc ─► Work: it ran, waited for a CPU, waits for a disk, was stopped
@@ -6,26 +6,26 @@
 //!              └─► Chance: of the time since the last look, what counts ─► a deadline
 //! ```
 //!
-//! A time that has passed is no verdict. On a host without a free CPU or disk a process is late
-//! through no fault of its own, and after a pause of the whole machine all deadlines are over.
+//! An elapsed time alone proves nothing. On a host without a free CPU or disk a process is late
+//! through no fault of its own. After a pause of the whole machine all deadlines have passed.
 
 use crate::file::Root;
 use crate::parse::task::TaskStat;
 use crate::tasks::{TaskDir, TaskSeen};
 
-/// A look that comes so long after the one before was held up itself, as by a pause of the whole
-/// machine. Nothing is known of the time between, and all of the time is given again, once: on a
-/// host that thrashes, each look may be late.
+/// Gap between two looks above which the observer itself was held up, as by a pause of the whole
+/// machine. The time between is unknown, and all of the time is granted again, once: on a host that
+/// thrashes, each look may be late.
 const LATE_MS: u64 = 5_000;
-/// The most of the time before a later look of that kind that counts in part: the machine may be
-/// paused twice.
+/// The most time before a later late look that counts in part: the machine may be paused twice.
 const LATE_MAX_MS: u64 = 60_000;
-/// Looks that are closer than this are one: the kernel's counters say little of less.
+/// The shortest time between two looks: below it the kernel's counters are too coarse, and the
+/// looks count as one.
 const STEP_MS: u64 = 200;
-/// Of all time, this part counts in any case: a process must not be waited for without end because
-/// its guest keeps it stopped, or its disk is gone.
+/// The divisor of the part of all time that always counts. Otherwise a process would be waited for
+/// without end if its guest keeps it stopped, or its disk is gone.
 const LEAST_PART: u64 = 10;
-/// Threads of a process that are looked at.
+/// The most threads of a process that are read.
 const THREADS_MAX: usize = 1_024;
 const NS_A_MS: u64 = 1_000_000;
 
@@ -34,28 +34,28 @@ const NS_A_MS: u64 = 1_000_000;
 pub struct Work {
     /// Time on a CPU, of all its threads.
     pub run_ns: u64,
-    /// Time that its threads were ready to run and had no CPU.
+    /// Time that its threads were runnable and had no CPU.
     pub delay_ns: u64,
-    /// One of them waits for a disk, as the kernel has it.
+    /// True if a thread waits for a disk, according to the kernel.
     pub waits_for_disk: bool,
-    /// A signal, or a debugger, has stopped it.
+    /// True if it was stopped by a signal or a debugger.
     pub is_stopped: bool,
 }
 
 impl Work {
-    /// Work of a process, with all its threads. `None` where the kernel does not tell.
+    /// Reads the work of a process, with all its threads. `None` if the kernel does not show it.
     pub fn of_process(pid: u32) -> Option<Work> {
         Work::of_threads(pid, |_| {})
     }
 
-    /// Work of a process. Calls `visit` with the counters of each thread.
+    /// Reads the work of a process. Calls `visit` with the counters of each thread.
     pub fn of_threads(pid: u32, visit: impl FnMut(&TaskStat<'_>)) -> Option<Work> {
         let mut proc = TaskDir::open(&Root::default());
         let threads = proc.of_process(pid, THREADS_MAX).to_vec();
         Work::of(&mut proc, pid, &threads, visit)
     }
 
-    /// Work of the first thread of a process alone.
+    /// Reads the work of a process's main thread alone.
     pub fn of_first_thread(pid: u32) -> Option<Work> {
         let mut proc = TaskDir::open(&Root::default());
         let first = proc.of_process(pid, THREADS_MAX).iter().copied().find(|it| it.tid == pid);
@@ -81,8 +81,8 @@ impl Work {
         (!threads.is_empty()).then_some(work)
     }
 
-    /// Milliseconds out of the last `passed_ms` that it has had: those in which it ran, or waited
-    /// for neither a CPU nor a disk.
+    /// Returns the part of the last `passed_ms` that the process had: the time in which it ran, or
+    /// waited for neither a CPU nor a disk.
     pub fn had_ms(&self, before: Option<Work>, passed_ms: u64) -> u64 {
         let Work { run_ns, delay_ns, waits_for_disk, is_stopped } = *self;
         let before = before.unwrap_or(*self);
@@ -94,24 +94,24 @@ impl Work {
     }
 }
 
-/// Time that a process has had for what somebody waits for. It is to be looked at more often than
-/// every five seconds.
+/// Time that a process had for an awaited action. `look` must be called more often than every five
+/// seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chance {
     seen: Option<(u64, Option<Work>)>,
     had_ms: u64,
-    /// It was given all of the time again.
+    /// Set after all of the time was granted again.
     is_given_again: bool,
 }
 
 impl Chance {
-    /// One that begins now.
+    /// Starts the time now.
     pub fn since(now_ms: u64) -> Chance {
         Chance { seen: Some((now_ms, None)), ..Chance::default() }
     }
 
-    /// Returns the milliseconds that it has had, with what the process has done until now. Where
-    /// that is not known all time counts. The first look begins, unless `since` did.
+    /// Returns the milliseconds that the process had, given its work until now. If the work is
+    /// unknown, all time counts. The first look starts the time, unless `since` did.
     pub fn look(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> u64 {
         let (then_ms, before) = self.seen.unwrap_or((now_ms, None));
         let passed_ms = now_ms.saturating_sub(then_ms);
@@ -134,8 +134,8 @@ impl Chance {
 mod tests {
     use super::*;
 
-    /// Looks each second at a process that does this in one, and gives the time in which it has had
-    /// ten seconds.
+    /// Looks each second at a process with this work in one second, and returns the time in which
+    /// it had ten seconds.
     fn ten_after(run_ms: u64, delay_ms: u64, work: Work) -> Option<u64> {
         let mut chance = Chance::since(0);
         (1..1_000).find(|second| {
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn process_has_more_time_when_host_keeps_it() {
         let free = Work::default();
-        // The first second is looked at without one before.
+        // The first second has no earlier look.
         assert_eq!(ten_after(250, 750, free), Some(37), "a quarter of a CPU");
         let held = [
             Work { waits_for_disk: true, ..free },
@@ -200,7 +200,8 @@ mod tests {
     #[test]
     fn looks_that_are_close_are_one() {
         let mut chance = Chance::since(0);
-        // It waits for a CPU for half of each millisecond: each alone would be none.
+        // The process waits for a CPU for half of each millisecond, which would round to nothing
+        // each time.
         let work = |ms: u64| Some(Work { delay_ns: ms * NS_A_MS / 2, ..Work::default() });
         let had_ms = (1..=1_000).map(|ms| chance.look(ms, || work(ms))).last();
         assert_eq!(had_ms, Some(600), "the first look has none before it");

@@ -1,70 +1,63 @@
-//! The CPU times of all CPUs as one clock that does not jump when a CPU is
-//! plugged.
+//! The CPU times of all CPUs as one clock that does not jump when a CPU is plugged.
 //!
-//! # Why the kernel's own sum will not do
+//! # The error in the kernel's own sum
 //!
-//! The line `cpu` of /proc/stat is summed over every CPU that can ever be online.
-//! The busy fields are plain counters that stay where they are while a CPU is
-//! offline. `idle` and `iowait` are not: for a CPU online they come from its tick
-//! device's record of its sleep, for an offline one from the counter that only
-//! ticks have ever moved. The two differ by all the time that the CPU slept
-//! without ticks, and kernels before 6.8 (or a stable release with the same fix)
-//! also forget the record when the CPU goes offline. So at each plug and unplug
-//! the sum jumps, forward or back, by up to all the idle time since boot. A rule
-//! on `idle` or on `total_ticks` then sees nonsense in the very interval after
-//! the daemon has acted, and acts on it again.
+//! The line `cpu` of /proc/stat is summed over every CPU that can ever be online. The busy fields
+//! are plain counters that keep their value while a CPU is offline. `idle` and `iowait` are
+//! different. For a CPU online they come from its tick device's record of its sleep; for an offline
+//! one, from the counter that only ticks have moved. The two differ by the time that the CPU slept
+//! without ticks. Kernels before 6.8 (or a stable release with the same fix) also lose the record
+//! when the CPU goes offline. At each plug and unplug the sum therefore jumps, forward or back, by
+//! up to all the idle time since boot. A rule on `idle` or on `total_ticks` then sees nonsense in
+//! the very interval after the daemon has acted, and acts on it again.
 //!
-//! # What is done instead
+//! # The correction
 //!
-//! - *The set of `cpuN` lines is the same as at the last reading*: the total
-//!   advances by the raw difference of the line `cpu`, whatever its sign. A run in
-//!   which no CPU is ever plugged shows exactly the kernel's numbers.
-//! - *The set has changed*: the total advances by what each CPU did that is in
-//!   both readings. One CPU's line has the same origin at both, so that it cannot
-//!   jump; each field's step is still held between 0 and the time that has passed.
-//!   - A CPU that is *gone* gives nothing in this interval. What it did between
-//!     the last reading and its end is not lost: its line is kept.
-//!   - A CPU that is *new* gives its busy fields since it was last seen, for those
-//!     went on from where they stood. Its idle time has another origin now and
-//!     counts as 0. Never seen before, it gives nothing: what its line shows may
-//!     be from long before the first reading.
-//! - *The interval after a change* is raw again. Both its readings take each CPU's
-//!   idle time from the same place, so the jump is not in it, with one exception:
-//!   the kernel sums the line `cpu` first and walks the CPUs online after that. A
-//!   CPU plugged between the two (by somebody else: the daemon is busy reading)
-//!   shows in the lines one reading before it shows in the sum. So in the interval
-//!   after a change the sum must agree with the lines, or it counts as changed too.
-//! - *A CPU that went and came back between two readings* leaves the set as it was.
-//!   A field that falls by more than [`MAX_FALL_TICKS`] gives it away, or one that
-//!   leaps by more than [`MAX_LEAP_TICKS`]. Small steps back are the kernel's
-//!   everyday business (its idle time is not monotonic) and stay raw.
+//! - *The set of `cpuN` lines is the same as at the last reading*: the total advances by the raw
+//!   difference of the line `cpu`, even if negative. A run without plugs shows exactly the kernel's
+//!   numbers.
+//! - *The set has changed*: the total advances by the work of each CPU that is in both readings.
+//!   One CPU's line has the same origin at both, so that it cannot jump. Each field's step is still
+//!   held between 0 and the time that has passed.
+//!   - A CPU that is *gone* adds nothing in this interval. Its work between the last reading and
+//!     its end is not lost: its line is kept.
+//!   - A CPU that is *new* adds its busy fields since it was last seen, because those continued
+//!     from their old values. Its idle time has another origin now and counts as 0. A CPU that was
+//!     never seen before adds nothing: its line may be from long before the first reading.
+//! - *The interval after a change* is raw again. Both its readings take each CPU's idle time from
+//!   the same place, so the jump is not in it, with one exception. The kernel sums the line `cpu`
+//!   first and walks the CPUs online after that. A CPU plugged between the two (by another program:
+//!   the daemon is busy reading) shows in the lines one reading before it shows in the sum. In the
+//!   interval after a change the sum must therefore agree with the lines, or it counts as changed
+//!   too.
+//! - *A CPU that went and came back between two readings* leaves the set unchanged. It is detected
+//!   by a field that falls by more than [`MAX_FALL_TICKS`] or leaps by more than
+//!   [`MAX_LEAP_TICKS`]. Small steps back are usual for the kernel (its idle time is not monotonic)
+//!   and stay raw.
 //!
 //! # Seen
 //!
-//! `tests/recorded` has readings of real guests (6.1 kernels under emulation). On
-//! x86-64 the sum's idle time falls by 16 ticks when a CPU comes back, in a guest
-//! 20 seconds old, while that of every CPU grows. On s390x each CPU that comes
-//! online has 407,125,408,511 more ticks of `system` and 43,234,554,231 more of
-//! `steal` than when it went. So not even the busy fields are to be trusted across
-//! a plug.
+//! `tests/recorded` has readings of real guests (6.1 kernels under emulation). On x86-64 the sum's
+//! idle time falls by 16 ticks when a CPU comes back, in a guest 20 seconds old, while that of
+//! every CPU grows. On s390x each CPU that comes online has 407,125,408,511 more ticks of `system`
+//! and 43,234,554,231 more of `steal` than when it went. Even the busy fields are therefore not
+//! reliable across a plug.
 
 use crate::parse::stat::{FIELDS, IDLE, IOWAIT, Stat, Ticks};
 
-/// Ticks a second in /proc/stat. User space is shown 100 on every architecture
-/// that pinhead runs on, whatever the kernel's own rate.
+/// Ticks a second in /proc/stat. The kernel shows 100 to user space on every architecture that
+/// pinhead runs on, independent of its own rate.
 pub const USER_HZ: f64 = 100.0;
 
-/// The farthest that a field may fall in one interval and still be taken for the
-/// kernel's usual inexactness: ten seconds.
+/// The most that a field may fall in one interval as the kernel's usual inexactness: ten seconds.
 pub const MAX_FALL_TICKS: i64 = 1000;
 
-/// The farthest that a field of one CPU may leap beyond the time that has passed
-/// while the set of CPUs stays the same: near three hours of that CPU. Recordings
-/// made by hand go faster than their clock, by much less; a timer without a start
-/// by far more.
+/// The most that a field of one CPU may leap beyond the elapsed time while the set of CPUs stays
+/// the same: nearly three hours of that CPU. Recordings made by hand run faster than their clock,
+/// but by much less; a timer without a start leaps by far more.
 pub const MAX_LEAP_TICKS: i64 = 1_000_000;
 
-/// Each field is rounded down to a tick by itself, in both readings.
+/// Rounding error: each field is rounded down to a tick by itself, in both readings.
 const SLACK_TICKS: i64 = 2;
 
 /// The accumulated CPU times.
@@ -75,15 +68,15 @@ pub struct CpuClock {
     /// The last reading, raw.
     last: Stat,
     last_secs: f64,
-    /// Whether the set of CPUs had changed at the last reading.
+    /// True if the set of CPUs had changed at the last reading.
     changed: bool,
-    /// The last line of each CPU that has been seen and left again, ascending.
+    /// The last line of each CPU that was seen and has gone, ascending.
     gone: Vec<(u32, Ticks)>,
 }
 
 impl CpuClock {
-    /// Takes the next reading, made at `now_secs`, and gives the total: the raw
-    /// sum of the first reading and all that has passed since.
+    /// Takes the next reading, made at `now_secs`, and returns the total: the raw sum of the first
+    /// reading plus all time since.
     pub fn advance(&mut self, stat: &Stat, now_secs: f64) -> &Ticks {
         let limit = passed_ticks(self.last_secs, now_secs);
         if !self.started {
@@ -108,7 +101,7 @@ impl CpuClock {
         self.total[field] = self.total[field].saturating_add(ticks);
     }
 
-    /// Whether the line `cpu` may have another origin than at the last reading.
+    /// Returns true if the line `cpu` may have another origin than at the last reading.
     fn is_other_origin(&self, stat: &Stat, limit: i64) -> bool {
         let most = limit.saturating_add(MAX_LEAP_TICKS);
         let fell =
@@ -144,8 +137,8 @@ impl CpuClock {
             };
             for (field, step) in steps(&before, now).enumerate() {
                 let other_origin = is_new && (field == IDLE || field == IOWAIT);
-                // Held to the time is what a CPU did a little late; nobody did what
-                // is far beyond it.
+                // A step slightly beyond the elapsed time is cut to it, because the reading was
+                // late; a step far beyond is no work at all.
                 let leapt = step > limit.saturating_add(MAX_FALL_TICKS);
                 if !other_origin && !leapt {
                     self.add(field, step.clamp(0, limit));
@@ -172,11 +165,11 @@ fn steps(before: &Ticks, after: &Ticks) -> impl Iterator<Item = i64> {
     before.iter().zip(after).map(|(before, after)| after.saturating_sub(*before))
 }
 
-/// The most that one CPU can have done in that time. A wall clock that was set
-/// back gives only the slack: to lose an interval is better than to invent one.
+/// Returns the most ticks that one CPU can have used in that time. If the wall clock was set back,
+/// only the slack is returned: losing an interval is better than inventing one.
 fn passed_ticks(from_secs: f64, to_secs: f64) -> i64 {
     let passed = ((to_secs - from_secs) * USER_HZ).ceil();
-    // The cast saturates, and makes 0 of what is no number.
+    // The cast saturates, and turns NaN into 0.
     (passed.max(0.0) as i64).saturating_add(SLACK_TICKS)
 }
 

@@ -1,11 +1,11 @@
-//! What can go wrong while a kernel file is read.
+//! Errors of reading a kernel file.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use counters::Counter;
 
-/// A reading that failed. Each names the file that it is about.
+/// A failed reading, with the file concerned.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Cannot read {path}")]
@@ -16,14 +16,13 @@ pub enum Error {
     Malformed { path: PathBuf, line: usize, what: &'static str },
     #[error("This kernel has no {counter} in {path}")]
     NoCounter { counter: Counter, path: PathBuf },
-    /// The row to fill has not one place for each wanted counter: a mistake of
-    /// the caller.
+    /// The row has not one place for each wanted counter: a mistake of the caller.
     #[error("A row of {given} numbers was given for {wanted} counters")]
     RowWidth { wanted: usize, given: usize },
 }
 
 impl Error {
-    /// The file that the error is about.
+    /// Returns the file that the error is about.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Error::Read { path, .. }

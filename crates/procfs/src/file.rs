@@ -1,27 +1,27 @@
-//! Which files are read, and where they are.
+//! The files that are read, and their paths.
 
 use std::path::{Path, PathBuf};
 
 use counters::PsiResource;
 
-/// The directory that stands for `/`. Every reader takes one, so that no test
-/// reads the kernel that it happens to run on.
+/// The directory that stands for `/`. Every reader takes one, so that no test reads the kernel it
+/// runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root(PathBuf);
 
 impl Root {
-    /// A root at `dir`.
+    /// Creates a root at `dir`.
     pub fn at(dir: impl Into<PathBuf>) -> Root {
         Root(dir.into())
     }
 
-    /// The directory itself.
+    /// Returns the directory itself.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// What is at `relative` (`proc/stat`) below the root. A leading `/` is
-    /// dropped: it would otherwise replace the root.
+    /// Returns the path of `relative` (`proc/stat`) below the root. A leading `/` is dropped: it
+    /// would otherwise replace the root.
     pub fn join(&self, relative: &str) -> PathBuf {
         self.0.join(relative.trim_start_matches('/'))
     }
@@ -34,7 +34,7 @@ impl Default for Root {
     }
 }
 
-/// A file that counters stand in.
+/// A file with counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProcFile {
     /// /proc/stat.
@@ -52,7 +52,7 @@ pub enum ProcFile {
 }
 
 impl ProcFile {
-    /// All of them, in the order of [`ProcFile::index`].
+    /// All files, in the order of [`ProcFile::index`].
     pub const ALL: [ProcFile; 8] = [
         ProcFile::Stat,
         ProcFile::Loadavg,
@@ -64,7 +64,7 @@ impl ProcFile {
         ProcFile::Pressure(PsiResource::Io),
     ];
 
-    /// Its place in [`ProcFile::ALL`].
+    /// Returns its index in [`ProcFile::ALL`].
     pub fn index(self) -> usize {
         match self {
             ProcFile::Stat => 0,
@@ -78,7 +78,7 @@ impl ProcFile {
         }
     }
 
-    /// Its path below the root.
+    /// Returns its path below the root.
     pub fn relative(self) -> &'static str {
         match self {
             ProcFile::Stat => "proc/stat",

@@ -1,7 +1,7 @@
-//! Files that stay open, for whoever reads the same ones again and again.
+//! Files that stay open, for repeated reads of the same files.
 //!
-//! A read costs a microsecond, an open ten, and an open file of a process never shows another
-//! process that has got the same number since.
+//! A read costs a microsecond and an open ten. An open file of a process also never shows another
+//! process that has got the same id since.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,35 +11,35 @@ use crate::parse;
 
 /// The longest text that is read: /proc/stat of a machine with some thousand CPUs.
 const WHOLE_MAX: usize = 1 << 20;
-/// What is asked for at once. The kernel writes most of the files read here in one piece.
+/// Bytes requested at once. The kernel writes most of the files read here in one piece.
 const PIECE: usize = 16 << 10;
 
-/// Room for texts, used again for each.
+/// A buffer for texts, reused for each.
 #[derive(Debug, Default)]
 pub struct Buffer(Vec<u8>);
 
-/// A file that stays open. One that is not there shows nothing, ever.
+/// A file that stays open. A missing file always reads as `None`.
 #[derive(Debug, Default)]
 pub struct Kept(Option<File>);
 
 impl Kept {
-    /// Opens a file, if it is there.
+    /// Opens a file, if it exists.
     pub fn open(path: &Path) -> Kept {
         Kept(File::open(path).ok())
     }
 
-    /// Whether it was there.
+    /// Returns true if the file existed.
     pub fn is_open(&self) -> bool {
         self.0.is_some()
     }
 
-    /// What one system call gives, up to this room: all of a short file.
+    /// Returns the result of one read call, up to the buffer's length: all of a short file.
     pub fn start<'b>(&self, room: &'b mut [u8]) -> Option<&'b [u8]> {
         let count = self.0.as_ref()?.read_at(room, 0).ok()?;
         room.get(..count)
     }
 
-    /// The same in room that is used again.
+    /// Does the same with a reused buffer.
     pub fn once<'b>(&self, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
         let text = &mut buffer.0;
         if text.len() < PIECE {
@@ -48,7 +48,7 @@ impl Kept {
         self.start(text)
     }
 
-    /// All of a file that the kernel may give in pieces; nothing of one that has no end.
+    /// Returns a whole file that the kernel may return in pieces; `None` for an endless one.
     pub fn whole<'b>(&self, buffer: &'b mut Buffer) -> Option<&'b [u8]> {
         let file = self.0.as_ref()?;
         let text = &mut buffer.0;
@@ -67,7 +67,7 @@ impl Kept {
         }
     }
 
-    /// The number that is all that stands in the file.
+    /// Returns the number in a file that contains only a number.
     pub fn number(&self, buffer: &mut Buffer) -> Option<u64> {
         parse::number(self.once(buffer)?.trim_ascii())
     }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_longer_than_a_piece_is_read_whole_and_an_endless_one_not() {
+    fn file_longer_than_a_piece_is_read_whole_and_endless_one_not() {
         let path = std::env::temp_dir().join(format!("pinhead-kept-{}", std::process::id()));
         let long = "x".repeat(3 * PIECE + 5);
         std::fs::write(&path, &long).unwrap();

@@ -1,4 +1,4 @@
-//! Kills of processes by the kernel for want of memory, as their control groups count them.
+//! Processes killed by the kernel for lack of memory, as their control groups count them.
 //!
 //! ```text
 //!   version   a process killed        a lack of memory
@@ -6,8 +6,8 @@
 //!   2         in its own and above    in the group that has the bound, and above
 //! ```
 //!
-//! Counts have no names: what a group counts may be another member's. It is told for certain of
-//! one that has no other.
+//! The counts have no names: a kill in a group may be of another member. A kill is certain only for
+//! a process that is alone in its group.
 
 use std::fmt;
 
@@ -15,16 +15,16 @@ use crate::memory_group::{Kills, MemoryGroup};
 use crate::parse::value_of;
 use crate::{Buffer, Kept, Root};
 
-/// The place in which memory was missing when the kernel killed a process.
+/// The place in which memory was short when the kernel killed a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortage {
     /// A control group of the process had reached its bound.
     Group,
     /// No group of it had.
     Host,
-    /// A group that others are in as well had, for this process or for another.
+    /// A group with other members had, for this process or for another.
     Either,
-    /// It is not known, for the process that was killed may be another.
+    /// Unknown, because the killed process may be another.
     Unknown,
 }
 
@@ -45,18 +45,17 @@ impl fmt::Display for Shortage {
 /// Counts of all groups of a process at one time.
 #[derive(Debug, Default)]
 pub struct KillWatch {
-    /// Its number.
     process: String,
-    /// Those that count, from its own upwards.
+    /// The groups that count, from the process's own upwards.
     groups: Vec<(MemoryGroup, Kills)>,
-    /// Others were in its own group then. They may be gone when it has ended, and so may what was
-    /// killed.
+    /// Set if other processes were in its group then. They may be gone when it has ended, and so
+    /// may the killed process.
     had_others: bool,
-    /// Counts of all processes, where groups do not count what is below them.
+    /// Counts of all processes, used if groups do not count those below them.
     all: Option<AllKills>,
 }
 
-/// Processes that the kernel has killed for want of memory since it started.
+/// Processes that the kernel has killed for lack of memory since it started.
 #[derive(Clone, Debug, Default)]
 pub struct AllKills {
     root: Root,
@@ -64,7 +63,7 @@ pub struct AllKills {
 }
 
 impl AllKills {
-    /// Reads it, for the watches of all processes that are looked at now.
+    /// Reads the counts, for the watches of all processes that are checked now.
     pub fn read(root: &Root) -> AllKills {
         AllKills { then: AllKills::count(root), root: root.clone() }
     }
@@ -76,7 +75,7 @@ impl AllKills {
 }
 
 impl KillWatch {
-    /// Counts of these groups of a process, from its own upwards.
+    /// Takes the counts of these groups of a process, from its own upwards.
     pub fn new(all: &AllKills, process: &str, groups: Vec<MemoryGroup>) -> KillWatch {
         let is_first = groups.first().is_some_and(MemoryGroup::is_of_version_1);
         let counted = groups.into_iter().filter_map(|group| group.kills().map(|it| (group, it)));
@@ -95,14 +94,14 @@ impl KillWatch {
         self.had_others = own.is_some_and(|(own, _)| own.has_others(&self.process, None));
     }
 
-    /// The same of a process by its number.
+    /// Does the same for a process by its id.
     pub fn of(root: &Root, pid: u32) -> KillWatch {
         let process = pid.to_string();
         let groups = MemoryGroup::all(root.path(), &process, &mut Buffer::default());
         KillWatch::new(&AllKills::read(root), &process, groups)
     }
 
-    /// Takes the counts of now in place of those of before, of the groups that are still there.
+    /// Replaces the earlier counts by current ones, for the groups that still exist.
     pub fn renew(&mut self, all: &AllKills) {
         for (group, kills) in &mut self.groups {
             *kills = group.kills().unwrap_or(*kills);
@@ -111,9 +110,9 @@ impl KillWatch {
         self.look_for_others();
     }
 
-    /// Returns what lacked memory if the process, which has ended, was killed since then. Its own
-    /// group may have gone with it: then the nearest one that is still there counts, in version 2.
-    /// Counts that are missing tell nothing.
+    /// Returns the shortage for which the process, which has ended, was killed since then. Its own
+    /// group may be gone too; in version 2 the nearest existing group then counts. Missing counts
+    /// prove nothing.
     pub fn killed(&self) -> Option<Shortage> {
         let now = |(group, then): &(MemoryGroup, Kills)| Some((group.kills()?, *then));
         let nearest = self.groups.iter().position(|group| group.0.kills().is_some())?;
@@ -141,9 +140,9 @@ impl KillWatch {
             }
             let (now, then) = now(group)?;
             let lacked = match place == nearest && place > 0 {
-                // The one that is gone may have been the one that lacked it.
+                // The group that is gone may have been the one without memory.
                 true => grew(now.missing, then.missing),
-                // Groups above count what their other children lacked.
+                // Groups above also count shortages of their other children.
                 false => grew(now.missing_own, then.missing_own),
             };
             if lacked {
@@ -166,7 +165,7 @@ mod tests {
         kernel.write(&format!("{dir}/{file}"), &format!("oom {oom}\noom_kill {oom_kill}\n"));
     }
 
-    /// A farm in which a kill and a shortage were counted before. Its only guest has ended.
+    /// Returns a farm with an earlier kill and shortage. Its only guest has ended.
     fn farm() -> (FakeKernel, KillWatch) {
         let kernel = FakeKernel::new(1, 1);
         for dir in [OWN, ABOVE] {
@@ -284,7 +283,7 @@ mod tests {
         assert_eq!(watch.killed(), Some(Shortage::Host));
         count(6, 1);
         assert_eq!(watch.killed(), Some(Shortage::Group));
-        // Its group goes with it, and no other one has counted its kill.
+        // The guest's group goes with it, and no other group has counted its kill.
         let killed =
             |all: u64| kernel.write("proc/vmstat", &format!("pgfault 7\noom_kill {all}\n"));
         killed(3);

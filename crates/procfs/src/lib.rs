@@ -1,10 +1,9 @@
 //! Readers of /proc and /sys under a replaceable root.
 //!
-//! This is what the guest daemon does once an interval, in a guest that is most
-//! likely idle, so its price is the point: files stay open and are read again
-//! from their start, only files that a wanted [`Counter`](counters::Counter)
-//! stands in are read, mostly with one system call each, and nothing is allocated
-//! after the first row.
+//! The guest daemon does this once an interval, in a guest that is most likely idle, so the cost
+//! matters. Files stay open and are read again from their start. Only files with a wanted
+//! [`Counter`](counters::Counter) are read, mostly with one system call each, and nothing is
+//! allocated after the first row.
 //!
 //! ```text
 //!   Source ──bytes──► Window ──► parse (pure) ──► Table / CpuClock ──► row
@@ -13,14 +12,14 @@
 //!                                                  does to the clock)
 //! ```
 //!
-//! Beside it are what others need who read /proc in their own way: files that stay open
-//! ([`Kept`]), all tasks of a system ([`TaskDir`]), the bounds of control groups
-//! ([`MemoryGroup`]), why the kernel killed a process ([`KillWatch`]), and how long it could have
-//! done what somebody waits for ([`Chance`]).
+//! The crate also serves other readers of /proc. It has files that stay open ([`Kept`]), all tasks
+//! of a system ([`TaskDir`]), and the bounds of control groups ([`MemoryGroup`]). [`KillWatch`] has
+//! the reason why the kernel killed a process, and [`Chance`] the time in which a process could
+//! have made progress.
 //!
-//! All that parses is in [`parse`]: functions from bytes to values that know no
-//! file and never panic. A [`Source`] only hands out bytes, so that recorded
-//! files ([`Texts`]) go through exactly the code that reads the live ones ([`Fs`]).
+//! All parsing is in [`parse`]: functions from bytes to values that open no file and never panic. A
+//! [`Source`] only returns bytes, so that recorded files ([`Texts`]) go through exactly the code
+//! that reads the live ones ([`Fs`]).
 
 #![deny(unsafe_code)]
 

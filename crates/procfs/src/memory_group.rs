@@ -1,7 +1,7 @@
-//! Bounds of memory that control groups have beside that of the kernel as a whole.
+//! Memory bounds of control groups, besides that of the kernel as a whole.
 //!
-//! A process may use no more than the least of what its group and all groups above that have left.
-//! Files are opened for each read: few processes have such bounds, and a group may come and go.
+//! A process may use no more than the least that its group and all groups above have left. Files
+//! are opened for each read, because few processes have such bounds, and groups come and go.
 
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,12 @@ use counters::Bytes;
 use crate::parse::{cgroup, value_of};
 use crate::{Buffer, Kept};
 
-/// The place of the first hierarchy's memory controller.
+/// The directory of the first hierarchy's memory controller.
 const FIRST: &str = "sys/fs/cgroup/memory";
-/// The controller of memory.
 const CONTROLLER: &str = "memory";
-/// The most levels that are looked at, from the process's own upwards.
+/// The most levels that are read, from the process's own upwards.
 const LEVELS_MAX: usize = 32;
-/// A bound of the first hierarchy that is as large stands for none.
+/// The value from which a bound of the first hierarchy means no bound.
 const NONE_MIN: u64 = 1 << 60;
 
 /// The files of a hierarchy.
@@ -34,32 +33,32 @@ pub struct MemoryGroup {
     hierarchy: Hierarchy,
 }
 
-/// Memory that a group uses and cannot simply drop: all but the pages of files.
+/// Memory of a group that it cannot simply drop: all but file pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupUse {
     /// Memory alone.
     pub memory: Bytes,
-    /// The bound on memory and swap together, and the use of both, where there is such a bound.
+    /// The bound on memory and swap together, and the use of both, if there is such a bound.
     pub with_swap: Option<(Bytes, Bytes)>,
 }
 
-/// Counts of a group since it was made. One that the kernel does not tell is missing.
+/// Counts of a group since it was created. A count that the kernel does not show is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kills {
-    /// Processes that were killed in it, or in version 2 in one below it.
+    /// Processes that were killed in the group, or in version 2 in one below it.
     pub(crate) killed: u64,
-    /// The same of this group alone.
+    /// Processes that were killed in this group alone.
     pub(crate) killed_own: u64,
     /// Times that this group, or in version 2 one below it, had no more memory.
     pub(crate) missing: Option<u64>,
-    /// The same of this group alone.
+    /// Times that this group alone had no more memory.
     pub(crate) missing_own: Option<u64>,
 }
 
 impl MemoryGroup {
-    /// All groups of a process (`self` for one's own), from its own up to the top of what can be
-    /// seen. In a container that top is the container's group, and a process outside of it is in
-    /// none that is seen.
+    /// Returns all groups of a process (`self` for this one), from its own up to the visible top.
+    /// In a container that top is the container's group, and a process outside is in none of the
+    /// visible groups.
     pub fn all(root: &Path, process: &str, buffer: &mut Buffer) -> Vec<MemoryGroup> {
         let file = Kept::open(&root.join("proc").join(process).join("cgroup"));
         let Some(text) = file.whole(buffer) else { return Vec::new() };
@@ -72,7 +71,7 @@ impl MemoryGroup {
         }
         if is_first {
             let mut all = above(&top, &first, Hierarchy::First);
-            // Until Linux 5.11 a group may be told to count nothing that is below it.
+            // Until Linux 5.11 a group may be set to count nothing below it.
             let counts = |group: &MemoryGroup| group.number("memory.use_hierarchy") != Some(0);
             let end = all.iter().skip(1).position(|group| !counts(group));
             all.truncate(end.map_or(all.len(), |end| end + 1));
@@ -83,7 +82,7 @@ impl MemoryGroup {
         above(top, &second, Hierarchy::Second)
     }
 
-    /// The group that has this directory.
+    /// Returns the group with this directory.
     pub fn at(dir: PathBuf) -> MemoryGroup {
         let hierarchy = match dir.join("memory.limit_in_bytes").exists() {
             true => Hierarchy::First,
@@ -92,24 +91,25 @@ impl MemoryGroup {
         MemoryGroup { dir, hierarchy }
     }
 
-    /// The group's directory.
+    /// Returns the group's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The least of its bounds, if it has any. Above `memory.high` the kernel holds its processes
-    /// back until they hardly run, so that one counts as well.
+    /// Returns the least of its bounds, if it has any. Above `memory.high` the kernel throttles its
+    /// processes until they hardly run, so that bound counts as well.
     pub fn limit(&self) -> Option<Bytes> {
         let files: &[&str] = match self.hierarchy {
             Hierarchy::First => &["memory.limit_in_bytes"],
             Hierarchy::Second => &["memory.max", "memory.high"],
         };
-        // One that is not bounded says `max`, which is no number.
+        // An unbounded group reads `max`, which is not a number.
         let bounds = files.iter().filter_map(|file| self.number(file));
         bounds.filter(|bytes| *bytes < NONE_MIN).min().map(Bytes)
     }
 
-    /// Its use of memory, and of swap where one bound is on both. `None` for a group that is gone.
+    /// Returns its use of memory, and of swap if one bound covers both. `None` if the group is
+    /// gone.
     pub fn used(&self) -> Option<GroupUse> {
         let (file, parts) = match self.hierarchy {
             Hierarchy::First => {
@@ -126,8 +126,8 @@ impl MemoryGroup {
         Some(GroupUse { memory: Bytes(used).less(files), with_swap })
     }
 
-    /// The bound on memory and swap together, and their use: version 1 alone has one, and only
-    /// where the kernel counts swap. A page that goes to swap stays counted.
+    /// Returns the bound on memory and swap together, and their use. Only version 1 has such a
+    /// bound, and only if the kernel counts swap. A page that goes to swap stays counted.
     fn bound_with_swap(&self) -> Option<(Bytes, Bytes)> {
         if self.hierarchy == Hierarchy::Second {
             return None;
@@ -136,8 +136,8 @@ impl MemoryGroup {
         Some((Bytes(limit), Bytes(self.number("memory.memsw.usage_in_bytes")?)))
     }
 
-    /// Memory that it has left of this bound of its own, with as much of this free swap as it may
-    /// still have.
+    /// Returns the memory left below this bound of the group, counting only as much free swap as
+    /// the group may still use.
     pub fn left(&self, limit: Bytes, swap: Bytes) -> Option<Bytes> {
         let used = self.used()?;
         let swap_left = match self.hierarchy {
@@ -151,7 +151,7 @@ impl MemoryGroup {
         Some(used.with_swap.map_or(left, |(limit, used)| left.min(limit.less(used))))
     }
 
-    /// Counts of processes killed and of memory that was missing. `None` for a group that is gone.
+    /// Returns the counts of killed processes and of memory shortages. `None` if the group is gone.
     pub(crate) fn kills(&self) -> Option<Kills> {
         let value =
             |file: &str, name| value_of(self.file(file).once(&mut Buffer::default())?, name);
@@ -164,7 +164,7 @@ impl MemoryGroup {
             Hierarchy::Second => {
                 let killed = value("memory.events", "oom_kill")?;
                 let missing = value("memory.events", "oom");
-                // Before Linux 5.2 a group's own are not told apart.
+                // Before Linux 5.2 the group's own counts are not separate.
                 let own = |name| value("memory.events.local", name);
                 let (killed_own, missing_own) = (own("oom_kill"), own("oom").or(missing));
                 Kills { killed, killed_own: killed_own.unwrap_or(killed), missing, missing_own }
@@ -172,9 +172,9 @@ impl MemoryGroup {
         })
     }
 
-    /// Returns whether another process is in it, or another group than `below`, as far as that is
-    /// seen. Of a process's own group, which has none below, the groups in it do not count: they
-    /// are for threads. The kernel lists the process itself until it has taken all from it.
+    /// Returns true if another process is visible in the group, or another group than `below`.
+    /// Groups in a process's own group, which has no `below`, do not count: they are for threads.
+    /// The kernel lists the process itself until all its memory is freed.
     pub(crate) fn has_others(&self, process: &str, below: Option<&MemoryGroup>) -> bool {
         let mut buffer = Buffer::default();
         let others = |text: &[u8]| {
@@ -196,7 +196,7 @@ impl MemoryGroup {
         self.hierarchy == Hierarchy::First
     }
 
-    /// Returns whether all of it has to stay out of swap.
+    /// Returns true if the group's memory must stay out of swap.
     pub fn bars_swap(&self) -> bool {
         self.hierarchy == Hierarchy::Second && self.number("memory.swap.max") == Some(0)
     }
@@ -210,8 +210,8 @@ impl MemoryGroup {
     }
 }
 
-/// The groups from this path up to the top. A path that leads nowhere is one of another namespace:
-/// its top is all that is seen of it.
+/// Returns the groups from this path up to the top. A path that does not exist is of another
+/// namespace, of which only the top is visible.
 fn above(top: &Path, path: &Path, hierarchy: Hierarchy) -> Vec<MemoryGroup> {
     let own = top.join(path);
     let own = if own.is_dir() { own } else { top.to_path_buf() };
@@ -307,7 +307,7 @@ mod tests {
         let with_swap = Some((Bytes::mib(400), Bytes::mib(350)));
         assert_eq!(group.used(), Some(GroupUse { memory: Bytes::mib(200), with_swap }));
         assert_eq!((left(0), left(64)), (50, 50), "swap does not help");
-        // 150 MiB more go to swap, and none of that counts less.
+        // 150 MiB more go to swap, and the total use does not fall.
         mib("one/memory.usage_in_bytes", 60);
         assert_eq!(left(0), 50);
     }

@@ -1,4 +1,4 @@
-//! What this kernel offers.
+//! The counters that this kernel offers.
 
 use counters::{KernelNames, PsiResource};
 
@@ -9,17 +9,16 @@ use crate::parse::table::Style;
 use crate::source::{Fs, Source};
 use crate::window::Window;
 
-/// Far more than any kernel has (about 60 and 200); a bound all the same.
+/// The most names; kernels have about 60 and 200.
 const MAX_NAMES: usize = 4096;
 
-/// Reads the names of /proc/meminfo and /proc/vmstat, and whether pressure can be
-/// read: the files can be there and yet refuse, when the kernel was built with
-/// PSI but started without it.
+/// Reads the names of /proc/meminfo and /proc/vmstat, and if pressure can be read. The pressure
+/// files may exist and yet refuse reads, if the kernel was built with PSI but started without it.
 pub fn kernel_names(root: &Root) -> Result<KernelNames, Error> {
     names_of(&mut Fs::new(root))
 }
 
-/// The same of any source, such as recorded texts.
+/// Reads the names of any source, such as recorded texts.
 pub fn names_of<S: Source>(source: &mut S) -> Result<KernelNames, Error> {
     let mut window = Window::new();
     let mut names = |file, style: Style| {

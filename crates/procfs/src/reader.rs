@@ -1,4 +1,4 @@
-//! One row of numbers an interval.
+//! The reader of one row of numbers for each interval.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::source::{Fs, Source};
 use crate::table::{Lack, Table};
 use crate::window::Window;
 
-/// EOPNOTSUPP, as a kernel answers that was built with PSI but started without.
+/// EOPNOTSUPP, the error of a kernel that was built with PSI but started without it.
 const NOT_SUPPORTED: i32 = 95;
 
-/// Reads the wanted counters, from whatever source has their files.
+/// Reads the wanted counters, from any source of their files.
 #[derive(Debug)]
 pub struct Reader<S = Fs> {
     source: S,
@@ -29,7 +29,7 @@ pub struct Reader<S = Fs> {
     clock: CpuClock,
 }
 
-/// Which slots of a row each file fills.
+/// The slots of a row that each file fills.
 #[derive(Debug)]
 struct Plan {
     files: Vec<(ProcFile, PathBuf)>,
@@ -39,7 +39,7 @@ struct Plan {
     cpu: Vec<(usize, CpuField)>,
     meminfo: Table,
     vmstat: Table,
-    /// By the place of the resource in [`PsiResource::ALL`].
+    /// Indexed by the resource's position in [`PsiResource::ALL`].
     psi: [Vec<(usize, PsiLine, PsiField)>; PsiResource::ALL.len()],
 }
 
@@ -50,16 +50,15 @@ enum Load {
 }
 
 impl Reader<Fs> {
-    /// A reader of the files below `root`. Fails, naming the counter, if the
-    /// kernel lacks one.
+    /// Opens a reader of the files below `root`. The error names a counter that the kernel lacks.
     pub fn open(root: &Root, wanted: &[Counter]) -> Result<Reader<Fs>, Error> {
         Reader::with_source(Fs::new(root), wanted)
     }
 }
 
 impl<S: Source> Reader<S> {
-    /// A reader of what `source` has. Reads everything once, to learn where it
-    /// stands; that reading does not count as one of the CPU clock's.
+    /// Creates a reader of `source`. It reads everything once to learn the lines' positions; that
+    /// reading does not count for the CPU clock.
     pub fn with_source(source: S, wanted: &[Counter]) -> Result<Reader<S>, Error> {
         let mut reader = Reader {
             plan: Plan::new(wanted, &source),
@@ -78,9 +77,9 @@ impl<S: Source> Reader<S> {
         Ok(reader)
     }
 
-    /// Fills `row`, in the order of the wanted counters. `now_secs` is the time of
-    /// the reading: the value of [`Counter::Time`], and what the CPU clock measures
-    /// with. After an error the row is of no use; the next reading is not affected.
+    /// Fills `row`, in the order of the wanted counters. `now_secs` is the time of the reading: the
+    /// value of [`Counter::Time`], and the time base of the CPU clock. After an error the row is
+    /// invalid; the next reading is not affected.
     pub fn read(&mut self, now_secs: f64, row: &mut [f64]) -> Result<(), Error> {
         if row.len() != self.wanted.len() {
             return Err(Error::RowWidth { wanted: self.wanted.len(), given: row.len() });
@@ -95,12 +94,12 @@ impl<S: Source> Reader<S> {
         Ok(())
     }
 
-    /// The files that it reads, in their order.
+    /// Returns the paths of the files that are read, in their order.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.plan.files.iter().map(|(_, path)| path.as_path())
     }
 
-    /// Where the bytes come from, to put the next recorded texts there.
+    /// Returns the source, to replace recorded texts by the next ones.
     pub fn source_mut(&mut self) -> &mut S {
         &mut self.source
     }
@@ -157,8 +156,8 @@ impl<S: Source> Reader<S> {
         Ok(())
     }
 
-    /// A file of so many `lines`, that comes whole in one read. Should it have fewer
-    /// it is read to its end before it is judged.
+    /// Reads a file of a few `lines`, which usually arrives whole in one read. If it has fewer, it
+    /// is read to its end before it is rejected.
     fn read_small<T>(
         &mut self,
         file: ProcFile,
@@ -199,8 +198,8 @@ impl<S: Source> Reader<S> {
         })
     }
 
-    /// At the start a file that is not there, or not supported, is a counter that
-    /// this kernel does not have. Later it would be a file that vanished.
+    /// Converts the error of a missing or unsupported file at the start into that of a missing
+    /// counter. Later it would be a file that vanished.
     fn no_counter(&self, file: ProcFile, error: Error) -> Error {
         let Error::Read { path, source } = error else { return error };
         let absent = matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::Unsupported)
@@ -236,7 +235,7 @@ impl Plan {
                 Counter::Psi(resource, line, field) => {
                     plan.psi[*resource as usize].push((slot, *line, *field));
                 }
-                // No kernel shows it: it stays missing.
+                // Kernels do not show it: it stays missing.
                 Counter::Host(_) => {}
             }
         }
@@ -264,7 +263,7 @@ fn file_of(counter: &Counter) -> Option<ProcFile> {
 fn cpu_value(total: &Ticks, field: CpuField) -> f64 {
     match field {
         CpuField::TotalTicks => total.iter().fold(0_i64, |sum, t| sum.saturating_add(*t)) as f64,
-        // The fields are named in the order of the line, the sum after them.
+        // The fields are indexed in the order of the line, the sum after them.
         _ => total[(field as usize).min(FIELDS - 1)] as f64,
     }
 }

@@ -1,4 +1,4 @@
-//! Where the bytes come from: files that stay open, or recorded texts.
+//! The sources of bytes: files that stay open, or recorded texts.
 
 use std::fs::File;
 use std::io;
@@ -7,15 +7,15 @@ use std::path::PathBuf;
 
 use crate::file::{ProcFile, Root};
 
-/// Something that has the bytes of the kernel's files. It knows no more than
-/// `pread`: how often to read, how much, and what a short read means is the
-/// window's business, so that every source, also a faulty one, meets the same code.
+/// A source of the bytes of the kernel's files. It offers only `pread`. The window decides the
+/// number and size of reads and handles short reads, so that every source, also a faulty one, meets
+/// the same code.
 pub trait Source {
-    /// Reads bytes of `file` from byte `at` on into `buf` and says how many; 0 is
-    /// the end of the file.
+    /// Reads bytes of `file` from byte `at` on into `buf` and returns their number; 0 is the end of
+    /// the file.
     fn read_at(&mut self, file: ProcFile, buf: &mut [u8], at: u64) -> io::Result<usize>;
 
-    /// What to call `file` in an error.
+    /// Returns the path of `file` for errors.
     fn path(&self, file: ProcFile) -> PathBuf {
         PathBuf::from(file.relative())
     }
@@ -29,7 +29,7 @@ pub struct Fs {
 }
 
 impl Fs {
-    /// The files below `root`. None is opened yet.
+    /// Creates a source of the files below `root`, without opening any.
     pub fn new(root: &Root) -> Fs {
         Fs { root: root.clone(), open: Default::default() }
     }
@@ -43,8 +43,8 @@ impl Source for Fs {
             None => slot.insert(File::open(self.root.join(file.relative()))?),
         };
         let read = handle.read_at(buf, at);
-        // A handle whose object is gone (a proc that was remounted, a device
-        // that left) stays bad forever: open it again the next time.
+        // A handle of a vanished object (a proc that was remounted, a device that was removed)
+        // fails forever, so the file is opened again next time.
         if read.as_ref().is_err_and(|e| e.kind() != io::ErrorKind::Interrupted) {
             *slot = None;
         }
@@ -56,7 +56,7 @@ impl Source for Fs {
     }
 }
 
-/// The texts of the files as they were recorded at one moment.
+/// The recorded texts of the files at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Texts<'a> {
     stat: &'a str,
@@ -67,8 +67,8 @@ pub struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// The four files of /proc, and how many CPUs were online: recordings keep
-    /// only their number, which is all that a counter needs.
+    /// Takes the four files of /proc, and the number of CPUs online: recordings keep only the
+    /// number, which suffices for the counter.
     pub fn new(
         stat: &'a str,
         loadavg: &'a str,
@@ -93,7 +93,7 @@ impl Source for Texts<'_> {
             ProcFile::Meminfo => self.meminfo,
             ProcFile::Vmstat => self.vmstat,
             ProcFile::OnlineCpus => &self.online,
-            // Recordings are older than pressure: what was not recorded is missing.
+            // Recordings are older than pressure: a file that was not recorded is missing.
             ProcFile::Pressure(_) => return Err(io::ErrorKind::NotFound.into()),
         };
         let start = usize::try_from(at).unwrap_or(usize::MAX).min(text.len());

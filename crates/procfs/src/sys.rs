@@ -1,5 +1,5 @@
-//! The system calls that the standard library does not have, and nothing else: paths from an open
-//! directory, and its entries into room that is used again.
+//! The system calls that the standard library does not have, and nothing else: paths relative to an
+//! open directory, and directory entries in a reused buffer.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-/// Opens a file below a directory, to read it.
+/// Opens a file below a directory, for reading.
 pub(crate) fn open_at(dir: &File, path: &CStr) -> io::Result<File> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // SAFETY: the path ends in a zero and outlives the call.
@@ -15,11 +15,11 @@ pub(crate) fn open_at(dir: &File, path: &CStr) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and nobody else has it.
+    // SAFETY: the descriptor is new and has no other owner.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// How many links a file below a directory has.
+/// Returns the number of links of a file below a directory.
 pub(crate) fn links_at(dir: &File, path: &CStr) -> io::Result<u64> {
     let mut found = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the path ends in a zero; the structure is filled where the call succeeds, and is
@@ -32,16 +32,16 @@ pub(crate) fn links_at(dir: &File, path: &CStr) -> io::Result<u64> {
     }
 }
 
-/// The next entries of a directory, as the kernel writes them. Says how long they are; 0 at the
+/// Reads the next entries of a directory, as the kernel writes them. Returns their length; 0 at the
 /// end.
 pub(crate) fn list(dir: &File, entries: &mut [u8]) -> io::Result<usize> {
     let (fd, length) = (dir.as_raw_fd(), entries.len());
-    // SAFETY: the room is as long as it is said to be and outlives the call.
+    // SAFETY: the buffer has the given length and outlives the call.
     let count = unsafe { libc::syscall(libc::SYS_getdents64, fd, entries.as_mut_ptr(), length) };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// The name of the first of these entries, and the entries behind it.
+/// Returns the name of the first of these entries, and the entries behind it.
 pub fn next_name(entries: &[u8]) -> Option<(&[u8], &[u8])> {
     // A number and an offset of eight bytes each, the entry's length, its type; the name ends
     // in a zero.

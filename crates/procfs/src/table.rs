@@ -1,15 +1,13 @@
-//! Where the wanted lines of a table stand.
+//! The positions of the wanted lines in a table.
 //!
-//! A kernel prints the lines of /proc/meminfo and /proc/vmstat in an order that
-//! never changes while it runs, so the line number of each wanted name is learned
-//! once. After that a reading skips to those lines and only makes sure that the
-//! name is the one expected. If it is not, the whole file is scanned again.
+//! A kernel prints the lines of /proc/meminfo and /proc/vmstat in an order that never changes while
+//! it runs. The line number of each wanted name is therefore learned once. Later readings skip to
+//! those lines and only verify the names. If a name differs, the whole file is scanned again.
 
 use crate::parse::lines;
 use crate::parse::table::{Style, skip_lines, value};
 
-/// Numbers may have grown longer by so much at the next reading before it needs
-/// a second system call.
+/// Bytes by which numbers may grow until the next reading without a second system call.
 const ASK_SLACK_BYTES: usize = 192;
 
 /// The line of a name that was not found yet.
@@ -23,21 +21,21 @@ struct Want {
     line: u32,
 }
 
-/// What is wanted of one file.
+/// The wanted lines of one file.
 #[derive(Debug)]
 pub(crate) struct Table {
     style: Style,
     /// In the order of their lines, once learned.
     wants: Vec<Want>,
-    /// How many bytes the wanted lines take, with some slack. The kernel formats
-    /// no more of /proc/vmstat than it is asked for.
+    /// Length of the wanted lines in bytes, with some slack. The kernel formats only the requested
+    /// part of /proc/vmstat.
     ask: usize,
 }
 
-/// The wanted name that a text lacks, or whose value is no number.
+/// A wanted name that a text lacks, or that has no number.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// There is no such line. The slot it was for is given.
+    /// There is no such line, with the slot concerned.
     Name(usize),
     /// The line (from 1) has no number.
     Value(usize),
@@ -52,14 +50,13 @@ impl Table {
         self.wants.push(Want { name: name.into(), slot, line: UNKNOWN });
     }
 
-    /// How much of the file to ask for at first.
+    /// Returns the number of bytes to request at first.
     pub(crate) fn ask(&self) -> usize {
         self.ask
     }
 
-    /// Fills the row from the lines where the names stood before. `false` if they
-    /// do not all stand there, or `bytes` end too early: then the row is as good
-    /// as not filled.
+    /// Fills the row from the names' known lines. Returns `false` if a name is not there, or
+    /// `bytes` end too early: the row is then invalid.
     pub(crate) fn fill(&self, bytes: &[u8], at_end: bool, row: &mut [f64]) -> bool {
         let mut at = 0;
         let mut line = 0;
@@ -84,7 +81,7 @@ impl Table {
     pub(crate) fn learn(&mut self, text: &[u8], row: &mut [f64]) -> Result<(), Lack> {
         let result = self.scan(text, row);
         if result.is_err() {
-            // What was learned from half a text means nothing.
+            // Positions learned from a part of the text are invalid.
             self.forget();
         }
         result
@@ -96,7 +93,7 @@ impl Table {
         let mut last_wanted = 0;
         for (number, line) in lines(text).enumerate() {
             bytes += line.len() + 1;
-            // Should a name stand twice, its first line is meant.
+            // If a name occurs twice, its first line counts.
             for want in self.wants.iter_mut().filter(|want| want.line == UNKNOWN) {
                 let Some(rest) = self.style.after(line, &want.name) else { continue };
                 row[want.slot] = value(rest, true).ok_or(Lack::Value(number + 1))? as f64;
@@ -173,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lacking_is_told_and_the_places_are_forgotten() {
+    fn missing_name_is_reported_and_positions_are_dropped() {
         let mut table = table(&["pgpgin", "nowhere"]);
         let mut row = [f64::NAN; 2];
         assert_eq!(table.learn(TEXT, &mut row), Err(Lack::Name(1)));

@@ -1,5 +1,5 @@
-//! The tasks of a system, one after the other through the same buffers: who looks at every task of
-//! a guest must not allocate for each, nor have the kernel walk there from the root.
+//! The tasks of a system, read one after the other through the same buffers. A scan of every task
+//! of a guest must not allocate for each, nor make the kernel resolve each path from the root.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -12,28 +12,28 @@ use crate::{parse, sys};
 
 /// The longest text of a task: stat has some 350 bytes.
 const TEXT_MAX: usize = 1024;
-/// As much of a file of the whole system is read: /proc/stat of some hundred CPUs.
+/// The most bytes read of a file of the whole system: /proc/stat of some hundred CPUs.
 const WHOLE_MAX: usize = 256 * 1024;
-/// Room for a directory's entries, or for the text of a file of the whole system: some two
+/// Size of the buffer for a directory's entries, or for the text of a system-wide file: some two
 /// hundred tasks at once.
 const ROOM: usize = 8 * 1024;
 /// Room for a path below /proc.
 const PATH_MAX: usize = 64;
-/// The links of a directory beside those of the directories in it.
+/// The links of a directory besides those of its subdirectories.
 const OWN_LINKS: u64 = 2;
 
-/// A task, and what it had counted when it was seen.
+/// A task, with its counts when it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskSeen {
-    /// The number of its process.
+    /// The id of its process.
     pub pid: u32,
-    /// Its own.
+    /// The task's id.
     pub tid: u32,
-    /// What it has counted.
+    /// The task's counts.
     pub ran: Schedstat,
 }
 
-/// The processes that a process has started, for who asks once in a while.
+/// Returns the processes that a process has started, for occasional calls.
 pub fn children(parent: u32) -> io::Result<Vec<u32>> {
     let names = fs::read_dir("/proc")?.flatten().map(|entry| entry.file_name());
     let pids = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
@@ -56,7 +56,7 @@ pub struct TaskDir {
 }
 
 impl TaskDir {
-    /// The one below a root. One that cannot be opened has no tasks, and no files.
+    /// Opens /proc below a root. If that fails, there are no tasks and no files.
     pub fn open(root: &Root) -> TaskDir {
         TaskDir {
             proc: File::open(root.join("proc")).ok(),
@@ -67,14 +67,14 @@ impl TaskDir {
         }
     }
 
-    /// A short file of a task; without the task's number that of its process.
+    /// Returns a short file of a task; without the task's id, the file of its process.
     pub fn read(&mut self, pid: u32, tid: Option<u32>, name: &str) -> Option<&[u8]> {
         let mut file = self.open_of(pid, tid, name)?;
         let count = file.read(&mut self.text).ok()?;
         self.text.get(..count)
     }
 
-    /// A file of the whole system.
+    /// Returns a file of the whole system.
     pub fn whole(&mut self, name: &str) -> Option<&[u8]> {
         let mut path = TaskPath::default();
         path.push(name.as_bytes());
@@ -92,10 +92,10 @@ impl TaskDir {
         self.room.get(..length)
     }
 
-    /// Visits all tasks, up to so many. `before` is what an earlier visit found, by the numbers of
-    /// processes and then of tasks. A process that had one task and has not run since has that one
-    /// still, for only who runs can start another; one that has as many as before mostly has
-    /// the same.
+    /// Visits all tasks, up to a limit. `before` is the result of an earlier visit, sorted by
+    /// process and then by task. A process that had one task and has not run since still has one,
+    /// because only a running task can start another. A process with as many tasks as before
+    /// usually has the same ones.
     pub fn each(&mut self, most: usize, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
         let mut pids = Vec::with_capacity(128.min(most));
         if let Some(mut proc) = self.proc.as_ref()
@@ -125,8 +125,8 @@ impl TaskDir {
         }
     }
 
-    /// Visits those of these tasks that are still there, where no other has started since: a
-    /// listing costs nearly as much again as what is read of its tasks.
+    /// Visits those of these tasks that still exist, if no other has started since: a listing costs
+    /// nearly as much again as reading the tasks.
     pub fn each_of(&mut self, before: &[TaskSeen], mut visit: impl FnMut(TaskSeen)) {
         for task in before {
             let thread = (task.tid != task.pid).then_some(task.tid);
@@ -136,7 +136,7 @@ impl TaskDir {
         }
     }
 
-    /// The tasks of one process, up to so many.
+    /// Returns the tasks of one process, up to a limit.
     pub fn of_process(&mut self, pid: u32, most: usize) -> &[TaskSeen] {
         let mut tids = std::mem::take(&mut self.tids);
         self.list(pid, most, &mut tids);
@@ -145,16 +145,16 @@ impl TaskDir {
         &self.found
     }
 
-    /// How many tasks a process has: each is a directory, and so a link of the one that they are
-    /// in. `None` where links do not say so.
+    /// Returns the number of a process's tasks: each is a directory, and therefore a link of the
+    /// parent directory. `None` if links do not show it.
     fn threads(&self, pid: u32) -> Option<u64> {
         let mut path = TaskPath::of(pid, None);
         path.push(b"task");
         sys::links_at(self.proc.as_ref()?, path.text()?).ok()?.checked_sub(OWN_LINKS)
     }
 
-    /// Finds the tasks of a process, up to so many: those that it probably has, and by a listing
-    /// where one of them is gone.
+    /// Finds the tasks of a process, up to a limit: the probable ones first, and by a listing if
+    /// one of them is gone.
     fn find(&mut self, first: TaskSeen, known: &[TaskSeen], most: usize) {
         let mut tids = std::mem::take(&mut self.tids);
         tids.clear();
@@ -174,7 +174,7 @@ impl TaskDir {
         }
     }
 
-    /// Reads what these tasks of a process have counted. Those that are gone are left out.
+    /// Reads the counts of these tasks of a process. Ended tasks are left out.
     fn read_all(&mut self, pid: u32, first: Option<Schedstat>, tids: &[u32]) {
         self.found.clear();
         for tid in tids.iter().copied() {
@@ -197,7 +197,7 @@ impl TaskDir {
     }
 }
 
-/// What is known of a process's tasks.
+/// Returns the earlier results of a process's tasks.
 fn of_pid(before: &[TaskSeen], pid: u32) -> &[TaskSeen] {
     let start = before.partition_point(|task| task.pid < pid);
     let rest = before.get(start..).unwrap_or_default();
@@ -205,7 +205,7 @@ fn of_pid(before: &[TaskSeen], pid: u32) -> &[TaskSeen] {
     rest.get(..count).unwrap_or_default()
 }
 
-/// The entries of a directory that are numbers, until there are so many.
+/// Reads the entries of a directory that are numbers, up to a limit.
 fn numbers(dir: &File, room: &mut [u8], most: usize, found: &mut Vec<u32>) {
     while let Ok(length @ 1..) = sys::list(dir, room) {
         let mut rest = room.get(..length).unwrap_or_default();
@@ -231,7 +231,7 @@ impl Default for TaskPath {
 }
 
 impl TaskPath {
-    /// `PID/` or `PID/task/TID/`.
+    /// Creates `PID/` or `PID/task/TID/`.
     fn of(pid: u32, tid: Option<u32>) -> TaskPath {
         let mut path = TaskPath::default();
         path.push_number(pid);
@@ -265,7 +265,7 @@ impl TaskPath {
         self.length = end;
     }
 
-    /// `None` if it is too long.
+    /// Returns `None` if it is too long.
     fn text(&self) -> Option<&CStr> {
         CStr::from_bytes_with_nul(self.bytes.get(..=self.length)?).ok()
     }

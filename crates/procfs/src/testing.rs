@@ -57,24 +57,23 @@ pub const PRESSURE: &str = "some avg10=0.12 avg60=0.29 avg300=0.41 total=9784276
 /// The fake boot id.
 pub const BOOT_ID: &str = "0e0e9a3c-7f6b-4a58-9d5e-5d2f3a1b7c44";
 
-/// A directory that looks like the parts of /proc and /sys that pinhead reads. It
-/// is removed when it is dropped. Nothing in it reacts: what a kernel does after a
-/// CPU's `online` file was written, [`FakeKernel::settle`] does.
+/// A directory with the parts of /proc and /sys that pinhead reads. It is removed when it is
+/// dropped. Its files do not react: [`FakeKernel::settle`] does what a kernel does after a CPU's
+/// `online` file was written.
 #[derive(Debug)]
 pub struct FakeKernel {
     dir: PathBuf,
 }
 
 impl FakeKernel {
-    /// A kernel with `present` CPUs of which the first `online` are online. As on
-    /// x86, cpu0 has no `online` file; there is no `configure` and no
-    /// `dispatching`.
+    /// Creates a kernel with `present` CPUs of which the first `online` are online. As on x86, cpu0
+    /// has no `online` file; there is no `configure` and no `dispatching`.
     pub fn new(online: u32, present: u32) -> FakeKernel {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name = format!("pinhead-fake-kernel-{}-{serial}", std::process::id());
         let kernel = FakeKernel { dir: std::env::temp_dir().join(name) };
-        // A run that was killed and had the same pid may have left one behind.
+        // A killed run with the same pid may have left one behind.
         let _ = fs::remove_dir_all(&kernel.dir);
         kernel.write("proc/loadavg", "1.26 1.14 1.01 9/186 25839\n");
         kernel.write("proc/meminfo", MEMINFO);
@@ -97,8 +96,8 @@ impl FakeKernel {
         kernel
     }
 
-    /// The same as on s390x: cpu0 can go offline, each CPU is configured, and
-    /// dispatching is horizontal; there is a CMM pool of `cmm_pages`.
+    /// Creates a kernel as on s390x: cpu0 can go offline, each CPU is configured, and dispatching
+    /// is horizontal; there is a CMM pool of `cmm_pages`.
     pub fn s390x(online: u32, present: u32, cmm_pages: u64) -> FakeKernel {
         let kernel = FakeKernel::new(online, present);
         kernel.write_cpu(0, "online", "1\n");
@@ -111,17 +110,17 @@ impl FakeKernel {
         kernel
     }
 
-    /// The root to give to what is tested.
+    /// Returns the root for the tested code.
     pub fn root(&self) -> Root {
         Root::at(&self.dir)
     }
 
-    /// Where `relative` is.
+    /// Returns the path of `relative`.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.dir.join(relative)
     }
 
-    /// Writes a file, in directories that are made for it.
+    /// Writes a file, and creates its directories.
     pub fn write(&self, relative: &str, text: &str) {
         let path = self.path(relative);
         fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).unwrap();
@@ -133,12 +132,12 @@ impl FakeKernel {
         self.write(&format!("sys/devices/system/cpu/cpu{cpu}/{file}"), text);
     }
 
-    /// A file's text. Panics if it is not there.
+    /// Returns a file's text. Panics if it does not exist.
     pub fn read(&self, relative: &str) -> String {
         fs::read_to_string(self.path(relative)).unwrap()
     }
 
-    /// Removes a file or a directory with all that is in it.
+    /// Removes a file or a directory with its content.
     pub fn remove(&self, relative: &str) {
         let path = self.path(relative);
         if path.is_dir() {
@@ -148,9 +147,9 @@ impl FakeKernel {
         }
     }
 
-    /// Puts a directory in a file's place: every read and write of it fails, also
-    /// for root, whom no permission stops. A handle that is open already still has
-    /// the old file; to make reads of one fail is what [`Faulty`] is for.
+    /// Replaces a file by a directory: every read and write of it fails, also for root, which
+    /// ignores permissions. An open handle still has the old file; [`Faulty`] makes reads of such a
+    /// handle fail.
     pub fn break_file(&self, relative: &str) {
         let path = self.path(relative);
         if path.is_file() {
@@ -167,9 +166,8 @@ impl FakeKernel {
         self.write(&format!("proc/{pid}/status"), &status);
     }
 
-    /// Does what a kernel does after CPUs were plugged: makes the list of CPUs
-    /// online and the lines of /proc/stat agree with the CPUs' `online` files. A
-    /// CPU without one is online.
+    /// Does what a kernel does after CPUs were plugged: makes the list of CPUs online and the lines
+    /// of /proc/stat agree with the CPUs' `online` files. A CPU without one is online.
     pub fn settle(&self) {
         let online: CpuList = self.present().iter().filter(|cpu| self.is_online(*cpu)).collect();
         self.write("sys/devices/system/cpu/online", &format!("{online}\n"));
@@ -181,7 +179,7 @@ impl FakeKernel {
         self.write("proc/stat", &stat);
     }
 
-    /// The CPUs whose `online` file says so, or that have none.
+    /// Returns the CPUs that are online by their `online` file, or have none.
     pub fn online(&self) -> Vec<u32> {
         self.present().iter().filter(|cpu| self.is_online(*cpu)).collect()
     }
@@ -198,33 +196,32 @@ impl FakeKernel {
 
 impl Drop for FakeKernel {
     fn drop(&mut self) {
-        // A tree that stays behind does no harm, and a panic here would hide
-        // what the test had to say.
+        // A remaining tree does no harm, and a panic here would hide the test's own result.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
-/// A source that fails one read, or hands out its bytes in small pieces.
+/// A source that fails one read, or returns its bytes in small pieces.
 #[derive(Debug)]
 pub struct Faulty<S> {
     inner: S,
-    /// How many reads were tried so far.
+    /// Number of reads tried.
     pub reads: usize,
     /// Fails this read, counted from 0.
     pub fail_at: Option<usize>,
-    /// Hands out no more bytes at once than this.
+    /// The most bytes returned at once.
     pub most_bytes: usize,
     /// Interrupts every other read with EINTR.
     pub interrupts: bool,
 }
 
 impl<S> Faulty<S> {
-    /// A source that does what `inner` does until it is told otherwise.
+    /// Creates a source that behaves as `inner` until its fields are changed.
     pub fn new(inner: S) -> Faulty<S> {
         Faulty { inner, reads: 0, fail_at: None, most_bytes: usize::MAX, interrupts: false }
     }
 
-    /// The source underneath.
+    /// Returns the source underneath.
     pub fn inner_mut(&mut self) -> &mut S {
         &mut self.inner
     }

@@ -1,9 +1,8 @@
-//! The one buffer that every file is read into, and all rules of reading.
+//! The one buffer for every file, and all rules of reading.
 //!
-//! A short read is not the end of a kernel file: /proc/vmstat, whose lines are
-//! records of their own, hands out at most a page a read, however much is asked
-//! for. The end is a read of 0 bytes. That read costs a system call, so it is
-//! made only when the parser has not yet found what it wants.
+//! A short read is not the end of a kernel file: /proc/vmstat has separate records as lines, and
+//! returns at most a page a read, for any request. The end is a read of 0 bytes. That read costs a
+//! system call, so it is made only if the parser still lacks something.
 
 use std::io;
 
@@ -11,15 +10,15 @@ use crate::error::Error;
 use crate::file::ProcFile;
 use crate::source::Source;
 
-/// Room at the start. The whole of /proc/meminfo, /proc/vmstat and, unless there
-/// are many CPUs, the part of /proc/stat that is wanted fit into it.
+/// The initial size. The whole of /proc/meminfo and /proc/vmstat fits, and the wanted part of
+/// /proc/stat unless there are many CPUs.
 const START_BYTES: usize = 8 * 1024;
 
-/// No file is read past this: 8192 CPUs with 100 bytes each in /proc/stat stay
-/// below it, and a file that never ends must not eat the guest's memory.
+/// The most bytes read of a file, because an endless file must not use up the guest's memory. 8192
+/// CPUs with 100 bytes each in /proc/stat stay below it.
 pub const MAX_FILE_BYTES: usize = 1024 * 1024;
 
-/// The start of one file, as much of it as was asked for.
+/// The start of one file, as far as it was requested.
 #[derive(Debug)]
 pub(crate) struct Window {
     room: Vec<u8>,
@@ -32,17 +31,17 @@ impl Window {
         Window { room: vec![0; START_BYTES], filled: 0, at_end: false }
     }
 
-    /// What has been read of the file so far, from its first byte on.
+    /// Returns the bytes read so far, from the file's first byte on.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.room[..self.filled]
     }
 
-    /// Whether the bytes are known to be the whole file.
+    /// Returns true if the bytes are known to be the whole file.
     pub(crate) fn at_end(&self) -> bool {
         self.at_end
     }
 
-    /// Begins a file with one read of at most `ask` bytes.
+    /// Starts a file with one read of at most `ask` bytes.
     pub(crate) fn start<S: Source>(
         &mut self,
         source: &mut S,
@@ -55,9 +54,8 @@ impl Window {
         self.read_once(source, file, ask)
     }
 
-    /// One more read at the place where the last one ended. The kernel continues a
-    /// file exactly there without breaking a line, as long as nobody reads the
-    /// same handle elsewhere in between.
+    /// Makes one more read at the end of the last one. The kernel continues a file exactly there
+    /// without breaking a line, as long as the same handle is not read elsewhere meanwhile.
     pub(crate) fn more<S: Source>(&mut self, source: &mut S, file: ProcFile) -> Result<(), Error> {
         if self.at_end {
             return Ok(());
@@ -72,7 +70,6 @@ impl Window {
         self.read_once(source, file, self.room.len())
     }
 
-    /// Reads the rest of the file.
     pub(crate) fn finish<S: Source>(
         &mut self,
         source: &mut S,

@@ -1,4 +1,4 @@
-//! ZFS's cache, which the kernel takes for memory that programs use.
+//! ZFS's cache, which the kernel counts as memory of programs.
 
 use std::path::Path;
 
@@ -7,31 +7,31 @@ use counters::Bytes;
 use crate::parse::{lines, number, words};
 use crate::{Buffer, Kept};
 
-/// The file that ZFS counts its cache in, on hosts that have it.
+/// The file with the counters of ZFS's cache, on hosts that have it.
 const ARCSTATS: &str = "proc/spl/kstat/zfs/arcstats";
 
 /// ZFS's cache (its ARC).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZfsCache {
-    /// All of it.
+    /// The whole cache.
     pub size: Bytes,
-    /// The part that gives way when programs need memory: all above its least size.
+    /// The part that shrinks when programs need memory: all above its minimum size.
     pub gives: Bytes,
 }
 
 impl ZfsCache {
-    /// Reads it; `None` on a host without it.
+    /// Reads the sizes; `None` on a host without ZFS.
     pub fn read(root: &Path, buffer: &mut Buffer) -> Option<ZfsCache> {
         let text = Kept::open(&root.join(ARCSTATS));
         let text = text.whole(buffer)?;
         let size = value_of(text, b"size").map(Bytes)?;
-        // One that has no least size is not known to give anything.
+        // A cache without a known minimum is not known to shrink.
         let least = value_of(text, b"c_min").map_or(size, Bytes);
         Some(ZfsCache { size, gives: size.less(least) })
     }
 }
 
-/// A value of a text with lines of a name, the number of a type, and the value.
+/// Returns a value of a text with lines of a name, the number of a type, and the value.
 fn value_of(text: &[u8], name: &[u8]) -> Option<u64> {
     lines(text).find_map(|line| {
         let mut words = words(line);

@@ -1,40 +1,39 @@
-//! One side of a QMP conversation, as a state machine.
+//! The client's side of a QMP conversation, as a state machine.
 //!
 //! ```text
 //!   greeting ─► we send qmp_capabilities ─► its return: Ready ─► commands, replies, events
 //! ```
 //!
-//! Commands may be asked for at any time: those that come before the negotiation is over wait.
+//! Commands may be queued at any time: those before the end of the negotiation wait.
 
 use std::collections::VecDeque;
 
 use crate::{Command, Decoder, Error, Failure, Message, Reply, Timestamp, Value, Version};
 
-/// How many commands may be open at once. QEMU answers one after the other, so more than a few
-/// open commands mean that it hangs; then each tick of a manager would add to the queue forever.
+/// The most commands that may be open at once. QEMU answers one after the other, so more open
+/// commands mean that it hangs. Each tick of a manager would then add to the queue forever.
 pub const PENDING_MAX: usize = 64;
 
 /// The id of the negotiation; those of commands follow.
 const CAPABILITIES_ID: u64 = 0;
 
-/// Names one command that was asked, to find its reply.
+/// Identifies a command, to find its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(u64);
 
-/// What [`Client::poll`] has to say.
+/// The result of [`Client::poll`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming {
-    /// The negotiation is over.
+    /// The negotiation is complete.
     Ready(Version),
     /// A command was answered.
     Reply {
-        /// Which command.
+        /// The ticket of the command.
         ticket: Ticket,
-        /// What QEMU says. An answer of the wrong shape is a failure of the class
-        /// [`Failure::MISSHAPEN`].
+        /// QEMU's answer. A malformed answer is a failure of the class [`Failure::MISSHAPEN`].
         outcome: Result<Reply, Failure>,
     },
-    /// Something happened.
+    /// An event was reported.
     Event {
         /// The event's name, such as `BALLOON_CHANGE`.
         name: String,
@@ -51,30 +50,30 @@ enum State {
     Greeting,
     Negotiating(Version),
     Ready,
-    /// The negotiation failed. Nothing more can come of this connection.
+    /// The negotiation failed. The connection is unusable.
     Refused,
 }
 
-/// The state of one QMP connection. The caller moves bytes: what it reads goes into
-/// [`feed`](Self::feed), what [`output`](Self::output) shows goes to the socket.
+/// The state of one QMP connection. The caller moves bytes: received bytes go into
+/// [`feed`](Self::feed), and [`output`](Self::output) goes to the socket.
 #[derive(Debug, Default)]
 pub struct Client {
     decoder: Decoder,
     state: State,
     last_id: u64,
     open: VecDeque<(u64, Command)>,
-    /// Commands that may not be sent before the negotiation is over.
+    /// Commands that may not be sent before the end of the negotiation.
     held_back: Vec<u8>,
     output: Vec<u8>,
 }
 
 impl Client {
-    /// The state before the greeting.
+    /// Creates the state before the greeting.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for a command. The ticket comes back with the reply.
+    /// Queues a command. Its reply has the same ticket.
     pub fn ask(&mut self, command: Command) -> Result<Ticket, Error> {
         if self.open.len() >= PENDING_MAX {
             return Err(Error::Backlog { limit: PENDING_MAX });
@@ -90,23 +89,23 @@ impl Client {
         Ok(Ticket(id))
     }
 
-    /// The bytes that wait to be written to the socket.
+    /// Returns the bytes that wait to be written to the socket.
     pub fn output(&self) -> &[u8] {
         &self.output
     }
 
-    /// Says that the first `written_bytes` of [`output`](Self::output) are written.
+    /// Marks the first `written_bytes` of [`output`](Self::output) as written.
     pub fn advance(&mut self, written_bytes: usize) {
         self.output.drain(..written_bytes.min(self.output.len()));
     }
 
-    /// Takes bytes that were read from the socket. Call [`poll`](Self::poll) until it gives
-    /// `None` before the next feed.
+    /// Takes bytes that were read from the socket. [`poll`](Self::poll) must be called until it
+    /// returns `None` before the next feed.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.decoder.feed(bytes);
     }
 
-    /// The next thing that follows from the bytes fed so far.
+    /// Returns the next result of the bytes fed so far.
     pub fn poll(&mut self) -> Option<Result<Incoming, Error>> {
         loop {
             let message = match self.decoder.next()? {
@@ -141,7 +140,7 @@ impl Client {
             }
             Message::Return { id, value } => {
                 let (ticket, command) = self.close(id)?;
-                // The answer is used up whatever it looks like: its asker must hear of it.
+                // A malformed answer also closes its command, because the caller must get a result.
                 let outcome = command.read_reply(&value).map_err(|error| Failure {
                     class: Failure::MISSHAPEN.to_owned(),
                     desc: error.to_string(),
@@ -163,8 +162,8 @@ impl Client {
         Some(Incoming::Ready(version))
     }
 
-    /// Finds the command that an answer belongs to. Before the negotiation is over no command
-    /// was sent, so an answer then belongs to none, whatever id it guesses.
+    /// Finds the command that an answer belongs to. No command is sent before the end of the
+    /// negotiation, so an earlier answer belongs to none, whatever its id.
     fn close(&mut self, id: Option<u64>) -> Result<(Ticket, Command), Error> {
         if !matches!(self.state, State::Ready) {
             return Err(Error::UnknownId { id });

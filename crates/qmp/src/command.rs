@@ -1,4 +1,4 @@
-//! The commands that pinhead gives to QEMU.
+//! The commands that pinhead sends to QEMU.
 
 use serde_json::{Value, json};
 
@@ -7,30 +7,31 @@ use serde_json::{Value, json};
 pub enum Command {
     /// `qmp_capabilities`: ends the negotiation. [`crate::Client`] sends it by itself.
     Capabilities,
-    /// `query-cpus-fast`: the virtual CPUs and their host threads. It does not stop the guest.
+    /// `query-cpus-fast`: the virtual CPUs and their host threads. The command does not stop the
+    /// guest.
     QueryCpusFast,
-    /// `balloon`: asks the guest to keep this much memory.
+    /// `balloon`: requests the guest to keep this much memory.
     Balloon {
         /// The size that the guest keeps, not the size of the balloon.
         value_bytes: u64,
     },
-    /// `query-balloon`: how much memory the guest has now.
+    /// `query-balloon`: the guest's current memory.
     QueryBalloon,
-    /// `query-memory-size-summary`: how much memory the machine was built with.
+    /// `query-memory-size-summary`: the memory that the machine was built with.
     QueryMemory,
-    /// `query-memdev`: the pieces that its memory comes from, of which each is mapped alone.
+    /// `query-memdev`: the memory backends, each of which is mapped separately.
     QueryMemdev,
-    /// `query-memory-devices`: what of its memory a device of its own can take back.
+    /// `query-memory-devices`: the part of the memory that virtio-mem devices can take back.
     QueryMemoryDevices,
-    /// `query-name`: what the guest was called when it was started.
+    /// `query-name`: the name that the guest was started with.
     QueryName,
     /// `query-uuid`: the UUID that the guest was given.
     QueryUuid,
     /// `query-chardev`: the character devices and where they end on the host.
     QueryChardev,
-    /// `query-migrate`: whether the guest moves to another host.
+    /// `query-migrate`: the state of the guest's migration.
     QueryMigrate,
-    /// `query-blockstats`: what the guest read from its disks and wrote to them.
+    /// `query-blockstats`: the guest's reads and writes of its disks.
     QueryBlockstats,
     /// `qom-list`: the properties of an object in QEMU's tree.
     QomList {
@@ -44,14 +45,14 @@ pub enum Command {
         /// The property.
         property: &'static str,
     },
-    /// `qom-set` of `guest-stats-polling-interval`: how often the guest reports its memory.
+    /// `qom-set` of `guest-stats-polling-interval`: the interval of the guest's memory reports.
     SetStatsInterval {
-        /// Where the balloon device is in QEMU's object tree.
+        /// The balloon device's path in QEMU's object tree.
         device_path: String,
-        /// 0 turns the reports off; each report wakes the guest.
+        /// 0 disables the reports; each report wakes the guest.
         interval_seconds: u32,
     },
-    /// `query-status`: whether the guest runs.
+    /// `query-status`: the run state of the guest.
     QueryStatus,
     /// `system_powerdown`: presses the guest's power button.
     SystemPowerdown,
@@ -59,55 +60,55 @@ pub enum Command {
     Stop,
     /// `cont`: lets the virtual CPUs run again.
     Continue,
-    /// `migrate-set-parameters` of `max-bandwidth`: how fast a state may be written.
+    /// `migrate-set-parameters` of `max-bandwidth`: the limit for writing a state.
     SetMigrateBandwidth {
         /// Bytes a second.
         bytes_a_second: u64,
     },
-    /// `getfd`: takes the file that comes with these bytes.
+    /// `getfd`: takes the file that is sent with these bytes.
     GetFile {
-        /// What QEMU calls it from then on.
+        /// QEMU's name for the file.
         name: &'static str,
     },
-    /// `add-fd`: takes over the file that comes with this command, as `/dev/fdset/SET`.
+    /// `add-fd`: takes the file that is sent with this command, as `/dev/fdset/SET`.
     AddFile {
-        /// The number of QEMU's name for it.
+        /// The number of the descriptor set.
         set: u32,
     },
-    /// `migrate`: writes the guest's state. It goes on after the answer; see `QueryMigrate`.
+    /// `migrate`: writes the guest's state. Writing continues after the answer; see `QueryMigrate`.
     Migrate {
-        /// Where to, in QEMU's words.
+        /// The destination, as a URI of QEMU.
         uri: String,
     },
-    /// `migrate-set-capabilities`: memory that is a file of its own is no part of the state.
+    /// `migrate-set-capabilities`: leaves memory in shared files out of the state.
     LeaveFilesOut,
-    /// `migrate-incoming`: goes on from a state. What fails later ends QEMU.
+    /// `migrate-incoming`: loads a state. A later error ends QEMU.
     MigrateIncoming {
-        /// Where from, in QEMU's words.
+        /// The source, as a URI of QEMU.
         uri: String,
     },
     /// `xen-save-devices-state`: writes the state of a stopped guest's devices, without its memory.
-    /// Every QEMU has it, whatever it is called after.
+    /// Despite its name every QEMU has it.
     SaveDevices {
-        /// Where to.
+        /// The destination file.
         path: String,
     },
-    /// `human-monitor-command`: a line of the monitor for people. What it answers is for them too.
+    /// `human-monitor-command`: a line of the human monitor. The answer is text for humans too.
     Human {
         /// The line.
         line: String,
     },
-    /// `quit`: ends QEMU without asking the guest.
+    /// `quit`: ends QEMU without involving the guest.
     Quit,
 }
 
 impl Command {
-    /// The command's name in QMP.
+    /// Returns the command's name in QMP.
     pub fn name(&self) -> &'static str {
         self.words().0
     }
 
-    /// The line that gives this command to QEMU, with its newline.
+    /// Returns the line that sends this command to QEMU, with its newline.
     pub fn encode(&self, id: u64) -> Vec<u8> {
         let (name, arguments) = self.words();
         let mut object = json!({ "execute": name, "id": id });
@@ -117,7 +118,7 @@ impl Command {
         format!("{object}\n").into_bytes()
     }
 
-    /// The command's name and arguments; null for none.
+    /// Returns the command's name and arguments; null for none.
     fn words(&self) -> (&'static str, Value) {
         let null = Value::Null;
         match self {
@@ -158,7 +159,7 @@ impl Command {
             }
             Command::MigrateIncoming { uri } => ("migrate-incoming", json!({ "uri": uri })),
             Command::SaveDevices { path } => {
-                // Its disks stay its own: it may go on.
+                // QEMU keeps its disks, so that the guest may continue.
                 ("xen-save-devices-state", json!({ "filename": path, "live": false }))
             }
             Command::Human { line } => ("human-monitor-command", json!({ "command-line": line })),

@@ -1,35 +1,35 @@
-//! Bytes in, messages out.
+//! Decodes messages from bytes.
 //!
-//! QEMU ends every message with CR LF and writes no raw newline inside one, so a line is a
-//! message. That also gives the point where to start afresh after rubbish.
+//! QEMU ends every message with CR LF and writes no raw newline inside one, so a line is a message.
+//! A newline is also the point to resume after malformed input.
 
 use crate::{Error, Message};
 
-/// The longest line that is kept. The longest one that our commands can cause is the answer to
-/// `query-cpus-fast`, about 300 bytes a CPU: 1 MiB holds the 248 CPUs of an s390x guest ten times
-/// over. Parsed JSON takes up to some thirty times its text, so this also bounds the memory that
-/// a hostile line can take for a moment.
+/// The longest line that is kept. The longest answer to our commands is that of `query-cpus-fast`,
+/// about 300 bytes a CPU. 1 MiB holds the 248 CPUs of an s390x guest ten times over. Parsed JSON
+/// takes up to some thirty times its text, so this also bounds the temporary memory of a hostile
+/// line.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Splits a byte stream into lines and parses each as a [`Message`].
 ///
-/// It is an iterator that may go on after `None`: `None` only means that no complete line is left
-/// until the next [`feed`](Self::feed). Take all messages after each feed, then it never holds
-/// more than one line and what was fed last.
+/// It is an iterator that may continue after `None`: `None` only means that no complete line is
+/// left until the next [`feed`](Self::feed). If all messages are taken after each feed, it never
+/// holds more than one line and the last input.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    /// Where the first line that was not handed out yet starts.
+    /// Offset of the first line that was not returned yet.
     start: usize,
-    /// Up to here the buffer is known to hold no newline after `start`, so that a long line fed
-    /// byte by byte is not searched from its start each time.
+    /// Offset up to which the buffer is known to hold no newline after `start`. A long line fed
+    /// byte by byte is therefore not searched from its start each time.
     scanned: usize,
-    /// Set after a line grew too long: everything up to the next newline is thrown away.
+    /// Set after a line grew too long: everything up to the next newline is dropped.
     skipping: bool,
 }
 
 impl Decoder {
-    /// A decoder at the start of a line.
+    /// Creates a decoder at the start of a line.
     pub fn new() -> Self {
         Self::default()
     }
@@ -39,12 +39,12 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// How many bytes wait for their newline or for being taken.
+    /// Returns the number of bytes that wait for their newline or were not taken yet.
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// The range of the next complete line, without its newline, if there is one.
+    /// Returns the range of the next complete line, without its newline, if there is one.
     fn take_line(&mut self) -> Option<std::ops::Range<usize>> {
         let found = self.buffer[self.scanned..].iter().position(|&byte| byte == b'\n');
         let Some(distance) = found else {
@@ -60,7 +60,7 @@ impl Decoder {
         Some(line)
     }
 
-    /// Forgets what is left of a line that is already lost.
+    /// Drops the rest of a line that is already lost.
     fn drop_partial_line(&mut self) {
         self.buffer.clear();
         // A burst may have made the buffer large; an idle monitor should not keep it.

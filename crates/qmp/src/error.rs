@@ -1,10 +1,10 @@
-//! What can be wrong with bytes from a QMP socket, and with our use of it.
+//! Errors in bytes from a QMP socket, and in the use of this crate.
 
-/// Everything that this crate can object to.
+/// An error of this crate.
 ///
-/// After a decoding error (`TooLong`, `Utf8`, `Json`, `Shape`) the offending line is gone and the
-/// decoder goes on with the next one; whether the connection is still worth having is for the
-/// caller to say.
+/// After a decoding error (`TooLong`, `Utf8`, `Json`, `Shape`) the offending line is dropped and
+/// the decoder continues with the next one. The caller decides if the connection is still worth
+/// keeping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("QMP line is longer than {limit_bytes} bytes")]
@@ -22,7 +22,7 @@ pub enum Error {
     /// QEMU refused the capabilities negotiation, so no command can follow.
     #[error("QEMU refused QMP negotiation: {desc}")]
     Refused { desc: String },
-    /// Too many commands are open: QEMU has stopped to answer, or nobody reads the answers.
+    /// Too many commands are open: QEMU has stopped answering, or the answers are not read.
     #[error("More than {limit} QMP commands are open")]
     Backlog { limit: usize },
 }

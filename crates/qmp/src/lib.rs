@@ -7,13 +7,12 @@
 //! ```
 //!
 //! [`Decoder`] turns bytes into [`Message`]s and [`Client`] turns messages into answers to the
-//! [`Command`]s that were asked. Neither reads a socket, a clock or a thread: the owner of the
-//! socket moves the bytes, so the same code serves a blocking test and an event loop with a
-//! hundred guests.
+//! [`Command`]s that were sent. Neither uses a socket, a clock or a thread: the owner of the socket
+//! moves the bytes. The same code therefore serves a blocking test and an event loop with a hundred
+//! guests.
 //!
-//! QEMU is on our side of the fence, but a guest that breaks out of the emulation speaks with
-//! QEMU's voice. So bytes from the socket are bounded and checked like those of any stranger, and
-//! no byte sequence panics.
+//! QEMU itself is trusted, but a guest that breaks out of the emulation controls it. Bytes from the
+//! socket are therefore bounded and checked like untrusted input, and no byte sequence panics.
 
 #![forbid(unsafe_code)]
 
@@ -33,5 +32,5 @@ pub use reply::{
     BlockStats, Chardev, LIST_MAX, Property, Reply, RunState, TEXT_BYTES_MAX, VCPUS_MAX, VcpuThread,
 };
 
-/// The JSON of answers and event data whose shape depends on the command or the event.
+/// The JSON of answers and event data with a shape that depends on the command or the event.
 pub use serde_json::Value;

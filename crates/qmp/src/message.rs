@@ -4,26 +4,26 @@ use serde_json::{Map, Value};
 
 use crate::Error;
 
-/// One line from QEMU.
+/// A line from QEMU.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     /// The first line of a connection.
     Greeting(Version),
     /// A command succeeded.
     Return {
-        /// The id that the command carried.
+        /// The command's id.
         id: Option<u64>,
-        /// What the command returns.
+        /// The result.
         value: Value,
     },
-    /// A command failed, or a line of ours was not understood (then there is no id).
+    /// A command failed, or a line of ours could not be parsed (then there is no id).
     Failure {
-        /// The id that the command carried.
+        /// The command's id.
         id: Option<u64>,
-        /// What QEMU says about it.
+        /// QEMU's reason.
         failure: Failure,
     },
-    /// Something happened in the guest or in QEMU.
+    /// An event in the guest or in QEMU.
     Event {
         /// The event's name, such as `SHUTDOWN`.
         name: String,
@@ -43,23 +43,23 @@ pub struct Version {
     pub minor: u64,
     /// The 22 of 7.2.22.
     pub micro: u64,
-    /// What the distribution added, such as `Debian 1:7.2+dfsg-7`.
+    /// The distribution's version, such as `Debian 1:7.2+dfsg-7`.
     pub package: String,
 }
 
-/// Why a command failed.
+/// The error of a failed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// `GenericError` or one of the few classes that a program may act on; or
     /// [`Failure::MISSHAPEN`].
     pub class: String,
-    /// A sentence for people. It may change with QEMU's version.
+    /// A sentence for the user. It may change with QEMU's version.
     pub desc: String,
 }
 
 impl Failure {
-    /// The class of an answer that came and is not what the command returns. QEMU has no such
-    /// class; it is ours, so that nobody waits for an answer that has already been there.
+    /// The class of a malformed answer. QEMU has no such class; it is ours, so that the caller does
+    /// not wait for an answer that has already arrived.
     pub const MISSHAPEN: &'static str = "Misshapen";
 }
 

@@ -1,16 +1,16 @@
-//! What QEMU answers, command by command, checked before anyone relies on it.
+//! QEMU's answers, command by command, checked before they are used.
 
 use serde_json::Value;
 
 use crate::{Command, Error};
 
-/// More virtual CPUs than any machine type of QEMU offers: an answer that lists more is wrong.
+/// The most virtual CPUs, above those of any machine type: an answer that lists more is wrong.
 pub const VCPUS_MAX: usize = 4096;
 
-/// More devices or properties than a guest of any use has: an answer that lists more is wrong.
+/// The most devices or properties of a guest: an answer that lists more is wrong.
 pub const LIST_MAX: usize = 4096;
 
-/// The longest name, path or type in an answer: a path of Linux has at most so many bytes.
+/// The longest name, path or type in an answer: Linux limits a path to as many bytes.
 pub const TEXT_BYTES_MAX: usize = 4096;
 
 /// A virtual CPU and the host thread that runs it.
@@ -22,19 +22,19 @@ pub struct VcpuThread {
     pub tid: u32,
 }
 
-/// Whether a guest runs.
+/// The run state of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunState {
     /// True while the virtual CPUs run.
     pub running: bool,
-    /// QEMU's word for it, such as `paused` or `guest-panicked`.
+    /// QEMU's name of the state, such as `paused` or `guest-panicked`.
     pub status: String,
 }
 
 /// A property of an object in QEMU's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
-    /// Its name. A device in `/machine/peripheral` has the id that it was given.
+    /// The name. A device in `/machine/peripheral` has its id here.
     pub name: String,
     /// Its type, such as `bool` or `child<virtio-balloon-pci>`.
     pub kind: String,
@@ -45,27 +45,27 @@ pub struct Property {
 pub struct Chardev {
     /// Its id.
     pub label: String,
-    /// Where it ends, such as `disconnected:unix:/run/port,server=on`.
+    /// The host's end, such as `disconnected:unix:/run/port,server=on`.
     pub filename: String,
 }
 
-/// What a guest did with its disks since QEMU started, all of them together.
+/// A guest's disk accesses since QEMU started, all disks together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockStats {
-    /// Requests that read.
+    /// Read requests.
     pub reads: u64,
-    /// Bytes that they read.
+    /// Bytes read.
     pub read_bytes: u64,
-    /// Requests that wrote.
+    /// Write requests.
     pub writes: u64,
-    /// Bytes that they wrote.
+    /// Bytes written.
     pub write_bytes: u64,
 }
 
-/// What a command that succeeded returned.
+/// The result of a successful command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It was done; there is nothing to say.
+    /// Success without a result.
     Done,
     /// The answer to [`Command::QueryCpusFast`], sorted by index.
     Vcpus(Vec<VcpuThread>),
@@ -76,9 +76,9 @@ pub enum Reply {
     },
     /// The answer to [`Command::QueryMemory`].
     Memory {
-        /// What the machine was started with.
+        /// The memory that the machine was started with.
         base_bytes: u64,
-        /// What was plugged since, where the machine can have memory plugged.
+        /// The memory plugged since, if the machine supports it.
         plugged_bytes: Option<u64>,
     },
     /// The answer to [`Command::QueryMemdev`]: the size of each piece, in bytes.
@@ -88,28 +88,28 @@ pub enum Reply {
         /// Memory that the guest has by virtio-mem, which its balloon does not count.
         virtio_mem_bytes: u64,
     },
-    /// The answer to [`Command::QueryName`]; `None` if the guest was given none.
+    /// The answer to [`Command::QueryName`]; `None` without a name.
     Name(Option<String>),
-    /// The answer to [`Command::QueryUuid`]; zeroes if the guest was given none.
+    /// The answer to [`Command::QueryUuid`]; zeroes without a UUID.
     Uuid([u8; 16]),
     /// The answer to [`Command::QueryChardev`].
     Chardevs(Vec<Chardev>),
-    /// The answer to [`Command::QueryMigrate`]; `None` if the guest has never moved.
+    /// The answer to [`Command::QueryMigrate`]; `None` without a migration.
     Migration(Option<String>),
     /// The answer to [`Command::QueryBlockstats`].
     Blocks(BlockStats),
     /// The answer to [`Command::QomList`].
     Properties(Vec<Property>),
-    /// The answer to [`Command::QomGet`]. Its shape is the property's own.
+    /// The answer to [`Command::QomGet`]. Its shape depends on the property.
     Value(Value),
     /// The answer to [`Command::QueryStatus`].
     Status(RunState),
-    /// The answer to [`Command::Human`]. Its shape is nobody's promise.
+    /// The answer to [`Command::Human`]. Its format is not stable.
     Text(String),
 }
 
 impl Command {
-    /// Reads the value that QEMU returned for this command.
+    /// Parses QEMU's return value for this command.
     pub fn read_reply(&self, value: &Value) -> Result<Reply, Error> {
         let reader = Reader { command: self };
         match self {
@@ -212,7 +212,7 @@ impl Command {
     }
 }
 
-/// Takes answers to one command apart, and says what is wrong with them.
+/// Parses the answer to one command, and names its errors.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     command: &'a Command,
@@ -247,14 +247,14 @@ impl Reader<'_> {
         text.map(str::to_owned).ok_or(self.wrong(member))
     }
 
-    /// A member that may be absent, of an object that may not.
+    /// Returns an optional member of a required object.
     fn optional_text(self, value: &Value, member: &'static str) -> Result<Option<String>, Error> {
         let object = value.as_object().ok_or(self.wrong("(object)"))?;
         object.contains_key(member).then(|| self.text(value, member)).transpose()
     }
 }
 
-/// The 16 bytes of a UUID in its usual spelling: five groups of hexadecimal digits.
+/// Parses the 16 bytes of a UUID in its usual spelling: five groups of hexadecimal digits.
 fn uuid(text: &str) -> Option<[u8; 16]> {
     let hyphens = [8, 13, 18, 23];
     let well_spelt = |(at, c): (usize, char)| match hyphens.contains(&at) {

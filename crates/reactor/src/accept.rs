@@ -1,4 +1,5 @@
-//! Clients of a listening socket: some at a turn, and none for a while when descriptors run out.
+//! Accepting clients of a listening socket: a few in each turn, with a pause when descriptors run
+//! out.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -7,34 +8,34 @@ use std::os::unix::net::UnixStream;
 use rustix::event::PollFlags;
 use rustix::net::{SocketFlags, accept_with};
 
-/// Clients taken in one turn, so that everybody else has a turn too.
+/// Clients accepted in one turn, so that other descriptors have a turn too.
 pub const ACCEPTS_A_TURN: usize = 8;
-/// After a client could not be accepted, for lack of descriptors, none is for this long: poll
-/// would tell of it again at once.
+/// Pause after a client could not be accepted, for lack of descriptors: poll would report the
+/// client again at once.
 const PAUSE_MS: u64 = 1000;
 
-/// Takes a client of a listening socket, of whatever family: for bytes one stream is as another.
+/// Accepts a client of a listening socket, of any family: all streams of bytes are alike.
 pub fn accept(listener: BorrowedFd<'_>) -> io::Result<UnixStream> {
     Ok(accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?.into())
 }
 
-/// Whether a listening socket accepts clients.
+/// The state of a listening socket: accepting or paused.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acceptor {
     paused_until_ms: Option<u64>,
 }
 
-/// What one turn has accepted.
+/// The result of one turn.
 #[derive(Debug)]
 pub struct Accepted<S> {
     /// New clients.
     pub streams: Vec<S>,
-    /// Why the socket is paused from now on, if it is.
+    /// The reason for a pause that starts now, if one does.
     pub error: Option<io::Error>,
 }
 
 impl Acceptor {
-    /// What to poll the listening socket for.
+    /// Returns the events to poll the listening socket for.
     pub fn flags(&self) -> PollFlags {
         match self.paused_until_ms {
             Some(_) => PollFlags::empty(),
@@ -42,7 +43,7 @@ impl Acceptor {
         }
     }
 
-    /// When a pause ends.
+    /// Returns the end of the pause.
     pub fn next_ms(&self) -> Option<u64> {
         self.paused_until_ms
     }

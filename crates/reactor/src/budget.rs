@@ -1,6 +1,6 @@
-//! What a guest may cost its host: so much a second, and so much at once.
+//! The budget of a guest's costs for its host: a rate a second, and a burst.
 
-/// A budget that fills again as time passes.
+/// A budget that is refilled as time passes.
 #[derive(Debug)]
 pub struct Budget {
     left: u64,
@@ -10,27 +10,27 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A full one.
+    /// Creates a full budget.
     pub fn new(a_second: u64, burst: u64, now_ms: u64) -> Budget {
         Budget { left: burst, a_second, burst, refilled_ms: now_ms }
     }
 
-    /// What may be spent now.
+    /// Returns the amount that may be spent now.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// Spends, down to nothing.
+    /// Spends from the budget, down to 0.
     pub fn spend(&mut self, cost: u64) {
         self.left = self.left.saturating_sub(cost);
     }
 
-    /// Adds what the time that has passed is worth.
+    /// Adds the amount for the elapsed time.
     pub fn refill(&mut self, now_ms: u64) {
         let passed = now_ms.saturating_sub(self.refilled_ms);
         let worth = passed.saturating_mul(self.a_second) / 1000;
         if worth == 0 {
-            // What is not yet worth one counts on: frequent looks lose nothing by it.
+            // Time worth less than one unit is kept, so that frequent calls lose nothing.
             return;
         }
         self.refilled_ms += worth * 1000 / self.a_second;
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_fills_as_fast_whether_it_is_looked_at_often_or_seldom() {
+    fn budget_fills_as_fast_when_refilled_often_or_seldom() {
         for step in [1, 7, 100, 1000] {
             let mut budget = Budget::new(50, 100, 0);
             budget.spend(100);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_never_fuller_than_full() {
+    fn budget_is_never_fuller_than_full() {
         let mut budget = Budget::new(50, 100, 0);
         budget.refill(1_000_000);
         budget.spend(100);

@@ -1,4 +1,4 @@
-//! Connections to unix sockets that never wait, or no longer than they are told to.
+//! Connections to unix sockets that never block, or only for a limited time.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// Connects. A socket whose queue of waiting clients is full gives `WouldBlock`.
+/// Connects without blocking. A socket with a full queue of waiting clients gives `WouldBlock`.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -16,8 +16,8 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
-/// Connects, for a program that has nothing else to do. Without room for it for `patience`, which
-/// is as long as each of its writes may take as well, there is none: `WouldBlock`.
+/// Connects, for a program that has nothing else to do. `patience` limits the wait for room in the
+/// queue, and each later write; then the result is `WouldBlock`.
 pub fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

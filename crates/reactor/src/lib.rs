@@ -1,4 +1,4 @@
-//! One poll for everything that a single-threaded server waits for.
+//! One poll for all descriptors of a single-threaded server.
 //!
 //! ```text
 //!   owners ─► PollSet::add(key, descriptor) ─► wait ─► Ready ─► of(owner) ─► events by key
@@ -8,8 +8,8 @@
 //!   client ─► Lines: bounded, whole lines        Outbox, Reply ─► client: as much as it takes
 //! ```
 //!
-//! Nothing here blocks but [`PollSet::wait`], and [`connect_within`] for a program that only asks;
-//! there are no threads and no runtime.
+//! Only [`PollSet::wait`] blocks, and [`connect_within`] for a simple client; there are no threads
+//! and no runtime.
 
 #![deny(unsafe_code)]
 
@@ -38,12 +38,12 @@ pub use rustix::event::PollFlags;
 
 use std::io::{self, Read, Write};
 
-/// Whether an error only means that there is nothing to read, or no room to write, for now.
+/// Returns true if an error only means that there is nothing to read, or no room to write, for now.
 pub fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-/// Reads once from a stream that does not block: 0 bytes are nothing for now, and its end is an
+/// Reads once from a non-blocking stream: 0 bytes mean nothing for now, and the stream's end is an
 /// error.
 pub fn read_some(mut stream: impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     match stream.read(buffer) {
@@ -53,8 +53,8 @@ pub fn read_some(mut stream: impl Read, buffer: &mut [u8]) -> io::Result<usize> 
     }
 }
 
-/// Writes what a stream that does not block takes now, and gives how much that was. A stream that
-/// takes nothing at all any more is an error.
+/// Writes as much as a non-blocking stream accepts now, and returns the number of bytes. A stream
+/// that is closed is an error.
 pub fn write_some(mut stream: impl Write, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {

@@ -4,30 +4,30 @@ use std::io::{self, Read, Write};
 
 use crate::{is_passing, write_some};
 
-/// Room that an emptied outbox keeps.
+/// The capacity that an emptied outbox keeps.
 const OUT_KEPT: usize = 64 * 1024;
-/// Read at once.
+/// Bytes read at once.
 const CHUNK: usize = 4096;
 
-/// What a read has brought.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(usize),
     /// Nothing for now.
     Nothing,
-    /// The other end will send no more.
+    /// The client has shut down its sending side.
     End,
 }
 
-/// What a client has sent and nobody has taken yet.
+/// Bytes that a client has sent and that were not taken yet.
 #[derive(Debug, Default)]
 pub struct Lines {
     bytes: Vec<u8>,
 }
 
 impl Lines {
-    /// Reads once from a stream that does not block.
+    /// Reads once from a non-blocking stream.
     pub fn read(&mut self, mut stream: impl Read) -> io::Result<Received> {
         let mut chunk = [0; CHUNK];
         match stream.read(&mut chunk) {
@@ -41,52 +41,52 @@ impl Lines {
         }
     }
 
-    /// Bytes that were not taken yet.
+    /// Returns the number of bytes that were not taken yet.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Whether a whole line is there.
+    /// Returns true if a whole line is available.
     pub fn has_line(&self) -> bool {
         self.bytes.contains(&b'\n')
     }
 
-    /// The next whole line, with its end.
+    /// Returns the next whole line, with its line end.
     pub fn next_line(&mut self) -> Option<Vec<u8>> {
         let end = self.bytes.iter().position(|byte| *byte == b'\n')?;
         Some(self.bytes.drain(..=end).collect())
     }
 }
 
-/// Bytes that wait for a client to take them.
+/// Bytes that wait until a client accepts them.
 #[derive(Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
 }
 
 impl Outbox {
-    /// Adds bytes behind those that wait.
+    /// Adds bytes behind the waiting ones.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// How many wait.
+    /// Returns the number of waiting bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether none waits.
+    /// Returns true if no bytes wait.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Writes what a stream that does not block takes now, and gives how much that was. A stream
-    /// that takes nothing at all any more is an error.
+    /// Writes as much as a non-blocking stream accepts now, and returns the number of bytes. A
+    /// stream that is closed is an error.
     pub fn send(&mut self, stream: impl Write) -> io::Result<usize> {
         let sent = write_some(stream, &self.bytes)?;
         self.bytes.drain(..sent);

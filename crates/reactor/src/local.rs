@@ -1,7 +1,7 @@
-//! Users of this machine that have TCP sockets at an address, as the kernel tells them.
+//! Users of this machine that own TCP sockets, as reported by the kernel.
 //!
-//! One question of `sock_diag(7)` for one socket: that takes some microseconds, however many
-//! sockets there are. A list of them all, as `/proc/net/tcp` is, would be read for each connection.
+//! One `sock_diag(7)` request for one socket takes some microseconds, for any number of sockets. A
+//! list of all sockets, such as `/proc/net/tcp`, would have to be read for each connection.
 
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
@@ -9,39 +9,39 @@ use rustix::net::{
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-/// `SOCK_DIAG_BY_FAMILY`, the kind of question and answer.
+/// `SOCK_DIAG_BY_FAMILY`, the type of request and response.
 const BY_FAMILY: u16 = 20;
 /// `NLM_F_REQUEST`
 const REQUEST: u16 = 1;
-/// Length of a question: the head of a message and `struct inet_diag_req_v2`.
+/// Length of a request: the header of a message and `struct inet_diag_req_v2`.
 const QUESTION: u32 = 16 + 56;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 /// `IPPROTO_TCP`
 const TCP: u8 = 6;
-/// `TCP_LISTEN`, of a socket that may be told where there is none of the connection's.
+/// `TCP_LISTEN`, the state of a socket that may be returned if there is none of the connection.
 const LISTEN: u8 = 10;
 
-/// The kernel, to be asked for users.
+/// A handle for the kernel's socket diagnostics.
 #[derive(Debug)]
 pub struct Users(Option<OwnedFd>);
 
 impl Users {
-    /// Begins to ask. A kernel that cannot be asked tells nothing.
+    /// Opens the handle. Without support in the kernel no user is found.
     pub fn open() -> Users {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let kind = Some(netlink::SOCK_DIAG);
         Users(socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, kind).ok())
     }
 
-    /// Returns the user that has the other end. There is none if it is on another machine, if it
-    /// was closed, or if the kernel tells nothing.
+    /// Returns the user that owns the other end. `None` if that end is on another machine or
+    /// closed, or if the kernel does not answer.
     pub fn of(&self, peer: SocketAddr, own: SocketAddr) -> Option<u32> {
         self.ask(peer, own).filter(|socket| !socket.listens).map(|socket| socket.user)
     }
 
-    /// Returns the user that listens at an address. There is none if nobody does, or if the kernel
-    /// tells nothing.
+    /// Returns the user that listens at an address. `None` if there is no listener, or if the
+    /// kernel does not answer.
     pub fn listening(&self, at: SocketAddr) -> Option<u32> {
         let nowhere = match at {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -54,7 +54,7 @@ impl Users {
     fn ask(&self, at: SocketAddr, to: SocketAddr) -> Option<Socket> {
         let kernel = self.0.as_ref()?;
         send(kernel, &question(at, to), SendFlags::empty()).ok()?;
-        // The answer is there once the question is sent.
+        // The response is available as soon as the request is sent.
         let mut answer = [0_u8; 512];
         let (_, length) = recv(kernel, &mut answer[..], RecvFlags::empty()).ok()?;
         socket_in(answer.get(..length)?)
@@ -68,7 +68,7 @@ struct Socket {
     listens: bool,
 }
 
-/// The question for the socket of this address that is connected to that one.
+/// Returns the request for the socket at this address that is connected to that one.
 fn question(peer: SocketAddr, own: SocketAddr) -> Vec<u8> {
     let (peer_ip, family) = written(peer.ip());
     let (own_ip, _) = written(own.ip());
@@ -77,7 +77,7 @@ fn question(peer: SocketAddr, own: SocketAddr) -> Vec<u8> {
         &QUESTION.to_ne_bytes(),
         &BY_FAMILY.to_ne_bytes(),
         &REQUEST.to_ne_bytes(),
-        // Neither a number of ours nor a sender.
+        // Neither a sequence number nor a sender.
         &[0; 8],
         &[family, TCP, 0, 0],
         // In any state.
@@ -86,14 +86,14 @@ fn question(peer: SocketAddr, own: SocketAddr) -> Vec<u8> {
         &own_port,
         &peer_ip,
         &own_ip,
-        // At any interface, and no cookie.
+        // At any interface, without a cookie.
         &[0; 4],
         &[u8::MAX; 8],
     ];
     fields.concat()
 }
 
-/// An address as the question has it, and its family.
+/// Returns an address in the request's format, and its family.
 fn written(ip: IpAddr) -> ([u8; 16], u8) {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {
@@ -105,7 +105,7 @@ fn written(ip: IpAddr) -> ([u8; 16], u8) {
     }
 }
 
-/// The socket in an answer: a head of 16 bytes, and `struct inet_diag_msg`.
+/// Parses the socket in a response: a header of 16 bytes, and `struct inet_diag_msg`.
 fn socket_in(answer: &[u8]) -> Option<Socket> {
     let number = |at: usize| {
         let bytes = answer.get(at..at + 4)?;
@@ -113,7 +113,7 @@ fn socket_in(answer: &[u8]) -> Option<Socket> {
     };
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     let (state, user, inode) = (*answer.get(17)?, number(80)?, number(84)?);
-    // A socket without an inode is no process's any more, and is told as root's.
+    // A socket without an inode no longer belongs to a process, and is reported as root's.
     (kind == BY_FAMILY && inode != 0).then_some(Socket { user, listens: state == LISTEN })
 }
 

@@ -1,4 +1,4 @@
-//! Who is at the other end of a unix socket.
+//! The process at the other end of a unix socket.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,21 +9,21 @@ use crate::sys;
 /// The process that connected, or that listened, at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its user, by number.
+    /// The user id.
     pub uid: u32,
-    /// Its group, by number.
+    /// The group id.
     pub gid: u32,
-    /// Its number; `None` where it is in a namespace of processes that is not seen from here.
+    /// The process id; `None` if it is in a process namespace that is not visible from here.
     pub pid: Option<u32>,
 }
 
-/// Who is at the other end.
+/// Returns the process at the other end.
 pub fn peer(stream: &UnixStream) -> io::Result<Peer> {
     sys::credentials(stream).map(peer_of)
 }
 
-/// The process that listened at the other end, also when its number has another process by now.
-/// A kernel before Linux 6.5 gives `ENOPROTOOPT`.
+/// Returns the process that listened at the other end, even if its id belongs to another process by
+/// now. A kernel before Linux 6.5 gives `ENOPROTOOPT`.
 pub fn peer_pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
     sys::pidfd(stream)
 }
@@ -33,7 +33,7 @@ fn peer_of(credentials: libc::ucred) -> Peer {
     Peer { uid: credentials.uid, gid: credentials.gid, pid }
 }
 
-/// Whether the peer is the user of this process, or root: nobody else asks or is asked.
+/// Returns true if the peer is the user of this process, or root: other users are not trusted.
 pub fn is_own_user(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     peer(stream).is_ok_and(|peer| peer.uid == 0 || peer.uid == own)

@@ -1,4 +1,4 @@
-//! The poll set: each descriptor is added under a key, and what is ready is told by keys.
+//! The poll set: each descriptor is added under a key, and ready ones are reported by keys.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,15 +10,15 @@ use crate::watch::{Connection, Watched, Watcher};
 /// A descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Whose descriptor it is.
+    /// The descriptor's owner.
     pub owner: u64,
-    /// Which of the owner's descriptors it is.
+    /// The key among the owner's descriptors.
     pub key: u64,
-    /// What it is ready for.
+    /// The ready events.
     pub flags: PollFlags,
 }
 
-/// What is waited for.
+/// The descriptors and events to poll for.
 #[derive(Debug, Default)]
 pub struct PollSet<'a> {
     owner: u64,
@@ -31,17 +31,17 @@ struct Entry<'a> {
     flags: PollFlags,
     owner: u64,
     key: u64,
-    /// Of a connection.
+    /// The number of the connection, if it is one.
     number: Option<u64>,
 }
 
 impl<'a> PollSet<'a> {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn new() -> PollSet<'a> {
         PollSet::default()
     }
 
-    /// What is added from here on belongs to this owner. An owner adds all its descriptors at
+    /// Sets the owner of the descriptors that are added next. An owner adds all its descriptors at
     /// once.
     pub fn owner(&mut self, owner: u64) -> &mut PollSet<'a> {
         self.owner = owner;
@@ -53,29 +53,30 @@ impl<'a> PollSet<'a> {
         self.all.push(Entry { fd, flags, owner: self.owner, key, number: None });
     }
 
-    /// The same of a connection that stays for long.
+    /// Adds a long-lived connection.
     pub fn connection(&mut self, key: u64, one: &'a Connection, flags: PollFlags) {
         let (fd, number) = (one.as_fd(), Some(one.number()));
         self.all.push(Entry { fd, flags, owner: self.owner, key, number });
     }
 
-    /// How many descriptors there are.
+    /// Returns the number of descriptors.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no descriptor.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Waits until a descriptor is ready, or for so long. A signal ends the wait early, with
+    /// Waits until a descriptor is ready or the time has passed. A signal ends the wait early, with
     /// nothing ready.
     pub fn wait(self, wait_ms: u64) -> io::Result<Ready> {
         self.wait_for(None, wait_ms)
     }
 
-    /// The same; what the watcher was told of connections before is not told to the kernel again.
+    /// Does the same; connections that the watcher has already registered are not passed to the
+    /// kernel again.
     pub fn wait_with(self, watcher: &mut Watcher, wait_ms: u64) -> io::Result<Ready> {
         let watched = |one: &Entry<'a>| {
             let Entry { fd, flags, number, .. } = *one;
@@ -88,7 +89,7 @@ impl<'a> PollSet<'a> {
         self.wait_for(Some(watcher), wait_ms)
     }
 
-    /// Connections are those of the watcher, if there is one.
+    /// Connections are polled by the watcher, if there is one.
     fn wait_for(self, watcher: Option<&Watcher>, wait_ms: u64) -> io::Result<Ready> {
         let timeout = Timespec {
             tv_sec: i64::try_from(wait_ms / 1000).unwrap_or(i64::MAX),
@@ -127,14 +128,14 @@ impl<'a> PollSet<'a> {
     }
 }
 
-/// What a wait has found.
+/// The result of a wait.
 #[derive(Clone, Debug, Default)]
 pub struct Ready {
     events: Vec<Event>,
 }
 
 impl Ready {
-    /// The descriptors of an owner that are ready, in the order in which they were added.
+    /// Returns the ready descriptors of an owner, in the order in which they were added.
     pub fn of(&self, owner: u64) -> &[Event] {
         let rest = match self.events.iter().position(|event| event.owner == owner) {
             Some(from) => &self.events[from..],
@@ -144,31 +145,31 @@ impl Ready {
         &rest[..end]
     }
 
-    /// Whether any descriptor of an owner is ready.
+    /// Returns true if any descriptor of an owner is ready.
     pub fn has(&self, owner: u64) -> bool {
         !self.of(owner).is_empty()
     }
 
-    /// All descriptors that are ready.
+    /// Returns all ready descriptors.
     pub fn all(&self) -> &[Event] {
         &self.events
     }
 }
 
-/// Events of one owner, looked up in the order in which its descriptors were added. Any other
-/// order is right too, and slower.
+/// Events of one owner, looked up in the order in which its descriptors were added. Any other order
+/// also works, but more slowly.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'e> {
     rest: &'e [Event],
 }
 
 impl<'e> Lookup<'e> {
-    /// A look at all of them.
+    /// Creates a lookup over all events.
     pub fn new(events: &'e [Event]) -> Lookup<'e> {
         Lookup { rest: events }
     }
 
-    /// What a key is ready for; empty if it is not.
+    /// Returns the ready events of a key; empty if it is not ready.
     pub fn flags(&mut self, key: u64) -> PollFlags {
         match self.rest.first() {
             Some(event) if event.key == key => {
@@ -181,7 +182,7 @@ impl<'e> Lookup<'e> {
 }
 
 impl Event {
-    /// What a key is ready for, in the events of one owner; empty if it is not ready.
+    /// Returns the ready events of a key, among the events of one owner; empty if it is not ready.
     pub fn flags_of(events: &[Event], key: u64) -> PollFlags {
         let found = events.iter().find(|event| event.key == key);
         found.map_or(PollFlags::empty(), |event| event.flags)
@@ -196,7 +197,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn what_is_ready_is_told_by_owner_and_key() {
+    fn ready_descriptors_are_reported_by_owner_and_key() {
         let pairs: Vec<_> = (0..5).map(|_| UnixStream::pair().unwrap()).collect();
         for at in [1, 3, 4] {
             (&pairs[at].1).write_all(b"x").unwrap();

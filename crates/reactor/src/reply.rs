@@ -1,11 +1,11 @@
-//! An HTTP answer on its way: a head of its own, and a body that many clients may share.
+//! An HTTP response in transmission: its own head, and a body that many clients may share.
 
 use std::io::{self, Write};
 use std::rc::Rc;
 
 use crate::write_some;
 
-/// An answer, and how much of it the client has.
+/// A response, and the number of bytes sent.
 #[derive(Debug)]
 pub struct Reply {
     head: Vec<u8>,
@@ -14,12 +14,12 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// An answer of which nothing is sent yet.
+    /// Creates a response of which nothing is sent yet.
     pub fn new(head: Vec<u8>, body: Rc<str>) -> Reply {
         Reply { head, body, sent: 0 }
     }
 
-    /// Writes what a stream that does not block takes now. True when all of it is sent.
+    /// Writes as much as a non-blocking stream accepts now. True if all of it is sent.
     pub fn send(&mut self, mut stream: impl Write) -> io::Result<bool> {
         loop {
             let rest = match self.sent.checked_sub(self.head.len()) {
@@ -42,7 +42,7 @@ impl Reply {
 mod tests {
     use super::*;
 
-    /// Takes three bytes a write, and nothing every second time.
+    /// Accepts three bytes a write, and nothing every second time.
     struct Slow(Vec<u8>, bool);
 
     impl Write for Slow {

@@ -1,5 +1,5 @@
-//! What the kernel says of the process at the other end of a unix socket. rustix has no credentials
-//! of a peer whose process has no number here, and no library has its descriptor.
+//! Credentials of the process at the other end of a unix socket. rustix supports no peer without a
+//! visible process id, and no library offers the peer's pidfd.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -9,22 +9,22 @@ use std::os::unix::net::UnixStream;
 /// `SO_PEERPIDFD` of Linux 6.5.
 const PEER_PIDFD: libc::c_int = 77;
 
-/// `SO_PEERCRED`, as the kernel has it: the process is 0 if it is not seen from here.
+/// Reads `SO_PEERCRED`: the process id is 0 if it is not visible from here.
 pub(crate) fn credentials(stream: &UnixStream) -> io::Result<libc::ucred> {
     let none = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     option(stream, libc::SO_PEERCRED, none)
 }
 
-/// `SO_PEERPIDFD`: a kernel without it gives `ENOPROTOOPT`.
+/// Reads `SO_PEERPIDFD`: a kernel without it gives `ENOPROTOOPT`.
 pub(crate) fn pidfd(stream: &UnixStream) -> io::Result<OwnedFd> {
     match option(stream, PEER_PIDFD, -1)? {
-        // SAFETY: the descriptor is new and nobody else has it.
+        // SAFETY: the descriptor is new and has no other owner.
         fd @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
-/// An option of a socket. `T` is a plain value of the kernel's, any bits of which are valid.
+/// Reads an option of a socket. `T` is a plain value of the kernel, and any bits are valid.
 fn option<T: Copy>(stream: &UnixStream, name: libc::c_int, mut value: T) -> io::Result<T> {
     let mut length = size_of::<T>() as libc::socklen_t;
     // SAFETY: the value and its length outlive the call, and the length is the value's.

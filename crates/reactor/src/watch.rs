@@ -1,13 +1,13 @@
-//! Connections that stay: the kernel is told of them once, and not at each wait.
+//! Long-lived connections, registered with the kernel once, and not at each wait.
 //!
 //! ```text
 //!   Connection (a stream, and a number that no other ever has)
 //!   PollSet ─► what has changed since the last wait ─► Watcher (epoll) ─► ready, by number
 //! ```
 //!
-//! `poll` looks at every descriptor at every wait. A manager waits five times a second and has
-//! three connections for each of a hundred guests, of which hardly one says something: those looks,
-//! to sockets that are in no cache, were a quarter of its CPU time.
+//! `poll` checks every descriptor at every wait. A manager waits five times a second and has three
+//! connections for each of a hundred guests, of which hardly any is active. Those checks, of
+//! sockets that are in no cache, were a quarter of its CPU time.
 
 use std::io;
 use std::ops::Deref;
@@ -19,11 +19,11 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFlags, Timespec};
 
-/// Numbers of connections that were given out. A descriptor's number is used again when it is
-/// closed, and then what the kernel was told is of another file; these are not.
+/// The numbers of connections given out. A closed descriptor's number is reused, and the kernel's
+/// registration is then of another file; these numbers are never reused.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-/// A stream that is waited for often, and says something seldom.
+/// A stream that is polled often, and rarely active.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
@@ -56,7 +56,7 @@ impl AsFd for Connection {
     }
 }
 
-/// A connection, and what it is waited for.
+/// A connection, and the events to poll it for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watched<'a> {
     pub fd: BorrowedFd<'a>,
@@ -64,7 +64,7 @@ pub(crate) struct Watched<'a> {
     pub flags: PollFlags,
 }
 
-/// What the kernel was told to watch. Where it does not have that, nothing is, and everything is
+/// The connections registered with epoll. Without epoll nothing is registered, and everything is
 /// polled.
 #[derive(Debug, Default)]
 pub struct Watcher {
@@ -74,12 +74,12 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// The descriptor that is ready when any of those that are watched is.
+    /// Returns the descriptor that is ready when any of the registered ones is.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.epoll.as_ref().map(OwnedFd::as_fd)
     }
 
-    /// Tells the kernel what has changed. False if it cannot be told, and these have to be polled.
+    /// Registers the changes. Returns false if that fails, and these connections have to be polled.
     pub(crate) fn watch(&mut self, all: &[Watched<'_>]) -> bool {
         if self.has_failed {
             return false;
@@ -93,8 +93,8 @@ impl Watcher {
         !self.has_failed
     }
 
-    /// Tells it, in a new set if one of those that it knows is waited for no more: whether that one
-    /// is still open, and can be taken out, is not known here.
+    /// Registers the changes, in a new set if a registered connection is no longer polled: it may
+    /// be closed already, and then could not be removed.
     fn tell(&mut self, all: &[Watched<'_>]) -> io::Result<()> {
         let mut before = std::mem::take(&mut self.known);
         before.sort_unstable_by_key(|(number, _)| *number);
@@ -120,17 +120,17 @@ impl Watcher {
         Ok(())
     }
 
-    /// What is ready now, in the order of the numbers.
+    /// Returns the ready connections, in the order of their numbers.
     pub(crate) fn ready(&self) -> Vec<(u64, PollFlags)> {
         let mut events = Vec::with_capacity(self.known.len().max(1));
         if let Some(epoll) = &self.epoll {
-            // A signal, at most: the next wait finds the same.
+            // An error is at most a signal: the next wait finds the same events.
             let _ = epoll::wait(epoll, spare_capacity(&mut events), Some(&Timespec::default()));
         }
         let mut ready: Vec<(u64, PollFlags)> = events
             .iter()
             .map(|event| {
-                // The kernel packs it.
+                // The structure is packed.
                 let (flags, data) = (event.flags, event.data);
                 let bits = u16::try_from(flags.bits()).unwrap_or(0);
                 (data.u64(), PollFlags::from_bits_retain(bits))
@@ -152,7 +152,7 @@ mod tests {
         (ours.into(), theirs)
     }
 
-    /// The keys of those that are ready.
+    /// Returns the keys of the ready connections.
     fn ready(watcher: &mut Watcher, all: &[(u64, &Connection, PollFlags)]) -> Vec<u64> {
         let mut set = PollSet::new();
         for (key, connection, flags) in all {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn who_speaks_is_told_until_it_was_read_and_by_its_place() {
+    fn active_connection_is_reported_by_its_key_until_it_is_read() {
         let mut watcher = Watcher::default();
         let pairs: Vec<_> = (0..40).map(|_| pair()).collect();
         let all: Vec<_> =
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_waited_for_may_change_come_and_go() {
+    fn watched_connections_and_events_may_change() {
         let mut watcher = Watcher::default();
         let ((one, mut to_one), (other, to_other)) = (pair(), pair());
         let (none, input, output) = (PollFlags::empty(), PollFlags::IN, PollFlags::OUT);
@@ -202,7 +202,8 @@ mod tests {
         let number = first.as_fd();
         let number = std::os::fd::AsRawFd::as_raw_fd(&number);
         assert_eq!(ready(&mut watcher, &[(1, &first, PollFlags::IN)]), []);
-        // Another has it open too: the kernel does not let go of it when we do.
+        // Another descriptor keeps the file open: the kernel does not remove it when this one is
+        // closed.
         let (second, mut to_second) = pair();
         let copy = first.try_clone().unwrap();
         drop(first);

@@ -1,19 +1,19 @@
-//! The only place of this crate that reads a clock: how long an answer may take.
+//! The only place of this crate that reads a clock, for the timeout of an answer.
 
 use std::time::{Duration, Instant};
 
-/// When nobody waits any longer.
+/// The end of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until(Instant);
 
 #[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 impl Until {
-    /// So long from now.
+    /// Returns the end of a wait that starts now.
     pub(crate) fn after(patience: Duration) -> Until {
         Until(Instant::now() + patience)
     }
 
-    /// How long that still is: nothing when it is over.
+    /// Returns the time left; 0 after the end.
     pub(crate) fn left(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }

@@ -1,19 +1,19 @@
-//! Why a host tells nothing.
+//! Errors of requests to a host.
 
 use std::io;
 
-/// A host that cannot be asked. What the other end says is in one line, and escaped.
+/// An error of a request to a host. Text from the other end is one line, and escaped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The text names no such host.
+    /// The text is not a valid URI of a host.
     #[error("{uri}: {what}")]
     Uri {
         /// The text.
         uri: String,
-        /// What is wrong with it, and what would be right.
+        /// The error, and a correction.
         what: String,
     },
-    /// There is no ssh here.
+    /// ssh is not installed.
     #[error("Cannot start ssh")]
     Start(#[source] io::Error),
     /// The connection ended.
@@ -22,17 +22,17 @@ pub enum Error {
     /// The connection failed.
     #[error("Cannot speak to ssh")]
     Io(#[from] io::Error),
-    /// It has not told everything in time.
+    /// The host did not answer everything in time.
     #[error("No answer to {call} within the {seconds} s for all answers{}", tail(.said))]
     Slow {
         /// The call.
         call: &'static str,
-        /// How long it had.
+        /// The time limit, in seconds.
         seconds: u64,
-        /// What ssh said.
+        /// ssh's output.
         said: String,
     },
-    /// It sends more than is taken.
+    /// The host sends more than is accepted.
     #[error(
         "More than {mib} MiB came before {call} was answered; 4,096 guests need 5: look at its \
          libvirt, or do not watch this host"
@@ -40,32 +40,32 @@ pub enum Error {
     Long {
         /// The call.
         call: &'static str,
-        /// As much is taken.
+        /// The limit, in MiB.
         mib: usize,
     },
-    /// Its guests have more counters than are taken.
+    /// Its guests have more counters than are accepted.
     #[error("More than {most} numbers of its guests' devices: ask a libvirt with fewer guests")]
     Numbers {
-        /// As many are taken.
+        /// The limit.
         most: usize,
     },
-    /// It speaks something else than libvirt.
+    /// The other end is not libvirt.
     #[error("The other end is no libvirt")]
     Foreign(#[source] virtrpc::Error),
-    /// What it answers is longer than is taken, or not what it should be.
+    /// An answer is longer than is accepted, or malformed.
     #[error("The answer to {call} cannot be read: {why}")]
     Unread {
         /// The call.
         call: &'static str,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
-    /// libvirt refuses.
+    /// libvirt refuses a call.
     #[error("libvirt refuses {call}: {why}")]
     Refused {
         /// The call.
         call: &'static str,
-        /// Its reason.
+        /// libvirt's reason.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A host of tests: a program that sends its answers in their order, in place of ssh.
+//! A fake host for tests: a program in place of ssh that sends prepared answers in order.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use virtrpc::{Call, Client, Domain};
 
-/// Sends what is in a file, and reads until its input ends.
+/// Sends the content of a file, and reads until its input ends.
 const HOST: &str = "cat \"$0\"; exec cat > /dev/null";
 /// Virtual CPUs of each domain, and its memory.
 pub(crate) const VCPUS: u32 = 2;
 pub(crate) const MEMORY_MIB: u64 = 256;
 
-/// The answers of a host, which go with it.
+/// The answers of a host; the file is removed with it.
 pub(crate) struct FakeHost {
     file: PathBuf,
     client: Client,
@@ -29,7 +29,6 @@ fn text(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Domains of the host.
 pub(crate) fn domains() -> [Domain; 2] {
     [1, 2].map(|id| Domain { name: format!("g{id}"), uuid: [id; 16], id: id.into() })
 }
@@ -39,7 +38,7 @@ fn encoded(domain: &Domain) -> Vec<u8> {
 }
 
 impl FakeHost {
-    /// A host that has answered the greeting.
+    /// Creates a host that has answered the greeting.
     pub(crate) fn new() -> FakeHost {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -51,7 +50,7 @@ impl FakeHost {
         host
     }
 
-    /// Answers what all domains are asked for together.
+    /// Adds the answers to the calls for all domains together.
     pub(crate) fn looks(mut self) -> FakeHost {
         self.answer(
             Call::NodeInfo,
@@ -66,7 +65,7 @@ impl FakeHost {
         self
     }
 
-    /// Answers what each domain is asked for alone.
+    /// Adds the answers to the calls for each domain.
     pub(crate) fn tells_of_each(mut self) -> FakeHost {
         for domain in domains() {
             let info = words(&[1, 0, 1 << 18, 0, 1 << 18, VCPUS, 0, 0]);
@@ -79,7 +78,7 @@ impl FakeHost {
         self
     }
 
-    /// The program that sends all that.
+    /// Returns the program that sends all answers.
     pub(crate) fn program(&self) -> Command {
         fs::write(&self.file, &self.answers).unwrap();
         let mut program = Command::new("sh");
@@ -89,7 +88,7 @@ impl FakeHost {
 
     fn answer(&mut self, call: Call, body: Vec<u8>) {
         self.client.ask(call).unwrap();
-        // Its head, up to the number of the call, with the answer's kind and success.
+        // The header up to the serial, with the answer's type and status.
         let sent = self.client.output().to_vec();
         self.client.advance(sent.len());
         let length = (28 + body.len()) as u32;
@@ -104,7 +103,7 @@ impl FakeHost {
 
 impl Drop for FakeHost {
     fn drop(&mut self) {
-        // What stays behind does no harm.
+        // A file that stays behind does no harm.
         let _ = fs::remove_file(&self.file);
     }
 }

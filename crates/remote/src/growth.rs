@@ -1,25 +1,25 @@
-//! Counters that never go back, from numbers that do.
+//! Monotonic counters, computed from numbers that may fall.
 
 use base::is_small_fall;
 use std::collections::BTreeMap;
 
-/// Sums of what numbers have grown by. A number that falls a little is read a little early; one
-/// that falls to less than half begins again; one that is gone takes nothing with it.
+/// Sums of the growth of numbers. A number that falls a little was read a little early; one that
+/// falls below half has started again; one that is gone reduces nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Growth(BTreeMap<&'static str, Sum>);
 
 #[derive(Clone, Debug, Default)]
 struct Sum {
     total: u64,
-    /// The numbers when they were told last, by device.
+    /// The last known numbers, by device.
     last: BTreeMap<u16, u64>,
-    /// Those of devices that were left out of the last look alone.
+    /// The numbers of devices that were missing only in the last look.
     missed: BTreeMap<u16, u64>,
 }
 
 impl Growth {
-    /// Adds what numbers have grown by to a sum. What they were at first counts. Devices that are
-    /// not among these twice are gone and forgotten; a sum that is not told keeps its own.
+    /// Adds the growth of numbers to a sum. A new number counts whole. Devices that are missing
+    /// twice are dropped; a sum that is not reported stays as it is.
     pub(crate) fn add(&mut self, sum: &'static str, told: &[(u16, u64)]) {
         let sum = self.0.entry(sum).or_default();
         let mut last = BTreeMap::new();
@@ -38,12 +38,12 @@ impl Growth {
         sum.missed.retain(|device, _| !sum.last.contains_key(device));
     }
 
-    /// A sum, if anything was ever added to it.
+    /// Returns a sum, if anything was ever added to it.
     pub(crate) fn sum(&self, sum: &'static str) -> Option<u64> {
         self.0.get(sum).map(|sum| sum.total)
     }
 
-    /// Numbers that are kept for the next time.
+    /// Returns the count of numbers that are kept for the next time.
     pub(crate) fn numbers(&self) -> usize {
         self.0.values().map(|sum| sum.last.len() + sum.missed.len()).sum()
     }
@@ -61,7 +61,7 @@ mod tests {
             growth.sum("all").unwrap()
         };
         assert_eq!(sum(&[(0, 100)]), 100);
-        assert_eq!(sum(&[(0, 100), (1, 50)]), 150, "another begins with what it has");
+        assert_eq!(sum(&[(0, 100), (1, 50)]), 150, "a new number counts whole");
         assert_eq!(sum(&[(0, 90), (1, 50)]), 150, "a small fall is none");
         assert_eq!(sum(&[(0, 105), (1, 50)]), 155);
         assert_eq!(sum(&[(0, 10), (1, 50)]), 165, "it began again");

@@ -1,4 +1,4 @@
-//! A host that is asked again and again.
+//! A host that is queried repeatedly.
 
 use crate::rows::Rows;
 use crate::session::Session;
@@ -7,7 +7,7 @@ use crate::{Error, Uri};
 use model::Moment;
 use std::process::Command;
 
-/// A host, by its libvirt.
+/// A host, accessed through its libvirt.
 pub struct Host {
     uri: Uri,
     session: Option<Session>,
@@ -15,29 +15,29 @@ pub struct Host {
 }
 
 impl Host {
-    /// One that was not asked yet.
+    /// Creates a host without a connection.
     pub fn new(uri: Uri) -> Host {
         Host { uri, session: None, rows: Rows::default() }
     }
 
-    /// One that this program speaks for, in place of ssh.
+    /// Creates a host that is reached through this program, in place of ssh.
     pub fn behind(program: Command, uri: Uri) -> Result<Host, Error> {
         let session = Session::greet(Ssh::spawn(program)?, &uri)?;
         Ok(Host { uri, session: Some(session), rows: Rows::default() })
     }
 
-    /// Returns true while its connection is there, and the next question needs no other one.
+    /// Returns true while its connection is open, so that the next query needs no other one.
     pub fn is_connected(&self) -> bool {
         self.session.is_some()
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         self.uri.host()
     }
 
-    /// Returns how it is at the moment: the time is asked once all counters are read. A connection
-    /// that failed is made again by the next question.
+    /// Returns its current state: `now_ms` is called after all counters were read. A failed
+    /// connection is made again by the next query.
     pub fn ask(&mut self, now_ms: impl FnOnce() -> i64) -> Result<Moment, Error> {
         let mut session = match self.session.take() {
             Some(mut session) => {
@@ -63,7 +63,7 @@ mod tests {
         let fake = FakeHost::new().looks().tells_of_each();
         let uri = Uri::parse("qemu+ssh://b/system").unwrap();
         let mut host = Host::behind(fake.program(), uri).unwrap();
-        // The look before, or a long wait for this one, took all of it.
+        // The look before, or a long wait for this one, took all of the time.
         host.session.as_mut().unwrap().use_up();
         let moment = host.ask(|| 7).unwrap();
         let vcpus = moment.guests.values().map(|row| row.get(GuestField::Vcpus));

@@ -1,4 +1,4 @@
-//! Hosts without pinhead: what their libvirt tells over ssh, and nothing changed there.
+//! Hosts without pinhead: their state as libvirt reports it over ssh, read-only.
 //!
 //! ```text
 //!   qemu+ssh://root@b/system ─► Uri ─► Ssh: ssh b 'virt-ssh-helper -r …, or nc -U …'
@@ -7,9 +7,9 @@
 //!   Host::ask ◄─ rows ◄─ Session: virtrpc's calls, opened for reading only
 //! ```
 //!
-//! [`Host::ask`] gives a moment as a manager of that host would record it, as far as libvirt
-//! knows. The connection is kept for the next one. The other end is a stranger: what it sends is
-//! bounded, and it has so much time and no more.
+//! [`Host::ask`] returns a moment as a manager of that host would record it, as far as libvirt
+//! reports it. The connection is kept for the next query. The other end is untrusted: its data are
+//! bounded, and it has a time limit.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! What libvirt tells, as the fields that a manager records.
+//! libvirt's statistics, as the fields that a manager records.
 //!
-//! What it does not tell is missing. Two things are concluded, and [`available`] and
-//! [`SET_POINT_PERMILLE`] say how.
+//! Values that libvirt does not report are missing. Two are estimated: see [`available`] and
+//! [`SET_POINT_PERMILLE`].
 
 use crate::Error;
 use crate::growth::Growth;
@@ -11,14 +11,14 @@ use std::collections::BTreeMap;
 use virtrpc::{Domain, NodeInfo, Value};
 
 const NS_PER_S: u64 = 1_000_000_000;
-/// Numbers that one host may tell of at a time, and that are kept of it: 128 of each of the most
-/// domains that libvirt lists, where a disk and an interface take 8.
+/// The most numbers that one host may report at a time, and that are kept of it. It allows 128 for
+/// each of the most domains that libvirt lists; a disk and an interface take 8.
 pub(crate) const NUMBERS_MAX: usize = 128 * virtrpc::DOMAINS_MAX;
-/// Digits of a device's number. QEMU's buses take fewer than 1,000 devices.
+/// The most digits of a device's number. QEMU's buses have fewer than 1,000 devices.
 const DEVICE_DIGITS_MAX: usize = 3;
-/// A host without a manager is taken to want as much free memory as one by default.
+/// The set point of a host without a manager: that of a manager by default.
 const SET_POINT_PERMILLE: u64 = 100;
-/// Counters of devices, each of which has a number of its own: `net.0.rx.bytes`.
+/// Counters of devices, each with its device's number: `net.0.rx.bytes`.
 const OF_DEVICES: [(&str, &str, G); 8] = [
     ("block", "rd.reqs", G::BlockReads),
     ("block", "rd.bytes", G::BlockReadBytes),
@@ -31,24 +31,23 @@ const OF_DEVICES: [(&str, &str, G); 8] = [
 ];
 const CPU: &str = "cpu.time";
 const BALLOON: &str = "balloon.";
-/// Memory as libvirt counts it: with all that virtio-mem could give.
+/// Memory as libvirt counts it: including all that virtio-mem could give.
 pub(crate) const MAXIMUM: &str = "balloon.maximum";
 
-/// A domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) domain: Domain,
     pub(crate) vcpus: Option<u32>,
-    /// Memory that it can have now.
+    /// The memory that it can have now.
     pub(crate) memory: Option<Bytes>,
-    /// The part of its numbers that is used.
+    /// The used part of its values.
     pub(crate) values: Vec<Value>,
 }
 
-/// The answers of libvirt of one moment.
+/// libvirt's answers of one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// The time by which all counters had been read.
+    /// The time at which all counters had been read.
     pub(crate) at_ms: i64,
     pub(crate) node: NodeInfo,
     pub(crate) cpu: Vec<Value>,
@@ -56,7 +55,7 @@ pub(crate) struct Told {
     pub(crate) domains: Vec<Seen>,
 }
 
-/// Moments of one host.
+/// The moments of one host.
 #[derive(Default)]
 pub(crate) struct Rows {
     host: Growth,
@@ -64,8 +63,8 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// The moment that was told. A host that has had more numbers kept than it may is refused,
-    /// and begins again.
+    /// Converts a moment. A host with more kept numbers than allowed is refused, and starts again
+    /// from scratch.
     pub(crate) fn of(&mut self, told: &Told) -> Result<Moment, Error> {
         let mut rows = BTreeMap::new();
         let mut before = std::mem::take(&mut self.guests);
@@ -86,12 +85,12 @@ impl Rows {
     }
 }
 
-/// Whether a number of a domain is used at all: there are dozens more.
+/// Returns true if a value of a domain is used: there are dozens of others.
 pub(crate) fn is_used(name: &str) -> bool {
     name.starts_with(BALLOON) || counter(name).is_some()
 }
 
-/// The sum that a counter is part of, and the number of its device.
+/// Returns the sum that a counter is part of, and the number of its device.
 fn counter(name: &str) -> Option<(&'static str, u16)> {
     if name == CPU {
         return Some((CPU, 0));
@@ -112,7 +111,7 @@ fn identity(domain: &Domain) -> GuestIdentity {
     GuestIdentity {
         uuid: parts.join("-"),
         name: domain.name.clone(),
-        // libvirt's number of it: new with each start, until the host itself starts again.
+        // libvirt's id: new with each start, until the host itself restarts.
         boot: domain.id.to_string(),
         ..GuestIdentity::default()
     }
@@ -132,7 +131,7 @@ fn find_kib(values: &[Value], name: &str) -> Option<u64> {
 
 fn host(told: &Told, held: Bytes, growth: &mut Growth) -> Row<H> {
     let memory = |name| find_kib(&told.memory, name);
-    // The kernel's own counters of idle time go back a little now and then.
+    // The kernel's own counters of idle time occasionally fall a little.
     for name in ["user", "kernel", "idle", "iowait"] {
         if let Some(now) = find(&told.cpu, name) {
             growth.add(name, &[(0, now)]);
@@ -144,7 +143,7 @@ fn host(told: &Told, held: Bytes, growth: &mut Growth) -> Row<H> {
     let mut row = Row::default();
     row.extend([
         (H::Cpus, Some(told.node.cpus.into())),
-        // Guests are in it: libvirt does not tell their part.
+        // Guest time is included: libvirt does not report its share.
         (H::User, cpu("user")),
         (H::System, cpu("kernel")),
         (H::Idle, cpu("idle")),
@@ -160,9 +159,9 @@ fn host(told: &Told, held: Bytes, growth: &mut Growth) -> Row<H> {
     row
 }
 
-/// What could be handed out without swapping: free memory and cache, less what of the guests'
-/// own memory must lie in the cache, since there is not as much beside it. libvirt does not tell
-/// of shared memory, which the kernel counts as cache.
+/// Estimates the memory that could be handed out without swapping. It is free memory and cache,
+/// minus the part of the guests' memory that must be in the cache because the rest cannot hold it.
+/// libvirt does not report shared memory, which the kernel counts as cache.
 fn available(told: &Told, total: Bytes, held: Bytes) -> Option<Bytes> {
     let [free, buffers, cached] =
         ["free", "buffers", "cached"].map(|name| find(&told.memory, name).map(bytes));
@@ -185,7 +184,7 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
     }
     let run = growth.sum(CPU);
     let updated = find(values, "balloon.last-update").filter(|seconds| *seconds > 0);
-    // Without a report these are what they were before the first one.
+    // Without a report these still have their initial values.
     let report = |name: &str| updated.and_then(|_| find_kib(values, name));
     let pages = |bytes: Option<u64>| bytes.map(|bytes| bytes / PAGE_BYTES);
     let [free, available, cached, swap_in, swap_out] =
@@ -193,12 +192,12 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
             .map(|name| report(&format!("{BALLOON}{name}")));
     let major_faults = updated.and_then(|_| find(values, "balloon.major_fault"));
     let memory = seen.memory.map(|bytes| bytes.0);
-    // Of a domain without a balloon libvirt counts all that virtio-mem could give.
+    // For a domain without a balloon libvirt counts all that virtio-mem could give.
     let actual = kib("balloon.current");
     let mut row = Row::default();
     row.extend([
         (G::Vcpus, seen.vcpus.map(u64::from)),
-        // Its virtual CPUs' and its hypervisor's time together.
+        // The time of its virtual CPUs and its hypervisor together.
         (G::VcpuRun, run),
         (G::OtherRun, run.map(|_| 0)),
         (G::Memory, memory),
@@ -212,7 +211,7 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
         (G::BalloonSwapIn, swap_in),
         (G::BalloonSwapOut, swap_out),
         (G::BalloonMajorFaults, major_faults),
-        // As a manager does where no daemon runs (`BalloonStats::surely_available`).
+        // As a manager does without a daemon (`BalloonStats::surely_available`).
         (G::OwnFree, free),
         (G::OwnAvailable, available.or(free)),
         (G::OwnCached, cached),
@@ -279,7 +278,7 @@ mod tests {
             (G::Actual, Some(2 * MIB)),
             (G::Memory, Some(3 * MIB)),
             (G::Resident, Some(MIB)),
-            // Its balloon has reported nothing yet.
+            // The balloon has reported nothing yet.
             (G::OwnAvailable, None),
             (G::NetInBytes, Some(17)),
             (G::NetOutBytes, None),
@@ -292,11 +291,11 @@ mod tests {
         for (field, value) in host {
             assert_eq!(moment.host.get(field), Some(value), "{field:?}");
         }
-        assert_eq!(moment.host.get(H::Available), None, "nothing was told of its memory");
+        assert_eq!(moment.host.get(H::Available), None, "libvirt has not reported its memory");
         let reported = [&domain[..], &[("balloon.last-update", 1_700_000_000)]].concat();
         let moment = rows.of(&told(&reported, &[])).unwrap();
         assert_eq!(only(&moment).get(G::OwnAvailable), Some(MIB / 2));
-        assert_eq!(only(&moment).get(G::OwnTotal), None, "no daemon has told it");
+        assert_eq!(only(&moment).get(G::OwnTotal), None, "no daemon has reported it");
     }
 
     #[test]
@@ -322,13 +321,13 @@ mod tests {
         let both = [("block.0.rd.reqs", 1_000), ("block.1.rd.reqs", 50)];
         assert_eq!(of(100, &both), [Some(100), Some(1_050)]);
         assert_eq!(of(120, &both[1..]), [Some(120), Some(1_050)], "a disk was unplugged");
-        // The host was started again, and the guest has the same number there.
+        // The host was restarted, and the guest has the same id there.
         assert_eq!(of(7, &[("block.1.rd.reqs", 2)]), [Some(127), Some(1_052)]);
         assert_eq!(of(9, &[]), [Some(129), Some(1_052)]);
     }
 
     #[test]
-    fn what_is_not_used_is_not_kept() {
+    fn unused_values_are_not_kept() {
         for name in ["cpu.time", "balloon.rss", "net.12.tx.pkts", "block.0.wr.bytes"] {
             assert!(is_used(name), "{name}");
         }
@@ -390,7 +389,7 @@ mod tests {
             let moment = Rows::default().of(&told).unwrap();
             moment.host.get(H::Available).map(|bytes| bytes / MIB)
         };
-        // A GiB is used beside free memory and cache: guests that have no more may be there.
+        // A GiB is used besides free memory and cache: guests that have no more may be in it.
         assert_eq!(left(1 << 20), Some(3_072));
         assert_eq!(left(2 << 20), Some(2_048));
         assert_eq!(left(8 << 20), Some(1_024));

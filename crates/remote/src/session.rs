@@ -1,4 +1,4 @@
-//! A conversation with a host's libvirt, one question after the other.
+//! A conversation with a host's libvirt, one call after the other.
 
 use crate::clock::Until;
 use crate::rows::{MAXIMUM, NUMBERS_MAX, Seen, Told, find, is_used};
@@ -9,48 +9,49 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use virtrpc::{Auth, Call, Client, Domain, DomainStats, Failure, Incoming, Reply, Uuid, Value};
 
-/// All answers together take no longer: a login through a slow network, or a host that swaps.
+/// The time limit for all answers together: enough for a login through a slow network, or a host
+/// that swaps.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// All answers together are no longer. 4,096 domains are told of in 5 MiB.
+/// The limit on all answers together, in bytes. 4,096 domains take 5 MiB.
 const BYTES_MAX: usize = 64 << 20;
-/// Domains in one question: about 60 KB in the answer, with a disk and an interface of each. One
-/// with thousands of devices is asked alone, and left out if that is too long still.
+/// Domains in one call: about 60 KB in the answer, with a disk and an interface each. A domain with
+/// thousands of devices is queried alone, and left out if its answer is still too long.
 const DOMAINS_AT_ONCE: usize = 50;
 
-/// Domains that are asked again in one look: through a slow network 32 answers take 6 s.
+/// Domains that are queried again in one look: through a slow network 32 answers take 6 s.
 const AGAIN_MAX: usize = 32;
-/// A domain that did not tell is asked again after so many looks: five minutes by default.
+/// Number of looks after which a domain that did not answer is queried again: five minutes by
+/// default.
 const AGAIN_LOOKS: u64 = 20;
 
-/// A domain since it was started.
+/// A domain since its start.
 type Key = (Uuid, i32);
 
-/// A connection on which questions are answered.
+/// A connection that answers calls.
 pub(crate) struct Session {
     ssh: Ssh,
     client: Client,
-    /// What domains were asked for by themselves.
+    /// The answers of single domains.
     known: BTreeMap<Key, Known>,
-    /// Looks so far.
     looks: u64,
     until: Until,
     left_bytes: usize,
 }
 
-/// Answers about one domain alone.
+/// Answers about a single domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Known {
-    /// Virtual CPUs.
     vcpus: Option<u32>,
-    /// Memory that it can have now, and whether that may change by virtio-mem.
+    /// The memory that it can have now, and true if virtio-mem may change it.
     memory: Option<(Bytes, bool)>,
-    /// libvirt's own number for its memory at that time.
+    /// libvirt's value of its maximum memory at that time.
     maximum: Option<u64>,
-    /// The look in which it was asked last.
+    /// The look in which it was last queried.
     asked: u64,
 }
 
-/// The order in which domains are asked: nothing is known, its memory is another, it may be.
+/// The order in which domains are queried: unknown ones, those with changed memory, those that may
+/// have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Unknown,
@@ -59,12 +60,12 @@ enum Due {
 }
 
 impl Known {
-    /// Returns the memory as it was told last, unless it is another by now.
+    /// Returns the last known memory, unless it has changed since.
     fn memory_at(&self, maximum: Option<u64>) -> Option<Bytes> {
         self.memory.filter(|_| self.maximum == maximum).map(|(bytes, _)| bytes)
     }
 
-    /// Returns whether it is to be asked in this look.
+    /// Returns the reason to query it in this look, if there is one.
     fn due(&self, maximum: Option<u64>, look: u64) -> Option<Due> {
         if self.maximum != maximum {
             return Some(Due::Changed);
@@ -77,7 +78,7 @@ impl Known {
     }
 }
 
-/// Returns the places of domains that are to be asked in this look, the most urgent first.
+/// Returns the indexes of the domains to query in this look, the most urgent first.
 fn due(stats: &[DomainStats], known: &BTreeMap<Key, Known>, look: u64) -> Vec<usize> {
     let due_of = |stats: &DomainStats| match known.get(&key(&stats.domain)) {
         None => Some(Due::Unknown),
@@ -107,13 +108,13 @@ impl Session {
         }
     }
 
-    /// Gives the host its time and bytes for the questions that follow.
+    /// Resets the host's time and byte limits for the following calls.
     pub(crate) fn begin(&mut self) {
         self.until = Until::after(PATIENCE);
         self.left_bytes = BYTES_MAX;
     }
 
-    /// Leaves the host no time for what can wait.
+    /// Leaves the host no time for optional calls.
     #[cfg(test)]
     pub(crate) fn use_up(&mut self) {
         self.until = Until::after(PATIENCE / 2);
@@ -123,7 +124,7 @@ impl Session {
         Session::greet(Ssh::start(uri)?, uri)
     }
 
-    /// Begins the conversation with what speaks to the host.
+    /// Starts the conversation with the process that connects to the host.
     pub(crate) fn greet(ssh: Ssh, uri: &Uri) -> Result<Session, Error> {
         let mut session = Session::new(ssh);
         let auths = match session.ask(Call::AuthList)? {
@@ -141,7 +142,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Asks for everything.
+    /// Queries everything.
     pub(crate) fn look(&mut self, now_ms: impl FnOnce() -> i64) -> Result<Told, Error> {
         let Reply::NodeInfo(node) = self.ask(Call::NodeInfo)? else { return Err(odd()) };
         let cpu = self.values(|count| Call::NodeCpuStats { count })?;
@@ -151,13 +152,14 @@ impl Session {
         for some in all.chunks(DOMAINS_AT_ONCE) {
             self.stats(some, &mut stats)?;
         }
-        // What follows takes seconds, and changes no counter.
+        // The following calls take seconds, and change no counter.
         let at_ms = now_ms();
         self.looks += 1;
         let there: BTreeSet<Key> = stats.iter().map(|stats| key(&stats.domain)).collect();
         self.known.retain(|key, _| there.contains(key));
         for at in due(&stats, &self.known, self.looks) {
-            // Calls for each of thousands may take longer than there is: the next look goes on.
+            // Calls for each of thousands of domains may exceed the time limit: the next look
+            // continues.
             if !self.has_room() {
                 break;
             }
@@ -173,7 +175,7 @@ impl Session {
         Ok(Told { at_ms, node, cpu, memory, domains: stats.into_iter().map(seen).collect() })
     }
 
-    /// Asks for what is told of one domain alone. What it told before stays where it is refused.
+    /// Makes the calls for a single domain. If they are refused, earlier answers stay valid.
     fn ask_alone(&mut self, stats: &DomainStats) -> Result<(), Error> {
         let DomainStats { domain, values } = stats;
         let maximum = find(values, MAXIMUM);
@@ -188,11 +190,11 @@ impl Session {
         Ok(())
     }
 
-    /// What is known of some domains, in as many questions as their answers need.
+    /// Returns the statistics of some domains, in as many calls as their answers need.
     fn stats(&mut self, some: &[Domain], found: &mut Vec<DomainStats>) -> Result<(), Error> {
         match self.ask(Call::Stats(some.to_vec())) {
             Ok(Reply::Stats(stats)) => {
-                // Nobody is told of who was not asked for.
+                // Statistics of other domains are dropped.
                 let asked = stats.into_iter().filter(|stats| some.contains(&stats.domain));
                 found.extend(asked.map(|mut stats| {
                     stats.values.retain(|value| is_used(&value.name));
@@ -217,31 +219,31 @@ impl Session {
     fn vcpus_of(&mut self, domain: &Domain) -> Result<Option<u32>, Error> {
         match self.ask(Call::Info(domain.clone())) {
             Ok(Reply::Info(info)) => Ok(Some(info.vcpus)),
-            // It has gone meanwhile.
+            // The domain has gone meanwhile.
             Ok(_) | Err(Error::Refused { .. } | Error::Unread { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Asks for a domain's description, which alone tells what its virtio-mem devices give.
+    /// Requests a domain's description, the only source of its virtio-mem devices' sizes.
     fn memory_of(&mut self, domain: &Domain) -> Result<Option<(Bytes, bool)>, Error> {
         match self.ask(Call::Xml(domain.clone())) {
             Ok(Reply::Xml(xml)) => {
                 let parts = hypervisor::describe_domain(&xml).ok();
                 Ok(parts.map(|parts| (parts.memory, parts.is_virtio_mem)))
             }
-            // It has gone meanwhile.
+            // The domain has gone meanwhile.
             Ok(_) | Err(Error::Refused { .. } | Error::Unread { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Returns whether half of the time and of the bytes are left, for questions that can wait.
+    /// Returns true if half of the time and of the bytes are left, for optional calls.
     fn has_room(&self) -> bool {
         self.until.left() > PATIENCE / 2 && self.left_bytes > BYTES_MAX / 2
     }
 
-    /// Statistics of the host, of which there is a number that has to be asked for first.
+    /// Returns statistics of the host; their number has to be requested first.
     fn values(&mut self, call: impl Fn(u32) -> Call) -> Result<Vec<Value>, Error> {
         let Reply::NodeStats { count, .. } = self.ask(call(0))? else { return Err(odd()) };
         if count == 0 {
@@ -264,7 +266,7 @@ impl Session {
                         return outcome.map_err(|failure| failed(name, &failure));
                     }
                     Err(error) if error.is_fatal() => return Err(Error::Foreign(error)),
-                    // An event, or a message that cannot be read: nobody waits for it.
+                    // An event, or a message that cannot be parsed: no call waits for it.
                     Ok(_) | Err(_) => {}
                 }
             }
@@ -285,12 +287,12 @@ fn failed(call: &'static str, failure: &Failure) -> Error {
     let why = base::plain(&failure.message, 500);
     match failure.code {
         Some(_) => Error::Refused { call, why },
-        // It is we who could not read it.
+        // The error is on this side: the answer could not be parsed.
         None => Error::Unread { call, why },
     }
 }
 
-/// A reply to another call than the one that was asked; the client lets none come.
+/// Returns the error for a reply to another call; the client never passes one on.
 fn odd() -> Error {
     Error::Refused { call: "a call", why: "the answer is one to another".to_owned() }
 }
@@ -301,7 +303,7 @@ mod tests {
     use crate::fake::{FakeHost, MEMORY_MIB, VCPUS, domains};
     use std::process::Command;
 
-    /// A conversation with a program that stands in for ssh.
+    /// Starts a session with a program in place of ssh.
     fn session(program: &str, args: &[&str]) -> Session {
         let mut command = Command::new(program);
         command.args(args);
@@ -371,7 +373,7 @@ mod tests {
 
     #[test]
     fn finding2_06_session_gives_all_calls_one_time() {
-        // Answers nothing, for as long as something may be written to it.
+        // Answers nothing, for as long as its input is open.
         let mut session = session("tail", &["-f", "/dev/null"]);
         session.until = Until::after(Duration::ZERO);
         for _ in 0..2 {
@@ -384,7 +386,7 @@ mod tests {
 
     #[test]
     fn finding2_06_session_ends_when_too_much_comes() {
-        // A sign of life of libvirt's, over and over.
+        // A keep-alive message of libvirt, over and over.
         let ping = [28, 0x6b65_6570, 1, 1, 2, 0, 0_u32].map(u32::to_be_bytes).concat();
         let octal: String = ping.iter().map(|byte| format!("\\{byte:03o}")).collect();
         let mut session = session("sh", &["-c", &format!("while printf '{octal}'; do :; done")]);

@@ -1,4 +1,4 @@
-//! An ssh whose bytes are read and written with a deadline.
+//! An ssh process with deadlines for reads and writes.
 
 use crate::clock::Until;
 use crate::{Error, Uri};
@@ -10,17 +10,17 @@ use std::os::fd::AsFd;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// What ssh says is kept up to this: a warning or two and the reason.
+/// The most bytes kept of ssh's messages: a warning or two and the reason.
 const SAID_MAX: usize = 2_000;
-/// ssh may say why it ended for so long after it has ended.
+/// Time to wait for ssh's reason after it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The process, which ends with this.
+/// The process, which is killed when this is dropped.
 pub(crate) struct Ssh {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
-    /// Until it has closed that.
+    /// ssh's standard error, until it is closed.
     errors: Option<ChildStderr>,
     said: Vec<u8>,
 }
@@ -32,7 +32,7 @@ impl Ssh {
         Ssh::spawn(command)
     }
 
-    /// Starts what speaks to the host.
+    /// Starts the process that connects to the host.
     pub(crate) fn spawn(mut command: Command) -> Result<Ssh, Error> {
         let mut child = command
             .stdin(Stdio::piped())
@@ -53,8 +53,8 @@ impl Ssh {
         Ok(Ssh { child, input, output, errors: Some(errors), said: Vec::new() })
     }
 
-    /// Waits until something has come or some of `waiting` went, whichever is first: gives how
-    /// many of the bytes went, and what came.
+    /// Waits until bytes are received or some of `waiting` are sent. Returns the number of bytes
+    /// sent, and the bytes received.
     pub(crate) fn turn(
         &mut self,
         waiting: &[u8],
@@ -73,7 +73,7 @@ impl Ssh {
         let read = if came[0].is_empty() { Ok(0) } else { read_some(&mut self.output, buffer) };
         let read = read.map_err(|error| self.ended(error))?;
         if read == 0 && came[1].intersects(PollFlags::ERR | PollFlags::HUP) {
-            // Nobody reads what is written any more, and nothing more comes.
+            // The other end no longer reads, and nothing more is received.
             return Err(self.ended(ErrorKind::BrokenPipe.into()));
         }
         let is_ready = came[1].contains(PollFlags::OUT);
@@ -82,7 +82,7 @@ impl Ssh {
         Ok((sent, read))
     }
 
-    /// What it has said so far, in one line.
+    /// Returns ssh's messages so far, in one line.
     pub(crate) fn said(&self) -> String {
         let text = String::from_utf8_lossy(&self.said);
         let lines: Vec<&str> =
@@ -90,13 +90,13 @@ impl Ssh {
         base::plain(&lines.join("; "), SAID_MAX)
     }
 
-    /// Hears what it has to say.
+    /// Reads ssh's messages.
     fn listen(&mut self) {
         let mut buffer = [0; 4096];
         let Some(errors) = &mut self.errors else { return };
         match read_some(errors, &mut buffer) {
             Ok(count) => {
-                // The last words are the reason.
+                // The last message is the reason.
                 self.said.extend(&buffer[..count]);
                 let over = self.said.len().saturating_sub(SAID_MAX);
                 self.said.drain(..over);
@@ -125,7 +125,7 @@ impl Ssh {
     }
 }
 
-/// Waits for one of these, and no longer than until then.
+/// Waits for one of these descriptors, until the deadline.
 fn wait(fds: &mut [PollFd<'_>], until: Until) -> io::Result<()> {
     let left = Timespec::try_from(until.left()).map_err(|_| ErrorKind::InvalidInput)?;
     match poll(fds, Some(&left)) {
@@ -136,7 +136,7 @@ fn wait(fds: &mut [PollFd<'_>], until: Until) -> io::Result<()> {
 
 impl Drop for Ssh {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,20 +1,20 @@
-//! libvirt's addresses of hosts, as far as they go by ssh.
+//! libvirt's URIs of hosts, those that use ssh.
 
 use crate::Error;
 use base::{nearest, shell_word};
 
-/// libvirt's program that finds the daemon's socket by itself; where it is missing, netcat.
+/// libvirt's program that finds the daemon's socket by itself; netcat is used if it is missing.
 const HELPER: &str = "virt-ssh-helper";
-/// Where the daemons listen for who only reads: the one for all, or QEMU's own.
+/// The daemons' read-only sockets: the monolithic daemon's, or QEMU's own.
 const SOCKETS: [&str; 2] =
     ["/var/run/libvirt/libvirt-sock-ro", "/var/run/libvirt/virtqemud-sock-ro"];
-/// The same for a user's own daemon, which has no socket for readers.
+/// The same for a user's own daemon, which has no read-only socket.
 const USER_SOCKETS: [&str; 2] = ["libvirt-sock", "virtqemud-sock"];
-/// What may stand behind the question mark.
+/// The allowed parameters behind the question mark.
 const KEYS: [&str; 6] = ["socket", "proxy", "netcat", "keyfile", "known_hosts", "no_verify"];
 const EXAMPLE: &str = "right would be qemu+ssh://root@host/system";
 
-/// How the daemon is reached on the host.
+/// The program that connects to the daemon on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Proxy {
     /// By libvirt's program, or by netcat without one.
@@ -27,40 +27,40 @@ enum Proxy {
 /// A host's libvirt: `qemu+ssh://[user@]host[:port]/system`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uri {
-    /// The host, as ssh knows it.
+    /// The host's name for ssh.
     host: String,
     user: Option<String>,
     port: Option<u16>,
-    /// A user's own daemon, and not the system's.
+    /// Set for a user's own daemon instead of the system's.
     is_session: bool,
     socket: Option<String>,
     proxy: Proxy,
     netcat: Option<String>,
     key_file: Option<String>,
     known_hosts: Option<String>,
-    /// Its key is not compared with the one that is known.
+    /// Set if the host's key is not verified.
     is_unverified: bool,
 }
 
 impl Uri {
-    /// Reads an address.
+    /// Parses a URI.
     pub fn parse(text: &str) -> Result<Uri, Error> {
         parse(text).map_err(|what| Error::Uri { uri: text.to_owned(), what })
     }
 
-    /// The host's name, as ssh knows it.
+    /// Returns the host's name for ssh.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// What the daemon at the host is asked to open.
+    /// Returns the URI that the daemon on the host opens.
     pub(crate) fn to_open(&self) -> &'static str {
         if self.is_session { "qemu:///session" } else { "qemu:///system" }
     }
 
-    /// What ssh is told.
+    /// Returns ssh's arguments.
     pub(crate) fn words(&self) -> Vec<String> {
-        // Nobody is there to type a password, and nothing is forwarded.
+        // No password can be typed, and nothing is forwarded.
         let mut words: Vec<String> = ["-T", "-x", "-a", "-e", "none"].map(str::to_owned).to_vec();
         let options = ["BatchMode=yes", "ConnectTimeout=10", "ClearAllForwardings=yes"];
         words.extend(options.iter().flat_map(|option| ["-o".to_owned(), (*option).to_owned()]));
@@ -84,7 +84,7 @@ impl Uri {
         words
     }
 
-    /// What the host's shell, whichever it is, is told.
+    /// Returns the command for the host's shell, which may be of any kind.
     fn command(&self) -> String {
         let helper = format!("exec {HELPER} -r {}", shell_word(self.to_open()));
         let netcat = self.netcat_script();
@@ -100,7 +100,7 @@ impl Uri {
 
     fn netcat_script(&self) -> String {
         let netcat = shell_word(self.netcat.as_deref().unwrap_or("nc"));
-        // Some end with what they read only if they are told so, and others do not know the word.
+        // Some netcats end with their input only with this option, and others reject it.
         let q = format!("q=; {netcat} -h 2>&1 | grep -q -e -q && q=\"-q 0\"; ");
         if let Some(socket) = &self.socket {
             return format!("{q}exec {netcat} $q -U {}", shell_word(socket));
@@ -154,7 +154,7 @@ fn parse(text: &str) -> Result<Uri, String> {
     Ok(uri)
 }
 
-/// A host, in brackets if it is an address with colons, and a port behind it.
+/// Splits a host, in brackets if it is an address with colons, from a port behind it.
 fn split_port(place: &str) -> Result<(&str, Option<u16>), String> {
     let bracketed = place.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let (host, port) = match bracketed {
@@ -172,7 +172,7 @@ fn split_port(place: &str) -> Result<(&str, Option<u16>), String> {
     Ok((host, port.map(number).transpose()?))
 }
 
-/// A word for ssh that is no option.
+/// Checks a word for ssh, which must not be an option.
 fn word(what: &str, text: &str) -> Result<String, String> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || "'\"`$\\;|&<>()".contains(c);
     match text {
@@ -212,7 +212,7 @@ fn set(uri: &mut Uri, key: &str, value: String) -> Result<(), String> {
     Ok(())
 }
 
-/// A text in which bytes may stand as %2F.
+/// Decodes a text with bytes written as %2F.
 fn decoded(text: &str) -> Result<String, String> {
     let wrong = || format!("{text:?} has a % that two digits do not follow");
     let mut bytes = Vec::new();
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_address_is_refused_with_what_would_be_right() {
+    fn invalid_uri_is_refused_with_a_correction() {
         let cases = [
             ("b", "no address"),
             ("qemu:///system", "this host"),

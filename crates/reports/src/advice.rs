@@ -1,4 +1,4 @@
-//! What deserves a look: rules over derived fields, and what they found.
+//! Advice: rules over derived fields, and their findings.
 
 use crate::fields::{Derived, Raw, Scope, field};
 use crate::gather::{By, GuestId, Measured};
@@ -14,31 +14,31 @@ use std::collections::BTreeMap;
 /// A rule: a field that should stay on one side of a limit.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its name.
+    /// Name of the rule.
     pub name: &'static str,
-    /// What it looks at: guests, or the host.
+    /// Subject of the rule: guests, or the host.
     pub scope: Scope,
-    /// The field.
+    /// Derived field that the rule checks.
     pub field: &'static str,
-    /// The value that is still right.
+    /// Last value that is still acceptable.
     pub limit: f64,
-    /// When it speaks.
+    /// Condition under which the rule reports a finding.
     pub when: When,
-    /// What it means, and what to do.
+    /// Meaning of a finding, and the remedy.
     pub advice: &'static str,
 }
 
-/// When a rule speaks.
+/// Condition under which a rule reports a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// The value is above the limit.
     Above,
-    /// The value is above it while the guest uses less than 1 % of a CPU.
+    /// The value is above the limit while the guest uses less than 1 % of a CPU.
     AboveIdle,
-    /// The value is above it while the guest uses more than 1 % of a CPU.
+    /// The value is above the limit while the guest uses more than 1 % of a CPU.
     AboveBusy,
-    /// The value is further from 1 than the limit while the guest uses more than 5 % of a CPU: of
-    /// less its kernel counts too few ticks for a ratio.
+    /// The value is further from 1 than the limit while the guest uses more than 5 % of a CPU.
+    /// Below 5 % the guest's kernel counts too few ticks for a ratio.
     OffBusy,
     /// The value is below the limit.
     Below,
@@ -47,7 +47,7 @@ pub enum When {
 macro_rules! rules {
     ($($name:literal, $scope:ident $field:literal, $when:ident $limit:literal, $advice:literal;)+)
     => {
-        /// All rules: whom and what one looks at, when it speaks, and what it advises.
+        /// All rules: scope, field, limit, condition and advice of each.
         pub static RULES: &[Rule] = &[$(Rule {
             name: $name,
             scope: Scope::$scope,
@@ -80,15 +80,15 @@ rules! {
     "short", Host "psi_memory_percent", Above 10.0, "the host itself waits for memory";
 }
 
-/// What the labels of findings are.
+/// Labels of a finding.
 pub(crate) const LABELS: [&str; 6] = ["host", "rule", "who", "field", "at", "evidence"];
 
-/// A guest below this much of a CPU does nothing of its own, in hundredths.
+/// CPU use in percent below which a guest counts as idle.
 const IDLE_PERCENT: f64 = 1.0;
-/// And one above this has ticks enough to be counted by them.
+/// CPU use in percent above which a guest has enough ticks for a ratio.
 const TICKS_PERCENT: f64 = 5.0;
 
-/// What a rule has seen of someone.
+/// Observations of one rule for one guest or host.
 #[derive(Default)]
 struct Seen {
     known: u32,
@@ -119,7 +119,7 @@ impl Rule {
         }
     }
 
-    /// How bad a value is: larger is worse.
+    /// Returns the severity of a value: larger is worse.
     fn badness(&self, value: f64) -> f64 {
         match self.when {
             When::Above | When::AboveIdle | When::AboveBusy => value,
@@ -128,14 +128,13 @@ impl Rule {
         }
     }
 
-    /// Whether what was seen of someone is more than a moment's. A guest that is woken, or whose
-    /// clock is off, is so for most of the time; what it waited for or was killed for counts at
-    /// once.
+    /// Returns true if the observations last long enough for a finding. Idle wake-ups and a wrong
+    /// clock must hold in at least half of the intervals; waits and kills count at once.
     fn lasts(&self, seen: &Seen) -> bool {
         !matches!(self.when, When::AboveIdle | When::OffBusy) || seen.held * 2 >= seen.known
     }
 
-    /// Looks at its field, which is found once for all that it looks at.
+    /// Evaluates the rule's field for one interval. The caller looks the field up once.
     fn look(&self, field: &Derived, facts: &Facts<'_>, at_ms: i64, seen: &mut Seen) {
         let Some(value) = field.value(facts) else { return };
         seen.known += 1;
@@ -151,7 +150,7 @@ impl Rule {
     }
 }
 
-/// The raw values behind a derived one.
+/// Returns the raw values behind a derived value.
 fn evidence(field: &Derived, facts: &Facts<'_>) -> String {
     let one = |raw: &Raw| raw.value(facts).map(|value| format!("{}={value}", raw.name()));
     field.sources.iter().filter_map(one).collect::<Vec<_>>().join(" ")
@@ -172,7 +171,8 @@ pub(crate) fn lines(input: &TableInput<'_>) -> Vec<Line> {
                 lines.extend(finding(input, at, rule, "host".into(), &seen, &whole));
                 continue;
             }
-            // Each rule has its own top: one that always speaks must not hide the rest.
+            // Each rule has its own top rows, so a rule that always matches does not hide the
+            // others.
             let mut found = guests.findings(input, at, rule, seen);
             input.sort(&mut found, |line| line);
             found.truncate(input.options.top);
@@ -182,7 +182,7 @@ pub(crate) fn lines(input: &TableInput<'_>) -> Vec<Line> {
     lines
 }
 
-/// What the rules have seen of guests, rule by rule, and the guests over the whole time.
+/// Observations of guests by rule, and the guests over the whole time.
 struct Guests {
     seen: Vec<BTreeMap<GuestId, Seen>>,
     whole: BTreeMap<GuestId, Measured<'static>>,
@@ -267,7 +267,7 @@ fn moment_text(at_ms: i64, zone: &dyn Zone) -> String {
     format!("{} {}", date_text(at_ms, zone), clock_text(at_ms, zone))
 }
 
-/// A rule's limit in words.
+/// Returns the limit of a rule as text.
 pub(crate) fn limit_text(rule: &Rule) -> String {
     let limit = shown(Some(rule.limit), 2);
     match rule.when {

@@ -1,10 +1,10 @@
-//! A report, made from what happened.
+//! Building of a report from recorded intervals.
 //!
 //! ```text
 //!   HostData ─► gather: guests ─► sums: of all, over time ─► Facts ─► lines ─► Report ─► render
 //! ```
 //!
-//! No stage knows those after it.
+//! No stage depends on a later one.
 
 use crate::catalog::{Definition, Part};
 use crate::fields::{Derived, Scope, field};
@@ -16,10 +16,11 @@ use crate::report::{Report, Table};
 use crate::sums::Timeline;
 use crate::{Error, advice, header, notes, processes};
 
-/// More intervals make a report that nobody reads, and a chart with several of them in a dot.
+/// Maximum number of intervals. With more, a report is unreadable, and several intervals share a
+/// dot of a chart.
 const INTERVALS_MAX: usize = 20_000;
 
-/// Makes a report of one host or of many.
+/// Builds a report of one or more hosts.
 pub fn build(
     definition: &'static Definition,
     hosts: &[HostData],
@@ -33,7 +34,7 @@ pub fn build(
     }
     let needs = |scope| definition.parts.iter().any(|part| part.scope == scope);
     let of = |pattern| hosts.iter().map(|host| Timeline::of(&host.intervals, pattern)).collect();
-    // The host's own rows are about all of its guests, whatever is asked for.
+    // The host's own rows cover all of its guests, even if a pattern selects some.
     let all: Vec<Timeline<'_>> = match options.pattern {
         Some(_) if needs(Scope::Host) => of(None),
         _ => Vec::new(),

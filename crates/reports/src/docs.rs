@@ -1,14 +1,14 @@
-//! The documentation of the reports, made from the tables that make the reports.
+//! Documentation of the reports, generated from the tables that define the reports.
 
 use crate::advice::{RULES, limit_text};
 use crate::catalog::{REPORTS, heritage};
 use crate::fields::{Derived, Scope, field};
 use std::fmt::Write;
 
-/// What stands above the reports.
+/// Text above the reports.
 const HEAD: &str = include_str!("head.md");
 
-/// The whole page.
+/// Returns the whole page.
 pub fn markdown() -> String {
     let mut out = HEAD.to_owned();
     out.push_str("\n## Names from other monitors\n\n| there | here |\n|---|---|\n");

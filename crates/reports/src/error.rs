@@ -1,6 +1,6 @@
-//! What can be wrong with a question for a report.
+//! Errors in a request for a report.
 
-/// A report that cannot be made.
+/// A request for a report that cannot be made.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error(

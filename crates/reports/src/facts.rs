@@ -1,69 +1,69 @@
-//! What a derived field is made from: the raw fields of one row of a report.
+//! Raw fields of one report row, which derived fields are computed from.
 
 use crate::states::{States, both, states};
 use model::{Field, GuestField, HostField, Over, ProcessField, TierField};
 
-/// A second and a minute in milliseconds, as rates need them.
+/// A second and a minute in milliseconds, for rates.
 const SECOND: f64 = 1e3;
 const MINUTE: f64 = 60e3;
 
 /// A mebibyte in bytes, and a page.
 pub(crate) const MIB: f64 = 1_048_576.0;
 pub(crate) const PAGE: f64 = 4_096.0;
-/// A tick of a guest's kernel, in nanoseconds: there are a hundred a second.
+/// A tick of a guest's kernel in nanoseconds, at 100 Hz.
 pub(crate) const TICK_NS: f64 = 10_000_000.0;
 
-/// Everything that a row of a report is derived from. In the row of a host, the guest is the
-/// sum of all guests, and the tier that of all tiers; in that of a process, the guest is its
-/// own.
+/// Everything that a row of a report is derived from. In a host's row, `guest` is the sum of all
+/// guests and `tier` the sum of all tiers. In a process's row, `guest` is the guest that runs the
+/// process.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// The host.
+    /// Fields of the host.
     pub host: &'a Over<HostField>,
-    /// A guest, or several.
+    /// Fields of a guest, or of several.
     pub guest: &'a Over<GuestField>,
-    /// A tier, or all of them.
+    /// Fields of a tier, or of all tiers.
     pub tier: &'a Over<TierField>,
-    /// A process, or several of one name.
+    /// Fields of a process, or of several with the same name.
     pub process: &'a Over<ProcessField>,
-    /// What was calculated guest by guest and then summed.
+    /// Values calculated for each guest and then summed.
     pub added: &'a Added,
-    /// How many guests were there, on average.
+    /// Mean number of guests present.
     pub on: Option<f64>,
-    /// How many of them were active, on average.
+    /// Mean number of active guests.
     pub active: Option<f64>,
-    /// CPU time that the guest counted and no process of the report's list has.
+    /// CPU time counted by the guest that belongs to no process in the report's list.
     pub unlisted_ns: Option<f64>,
 }
 
-/// What is calculated guest by guest, because guests differ in what is known of them, and then
-/// summed.
+/// Values calculated for each guest and then summed, because guests differ in the counters they
+/// have.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Added {
-    /// CPU time that they themselves got: guest time, or run time under emulation.
+    /// CPU time that the guests received: guest time, or run time under emulation.
     pub virtual_ns: Option<u64>,
     /// Wake-ups: halts that ended, or dispatches where halts are not counted.
     pub wakes: Option<u64>,
-    /// Of guests that count CPU time themselves: the CPU time that they got, what of it their
-    /// count is of, and that count, all in nanoseconds.
+    /// CPU time received by guests that also count CPU time themselves, and their own count, in
+    /// nanoseconds.
     pub own_time: Option<OwnTime>,
-    /// Where the time of their virtual CPUs went, in nanoseconds.
+    /// Time of the virtual CPUs by state, in nanoseconds.
     pub states: Option<States>,
 }
 
-/// CPU time that guests count themselves, and what it was in truth. In nanoseconds.
+/// CPU time as guests count it and as the host measured it, in nanoseconds.
 ///
-/// A daemon reports processes now and then, and with them what all tasks ran by its guest's count:
-/// that is what the times of processes are parts of, and the host's count of the same moment is
-/// what it was in truth. Ticks in which the guest's CPUs were busy are neither: of those that
-/// were stolen its kernel loses some. They stand for it where nothing better is reported.
+/// A daemon reports processes now and then, with the run time of all tasks by its guest's count.
+/// The times of processes are parts of that run time, and the host's count between the same two
+/// moments is its true value. Ticks in which the guest's CPUs were busy are less exact, because its
+/// kernel loses some of the stolen ones. The ticks are used only if processes are not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OwnTime {
-    /// What they got in the whole time.
+    /// CPU time received in the whole time.
     pub virtual_ns: u64,
-    /// What they got, and what they counted, between the reports of their processes.
+    /// CPU time received and counted between the reports of processes.
     pub reported: Option<(u64, u64)>,
-    /// What they got, and the ticks that they counted as busy, in the whole time.
+    /// CPU time received and busy ticks counted in the whole time.
     pub ticked: Option<(u64, u64)>,
 }
 
@@ -71,7 +71,7 @@ impl OwnTime {
     fn of(guest: &Over<GuestField>, virtual_ns: u64) -> Option<OwnTime> {
         use GuestField as G;
         let ran_ns = guest.get(G::VcpuRun).unwrap_or(0);
-        // With KVM some of the run time is the host's own work.
+        // With KVM, part of the run time is the host's own work.
         let of_run = |ns: u64| match ran_ns {
             0 => 0,
             _ => u128::from(ns) * u128::from(virtual_ns) / u128::from(ran_ns),
@@ -92,14 +92,14 @@ impl OwnTime {
         }
     }
 
-    /// What was got, and what was counted of it.
+    /// Returns the most exact pair known: CPU time received, and the guest's count of it.
     fn best(&self) -> Option<(u64, u64)> {
         self.reported.filter(|(_, own_ns)| *own_ns > 0).or(self.ticked)
     }
 }
 
 impl Added {
-    /// Of one guest.
+    /// Returns the values of one guest.
     pub fn of(guest: &Over<GuestField>) -> Added {
         use GuestField as G;
         let virtual_ns = guest.get(G::VcpuGuest).or(guest.get(G::VcpuRun));
@@ -111,7 +111,7 @@ impl Added {
         }
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     pub fn plus(&self, other: &Added) -> Added {
         Added {
             virtual_ns: both(self.virtual_ns, other.virtual_ns, u64::saturating_add),
@@ -127,115 +127,111 @@ fn value<F: Field>(over: &Over<F>, field: F) -> Option<f64> {
 }
 
 impl Facts<'_> {
-    /// A raw value of the host.
     pub(crate) fn h(&self, field: HostField) -> Option<f64> {
         value(self.host, field)
     }
 
-    /// A raw value of the guest.
     pub(crate) fn g(&self, field: GuestField) -> Option<f64> {
         value(self.guest, field)
     }
 
-    /// A raw value of the tier.
     pub(crate) fn t(&self, field: TierField) -> Option<f64> {
         value(self.tier, field)
     }
 
-    /// A raw value of the process.
     pub(crate) fn p(&self, field: ProcessField) -> Option<f64> {
         value(self.process, field)
     }
 
-    /// A counter of the host, a second.
+    /// Returns the rate per second of a host counter.
     pub(crate) fn h_s(&self, field: HostField) -> Option<f64> {
         self.host.a_second(field)
     }
 
-    /// A counter of the guest, a second.
+    /// Returns the rate per second of a guest counter.
     pub(crate) fn g_s(&self, field: GuestField) -> Option<f64> {
         self.guest.a_second(field)
     }
 
-    /// A counter of the tier, a second.
+    /// Returns the rate per second of a tier counter.
     pub(crate) fn t_s(&self, field: TierField) -> Option<f64> {
         self.tier.a_second(field)
     }
 
-    /// Nanoseconds of the guest as a share of the time that is known of it, in hundredths.
+    /// Returns nanoseconds of the guest as a percentage of the recorded time.
     pub(crate) fn g_share(&self, ns: f64) -> Option<f64> {
         share(ns, self.guest.covered_ms)
     }
 
-    /// Nanoseconds of the guest as milliseconds a minute.
+    /// Returns nanoseconds of the guest as milliseconds per minute.
     pub(crate) fn g_ms_per_min(&self, ns: f64) -> Option<f64> {
         self.g_per_min(ns / 1e6)
     }
 
-    /// What happened so often to the guest, a minute.
+    /// Returns a count of the guest's events per minute.
     pub(crate) fn g_per_min(&self, count: f64) -> Option<f64> {
         per_min(count, self.guest.covered_ms)
     }
 
-    /// What happened so often to the host, a minute.
+    /// Returns a count of the host's events per minute.
     pub(crate) fn h_per_min(&self, count: f64) -> Option<f64> {
         per_min(count, self.host.covered_ms)
     }
 
-    /// CPU time of the guest: of its virtual CPUs, and of what its hypervisor does besides.
+    /// Returns the guest's CPU time: its virtual CPUs and the hypervisor's other threads.
     pub(crate) fn cpu_ns(&self) -> Option<f64> {
         Some(self.g(GuestField::VcpuRun)? + self.g(GuestField::OtherRun)?)
     }
 
-    /// CPU time that the guest itself got. Under emulation there is no guest time: then it is
-    /// what its virtual CPUs ran for.
+    /// Returns the CPU time that the guest itself received. Under emulation there is no guest time,
+    /// so the run time of the virtual CPUs stands for it.
     pub(crate) fn virtual_ns(&self) -> Option<f64> {
         self.added.virtual_ns.map(|ns| ns as f64)
     }
 
-    /// How often a virtual CPU was woken. Where halts are not counted, it is how often one was
-    /// dispatched.
+    /// Returns the number of times a virtual CPU was woken, or dispatched if halts are not counted.
     pub(crate) fn wakes(&self) -> Option<f64> {
         self.added.wakes.map(|wakes| wakes as f64)
     }
 
-    /// Time that virtual CPUs wanted to run: they ran, or waited for a CPU, and what is known
-    /// of their waits for pages and for I/O.
+    /// Returns the time in which virtual CPUs had work: run time, CPU waits, and the known waits
+    /// for pages and for I/O.
     pub(crate) fn queued_ns(&self) -> Option<f64> {
         let wanted = self.g(GuestField::VcpuRun)? + self.g(GuestField::VcpuDelay)?;
         let waited = [GuestField::PsiMemory, GuestField::VcpuBlockIo];
         Some(wanted + waited.iter().filter_map(|field| self.g(*field)).sum::<f64>())
     }
 
-    /// CPU time that the guest counts itself, as far as the times of its processes are of it.
+    /// Returns the CPU time by the guest's own count, of which process times are parts.
     pub(crate) fn own_ns(&self) -> Option<f64> {
         self.added.own_time?.best().map(|(_, own_ns)| own_ns as f64)
     }
 
-    /// What one second of the guest's own count was in truth; of several, of those that report
-    /// what they count.
+    /// Returns the true length of one second of the guest's own count. For several guests, only
+    /// those with a count of their own contribute.
     pub(crate) fn factor(&self) -> Option<f64> {
         let (got_ns, own_ns) = self.added.own_time?.best()?;
         crate::number::over(got_ns as f64, own_ns as f64)
     }
 
-    /// What a second of the times of processes stands for: all that the guest got is shared out
-    /// among them, also what it got before the first report of them and after the last one.
+    /// Returns the true length of one second of process time. All CPU time that the guest received
+    /// is divided among its processes, including the time before the first report and after the
+    /// last.
     pub(crate) fn scale(&self) -> Option<f64> {
         crate::number::over(self.added.own_time?.virtual_ns as f64, self.own_ns()?)
     }
 
-    /// CPU time of the process by the guest's count.
+    /// Returns the CPU time of the process by the guest's count.
     pub(crate) fn process_ns(&self) -> Option<f64> {
         if self.unlisted_ns.is_some() {
             return self.unlisted_ns;
         }
         let parts = self.p(ProcessField::User).zip(self.p(ProcessField::System));
-        // z/VM's monitor has both in one.
+        // z/VM's monitor reports both as one value.
         parts.map(|(user, system)| user + system).or_else(|| self.p(ProcessField::Run))
     }
 
-    /// Busy time of the host, guests and all.
+    /// Returns the busy time of the host, guests included.
     pub(crate) fn busy_ns(&self) -> Option<f64> {
         use HostField as H;
         let parts = [H::User, H::System, H::Nice, H::Interrupts, H::SoftInterrupts, H::Guest];
@@ -244,23 +240,23 @@ impl Facts<'_> {
             .then(|| parts.iter().filter_map(known).sum())
     }
 
-    /// All the time that the host's CPUs had.
+    /// Returns the total time of the host's CPUs.
     pub(crate) fn capacity_ns(&self) -> Option<f64> {
         Some(self.h(HostField::Cpus)? * self.host.covered_ms as f64 * 1e6).filter(|ns| *ns > 0.0)
     }
 }
 
-/// Nanoseconds as a share of the time that is known of something, in hundredths.
+/// Returns nanoseconds as a percentage of the recorded time.
 pub(crate) fn share(ns: f64, covered_ms: u64) -> Option<f64> {
     crate::number::over(ns * 100.0, covered_ms as f64 * 1e6)
 }
 
-/// Values a minute of something that is known for so long.
+/// Returns the rate per minute over the recorded time.
 pub(crate) fn per_min(count: f64, covered_ms: u64) -> Option<f64> {
     crate::number::over(count * MINUTE, covered_ms as f64)
 }
 
-/// Values a second of something that is known for so long.
+/// Returns the rate per second over the recorded time.
 pub(crate) fn per_s(count: f64, covered_ms: u64) -> Option<f64> {
     crate::number::over(count * SECOND, covered_ms as f64)
 }
@@ -272,8 +268,8 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// A guest's minute: seconds that its virtual CPUs ran, in which its processes were reported,
-    /// what it counted in those, and what its ticks say.
+    /// One minute of a guest: seconds its virtual CPUs ran, seconds run between process reports,
+    /// the guest's count of those, and its busy ticks.
     fn minute(ran: u64, then: Option<u64>, own: Option<u64>, ticks: u64) -> Option<OwnTime> {
         let mut guest = Over { covered_ms: 60_000, ..Over::default() };
         let ns = |seconds: Option<u64>| seconds.map(|seconds| seconds * SECOND_NS);
@@ -286,7 +282,7 @@ mod tests {
 
     #[test]
     fn processes_are_measured_by_what_was_counted_with_them() {
-        // The first report of processes is not known yet; the second minute has one.
+        // The first report of processes has no predecessor; the second minute has a complete one.
         let minutes = [minute(30, None, None, 40), minute(30, Some(25), Some(50), 40)];
         let sum = minutes.into_iter().fold(None, |sum, next| both(sum, next, OwnTime::plus));
         let added = Added { own_time: sum, ..Added::default() };
@@ -303,9 +299,9 @@ mod tests {
             unlisted_ns: None,
         };
         assert_eq!(facts.factor(), Some(0.5));
-        // What was counted is all that is known of where those sixty seconds went.
+        // The count is the only evidence of where the sixty seconds went.
         assert_eq!(facts.own_ns().zip(facts.scale()).map(|(ns, scale)| ns * scale), Some(60e9));
-        // A guest that never reports processes has its ticks.
+        // A guest that never reports processes falls back to its ticks.
         let added = Added { own_time: minutes[0], ..Added::default() };
         assert_eq!(Facts { added: &added, ..facts }.factor(), Some(0.75));
     }

@@ -1,22 +1,22 @@
-//! Hosts of a fleet, of which an engine has added up what is asked for.
+//! Hosts of a fleet, with fields that a metrics server has already summed.
 
 use crate::Single;
 use model::{GuestField, GuestIdentity, HostField as H, Interval, Over};
 use std::cmp::Ordering;
 
-/// Who was heard of within this is not silent: hosts push every five seconds.
+/// A host without a sample for longer is silent; hosts push every five seconds.
 const SILENT_MS: i64 = 60_000;
 
-/// Whether a host has fallen silent. One that was told to push less often has to miss two pushes.
+/// Returns true if a host is silent. A host with a longer push interval has to miss two pushes.
 pub fn is_silent(to_ms: i64, last_ms: i64, spacing_ms: i64) -> bool {
     to_ms.saturating_sub(last_ms) > SILENT_MS.max(spacing_ms.saturating_mul(5) / 2)
 }
 
-/// What a host's busy time is made of, and its CPUs.
+/// Parts of a host's busy time, and its CPUs.
 pub const BUSY: [H; 7] =
     [H::Cpus, H::User, H::System, H::Nice, H::Interrupts, H::SoftInterrupts, H::Guest];
 
-/// A host over a time, with the sums of its guests' fields.
+/// Returns a host over a time, with the sums of its guests' fields.
 pub fn glanced(
     (from_ms, to_ms): (i64, i64),
     host: Over<H>,
@@ -33,13 +33,13 @@ pub fn glanced(
     Single::new(interval, usize::try_from(guests).ok())
 }
 
-/// Who is silent before who is loud: that is what somebody has to look at.
+/// Orders silent hosts before others, because they need attention, and then by busy time.
 pub fn silent_then_busy(a: (bool, &Single), b: (bool, &Single)) -> Ordering {
     let busy = |host: &Single| host.host("busy_percent").unwrap_or(-1.0);
     b.0.cmp(&a.0).then_with(|| busy(b.1).total_cmp(&busy(a.1)))
 }
 
-/// How busy a host's CPUs were, in hundredths of all of them.
+/// Returns the busy time of a host's CPUs, as a percentage of all of them.
 pub fn busy_percent(host: Over<H>) -> Option<f64> {
     let interval = Interval { length_ms: host.covered_ms, host, ..Interval::default() };
     Single::new(interval, None).host("busy_percent")

@@ -1,4 +1,4 @@
-//! Guests over time: which ones are asked for, several as one, several boots as one guest.
+//! Guests over time: selection by pattern, grouping, and boots of one guest joined.
 
 use crate::Error;
 use crate::facts::Added;
@@ -8,22 +8,22 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
-/// One host's recordings, and what else is known of it.
+/// Recordings and other facts of one host.
 #[derive(Clone, Debug, Default)]
 pub struct HostData {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// What HDR shows of it besides, such as its kernel: what and how.
+    /// Further facts that HDR shows, such as the kernel, as names and values.
     pub facts: Vec<(String, String)>,
-    /// What happened, oldest first; what lies between two of them is a gap.
+    /// Recorded intervals, oldest first; the time between two of them is a gap.
     pub intervals: Vec<Interval>,
-    /// Gaps whose reason is known.
+    /// Gaps with a known reason.
     pub gaps: Vec<Gap>,
 }
 
 impl HostData {
-    /// Adds the next interval. Processes have no rows of intervals, and are most of what is
-    /// recorded: they are summed up as they come, in the first interval.
+    /// Adds the next interval. Processes are most of a recording but have no rows per interval, so
+    /// they are summed into the first interval on arrival.
     pub fn add(&mut self, mut interval: Interval) {
         let processes = std::mem::take(&mut interval.processes);
         self.intervals.push(interval);
@@ -40,13 +40,13 @@ impl HostData {
     }
 }
 
-/// When an interval ends.
+/// Returns the end of an interval.
 pub(crate) fn end_of(interval: &Interval) -> i64 {
     interval.from_ms.saturating_add(i64::try_from(interval.length_ms).unwrap_or(i64::MAX))
 }
 
 named! {
-    /// What a row of a report is about.
+    /// Subject of a report row.
     #[derive(Default)]
     pub enum By {
         /// One guest.
@@ -59,15 +59,15 @@ named! {
     }
 }
 
-/// Longer patterns are no names' patterns.
+/// Maximum length of a pattern; no name is longer.
 const PATTERN_MAX: usize = 256;
 
-/// A pattern of names: `*` stands for any text, `?` for any character.
+/// A pattern of names: `*` matches any text, `?` any character.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     pub fn new(text: &str) -> Result<Pattern, Error> {
         if text.len() > PATTERN_MAX {
             return Err(Error::LongPattern { length: text.len(), most: PATTERN_MAX });
@@ -75,24 +75,24 @@ impl Pattern {
         Ok(Pattern(text.to_owned()))
     }
 
-    /// Whether a name is of the pattern.
+    /// Returns true if the pattern matches the name.
     pub fn matches(&self, name: &str) -> bool {
         glob::matches(&self.0, name)
     }
 
-    /// Whether a guest is meant: by its name, or by its class.
+    /// Returns true if the pattern matches the guest's name or class.
     pub(crate) fn takes(&self, who: &GuestIdentity) -> bool {
         self.matches(&who.name) || (!who.class.is_empty() && self.matches(&who.class))
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as written.
     pub fn text(&self) -> &str {
         &self.0
     }
 }
 
-/// A guest for a reader: its boots and processes are one. Its texts are shared: every interval
-/// has it.
+/// A guest as a reader sees it, with all its boots and processes as one. The texts are shared
+/// because every interval contains them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GuestId {
     pub name: Arc<str>,
@@ -106,7 +106,8 @@ impl GuestId {
         GuestId { name: text(&who.name), class: text(&who.class), uuid: text(&who.uuid) }
     }
 
-    /// What it is counted with. The empty name of a class stands for guests without one.
+    /// Returns the row that the guest is counted in. An empty class name stands for guests without
+    /// a class.
     pub(crate) fn subject(&self, by: By) -> GuestId {
         match by {
             By::Guest => self.clone(),
@@ -116,12 +117,12 @@ impl GuestId {
     }
 }
 
-/// A guest's fields over some time, or several guests'. Those of one guest in one interval are
-/// the interval's own.
+/// Fields of one or more guests over some time. The fields of one guest in one interval are
+/// borrowed from the interval.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured<'a> {
     pub over: Cow<'a, Over<GuestField>>,
-    /// What is calculated guest by guest.
+    /// Values calculated for each guest.
     pub added: Added,
 }
 
@@ -130,23 +131,23 @@ impl<'a> Measured<'a> {
         Measured { over: Cow::Borrowed(over), added: Added::of(over) }
     }
 
-    /// Adds what was later.
+    /// Adds a later time.
     pub(crate) fn then(&mut self, later: &Measured<'_>) {
         self.over.to_mut().add(&later.over);
         self.added = self.added.plus(&later.added);
     }
 
-    /// The same, apart from the interval that it is of.
+    /// Returns an owned copy.
     pub(crate) fn apart(&self) -> Measured<'static> {
         Measured { over: Cow::Owned(self.over.as_ref().clone()), added: self.added }
     }
 }
 
-/// The guests that a pattern takes, by their whole identities: `None` for one that it does not.
+/// Guests by identity, with `None` for a guest that the pattern does not match.
 pub(crate) type Taken<'a> = HashMap<&'a GuestIdentity, Option<GuestId>>;
 
-/// The guests of an interval that a pattern takes, their boots as one. What was found out about
-/// them is kept for the next interval.
+/// Returns the guests of an interval that match the pattern, with boots of one guest joined.
+/// `Taken` caches the matches for the next interval.
 pub(crate) fn guests_of<'a>(
     interval: &'a Interval,
     pattern: Option<&Pattern>,
@@ -168,8 +169,8 @@ pub(crate) fn guests_of<'a>(
     found
 }
 
-/// Several guests of one interval as one. What the host always knows, and what daemons report,
-/// is summed over those of whom it is known; everything else is missing if one lacks it,
+/// Sums several guests of one interval. A field that the host always knows or that daemons report
+/// is summed over the guests that have it. Any other field is missing if one guest lacks it,
 /// because a quotient of sums over different guests would be false.
 pub(crate) fn together<'a>(
     guests: impl IntoIterator<Item = &'a Measured<'a>>,
@@ -188,7 +189,7 @@ pub(crate) fn together<'a>(
 
 fn sum_of(guests: &[&Measured<'_>], field: GuestField, covered_ms: u64) -> Option<u64> {
     if field == GuestField::OwnRootUsed && guests.len() > 1 {
-        // A share of each is no share of all.
+        // Percentages of single guests have no sum.
         return None;
     }
     let mut sum: Option<u64> = None;
@@ -208,7 +209,7 @@ fn sum_of(guests: &[&Measured<'_>], field: GuestField, covered_ms: u64) -> Optio
     sum
 }
 
-/// A gauge that was there for a part of the time only counts for that part.
+/// Weights a gauge by the part of the time in which it was present.
 fn weighed(value: u64, part_ms: u64, whole_ms: u64) -> u64 {
     if part_ms >= whole_ms || whole_ms == 0 {
         return value;
@@ -217,11 +218,11 @@ fn weighed(value: u64, part_ms: u64, whole_ms: u64) -> u64 {
     u64::try_from(weighed).unwrap_or(u64::MAX)
 }
 
-/// The same for each field, since every guest in every interval asks.
+/// Cached result of `may_lack` for each field, because every guest in every interval needs it.
 static MAY_LACK: LazyLock<Vec<bool>> =
     LazyLock::new(|| GuestField::ALL.iter().map(|field| may_lack(*field)).collect());
 
-/// Fields whose sum is worth having even if a guest lacks them.
+/// Returns true if the sum of a field is useful even if a guest lacks it.
 fn may_lack(field: GuestField) -> bool {
     use GuestField as G;
     let plain = [
@@ -237,7 +238,7 @@ fn may_lack(field: GuestField) -> bool {
     plain.contains(&field) || field.name().starts_with("own_")
 }
 
-/// All tiers of an interval as one.
+/// Sums all tiers of an interval.
 pub(crate) fn all_tiers(interval: &Interval, covered_ms: u64) -> Over<TierField> {
     let mut sum = Over { covered_ms, ..Over::default() };
     interval.tiers.values().for_each(|tier| sum.add_concurrent(tier));

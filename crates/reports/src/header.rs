@@ -1,5 +1,4 @@
-//! What stands above a report: the hosts, what is not known of the time, and what the
-//! monitor itself costs.
+//! Head of a report: the hosts, gaps in the recordings, and the monitor's own cost.
 
 use crate::gather::{HostData, end_of};
 use crate::number::shown;
@@ -8,32 +7,32 @@ use crate::sums::Timeline;
 use crate::time::{Zone, clock_text, date_text, span_text};
 use model::{Gap, HostField};
 
-/// More gaps are counted and not listed.
+/// Maximum number of gaps listed; the others are only counted.
 const GAPS_SHOWN: usize = 3;
-/// Facts of a host that are shown at most.
+/// Maximum number of facts shown of a host.
 const FACTS_MAX: usize = 40;
-/// What of an interval may be missing before it is called a gap: readings are not taken to the
+/// Longest unrecorded part of an interval that is not a gap, because sampling is not exact to the
 /// millisecond.
 const SLACK_MS: u64 = 1_500;
 
-/// What is shown of a host above its report.
+/// Facts about a host shown above its report.
 #[derive(Debug)]
 pub struct HostHeader {
-    /// Its name, safe for a terminal.
+    /// Name of the host, safe for a terminal.
     pub name: String,
-    /// What else is known of it.
+    /// Further facts of the host.
     pub facts: Vec<(String, String)>,
-    /// How much of the time is not known.
+    /// Total unrecorded time.
     pub missing_ms: u64,
-    /// When that was, the longest first.
+    /// Gaps, longest first.
     pub gaps: Vec<Gap>,
-    /// CPU time of the manager and monitor, a minute.
+    /// CPU time of the manager and monitor, per minute.
     pub own_ms_per_min: Option<f64>,
-    /// Their memory.
+    /// Memory of the manager and monitor.
     pub own_mib: Option<f64>,
-    /// Readings that the monitor put off because the host was short.
+    /// Readings that the monitor postponed because the host was short of CPU or memory.
     pub shed_readings: Option<u64>,
-    /// Moments that it did not look at because it was late.
+    /// Sampling times that the monitor missed because it was late.
     pub missed_moments: Option<u64>,
 }
 
@@ -58,7 +57,7 @@ fn header(host: &HostData, timeline: &Timeline<'_>) -> HostHeader {
     }
 }
 
-/// How much is not known, and when: gaps that were recorded, and those that can be seen.
+/// Returns the unrecorded time and its gaps, both recorded and detected.
 fn gaps(host: &HostData) -> (u64, Vec<Gap>) {
     let mut missing_ms = 0;
     let mut seen = Vec::new();
@@ -80,7 +79,7 @@ fn gaps(host: &HostData) -> (u64, Vec<Gap>) {
         }
         before = Some(end_of(interval));
     }
-    // What was recorded of a gap says more than what can be seen of it.
+    // A recorded gap has a reason, so it replaces a detected one.
     let overlaps = |a: &Gap, b: &Gap| a.from_ms < b.to_ms && b.from_ms < a.to_ms;
     seen.retain(|gap| !host.gaps.iter().any(|known| overlaps(known, gap)));
     let plainly = |gap: &Gap| Gap { reason: plain(&gap.reason), ..gap.clone() };
@@ -89,7 +88,7 @@ fn gaps(host: &HostData) -> (u64, Vec<Gap>) {
     (missing_ms, seen)
 }
 
-/// The gaps in words; `None` if there are none.
+/// Returns the gaps as text, or `None` if there are none.
 pub(crate) fn gaps_text(header: &HostHeader, zone: &dyn Zone) -> Option<String> {
     if header.gaps.is_empty() && header.missing_ms == 0 {
         return None;
@@ -110,10 +109,10 @@ pub(crate) fn gaps_text(header: &HostHeader, zone: &dyn Zone) -> Option<String> 
     Some(format!("{} are not known: {}", span_text(header.missing_ms), shown.join(", ")))
 }
 
-/// What the monitor costs, in words.
+/// Returns the monitor's cost as text.
 pub(crate) fn cost_text(header: &HostHeader) -> String {
     let Some(ms) = header.own_ms_per_min else { return "not recorded".into() };
-    // A minute has 60,000 ms: a percent of a CPU is 600 of them.
+    // 600 ms per minute are 1 % of a CPU.
     let share = shown(Some(ms / 600.0), 2);
     let mut text = format!("{} ms of CPU a minute ({share} % of a CPU)", shown(Some(ms), 0));
     if let Some(mib) = header.own_mib {

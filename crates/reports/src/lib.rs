@@ -7,9 +7,9 @@
 //!                                               text, CSV, JSON, HTML ◄── render ◄─┘
 //! ```
 //!
-//! Nothing here reads a file or a clock: intervals, the names of hosts and the zone of times
-//! are arguments. A value that cannot be had is missing and never 0. Of values that can,
-//! `0` says that nothing happened, and `0.0` that something did, below the resolution.
+//! Nothing here reads a file or a clock: intervals, host names and the time zone are arguments. A
+//! value that is not available is missing and never 0. Among available values, `0` means that
+//! nothing happened, and `0.0` that the value is below the resolution.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,7 @@ mod sums;
 pub mod testing;
 mod time;
 
-/// Charts over time, for pages that show more than a report.
+/// Charts over time, for pages that contain more than a report.
 pub mod chart {
     pub use crate::render::{Frame, Mark, Series, colour, key};
 }

@@ -1,4 +1,4 @@
-//! The lines of a table: what is shown of each host, guest and tier, and of those together.
+//! Lines of a table for hosts, guests and tiers, and for sums of them.
 
 use crate::Facts;
 use crate::catalog::Part;
@@ -12,7 +12,7 @@ use model::{Interval, Over, TierField, label};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What the lines of a table are made from.
+/// Inputs for the lines of a table.
 pub(crate) struct TableInput<'a> {
     pub part: &'static Part,
     pub fields: &'a [&'static Derived],
@@ -41,7 +41,7 @@ impl TableInput<'_> {
         Line { kind, from_ms, length_ms, covered_ms, labels, values: self.values(facts) }
     }
 
-    /// When a host's recordings begin, how long they are, and how much of it is known.
+    /// Returns the start of a host's recordings, their length, and the recorded part of it.
     pub(crate) fn whole_time(&self, at: usize) -> (i64, u64, u64) {
         let intervals = &self.hosts[at].intervals;
         let from = intervals.first().map_or(0, |interval| interval.from_ms);
@@ -85,7 +85,7 @@ impl TableInput<'_> {
         }
     }
 
-    /// The labels of a guest, a class or a host.
+    /// Returns the labels of a guest, a class or a host.
     pub(crate) fn labels_of(&self, at: usize, subject: &GuestId) -> Vec<String> {
         let host = self.host_name(at);
         match self.options.by {
@@ -96,7 +96,7 @@ impl TableInput<'_> {
         }
     }
 
-    /// A guest's name, with what tells it from another of the same name.
+    /// Returns a guest's name, with a suffix that distinguishes guests of the same name.
     pub(crate) fn name_of(&self, at: usize, subject: &GuestId) -> String {
         let namesake = |other: &GuestId| other.name == subject.name && other != subject;
         let last = self.timelines[at].steps.last();
@@ -118,7 +118,7 @@ impl TableInput<'_> {
         out
     }
 
-    /// The guests, classes or hosts of an interval or of any other set of guests.
+    /// Groups guests by the subject of the rows: guest, class or host.
     pub(crate) fn subjects<'g>(
         &self,
         guests: &'g BTreeMap<GuestId, Measured<'g>>,
@@ -134,7 +134,7 @@ impl TableInput<'_> {
         Cow::Owned(members.into_iter().map(|(id, of)| (id, together(of, covered_ms))).collect())
     }
 
-    /// Every guest, class or host over the whole time.
+    /// Returns each guest, class or host over the whole time.
     pub(crate) fn over_time(&self, at: usize) -> BTreeMap<GuestId, Measured<'static>> {
         let mut found: BTreeMap<GuestId, Measured<'static>> = BTreeMap::new();
         for step in &self.timelines[at].steps {
@@ -162,8 +162,8 @@ impl TableInput<'_> {
                 let facts = facts_of(host, &step.sums.guests);
                 let labels = self.labels_saying(at, "all", width);
                 let mut line = self.line(LineKind::Interval, Some(interval), at, labels, &facts);
-                // The host is recorded before its first guest is found: nothing is known of guests
-                // then, however much is known of the host.
+                // Recording of the host begins before its first guest is found. Until then nothing
+                // is known of guests, even if the host is known.
                 let longest = step.guests.values().map(|guest| guest.over.covered_ms).max();
                 line.covered_ms = line.covered_ms.min(longest.unwrap_or(0));
                 lines.push(line);
@@ -171,7 +171,7 @@ impl TableInput<'_> {
                     continue;
                 }
                 for (id, guest) in self.subjects(&step.guests, host.covered_ms).iter() {
-                    // To know a guest's labels, all others are looked at.
+                    // The labels of a guest depend on all other guests, so they are computed once.
                     if !known.contains_key(id) {
                         known.insert(id.clone(), self.labels_of(at, id));
                     }
@@ -211,7 +211,7 @@ impl TableInput<'_> {
         lines
     }
 
-    /// What those together did that are not among the top; they are in order.
+    /// Sums the guests that are not among the top rows. `left` is sorted.
     fn rest(&self, timeline: &Timeline<'_>, left: &[GuestId]) -> Measured<'static> {
         let mut sum: Option<Measured<'static>> = None;
         for step in &timeline.steps {
@@ -266,7 +266,7 @@ impl TableInput<'_> {
         lines
     }
 
-    /// The largest first; what is not known last.
+    /// Sorts rows by the sort column, largest first and missing values last.
     pub(crate) fn sort<T>(&self, rows: &mut [T], line: impl Fn(&T) -> &Line) {
         let column = self.part.columns.iter().position(|id| *id == self.part.sort);
         let key = |row: &T| {
@@ -278,7 +278,7 @@ impl TableInput<'_> {
         });
     }
 
-    /// Sums of a host over the whole time.
+    /// Returns a host's sums over the whole time.
     pub(crate) fn total(&self, at: usize) -> &Sums {
         &self.timelines[at].total
     }

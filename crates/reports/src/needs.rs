@@ -1,21 +1,21 @@
-//! What of a recording a report is made from: a source that reads no more is soon done.
+//! Fields of a recording that a report needs, which lets a source skip the others.
 
 use crate::advice::RULES;
 use crate::catalog::Definition;
 use crate::fields::{Raw, Scope, field};
 use model::{GuestField, ProcessField};
 
-/// The raw fields that reports need. The host's and those of tiers are few, and always needed.
+/// Raw fields that reports need. Fields of the host and of tiers are few and always needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Of guests.
+    /// Fields of guests.
     pub guests: Vec<GuestField>,
-    /// Of processes; empty where none are shown.
+    /// Fields of processes; empty if no processes are shown.
     pub processes: Vec<ProcessField>,
 }
 
-/// What is calculated of every guest, whatever is shown: its CPU time, its wake-ups, what it counts
-/// itself, and the states of its virtual CPUs.
+/// Fields needed for every guest in any report: CPU time, wake-ups, the guest's own count, and the
+/// states of its virtual CPUs.
 const ALWAYS: &[GuestField] = {
     use GuestField as G;
     &[
@@ -37,7 +37,7 @@ const ALWAYS: &[GuestField] = {
     ]
 };
 
-/// What these reports need.
+/// Returns the fields that the given reports need.
 pub fn needs(definitions: &[&Definition]) -> Needs {
     let mut needs = Needs { guests: ALWAYS.to_vec(), processes: Vec::new() };
     let mut take = |scope, id: &str| {

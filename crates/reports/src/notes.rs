@@ -1,4 +1,4 @@
-//! What stands at the foot of a report: why a column is empty, and what stands for what.
+//! Notes at the foot of a report: reasons for empty columns, and substituted values.
 
 use crate::fields::{Derived, Raw, Scope};
 use crate::options::Options;
@@ -8,7 +8,7 @@ use crate::time::span_text;
 use model::{GuestField, Over, ProcessField};
 use std::collections::BTreeMap;
 
-/// More than this and two states of virtual CPUs count the same time.
+/// Excess in percent above which two states of virtual CPUs must count the same time.
 const EXCESS_PERCENT: f64 = 0.5;
 
 pub(crate) fn of(
@@ -46,7 +46,7 @@ fn empty_tables(report: &Report) -> impl Iterator<Item = String> {
     })
 }
 
-/// Columns in which nothing stands, by what is not recorded for them.
+/// Returns notes for columns without values, grouped by the missing raw fields.
 fn empty_columns(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
     let mut by_source: BTreeMap<Vec<Raw>, Vec<String>> = BTreeMap::new();
     for table in report.tables.iter().filter(|table| !table.lines.is_empty()) {
@@ -96,7 +96,7 @@ fn is_recorded(raw: Raw, timelines: &[Timeline<'_>]) -> bool {
     })
 }
 
-/// What stands for something that is not counted everywhere.
+/// Returns notes for values that stand in for counters that some hosts or guests lack.
 fn substitutes(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
     let mut notes = Vec::new();
     let guests = || {

@@ -1,11 +1,11 @@
-//! Numbers as they are shown, and what they are counted in.
+//! Formatting of numbers, and their units.
 
-/// What a derived field is counted in. It stands last in the field's name.
+/// Unit of a derived field, which stands last in the field's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Measure {
-    /// Hundredths of something that the field's words name.
+    /// Percent of the quantity that the field's description names.
     Percent,
-    /// Milliseconds a minute, as CPU time of small guests is best read.
+    /// Milliseconds per minute, the most readable unit for the CPU time of small guests.
     MsPerMin,
     /// Milliseconds.
     Ms,
@@ -17,22 +17,22 @@ pub enum Measure {
     Mib,
     /// Kibibytes.
     Kib,
-    /// Kibibytes a second.
+    /// Kibibytes per second.
     KibPerS,
-    /// Pages of 4 KiB a second.
+    /// Pages of 4 KiB per second.
     PagesPerS,
-    /// Times a second.
+    /// Times per second.
     PerS,
-    /// Times a minute.
+    /// Times per minute.
     PerMin,
     /// A plain number.
     Count,
-    /// One quantity over another of the same kind.
+    /// Ratio of two quantities of the same kind.
     Ratio,
 }
 
 impl Measure {
-    /// As people write it; empty for plain numbers.
+    /// Returns the unit as people write it; empty for plain numbers.
     pub fn text(self) -> &'static str {
         match self {
             Measure::Percent => "%",
@@ -50,7 +50,7 @@ impl Measure {
         }
     }
 
-    /// How the names of such fields end.
+    /// Returns the suffix of field names in this unit.
     pub fn suffix(self) -> &'static str {
         match self {
             Measure::Percent => "_percent",
@@ -70,11 +70,11 @@ impl Measure {
     }
 }
 
-/// From here on a number is shown without a fraction: nobody reads the sixth digit.
+/// Smallest number shown without a fraction, because a sixth digit is of no use.
 const WHOLE_FROM: f64 = 10_000.0;
 
-/// A value as it is shown: `-` if it is missing, `0` if nothing happened, `0.0` if something
-/// did that the digits cannot show.
+/// Formats a value: `-` if it is missing, `0` if nothing happened, `0.0` if it is too small for the
+/// digits.
 pub fn shown(value: Option<f64>, decimals: u8) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
     if value == 0.0 {
@@ -86,13 +86,14 @@ pub fn shown(value: Option<f64>, decimals: u8) -> String {
     if is_zero { "0.0".into() } else { text }
 }
 
-/// Values that are so close to the middle of two numbers are left to exact arithmetic.
+/// Distance from the middle of two numbers below which exact arithmetic is used.
 const NEAR: f64 = 1e-6;
-/// Below this, every whole number has a float of its own, with room to see a fraction of it.
+/// Below this, a float holds every whole number exactly, with room for a fraction.
 const EXACT_MAX: f64 = 1e9;
 
-/// A value with so many digits behind its point, as `{:.n}` writes it, and ten times as fast: a
-/// day of guests by the minute has millions of values. `None` where that is not certain.
+/// Formats a value with a fixed number of digits after the point, like `{:.n}` but ten times as
+/// fast. One day of guests by the minute has millions of values. Returns `None` if the rounding is
+/// not certain.
 fn fixed(value: f64, decimals: usize) -> Option<String> {
     let scaled = value.abs() * 10_f64.powi(i32::try_from(decimals).ok()?);
     let is_certain = scaled < EXACT_MAX && (scaled.fract() - 0.5).abs() > NEAR;
@@ -106,7 +107,7 @@ fn fixed(value: f64, decimals: usize) -> Option<String> {
     })
 }
 
-/// Writes a whole number as one with so many digits behind its point, 19 at most.
+/// Writes a whole number with a decimal point before its last digits, 19 digits at most.
 pub(crate) fn put_scaled(out: &mut String, mut number: u64, decimals: usize) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
@@ -123,7 +124,7 @@ pub(crate) fn put_scaled(out: &mut String, mut number: u64, decimals: usize) {
     }
 }
 
-/// A quotient, if there is one.
+/// Returns the quotient, or `None` if the divisor is not positive.
 pub(crate) fn over(above: f64, below: f64) -> Option<f64> {
     (below > 0.0).then(|| above / below)
 }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_differs_from_little_and_from_not_known() {
+    fn zero_tiny_and_missing_values_are_shown_differently() {
         let check = |value, decimals, expected: &str| assert_eq!(shown(value, decimals), expected);
         check(None, 1, "-");
         check(Some(f64::NAN), 1, "-");

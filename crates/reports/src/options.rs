@@ -1,28 +1,28 @@
-//! What is asked of a report.
+//! Options of a report.
 
 use crate::gather::{By, Pattern};
 use crate::time::Zone;
 
-/// What is asked for.
+/// Options of a report.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// What a row is about.
+    /// Subject of the rows.
     pub by: By,
-    /// Only guests of which this is the name or the class.
+    /// Pattern for the name or the class of guests.
     pub pattern: Option<&'a Pattern>,
-    /// How many rows at most, without the sums.
+    /// Maximum number of rows, without the sums.
     pub top: usize,
-    /// What the rows of intervals are about.
+    /// Subject of the rows of intervals.
     pub detail: Detail,
-    /// The zone that times are shown in.
+    /// Time zone of the times shown.
     pub zone: &'a dyn Zone,
 }
 
-/// What the rows of intervals are about.
+/// Subject of the rows of intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// The sum of all: what a person reads.
+    /// The sum of all, for people.
     Sums,
-    /// Each guest or tier as well: what a program reads.
+    /// Each guest or tier as well, for programs.
     Each,
 }

@@ -1,9 +1,9 @@
-//! Names from outside, made safe for a terminal, a table of values and a page.
+//! Names from outside, made safe for terminals, CSV and HTML.
 
-/// More of a name is not shown: guests choose names, and no name makes a report unreadable.
+/// Maximum length of a name. Guests choose their names, and no name may make a report unreadable.
 const NAME_MAX: usize = 64;
 
-/// The text without what a terminal obeys, cut to a length that any report can show.
+/// Removes control characters and cuts the text to `NAME_MAX`.
 pub(crate) fn plain(text: &str) -> String {
     base::plain(text, NAME_MAX)
 }

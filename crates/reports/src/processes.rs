@@ -1,8 +1,8 @@
-//! Processes of guests, by the host's truth.
+//! Processes of guests, with CPU times by the host's measure.
 //!
-//! A guest counts CPU time by its own clock. Where its virtual CPUs are held up, or emulated,
-//! its seconds are not the host's: what it counts is multiplied by what it got over what it
-//! believes to have used. Both are known as of the moment when it reported its processes.
+//! A guest counts CPU time by its own clock. If its virtual CPUs are held up or emulated, its
+//! seconds differ from the host's. The guest's count is therefore multiplied by the time received
+//! over the time counted. Both values are of the moment when the guest reported its processes.
 
 use crate::Facts;
 use crate::gather::{By, GuestId, Measured, together};
@@ -41,7 +41,8 @@ pub(crate) fn lines(input: &TableInput<'_>) -> Vec<Line> {
     lines
 }
 
-/// What is not listed, and what all guests used together: those that reported their processes.
+/// Returns a line for the CPU time of unlisted processes, and one for all guests that report
+/// processes.
 fn sums(input: &TableInput<'_>, at: usize, listed: f64) -> Vec<Line> {
     let mut sum: Option<Measured<'_>> = None;
     for step in &input.timelines[at].steps {
@@ -89,7 +90,7 @@ fn labels(input: &TableInput<'_>, at: usize, id: &GuestId, name: &ProcessName) -
     }
 }
 
-/// Processes over the whole time. Of several guests, those of one name are one.
+/// Sums processes over the whole time. Processes of one name in several guests are one.
 fn over_time(input: &TableInput<'_>, at: usize) -> BTreeMap<Key, Over<ProcessField>> {
     let by = input.options.by;
     let mut found: BTreeMap<Key, Over<ProcessField>> = BTreeMap::new();

@@ -1,64 +1,64 @@
-//! A report as lines and values: what building gives, and what becomes text, CSV, JSON or a page.
+//! Reports as lines and values, between building and rendering.
 
 use crate::catalog::{Definition, Part};
 use crate::fields::Derived;
 use crate::gather::By;
 use crate::header::HostHeader;
 
-/// A report, before it is text.
+/// A report before rendering.
 #[derive(Debug)]
 pub struct Report {
-    /// Which one.
+    /// Definition of the report.
     pub definition: &'static Definition,
-    /// Its hosts.
+    /// Hosts of the report.
     pub hosts: Vec<HostHeader>,
-    /// When the first interval began, in milliseconds since 1970.
+    /// Start of the first interval, in milliseconds since 1970.
     pub from_ms: i64,
-    /// When the last one ended.
+    /// End of the last interval.
     pub to_ms: i64,
-    /// How long an interval is.
+    /// Length of an interval.
     pub interval_ms: u64,
-    /// What a row is about.
+    /// Subject of the rows.
     pub by: By,
-    /// Which guests it is about; empty for all.
+    /// Pattern of the guests; empty for all.
     pub pattern: String,
-    /// Its tables.
+    /// Tables of the report.
     pub tables: Vec<Table>,
-    /// What stands at its foot.
+    /// Notes at the foot.
     pub notes: Vec<String>,
 }
 
 /// A table of a report.
 #[derive(Debug)]
 pub struct Table {
-    /// Its definition.
+    /// Definition of the table.
     pub part: &'static Part,
-    /// What the labels of its lines are.
+    /// Names of the labels of its lines.
     pub labels: Vec<&'static str>,
-    /// Its columns.
+    /// Columns of the table.
     pub fields: Vec<&'static Derived>,
-    /// Its lines: of intervals first, then of the whole time.
+    /// Lines: of intervals first, then of the whole time.
     pub lines: Vec<Line>,
 }
 
 /// A line of a table.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What it is about.
+    /// Subject of the line.
     pub kind: LineKind,
-    /// When it begins.
+    /// Start of the line's time.
     pub from_ms: i64,
-    /// How long it is.
+    /// Length of the line's time.
     pub length_ms: u64,
-    /// How much of that is known.
+    /// Recorded part of the line's time.
     pub covered_ms: u64,
-    /// Its labels. They are safe for a terminal, and no more than that.
+    /// Labels, safe for a terminal but not escaped for CSV or HTML.
     pub labels: Vec<String>,
-    /// Its values.
+    /// Values, one per column.
     pub values: Vec<Option<f64>>,
 }
 
-/// What a line is about.
+/// Subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
     /// All of a host in an interval.
@@ -67,14 +67,14 @@ pub enum LineKind {
     IntervalOf,
     /// One guest, class, tier or process in the whole time.
     Whole,
-    /// Those that are not among the top, in the whole time.
+    /// The rows that are not among the top, in the whole time.
     Rest,
     /// All of a host in the whole time.
     All,
 }
 
 impl LineKind {
-    /// Its name in CSV and JSON.
+    /// Returns the name in CSV and JSON.
     pub fn name(self) -> &'static str {
         match self {
             LineKind::Interval | LineKind::IntervalOf => "interval",

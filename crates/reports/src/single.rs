@@ -1,11 +1,11 @@
-//! One interval by itself, as screens and pages show it: the fields of the reports, of the host,
-//! of a guest, a tier or a process, without a report around them.
+//! Report fields of a single interval, for screens and pages without a whole report: of the host, a
+//! guest, a tier or a process.
 
 use crate::facts::{Added, Facts};
 use crate::fields::{Scope, field};
 use model::{Field, GuestField, Interval, Over, ProcessField, TierField};
 
-/// An interval, and what all its guests and tiers come to together.
+/// An interval, with the sums of its guests and tiers.
 #[derive(Clone, Debug, Default)]
 pub struct Single {
     interval: Interval,
@@ -16,8 +16,8 @@ pub struct Single {
 }
 
 impl Single {
-    /// Sums up what is shown of all together. `on` is how many guests there were, where somebody
-    /// knows of more than the interval has.
+    /// Computes the sums of the interval. `on` is the number of guests, if the caller knows of more
+    /// than the interval contains.
     pub fn new(interval: Interval, on: Option<usize>) -> Single {
         let covered_ms = interval.host.covered_ms;
         let guests = together(interval.guests.values(), covered_ms);
@@ -28,12 +28,12 @@ impl Single {
         Single { interval, guests, tiers, added, on }
     }
 
-    /// The interval.
+    /// Returns the interval.
     pub fn interval(&self) -> &Interval {
         &self.interval
     }
 
-    /// The end of the time that it covers, in milliseconds since 1970.
+    /// Returns the end of the covered time, in milliseconds since 1970.
     pub fn to_ms(&self) -> i64 {
         let length_ms = i64::try_from(self.interval.length_ms).unwrap_or(i64::MAX);
         self.interval.from_ms.saturating_add(length_ms)
@@ -52,29 +52,29 @@ impl Single {
         }
     }
 
-    /// A field of the host.
+    /// Returns a field of the host.
     pub fn host(&self, id: &str) -> Option<f64> {
         field(Scope::Host, id)?.value(&self.facts(&Over::default()))
     }
 
-    /// A field of all guests together.
+    /// Returns a field of the sum of all guests.
     pub fn all_guests(&self, id: &str) -> Option<f64> {
         field(Scope::Guest, id)?.value(&self.facts(&Over::default()))
     }
 
-    /// A field of a guest of the interval.
+    /// Returns a field of a guest of the interval.
     pub fn guest(&self, guest: &Over<GuestField>, id: &str) -> Option<f64> {
         let (none, added) = (Over::default(), Added::of(guest));
         field(Scope::Guest, id)?.value(&Facts { guest, added: &added, ..self.facts(&none) })
     }
 
-    /// A field of a tier of memory.
+    /// Returns a field of a tier of memory.
     pub fn tier(&self, tier: &Over<TierField>, id: &str) -> Option<f64> {
         let none = Over::default();
         field(Scope::Tier, id)?.value(&Facts { tier, ..self.facts(&none) })
     }
 
-    /// A field of a process of a guest that spends its time as these facts say.
+    /// Returns a field of a process in a guest with the given CPU facts.
     pub fn process(
         &self,
         guest: &Over<GuestField>,
@@ -82,14 +82,14 @@ impl Single {
         id: &str,
     ) -> Option<f64> {
         let added = Added::of(guest);
-        // A process is reported over a time of its own.
+        // A process has its own reported time.
         let guest = Over { covered_ms: process.covered_ms, ..Over::default() };
         let facts = Facts { guest: &guest, added: &added, ..self.facts(process) };
         field(Scope::Process, id)?.value(&facts)
     }
 }
 
-/// All of them as one: here gauges are summed as counters are.
+/// Sums the fields of all; gauges are summed as counters are.
 fn together<'a, F: Field>(all: impl Iterator<Item = &'a Over<F>>, covered_ms: u64) -> Over<F> {
     let mut sum = Over::default();
     all.for_each(|one| sum.add_concurrent(one));

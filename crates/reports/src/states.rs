@@ -1,33 +1,33 @@
-//! The states of virtual CPUs, which add up to 100.
+//! States of virtual CPUs. Their times add up to 100 %.
 
 use model::{GuestField, Over};
 
-/// The use that a virtual CPU makes of its time.
+/// State of a virtual CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It runs the guest's code; where guest time is not counted, it runs at all.
+    /// Runs the guest's code, or runs at all if guest time is not counted.
     Run,
-    /// It runs the host's code for the guest: exits, and emulation of devices.
+    /// Runs the host's code for the guest: exits, and emulation of devices.
     Emulation,
-    /// It is halted, and the host polls for its next work.
+    /// Halted while the host polls for the next work.
     HaltPoll,
-    /// It is ready, and others run: steal.
+    /// Ready while others run: steal.
     CpuWait,
-    /// It waits for the host to bring memory.
+    /// Waits for the host to bring in memory.
     PageWait,
-    /// It waits for block I/O.
+    /// Waits for block I/O.
     IoWait,
-    /// It is held back by a limit.
+    /// Held back by a CPU limit.
     Limit,
-    /// It is halted, and its hypervisor waits for block I/O.
+    /// Halted while its hypervisor waits for block I/O.
     AsyncIo,
-    /// It is halted for a moment within its work.
+    /// Halted for a moment within its work.
     IdleShort,
-    /// It is halted for longer: it has nothing to do.
+    /// Halted for longer, without work.
     Idle,
-    /// It stands still: its guest is parked.
+    /// Stopped, because its guest is parked.
     Parked,
-    /// The rest, where idle time is measured.
+    /// The remainder, if idle time is measured.
     Other,
 }
 
@@ -41,17 +41,17 @@ impl State {
     };
 }
 
-/// The time of virtual CPUs by their states: in nanoseconds, or in hundredths that sum to 100.
+/// Time of virtual CPUs by state: in nanoseconds, or in percent that sum to 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct States {
     of: [Option<f64>; State::ALL.len()],
-    /// The time by which the states were more than there was, before they were scaled to fit. More
-    /// than a tick's worth says that two states count the same time.
+    /// Time by which the states exceeded the available time before they were scaled to fit. More
+    /// than a tick's worth means that two states count the same time.
     pub excess: f64,
 }
 
-/// Splits the time of one guest's virtual CPUs, in nanoseconds; `None` where their run time,
-/// their run delay or their number is not known.
+/// Splits the time of one guest's virtual CPUs, in nanoseconds. Returns `None` if their run time,
+/// run delay or number is not known.
 pub fn states(guest: &Over<GuestField>) -> Option<States> {
     let get = |field| guest.get(field).map(|value| value as f64);
     let vcpus = get(GuestField::Vcpus)?;
@@ -61,7 +61,7 @@ pub fn states(guest: &Over<GuestField>) -> Option<States> {
     if time <= 0.0 {
         return None;
     }
-    // Polling is a part of the run time, and guest time another; what is left is emulation.
+    // Polling and guest time are parts of the run time; the rest is emulation.
     let halt_poll = get(GuestField::HaltPoll).map(|ns| ns.min(ran));
     let of_run = ran - halt_poll.unwrap_or(0.0);
     let code = get(GuestField::VcpuGuest).map(|ns| ns.min(of_run));
@@ -73,7 +73,7 @@ pub fn states(guest: &Over<GuestField>) -> Option<States> {
     let parked = get(GuestField::Parked).map(|ns| (ns * vcpus).min(left));
     let left = left - parked.unwrap_or(0.0);
     let halted = get(GuestField::HaltWait).map(|ns| ns.min(left));
-    // Parts of the halted time, as far as they are known.
+    // Known parts of the halted time.
     let rest = halted.unwrap_or(left);
     let async_io = get(GuestField::OtherBlockIo).map(|ns| ns.min(rest));
     let rest = rest - async_io.unwrap_or(0.0);
@@ -97,17 +97,17 @@ pub fn states(guest: &Over<GuestField>) -> Option<States> {
 }
 
 impl States {
-    /// One of them, as far as it is known.
+    /// Returns the time of a state, if it is known.
     pub fn get(&self, state: State) -> Option<f64> {
         self.of[state as usize]
     }
 
-    /// All states together.
+    /// Returns the sum of all states.
     pub fn sum(&self) -> f64 {
         self.of.iter().flatten().sum()
     }
 
-    /// In hundredths of all of them.
+    /// Returns the states in percent of their sum.
     pub fn percent(&self) -> Option<States> {
         let sum = self.sum();
         (sum > 0.0).then(|| {
@@ -116,19 +116,19 @@ impl States {
         })
     }
 
-    /// The states of both together. What is known of one only is that one's.
+    /// Adds the states of both. A state known in only one operand keeps that value.
     pub fn plus(&self, other: &States) -> States {
         let of = std::array::from_fn(|at| both(self.of[at], other.of[at], |a, b| a + b));
         States { of, excess: self.excess + other.excess }
     }
 
-    /// Every state times a factor; the excess is left as it was.
+    /// Multiplies every state by a factor; the excess stays as it is.
     fn times(&self, factor: f64) -> States {
         States { of: self.of.map(|value| value.map(|value| value * factor)), ..*self }
     }
 }
 
-/// Both together, or the one that is known.
+/// Adds both values, or returns the known one.
 pub(crate) fn both<T>(one: Option<T>, other: Option<T>, add: impl Fn(T, T) -> T) -> Option<T> {
     match (one, other) {
         (None, value) | (value, None) => value,

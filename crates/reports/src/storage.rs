@@ -1,24 +1,24 @@
-//! The uses of the host's memory, which add up to its total.
+//! Uses of the host's memory, which add up to its total.
 
 use crate::Facts;
 use crate::facts::{MIB, PAGE};
 use model::{GuestField, HostField, TierField};
 
-/// The part of guests in the host's memory, in mebibytes.
+/// Guest memory on the host, in mebibytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GuestStorage {
-    /// Their memory, each for itself, what KSM shares counted once.
+    /// Memory private to each guest; pages shared through KSM count once.
     pub own: f64,
-    /// Memory that their hypervisors have for themselves.
+    /// Memory of the hypervisors themselves.
     pub hypervisors: f64,
-    /// Memory that guests have together, once: templates and programs, in files.
+    /// Memory shared by guests, counted once: templates and programs, in files.
     pub together: f64,
 }
 
-/// The uses of the host's memory, in mebibytes that sum to its total.
+/// Uses of the host's memory, in mebibytes that sum to its total.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Storage {
-    /// The part of guests.
+    /// Guest memory.
     pub guests: GuestStorage,
     /// The manager and monitor.
     pub manager: f64,
@@ -32,9 +32,9 @@ pub struct Storage {
     pub buffers: f64,
     /// The kernel's objects.
     pub slab: f64,
-    /// Page tables of processes and of guests.
+    /// Page tables of processes and guests.
     pub tables: f64,
-    /// Stacks in the kernel, and memory of single CPUs.
+    /// Kernel stacks and per-CPU memory.
     pub kernel: f64,
     /// The zswap pool.
     pub zswap: f64,
@@ -42,29 +42,29 @@ pub struct Storage {
     pub zram: f64,
     /// Huge pages set aside.
     pub huge: f64,
-    /// Not used at all.
+    /// Free memory.
     pub free: f64,
-    /// Not used either, and kept by single CPUs for their next need.
+    /// Free memory kept on per-CPU lists.
     pub lists: f64,
-    /// The remainder: drivers, and what /proc/meminfo does not name.
+    /// Remainder: drivers, and memory that /proc/meminfo does not name.
     pub other: f64,
 }
 
-/// Splits the host's memory; `None` where its total, what is free or what is anonymous is not
-/// known. What else is missing is in the remainder.
+/// Splits the host's memory. Returns `None` if the total, the free or the anonymous memory is not
+/// known. Any other missing part is in the remainder.
 pub fn storage(facts: &Facts<'_>) -> Option<Storage> {
     let mib = |field| facts.h(field).map(|bytes| bytes / MIB);
     let known = |field| mib(field).unwrap_or(0.0);
     let total = mib(HostField::Total)?;
     let free = mib(HostField::Free)?;
     let anonymous = mib(HostField::Anonymous)?;
-    // A page that KSM shares is resident in each of its processes and anonymous once.
+    // A page shared through KSM is resident in each process but anonymous once.
     let saved = facts.h(HostField::KsmSharing).unwrap_or(0.0) * PAGE / MIB;
     let of_guests = |field| facts.g(field).map(|bytes| bytes / MIB);
-    // Recordings of before have resident sets, with what guests share in each of them.
+    // Old recordings have resident sets, in each of which the shared pages are included.
     let held = of_guests(GuestField::Private).or_else(|| of_guests(GuestField::Resident));
     let manager = known(HostField::OwnResident).min(anonymous);
-    // What is not anonymous lies in huge pages, or in files that are only in memory.
+    // Guest memory that is not anonymous lies in huge pages or in files that exist only in memory.
     let (huge, shared) = (known(HostField::HugeTlb), known(HostField::Shared));
     let room = anonymous - manager + huge + shared;
     let held = (held.unwrap_or(0.0) - saved).clamp(0.0, room);
@@ -95,13 +95,14 @@ pub fn storage(facts: &Facts<'_>) -> Option<Storage> {
     Some(split)
 }
 
-/// The rest of a part when so much is taken from it, and the amount still to be taken.
+/// Subtracts an amount from a part. Returns the rest of the part, and the amount not yet
+/// subtracted.
 fn rest(part: f64, taken: f64) -> (f64, f64) {
     ((part - taken).max(0.0), (taken - part).max(0.0))
 }
 
 impl Storage {
-    /// All parts together.
+    /// Returns the sum of all parts.
     pub fn sum(&self) -> f64 {
         let GuestStorage { own, hypervisors, together } = self.guests;
         let guests = own + hypervisors + together;

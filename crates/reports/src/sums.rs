@@ -1,4 +1,4 @@
-//! Everything of a host in one interval or over several: what the row of a host is made from.
+//! Sums of a host over one or more intervals, from which the host's row is derived.
 
 use crate::Facts;
 use crate::gather::{GuestId, Measured, Pattern, Taken, all_tiers, guests_of, together};
@@ -6,8 +6,7 @@ use model::{HostField, Interval, Over, ProcessField, TierField};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// A guest is active if it uses more than this of a CPU, in hundredths: an idle Linux stays
-/// below.
+/// CPU use in percent above which a guest is active; an idle Linux stays below.
 const ACTIVE_PERCENT: f64 = 1.0;
 
 static NO_TIER: LazyLock<Over<TierField>> = LazyLock::new(Over::default);
@@ -19,14 +18,14 @@ pub(crate) struct Sums {
     pub host: Over<HostField>,
     pub guests: Measured<'static>,
     pub tiers: Over<TierField>,
-    /// Guests there and active, each times the milliseconds.
+    /// Guests present and active, each multiplied by milliseconds.
     on: f64,
     active: f64,
     ms: f64,
 }
 
 impl Sums {
-    /// Of one interval, with the guests in it.
+    /// Returns the sums of one interval with its guests.
     pub(crate) fn of(interval: &Interval, guests: &BTreeMap<GuestId, Measured<'_>>) -> Sums {
         let covered_ms = interval.host.covered_ms;
         let ms = covered_ms.max(u64::from(covered_ms == 0 && !guests.is_empty())) as f64;
@@ -46,7 +45,7 @@ impl Sums {
         }
     }
 
-    /// Adds what was later.
+    /// Adds a later time.
     pub(crate) fn then(&mut self, later: &Sums) {
         self.host.add(&later.host);
         self.guests.then(&later.guests);
@@ -56,7 +55,7 @@ impl Sums {
         self.ms += later.ms;
     }
 
-    /// For the row of the host.
+    /// Returns the facts of the host's row.
     pub(crate) fn facts(&self) -> Facts<'_> {
         let mean = |sum: f64| (self.ms > 0.0).then(|| sum / self.ms);
         Facts {
@@ -67,13 +66,13 @@ impl Sums {
         }
     }
 
-    /// For the row of a tier.
+    /// Returns the facts of a tier's row.
     pub(crate) fn tier_facts<'a>(&'a self, tier: &'a Over<TierField>) -> Facts<'a> {
         Facts { tier, ..facts_of(&self.host, &self.guests) }
     }
 }
 
-/// For the row of a guest, or of several as one.
+/// Returns the facts of a guest's row, or of several guests as one.
 pub(crate) fn facts_of<'a>(host: &'a Over<HostField>, guest: &'a Measured<'_>) -> Facts<'a> {
     Facts {
         host,
@@ -87,15 +86,14 @@ pub(crate) fn facts_of<'a>(host: &'a Over<HostField>, guest: &'a Measured<'_>) -
     }
 }
 
-/// A host's time, interval by interval.
+/// Intervals of a host in order.
 pub(crate) struct Timeline<'a> {
-    /// Each interval with its guests and its sums.
+    /// Intervals with their guests and sums.
     pub steps: Vec<Step<'a>>,
     /// Sums over the whole time.
     pub total: Sums,
 }
 
-/// One interval.
 pub(crate) struct Step<'a> {
     pub interval: &'a Interval,
     pub guests: BTreeMap<GuestId, Measured<'a>>,
@@ -103,7 +101,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl<'a> Timeline<'a> {
-    /// Of the guests that a pattern takes.
+    /// Builds the timeline of the guests that match the pattern.
     pub(crate) fn of(intervals: &'a [Interval], pattern: Option<&Pattern>) -> Timeline<'a> {
         let mut steps = Vec::with_capacity(intervals.len());
         let mut total: Option<Sums> = None;

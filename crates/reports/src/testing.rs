@@ -1,5 +1,5 @@
-//! A made-up day of two machines' guests: the same on every machine, and with the variation,
-//! the gaps and the missing counters of real ones.
+//! A generated day of two machines' guests. It is the same on every machine, and has the variation,
+//! gaps and missing counters of real recordings.
 
 use crate::gather::HostData;
 use model::{
@@ -8,17 +8,17 @@ use model::{
 };
 use std::collections::BTreeMap;
 
-/// When the day begins: midnight of 21 November 2026, UTC.
+/// Start of the day: midnight of 21 November 2026, UTC.
 pub const DAY_MS: i64 = 1_795_219_200_000;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Numbers that look like chance and are the same every time.
+/// Deterministic pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
-    /// One below `below`.
+    /// Returns a number below `below`.
     fn below(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -26,7 +26,7 @@ impl Chance {
         (self.0 >> 11) % below.max(1)
     }
 
-    /// The value, give or take a quarter.
+    /// Returns the value, plus or minus a quarter.
     fn about(&mut self, value: u64) -> u64 {
         value - value / 4 + self.below(value / 2 + 1)
     }
@@ -38,8 +38,8 @@ fn row<F: model::Field>(values: &[(F, u64)]) -> Row<F> {
     row
 }
 
-/// A day of so many guests in intervals of so many minutes. Every tenth guest is emulated, and
-/// every seventh has no daemon. In the fourth hour nothing was recorded for 24 minutes.
+/// Returns a day with the given number of guests and minutes per interval. Every tenth guest is
+/// emulated, and every seventh has no daemon. In the fourth hour, 24 minutes are not recorded.
 pub fn day(guests: usize, minutes: u64) -> HostData {
     let step_ms = minutes * 60_000;
     let mut chance = Chance(0x5eed_5eed_5eed_5eed);
@@ -66,12 +66,12 @@ pub fn day(guests: usize, minutes: u64) -> HostData {
     }
 }
 
-/// Minutes of an interval in which nothing was recorded.
+/// Returns the unrecorded minutes of an interval.
 fn overlap(from: u64, minutes: u64) -> u64 {
     (from + minutes).min(214).saturating_sub(from.max(190))
 }
 
-/// How busy the day is at a time, in thousandths: little at night, most at eleven and three.
+/// Returns the load at a time of day, in thousandths: low at night, highest at eleven and three.
 fn hour_load(from_ms: i64) -> u64 {
     const LOAD: [u64; 24] = [
         30, 20, 20, 20, 25, 40, 80, 200, 450, 700, 850, 1000, 700, 650, 900, 950, 800, 600, 400,
@@ -122,7 +122,7 @@ fn guest(
         start_ticks: Some(100),
         boot: "b1".into(),
     };
-    // Between a quiet daemon's 0.5 % of a CPU and a busy server's 30 %.
+    // Ranges from an idle guest's 0.5 % of a CPU to a busy server's 30 %.
     let seconds = covered_ms * 1_000;
     let heavy = u64::try_from(20 / (number + 1)).unwrap_or(0) + 2;
     let run = chance.about(seconds * 5 + seconds * heavy * 15 * load / 1000);
@@ -172,7 +172,7 @@ fn guest(
     (who, row)
 }
 
-/// Bursts, memory by tier, disks and network: one value for each guest, which follows its work.
+/// Fills in bursts, memory by tier, disks and network, proportional to the guest's work.
 fn outside(row: &mut Row<G>, number: usize, size: u64, run: u64, covered_ms: u64) {
     let number = u64::try_from(number).unwrap_or(0);
     let bursts = run / 2_000_000;
@@ -191,7 +191,7 @@ fn outside(row: &mut Row<G>, number: usize, size: u64, run: u64, covered_ms: u64
         (G::BlockWriteBytes, row.get(G::WriteBytes).unwrap_or(0)),
     ];
     all.into_iter().for_each(|(field, value)| row.set(field, Some(value)));
-    // Every third guest has a cgroup of its own, and every fourth a tap device.
+    // Every third guest has its own cgroup, and every fourth a tap device.
     if number.is_multiple_of(3) {
         let swapped = row.get(G::Swapped).unwrap_or(0);
         let pages = covered_ms / 4000;
@@ -220,8 +220,8 @@ fn outside(row: &mut Row<G>, number: usize, size: u64, run: u64, covered_ms: u64
     }
 }
 
-/// What a daemon reports. The guest's clock runs while others have its CPU, so it counts a part
-/// of its waits as its own work.
+/// Fills in the daemon's report. The guest's clock runs while others have its CPU, so the guest
+/// counts part of its waits as its own work.
 fn inside(chance: &mut Chance, row: &mut Row<G>, size: u64, run: u64, wait: u64, load: u64) {
     let truth = row.get(G::VcpuGuest).unwrap_or(run);
     let busy = (truth + wait / 4) / 10_000_000;
@@ -245,7 +245,7 @@ fn inside(chance: &mut Chance, row: &mut Row<G>, size: u64, run: u64, wait: u64,
             (G::OwnRefaultFile, chance.about(load)),
             (G::OwnRefaultAnonymous, chance.about(load / 12)),
             (G::OwnStalls, chance.below(3)),
-            // Once in a while.
+            // Occasional OOM kills.
             (G::OwnOomKills, u64::from(wait % 101 == 7)),
             (G::OwnMajorFaults, chance.about(load / 5)),
             (G::OwnPsiSome, chance.about(load * 100_000)),
@@ -314,7 +314,7 @@ fn host(chance: &mut Chance, guests: usize, cpu_ns: u64, resident: u64, covered_
     let sharing = resident / 4096 / 4;
     let anonymous = (resident - sharing * 4096) * 21 / 20;
     let (cached, slab) = (chance.about(3 * GIB), chance.about(GIB));
-    // Buffers, tables, stacks and the like, zram, and what has no name.
+    // Buffers, tables, kernel stacks, zram, and the unnamed remainder.
     let rest = 202 * MIB + 311 * MIB + chance.about(60 * MIB);
     let free = total.saturating_sub(anonymous + cached + slab + rest);
     row(&[

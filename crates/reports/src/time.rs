@@ -1,10 +1,10 @@
-//! Times as reports show them. The zone is an argument.
+//! Times as reports show them, in a time zone that is an argument.
 
 use base::duration::{DAY_MS, MINUTE_MS};
 
-/// The zone that times are shown in.
+/// Time zone of the times shown.
 pub trait Zone {
-    /// How far local time is ahead of UTC at a moment, in minutes.
+    /// Returns the offset of local time from UTC at a moment, in minutes.
     fn offset_min(&self, at_ms: i64) -> i64;
 }
 
@@ -18,7 +18,7 @@ impl Zone for Utc {
     }
 }
 
-/// Year, month, day, hour, minute, second and millisecond of a local time.
+/// Returns year, month, day, hour, minute, second and millisecond of a local time.
 fn civil(local_ms: i64) -> (i64, i64, i64, i64, i64, i64, i64) {
     let (day, ms) = (local_ms.div_euclid(DAY_MS), local_ms.rem_euclid(DAY_MS));
     let (year, month, of_month) = base::civil::date(day);
@@ -30,13 +30,13 @@ fn local(at_ms: i64, zone: &dyn Zone) -> i64 {
     at_ms.saturating_add(zone.offset_min(at_ms).saturating_mul(MINUTE_MS))
 }
 
-/// The day: `2026-11-21`.
+/// Formats the day: `2026-11-21`.
 pub fn date_text(at_ms: i64, zone: &dyn Zone) -> String {
     let (year, month, day, ..) = civil(local(at_ms, zone));
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// The time of the day: `14:05`, or `14:05:20` if it is not a whole minute.
+/// Formats the time of day: `14:05`, or `14:05:20` if the minute is not full.
 pub fn clock_text(at_ms: i64, zone: &dyn Zone) -> String {
     let (_, _, _, hour, minute, second, ms) = civil(local(at_ms, zone));
     match (second, ms) {
@@ -45,7 +45,7 @@ pub fn clock_text(at_ms: i64, zone: &dyn Zone) -> String {
     }
 }
 
-/// A moment for programs: `2026-11-21T14:05:20+01:00`.
+/// Formats a moment for programs: `2026-11-21T14:05:20+01:00`.
 pub fn rfc3339(at_ms: i64, zone: &dyn Zone) -> String {
     let (year, month, day, hour, minute, second, ms) = civil(local(at_ms, zone));
     let offset = zone.offset_min(at_ms);
@@ -58,8 +58,8 @@ pub fn rfc3339(at_ms: i64, zone: &dyn Zone) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}{place}")
 }
 
-/// The beginnings and ends of lines for programs. All guests' lines of an interval follow each
-/// other, so each time is made into text once, and not a hundred times.
+/// Formatted starts and ends of lines, cached. The lines of all guests in an interval follow each
+/// other, so each time is formatted once instead of a hundred times.
 pub(crate) struct Spans<'a> {
     zone: &'a dyn Zone,
     from: (i64, String),
@@ -72,7 +72,7 @@ impl<'a> Spans<'a> {
         Spans { zone, from: known(), to: known() }
     }
 
-    /// When a line begins, and when it ends.
+    /// Returns the formatted start and end of a line.
     pub(crate) fn of(&mut self, from_ms: i64, length_ms: u64) -> (&str, &str) {
         let to_ms = from_ms.saturating_add(i64::try_from(length_ms).unwrap_or(i64::MAX));
         for (known, at_ms) in [(&mut self.from, from_ms), (&mut self.to, to_ms)] {
@@ -84,7 +84,7 @@ impl<'a> Spans<'a> {
     }
 }
 
-/// How long, as it is read: `45 s`, `12 min`, `2 h 5 min`.
+/// Formats a duration: `45 s`, `12 min`, `2 h 5 min`.
 pub(crate) fn span_text(ms: u64) -> String {
     let two = |large: u64, name: &str, small: u64, of: &str| match small {
         0 => format!("{large} {name}"),

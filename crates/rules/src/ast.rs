@@ -4,7 +4,7 @@ use crate::diag::Span;
 use base::named;
 use counters::{Counter, CpuField};
 
-/// A keyword without history: a value that is derived from two snapshots.
+/// A keyword without history: a value derived from two snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keyword {
     /// First field of /proc/loadavg.
@@ -24,7 +24,7 @@ pub enum Keyword {
 }
 
 impl Keyword {
-    /// The keyword of that name.
+    /// Returns the keyword with that name.
     pub fn from_name(name: &str) -> Option<Keyword> {
         match name {
             "loadavg" => Some(Keyword::LoadAvg),
@@ -38,7 +38,7 @@ impl Keyword {
         }
     }
 
-    /// The rule language's word for it.
+    /// Returns the keyword's name in the rule language.
     pub fn name(self) -> &'static str {
         match self {
             Keyword::LoadAvg => "loadavg",
@@ -51,14 +51,14 @@ impl Keyword {
         }
     }
 
-    /// Whether the original computes it only together with its memory rules.
+    /// Returns true if the original computes it only together with its memory rules.
     pub fn is_memory(self) -> bool {
         matches!(self, Keyword::SwapRate | Keyword::Apcr | Keyword::FreeMem)
     }
 }
 
 named! {
-    /// A binary operator, with the sign that stands in the file.
+    /// A binary operator, with its sign in the file.
     #[allow(missing_docs)]
     pub enum BinaryOp {
         Or = "|",
@@ -77,12 +77,12 @@ named! {
 }
 
 impl BinaryOp {
-    /// Whether it yields a number, of two numbers.
+    /// Returns true if it yields a number from two numbers.
     pub fn is_arithmetic(self) -> bool {
         self.binding() >= Binding::Add
     }
 
-    /// Whether it compares two numbers.
+    /// Returns true if it compares two numbers.
     pub fn is_comparison(self) -> bool {
         self.binding() == Binding::Compare
     }
@@ -98,7 +98,7 @@ impl BinaryOp {
     }
 }
 
-/// How tightly an operator binds, loosest first.
+/// The precedence of an operator, loosest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Binding {
     None,
@@ -122,19 +122,19 @@ named! {
         Rate = "rate",
         /// The growth over the last n intervals.
         Delta = "delta",
-        /// Whether it held in each of the last n snapshots.
+        /// True if the condition held in each of the last n snapshots.
         Over = "over",
     }
 }
 
-/// An expression and where it stands.
+/// An expression and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What it is.
+    /// The expression's kind.
     pub kind: ExprKind,
-    /// Where it stands, without the parentheses around it.
+    /// The expression's position, without the parentheses around it.
     pub span: Span,
-    /// Whether parentheses stand around it.
+    /// True if parentheses stand around it.
     pub parenthesised: bool,
 }
 
@@ -143,11 +143,11 @@ pub struct Expr {
 pub enum ExprKind {
     /// A constant.
     Number(f64),
-    /// A counter, that many intervals ago.
+    /// A counter, this number of intervals ago.
     Counter(Counter, u8),
     /// A derived value of the current interval.
     Keyword(Keyword),
-    /// A user variable, by its place in the file's list of variables.
+    /// A user variable, by its index in the file's list of variables.
     Variable(usize),
     /// `-x`.
     Negate(Box<Expr>),
@@ -157,12 +157,12 @@ pub enum ExprKind {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `function(x, intervals)`.
     Call(Function, Box<Expr>, u8),
-    /// What could not be parsed; a diagnostic tells why.
+    /// A part that could not be parsed; a diagnostic has the reason.
     Broken,
 }
 
 impl Expr {
-    /// The direct sub-expressions.
+    /// Returns the direct sub-expressions.
     pub fn children(&self) -> impl Iterator<Item = &Expr> {
         let (a, b) = match &self.kind {
             ExprKind::Negate(x) | ExprKind::Not(x) | ExprKind::Call(_, x, _) => (Some(&**x), None),
@@ -172,8 +172,8 @@ impl Expr {
         a.into_iter().chain(b)
     }
 
-    /// Whether the result is a truth value rather than a number, given which
-    /// variables are.
+    /// Returns true if the result is a truth value and not a number; `variable` returns it for the
+    /// variables.
     pub(crate) fn is_truth(&self, variable: &dyn Fn(usize) -> bool) -> bool {
         match &self.kind {
             ExprKind::Not(_) | ExprKind::Call(Function::Over, ..) => true,

@@ -1,40 +1,40 @@
-//! What is wrong with a rules file, and where.
+//! Diagnostics of a rules file, with their positions.
 
 use base::named;
 
-/// A piece of the file, as byte offsets: `start` is in it, `end` is not.
+/// A range of the file in bytes: `start` is included, `end` is not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// The first byte.
     pub start: u32,
-    /// One past the last byte.
+    /// The byte behind the last one.
     pub end: u32,
 }
 
 impl Span {
-    /// From `start` up to, not including, `end`.
+    /// Creates the range from `start` up to, but not including, `end`.
     pub fn new(start: usize, end: usize) -> Span {
         // Rules files are bounded far below 4 GiB before they are parsed.
         Span { start: start as u32, end: end.max(start) as u32 }
     }
 
-    /// The smallest piece that holds both.
+    /// Returns the smallest range that contains both.
     pub fn to(self, other: Span) -> Span {
         Span { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 }
 
 named! {
-    /// How bad it is.
+    /// The severity of a diagnostic.
     pub enum Severity {
-        /// The file works, but probably not as meant.
+        /// The file works, but probably not as intended.
         Warning = "warning",
         /// The file is refused.
         Error = "error",
     }
 }
 
-/// The codes of all diagnostics. A code is never used for something else.
+/// The codes of all diagnostics. A code is never reused for another meaning.
 pub const CODES: &[&str] = &[
     "always-true",
     "cmm-max",
@@ -81,24 +81,24 @@ pub const CODES: &[&str] = &[
     "wrong-file",
 ];
 
-/// Help where the text of a value has a quote in it.
+/// The help for a value that contains a quote.
 pub(crate) const LAST_QUOTE: &str =
     "the value ends at the last quote of the line: leave out those of the comment behind it";
 
-/// One thing to say about a rules file.
+/// A diagnostic of a rules file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Error or warning.
     pub severity: Severity,
     /// A stable short name, for scripts and for the manual.
     pub code: &'static str,
-    /// The piece of the file that it is about.
+    /// The part of the file that it is about.
     pub span: Span,
-    /// What is wrong, in one sentence.
+    /// The error, in one sentence.
     pub message: String,
-    /// What stands at the underlined piece.
+    /// A description of the underlined part.
     pub label: String,
-    /// What would be right.
+    /// A correction.
     pub help: Option<String>,
 }
 
@@ -115,31 +115,31 @@ impl Diagnostic {
         }
     }
 
-    /// A warning, for this crate's checks and for those of the layers above.
+    /// Creates a warning, for this crate's checks and for those of the layers above.
     pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
     }
 
-    /// Says what stands at the underlined piece.
+    /// Sets the description of the underlined part.
     pub fn label(mut self, label: impl Into<String>) -> Diagnostic {
         self.label = label.into();
         self
     }
 
-    /// Says what would be right.
+    /// Sets the correction.
     pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
         self.help = Some(help.into());
         self
     }
 }
 
-/// Whether any of them refuses the file.
+/// Returns true if any of them refuses the file.
 pub fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
-/// Line and column of a byte offset, both counted from 1; columns count bytes, as
-/// compilers' do for ASCII, which rules are.
+/// Returns the line and column of a byte offset, both counted from 1. Columns count bytes, as
+/// compilers do for ASCII, which rules are.
 pub fn line_column(text: &[u8], offset: u32) -> (usize, usize) {
     let before = &text[..text.len().min(offset as usize)];
     let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
@@ -147,7 +147,7 @@ pub fn line_column(text: &[u8], offset: u32) -> (usize, usize) {
     (line, before.len() - start + 1)
 }
 
-/// The one-line form, for logs: `file:line:column: error[code]: message; help`.
+/// Returns the one-line form, for logs: `file:line:column: error[code]: message; help`.
 pub fn one_line(file: &str, text: &[u8], diagnostic: &Diagnostic) -> String {
     let (line, column) = line_column(text, diagnostic.span.start);
     let Diagnostic { severity, code, message, help, .. } = diagnostic;

@@ -1,5 +1,5 @@
-//! Every variable, sub-expression and rule of a file with its value: what
-//! `pinhead explain` shows. The values come from the same code that decides.
+//! The values of all variables, sub-expressions and rules of a file, for `pinhead explain`. The
+//! values come from the same code that decides.
 
 use crate::ast::{Expr, ExprKind};
 use crate::compile::{Machine, part};
@@ -8,27 +8,27 @@ use crate::file::{Name, RuleFile};
 use crate::program::{Fault, Program};
 use counters::{Counter, History};
 
-/// The value of a piece of a rule.
+/// The value of a part of a rule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     /// A number.
     Number(f64),
     /// A truth value.
     Truth(bool),
-    /// It has none in this interval.
+    /// No value in this interval.
     Fault(Fault),
-    /// It was not asked for: its group is off, so its counters are not read.
+    /// Not evaluated: the group is off, so its counters are not read.
     Unread,
 }
 
-/// A piece of a rule with its value and its own pieces.
+/// A part of a rule with its value and its own parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
-    /// Where it stands.
+    /// The part's position.
     pub span: Span,
-    /// Its value.
+    /// The part's value.
     pub value: Value,
-    /// The pieces that it is made of; none below numbers, counters and variables.
+    /// The parts it consists of; none for numbers, counters and variables.
     pub pieces: Vec<Piece>,
 }
 
@@ -41,7 +41,7 @@ pub struct Explanation {
     pub rules: Vec<(Name, Piece)>,
 }
 
-/// Evaluates every piece of a file over what was read.
+/// Evaluates every part of a file over a history.
 pub fn explain(
     file: &RuleFile,
     program: &Program,
@@ -51,7 +51,7 @@ pub fn explain(
     explain_file(file, &program.counters, machine, history)
 }
 
-/// The same, of a file whose program reads those counters.
+/// Does the same for a file with a program that reads those counters.
 pub(crate) fn explain_file(
     file: &RuleFile,
     counters: &[Counter],

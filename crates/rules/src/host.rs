@@ -1,13 +1,12 @@
-//! Rules of the host's manager: the same expressions, over what it knows of a guest and of
-//! the host.
+//! Rules of the host's manager: the same expressions, over its counters of a guest and of the host.
 //!
 //! ```text
 //!   bytes ─► parse ─► RuleFile ─► compile ─► HostProgram
 //!   a row for each pass and guest ─► History ─► evaluate ─► HostWords ─► the arbiter
 //! ```
 //!
-//! A host's rules replace or guard parts of the arbiter, and every one of them may be left
-//! out. The additions to the language are always there: no other daemon reads such a file.
+//! A host's rules replace or guard parts of the arbiter, and each of them is optional. The
+//! additions to the language are always available, because no other daemon reads such a file.
 
 pub use crate::compile::host_program as compile;
 pub use crate::host_program::{HostProgram, HostWords};
@@ -19,8 +18,8 @@ use crate::file::reader::{names_set, read_as};
 use crate::file::{FileKind, RuleFile};
 use counters::{Counter, History};
 
-/// The kind of rules file that a text is, by the names that it sets. A file that could run as
-/// a guest's is one, whatever else it sets.
+/// Returns the kind of rules file that a text is, by the names that it sets. A file that could run
+/// as a guest's is a guest's, even if it sets other names.
 pub fn recognise(text: &[u8]) -> FileKind {
     let sets = names_set(text);
     let any = |names: &[crate::Name]| names.iter().any(|name| sets.contains(name));
@@ -37,8 +36,8 @@ pub fn parse(text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
     read_as(Some(|parser, word, start| parser.host_name(word, start)), text)
 }
 
-/// Reads and compiles a text; all that is to say of it, in its order. There is a program
-/// only where none of that is an error.
+/// Reads and compiles a text, and returns its diagnostics in order. There is a program only if none
+/// of them is an error.
 pub fn load(text: &[u8]) -> (Option<HostProgram>, Vec<Diagnostic>) {
     let (file, mut found) = parse(text);
     let (program, more) = compile(&file);
@@ -48,7 +47,7 @@ pub fn load(text: &[u8]) -> (Option<HostProgram>, Vec<Diagnostic>) {
     (program.filter(|_| !has_errors(&found)), found)
 }
 
-/// Evaluates every piece of a file over the rows that its program was given.
+/// Evaluates every part of a file over the rows of its program.
 pub fn explain(file: &RuleFile, program: &HostProgram, history: &History) -> Explanation {
     let counters: Vec<Counter> = program.counters.iter().map(|c| Counter::Host(*c)).collect();
     explain_file(file, &counters, &Machine::default(), history)

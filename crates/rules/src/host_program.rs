@@ -6,9 +6,9 @@ use counters::{History, HostCounter};
 /// A compiled rules file of the host's manager.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostProgram {
-    /// The numbers that a row of the history holds, in slot order.
+    /// The values in a row of the history, in slot order.
     pub counters: Vec<HostCounter>,
-    /// Passes that the rules look back; 0 where they use no history.
+    /// Number of passes that the rules look back; 0 if they use no history.
     pub intervals: usize,
     pub(crate) shrink_guest: Option<Code>,
     pub(crate) grow_guest: Option<Code>,
@@ -18,17 +18,17 @@ pub struct HostProgram {
     pub(crate) grow_size: Option<Code>,
 }
 
-/// The verdicts of the rules on one guest in one pass. `None` where the file has no such rule; a
-/// fault where the rule has no value now, which is no reason to do anything.
+/// The verdicts of the rules on one guest in one pass. `None` if the file has no such rule; a fault
+/// if the rule has no value now, which is no reason to act.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostWords {
-    /// True: it is to give memory.
+    /// True: the guest is to give memory.
     pub shrink_guest: Option<Result<bool, Fault>>,
-    /// True: it needs memory.
+    /// True: the guest needs memory.
     pub grow_guest: Option<Result<bool, Fault>>,
-    /// False: it is not to give memory now.
+    /// False: the guest must not give memory now.
     pub may_shrink: Option<Result<bool, Fault>>,
-    /// False: it is not to get memory now.
+    /// False: the guest must not get memory now.
     pub may_grow: Option<Result<bool, Fault>>,
     /// The size of a step down, cut to whole MiB; a negative one counts as 0.
     pub shrink_mib: Option<Result<i64, Fault>>,
@@ -37,7 +37,7 @@ pub struct HostWords {
 }
 
 impl HostProgram {
-    /// The verdicts over the rows of one guest, the newest of which is this pass.
+    /// Returns the verdicts over the rows of one guest; the newest row is this pass.
     pub fn evaluate(&self, history: &History) -> HostWords {
         let truth = |code: &Option<Code>| Some(code.as_ref()?.run(history).map(is_true));
         let size = |code: &Option<Code>| Some(code.as_ref()?.whole(history));
@@ -51,17 +51,17 @@ impl HostProgram {
         }
     }
 
-    /// Returns whether any rule protects guests from giving.
+    /// Returns true if any rule protects guests from giving.
     pub fn guards(&self) -> bool {
         self.may_shrink.is_some() || self.shrink_guest.is_some()
     }
 
-    /// A ring that holds as many rows of this program's counters as its rules look back to.
+    /// Creates a ring with as many rows of this program's counters as its rules look back.
     pub fn history(&self) -> History {
         History::new(self.counters.len(), self.intervals)
     }
 
-    /// The reason for which a rule has no value, with the name of a counter that is missing.
+    /// Returns the reason why a rule has no value, with the name of a missing counter.
     pub fn reason(&self, fault: &Fault) -> String {
         let FaultKind::Missing { slot, age } = fault.kind else { return fault.to_string() };
         let name = self.counters.get(slot).map_or("A counter", |counter| counter.name());

@@ -1,4 +1,4 @@
-//! What is allowed, but is probably not what its author means.
+//! Warnings of constructs that are allowed, but probably not intended.
 
 use crate::ast::{BinaryOp, Expr, ExprKind, Keyword};
 use crate::diag::{Diagnostic, Span};
@@ -6,8 +6,7 @@ use crate::file::{Language, Name, RuleFile};
 use crate::range::{Outcome, Ranges};
 use counters::{Counter, CpuField};
 
-/// Looks a file through for what its author would want to hear of. The file has
-/// been parsed without errors.
+/// Returns warnings of probable mistakes in a file that was parsed without errors.
 pub fn lint(file: &RuleFile) -> Vec<Diagnostic> {
     let mut linter = Linter { file, found: Vec::new() };
     for (name, rule) in file.rules() {
@@ -27,7 +26,7 @@ struct Linter<'a> {
     found: Vec<Diagnostic>,
 }
 
-/// Whether an expression grows or falls with a part of it.
+/// The direction in which a part changes an expression's value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Up,
@@ -105,7 +104,7 @@ impl Linter<'_> {
         }
     }
 
-    /// The original aborts where it has a least number of CPUs and no largest one.
+    /// Warns of a minimum of CPUs without a maximum, at which the original aborts.
     fn portable(&mut self) {
         if let (Some(min), None) =
             (self.file.setting(Name::CpuMin), self.file.setting(Name::CpuMax))
@@ -120,7 +119,7 @@ impl Linter<'_> {
         }
     }
 
-    /// Names of counters have letters and `_` only in the original's language.
+    /// Warns of counters that the original cannot name: its names have only letters and `_`.
     fn counter(&mut self, expr: &Expr) {
         let ExprKind::Counter(Counter::Meminfo(name) | Counter::Vmstat(name), _) = &expr.kind
         else {
@@ -174,8 +173,8 @@ impl Linter<'_> {
         }
     }
 
-    /// Steal that makes HOTPLUG truer counts as load that a CPU more could carry.
-    /// A variable is followed once in each direction: that is all it can add.
+    /// Warns of steal that helps HOTPLUG to be true: it counts as load that another CPU could
+    /// carry. A variable is followed once in each direction, which covers all its effects.
     fn steal(&mut self, expr: &Expr, direction: Direction, seen: &mut [[bool; 2]]) {
         match &expr.kind {
             ExprKind::Keyword(Keyword::Percent(CpuField::Steal))
@@ -229,7 +228,7 @@ impl Linter<'_> {
         );
     }
 
-    /// A host's rules that want no step say so in a guard, where a reader looks for it.
+    /// Warns of a size that never takes a step: a guard shows that more clearly.
     fn steps(&mut self) {
         let file = self.file;
         for (name, guard) in [(Name::ShrinkSize, "MAYSHRINK"), (Name::GrowSize, "MAYGROW")] {

@@ -1,17 +1,17 @@
-//! The published configurations, as rules files to use and to learn from, and one of our own.
+//! The published configurations, as rules files to use and to learn from, and one of pinhead's own.
 //!
-//! They come from IBM's study of `cpuplugd` on z/VM guests. A preset is put together
-//! from a few parts, as the study's own tables are, so that the same rule is written
-//! once; what `pinhead presets NAME` prints is a whole file with comments.
+//! The presets come from IBM's study of `cpuplugd` on z/VM guests. A preset is composed of a few
+//! parts, as the study's own tables are, so that each rule is written once. `pinhead presets NAME`
+//! prints a whole file with comments.
 
 /// A rules file that ships with pinhead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset {
-    /// Its name on the command line.
+    /// The preset's name on the command line.
     pub name: &'static str,
-    /// What it is for, in one sentence.
+    /// The preset's purpose, in one sentence.
     pub summary: &'static str,
-    /// With pinhead's additions, which the original refuses.
+    /// Set for pinhead's additions, which the original refuses.
     is_extended: bool,
     update: u8,
     parts: &'static [&'static str],
@@ -128,13 +128,13 @@ pub const PRESETS: [Preset; 13] = [
     },
 ];
 
-/// The preset of that name.
+/// Returns the preset with that name.
 pub fn preset(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|p| p.name == name)
 }
 
 impl Preset {
-    /// The rules file.
+    /// Returns the rules file.
     pub fn text(&self) -> String {
         let head = match self.is_extended {
             true => "A rules file for pinheadd; IBM's cpuplugd refuses it.\n\nLANGUAGE=\"2\"",

@@ -1,8 +1,8 @@
-//! A rules file made ready to run: flat code over numbered counters.
+//! A compiled rules file: flat code over numbered counters.
 //!
-//! Evaluation takes no memory and has no loops: the number of steps is fixed when
-//! the file is compiled. A truth value is 1 or 0 on the same stack as the numbers;
-//! the compiler has made sure that neither is used as the other.
+//! Evaluation allocates no memory and has no loops: the number of steps is fixed at compile time. A
+//! truth value is 1 or 0 on the same stack as the numbers; the compiler ensures that neither is
+//! used as the other.
 
 use crate::ast::BinaryOp;
 use crate::diag::Span;
@@ -12,7 +12,7 @@ use std::fmt;
 /// The deepest stack that an expression may need.
 pub(crate) const STACK: usize = 128;
 
-/// One step.
+/// One step of the code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Op {
     Const(f64),
@@ -29,45 +29,44 @@ pub(crate) enum Op {
     /// The smaller, the larger of two numbers.
     Min,
     Max,
-    /// 0 becomes 1: the original's guard where no tick has passed.
+    /// 0 becomes 1: the original's guard for intervals in which no tick has passed.
     OneIfZero,
     /// Leaves a false (true) value as the result and skips ahead; drops it otherwise.
     SkipIfFalse(u16),
     SkipIfTrue(u16),
 }
 
-/// The steps of one expression.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Code {
     pub(crate) ops: Box<[Op]>,
-    /// Where each step stands in the file.
+    /// The position of each step in the file.
     pub(crate) spans: Box<[Span]>,
 }
 
-/// Why an expression has no value in this interval.
+/// The reason why an expression has no value in this interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FaultKind {
-    /// A division by zero, where the original's processor traps.
+    /// A division by zero, at which the original's processor traps.
     DivisionByZero,
     /// A result too large for a number.
     Overflow,
-    /// A result that is no number, or does not fit a whole one.
+    /// A result that is not a number, or does not fit a whole number.
     Invalid,
     /// A counter that was not read in that interval.
     Missing {
-        /// Which counter of the program.
+        /// The counter's slot in the program.
         slot: usize,
-        /// How many intervals ago.
+        /// The age in intervals.
         age: usize,
     },
 }
 
-/// An expression that has no value in this interval, and where.
+/// The reason why an expression has no value in this interval, and its position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fault {
-    /// What happened.
+    /// The kind of fault.
     pub kind: FaultKind,
-    /// The piece of the rules file that it happened in.
+    /// The part of the rules file that caused it.
     pub span: Span,
 }
 
@@ -87,7 +86,7 @@ impl fmt::Display for Fault {
 pub struct CpuRules {
     /// The fewest CPUs online.
     pub min: u32,
-    /// The most CPUs online; 0 is as many as are present.
+    /// The most CPUs online; 0 means all that are present.
     pub max: u32,
     pub(crate) hotplug: Code,
     pub(crate) hotunplug: Code,
@@ -103,7 +102,7 @@ pub struct MemoryRules {
     pub(crate) memplug: Code,
     pub(crate) memunplug: Code,
     pub(crate) inc: Code,
-    /// What CMM_INC says where the file has no CMM_DEC.
+    /// The value of CMM_INC if the file has no CMM_DEC.
     pub(crate) dec: Option<Code>,
 }
 
@@ -114,16 +113,15 @@ pub struct Program {
     pub update: u64,
     /// The counters to read, in slot order.
     pub counters: Vec<Counter>,
-    /// How many intervals the rules look back, at least 1.
+    /// Number of intervals that the rules look back, at least 1.
     pub intervals: usize,
-    /// CPU management, where the file has all that it needs.
+    /// CPU management, if the file has all its settings.
     pub cpu: Option<CpuRules>,
-    /// Memory management, where the file has all that it needs.
+    /// Memory management, if the file has all its settings.
     pub memory: Option<MemoryRules>,
 }
 
-/// The sizes of both steps and what the two memory rules say, as they stand in one
-/// interval.
+/// The sizes of both steps and the results of the two memory rules in one interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steps {
     /// Pages to grow the pool by.
@@ -133,29 +131,29 @@ pub struct Steps {
 }
 
 impl CpuRules {
-    /// Whether a CPU is wanted.
+    /// Returns true if a CPU is wanted.
     pub fn hotplug(&self, history: &History) -> Result<bool, Fault> {
         self.hotplug.run(history).map(is_true)
     }
 
-    /// Whether a CPU can be given up.
+    /// Returns true if a CPU can be given up.
     pub fn hotunplug(&self, history: &History) -> Result<bool, Fault> {
         self.hotunplug.run(history).map(is_true)
     }
 }
 
 impl MemoryRules {
-    /// Whether memory is wanted: the pool shrinks.
+    /// Returns true if memory is wanted: the pool shrinks.
     pub fn memplug(&self, history: &History) -> Result<bool, Fault> {
         self.memplug.run(history).map(is_true)
     }
 
-    /// Whether memory can be given up: the pool grows.
+    /// Returns true if memory can be given up: the pool grows.
     pub fn memunplug(&self, history: &History) -> Result<bool, Fault> {
         self.memunplug.run(history).map(is_true)
     }
 
-    /// The sizes of a step, truncated to whole pages as the original does.
+    /// Returns the sizes of a step, truncated to whole pages as the original does.
     pub fn steps(&self, history: &History) -> Result<Steps, Fault> {
         let inc = self.inc.whole(history)?;
         let dec = self.dec.as_ref().map_or(Ok(inc), |dec| dec.whole(history))?;
@@ -168,7 +166,7 @@ pub(crate) fn is_true(value: f64) -> bool {
 }
 
 impl Code {
-    /// The value without its fraction.
+    /// Returns the value without its fraction.
     pub(crate) fn whole(&self, history: &History) -> Result<i64, Fault> {
         let value = self.run(history)?.trunc();
         // The first number past i64; below it every whole number fits.
@@ -180,8 +178,8 @@ impl Code {
         Ok(value as i64)
     }
 
-    /// The value of the expression. The compiler has bounded the stack; a fault in
-    /// it would be a programmer's error and shows as a number that is missing.
+    /// Evaluates the expression. The compiler has bounded the stack; a violation would be a
+    /// programmer's error, and shows as a missing value.
     pub(crate) fn run(&self, history: &History) -> Result<f64, Fault> {
         let mut stack = [0.0_f64; STACK];
         let mut top = 0;
@@ -247,7 +245,7 @@ fn binary(op: Op, a: f64, b: f64) -> Result<f64, FaultKind> {
         Op::Binary(BinaryOp::NotEqual) => truth(a != b),
         Op::Min => a.min(b),
         Op::Max => a.max(b),
-        // The other steps do not come here.
+        // The other steps never get here.
         _ => f64::NAN,
     };
     if value.is_finite() {

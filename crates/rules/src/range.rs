@@ -1,11 +1,11 @@
-//! Which values an expression can have, whatever the counters show: enough to tell
-//! that a comparison is always or never true.
+//! The values that an expression can have for any counters: enough to detect that a comparison is
+//! always or never true.
 
 use crate::ast::{BinaryOp, Expr, ExprKind, Function, Keyword};
 use crate::file::RuleFile;
 use counters::Counter;
 
-/// What is known of a truth value.
+/// The known result of a truth value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Never,
@@ -35,7 +35,7 @@ const NOT_NEGATIVE: Range = Range { low: 0.0, high: f64::INFINITY };
 
 impl Range {
     fn of(values: [f64; 4]) -> Range {
-        // 0 times infinity: the bound is not known then.
+        // 0 times infinity: the bound is unknown.
         if values.iter().any(|v| v.is_nan()) {
             return ANY;
         }
@@ -47,8 +47,8 @@ impl Range {
 
 pub(crate) struct Ranges<'a> {
     file: &'a RuleFile,
-    /// Expressions still to visit: variables are followed at each use, so that the
-    /// work could grow without bound.
+    /// Number of expressions left to visit. Variables are followed at each use, so the work could
+    /// grow without bound.
     left: std::cell::Cell<u32>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Ranges<'a> {
         }
     }
 
-    /// Whether a number is 0 or less, whatever the counters show.
+    /// Returns true if a number is 0 or less for any counters.
     pub(crate) fn is_never_positive(&self, expr: &Expr) -> bool {
         self.range(expr).high <= 0.0
     }
@@ -128,7 +128,7 @@ impl<'a> Ranges<'a> {
             ExprKind::Counter(counter, _) => counter_range(counter),
             ExprKind::Keyword(keyword) => match keyword {
                 Keyword::OnlineCpus => Range { low: 1.0, high: f64::INFINITY },
-                // All the others are sizes, or growth of what only grows.
+                // All others are sizes, or growth of counters that only grow.
                 _ => NOT_NEGATIVE,
             },
             ExprKind::Variable(index) => {
@@ -159,7 +159,7 @@ impl<'a> Ranges<'a> {
             BinaryOp::Multiply => {
                 Range::of([a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high])
             }
-            // A divisor of 0 is a fault, so only the others bound the result.
+            // A divisor of 0 is a fault, so only other divisors bound the result.
             BinaryOp::Divide if b.low >= 0.0 && a.low >= 0.0 => {
                 let low = if b.high.is_finite() { a.low / b.high } else { 0.0 };
                 let high = if b.low > 0.0 { a.high / b.low } else { f64::INFINITY };
@@ -170,7 +170,7 @@ impl<'a> Ranges<'a> {
     }
 }
 
-/// A later reading of a counter that only grows, less an earlier one.
+/// Returns true for a later reading of a growing counter, minus an earlier one.
 fn is_growth(x: &Expr, y: &Expr) -> bool {
     match (&x.kind, &y.kind) {
         (ExprKind::Counter(a, new), ExprKind::Counter(b, old)) => {

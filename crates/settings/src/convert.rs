@@ -1,4 +1,4 @@
-//! From a value of TOML to one of the right kind, or to what is wrong with it.
+//! Conversion of a TOML value to the right type, or to an error.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -10,38 +10,38 @@ use toml::de::DeValue;
 
 use crate::quantity::{self, Share};
 
-/// Entries of a list.
+/// The most entries of a list.
 const LIST_MAX: usize = 100;
-/// Bytes of a pattern, a name or a path. The kernel takes no longer path.
+/// The most bytes of a pattern, a name or a path. The kernel accepts no longer path.
 const TEXT_MAX: usize = 4095;
-/// So much of a wrong value is shown.
+/// The most characters shown of a wrong value.
 const SHOWN_MAX: usize = 60;
 
-/// What is wrong with a value, and what would be right.
+/// The error of a value, and a correction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What would be right.
+    /// A correction.
     pub help: String,
 }
 
-/// A value of the right kind, or why it is none.
+/// A value of the right type, or its error.
 pub type Converted<T> = Result<T, Wrong>;
 
-/// A value is wrong.
+/// Returns an error.
 pub fn wrong<T>(message: String, help: &str) -> Converted<T> {
     Err(Wrong { message, help: help.to_owned() })
 }
 
-/// A piece of the file, for a message.
+/// Formats a piece of the file, for a message.
 pub fn shown(text: &str) -> String {
     let short: String = text.chars().take(SHOWN_MAX).collect();
     let dots = if short.len() < text.len() { "..." } else { "" };
     format!("{}{dots}", short.escape_debug())
 }
 
-/// What a value is, in words.
+/// Returns the type of a value, in words.
 pub fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a text",
@@ -54,7 +54,7 @@ pub fn kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// A quantity with its unit, in quotes.
+/// Converts a quantity with its unit, in quotes.
 fn quantity<T>(
     value: &DeValue<'_>,
     read: fn(&str) -> Result<T, Bad>,
@@ -69,12 +69,12 @@ fn quantity<T>(
     read(text).map_err(bad)
 }
 
-/// A size, such as `"256 MiB"`.
+/// Converts a size, such as `"256 MiB"`.
 pub fn size(value: &DeValue<'_>) -> Converted<Bytes> {
     quantity(value, parse_size, "\"256 MiB\"")
 }
 
-/// A text that is not empty.
+/// Converts a text that is not empty.
 pub fn words(value: &DeValue<'_>) -> Converted<String> {
     match value {
         DeValue::String(text) if text.is_empty() => {
@@ -88,7 +88,7 @@ pub fn words(value: &DeValue<'_>) -> Converted<String> {
     }
 }
 
-/// A list of texts.
+/// Converts a list of texts.
 pub fn list(value: &DeValue<'_>) -> Converted<Vec<String>> {
     let help = "write a list of texts, such as [\"web*\", \"db?\"]";
     let DeValue::Array(entries) = value else {
@@ -100,7 +100,7 @@ pub fn list(value: &DeValue<'_>) -> Converted<Vec<String>> {
     entries.iter().map(|entry| words(entry.get_ref())).collect()
 }
 
-/// A whole number within a range.
+/// Converts a whole number within a range.
 pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&DeValue<'_>) -> Converted<T>
 where
     T: Copy + Display + PartialOrd + TryFrom<u32>,
@@ -119,7 +119,7 @@ where
     }
 }
 
-/// One of some values, by its name.
+/// Converts one of some values, by its name.
 pub fn one_of<T: Copy>(
     what: &'static str,
     all: &'static [T],
@@ -135,7 +135,7 @@ pub fn one_of<T: Copy>(
     }
 }
 
-/// A value of this kind for which something holds.
+/// Converts a value of this type for which a condition holds.
 pub fn checked<T>(
     convert: impl Fn(&DeValue<'_>) -> Converted<T>,
     holds: impl Fn(&T) -> bool,
@@ -148,12 +148,13 @@ pub fn checked<T>(
     }
 }
 
-/// A path, which may be relative.
+/// Converts a path, which may be relative.
 pub fn path(value: &DeValue<'_>) -> Converted<PathBuf> {
     words(value).map(PathBuf::from)
 }
 
-/// A list of tables. They have places of their own: [`crate::Reader::nested`] reads them.
+/// Accepts a list of tables. Their content has positions of its own: [`crate::Reader::nested`]
+/// reads it.
 pub fn tables<T>(help: &'static str) -> impl Fn(&DeValue<'_>) -> Converted<Vec<T>> {
     move |value| match value {
         DeValue::Array(_) => Ok(Vec::new()),
@@ -161,7 +162,7 @@ pub fn tables<T>(help: &'static str) -> impl Fn(&DeValue<'_>) -> Converted<Vec<T
     }
 }
 
-/// True or false.
+/// Converts true or false.
 pub fn truth(value: &DeValue<'_>) -> Converted<bool> {
     match value {
         DeValue::Boolean(truth) => Ok(*truth),
@@ -169,17 +170,17 @@ pub fn truth(value: &DeValue<'_>) -> Converted<bool> {
     }
 }
 
-/// A part or a size, such as `"25%"` or `"256 MiB"`.
+/// Converts a share or a size, such as `"25%"` or `"256 MiB"`.
 pub fn share(value: &DeValue<'_>) -> Converted<Share> {
     quantity(value, Share::parse, "\"25%\" or \"256 MiB\"")
 }
 
-/// A part, such as `"12.5%"`, in thousandths.
+/// Converts a share, such as `"12.5%"`, to thousandths.
 pub fn permille(value: &DeValue<'_>) -> Converted<u64> {
     quantity(value, quantity::percent, "\"12.5%\"")
 }
 
-/// A time, such as `"1s"`, in milliseconds.
+/// Converts a time, such as `"1s"`, to milliseconds.
 pub fn time(value: &DeValue<'_>) -> Converted<u64> {
     quantity(value, parse_ms, "\"1s\"")
 }

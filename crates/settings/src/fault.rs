@@ -1,30 +1,30 @@
-//! What can be wrong with a text of settings, and where.
+//! Errors in a text of settings, with their positions.
 
 use std::fmt;
 use std::ops::Range;
 
-/// More faults than this are not reported: the file is something else.
+/// The most errors that are reported: a file with more is of another kind.
 pub const ERRORS_MAX: usize = 50;
 
-/// A fault of a file's text. What is quoted in it comes from the file, escaped.
+/// An error in a file's text. Quotes in it come from the file, escaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Its line, from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Its column in that line, from 1, in characters.
+    /// The column in that line, from 1, in characters.
     pub column: usize,
-    /// Its bytes in the text.
+    /// The byte range in the text.
     pub span: Range<usize>,
-    /// The key, such as `host.set_point`; empty if it concerns the text as such.
+    /// The key, such as `host.set_point`; empty if the error concerns the text as a whole.
     pub key: String,
-    /// What is wrong.
+    /// The error.
     pub message: String,
-    /// What would be right, if that is known.
+    /// A correction, if one is known.
     pub help: Option<String>,
 }
 
 impl Fault {
-    /// A fault at these bytes of a text.
+    /// Creates an error at these bytes of a text.
     pub fn at(
         text: &str,
         span: Range<usize>,

@@ -1,12 +1,12 @@
-//! Files of settings in TOML, read so that every fault is reported at once with its place.
+//! Files of settings in TOML: all errors are reported at once with their positions.
 //!
 //! ```text
 //!   text ─► Reader (toml, with places) ─► a row of table! for each key ─► the owner's checks
 //!                └─────────── every fault with its line and column ─────────────┘
 //! ```
 //!
-//! What a file may hold is its owner's: structs that [`table!`] defines with a row for each key.
-//! Unknown names are refused with the nearest one that is known.
+//! The owner defines the content of a file: structs that [`table!`] defines with a row for each
+//! key. Unknown names are refused with the nearest known one.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,4 +1,4 @@
-//! The text of a file of settings, and why a file is not taken.
+//! The text of a file of settings, and the errors of reading it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,53 +6,53 @@ use std::path::{Path, PathBuf};
 
 use crate::Fault;
 
-/// A larger file is a mistake: a class takes some 300 bytes.
+/// The largest file; a larger one is a mistake: a class takes some 300 bytes.
 pub const FILE_MAX: u64 = 256 * 1024;
 
-/// Why a file of settings is not taken.
+/// The reason why a file of settings is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("The settings in {path} cannot be read")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
-    /// It is longer than any file of settings.
+    /// The file is longer than any file of settings.
     #[error("{path} has more than {} KiB: it is no file of settings", FILE_MAX / 1024)]
     TooLong {
         /// The file.
         path: PathBuf,
     },
-    /// It is not text.
+    /// The file is not text.
     #[error("{path} is not UTF-8 at byte {offset}")]
     Utf8 {
         /// The file.
         path: PathBuf,
-        /// The first byte that is no character.
+        /// The offset of the first invalid byte.
         offset: usize,
     },
-    /// It is text of another kind of system.
+    /// The file is text in a foreign encoding.
     #[error("{path}: {message}; {help}")]
     Encoding {
         /// The file.
         path: PathBuf,
-        /// The encoding that it seems to be in.
+        /// The encoding that it seems to have.
         message: &'static str,
-        /// A way to turn it.
+        /// A way to convert it.
         help: &'static str,
     },
-    /// Its text is wrong. The message has the first fault; [`LoadError::faults`] has all.
+    /// The text has errors. The message has the first; [`LoadError::faults`] has all.
     #[error("{path}{}", first(.faults))]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// What is wrong, in the order of the text.
+        /// The errors, in the order of the text.
         faults: Vec<Fault>,
     },
-    /// A shadow policy has a shadow of its own.
+    /// A shadow policy has its own shadow policy.
     #[error("{path} is a shadow policy and names another one: remove `shadow` from it")]
     NestedShadow {
         /// The shadow's file.
@@ -61,7 +61,8 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Every fault of the file on a line, with its place; `None` if the text was not read.
+    /// Returns every error of the file on a line, with its position; `None` if the text was not
+    /// read.
     pub fn faults(&self) -> Option<String> {
         let LoadError::Wrong { path, faults } = self else { return None };
         let lines: Vec<String> =
@@ -105,7 +106,7 @@ mod tests {
     fn report_g09_settings_in_another_encoding_are_named() {
         let name = format!("pinhead-settings-encoding-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // "NOTIFY" in code page 1047, as a file of VMRM comes by a binary transfer.
+        // "NOTIFY" in code page 1047, as a binary transfer of a VMRM file delivers it.
         std::fs::write(&path, [0xd5, 0xd6, 0xe3, 0xc9, 0xc6, 0xe8, 0x40]).unwrap();
         let error = load(&path).unwrap_err();
         std::fs::remove_file(&path).unwrap();

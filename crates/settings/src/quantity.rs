@@ -1,20 +1,20 @@
-//! Parts of something larger, as people write them.
+//! Shares of a whole, as users write them.
 
 use std::fmt;
 
 use base::{Bad, Bytes, Kind, exact_size, parse_size, thousandths};
 
-/// A size, or a part of something larger.
+/// A size, or a share of a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// A part, in thousandths.
+    /// A share, in thousandths.
     Permille(u64),
     /// A size.
     Bytes(Bytes),
 }
 
 impl Share {
-    /// The size, as a part of `whole`.
+    /// Returns the size, as a share of `whole`.
     pub fn of(self, whole: Bytes) -> Bytes {
         match self {
             Share::Permille(permille) => whole.permille(permille),
@@ -22,7 +22,7 @@ impl Share {
         }
     }
 
-    /// Reads `25%` or `256 MiB`. A part is at most the whole.
+    /// Parses `25%` or `256 MiB`. A share is at most the whole.
     pub fn parse(text: &str) -> Result<Share, Bad> {
         match text.trim().strip_suffix('%') {
             Some(number) => percent_number(number).map(Share::Permille),
@@ -48,7 +48,7 @@ impl fmt::Display for Share {
 
 const SHARE_HELP: &str = "write a part such as \"25%\" or a size such as \"256 MiB\"";
 const PERCENT_HELP: &str = "write a part from \"0%\" to \"100%\", at most to a tenth: \"12.5%\"";
-/// Reads `12.5%`, in thousandths.
+/// Parses `12.5%`, in thousandths.
 pub fn percent(text: &str) -> Result<u64, Bad> {
     let bad = Bad { kind: Kind::Unit, help: PERCENT_HELP.to_owned() };
     percent_number(text.trim().strip_suffix('%').ok_or(bad)?)
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_read_again() {
+    fn shown_share_can_be_parsed() {
         for text in ["25%", "12.5%", "256 MiB", "4 GiB", "1537 B", "0 B"] {
             assert_eq!(Share::parse(text).unwrap().to_string(), text);
         }

@@ -1,4 +1,4 @@
-//! Takes known keys out of a text, and reports all that is not as it should be.
+//! Takes known keys out of a text, and reports all errors.
 
 use std::ops::Range;
 
@@ -11,20 +11,20 @@ use crate::fault::{ERRORS_MAX, Fault};
 /// A table of the file, such as `[host]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Its name; empty for what stands above all tables.
+    /// The table's name; empty for keys above all tables.
     pub name: &'static str,
-    /// The keys that may stand in it.
+    /// The keys that the table may contain.
     pub keys: &'static [Key],
 }
 
 /// A key of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Its name.
+    /// The key's name.
     pub name: &'static str,
-    /// The value that holds without it, in words.
+    /// The default value, in words.
     pub default: &'static str,
-    /// Its meaning.
+    /// The meaning of the key.
     pub doc: &'static str,
 }
 
@@ -33,35 +33,34 @@ pub trait Table: Sized {
     /// The table and its keys.
     const SECTION: Section;
 
-    /// Reads the table. A key that is missing or wrong has its default.
+    /// Reads the table. A missing or wrong key has its default.
     fn read(reader: &mut Reader<'_>, at: &Entries<'_, '_>) -> Self;
 }
 
-/// Reads one text. A key that is wrong is reported and left out, so that the others are looked at
-/// too.
+/// Reads one text. A wrong key is reported and left out, so that the others are checked too.
 #[derive(Debug)]
 pub struct Reader<'a> {
     text: &'a str,
     faults: Vec<Fault>,
 }
 
-/// The entries of one table; none if it is not in the file.
+/// The entries of one table; none if the file does not contain it.
 #[derive(Clone, Debug)]
 pub struct Entries<'t, 'i> {
     section: &'static str,
     table: Option<&'t DeTable<'i>>,
-    /// Where the table begins.
+    /// The position of the table.
     pub span: Range<usize>,
 }
 
 impl<'t, 'i> Entries<'t, 'i> {
-    /// A key's value, right or wrong.
+    /// Returns a key's value, right or wrong.
     pub fn get(&self, key: &str) -> Option<&'t Spanned<DeValue<'i>>> {
         let mut all = self.table.into_iter().flatten();
         all.find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
     }
 
-    /// A key with the name of its table.
+    /// Returns a key with the name of its table.
     fn path(&self, key: &str) -> String {
         let dot = if self.section.is_empty() { "" } else { "." };
         format!("{}{dot}{key}", self.section)
@@ -69,18 +68,18 @@ impl<'t, 'i> Entries<'t, 'i> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of this text.
+    /// Creates a reader of this text.
     pub fn new(text: &'a str) -> Reader<'a> {
         Reader { text, faults: Vec::new() }
     }
 
-    /// The text as a tree; an empty one if it is no TOML: one that was patched up would be blamed
-    /// for what is not in the text. Reports top names that no section has.
+    /// Parses the text as a tree. Invalid TOML gives an empty tree: a repaired one would cause
+    /// errors that are not in the text. Reports top-level names that no section has.
     pub fn tree(&mut self, sections: &[Section]) -> DeTable<'a> {
         let (tree, errors) = DeTable::parse_recoverable(self.text);
         for error in errors.iter().take(ERRORS_MAX) {
             let span = error.span().unwrap_or(0..0);
-            // It may quote the text.
+            // The reason may quote the text.
             let reason = error.message().trim().replace(char::is_control, " ");
             self.fault(span, "", format!("this is no TOML: {reason}"), None);
         }
@@ -97,26 +96,26 @@ impl<'a> Reader<'a> {
         tree.into_inner()
     }
 
-    /// What was read, or all that was wrong, in the order of the text.
+    /// Returns the result, or all errors in the order of the text.
     pub fn finish<T>(mut self, read: T) -> Result<T, Vec<Fault>> {
         self.faults.sort_by_key(|fault| fault.span.start);
         if self.faults.is_empty() { Ok(read) } else { Err(self.faults) }
     }
 
-    /// True if nothing was wrong so far.
+    /// True if there was no error so far.
     pub fn is_ok(&self) -> bool {
         self.faults.is_empty()
     }
 
-    /// Reports a fault.
+    /// Reports an error.
     pub fn fault(&mut self, span: Range<usize>, key: &str, message: String, help: Option<&str>) {
         if self.faults.len() < ERRORS_MAX {
             self.faults.push(Fault::at(self.text, span, key, message, help));
         }
     }
 
-    /// Reports a fault of the first key, at the place of the first of the keys that was given and
-    /// is right by itself. If none is, defaults are not to be blamed for it.
+    /// Reports an error of the first key, at the position of the first given key without an error
+    /// of its own. If there is none, nothing is reported, because defaults are not at fault.
     pub fn refuse(&mut self, at: &Entries<'_, '_>, keys: &[&str], message: String, help: &str) {
         let span = keys.iter().find_map(|key| self.place(at, key));
         if let (Some(span), [key, ..]) = (span, keys) {
@@ -124,19 +123,19 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where a key's value stands, if it was given and is right by itself.
+    /// Returns the position of a key's value, if it was given and has no error of its own.
     pub fn place(&self, at: &Entries<'_, '_>, key: &str) -> Option<Range<usize>> {
         let span = at.get(key)?.span();
         self.faults.iter().all(|fault| fault.span != span).then_some(span)
     }
 
-    /// What stands above all tables.
+    /// Reads the keys above all tables.
     pub fn top<'t, 'i, T: Table>(&mut self, tree: &'t DeTable<'i>) -> (T, Entries<'t, 'i>) {
         let at = Entries { section: "", table: Some(tree), span: 0..0 };
         (T::read(self, &at), at)
     }
 
-    /// A table such as `[host]`.
+    /// Reads a table such as `[host]`.
     pub fn table<'t, 'i, T: Table>(&mut self, tree: &'t DeTable<'i>) -> (T, Entries<'t, 'i>) {
         let section = T::SECTION.name;
         let mut at = Entries { section, table: None, span: 0..0 };
@@ -153,7 +152,7 @@ impl<'a> Reader<'a> {
         (self.entries(&at), at)
     }
 
-    /// The tables of a list such as `[[class]]`, at most so many.
+    /// Reads the tables of a list such as `[[class]]`, up to a limit.
     pub fn tables<'t, 'i, T: Table>(
         &mut self,
         tree: &'t DeTable<'i>,
@@ -172,7 +171,8 @@ impl<'a> Reader<'a> {
         self.list(values, [section, &format!("{section}es")], most, None)
     }
 
-    /// The tables of a list that is the value of a key; its kind has seen that it is a list.
+    /// Reads the tables of a list that is the value of a key, which was already checked to be a
+    /// list.
     pub fn nested<'t, 'i, T: Table>(
         &mut self,
         at: &Entries<'t, 'i>,
@@ -222,7 +222,6 @@ impl<'a> Reader<'a> {
         T::read(self, at)
     }
 
-    /// Reports unknown names.
     fn check_names(&mut self, table: &DeTable<'_>, of: &str, what: &str, known: &[&str]) {
         for name in table.keys().filter(|name| !known.contains(&name.get_ref().as_ref())) {
             let help = match base::nearest(name.get_ref(), known.iter().copied()).first() {
@@ -235,7 +234,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes one key; `None` if it is not there, or is wrong, which is reported.
+    /// Takes one key; `None` if it is missing, or is wrong, which is reported.
     pub fn take<T>(
         &mut self,
         at: &Entries<'_, '_>,
@@ -251,7 +250,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// The same, with what holds without the key as it would be written in the file.
+    /// Does the same, with a default as it would be written in the file.
     pub fn take_or<T>(
         &mut self,
         at: &Entries<'_, '_>,

@@ -1,11 +1,11 @@
 //! Tables of keys as structs: a row for each key.
 
-/// Defines a struct that is read from a table of the file, with a row for each key: its meaning,
-/// the field, how its value is read, and what holds without it.
+/// Defines a struct that is read from a table of the file. Each key has a row with its meaning, the
+/// field, the conversion of its value, and its default.
 ///
-/// The key is called as the field is, unless another name stands behind the field in brackets.
-/// What holds without it is read as if it stood in the file; behind `else` it is only described,
-/// and the field has its `Default`.
+/// The key has the field's name, unless another name follows the field in brackets. The default is
+/// read as if it stood in the file; behind `else` it is only described, and the field has its
+/// `Default`.
 #[macro_export]
 macro_rules! table {
     (

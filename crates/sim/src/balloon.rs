@@ -1,37 +1,38 @@
-//! A balloon and what can be wrong with it.
+//! A balloon and its faults.
 
-/// How a balloon behaves.
+/// The behaviour of a balloon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It goes to its target.
+    /// Moves to its target.
     None,
-    /// It does nothing.
+    /// Does nothing.
     Stuck,
-    /// It stops at times: for half of each such period.
+    /// Stops for half of each such period.
     Intermittent {
-        /// From stop to stop.
+        /// Time from stop to stop.
         period_ms: u64,
     },
 }
 
-/// The memory that a guest does without.
+/// The memory that is taken from a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Balloon {
-    /// Its size.
+    /// Size.
     pub size_kib: u64,
-    /// Whether the kernel took from it since its last new target. It rests until the next.
+    /// True if the kernel took memory from it since its last new target. It rests until the next
+    /// one.
     pub gave_way: bool,
-    /// What the guest is to have.
+    /// Memory that the guest is to have.
     target_kib: Option<u64>,
 }
 
 impl Balloon {
-    /// A balloon of this size, at rest.
+    /// Creates a balloon of this size, at rest.
     pub fn at(size_kib: u64) -> Balloon {
         Balloon { size_kib, target_kib: None, gave_way: false }
     }
 
-    /// Sets what the guest is to have.
+    /// Sets the memory that the guest is to have.
     pub fn set_target(&mut self, target_kib: u64) {
         if self.target_kib != Some(target_kib) {
             self.gave_way = false;
@@ -39,8 +40,8 @@ impl Balloon {
         self.target_kib = Some(target_kib);
     }
 
-    /// The memory that it would take of `max_kib`, or give (negative), in a step that moves no
-    /// more than `most_kib`.
+    /// Returns the memory to take of `max_kib`, or to give if negative, in a step of at most
+    /// `most_kib`.
     pub fn wants(&self, fault: Fault, max_kib: u64, most_kib: u64, now_ms: u64) -> i64 {
         let Some(target_kib) = self.target_kib.filter(|_| !self.gave_way) else { return 0 };
         let stops = match fault {

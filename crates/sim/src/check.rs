@@ -1,8 +1,8 @@
-//! What must hold in every scenario, judged by the model's truth.
+//! Conditions that must hold in every scenario, judged by the model's truth.
 //!
-//! A guest is starved if its tasks waited for memory for 1 % of the last second. The arbiter
-//! learns of that with the next sample, so an order counts as the shrinking of a starved guest if
-//! the guest had been starved for longer than [`DELAY_MS`] when the order was given.
+//! A guest is starved if its tasks waited for memory for 1 % of the last second. The arbiter learns
+//! of that with the next sample. An order therefore counts as the shrinking of a starved guest only
+//! if the guest had been starved for longer than [`DELAY_MS`] at that time.
 
 use crate::balloon::Fault;
 use crate::load::Load;
@@ -15,61 +15,62 @@ use policy::arbiter::{Arrival, Clause, Key, STUCK_MS};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
-/// One sample's delay: the time between two of them, and a step.
+/// Delay of a sample: the time between two of them, and a step.
 pub const DELAY_MS: u64 = 1_100;
-/// A sample's delay, a pass, and a step until the balloon has its target.
+/// Delay of a sample, a pass, and a step until the balloon has its target.
 const HALT_MS: u64 = DELAY_MS + PASS_MS + 200;
-/// A need that can be met is met within this.
+/// Time within which a need that can be met is met.
 const NEED_MS: u64 = 30_000;
-/// From here on the set point is to be held.
+/// Time from which the set point must be held.
 const SETTLED_MS: u64 = CALM_MS + 180_000;
-/// How often a guest may turn within ten minutes of any load.
+/// Most turns of a guest within ten minutes, under any load.
 const TURNS_MAX: usize = 14;
-/// The same for one whose load itself turns, up to 60 times within them.
+/// Most turns under a load that itself turns, up to 60 times in ten minutes.
 const TURNS_RESTLESS_MAX: usize = 24;
 const TURNS_MS: u64 = 600_000;
-/// After a kill the load is not steady for so long.
+/// Time after a kill in which the load is not steady.
 const AGAIN_MS: u64 = 90_000;
-/// What a rival does shows within this.
+/// Time within which a rival's move shows.
 const RIVAL_MS: u64 = 3_000;
-/// Two of its moves in this time are no chance, and then its balloon is left to it for so long.
+/// Two of a rival's moves within the window are no chance. The balloon is then left to it for
+/// `LET_GO_MS`.
 const RIVAL_WINDOW_MS: u64 = 55_000;
 const LET_GO_MS: u64 = 500_000;
 const GIB_KIB: u64 = 1 << 20;
 
-/// Watches over one run.
+/// The checker of one run.
 pub struct Checker {
     guests: BTreeMap<Key, Seen>,
     open: Vec<(u64, u64)>,
     restless: bool,
     low_ms: u64,
-    /// What was seen, for those who want to know how close it was.
+    /// Numbers of the run, to show how close it was to the limits.
     pub tally: Tally,
 }
 
-/// Numbers of a run.
+/// The numbers of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Targets given.
     pub orders: u64,
-    /// Of them: those that give.
+    /// Targets that give memory.
     pub grows: u64,
     /// Scenarios in which anything was moved.
     pub lively: u64,
     /// Scenarios in which the host swapped.
     pub swapping: u64,
-    /// The most turns of a guest within ten minutes.
+    /// Most turns of a guest within ten minutes.
     pub turns_max: usize,
     /// Processes killed.
     pub oom_kills: u64,
-    /// The longest that a need was open which could have been met.
+    /// Longest time that a need was open although it could be met.
     pub need_ms_max: u64,
-    /// The most that the host swapped.
+    /// Most memory that the host swapped.
     pub host_swap_kib: u64,
 }
 
 impl Tally {
-    /// Both together.
+    /// Returns both together.
     pub fn with(self, other: &Tally) -> Tally {
         Tally {
             orders: self.orders + other.orders,
@@ -92,22 +93,22 @@ struct Seen {
     open_ms: Option<(u64, u64)>,
     kills: u64,
     killed_ms: Option<u64>,
-    /// It last gave because the host was below its reserve.
+    /// True if the last move was for the host's reserve.
     emergency: bool,
-    /// Turns after all has settled.
+    /// Turns after everything has settled.
     calm_turns: u64,
     actual_kib: Option<u64>,
     last_target: Option<Bytes>,
     shrunk_ms: Option<u64>,
     ordered_ms: u64,
-    /// A rival has acted: when, and what the guest had then.
+    /// Time of a rival's move, and the guest's size then.
     rival: Option<(u64, u64)>,
     rivalled_ms: Option<u64>,
     foreign_ms: Option<u64>,
 }
 
 impl Seen {
-    /// A balloon that was to take from a guest stops when the guest starves, if its samples come.
+    /// Checks that a shrinking balloon stops when its guest starves, if the samples come.
     fn halted(&mut self, member: &Member, now_ms: u64) -> Result<(), String> {
         let actual_kib = member.guest.actual_kib();
         let before_kib = self.actual_kib.replace(actual_kib).unwrap_or(actual_kib);
@@ -119,12 +120,12 @@ impl Seen {
         })
     }
 
-    /// Notes what a rival does that cannot be mistaken: a move of a guest that nobody else moved
-    /// at that time, and that did not wait. After two of them its balloon is to be left alone.
+    /// Records a rival's move that cannot be mistaken: nothing else moved the guest at that time,
+    /// and the guest did not wait. After two such moves its balloon is to be left alone.
     fn rivalled(&mut self, member: &Member, now_ms: u64) {
         let Some(rival) = member.rival else { return };
-        // One that is slow moves without a break, and how often it got a target is unknown.
-        // Nor is one judged that says what it likes of why its balloon moves.
+        // A slow balloon moves without a break, so the number of its targets is unknown. A lying
+        // guest is not judged either, since its reasons for a move may be false.
         if member.guest.spec.balloon_kib_s < GIB_KIB / 2 || member.guest.spec.traits.lies {
             return;
         }
@@ -132,7 +133,7 @@ impl Seen {
         if (rival.from_ms..rival.until_ms).contains(&now_ms)
             && now_ms.is_multiple_of(rival.period_ms)
         {
-            // The balloon's first step has been made when we look.
+            // The balloon has already made its first step.
             self.rival = Some((now_ms, actual_kib));
         }
         let Some((at_ms, before_kib)) = self.rival else { return };
@@ -153,7 +154,7 @@ impl Seen {
 }
 
 impl Checker {
-    /// Nothing was seen yet.
+    /// Creates a checker that has seen nothing.
     pub fn new(scenario: &Scenario) -> Checker {
         Checker {
             guests: BTreeMap::new(),
@@ -164,7 +165,7 @@ impl Checker {
         }
     }
 
-    /// Looks at one step, and at the pass that was made in it. An error is what is wrong.
+    /// Checks one step, and the pass that was made in it. An error describes the violation.
     pub fn see(&mut self, world: &World, ours: &Ours, round: Option<&Round>) -> Result<(), String> {
         if let Some(round) = round {
             self.reserved(world, ours)?;
@@ -232,7 +233,7 @@ impl Checker {
             seen.turns.pop_front();
         }
         self.tally.turns_max = self.tally.turns_max.max(seen.turns.len());
-        // Who says now this and now that is moved by it, and by nothing else.
+        // A lying guest is moved by its changing claims, and by nothing else.
         let honest = !spec.traits.lies;
         never(honest && seen.calm_turns > 1, || {
             format!("{order:?} is a second turn though nothing changes")
@@ -246,7 +247,7 @@ impl Checker {
         })
     }
 
-    /// New grants are of memory that is free above the reserve.
+    /// Checks that new grants come from memory that is free above the reserve.
     fn grants(&mut self, world: &World, round: &Round) -> Result<(), String> {
         let mut more = false;
         for order in &round.orders {
@@ -260,7 +261,7 @@ impl Checker {
             .filter(|m| m.rival.is_none())
             .map(|m| {
                 let target_kib = m.target.map_or(0, |t| t.0 >> 10);
-                // A balloon comes to rest a little off its target.
+                // A balloon comes to rest slightly off its target.
                 target_kib.saturating_sub(m.guest.actual_kib() + target_kib / 200 + 1024)
             })
             .sum();
@@ -282,7 +283,7 @@ impl Checker {
         }
     }
 
-    /// A balloon that never moves is reported within its time and a pass.
+    /// Checks that a balloon that never moves is reported in time, plus a pass.
     fn stuck(&mut self, world: &World, ours: &Ours, round: &Round) -> Result<(), String> {
         let is_reported = |key| {
             let mut outcomes = ours.last.outcomes.iter();
@@ -290,12 +291,12 @@ impl Checker {
         };
         for member in world.members.iter().filter(|m| m.guest.spec.balloon == Fault::Stuck) {
             let seen = self.guests.entry(member.key).or_default();
-            // It was reported, started again, or may stay as it is.
+            // The balloon was reported, restarted, or may stay as it is.
             let stays = round.orders.iter().any(|o| o.key == member.key && o.target == o.from);
             if is_reported(member.key) || stays || member.guest.clock_ms(world.now_ms) <= PASS_MS {
                 seen.asked_ms = None;
             }
-            // So has one that is asked for the opposite, by however little.
+            // A request for the opposite, however small, restarts the time as well.
             let turns = |o: &&Order| {
                 let way = o.target.cmp(&o.from);
                 o.key == member.key && seen.asked_ms.is_some_and(|(_, before)| before != way)
@@ -327,7 +328,7 @@ impl Checker {
         let seen = self.guests.entry(member.key).or_default();
         let kills = member.guest.counters.oom_kills;
         if kills > seen.kills {
-            // What was killed comes again, and all at once.
+            // A killed program comes back, and all at once.
             let again = seen.killed_ms.is_some_and(|at_ms| now_ms < at_ms + AGAIN_MS);
             let shrunk = seen.shrunk_ms.is_some_and(|at_ms| now_ms < at_ms + AGAIN_MS);
             if shrunk && !again && is_quiet(member, now_ms) {
@@ -356,7 +357,7 @@ impl Checker {
         })
     }
 
-    /// After all has settled the host has what it wants, where guests can spare it.
+    /// Checks that the settled host has its set point, if guests can spare the memory.
     fn host(&mut self, world: &World) -> Result<(), String> {
         let wanted_kib = world.config.set_point.0 >> 10;
         let slack_kib = world.total_kib * 2 / 100;
@@ -380,22 +381,22 @@ impl Checker {
     }
 }
 
-/// An error if something happened that must not.
+/// Returns an error if something happened that must not.
 fn never(happened: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if happened { Err(what()) } else { Ok(()) }
 }
 
-/// Whether a guest that lies gets more than twice what the host sees it hold.
+/// Returns true if a guest that lies gets more than twice its visible memory.
 fn is_for_a_lie(member: &Member, order: &Order) -> bool {
     let spec = &member.guest.spec;
     let most_kib = 2 * member.guest.seen_kib() + GIB_KIB / 16;
-    // What is left of an earlier grant may be cut, and is no new one.
+    // The rest of an earlier grant may be cut, and is no new grant.
     let is_new = order.clause != Some(Clause::Strained) && order.target > order.from;
     let grows = is_new && order.target > Bytes(most_kib << 10);
     spec.traits.lies && spec.traits.resident_seen && grows
 }
 
-/// Whether nobody and nothing keeps a guest from being managed.
+/// Returns true if nothing keeps a guest from being managed.
 fn is_healthy(member: &Member, now_ms: u64) -> bool {
     let spec = &member.guest.spec;
     let lone = member.rival.is_none_or(|r| now_ms < r.from_ms);
@@ -405,7 +406,7 @@ fn is_healthy(member: &Member, now_ms: u64) -> bool {
     lone && fresh && spec.balloon == Fault::None && spec.traits.yields && seen
 }
 
-/// Whether a guest's programs have not changed what they want, and were let run, for a while.
+/// Returns true if a guest's programs wanted the same for a while, and no rival disturbed them.
 fn is_quiet(member: &Member, now_ms: u64) -> bool {
     const WHILE_MS: u64 = 30_000;
     let clock_ms = member.guest.clock_ms(now_ms);
@@ -415,8 +416,8 @@ fn is_quiet(member: &Member, now_ms: u64) -> bool {
     steady && member.rival.is_none() && before == Some(load.at(clock_ms))
 }
 
-/// What a guest could do without, by the model's truth: free memory and cold cache beyond the
-/// room that it needs.
+/// Returns the memory that a guest could do without, by the model's truth: free memory and cold
+/// cache beyond the room that it needs.
 fn spare_kib(member: &Member) -> u64 {
     let guest = &member.guest;
     let loose = guest.free_kib() + guest.held.cold_kib;
@@ -428,27 +429,27 @@ fn spare_kib(member: &Member) -> u64 {
     if member.starved_ms.is_some() || guest.balloon.gave_way { 0 } else { spare.min(above_min) }
 }
 
-/// Whether there is memory for a guest that waits: free, or cold at its neighbours.
+/// Returns true if there is memory for a guest that waits: free, or cold in its neighbours.
 fn can_be_met(world: &World, member: &Member) -> bool {
     let free_kib = world.available_kib().saturating_sub(world.config.reserve.0 >> 10);
     let others =
         world.members.iter().filter(|m| m.key != member.key && is_healthy(m, world.now_ms));
     let spare_kib: u64 = others.map(spare_kib).sum();
-    // What the host itself lacks comes first.
+    // The host's own lack comes first.
     let owed_kib =
         (world.used_kib() + (world.config.reserve.0 >> 10)).saturating_sub(world.total_kib);
     free_kib > GIB_KIB / 2 || spare_kib > 2 * GIB_KIB + owed_kib
 }
 
-/// What was ordered in a run, and when.
+/// The orders of a run, with their times.
 pub type Journal = Vec<(u64, Order)>;
 
-/// Runs a scenario to its end. An error is what did not hold, and when.
+/// Runs a scenario to its end. An error describes the violation and its time.
 pub fn run(scenario: Scenario) -> Result<(Tally, Journal), String> {
     watched(scenario, &mut |_, _, _| ())
 }
 
-/// The same, with an observer.
+/// Runs a scenario with an observer.
 pub fn watched(
     scenario: Scenario,
     look: &mut dyn FnMut(&World, &Ours, Option<&Round>),

@@ -1,14 +1,14 @@
-//! A day of many guests, made from the minutes that were recorded of a few real ones.
+//! A day of many guests, made from recorded minutes of a few real ones.
 //!
 //! ```text
 //!   moments of a few guests ─► Lines, one each ─► Day ──(the time)──► moment of a hundred guests
 //! ```
 //!
-//! Each guest of the day follows a recorded one, from another place in the recording: its
-//! counters grow as that one's grew, its gauges are as that one's were, and it is left out where
-//! that one slept. When the recording is over it starts over. A guest that follows one that
-//! worked does so in the hours of its class, and follows one that slept in the others. So numbers
-//! vary as a kernel's do, which no formula makes.
+//! Each guest of the day follows a recorded one, from another place in the recording. Its counters
+//! grow by the same amounts, its gauges are the same, and it is left out while the recorded guest
+//! slept. The recording starts over at its end. A guest that follows a working one does so in the
+//! hours of its class, and follows a sleeping one at other times. Numbers thus vary as a kernel's
+//! do, which no formula achieves.
 
 use model::ProcessField;
 use model::{
@@ -17,23 +17,22 @@ use model::{
 };
 use std::collections::BTreeMap;
 
-/// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
-/// One in so many guests that work does so all day.
+/// One guest in this many works all day.
 const ALWAYS: usize = 10;
-/// Of the recorded guests, one in so many stands for those that sleep: the least busy.
+/// One recorded guest in this many, the least busy, stands for the sleeping ones.
 const SLEEPERS: usize = 3;
-/// When classes work, in hours of the day: the first and the one after the last. A guest begins
-/// up to two hours later than its class.
+/// Working hours of the classes: the first hour, and the one after the last. A guest begins up to
+/// two hours later than its class.
 const HOURS: [(i64, i64); 3] = [(8, 17), (1, 5), (18, 22)];
 
-/// What a counter grew by; what started over grew from 0.
+/// Returns the growth of a counter. A counter that started over grew from 0.
 fn grown<F: Field>(field: F, before: &Row<F>, now: &Row<F>) -> u64 {
     let Some(now) = now.get(field) else { return 0 };
     before.get(field).map_or(0, |before| now.checked_sub(before).unwrap_or(now))
 }
 
-/// Lets a row grow as another one did. What was not known before begins as that one is.
+/// Grows a row as another one grew. A value that was unknown before starts as the other row's.
 fn follow<F: Field>(row: &mut Row<F>, before: &Row<F>, now: &Row<F>) {
     for field in F::ALL {
         let value = match (field.kind(), row.get(*field), now.get(*field)) {
@@ -45,16 +44,16 @@ fn follow<F: Field>(row: &mut Row<F>, before: &Row<F>, now: &Row<F>) {
     }
 }
 
-/// The recorded rows of one subject with their times, counted from the beginning of the recording.
+/// The recorded rows of one subject, with their times since the beginning of the recording.
 type Line<T> = Vec<(i64, T)>;
 
-/// How many rows there are up to then.
+/// Returns the number of rows up to this time.
 fn until<T>(line: &[(i64, T)], at_ms: i64) -> usize {
     line.partition_point(|(offset_ms, _)| *offset_ms <= at_ms)
 }
 
-/// Lets a row grow by what was recorded after `from_ms` and up to `to_ms`, and, where the time
-/// has started over, before that to the end; whether anything was.
+/// Grows a row by the rows after `from_ms` and up to `to_ms`. If `from_ms` is later, the time has
+/// started over, and the rows to the end count too. Returns true if there were any.
 fn follow_line<F: Field>(line: &Line<Row<F>>, row: &mut Row<F>, from_ms: i64, to_ms: i64) -> bool {
     let parts = match from_ms <= to_ms {
         true => [(until(line, from_ms), until(line, to_ms)), (0, 0)],
@@ -63,7 +62,7 @@ fn follow_line<F: Field>(line: &Line<Row<F>>, row: &mut Row<F>, from_ms: i64, to
     let mut is_reported = false;
     for (first, next) in parts {
         is_reported |= first < next;
-        // The first row of all has none before it to grow from.
+        // The very first row has no row before it to grow from.
         if first.max(1) < next {
             follow(row, &line[first.max(1) - 1].1, &line[next - 1].1);
         }
@@ -71,7 +70,6 @@ fn follow_line<F: Field>(line: &Line<Row<F>>, row: &mut Row<F>, from_ms: i64, to
     is_reported
 }
 
-/// A recorded guest.
 #[derive(Debug)]
 struct Recorded {
     class: String,
@@ -79,20 +77,19 @@ struct Recorded {
     processes: Line<BTreeMap<ProcessName, Row<ProcessField>>>,
 }
 
-/// A guest of the day.
 #[derive(Debug)]
 struct Guest {
     who: GuestIdentity,
-    /// The recorded guests that it follows while it works, and while it sleeps.
+    /// Indices of the recorded guests to follow while it works, and while it sleeps.
     working: usize,
     sleeping: usize,
-    /// When it works: the hours of its class, and how much later.
+    /// Working hours, those of its class moved by up to two; `None` if it always works.
     hours: Option<(i64, i64)>,
     shift_ms: i64,
     follows: Option<usize>,
     row: Row<G>,
     processes: BTreeMap<ProcessName, Row<ProcessField>>,
-    /// The last rows of the processes of the recorded guest that it follows.
+    /// Last rows of the processes of the recorded guest that it follows.
     last_followed: BTreeMap<ProcessName, Row<ProcessField>>,
 }
 
@@ -111,9 +108,8 @@ pub struct Day {
 }
 
 impl Day {
-    /// A host with so many guests that follow those of a recording, from this time on. The
-    /// moments are in their order, and there is no gap between them. `None` if there are too few
-    /// to follow.
+    /// Creates a host with this many guests that follow a recording, from this time on. The moments
+    /// must be in order and without a gap. Returns `None` if there are too few guests to follow.
     pub fn new(moments: &[Moment], guests: usize, at_ms: i64) -> Option<Day> {
         let (first, last) = (moments.first()?, moments.last()?);
         let length_ms = last.at_ms - first.at_ms;
@@ -141,7 +137,7 @@ impl Day {
                 }
             }
         }
-        // A guest that came later, or went, or changed its identity, cannot be followed.
+        // A guest that came later, left, or changed its identity cannot be followed.
         let is_there = |one: &Recorded| {
             let ends = one.line.first().zip(one.line.last());
             ends.is_some_and(|((from_ms, _), (to_ms, _))| to_ms - from_ms > length_ms * 9 / 10)
@@ -179,7 +175,7 @@ impl Day {
                 working,
                 sleeping: by_work[number % sleepers],
                 hours: (!is_always).then_some((from + later, to + later)),
-                // A number without a common part with the length spreads them well.
+                // A number without a common factor with the length spreads them well.
                 shift_ms: number as i64 * 7_919_000 % length_ms,
                 follows: None,
                 row: Row::default(),
@@ -201,12 +197,12 @@ impl Day {
         })
     }
 
-    /// How many recorded guests there are to follow.
+    /// Returns the number of recorded guests to follow.
     pub fn followed(&self) -> usize {
         self.recorded.len()
     }
 
-    /// Everything at a time that is later than the one before.
+    /// Returns everything at a time later than the one before.
     pub fn at(&mut self, at_ms: i64) -> Moment {
         let place = |at_ms: i64, shift_ms: i64| {
             (at_ms - self.begin_ms + shift_ms).rem_euclid(self.length_ms)
@@ -227,7 +223,7 @@ impl Day {
             };
             all_run += grown(G::VcpuRun, &before, &guest.row);
             all_run += grown(G::OtherRun, &before, &guest.row);
-            // It is reported at least once a minute, also where its recording starts over.
+            // The guest is reported at least once a minute, even where its recording starts over.
             if is_reported || from_ms > to_ms {
                 moment.guests.insert(guest.who.clone(), guest.row.clone());
             }
@@ -240,13 +236,13 @@ impl Day {
         follow_line(&self.host_line, &mut self.host, from_ms, to_ms);
         self.last_ms = at_ms;
         moment.host = self.host.clone();
-        // The host is as much larger as it has more guests.
+        // The host is larger in proportion to its guests.
         let times = self.guests.len().div_ceil(self.recorded.len().max(1)) as u64;
         for field in [H::Cpus, H::Total, H::Free, H::Available] {
             moment.host.set(field, self.host.get(field).map(|value| value * times));
         }
         moment.host.set(H::Guests, Some(self.guests.len() as u64));
-        // Guests under emulation are processes in user mode.
+        // Emulated guests are processes in user mode.
         let user = self.host.get(H::User).map(|ns| ns + all_run);
         self.host.set(H::User, user);
         for (name, row) in &mut self.tiers {
@@ -260,7 +256,7 @@ impl Day {
 }
 
 impl Guest {
-    /// Begins to follow another one. It goes on from the numbers that it has.
+    /// Begins to follow another recorded guest, from the numbers that it has.
     fn begin(&mut self, recorded: &Recorded, follows: usize, at_ms: i64) -> bool {
         self.follows = Some(follows);
         self.last_followed.clear();
@@ -270,7 +266,7 @@ impl Guest {
         true
     }
 
-    /// The rows of its processes in a time.
+    /// Returns the rows of its processes in a span of time.
     fn processes_between(
         &mut self,
         recorded: &Recorded,

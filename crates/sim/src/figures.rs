@@ -1,4 +1,4 @@
-//! The scenes of the table: each policy in the same place.
+//! Scenes of the table, with each policy in the same place.
 
 use crate::balloon::Fault;
 use crate::guest::{STEP_MS, Spec, Traits};
@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 pub(crate) const MIB: u64 = 1 << 10;
 pub(crate) const GIB: u64 = 1 << 20;
 
-/// A host of 64 GiB whose set point is a fifth, as MOM and Proxmox have it.
+/// Returns a host of 64 GiB with a set point of a fifth, as MOM and Proxmox have it.
 pub(crate) fn host(own: Load) -> World {
     let total = Bytes::mib(64 << 10);
     let config = Config { set_point: total.permille(200), ..Config::of_host(total) };
     World::new(config, 64 * GIB, own, 1)
 }
 
-/// A guest as most are: the daemon inside, swap, a balloon that works.
+/// Returns an ordinary guest: with the daemon, swap and a balloon that works.
 pub(crate) fn plain(max_kib: u64, actual_kib: u64, load: Load) -> Spec {
     Spec {
         min_kib: GIB / 2,
@@ -49,20 +49,21 @@ pub(crate) fn steady(kib: u64) -> Load {
     Load::Steady { kib }
 }
 
-/// A guest of 1 GiB has 5 GiB to do, and half of the host is free. Milliseconds until it has
-/// them in memory and nothing in it waits, or nothing if that takes more than a quarter of an hour.
+/// A guest of 1 GiB suddenly needs 5 GiB, and half of the host is free. Returns the milliseconds
+/// until the guest has them in memory and nothing in it waits. Returns `None` after a quarter of an
+/// hour.
 pub fn burst(policy: &mut dyn Policy) -> Option<u64> {
     burst_on(host(steady(31 * GIB)), policy)
 }
 
-/// The same beside a guest that lies: it has 64 GiB by its own word, and uses next to nothing.
+/// Returns the same next to a guest that lies: it claims 64 GiB, and uses next to nothing.
 pub fn burst_beside_a_liar(policy: &mut dyn Policy) -> Option<u64> {
     let mut world = host(steady(31 * GIB));
     world.come(liar(), Line::default());
     burst_on(world, policy)
 }
 
-/// Says that it needs more than there is.
+/// Returns a guest that claims to need more than there is.
 fn liar() -> Spec {
     let mut spec = plain(64 * GIB, 64 * GIB, steady(10 * MIB));
     spec.files.hot_kib = 0;
@@ -75,7 +76,7 @@ fn burst_on(mut world: World, policy: &mut dyn Policy) -> Option<u64> {
     let load =
         Load::Burst { low_kib: 600 * MIB, high_kib: 5 * GIB, from_ms: AT_MS, until_ms: u64::MAX };
     let key = world.come(plain(8 * GIB, GIB, load), Line::default());
-    // Until then its size is left as it is, whatever the host has too much.
+    // Until then the size stays as it is, whatever surplus the host has.
     while world.now_ms + STEP_MS < AT_MS {
         world.step(&mut Watching(policy));
     }
@@ -92,21 +93,21 @@ fn burst_on(mut world: World, policy: &mut dyn Policy) -> Option<u64> {
     None
 }
 
-/// How the host was kept over time.
+/// The host's memory over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// What it had free in the end, in thousandths of it.
+    /// Free memory at the end, in thousandths of the host.
     pub free_permille: u64,
-    /// How far that was off the set point at worst, after it had settled.
+    /// Largest deviation from the set point after the host has settled, in thousandths of the host.
     pub off_permille_max: u64,
     /// Cold cache that guests still hold.
     pub cold_kib: u64,
-    /// Time that tasks waited for memory in all guests, in milliseconds, after settling.
+    /// Time that tasks of all guests waited for memory after settling, in milliseconds.
     pub waited_ms: u64,
 }
 
-/// Sixteen guests of 6 GiB, which read files until their memory is full, on 64 GiB, for 40
-/// minutes. The first 20 are for settling.
+/// Sixteen guests of 6 GiB read files until their memory is full, on 64 GiB, for 40 minutes. The
+/// first 20 minutes are for settling.
 pub fn caches(policy: &mut dyn Policy) -> Kept {
     const SETTLED_MS: u64 = 1_200_000;
     let mut world = host(steady(2 * GIB));
@@ -131,18 +132,18 @@ pub fn caches(policy: &mut dyn Policy) -> Kept {
     kept
 }
 
-/// What a guest in need got from one that hoards.
+/// Memory that a guest in need got from a hoarding guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// What it needed.
+    /// Needed memory.
     pub need_kib: u64,
-    /// What it had got of that after 30 s.
+    /// Part of it that had arrived after 30 s.
     pub in_30_s_kib: u64,
-    /// And after 600 s.
+    /// Part of it that had arrived after 600 s.
     pub in_600_s_kib: u64,
 }
 
-/// The host is at its set point; of one guest's 12 GiB 11 are free, its neighbour of 2 GiB needs
+/// The host is at its set point. One guest has 11 of its 12 GiB free; its neighbour of 2 GiB needs
 /// 3 GiB more.
 pub fn hoarder(policy: &mut dyn Policy) -> Moved {
     const AT_MS: u64 = 60_000;
@@ -177,17 +178,17 @@ pub fn hoarder(policy: &mut dyn Policy) -> Moved {
     moved
 }
 
-/// The host is over its target for a reason that is not a guest: what it did to a guest that
-/// waits for memory.
+/// Treatment of a guest that waits for memory, on a host that is over its target for another
+/// reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Squeeze {
-    /// How often it had to give.
+    /// Number of shrinks.
     pub shrinks: u64,
-    /// The least that it ever had.
+    /// Smallest size.
     pub least_kib: u64,
 }
 
-/// A guest of 4 GiB has 2 GiB and would use 3; something else on the host takes the rest.
+/// A guest of 4 GiB has 2 GiB and would use 3 GiB. Another load on the host takes the rest.
 pub fn squeeze(policy: &mut dyn Policy) -> Squeeze {
     const AT_MS: u64 = 60_000;
     let mut world = host(steady(56 * GIB));
@@ -219,20 +220,20 @@ pub fn squeeze(policy: &mut dyn Policy) -> Squeeze {
     squeeze
 }
 
-/// How a guest in need was served by its neighbours.
+/// Help for a guest in need by its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// When it had what it needed, and nothing in it waited, if ever.
+    /// Time until the guest had its need and nothing in it waited, if ever.
     pub after_ms: Option<u64>,
     /// Shrinks that were carried out.
     pub shrinks: u64,
-    /// Of them: those that gave the host less than a MiB.
+    /// Shrinks that gave the host less than a MiB.
     pub for_nothing: u64,
 }
 
-/// Seven guests of 384 MiB on a host without anything to hand out. The first has 200 MiB and is
-/// to have 170 more in use. The others have cache that nobody reads, behind free memory that
-/// was reported; of each hypervisor 16 MiB are taken for its guest's.
+/// Seven guests of 384 MiB share a host without any memory to hand out. The first has 200 MiB and
+/// needs 170 MiB more. The others have cold cache, behind free memory that was reported. 16 MiB of
+/// each hypervisor are taken for its guest's.
 pub fn crammed(ours: &mut Ours) -> Served {
     const AT_MS: u64 = 60_000;
     const NEED_KIB: u64 = 170 * MIB;
@@ -283,8 +284,8 @@ pub fn crammed(ours: &mut Ours) -> Served {
     served
 }
 
-/// A guest with 6 GiB of cache in use, on a host that is at its set point, beside one that lies and
-/// has had a part of what it says it has: how often it had to give, and the least that it ever had.
+/// A guest with 6 GiB of hot cache is on a host at its set point. Its neighbour lies, and has a
+/// part of its claim. Returns the number of shrinks of the guest, and its smallest size.
 pub fn liar_beside(policy: &mut dyn Policy) -> Squeeze {
     let mut world = host(steady(0));
     let mut spec = plain(8 * GIB, 8 * GIB, steady(GIB));
@@ -293,7 +294,7 @@ pub fn liar_beside(policy: &mut dyn Policy) -> Squeeze {
     world.come(Spec { actual_kib: 32 * GIB, ..liar() }, Line::default());
     let mut squeeze = Squeeze { shrinks: 0, least_kib: u64::MAX };
     while world.now_ms < 660_000 {
-        // Files are read first, and then the host is at its set point.
+        // Files are read first. Then the host is at its set point.
         let round = match world.now_ms < 60_000 {
             true => world.step(&mut Watching(policy)),
             false => world.step(policy),
@@ -309,8 +310,8 @@ pub fn liar_beside(policy: &mut dyn Policy) -> Squeeze {
     squeeze
 }
 
-/// Twelve guests under steady load on a host that they fill, for three hours after the first.
-/// The most reversals of a guest in an hour, in hundredths.
+/// Twelve guests under steady load fill a host, for three hours after the first. Returns the most
+/// reversals of a guest in an hour, in hundredths.
 pub fn reversals(policy: &mut dyn Policy) -> u64 {
     const HOUR_MS: u64 = 3_600_000;
     let mut world = host(steady(3 * GIB));
@@ -331,7 +332,8 @@ pub fn reversals(policy: &mut dyn Policy) -> u64 {
     count.most() * 100 / 3
 }
 
-/// A host with so many guests, most of them awake and each in another state, for measurements.
+/// Returns a host with this many guests, most of them awake and each in another state, for
+/// measurements.
 pub fn crowd(count: u64) -> World {
     let total_kib = count * 3 * GIB;
     let config = Config::of_host(Bytes(total_kib << 10));
@@ -352,7 +354,7 @@ pub fn crowd(count: u64) -> World {
     world
 }
 
-/// Counts changes of direction.
+/// A count of changes of direction.
 #[derive(Default)]
 struct Turns(BTreeMap<Key, (Ordering, u64)>);
 

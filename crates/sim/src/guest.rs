@@ -7,90 +7,90 @@
 //!                   └─ free: touched once, never touched
 //! ```
 //!
-//! What programs want is had from free memory, then from cold cache, from hot cache, from swap; at
-//! last the balloon gives way, or a process is killed. Each of these has its price in waiting time
-//! and its counter, as in a Linux kernel. The host holds all that was ever touched.
+//! Programs get memory from free memory, then from cold cache, hot cache and swap. At last the
+//! balloon gives way, or a process is killed. Each step has its price in waiting time and its
+//! counter, as in a Linux kernel. The host holds all memory that was ever touched.
 
 use crate::balloon::{Balloon, Fault};
 use crate::load::{Files, Load};
 
-/// The model goes forward in steps of this.
+/// Step of the model.
 pub const STEP_MS: u64 = 100;
-/// The kernel and its own needs.
+/// Memory of the kernel itself.
 const KERNEL_KIB: u64 = 150 << 10;
-/// Programs take no more memory in a step: 4 GiB a second.
+/// Most memory that programs take in a step: 4 GiB a second.
 const TAKE_KIB: u64 = 400 << 10;
-/// A disk's share in a step: 200 MiB a second.
+/// Disk transfer in a step: 200 MiB a second.
 const DISK_KIB: u64 = 20 << 10;
-/// What kswapd frees in a step without anybody waiting: 500 MiB a second.
+/// Memory that kswapd frees in a step without any wait: 500 MiB a second.
 const KSWAPD_KIB: u64 = 50 << 10;
 /// Time to reclaim a MiB of clean cache, and to read or write one.
 const RECLAIM_US_MIB: u64 = 300;
 const DISK_US_MIB: u64 = 5_000;
-/// After it was killed a program starts again.
+/// Time after which a killed program starts again.
 const RESTART_MS: u64 = 30_000;
-/// Pages are reported to the host this often, and so many of them.
+/// Interval of page reports to the host, and the reported part of free pages.
 const REPORT_MS: u64 = 2_000;
 const REPORT_PERMILLE: u64 = 900;
-/// What the OOM notifier takes from the balloon in a step.
+/// Memory that the OOM notifier takes from the balloon in a step.
 const OOM_DEFLATE_KIB: u64 = 100 << 10;
 
-/// What a guest is made of.
+/// The properties and the load of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// It never has less.
+    /// Minimum memory.
     pub min_kib: u64,
-    /// What it was started with.
+    /// Memory that it was started with.
     pub max_kib: u64,
-    /// What it has at first.
+    /// Memory at first.
     pub actual_kib: u64,
-    /// Its weight against others.
+    /// Weight against others.
     pub shares: u32,
-    /// What its programs want.
+    /// Memory that its programs want.
     pub load: Load,
-    /// Of their memory they use so much all the time, in thousandths.
+    /// Part of that memory in constant use, in thousandths.
     pub busy_permille: u64,
-    /// What it reads.
+    /// Files that it reads.
     pub files: Files,
-    /// Its swap space; 0 is none.
+    /// Swap space; 0 for none.
     pub swap_kib: u64,
-    /// How its balloon behaves.
+    /// Behaviour of its balloon.
     pub balloon: Fault,
-    /// What the balloon moves in a second.
+    /// Memory that the balloon moves in a second.
     pub balloon_kib_s: u64,
-    /// What its hypervisor has for itself and the host takes for the guest's memory.
+    /// Memory of its hypervisor that the host takes for the guest's.
     pub own_kib: u64,
-    /// What is so and what is not.
+    /// Traits.
     pub traits: Traits,
 }
 
-/// Properties of a guest.
+/// The traits of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traits {
-    /// The daemon runs in it: pressure and refaults are reported, and a need at once.
+    /// True if the daemon runs in it: pressure and refaults are reported, and a need at once.
     pub daemon: bool,
-    /// Its kernel takes memory back from the balloon before it kills.
+    /// True if its kernel deflates the balloon before it kills processes.
     pub deflates_on_oom: bool,
-    /// Free pages are reported to the host.
+    /// True if free pages are reported to the host.
     pub reports: bool,
-    /// What the balloon takes gets to the host.
+    /// True if the host gets the memory that the balloon takes.
     pub yields: bool,
-    /// The host can see how much it holds of it.
+    /// True if the host can see the guest's resident memory.
     pub resident_seen: bool,
-    /// It says that all of its memory is in use and that its tasks wait, whatever is true.
+    /// True if the guest always claims that all of its memory is in use and that its tasks wait.
     pub lies: bool,
 }
 
-/// What the kernel counts since its boot: pages and events.
+/// The counters of a kernel since its boot: pages and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Pages from swap.
+    /// Pages read from swap.
     pub swap_in: u64,
-    /// Pages to swap.
+    /// Pages written to swap.
     pub swap_out: u64,
     /// Pages dropped too early.
     pub refaults: u64,
-    /// Faults that read.
+    /// Faults that had to read.
     pub major_faults: u64,
     /// Allocations that had to reclaim.
     pub stalls: u64,
@@ -100,18 +100,18 @@ pub struct Counters {
     pub psi_us: u64,
 }
 
-/// A guest as it is now.
+/// The state of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guest {
-    /// What it is made of.
+    /// Properties and load.
     pub spec: Spec,
-    /// Its balloon.
+    /// Balloon.
     pub balloon: Balloon,
-    /// Its counters.
+    /// Counters.
     pub counters: Counters,
-    /// What it gave, before it killed, of its balloon.
+    /// Memory taken back from its balloon before any kill.
     pub took_back_kib: u64,
-    /// What its memory is used for.
+    /// Use of its memory.
     pub held: Held,
     /// Time that some task waited in the last step, in microseconds.
     pub wait_us: u64,
@@ -121,16 +121,16 @@ pub struct Guest {
     moved_ms: u64,
 }
 
-/// What a guest's memory is used for.
+/// The use of a guest's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Memory of programs.
     pub anon_kib: u64,
-    /// Memory of programs that is in swap.
+    /// Memory of programs in swap.
     pub swapped_kib: u64,
     /// Page cache that is used again.
     pub hot_kib: u64,
-    /// What was lost of that.
+    /// Hot page cache that was lost.
     hot_lost_kib: u64,
     /// Page cache that was read once.
     pub cold_kib: u64,
@@ -140,7 +140,7 @@ pub struct Held {
 }
 
 impl Guest {
-    /// A guest that boots now: its kernel is there, nothing else is.
+    /// Creates a guest that boots now, with nothing but its kernel.
     pub fn boot(spec: Spec, now_ms: u64) -> Guest {
         let actual_kib = spec.actual_kib.min(spec.max_kib);
         Guest {
@@ -160,59 +160,59 @@ impl Guest {
         }
     }
 
-    /// It has all of its memory, and its kernel reports what is free of it to the host.
+    /// Gives the guest all of its memory, and turns on the reporting of free pages.
     pub fn report_pages(&mut self) {
         self.spec.traits.reports = true;
         self.deflate(self.balloon.size_kib);
     }
 
-    /// What it has, by its balloon.
+    /// Returns the memory that it has by its balloon.
     pub fn actual_kib(&self) -> u64 {
         self.spec.max_kib - self.balloon.size_kib
     }
 
-    /// What the host holds of it.
+    /// Returns the memory that the host holds of it.
     pub fn resident_kib(&self) -> u64 {
         let used = KERNEL_KIB + self.held.anon_kib + self.held.hot_kib + self.held.cold_kib;
         used + self.held.free_touched_kib + self.held.stranded_kib
     }
 
-    /// What the host takes for its memory.
+    /// Returns the memory that the host takes for the guest's.
     pub fn seen_kib(&self) -> u64 {
         self.resident_kib() + self.spec.own_kib
     }
 
-    /// MemFree.
+    /// Returns MemFree.
     pub fn free_kib(&self) -> u64 {
         self.held.free_touched_kib + self.held.free_untouched_kib
     }
 
-    /// MemAvailable.
+    /// Returns MemAvailable.
     pub fn available_kib(&self) -> u64 {
         (self.free_kib() + self.cache_kib()).saturating_sub(self.low_kib())
     }
 
-    /// Page cache, all of it.
+    /// Returns all of its page cache.
     pub fn cache_kib(&self) -> u64 {
         self.held.hot_kib + self.held.cold_kib
     }
 
-    /// Free swap space.
+    /// Returns the free swap space.
     pub fn swap_free_kib(&self) -> u64 {
         self.spec.swap_kib - self.held.swapped_kib
     }
 
-    /// What its programs want and do not have in memory.
+    /// Returns the memory that its programs want and do not have resident.
     pub fn unmet_kib(&self, now_ms: u64) -> u64 {
         self.wanted_kib(now_ms).saturating_sub(self.held.anon_kib)
     }
 
-    /// Whether its programs have all that they want, and nothing waited for memory in this step.
+    /// Returns true if its programs have all that they want, and nothing waited in this step.
     pub fn is_content(&self, now_ms: u64) -> bool {
         self.wait_us == 0 && self.unmet_kib(now_ms) <= self.held.swapped_kib
     }
 
-    /// Whether its virtual CPUs rest.
+    /// Returns true if its virtual CPUs rest.
     pub fn is_asleep(&self, now_ms: u64) -> bool {
         let busy =
             self.spec.files.cold_kib_s > 0 && self.held.cold_kib < self.spec.files.cold_kib_max;
@@ -221,12 +221,12 @@ impl Guest {
         rests && self.unmet_kib(now_ms) <= self.held.swapped_kib
     }
 
-    /// Milliseconds since its boot, on its own clock.
+    /// Returns the milliseconds since its boot, on its own clock.
     pub fn clock_ms(&self, now_ms: u64) -> u64 {
         now_ms - self.boot_ms
     }
 
-    /// What its kernel keeps free.
+    /// Returns the memory that its kernel keeps free.
     fn low_kib(&self) -> u64 {
         (self.spec.max_kib / 128).clamp(4 << 10, 64 << 10)
     }
@@ -238,7 +238,7 @@ impl Guest {
         }
     }
 
-    /// One step of time, which ends now.
+    /// Runs one step of time, which ends now.
     pub fn step(&mut self, now_ms: u64) {
         (self.wait_us, self.kswapd_kib) = (0, KSWAPD_KIB);
         self.balloon_step(now_ms);
@@ -279,7 +279,7 @@ impl Guest {
         }
     }
 
-    /// The balloon's driver takes free pages, as they come, and has others freed.
+    /// Takes free pages for the balloon as they come, and has others freed.
     fn take_for_balloon(&mut self, most: u64) -> u64 {
         let low = self.low_kib() / 2;
         let lack = (most + low).saturating_sub(self.free_kib());
@@ -347,12 +347,12 @@ impl Guest {
         (self.held.anon_kib, self.held.swapped_kib) = (0, 0);
     }
 
-    /// Takes so much, or less, from what is free, and makes it free. What is taken counts as
-    /// touched and belongs to the caller.
+    /// Takes up to `kib` of free memory, and reclaims to make it free. The taken memory counts as
+    /// touched, and belongs to the caller.
     fn room(&mut self, kib: u64) -> u64 {
         let lack = (kib + self.low_kib()).saturating_sub(self.free_kib());
         self.reclaim(lack);
-        // The last of its memory is for the kernel alone.
+        // The last of the memory is for the kernel alone.
         let taken = kib.min(self.free_kib().saturating_sub(self.low_kib() / 2));
         let touched = taken.min(self.held.free_touched_kib);
         self.held.free_touched_kib -= touched;
@@ -360,8 +360,8 @@ impl Guest {
         taken
     }
 
-    /// Frees so much, or less: cold cache, hot cache, memory of programs. The program that wants
-    /// it waits.
+    /// Frees up to `kib`: cold cache, hot cache, memory of programs. The program that wants it
+    /// waits.
     fn reclaim(&mut self, kib: u64) {
         let cold = kib.min(self.held.cold_kib);
         let hot = (kib - cold).min(self.held.hot_kib);
@@ -381,7 +381,7 @@ impl Guest {
         self.held.free_touched_kib += cold + hot + out;
     }
 
-    /// Programs touch what was swapped of the memory that they use.
+    /// Reads swapped memory back that programs use.
     fn swap_in_step(&mut self) {
         let all = self.held.anon_kib + self.held.swapped_kib;
         let quiet = all * (1000 - self.spec.busy_permille) / 1000;
@@ -402,7 +402,7 @@ impl Guest {
         let missed = self.spec.files.hot_kib.saturating_sub(self.held.hot_kib).min(DISK_KIB);
         if missed > 0 {
             let free = self.free_kib().saturating_sub(self.low_kib()) + self.held.cold_kib;
-            // Where nothing is left the cache turns over in itself.
+            // Without free memory or cold cache, the hot cache turns over in itself.
             let got = if free > 0 { self.room(missed.min(free)) } else { 0 };
             self.held.hot_kib += got;
             let again = missed.min(self.held.hot_lost_kib);
@@ -414,7 +414,7 @@ impl Guest {
         let files = self.spec.files;
         let new = (files.cold_kib_s * STEP_MS / 1000)
             .min(files.cold_kib_max.saturating_sub(self.held.cold_kib));
-        // What is read once takes the place of what was read once before it.
+        // New cold cache takes free memory only. Beyond that it would replace old cold cache.
         let got = new.min(self.free_kib().saturating_sub(self.low_kib()));
         let touched = got.min(self.held.free_touched_kib);
         self.held.free_touched_kib -= touched;

@@ -7,11 +7,11 @@
 //!                          └───────────── targets ◄─────────────┘
 //! ```
 //!
-//! No clock, no thread, no floating point: a seed gives the same run, byte for byte, wherever it
-//! is repeated. The model knows what a guest's programs really wait for, which a policy does not;
-//! [`check`] judges by that. [`figures`] are the scenes of the table in docs/benchmarks.md,
-//! [`table`] is docs/policies.md. [`day`] is apart from all this: it makes a day of many guests
-//! from what was recorded of a few.
+//! There is no clock, no thread and no floating point: a seed gives the same run, byte for byte,
+//! wherever it is repeated. The model has the real waits of a guest's programs, which a policy
+//! lacks; [`check`] judges by them. [`figures`] are the scenes of the table in
+//! docs/benchmarks.md, [`table`] is docs/policies.md. [`day`] is separate: it makes a day of many
+//! guests from recordings of a few.
 
 #![forbid(unsafe_code)]
 

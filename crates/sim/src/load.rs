@@ -1,62 +1,62 @@
-//! What the programs of a guest want over time.
+//! Memory that the programs of a guest want over time.
 
 /// A curve of anonymous memory, in KiB, over the time since the guest's boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Always the same.
+    /// Constant.
     Steady {
-        /// How much.
+        /// Size.
         kib: u64,
     },
-    /// One step up, and for a time only.
+    /// One step up, for a limited time.
     Burst {
-        /// Before and after.
+        /// Size before and after.
         low_kib: u64,
-        /// In between.
+        /// Size in between.
         high_kib: u64,
-        /// From then.
+        /// Start.
         from_ms: u64,
-        /// Until then.
+        /// End.
         until_ms: u64,
     },
-    /// A slow, straight rise, which then stays.
+    /// A slow, straight rise to a lasting size.
     Ramp {
-        /// At the start.
+        /// Size at the start.
         low_kib: u64,
-        /// At the end.
+        /// Size at the end.
         high_kib: u64,
-        /// From then.
+        /// Start.
         from_ms: u64,
-        /// Until then.
+        /// End.
         until_ms: u64,
     },
     /// A rise and a sudden fall, again and again.
     Sawtooth {
-        /// After each fall.
+        /// Size after each fall.
         low_kib: u64,
-        /// Before each fall.
+        /// Size before each fall.
         high_kib: u64,
-        /// From fall to fall.
+        /// Time from fall to fall.
         period_ms: u64,
     },
-    /// Nearly nothing happens: its virtual CPUs do not run.
+    /// Hardly any work: the virtual CPUs do not run.
     Idle {
-        /// What its programs hold all the same.
+        /// Size that its programs hold all the same.
         kib: u64,
     },
-    /// It took a lot once, gave it back to its kernel, and sleeps since.
+    /// A large size at first, which is given back to the kernel. The guest sleeps from then on.
     Hoarder {
-        /// What it took.
+        /// Size at first.
         high_kib: u64,
-        /// What it keeps.
+        /// Size that is kept.
         low_kib: u64,
-        /// From then on.
+        /// Time from which it is kept.
         from_ms: u64,
     },
 }
 
 impl Load {
-    /// What is wanted at this time since the boot.
+    /// Returns the wanted memory at this time since the boot.
     pub fn at(&self, ms: u64) -> u64 {
         match *self {
             Load::Steady { kib } | Load::Idle { kib } => kib,
@@ -82,7 +82,7 @@ impl Load {
         }
     }
 
-    /// Whether its virtual CPUs rest at this time, as far as programs go.
+    /// Returns true if the virtual CPUs rest at this time, as far as programs go.
     pub fn rests(&self, ms: u64) -> bool {
         match *self {
             Load::Idle { .. } => ms > SETTLE_MS,
@@ -92,16 +92,16 @@ impl Load {
     }
 }
 
-/// A guest comes to rest so long after its last work.
+/// Time from a guest's last work until it rests.
 const SETTLE_MS: u64 = 5_000;
 
-/// What a guest reads from its disks.
+/// The files that a guest reads from its disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Files {
-    /// What it reads again and again.
+    /// Files read again and again.
     pub hot_kib: u64,
-    /// What it reads once, a second.
+    /// Files read once, in a second.
     pub cold_kib_s: u64,
-    /// The most that such reading leaves in the cache, where memory allows.
+    /// Most cold cache that such reading leaves, if memory allows.
     pub cold_kib_max: u64,
 }

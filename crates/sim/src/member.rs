@@ -5,56 +5,56 @@ use counters::Bytes;
 use policy::arbiter::{GuestSample, Key, Limits, Memory, Mode, Process, Usable};
 use std::collections::VecDeque;
 
-/// A guest is starved by the model's truth if its tasks waited for so much of the last second: 1 %.
+/// Waiting time in the last second from which a guest is starved by the model's truth: 1 %.
 const STARVED_US: u64 = 10_000;
 const WINDOW_STEPS: usize = 10;
-/// The daemon's kernel wakes it when tasks waited for so much of a step.
+/// Waiting time in a step from which the kernel wakes the daemon.
 const NEED_US: u64 = 10_000;
-/// What a manager takes for a hypervisor's own part where it cannot measure it.
+/// The manager's estimate of a hypervisor's own part that it cannot measure.
 const OWN_ESTIMATE: Bytes = Bytes::mib(32);
-/// A daemon does not report its need more often.
+/// Least time between two reports of a need.
 const NEED_MS: u64 = 500;
 
-/// How well a guest's samples come through.
+/// The loss and delay of a guest's samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// So many of a thousand are lost.
+    /// Lost samples, in thousandths.
     pub lost_permille: u64,
-    /// So many of a thousand are late.
+    /// Late samples, in thousandths.
     pub late_permille: u64,
-    /// By so much.
+    /// Delay of a late sample.
     pub late_ms: u64,
-    /// A sample is taken so long before a pass.
+    /// Time between a sample and the pass after it.
     pub before_ms: u64,
 }
 
 /// Another manager of the same balloon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rival {
-    /// It starts then,
+    /// Start time.
     pub from_ms: u64,
-    /// ends then,
+    /// End time.
     pub until_ms: u64,
-    /// acts so often,
+    /// Interval of its actions.
     pub period_ms: u64,
-    /// and sets the one or the other size in turn.
+    /// Sizes that it sets in turn.
     pub sizes_kib: [u64; 2],
 }
 
-/// A guest, and what the manager has of it.
+/// A guest, and the manager's data about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its name to the manager.
+    /// The manager's name for it.
     pub key: Key,
-    /// The guest.
+    /// Guest.
     pub guest: Guest,
-    /// How its samples come through.
+    /// Loss and delay of its samples.
     pub line: Line,
     /// Another manager that moves its balloon.
     pub rival: Option<Rival>,
-    /// Since when its tasks wait, by the model's truth.
+    /// Time since which its tasks wait, by the model's truth.
     pub starved_ms: Option<u64>,
-    /// The last target that the policy gave it.
+    /// Last target that the policy gave it.
     pub target: Option<Bytes>,
     delivered: Option<Memory>,
     flight: VecDeque<(u64, Memory)>,
@@ -65,7 +65,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// A guest that was just found.
+    /// Creates a guest that was just found.
     pub fn new(key: Key, guest: Guest, line: Line) -> Member {
         Member {
             key,
@@ -83,7 +83,7 @@ impl Member {
         }
     }
 
-    /// One step of the guest. True if it reports a need.
+    /// Runs one step of the guest. Returns true if it reports a need.
     pub fn step(&mut self, now_ms: u64) -> bool {
         if let Some(rival) = self.rival
             && (rival.from_ms..rival.until_ms).contains(&now_ms)
@@ -128,7 +128,7 @@ impl Member {
         self.flight.push_back((due_ms, memory));
     }
 
-    /// Its numbers now, as it tells them.
+    /// Returns its numbers now, as it reports them.
     fn memory(&self, now_ms: u64) -> Memory {
         let memory = self.true_memory(now_ms);
         match self.guest.spec.traits.lies {
@@ -145,7 +145,7 @@ impl Member {
         }
     }
 
-    /// The same, as its kernel shows them.
+    /// Returns its numbers as its kernel shows them.
     fn true_memory(&self, now_ms: u64) -> Memory {
         let guest = &self.guest;
         let counters = guest.counters;
@@ -171,11 +171,11 @@ impl Member {
         }
     }
 
-    /// Its sample for a pass. It is urgent once for each need.
+    /// Returns its sample for a pass. The sample is urgent once for each need.
     pub fn report(&mut self, now_ms: u64) -> GuestSample {
         while self.flight.front().is_some_and(|(due_ms, _)| *due_ms <= now_ms) {
             let arrived = self.flight.pop_front().map(|(_, memory)| memory);
-            // One that was overtaken on its way is no news.
+            // A sample that was overtaken on its way is no news.
             if arrived.map(|m| m.at_ms) >= self.delivered.map(|m| m.at_ms) {
                 self.delivered = arrived;
             }
@@ -195,7 +195,7 @@ impl Member {
             resident: spec.traits.resident_seen.then(|| kib(self.guest.seen_kib())),
             doubtful: if spec.own_kib > 0 { OWN_ESTIMATE } else { Bytes::ZERO },
             process: Process::default(),
-            // The model's host swaps out nothing of a guest.
+            // The model's host swaps out no memory of a guest.
             swapped: Some(Bytes::ZERO),
             runs: Some(true),
             memory: self.delivered,
@@ -209,8 +209,8 @@ impl Member {
         }
     }
 
-    /// It starts again, in the same process: its balloon is empty, its memory is as it was to the
-    /// host only in name.
+    /// Restarts the guest in the same process. Its balloon is empty, and the host holds nothing but
+    /// its kernel.
     pub fn reboot(&mut self, now_ms: u64) {
         let spec = crate::guest::Spec { actual_kib: self.guest.spec.max_kib, ..self.guest.spec };
         self.guest = Guest::boot(spec, now_ms);

@@ -1,59 +1,59 @@
-//! What all policies have in common: ours as it is, and those of other managers.
+//! The common interface of all policies: ours as it is, and those of other managers.
 
 use counters::Bytes;
 use policy::arbiter::{Arbiter, Clause, Config, GuestSample, HostSample, Key, Pass, RuleVerdicts};
 use policy::rivals::{self, Kind, Rival};
 
-/// A reservation that is held is kept for so long.
+/// Time for which a held reservation is kept.
 const HELD_MS: u64 = 30_000;
 
-/// A policy's input.
+/// The input of a policy.
 pub struct Scene<'a> {
-    /// How the host is to be kept.
+    /// Settings of the host.
     pub config: &'a Config,
-    /// The time.
+    /// Current time.
     pub now_ms: u64,
-    /// The host.
+    /// Host.
     pub host: HostSample,
-    /// The guests.
+    /// Guests.
     pub samples: &'a [GuestSample],
 }
 
 /// A target for one balloon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Whose.
+    /// Guest.
     pub key: Key,
-    /// What it had.
+    /// Size before.
     pub from: Bytes,
-    /// What it is to have.
+    /// Size that the guest is to have.
     pub target: Bytes,
-    /// The part of the policy that decided, where it names it.
+    /// Part of the policy that decided, if the policy names it.
     pub clause: Option<Clause>,
 }
 
-/// Something that decides about balloons.
+/// A policy that decides about balloons.
 pub trait Policy {
-    /// What is to be done now.
+    /// Returns the orders for now.
     fn pass(&mut self, scene: &Scene<'_>) -> Vec<Order>;
 
-    /// Whether it is page reporting: then guests have all of their memory from the start.
+    /// Returns true for page reporting: guests have all of their memory from the start.
     fn is_reporting(&self) -> bool {
         false
     }
 
-    /// Time in which it looks and does nothing.
+    /// Watches without acting.
     fn watch(&mut self, _scene: &Scene<'_>) {}
 
-    /// A guest started again.
+    /// Records that a guest restarted.
     fn rebooted(&mut self, _key: Key) {}
 
-    /// Memory is reserved for a guest that is about to start.
+    /// Reserves memory for a guest that is about to start.
     fn reserve(&mut self, _id: u64, _size: Bytes, _deadline_ms: u64) {}
 }
 
 impl Scene<'_> {
-    /// What a rival sees of it. The model's host never waits for memory.
+    /// Returns the scene as a rival sees it. The model's host never waits for memory.
     fn seen(&self) -> rivals::Scene<'_> {
         rivals::Scene {
             now_ms: self.now_ms,
@@ -83,7 +83,7 @@ impl Policy for Rival {
     }
 }
 
-/// The policy of that kind.
+/// Returns the policy of that kind.
 pub fn of(kind: Kind) -> Box<dyn Policy> {
     match Rival::of(kind) {
         Some(rival) => Box::new(rival),
@@ -91,7 +91,7 @@ pub fn of(kind: Kind) -> Box<dyn Policy> {
     }
 }
 
-/// Looks through another policy's eyes, and does nothing.
+/// A wrapper in which another policy watches without acting.
 pub struct Watching<'a>(pub &'a mut dyn Policy);
 
 impl Policy for Watching<'_> {
@@ -105,12 +105,12 @@ impl Policy for Watching<'_> {
     }
 }
 
-/// The arbiter.
+/// The arbiter as a policy.
 #[derive(Default)]
 pub struct Ours {
-    /// Itself.
+    /// The arbiter.
     pub arbiter: Arbiter,
-    /// Its last pass.
+    /// Last pass of the arbiter.
     pub last: Pass,
 }
 
@@ -134,7 +134,7 @@ impl Policy for Ours {
     }
 
     fn reserve(&mut self, id: u64, size: Bytes, deadline_ms: u64) {
-        // More than can be open at once are refused, which is an answer, too.
+        // A refusal of too many reservations is an answer, too.
         let _ = self.arbiter.reserve(id, size, deadline_ms, deadline_ms + HELD_MS);
     }
 }

@@ -1,7 +1,7 @@
-//! Scenarios: a seed decides which features are on, and then how guests and events are.
+//! Scenarios: a seed selects the features, and then the guests and events.
 //!
-//! Each feature is on or off for a whole run, so that rare combinations come up often, and so
-//! that what a failure needs can be read from the line that is printed before the run.
+//! Each feature is on or off for a whole run, so that rare combinations come up often. The line
+//! that is printed before a run names the features that a failure may need.
 
 use crate::balloon::Fault;
 use crate::guest::{STEP_MS, Spec, Traits};
@@ -13,14 +13,14 @@ use policy::arbiter::{Config, Key};
 
 const MIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 20;
-/// How long a scenario is.
+/// Length of a scenario.
 pub const LENGTH_MS: u64 = 600_000;
-/// Nothing new happens from here on: the host and its guests are to settle.
+/// Time from which nothing new happens: the host and its guests are to settle.
 pub const CALM_MS: u64 = 300_000;
 
 macro_rules! options {
     ($($(#[doc = $doc:literal])* $name:ident),+ $(,)?) => {
-        /// What there is in a scenario.
+        /// The features of a scenario.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Options { $($(#[doc = $doc])* pub $name: bool),+ }
 
@@ -29,7 +29,7 @@ macro_rules! options {
                 Options { $($name: rng.permille(500)),+ }
             }
 
-            /// Those that are on.
+            /// Returns the names of the features that are on.
             pub fn names(&self) -> Vec<&'static str> {
                 let all = [$((self.$name, stringify!($name))),+];
                 all.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect()
@@ -39,69 +39,69 @@ macro_rules! options {
 }
 
 options! {
-    /// Guests have swap space.
+    /// True if guests have swap space.
     swap,
-    /// Some guests are without the daemon.
+    /// True if some guests are without the daemon.
     outside,
-    /// Some balloons never move.
+    /// True if some balloons never move.
     stuck,
-    /// Some balloons stop at times.
+    /// True if some balloons stop at times.
     intermittent,
-    /// Some balloons are slow.
+    /// True if some balloons are slow.
     slow,
-    /// Another manager moves a balloon for a time.
+    /// True if another manager moves a balloon for a time.
     rival,
-    /// Guests start again.
+    /// True if guests start again.
     reboots,
-    /// Guests come and go.
+    /// True if guests come and go.
     traffic,
-    /// Samples are lost.
+    /// True if samples are lost.
     lost,
-    /// Samples come late.
+    /// True if samples come late.
     late,
-    /// Some balloons give the host nothing.
+    /// True if some balloons give the host nothing.
     no_yield,
-    /// Free pages are reported.
+    /// True if free pages are reported.
     reports,
-    /// The host does not see what it holds of some guests.
+    /// True if the host does not see what it holds of some guests.
     unseen,
-    /// Other processes of the host want memory, too.
+    /// True if other processes of the host want memory, too.
     neighbours,
-    /// Some guests hoard what they do not need.
+    /// True if some guests hoard what they do not need.
     hoarders,
-    /// Some guests suddenly need much.
+    /// True if some guests suddenly need much.
     bursts,
-    /// Some guests never come to rest.
+    /// True if some guests never come to rest.
     restless,
-    /// Kernels kill before they take memory back.
+    /// True if kernels kill before they take memory back.
     killers,
-    /// Memory is reserved for guests to come.
+    /// True if memory is reserved for guests to come.
     reservations,
-    /// Guests are promised more than there is.
+    /// True if guests are promised more than there is.
     overcommit,
-    /// Some guests sleep.
+    /// True if some guests sleep.
     sleepers,
-    /// Guests read files until their memory is full.
+    /// True if guests read files until their memory is full.
     readers,
 }
 
-/// A host with its guests at the start, and what is to happen.
+/// A host with its guests at the start, and the events to come.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Where it is from.
+    /// Seed.
     pub seed: u64,
-    /// What is in it.
+    /// Features.
     pub options: Options,
-    /// Guests that say that they are in need, and are not.
+    /// Number of guests that claim to be in need and are not.
     pub liars: usize,
-    /// The host.
+    /// Host.
     pub world: World,
-    /// Reservations: when they are asked for, and until when they are to be answered.
+    /// Reservations: the id, and the time by which it must be answered.
     pub reservations: Vec<(u64, u64)>,
 }
 
 impl Scenario {
-    /// The scenario of this seed.
+    /// Creates the scenario of this seed.
     pub fn new(seed: u64) -> Scenario {
         let mut rng = Rng::new(seed);
         let options = Options::of(&mut rng);
@@ -135,8 +135,8 @@ impl Scenario {
         made
     }
 
-    /// In half of all scenarios some guests lie. Who does is drawn apart from the rest, which is
-    /// the same with them and without.
+    /// Makes some guests lie in half of all scenarios. Liars are drawn apart from the rest, which
+    /// is the same with and without them.
     fn lies(&mut self) {
         let mut rng = Rng::new(!self.seed);
         if rng.permille(500) {
@@ -148,8 +148,8 @@ impl Scenario {
         }
     }
 
-    /// In half of all scenarios hypervisors have memory that is taken for their guests'. It is
-    /// drawn apart as well.
+    /// Adds hypervisor memory that is taken for the guests', in half of all scenarios. It is drawn
+    /// apart as well.
     fn hypervisors(&mut self) {
         let mut rng = Rng::new(self.seed.rotate_left(32));
         if rng.permille(500) {
@@ -163,7 +163,7 @@ impl Scenario {
     fn guest(&self, rng: &mut Rng, count: u64, each_kib: u64) -> Spec {
         let on = self.options;
         let max_kib = (each_kib * rng.within(600, 1400) / 1000).max(GIB / 2) / MIB * MIB;
-        // What all need at first fits into the host; what some need later does not always.
+        // All needs at first fit into the host; later needs do not always.
         let part_kib = self.world.total_kib * rng.within(500, 950) / 1000 / count;
         let fit_kib = max_kib.min(part_kib);
         let low_kib = fit_kib * rng.within(150, 600) / 1000;

@@ -9,10 +9,10 @@ use base::Rng;
 use counters::Bytes;
 use policy::arbiter::{Config, GuestSample, HostSample, Key};
 
-/// A policy is asked this often, and at once where a need is reported.
+/// Interval of passes. A reported need starts one at once.
 pub const PASS_MS: u64 = 1000;
 
-/// What happens at a certain time.
+/// An event at a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A guest comes.
@@ -23,31 +23,31 @@ pub enum Event {
     Reboot(Key),
     /// Memory is reserved for a guest that is about to start.
     Reserve {
-        /// The reservation's name.
+        /// Identifier of the reservation.
         id: u64,
-        /// How much.
+        /// Size.
         kib: u64,
-        /// For how long it may take.
+        /// Time that it may take.
         within_ms: u64,
     },
 }
 
-/// The host and all that is on it.
+/// The host and everything on it.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// How the host is to be kept.
+    /// Settings of the host.
     pub config: Config,
-    /// The time since the start.
+    /// Time since the start.
     pub now_ms: u64,
-    /// The host's memory.
+    /// Memory of the host.
     pub total_kib: u64,
-    /// What the host uses apart from its guests.
+    /// Memory that the host uses apart from its guests.
     pub own: Load,
-    /// The guests.
+    /// Guests.
     pub members: Vec<Member>,
-    /// What is still to come, the next at the end.
+    /// Events to come, the next one at the end.
     pub events: Vec<(u64, Event)>,
-    /// The most that the host ever had to swap.
+    /// Most memory that the host ever had to swap.
     pub swapped_kib_max: u64,
     rng: Rng,
     keys: u64,
@@ -57,16 +57,16 @@ pub struct World {
 /// One pass of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
-    /// What the policy knew of the host.
+    /// The policy's sample of the host.
     pub host: HostSample,
-    /// And of the guests.
+    /// The policy's samples of the guests.
     pub samples: Vec<GuestSample>,
-    /// What it wants done.
+    /// Orders of the policy.
     pub orders: Vec<Order>,
 }
 
 impl World {
-    /// A host without guests.
+    /// Creates a host without guests.
     pub fn new(config: Config, total_kib: u64, own: Load, seed: u64) -> World {
         World {
             config,
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// A guest comes.
+    /// Adds a guest.
     pub fn come(&mut self, spec: Spec, line: Line) -> Key {
         self.keys += 1;
         let key = Key(self.keys);
@@ -90,23 +90,23 @@ impl World {
         key
     }
 
-    /// The guest of this name.
+    /// Returns the guest of this name.
     pub fn member(&self, key: Key) -> Option<&Member> {
         self.members.iter().find(|m| m.key == key)
     }
 
-    /// The host's free memory, without swapping.
+    /// Returns the host's free memory, without swapping.
     pub fn available_kib(&self) -> u64 {
         self.total_kib.saturating_sub(self.used_kib())
     }
 
-    /// What it uses, and would like to, of its memory.
+    /// Returns the memory that the host uses, or would like to use.
     pub fn used_kib(&self) -> u64 {
         let guests: u64 = self.members.iter().map(|m| m.guest.seen_kib()).sum();
         self.own.at(self.now_ms) + guests
     }
 
-    /// One step of time; then the policy, if it is its turn.
+    /// Runs one step of time, and then the policy if it is its turn.
     pub fn step(&mut self, policy: &mut dyn Policy) -> Option<Round> {
         self.now_ms += STEP_MS;
         let now_ms = self.now_ms;

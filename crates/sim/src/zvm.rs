@@ -1,69 +1,69 @@
-//! A made-up z/VM with Linux guests, as MONWRITE would have written its monitor.
+//! An invented z/VM with Linux guests, with its monitor data as MONWRITE writes it.
 //!
-//! Everything is put together here byte by byte, from what is documented of the records and the
-//! file: nothing of what reads them is used, so that both cannot be wrong in the same way. What
-//! the system really did is in [`Truth`].
+//! Everything is put together byte by byte, from the documentation of the records and the file. The
+//! reader's code is not used, so that both cannot share a mistake. The real values of the system
+//! are in [`Truth`].
 
 use base::Rng;
 
 const PAGE: usize = 4_096;
-/// The machine's clock in 1970.
+/// Machine clock in 1970.
 const EPOCH: u64 = 0x7d91_048b_ca00_0000;
-/// Its units in a millisecond.
+/// Clock units in a millisecond.
 const PER_MS: u64 = 4_096_000;
-/// Where the monitor's segment begins.
+/// Start of the monitor's segment.
 const SEGMENT: u32 = 0x0800_0000;
 
-/// What a guest has done and had when an interval ended.
+/// The real values of a guest at the end of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Milliseconds of CPU, CP's work for it included, and without.
+    /// CPU time in milliseconds, with CP's work for it and without.
     pub total_ms: u64,
     pub virtual_ms: u64,
-    /// Pages of its storage that are in the machine's, and CP's projection of its working set.
+    /// Resident pages of its storage, and CP's projection of its working set.
     pub resident: u32,
     pub working_set: u32,
     /// Page waits.
     pub page_waits: u32,
-    /// Its Linux' free memory, in KiB.
+    /// Free memory of its Linux, in KiB.
     pub free_kib: u64,
-    /// Ticks that its CPU was busy.
+    /// Busy ticks of its CPU.
     pub busy_ticks: u32,
-    /// Bytes that came by its network.
+    /// Bytes received by its network.
     pub received: u64,
-    /// Hundredths of a second of CPU of its processes, all of one name.
+    /// CPU time of its processes, all of one name, in hundredths of a second.
     pub process_time: u64,
-    /// Milliseconds of its second CPU, where it has one: told every other time.
+    /// CPU time of its second CPU in milliseconds, if it has one; recorded every other time.
     pub second_ms: u64,
-    /// Ticks of its CPU before its Linux was started last, busy and all.
+    /// Ticks of its CPU before the last start of its Linux: busy, and all.
     booted: (u32, u32),
 }
 
-/// What happens to guests besides their work, by their number and the interval.
+/// Events of guests besides their work, by number and interval.
 pub const HAS_SECOND_CPU: usize = 0;
 pub const STARTS_AGAIN: (usize, u32) = (1, 40);
 pub const LOGS_OFF: (usize, u32) = (3, 60);
-/// A process of each that has run for long ends then.
+/// Interval in which a long-running process of each guest ends.
 pub const ENDS: u32 = 50;
-/// What it had used, in hundredths of a second.
+/// CPU time of that process, in hundredths of a second.
 const OLD_TIME: u64 = 100_000;
 
-/// A system.
+/// A z/VM system.
 #[derive(Clone, Debug)]
 pub struct System {
     rng: Rng,
-    /// What its guests have done so far.
+    /// Guests, with their values so far.
     pub guests: Vec<Truth>,
     /// Processes of each guest.
     pub tasks: u32,
     intervals: u32,
-    /// Where its next frame lies.
+    /// Address of the next frame.
     at: u32,
 }
 
-/// How long an interval is.
+/// Length of an interval.
 pub const INTERVAL_MS: i64 = 60_000;
 
 struct Bytes(Vec<u8>);
@@ -87,7 +87,7 @@ impl Bytes {
     }
 }
 
-/// A name in EBCDIC: capital letters and digits, filled with blanks.
+/// Returns a name in EBCDIC: capital letters and digits, padded with blanks.
 fn name(text: &str) -> [u8; 8] {
     let mut field = [0x40; 8];
     for (place, letter) in field.iter_mut().zip(text.bytes()) {
@@ -102,7 +102,7 @@ fn name(text: &str) -> [u8; 8] {
     field
 }
 
-/// A record of a domain with so many bytes, its head filled in.
+/// Returns a record of a domain with this length and its head filled in.
 fn record(domain: u8, number: u16, tod: u64, length: usize) -> Bytes {
     let mut bytes = Bytes::zeroes(length);
     bytes.put(0, &(length as u16).to_be_bytes());
@@ -110,7 +110,7 @@ fn record(domain: u8, number: u16, tod: u64, length: usize) -> Bytes {
     bytes
 }
 
-/// An application's record: 52 bytes, then its data.
+/// Returns an application's record: 52 bytes, then its data.
 fn application(tod: u64, user: &[u8; 8], product: &[u8; 16], data: &[u8]) -> Vec<u8> {
     let mut bytes = record(10, 2, tod, 52 + data.len());
     bytes.put(20, &52_u16.to_be_bytes()).put(22, &(data.len() as u16).to_be_bytes());
@@ -118,7 +118,7 @@ fn application(tod: u64, user: &[u8; 8], product: &[u8; 16], data: &[u8]) -> Vec
     bytes.0
 }
 
-/// LINUXKRNL, a record's number, 2601, and 00 or 01.
+/// Returns a product id: LINUXKRNL, a record's number, 2601, and 00 or 01.
 fn kernel(number: u8, last: u8) -> [u8; 16] {
     let mut product = [
         0xd3, 0xc9, 0xd5, 0xe4, 0xe7, 0xd2, 0xd9, 0xd5, 0xd3, 0, 0xf2, 0xf6, 0xf0, 0xf1, 0xf0, 0xf0,
@@ -128,7 +128,7 @@ fn kernel(number: u8, last: u8) -> [u8; 16] {
 }
 
 impl System {
-    /// One with so many guests, each with so many processes.
+    /// Creates a system with this many guests, each with this many processes.
     pub fn new(seed: u64, guests: usize, tasks: u32) -> System {
         let guest = |number: usize| Truth { name: format!("LINUX{number:03}"), ..Truth::default() };
         System {
@@ -140,7 +140,8 @@ impl System {
         }
     }
 
-    /// What an interval's end adds to a file, `begin_ms` being the time of the first one's begin.
+    /// Returns the bytes that the end of an interval adds to a file. `begin_ms` is the begin of the
+    /// first interval.
     pub fn interval(&mut self, begin_ms: i64) -> Vec<u8> {
         self.intervals += 1;
         let ms = begin_ms + i64::from(self.intervals) * INTERVAL_MS;
@@ -169,7 +170,8 @@ impl System {
     fn processor(&mut self, tod: u64) -> Vec<u8> {
         let seconds = u64::from(self.intervals) * 60;
         let mut bytes = record(0, 2, tod, 96);
-        // Half of its time for users, a tenth of that CP's work; a twentieth for the system.
+        // Half of the time is for users, a tenth of that for CP's work, and a twentieth for the
+        // system.
         bytes.long(24, seconds * 450 * PER_MS).long(32, seconds * 500 * PER_MS);
         bytes.long(40, seconds * 50 * PER_MS).long(68, seconds * 450 * PER_MS);
         bytes.0
@@ -181,7 +183,7 @@ impl System {
         bytes.0
     }
 
-    /// A guest does something for a minute.
+    /// Advances a guest's values by a minute of work.
     fn work(&mut self, number: usize) {
         let rng = &mut self.rng;
         let guest = &mut self.guests[number];
@@ -237,18 +239,19 @@ impl System {
                 if self.intervals > ENDS + 1 {
                     continue;
                 }
-                // The last that is told of it: nobody has it copied any more.
+                // The last record of this process, which is not copied any more.
                 task_record[7] = 1;
             }
             records.push(task_record);
         }
     }
 
-    /// A process, as the daemon in the guest writes it. The first one has all of the time.
+    /// Returns a process record, as the daemon in the guest writes it. The first process has all of
+    /// the time.
     fn task(&self, guest: &Truth, user: &[u8; 8], number: u32, tod: u64) -> Vec<u8> {
         let mut data = Bytes::zeroes(512);
         data.long(0, (tod - EPOCH) / PER_MS / 1_000);
-        // Five texts without a letter, and the command before the last.
+        // Five empty texts, and the command before the last of them.
         let texts = [0, 0, 0, 0, 0, 0, 0, 0, 0, 5, b'h', b't', b't', b'p', b'd', 0, 0];
         let length = 111 + texts.len();
         data.put(8, &(length as u16).to_be_bytes()).put(10, &12_u16.to_be_bytes());
@@ -260,14 +263,14 @@ impl System {
         };
         data.long(12 + 26, time).long(12 + 58, 4_000);
         data.put(12 + 111, &texts);
-        // LNXAPPL, application 2, record 1, and an even number for each.
+        // LNXAPPL, application 2, record 1, and an even number for each process.
         let mut product = [0xd3, 0xd5, 0xe7, 0xc1, 0xd7, 0xd7, 0xd3, 0, 2, 1, 0, 0, 0, 0, 0, 0];
         let [high, low] = ((number * 2) as u16).to_be_bytes();
         (product[14], product[15]) = (high, low);
         application(tod, user, &product, &data.0)
     }
 
-    /// Records in frames, with the pages that name them.
+    /// Puts records into frames, with the pages that name them.
     fn pages(&mut self, records: &[Vec<u8>]) -> Vec<u8> {
         let mut frames: Vec<Vec<u8>> = vec![Vec::new()];
         for record in records {

@@ -1,44 +1,44 @@
-//! When a file that cannot be written to is tried again, and when that is reported.
+//! Retry and reporting schedule for a file that cannot be written to.
 
-/// A file that cannot be written to is tried again after this many turns at most.
+/// Maximum number of turns between two attempts.
 const PAUSE_MAX: u32 = 16;
 
-/// The pause after the third failure in a row.
+/// Pause after the third failure in a row.
 const LASTING: u32 = 4;
 
-/// Failures in a row. The first is news, and after each the next try comes later.
+/// Failures in a row. Only the first is reported, and the pause grows after each.
 #[derive(Debug, Default)]
 pub struct Backoff {
     is_failing: bool,
-    /// Turns between two tries, and how many are left to let pass.
+    /// Turns between two attempts, and turns left until the next.
     pause: u32,
     left: u32,
 }
 
 impl Backoff {
-    /// Tells if three tries in a row have failed, and no other one is near.
+    /// Returns true if three attempts in a row have failed and no retry is near.
     pub fn is_lasting(&self) -> bool {
         self.is_failing && self.pause >= LASTING
     }
 
-    /// Whether this turn is to be let pass.
+    /// Returns true if this turn is to be skipped.
     pub fn waits(&mut self) -> bool {
         let waits = self.left > 0;
         self.left = self.left.saturating_sub(1);
         waits
     }
 
-    /// The next turn tries again.
+    /// Lets the next turn try again.
     pub fn try_soon(&mut self) {
         self.left = 0;
     }
 
-    /// It worked; whether it had failed before.
+    /// Counts a success. Returns true after failures.
     pub fn worked(&mut self) -> bool {
         std::mem::take(self).is_failing
     }
 
-    /// It failed; whether that is news.
+    /// Counts a failure. Returns true if the failure is the first in a row.
     pub fn failed(&mut self) -> bool {
         self.pause = (self.pause * 2).clamp(1, PAUSE_MAX);
         self.left = self.pause;

@@ -1,38 +1,40 @@
-//! How long a text in a store may be. Names and reasons come from guests and from files, and a
-//! row that they could make as long as they like would fill the disk. Rows that are
-//! read have an order, for a file of somebody else's may give the same row without an end.
+//! Bounds on texts and rows in a store. Names and reasons come from guests and from files, and
+//! unbounded ones would fill the disk. Rows must be in order when read, because a hostile file
+//! could return the same row endlessly.
 
 use crate::Error;
 use rusqlite::Row;
 
-/// Bytes of a guest's name, its class, a clause, a kind. No guest is named by more in a request.
+/// Maximum length in bytes of a guest's name, a class, a clause or a kind. Requests have the same
+/// limit.
 pub const NAME_MAX: usize = 255;
-/// Bytes of a sentence: a reason, what an event says.
+/// Maximum length in bytes of a reason or of an event's text.
 pub const SENTENCE_MAX: usize = 512;
-/// Names of bounds in a decision; the arbiter has fewer than ten.
+/// Maximum number of bounds in a decision; the arbiter has fewer than ten.
 pub const BOUNDS_MAX: usize = 16;
-/// Bytes of all of them, with the commas between.
+/// Maximum length in bytes of all bounds, with commas between.
 pub const BOUNDS_TEXT_MAX: usize = BOUNDS_MAX * (NAME_MAX + 1);
-/// Inputs of a decision; the arbiter has about twenty.
+/// Maximum number of inputs of a decision; the arbiter has about twenty.
 pub const INPUTS_MAX: usize = 64;
-/// Bytes of an input's name.
+/// Maximum length in bytes of an input's name.
 pub const INPUT_NAME_MAX: usize = 48;
-/// Bytes of the inputs' text that are read back: more than `INPUTS_MAX` inputs can have.
+/// Maximum length in bytes of the inputs' text when read: more than `INPUTS_MAX` inputs can have.
 pub const INPUTS_TEXT_MAX: usize = 8192;
 
-/// The text, cut at the end of a character to at most so many bytes.
+/// Returns the text, cut at a character boundary to at most `max` bytes.
 pub fn cut(text: &str, max: usize) -> &str {
     &text[..text.floor_char_boundary(max)]
 }
 
-/// A text of a row, cut to the length that is written: others may have written to the file.
+/// Reads a text of a row, cut to the length that is written; another program may have written the
+/// file.
 pub fn text(row: &Row<'_>, column: usize, max: usize) -> rusqlite::Result<String> {
     let text = row.get_ref(column)?.as_str()?;
     Ok(cut(text, max).to_owned())
 }
 
-/// The order of rows. In a file of ours each row has another number than those before it. In one
-/// that was made for an attack, two ways may lead to one page, and rows never end.
+/// Order of rows. In a file written by pinhead each row has a higher key than the rows before it.
+/// In a hostile file two pointers may lead to one page, so that the rows never end.
 #[derive(Debug)]
 pub struct Order<K> {
     table: &'static str,
@@ -40,12 +42,12 @@ pub struct Order<K> {
 }
 
 impl<K: PartialOrd> Order<K> {
-    /// Begins with the first row of a table.
+    /// Starts before the first row of a table.
     pub fn of(table: &'static str) -> Order<K> {
         Order { table, last: None }
     }
 
-    /// Takes the next row, which must be behind the last one.
+    /// Checks that the next row follows the last one.
     pub fn next(&mut self, key: K, id: i64) -> Result<(), Error> {
         if self.last.as_ref().is_some_and(|last| *last >= key) {
             let reason = "it is there twice, or out of order: the file is damaged".into();
@@ -56,7 +58,8 @@ impl<K: PartialOrd> Order<K> {
     }
 }
 
-/// A size or a count as SQLite holds it. What is beyond its range is beyond any machine's.
+/// Converts a size or a count to SQLite's integer. Values beyond its range are clamped; no machine
+/// has that much.
 pub fn to_integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

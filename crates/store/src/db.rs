@@ -1,9 +1,8 @@
-//! Opening a SQLite file of ours: whose it is, which version it has, and how it is brought up
-//! to date.
+//! Opening of a SQLite file: check of its owner, check of its version, and migration.
 //!
-//! A file carries `application_id`, so that no other program's database is written to, and the
-//! version of its tables in `user_version`. A kind of store is a list of migrations: the n-th
-//! brings version n to n + 1, and is never changed once it has been published.
+//! A file carries `application_id`, which protects databases of other programs, and the version of
+//! its tables in `user_version`. A kind of store is a list of migrations: the n-th migrates version
+//! n to n + 1, and never changes once published.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -20,44 +19,45 @@ use crate::bound::NAME_MAX;
 use crate::error::cannot;
 use base::plain;
 
-/// How long a statement waits for another process's lock. The manager must not be kept from
-/// its guests: what is not written now is written with the next flush.
+/// Maximum time a statement waits for another process's lock. The manager must not be delayed;
+/// anything not written now is written with the next flush.
 pub const BUSY: Duration = Duration::from_millis(50);
-/// How long a reader waits: a person can.
+/// Maximum time a reader waits, since a person can.
 pub const BUSY_READER: Duration = Duration::from_millis(2_000);
-/// Memory for pages, in KiB below 0 as SQLite has it: an index by guest touches a page for each
-/// of a thousand guests in one batch, and all of them must fit.
+/// Page cache in KiB, negative as SQLite requires. An index by guest touches a page for each of a
+/// thousand guests in one batch, and all of them must fit.
 const CACHE: i64 = -16_384;
-/// The write-ahead log is taken over into the file when it has so many pages of 4 KiB. The same
-/// pages are written again and again, and taking them over waits for the disk: seldom is cheap.
+/// Length in pages of 4 KiB at which the write-ahead log is checkpointed. The same pages are
+/// written again and again, and a checkpoint waits for the disk, so a long log costs less.
 const LOG_PAGES: i64 = 4_096;
-/// The log is cut back to this when it has been taken over, in bytes.
+/// Length in bytes to which the log is truncated after a checkpoint.
 const LOG_MAX: i64 = 32 << 20;
-/// Memory that SQLite has at most in a process, in bytes. A journal that is kept in memory has 200
-/// MiB, and the caches of a manager's five files have 80.
+/// Maximum memory of SQLite in a process, in bytes. A journal in memory takes 200 MiB, and the
+/// caches of a manager's five files take 80 MiB.
 const HEAP_MAX: i64 = 512 << 20;
-/// The longest value that a reader takes, in bytes. A minute of a thousand guests that all change
-/// has 30 MB before it is packed.
+/// Maximum length of a value that a reader accepts, in bytes. A minute of a thousand guests that
+/// all change takes 30 MB before compression.
 const VALUE_MAX: i32 = 32 << 20;
-/// Ending of a copy's name that is not complete yet.
+/// Suffix of an unfinished copy's name.
 pub const COPY: &str = ".copying";
-/// Endings of the files that SQLite opens with a database.
+/// Suffixes of the files that SQLite opens with a database.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
-/// Tables that SQLite makes by itself: for `AUTOINCREMENT`, and for what `ANALYZE` and
-/// `PRAGMA optimize` find out, which anybody may have run.
+/// Tables that SQLite creates itself: for `AUTOINCREMENT`, and for `ANALYZE` and `PRAGMA optimize`,
+/// which any user may have run.
 const SQLITES_OWN: [&str; 3] = [
     "CREATE TABLE sqlite_sequence(name,seq)",
     "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
     "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
 ];
-/// A new file is for its owner to write and for its group to read: it holds guests' names.
+/// Mode of a new file: writable for its owner and readable for its group, since it contains guests'
+/// names.
 const MODE: u32 = 0o640;
 
 /// A kind of store.
 pub struct Kind {
-    /// Distinguishes its files from those of others.
+    /// Application id that distinguishes the files from other databases.
     pub application_id: i32,
-    /// The n-th brings version n to n + 1.
+    /// Migrations: the n-th migrates version n to n + 1.
     pub migrations: &'static [&'static str],
 }
 
@@ -66,8 +66,8 @@ impl Kind {
         self.migrations.len() as i64
     }
 
-    /// Tells if a file of this kind may have a table or an index with this text. Tables of a later
-    /// version have further columns, which hold whole numbers.
+    /// Returns true if a file of this kind may have a table or an index with this definition.
+    /// Tables of a later version have further integer columns.
     fn has(&self, text: &str) -> bool {
         if SQLITES_OWN.contains(&text) {
             return true;
@@ -86,7 +86,7 @@ fn in_one_line(text: &str) -> String {
     words.join(" ")
 }
 
-/// Tells if a table's text ends so: with further columns of whole numbers.
+/// Returns true if the rest of a table's definition contains only further integer columns.
 fn has_only_columns(text: &str) -> bool {
     let is_name = |name: &str| name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
     let is_column = |column: &str| column.strip_suffix(" INTEGER").is_some_and(is_name);
@@ -94,10 +94,10 @@ fn has_only_columns(text: &str) -> bool {
     columns.is_some_and(|columns| columns.split(", ").all(is_column))
 }
 
-/// Opens a file to write to it; makes it where it is not there.
+/// Opens a file for writing, and creates it if it is missing.
 pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
     check_files(path)?;
-    // A copy lies beside the file, also where its name is a link.
+    // A copy lies next to the real file, even if `path` is a symlink.
     clean(&std::fs::canonicalize(path).unwrap_or_else(|_| path.into()));
     let made = OpenOptions::new().append(true).create(true).mode(MODE).open(path);
     made.map_err(|source| Error::File { path: path.into(), source })?;
@@ -114,17 +114,17 @@ pub fn open(path: &Path, kind: &Kind) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Opens a file to read it.
+/// Opens a file for reading.
 pub fn open_read_only(path: &Path, kind: &Kind) -> Result<Connection, Error> {
-    // A file without tables is one whose writer has not come so far yet, or an empty one.
+    // A file without tables is empty, or its writer has not created them yet.
     open_begun(path, kind, BUSY_READER)?.ok_or_else(|| Error::Foreign { path: path.into() })
 }
 
-/// Opens a file to read it, unless nothing was written to it yet: a writer that was killed while
-/// it began a file leaves one without tables.
+/// Opens a file for reading, or returns `None` if it has no tables. A writer that was killed during
+/// creation leaves such a file.
 fn open_begun(path: &Path, kind: &Kind, wait: Duration) -> Result<Option<Connection>, Error> {
     check_files(path)?;
-    // SQLite would only say that it cannot open it.
+    // SQLite would only report that it cannot open the file.
     std::fs::File::open(path).map_err(|source| Error::File { path: path.into(), source })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let plain = Connection::open_with_flags(path, flags)
@@ -151,24 +151,24 @@ fn open_begun(path: &Path, kind: &Kind, wait: Duration) -> Result<Option<Connect
     }
 }
 
-/// Refuses a pipe or a device in the place of a file, or of one that SQLite opens with it: opening
-/// a pipe waits until somebody writes to it.
+/// Refuses a pipe or a device in place of a database file or one of its companions. Opening a pipe
+/// blocks until a writer opens it.
 fn check_files(path: &Path) -> Result<(), Error> {
     let beside = BESIDE.map(|ending| beside(path, ending));
     for path in std::iter::once(path).chain(beside.iter().map(PathBuf::as_path)) {
         match std::fs::metadata(path) {
             Ok(found) if !found.is_file() => return Err(Error::NoFile { path: path.into() }),
-            // An error is told where the file is opened.
+            // The caller reports the error when it opens the file.
             Ok(_) | Err(_) => {}
         }
     }
     Ok(())
 }
 
-/// Takes away what is left of a copy of a file, and what SQLite made beside it.
+/// Removes the rest of an unfinished copy, and its companion files.
 pub fn clean(path: &Path) {
     for ending in ["", "-wal", "-shm", "-journal"] {
-        // One that stays is in the way of the next copy, which says so.
+        // A file that remains blocks the next copy, which reports the error.
         let _ = remove(&beside(&beside(path, COPY), ending));
     }
 }
@@ -181,15 +181,15 @@ pub fn remove(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Path of a file's neighbour: its own with this ending.
+/// Returns the path with a suffix appended to the file name.
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// Opens a file to read it, unless it is not there, or nothing was written to it yet. A statement
-/// waits so long for another process's lock.
+/// Opens a file for reading, or returns `None` if it is missing or has no tables. A statement waits
+/// at most `wait` for another process's lock.
 pub fn open_if_begun(
     path: &Path,
     kind: &Kind,
@@ -201,7 +201,7 @@ pub fn open_if_begun(
     }
 }
 
-/// Takes the log of a file over into it, and checks the file. Nothing is left beside it.
+/// Checkpoints the log of a file into it, and checks the file. No companion file remains.
 pub fn take_log_over(path: &Path) -> Result<(), Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let found = Connection::open_with_flags(path, flags).and_then(|connection| {
@@ -218,7 +218,7 @@ pub fn take_log_over(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Carries out a statement, which is kept for the next time.
+/// Executes a statement, which stays cached.
 pub fn execute(
     connection: &Connection,
     text: &str,
@@ -230,7 +230,7 @@ pub fn execute(
     Ok(())
 }
 
-/// A database in memory, which goes with its owner.
+/// Opens a database in memory, which is dropped with its owner.
 pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
     let path = Path::new(":memory:");
     let failed = |source| Error::Open { path: path.into(), source };
@@ -240,8 +240,9 @@ pub fn in_memory(kind: &Kind) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Who may not write beside a file cannot make the index of a log that is not there. Without
-/// a log nobody has the file open to write, and it can be read as it lies.
+/// Returns true if an error comes from a missing log. A user without write access to the directory
+/// cannot create the log's index. Without a log no process has the file open for writing, so the
+/// file can be read as it is.
 pub fn is_missing_log(path: &Path, error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     let is_refused = matches!(code, Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
@@ -257,7 +258,7 @@ fn open_at_rest(
     looked_at(Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?, kind)
 }
 
-/// A connection that reads, and the name of a thing that is not ours in its file.
+/// Returns a reading connection, and the name of a foreign object in its file, if there is one.
 fn looked_at(
     mut connection: Connection,
     kind: &Kind,
@@ -268,11 +269,11 @@ fn looked_at(
     Ok((connection, stranger))
 }
 
-/// Name of the first table, index, view or trigger of a database that no file of this kind has.
-/// A computed column, or a value for rows without one, makes gigabytes out of a small file.
+/// Returns the name of the first table, index, view or trigger that no file of this kind has. A
+/// computed column, or a default value, can make gigabytes out of a small file.
 ///
-/// Tables that are described in bytes that are no text are refused: the library would end the
-/// program where it is asked for the name of such a column.
+/// Definitions that are not valid text are refused: the library would abort when asked for the name
+/// of such a column.
 pub fn stranger(
     connection: &Connection,
     database: &str,
@@ -288,7 +289,7 @@ pub fn stranger(
             let reason = "a table of it is described in bytes that are no text".to_owned();
             return Err(rusqlite::Error::SqliteFailure(corrupt, Some(reason)));
         };
-        // An index that SQLite makes for a table has no text.
+        // An index that SQLite creates for a table has no definition.
         if found.is_none() && text.is_some_and(|text| !kind.has(&text)) {
             found = Some(plain(&row.get::<_, String>(1).unwrap_or_default(), NAME_MAX));
         }
@@ -296,7 +297,7 @@ pub fn stranger(
     Ok(found)
 }
 
-/// A file's name with an option, as SQLite takes it.
+/// Returns a file's URI with an option, in SQLite's syntax.
 pub fn uri(path: &Path, option: &str) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -312,7 +313,7 @@ pub fn uri(path: &Path, option: &str) -> String {
     uri
 }
 
-/// A file may be made to hold views and triggers that no store of ours has.
+/// Disables views and triggers, which no store has but a hostile file may contain.
 fn harden(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
@@ -321,7 +322,7 @@ fn harden(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "hard_heap_limit", HEAP_MAX)
 }
 
-/// Refuses values that are longer than any of ours.
+/// Refuses values longer than any that pinhead writes.
 pub fn limit_values(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX).map(drop)
 }
@@ -331,11 +332,11 @@ fn prepare(connection: &mut Connection, busy: Duration) -> rusqlite::Result<()> 
     harden(connection)?;
     connection.set_prepared_statement_cache_capacity(32);
     if owner(connection)?.version == 0 {
-        // This can only be chosen before the first table is there.
+        // The vacuum mode can only be chosen before the first table exists.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
-    // The log makes a commit one write without waiting for the disk. What a killed process
-    // committed is there; after a power failure the last commits may be missing, no more.
+    // With the log, a commit is one write without waiting for the disk. Commits of a killed process
+    // survive; a power failure may lose the last commits, but nothing else.
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "journal_size_limit", LOG_MAX)?;
@@ -351,7 +352,7 @@ fn not_ours(path: &Path, error: rusqlite::Error) -> Error {
     }
 }
 
-/// Whose file it is, the version of its tables, and how many tables and indexes there are.
+/// Owner of a file, version of its tables, and number of tables and indexes.
 #[derive(PartialEq, Eq)]
 struct Owner {
     application_id: i32,
@@ -360,11 +361,11 @@ struct Owner {
 }
 
 impl Owner {
-    /// A file to which nothing was written yet.
+    /// Owner of a file to which nothing has been written.
     const NOBODY: Owner = Owner { application_id: 0, version: 0, tables: 0 };
 }
 
-/// All of it as it was at one moment: in one statement.
+/// Reads all fields in one statement, so that they are of the same moment.
 fn owner(connection: &Connection) -> rusqlite::Result<Owner> {
     let text = "SELECT (SELECT count(*) FROM sqlite_schema), application_id, user_version \
                 FROM pragma_application_id, pragma_user_version";
@@ -380,7 +381,7 @@ fn check_version(path: &Path, version: i64, kind: &Kind) -> Result<(), Error> {
     Err(Error::Newer { path: path.into(), found: version, known: kind.version() })
 }
 
-/// Returns the version of a file that is of this kind, or is nobody's yet.
+/// Returns the version of a file that is of this kind or has no owner yet.
 fn check_owner(connection: &Connection, path: &Path, kind: &Kind) -> Result<i64, Error> {
     let failed = |source| Error::Open { path: path.into(), source };
     let owner = owner(connection).map_err(failed)?;
@@ -391,8 +392,8 @@ fn check_owner(connection: &Connection, path: &Path, kind: &Kind) -> Result<i64,
     Ok(owner.version)
 }
 
-/// Carries out all migrations that are missing, in one transaction: a process that is killed
-/// meanwhile leaves the file as it was.
+/// Runs all missing migrations in one transaction, so that a process killed meanwhile leaves the
+/// file unchanged.
 fn bring_up_to_date(
     connection: &mut Connection,
     path: &Path,

@@ -1,9 +1,9 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Everything that a store can fail at.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Cannot use {path}")]
@@ -24,7 +24,7 @@ pub enum Error {
                  pinhead that wrote it, or a later one"
     )]
     Newer { path: PathBuf, found: i64, known: i64 },
-    /// A statement could not be carried out: a full disk, a lock, a damaged file.
+    /// A statement failed: a full disk, a lock, a damaged file.
     #[error("The store cannot {action}")]
     Statement { action: &'static str, source: rusqlite::Error },
     #[error("Row {id} of {table}: {reason}")]
@@ -39,7 +39,7 @@ pub enum Error {
     TooManyGuests { asked: usize, most: usize },
 }
 
-/// Names what was tried, for `map_err`.
+/// Returns a function for `map_err` that names the failed action.
 pub(crate) fn cannot(action: &'static str) -> impl Fn(rusqlite::Error) -> Error {
     move |source| Error::Statement { action, source }
 }

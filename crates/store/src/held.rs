@@ -1,15 +1,15 @@
-//! A file that somebody else's lock keeps from being written to: a copy takes its place.
+//! Replacement by a copy of a file that another process keeps locked.
 //!
-//! Readers are members of the manager's group, and SQLite's locks can be had on a file that can
-//! only be read. A lock is on the file and not on its name: a copy under that name is free of it.
-//! Its group may not open the copy, so that one lock is all that a reader ever has.
+//! Readers are members of the manager's group, and a read-only file can still be locked through
+//! SQLite. A lock belongs to the file and not to its name, so a copy under that name is free of the
+//! lock. The copy is not readable for the group, so a reader can take such a lock only once.
 //!
 //! ```text
 //!   file, log ──copy──► file.copying, and its log ──take over, check, rename──► file
 //! ```
 //!
-//! A thread makes the copy: a large file takes seconds, and the manager's guests do not wait. All
-//! that is to be written waits in memory meanwhile.
+//! A thread makes the copy, because a large file takes seconds and the manager must not wait.
+//! Records wait in memory meanwhile.
 
 use crate::Error;
 use crate::backoff::Backoff;
@@ -23,20 +23,21 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-/// A log as long as this is held: it is taken over at an eighth of it. In bytes.
+/// Length in bytes of a log that some reader must be blocking: a log is checkpointed at an eighth
+/// of this.
 const LOG_HELD: u64 = 128 << 20;
-/// Free bytes of the file system that a copy leaves.
+/// Free bytes of the file system that a copy must leave.
 const ROOM_LEFT: u64 = 256 << 20;
-/// Turns, of a second each, between two copies of which the first has failed.
+/// Turns of one second between two attempts at a copy.
 const COPY_PAUSE: u32 = 600;
-/// Bytes of the kernel's list of locks that are read: some 20,000 locks.
+/// Maximum number of bytes read of the kernel's list of locks: some 20,000 locks.
 const LOCKS_MAX: u64 = 1 << 20;
-/// Letters of a program's name: the kernel keeps 15.
+/// Maximum length of a program's name; the kernel keeps 15 bytes.
 const PROGRAM_MAX: usize = 16;
-/// The copy is for its owner alone.
+/// Mode of the copy: accessible for its owner only.
 const MODE: u32 = 0o600;
 
-/// One writer's failures, and the copy of a file that somebody holds.
+/// Failures of one writer, and the copy of a locked file.
 #[derive(Debug, Default)]
 pub struct Failures {
     backoff: Backoff,
@@ -46,7 +47,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Returns whether this turn is to be let pass, and what came of a copy.
+    /// Starts a turn. Returns true if the turn is to be skipped, and the news of a finished copy.
     pub fn turn(&mut self) -> (bool, Option<News>) {
         self.pause = self.pause.saturating_sub(1);
         if let Some(copying) = self.copying.take_if(|copying| copying.is_finished()) {
@@ -55,8 +56,8 @@ impl Failures {
         (self.copying.is_some() || self.backoff.waits(), None)
     }
 
-    /// Waits for a copy that is made, before the last writing: the copy would lack what goes to the
-    /// old file now. The next turn is not let pass. Returns the copy's news.
+    /// Waits for a copy in progress before the last write, because the copy would lack what is now
+    /// written to the old file. The next turn is not skipped. Returns the copy's news.
     pub fn finish(&mut self) -> Option<News> {
         self.backoff.try_soon();
         let copying = self.copying.take()?;
@@ -78,8 +79,8 @@ impl Failures {
         self.backoff.worked()
     }
 
-    /// Counts a failure to write to a file, which no connection of this process has open any more.
-    /// Returns its news, if it is any. One that is held begins to be copied.
+    /// Counts a failure to write to a file, which this process must have closed. Returns the
+    /// failure's news if it is the first in a row. Starts a copy if the file is locked.
     pub fn failed(&mut self, path: &Path, error: Error) -> Option<News> {
         let is_news = self.backoff.failed();
         if self.backoff.is_lasting() {
@@ -88,7 +89,7 @@ impl Failures {
         is_news.then_some(News::Failed(error))
     }
 
-    /// Begins to copy a file if this error, of writing to it, comes of another process's lock.
+    /// Starts a copy if the error comes from another process's lock.
     pub fn copy_if_locked(&mut self, path: &Path, error: &Error) {
         let (Error::Open { source, .. } | Error::Statement { source, .. }) = error else { return };
         let code = source.sqlite_error_code();
@@ -97,27 +98,26 @@ impl Failures {
         }
     }
 
-    /// Returns true if a reader that never ends keeps a file's log from being taken over, and a
-    /// copy may be made.
+    /// Returns true if a reader blocks the checkpoint of a file's log, and a copy may be made.
     pub fn is_log_held(&self, path: &Path) -> bool {
         let may_copy = self.pause == 0 && self.copying.is_none();
         may_copy && real(path).is_ok_and(|path| size(&beside(&path, "-wal")) > LOG_HELD)
     }
 
-    /// Begins to copy a file that no connection of this process has open.
+    /// Starts to copy a file that no connection of this process has open.
     pub fn copy(&mut self, path: &Path) {
         if self.pause == 0 && self.copying.is_none() {
             let path = path.to_owned();
             self.copying = std::thread::Builder::new()
                 .name("copy".into())
                 .spawn(move || replace(&path))
-                // Without threads nothing is copied, and the file stays as it is.
+                // If no thread can be started, nothing is copied and the file stays as it is.
                 .ok();
         }
     }
 }
 
-/// The file that a name leads to: SQLite has its log beside that one.
+/// Resolves symlinks, because SQLite keeps its log next to the real file.
 fn real(path: &Path) -> Result<PathBuf, Error> {
     fs::canonicalize(path).map_err(|source| Error::File { path: path.into(), source })
 }
@@ -126,11 +126,11 @@ fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.len())
 }
 
-/// Puts a copy in the place of a file.
+/// Replaces a file by a copy.
 fn replace(path: &Path) -> Result<News, Error> {
     let path = &real(path)?;
     let by = holder(path);
-    // What a process that was killed has left would be taken for a part of the copy.
+    // The rest of a killed process's copy would be taken for a part of the new one.
     db::clean(path);
     let copied = copy(path);
     if copied.is_err() {
@@ -152,20 +152,20 @@ fn copy(path: &Path) -> Result<(), Error> {
     }
     db::take_log_over(&copy)?;
     fs::rename(&copy, path).map_err(failed)?;
-    // The log of the old file has no page that the copy lacks.
+    // The old file's log has no page that the copy lacks.
     for ending in ["-wal", "-shm"] {
         db::remove(&beside(path, ending)).map_err(failed)?;
     }
     Ok(())
 }
 
-/// Bytes that the file system of a file has free for this user.
+/// Returns the bytes of a file system that are free for this user.
 fn free(path: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(path)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Copies a file; one that is not there is not there afterwards either.
+/// Copies a file; a missing file is skipped.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     let mut from = match File::open(from) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -178,8 +178,8 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     to.sync_all()
 }
 
-/// The first other process with a lock on a file or on the index of its log, in words. A process
-/// may have a lock that the kernel lists without it.
+/// Returns a description of the first other process with a lock on a file or on its log's index.
+/// The kernel may list a lock without its process.
 fn holder(path: &Path) -> String {
     let files = ["", "-shm"].map(|ending| fs::metadata(beside(path, ending)).ok());
     let files: Vec<String> = files.iter().flatten().map(number).collect();
@@ -196,14 +196,14 @@ fn holder(path: &Path) -> String {
     }
 }
 
-/// A file's device and number, as the kernel's list of locks has them: `fe:00:5678`.
+/// Returns a file's device and inode in the format of the kernel's list of locks: `fe:00:5678`.
 fn number(file: &Metadata) -> String {
     let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
     format!("{major:02x}:{minor:02x}:{}", file.ino())
 }
 
-/// Process of the first lock on one of these files that is not `own`'s. A line of the kernel's list
-/// is `1: POSIX ADVISORY READ 1234 fe:00:5678 120 120`.
+/// Returns the process that holds the first lock on one of these files, other than `own`. A line of
+/// the kernel's list is `1: POSIX ADVISORY READ 1234 fe:00:5678 120 120`.
 fn locking(locks: &str, files: &[String], own: u32) -> Option<u32> {
     locks.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip(1);

@@ -1,23 +1,22 @@
-//! The kinds of events in the journal: machine names, so that a reader need not know the
-//! sentences beside them.
+//! Kinds of events in the journal, as machine names, so that a reader need not parse the texts.
 
-/// The manager began.
+/// The manager started.
 pub const MANAGER_START: &str = "manager-start";
-/// The manager ended in order.
+/// The manager stopped in order.
 pub const MANAGER_STOP: &str = "manager-stop";
-/// The configuration was read again, or refused.
+/// The configuration was reloaded or refused.
 pub const RELOAD: &str = "reload";
 /// A guest was found.
 pub const FOUND: &str = "found";
-/// A guest went.
+/// A guest ended.
 pub const GONE: &str = "gone";
-/// A guest started again in the same process.
+/// A guest rebooted in the same process.
 pub const REBOOTED: &str = "rebooted";
 /// Memory was plugged into a guest, or unplugged.
 pub const PLUGGED: &str = "plugged";
-/// A guest says on which host it was before.
+/// A guest reported the host it was on before.
 pub const CAME_FROM: &str = "came-from";
-/// Somebody else moves a balloon.
+/// Another program moves a balloon.
 pub const FOREIGN: &str = "foreign";
 /// The kernel's merging of equal pages was switched on or off.
 pub const KSM: &str = "ksm";
@@ -25,20 +24,20 @@ pub const KSM: &str = "ksm";
 pub const RESERVED: &str = "reserved";
 /// A reservation failed.
 pub const NOT_RESERVED: &str = "not-reserved";
-/// A guest's memory was handed to the host's reclaim, or that was not possible.
+/// A guest's memory was passed to the host's reclaim, or reclaim was not possible.
 pub const PAGE_OUT: &str = "page-out";
-/// Memory that was paged out came back.
+/// Paged-out memory came back.
 pub const CAME_BACK: &str = "came-back";
-/// A guest is not paged out again.
+/// A guest is no longer paged out.
 pub const LEFT_ALONE: &str = "left-alone";
 /// A guest was parked, or could not be.
 pub const PARKED: &str = "parked";
-/// A parked guest runs again, or could not be woken.
+/// A parked guest runs again, or waking it failed.
 pub const WOKEN: &str = "woken";
-/// Records are missing: the journal could not be written.
+/// Records are missing because the journal could not be written.
 pub const JOURNAL_GAP: &str = "journal-gap";
 
-/// All of them.
+/// All kinds.
 pub const ALL: [&str; 18] = [
     MANAGER_START,
     MANAGER_STOP,

@@ -1,5 +1,5 @@
-//! What pinhead keeps on disk, in SQLite: the journal of the host manager's decisions, and the
-//! recordings of the monitor.
+//! Stores on disk, in SQLite: the journal of the host manager's decisions, and the recordings of
+//! the monitor.
 //!
 //! ```text
 //!   manager ─► Writer (queue, one transaction a flush) ─► Journal ─► journal.db
@@ -11,9 +11,9 @@
 //!   pinhead report, pinhead sql ◄── Interval, Moment ◄── Records, Sql
 //! ```
 //!
-//! Each kind of store has a module with its own tables and its own list of migrations; `db` is
-//! what they share: opening a file, checking whose it is, and bringing it up to date. What goes
-//! in is bounded by `bound`, so that nothing a guest says makes a file grow without limit.
+//! Each kind of store has a module with its own tables and migrations. `db` contains the common
+//! parts: opening, owner check and migration. `bound` limits all inputs, so that no guest can make
+//! a file grow without limit.
 
 #![forbid(unsafe_code)]
 

@@ -1,30 +1,30 @@
-//! The news of writing to files.
+//! Reports about writing to files.
 
 use crate::Error;
 use std::path::PathBuf;
 
-/// The news of a flush: none while all goes as before.
+/// News of a flush; there is none while the state is unchanged.
 #[derive(Debug)]
 pub enum News {
-    /// The journal cannot be written to; from now on that is not reported again.
+    /// The file cannot be written to. Further failures in a row are not reported.
     Failed(Error),
-    /// A file of recordings was no database any more, and is set aside; a new one was begun.
+    /// A file of recordings was no longer a database. It was set aside, and a new one was begun.
     SetAside {
-        /// The file.
+        /// Original path.
         path: PathBuf,
-        /// What it is called now.
+        /// Path after the move.
         aside: PathBuf,
     },
-    /// A file was held by another process. A copy, which is for its owner alone, took its place.
+    /// A file was locked by another process. A copy that only its owner can read replaced it.
     Held {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// A description of the process.
         by: String,
     },
-    /// It can be written to again.
+    /// The file can be written to again.
     Recovered {
-        /// Records that were lost meanwhile.
+        /// Number of records lost meanwhile.
         lost: u64,
     },
 }

@@ -1,16 +1,16 @@
-//! The manager's writer: its records wait in a bounded queue, and each flush writes the
-//! queue in one transaction.
+//! Journal writer of the manager. Records wait in a bounded queue, and each flush writes the queue
+//! in one transaction.
 //!
 //! ```text
 //!   decision, outcome, event ─► queue ─► flush ─► Journal
-//!                                 ▲        │ a full disk, a lock, a file that went away
+//!                                 ▲        │ on a full disk, a lock, a removed file
 //!                                 └────────┘
 //! ```
 //!
-//! The guests come first: no call waits longer than the journal's short lock time, a journal
-//! that cannot be written is reported once and tried again ever more seldom, and when the queue is
-//! full the oldest records go. What was lost is counted, and noted in the journal itself as
-//! soon as it can be written to.
+//! Guests come first: no call waits longer than the journal's short lock timeout. A failure to
+//! write is reported once and retried at growing intervals. If the queue is full, the oldest
+//! records are dropped. Lost records are counted, and the count is added to the journal as soon as
+//! possible.
 
 use crate::held::Failures;
 use crate::news::News;
@@ -22,41 +22,41 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Records that wait at most: about a minute of 1,000 guests under two policies would be more,
-/// but then memory is what the host lacks. It is about 10 MB.
+/// Maximum number of waiting records, about 10 MB. A minute of 1,000 guests under two policies
+/// would be more, but the host is then short of memory.
 pub const QUEUE_MAX: usize = 16_384;
-/// Decisions whose outcome may still come. Each guest has one move at a time.
+/// Maximum number of decisions without an outcome. Each guest has one move at a time.
 const AWAITED_MAX: usize = 16_384;
-/// Records that one flush writes, so that a long queue does not hold the manager up.
+/// Maximum number of records per flush, so that a long queue does not delay the manager.
 const FLUSH_MAX: usize = 4_096;
-/// Flushes of a writer that ends: a full queue takes four, and a file that is locked another three
-/// until it is copied, and one more.
+/// Maximum number of flushes at the end. A full queue takes four, a locked file three more until it
+/// is copied, and then one more.
 const LAST_FLUSHES: u32 = 8;
 
-/// Flushes between two looks at the length of the log.
+/// Flushes between two checks of the log's length.
 const LOOK_FLUSHES: u32 = 60;
 
-/// Names a decision until its outcome is known.
+/// Handle of a decision, for its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
-/// Writes to a journal without ever being in the manager's way.
+/// Writer to a journal that never blocks the manager.
 #[derive(Debug, Default)]
 pub struct Writer {
     path: Option<PathBuf>,
     journal: Option<Journal>,
-    /// Which file is open: its device and its inode.
+    /// Device and inode of the open file.
     file: Option<(u64, u64)>,
     queue: VecDeque<Record>,
     next: u64,
-    /// Which row a ticket's decision became.
+    /// Decisions of tickets, by row.
     awaited: BTreeMap<u64, DecisionId>,
-    /// Records lost since the writer began.
+    /// Records lost since the start of the writer.
     lost: u64,
-    /// Of these, how many the journal knows of.
+    /// Lost records already noted in the journal.
     lost_noted: u64,
     failures: Failures,
-    /// Flushes since the log's length was looked at.
+    /// Flushes since the last check of the log's length.
     flushes: u32,
 }
 
@@ -78,17 +78,17 @@ impl Record {
 }
 
 impl Writer {
-    /// A writer to this file, which is opened by the first flush.
+    /// Creates a writer to a file, which the first flush opens.
     pub fn new(path: &Path) -> Writer {
         Writer { path: Some(path.to_owned()), ..Writer::default() }
     }
 
-    /// A writer to a journal that is open, for one in memory.
+    /// Creates a writer to an open journal, for one in memory.
     pub fn to(journal: Journal) -> Writer {
         Writer { journal: Some(journal), ..Writer::default() }
     }
 
-    /// Queues a decision. The ticket is for its outcome.
+    /// Queues a decision. The returned ticket is for its outcome.
     pub fn decision(&mut self, guest: &Arc<GuestIdentity>, decision: Decision) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
@@ -96,12 +96,12 @@ impl Writer {
         ticket
     }
 
-    /// Queues what came of a decision.
+    /// Queues the outcome of a decision.
     pub fn outcome(&mut self, decision: Ticket, outcome: Outcome) {
         self.push(Record::Outcome(decision, outcome));
     }
 
-    /// Queues an event, about a guest or about the manager and its host.
+    /// Queues an event about a guest, or about the manager and its host.
     pub fn event(&mut self, guest: Option<&Arc<GuestIdentity>>, event: Event) {
         self.push(Record::Event(guest.map(Arc::clone), event));
     }
@@ -114,22 +114,22 @@ impl Writer {
         self.queue.push_back(record);
     }
 
-    /// Records that wait.
+    /// Returns the number of waiting records.
     pub fn queued(&self) -> usize {
         self.queue.len()
     }
 
-    /// Records that were lost since the writer began.
+    /// Returns the number of records lost since the start of the writer.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// The journal, where it is open: to read what was written.
+    /// Returns the journal for reading, if it is open.
     pub fn journal(&self) -> Option<&Journal> {
         self.journal.as_ref()
     }
 
-    /// Writes what waits, in one transaction. What cannot be written waits on.
+    /// Writes the waiting records in one transaction. On failure they keep waiting.
     pub fn flush(&mut self) -> Option<News> {
         let (waits, copied) = self.failures.turn();
         if waits || copied.is_some() || self.queue.is_empty() {
@@ -157,16 +157,16 @@ impl Writer {
                 let Some(path) = &self.path else {
                     return self.failures.failed(Path::new(""), error);
                 };
-                // The file may have been moved or replaced: the next try opens it afresh.
+                // The file may have been moved or replaced, so the next attempt opens it again.
                 self.journal = None;
                 self.failures.failed(path, error)
             }
         }
     }
 
-    /// Writes all that waits, at the writer's end, without a pause after a failure. A copy of the
-    /// file is waited for: what is written to the old file meanwhile would go with that. What is
-    /// left in the queue afterwards is lost. Returns the news.
+    /// Writes all waiting records at the writer's end, without a pause after a failure. A copy of
+    /// the file is waited for, because it would replace anything written meanwhile. Records still
+    /// in the queue afterwards are lost. Returns the news.
     pub fn finish(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         for _ in 0..LAST_FLUSHES {
@@ -180,8 +180,8 @@ impl Writer {
         news
     }
 
-    /// Takes away rows that are older, and the oldest ones while the file holds more than so
-    /// many bytes; a bounded number of rows a call. A journal that is not open has none.
+    /// Removes old rows, and the oldest ones while the file holds more than the limit; a bounded
+    /// number per call. Does nothing if the journal is not open.
     pub fn prune(&mut self, before_ms: i64, most_bytes: u64) -> Result<Pruned, Error> {
         let Some(journal) = &mut self.journal else { return Ok(Pruned::default()) };
         let old = journal.prune(before_ms)?;
@@ -236,8 +236,8 @@ impl Writer {
     }
 }
 
-/// The journal, opened if it is not, or if its file is no longer the one of that name: who
-/// takes a journal away expects a new one, and not that a file without a name grows on.
+/// Returns the journal, and opens it if it is closed or its file was replaced. After a user has
+/// removed a journal, a new one must begin, and the unlinked file must not grow on.
 fn open<'a>(
     path: &Option<PathBuf>,
     journal: &'a mut Option<Journal>,

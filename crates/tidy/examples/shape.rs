@@ -1,5 +1,5 @@
-//! Prints the circles of files in each crate, and what is too large:
-//! `cargo run -p tidy --example shape`.
+//! Prints the circles of files in each crate, and types and structs that are too large: `cargo run
+//! -p tidy --example shape`.
 
 use tidy::{modules::Modules, shape, tree};
 

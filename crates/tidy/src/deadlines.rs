@@ -1,23 +1,23 @@
-//! Constants that are called like a deadline stand in the table of ARCHITECTURE.md, with what is
-//! waited for and what decides when the time is over.
+//! Constants that are named like a deadline must be in the table of ARCHITECTURE.md, with the
+//! awaited event and the condition that ends the wait.
 
 use crate::tree::File;
 
 /// The document with the table.
 const TABLE: &str = "ARCHITECTURE.md";
-/// Last words of such names, before the unit.
+/// The last words of such names, before the unit.
 const WORDS: &[&str] = &[
     "PATIENCE", "GRACE", "SILENCE", "SILENT", "ANSWER", "STALE", "STUCK", "STILL", "DEADLINE",
     "DEATH", "GREETING", "RESCUE", "SURE", "LATE", "TIMEOUT", "UNREAD",
 ];
-/// Their units.
+/// The units of such names.
 const UNITS: &[&str] = &["_MS", "_S"];
-/// Types of a time.
+/// The types of a time.
 const TYPES: &[&str] = &["u32", "u64", "i64", "Duration"];
-/// Crates that test and measure: what they give up is a test, or a figure.
+/// Crates for tests and measurements: their timeouts only end a test, or a figure.
 const TESTS: &[&str] = &["bench", "e2e", "fuzz_targets", "lab", "sim", "tidy"];
 
-/// The deadlines that the table does not have.
+/// Returns the deadlines that are missing in the table.
 pub fn complaints(files: &[File]) -> Vec<String> {
     let table = files.iter().find(|file| file.path == TABLE);
     let rows: Vec<&str> = table.map_or("", |file| &file.text).lines().collect();
@@ -41,7 +41,7 @@ pub fn complaints(files: &[File]) -> Vec<String> {
     found
 }
 
-/// The crate of a file of code, and its path below `crates`.
+/// Returns the crate of a source file, and its path below `crates`.
 fn source(path: &str) -> Option<(&str, &str)> {
     let path = path.strip_prefix("crates/")?;
     let (of, rest) = path.split_once('/')?;
@@ -49,8 +49,8 @@ fn source(path: &str) -> Option<(&str, &str)> {
     (is_code && !rest.contains("/tests")).then_some((of, path))
 }
 
-/// The lines of a file that are no test's: tests in it are its last part, and another item that is
-/// for tests has one line that counts.
+/// Returns the lines of a file outside of tests: tests are the file's last part, and of another
+/// item for tests one line is included.
 fn outside_tests(text: &str) -> impl Iterator<Item = &str> {
     let is_for_tests = |line: &str| line.trim() == "#[cfg(test)]";
     let starts_tests = move |(line, next): &(&str, &str)| {
@@ -67,7 +67,7 @@ fn outside_tests(text: &str) -> impl Iterator<Item = &str> {
         .flatten()
 }
 
-/// The constant of a line, if it is called like a deadline.
+/// Returns the constant in a line, if it is named like a deadline.
 fn deadline<'a>(line: &'a str) -> Option<&'a str> {
     let (_, rest) = line.split_once("const ")?;
     let (name, kind) = rest.split_once(": ")?;

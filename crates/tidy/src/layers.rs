@@ -1,38 +1,37 @@
-//! Which crate may use which.
+//! The allowed dependencies between crates.
 //!
-//! The table is the architecture, described by what must be absent: arrows go downwards only, the
-//! crates of layer 0 have nothing under them but each other and `std`, and the guest daemon
-//! stays small because it cannot take in what is not here.
+//! The table is the architecture, described by absent dependencies. Arrows go downwards only, and
+//! the crates of layer 0 depend only on each other and on `std`. The guest daemon stays small
+//! because it cannot use crates that are not listed.
 
 use serde_json::Value;
 
-/// What a crate may use.
+/// The allowed dependencies of a crate.
 pub struct Crate {
     /// Its name.
     pub name: &'static str,
-    /// Crates of this workspace, with blanks between them.
+    /// Crates of this workspace, separated by blanks.
     pub ours: Option<&'static str>,
-    /// Crates of others.
+    /// External crates.
     pub others: &'static str,
 }
 
-/// A crate's row of the table.
 const fn row(name: &'static str, ours: Option<&'static str>, others: &'static str) -> Crate {
     Crate { name, ours, others }
 }
 
-/// Any crate of ours: for the top of the house, and for what only tests.
+/// Any crate of the workspace: for the top layer, and for tests.
 const ANY: Option<&str> = None;
 
-/// What any crate may use: it has nothing under it.
+/// Crates that every crate may use, because they have no dependencies.
 const FOR_ALL: &[&str] = &["base"];
-/// And of others: a macro for errors, of which nothing is left in a program.
+/// External crates that every crate may use: a macro for errors, which leaves nothing in a program.
 const OTHERS_FOR_ALL: &[&str] = &["thiserror"];
 
-/// All crates, from the bottom to the top.
+/// All crates, from the bottom layer to the top.
 pub const CRATES: &[Crate] = &[
-    // Layer 0, pure: no I/O, no clock, no threads, no randomness.
-    // unicode-width for tables with letters that take two columns, where they are asked for.
+    // Layer 0, pure: no I/O, no clock, no threads, no randomness. unicode-width is for tables with
+    // letters of two columns, behind a feature.
     row("base", Some(""), "unicode-width"),
     row("counters", Some(""), ""),
     row("rules", Some("counters"), ""),
@@ -45,43 +44,43 @@ pub const CRATES: &[Crate] = &[
     // libc for paths from an open directory.
     row("procfs", Some("counters"), "libc"),
     row("plug", Some("counters procfs"), ""),
-    // What a guest of z/VM tells its monitor.
+    // The data of a z/VM guest for its monitor.
     row("guestmon", Some("counters procfs zmon"), ""),
     row("wire", Some("counters"), ""),
     row("qmp", Some(""), "serde serde_json"),
     // libvirt's wire protocol, without its library: no C, nothing that blocks.
     row("virtrpc", Some(""), ""),
-    // One poll set, and the pieces of a server that never waits. libc for who is at the other end.
+    // A poll set, and parts of a server that never blocks. libc for the peer's credentials.
     row("reactor", Some(""), "libc rustix"),
     // The host's side of the daemon.
     row("agent", Some("counters reactor wire"), "rustix"),
-    // libc for process_madvise, roxmltree for the description that libvirt gives of a domain.
+    // libc for process_madvise, roxmltree for libvirt's description of a domain.
     row(
         "hypervisor",
         Some("counters procfs qmp reactor virtrpc zmon"),
         "libc roxmltree rustix serde_json",
     ),
-    // Hosts without pinhead, by libvirt over ssh. hypervisor for its description of a domain.
+    // Hosts without pinhead, by libvirt over ssh. hypervisor for the description of a domain.
     row("remote", Some("hypervisor model reactor virtrpc"), "rustix"),
-    // The file of a guest that is parked on disk. crc32fast for what a disk may change, lz4_flex
-    // for memory, which is read back while somebody waits.
+    // The file of a guest that is parked on disk. crc32fast for damage on a disk, lz4_flex for
+    // memory that is read back while a client waits.
     row("parkfile", Some(""), "crc32fast lz4_flex"),
-    // flate2 for raw samples, which are kept compressed; rustix for the room on a disk;
-    // serde_json for a decision's numbers.
+    // flate2 for raw samples, which are compressed; rustix for the free space of a disk; serde_json
+    // for a decision's numbers.
     row("store", Some("model"), "flate2 rusqlite rustix serde serde_json"),
     // toml for files of settings.
     row("settings", Some(""), "toml"),
-    // The reports, as pure as layer 0: what happened comes in as an argument.
+    // The reports, as pure as layer 0: events come in as arguments.
     row("reports", Some("model"), ""),
-    // What if: as pure as the reports, and for the same reason. Its tests play the model.
+    // The what-if analysis: as pure as the reports, for the same reason. Its tests run the model.
     row("whatif", Some("base model policy sim"), ""),
-    // snap for remote write, whose requests are compressed so; serde for answers of engines;
-    // httparse for heads.
+    // snap for the compressed requests of remote write; serde for answers of engines; httparse for
+    // HTTP heads.
     row("metrics", Some("model"), "httparse serde serde_json snap"),
-    // Layer 2, real guests, what is recorded of them, and the manager of them.
+    // Layer 2, real guests, their recordings, and their manager.
     row("collect", Some("counters hypervisor procfs model"), "libc rustix"),
     // Loads on guests and their latencies. hdrhistogram for percentiles of any range, httparse for
-    // heads.
+    // HTTP heads.
     row("load", Some(""), "hdrhistogram httparse rustix serde_json"),
     // lz4_flex for a kernel that is compressed in its image.
     row("images", Some(""), "flate2 lz4_flex rustix"),
@@ -103,14 +102,14 @@ pub const CRATES: &[Crate] = &[
         ),
         "rustix serde serde_json",
     ),
-    // What if, put to what is on disk.
+    // The what-if analysis of recordings on disk.
     row(
         "backtest",
         Some("base manager model policy settings store whatif"),
         "serde serde_json thiserror",
     ),
-    // What was decided and why. jiff for times as people write them: the local time zone cannot be
-    // had from the system without unsafe code.
+    // Decisions and their reasons. jiff for times as users write them: the system's local time zone
+    // cannot be read without unsafe code.
     row("why", Some("base model store"), "jiff serde_json thiserror"),
     // The screens. crossterm for terminals; jiff for the local zone.
     row(
@@ -128,23 +127,22 @@ pub const CRATES: &[Crate] = &[
         "argon2 axum flate2 futures-util hyper hyper-util jiff listenfd maud rustix rustls serde \
          serde_json subtle thiserror tokio tokio-rustls tower-service",
     ),
-    // The experiments: guests, load and managers put together, and results to be shown.
+    // The experiments: guests, load and managers combined, and their results.
     row("lab", ANY, "rustix serde serde_json"),
-    // Layer 3, the binaries. What the daemon links, a hundred guests load.
+    // Layer 3, the binaries. A hundred guests load all that the daemon links.
     row("pinheadd", Some("counters guestmon rules policy procfs plug wire zmon"), "libc"),
-    // The host's side may be comfortable. flate2 reads the conformance vectors as they come.
-    // flate2 for recorded scenarios, which are shipped compressed; jiff for the local zone; tar for
-    // recordings that travel.
+    // The host's side may use more crates. flate2 for the conformance vectors and for recorded
+    // scenarios, which are compressed; jiff for the local zone; tar for recordings in transit.
     row(
         "pinhead",
         ANY,
         "annotate-snippets clap clap_complete clap_mangen flate2 jiff rustix serde serde_json \
          signal-hook tar",
     ),
-    // The pages' program: what `pinhead` knows, given to `web` to show.
+    // The pages' program: passes the functions of `pinhead` to `web`.
     row("pinhead-web", ANY, "clap rustix serde_json"),
     // Tests.
-    // A model of guests and of the host: as pure as what it tries.
+    // A model of guests and of the host: as pure as the policies that it tests.
     row("sim", Some("counters model policy"), ""),
     row("e2e", ANY, "libc rustix serde_json"),
     row("bench", ANY, "clap rustix"),
@@ -152,7 +150,7 @@ pub const CRATES: &[Crate] = &[
     row("tidy", ANY, "serde_json"),
 ];
 
-/// The complaints about what `cargo metadata --no-deps` says.
+/// Returns the complaints about the output of `cargo metadata --no-deps`.
 pub fn complaints(metadata: &Value) -> Vec<String> {
     let mut found = Vec::new();
     for package in list(&metadata["packages"]) {
@@ -186,11 +184,12 @@ pub fn complaints(metadata: &Value) -> Vec<String> {
     found
 }
 
-/// The crate that a hundred guests load, and what it takes in of others, by whatever way.
+/// The crate that a hundred guests load, and its only external dependency, direct or indirect.
 const DAEMON: &str = "pinheadd";
 const DAEMON_OTHERS: &str = "libc";
 
-/// The complaints about all that the daemon is made of, by what `cargo metadata --no-deps` says.
+/// Returns the complaints about the daemon's dependencies in the output of `cargo metadata
+/// --no-deps`.
 pub fn complaints_of_daemon(metadata: &Value) -> Vec<String> {
     let packages = list(&metadata["packages"]);
     let (mut found, mut made_of) = (Vec::new(), vec![DAEMON]);
@@ -199,7 +198,7 @@ pub fn complaints_of_daemon(metadata: &Value) -> Vec<String> {
         at += 1;
         let package = packages.iter().find(|package| text(&package["name"]) == name);
         let dependencies = package.map_or(&[][..], |package| list(&package["dependencies"]));
-        // What only tests or builds it is no part of it.
+        // Dependencies for tests or builds are not part of the daemon.
         for dependency in dependencies.iter().filter(|it| it["kind"].is_null()) {
             let used = text(&dependency["name"]);
             if dependency["path"].is_string() {

@@ -1,7 +1,7 @@
-//! Tells Rust code from its comments and strings.
+//! Separates Rust code from its comments and strings.
 
-/// The text with comments and the insides of literals turned into spaces. Lines stay lines
-/// and columns stay columns, so that a place found in the result is one in the original.
+/// Returns the text with comments and the contents of literals turned into spaces. Lines and
+/// columns are kept, so that a position in the result is valid in the original.
 pub fn code_only(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
@@ -19,7 +19,7 @@ pub fn code_only(text: &str) -> String {
     out
 }
 
-/// How many characters the comment or literal has that starts here; 0 where none does.
+/// Returns the length in characters of the comment or literal that starts here; 0 if none does.
 fn blank_len(rest: &[char], before: Option<char>) -> usize {
     match rest {
         ['/', '/', ..] => rest.iter().take_while(|c| **c != '\n').count(),
@@ -33,7 +33,7 @@ fn blank_len(rest: &[char], before: Option<char>) -> usize {
 }
 
 fn is_word(c: char) -> bool {
-    // The b of br"" belongs to the literal, as any other letter would to a name.
+    // The b of br"" belongs to the literal; another letter would belong to a name.
     c != 'b' && (c.is_alphanumeric() || c == '_')
 }
 
@@ -66,7 +66,7 @@ fn quoted_len(rest: &[char], quote: char) -> usize {
     rest.len().min(at + 1)
 }
 
-/// 0 for `r#name`, which is a word and no string.
+/// Returns 0 for `r#name`, which is a word and not a string.
 fn raw_string_len(rest: &[char]) -> usize {
     let hashes = rest[1..].iter().take_while(|c| **c == '#').count();
     let body = 1 + hashes;

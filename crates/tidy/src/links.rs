@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// The targets of the links in a Markdown text that are paths, with their lines. Links to
-/// elsewhere, links within the page, and whatever stands in code are left out.
+/// Returns the targets of the links in a Markdown text that are paths, with their lines. External
+/// links, links within the page, and text in code are left out.
 pub fn local(markdown: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -27,7 +27,7 @@ pub fn local(markdown: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The complaints about a Markdown file at `path` under `root`.
+/// Returns the complaints about a Markdown file at `path` under `root`.
 pub fn complaints(root: &Path, path: &str, markdown: &str) -> Vec<String> {
     let file = root.join(path);
     let dir = file.parent().unwrap_or(root);

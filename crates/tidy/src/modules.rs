@@ -1,10 +1,9 @@
-//! The files of a crate as modules, and which of them takes names from which.
+//! The files of a crate as modules, and the names that they import from each other.
 //!
-//! A path is followed the way the compiler follows it: `crate`, `self` and `super`, child
-//! modules, imports under whatever name, and names that a module only hands on (`pub use`).
-//! `use crate::a;` with `a::b::f()` takes a name from `a/b.rs` and none from `a/mod.rs`.
-//! Handing on is no import, so a `lib.rs` that is a crate's face ties nothing to anything, unless
-//! it uses itself what it hands on.
+//! A path is resolved as the compiler does it: `crate`, `self` and `super`, child modules, imports
+//! under other names, and names that a module only re-exports (`pub use`). `use crate::a;` with
+//! `a::b::f()` imports a name from `a/b.rs` and none from `a/mod.rs`. A re-export is not an import,
+//! so a `lib.rs` with only re-exports ties no files together, unless it uses them itself.
 //!
 //! ```text
 //!   files of a crate ──► [Module] (path, code without tests) ──► arrows ──► circles
@@ -16,7 +15,7 @@ use crate::lexer::code_only;
 use crate::tree::File;
 use crate::uses::{self, Kind, Use};
 
-/// One file of a crate, without its tests.
+/// A file of a crate, without its tests.
 pub struct Module {
     /// The file's path from the root of the tree.
     pub file: String,
@@ -27,25 +26,25 @@ pub struct Module {
     uses: Vec<Use>,
 }
 
-/// The modules of one crate.
+/// The modules of a crate.
 pub struct Modules {
     /// In the order of the files' paths.
     pub all: Vec<Module>,
     by_path: BTreeMap<Vec<String>, usize>,
 }
 
-/// A file that takes names from another of its crate.
+/// A file that imports names from another file of its crate.
 pub type Arrow = (usize, usize);
 
 impl Modules {
-    /// The modules among `files` that belong to the crate in the directory `crates/NAME`.
+    /// Returns the modules among `files` that belong to the crate in the directory `crates/NAME`.
     pub fn of(name: &str, files: &[File]) -> Self {
         let start = format!("crates/{name}/src/");
         let has_library = files.iter().any(|file| file.path == format!("{start}lib.rs"));
         let mut all = Vec::new();
         for file in files {
             let Some(inside) = file.path.strip_prefix(&start) else { continue };
-            // Beside a library, a program is a crate of its own, from which nobody takes anything.
+            // If there is a library, a program is a crate of its own, and no file imports from it.
             let path = match inside {
                 "main.rs" if has_library => Some(vec![inside.to_owned()]),
                 _ => module_path(inside),
@@ -59,7 +58,7 @@ impl Modules {
         Self { all, by_path }
     }
 
-    /// The pairs of files of which the first takes names from the second, each pair once.
+    /// Returns the pairs of files of which the first imports names from the second, each pair once.
     pub fn arrows(&self) -> BTreeSet<Arrow> {
         let mut arrows = BTreeSet::new();
         for (from, module) in self.all.iter().enumerate() {
@@ -74,8 +73,8 @@ impl Modules {
         arrows
     }
 
-    /// The file that defines the item at `path`, as seen from module `from`; none for a module
-    /// itself and for an item of another crate.
+    /// Returns the file that defines the item at `path`, as seen from module `from`; `None` for a
+    /// module itself and for an item of another crate.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<usize> {
         // Two modules that import each other's names would be followed without end.
         const IMPORTS_MAX: usize = 8;
@@ -88,7 +87,7 @@ impl Modules {
             let at = self.by_path.get(&base).copied();
             let import = at.and_then(|at| self.all[at].import(name, &self.all[from]));
             base.push(name.clone());
-            // Beside a module `run`, there may be a function `run` that it has handed up.
+            // In addition to a module `run`, there may be a function `run` that it has re-exported.
             if self.by_path.contains_key(&base) && (import.is_none() || !after.is_empty()) {
                 rest = after;
                 continue;
@@ -100,7 +99,7 @@ impl Modules {
         }
     }
 
-    /// The beginning of a path: a module, and the part of `path` that is still to be followed.
+    /// Resolves the beginning of a path: returns a module, and the rest of `path`.
     fn begin<'p>(&self, from: usize, path: &'p [String]) -> Option<(Vec<String>, &'p [String])> {
         let mut base = self.all[from].path.clone();
         let (first, mut rest) = path.split_first()?;
@@ -116,7 +115,7 @@ impl Modules {
             }
             name => {
                 let child = [base.as_slice(), &path[..1]].concat();
-                // Any other name is another crate's, or an item of this file.
+                // Any other name is of another crate, or an item of this file.
                 if !self.by_path.contains_key(&child) {
                     self.all[from].import(name, &self.all[from])?;
                 }
@@ -128,8 +127,8 @@ impl Modules {
 }
 
 impl Module {
-    /// The `use` of this module that gives `name` to the code of `reader`: one that is not handed
-    /// on is seen by the module and those below it. A glob gives no name that is known.
+    /// Returns the `use` of this module that gives `name` to the code of `reader`. A private one is
+    /// visible in the module and those below it. A glob gives no known names.
     fn import(&self, name: &str, reader: &Module) -> Option<&Use> {
         let is_below = reader.path.starts_with(&self.path);
         self.uses.iter().find(|used| match used.kind {
@@ -140,7 +139,7 @@ impl Module {
     }
 }
 
-/// The crate's path of a file below `src`; none for tests.
+/// Returns the crate's path of a file below `src`; `None` for tests.
 fn module_path(inside: &str) -> Option<Vec<String>> {
     let stem = inside.strip_suffix(".rs")?;
     let mut path: Vec<String> = stem.split('/').map(str::to_owned).collect();
@@ -153,7 +152,7 @@ fn module_path(inside: &str) -> Option<Vec<String>> {
     Some(path)
 }
 
-/// The code with each item under `#[cfg(test)]` as spaces.
+/// Replaces each item under `#[cfg(test)]` in the code by spaces.
 pub fn without_tests(code: &str) -> String {
     const MARK: &str = "#[cfg(test)]";
     let mut out = String::with_capacity(code.len());
@@ -169,7 +168,7 @@ pub fn without_tests(code: &str) -> String {
     out
 }
 
-/// The length of an item with its attributes: up to its `;` or its closing brace.
+/// Returns the length of an item with its attributes: up to its `;` or its closing brace.
 fn item_len(item: &str) -> usize {
     let mut depth = 0_usize;
     let mut brackets = 0_usize;
@@ -191,7 +190,7 @@ fn item_len(item: &str) -> usize {
     item.len()
 }
 
-/// Files that take names from each other in a circle, the largest circle first.
+/// Returns groups of files that import names from each other in a circle, the largest first.
 pub fn circles(count: usize, arrows: &BTreeSet<Arrow>) -> Vec<Vec<usize>> {
     let reach: Vec<BTreeSet<usize>> = (0..count).map(|from| reached(from, arrows)).collect();
     let mut seen = BTreeSet::new();
@@ -209,7 +208,7 @@ pub fn circles(count: usize, arrows: &BTreeSet<Arrow>) -> Vec<Vec<usize>> {
     found
 }
 
-/// All that can be reached from a file along the arrows; itself only on a way round.
+/// Returns all files that can be reached from a file along the arrows; itself only in a circle.
 fn reached(from: usize, arrows: &BTreeSet<Arrow>) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     let mut open = vec![from];

@@ -1,8 +1,8 @@
-//! Where the packages of others come from, and on what terms.
+//! The sources and licences of external packages.
 
 use serde_json::Value;
 
-/// Licences under which we take code in, as their SPDX names. All let us keep our own terms.
+/// Licences of accepted packages, as their SPDX names. All are compatible with this project's own.
 const LICENCES: &[&str] = &[
     "MIT",
     "Apache-2.0",
@@ -14,14 +14,14 @@ const LICENCES: &[&str] = &[
     "Zlib",
 ];
 
-/// The complaints about what `cargo metadata` says of the whole graph.
+/// Returns the complaints about the whole dependency graph in the output of `cargo metadata`.
 pub fn complaints(metadata: &Value) -> Vec<String> {
     let packages = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
     packages.iter().filter_map(complaint).collect()
 }
 
 fn complaint(package: &Value) -> Option<String> {
-    // What has no source is ours.
+    // A package without a source is in the workspace.
     let source = package["source"].as_str()?;
     let name = package["name"].as_str().unwrap_or_default();
     if !source.starts_with("registry+") {
@@ -32,8 +32,9 @@ fn complaint(package: &Value) -> Option<String> {
         .then(|| format!("{name} has the licence {licence:?}, which is not in tidy's LICENCES"))
 }
 
-/// Whether a licence expression can be met from the list alone: in one of its alternatives,
-/// every part is there. Parentheses group alternatives (`(A OR B) AND C`), `/` is an old OR.
+/// Returns true if a licence expression can be satisfied with the list alone: in one of its
+/// alternatives, every part is listed. Parentheses group alternatives (`(A OR B) AND C`), `/` is an
+/// old OR.
 fn is_allowed(expression: &str) -> bool {
     let listed = |part: &str| LICENCES.contains(&part.trim().trim_matches(['(', ')']));
     let any = |group: &str| group.replace('/', " OR ").split(" OR ").any(listed);

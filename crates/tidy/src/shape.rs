@@ -1,17 +1,15 @@
-//! What grows without anybody wanting it: types whose methods stand in many files, structs of
-//! many fields, circles of files.
+//! Undesired growth: types with methods in many files, structs of many fields, circles of files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::modules::{Modules, circles};
 use crate::text::Exception;
 
-/// Files with an `impl` of one type (not of a trait for it).
+/// The most files with an `impl` of one type (not of a trait for it).
 const IMPL_FILES_MAX: usize = 3;
-/// Fields of a struct.
 const FIELDS_MAX: usize = 15;
 
-/// Structs with more fields, and why: tables and what stands on the wire or in a file.
+/// Structs with more fields, and the reason: tables and formats of messages and files.
 pub const WIDE: &[Exception] = &[
     ("crates/farm/src/config/types.rs::Class", "a class with all its keys, read only"),
     ("crates/manager/src/control/scanned.rs::TaskRow", "a row of an answer on the control socket"),
@@ -22,7 +20,7 @@ pub const WIDE: &[Exception] = &[
     ("crates/wire/src/to_host.rs::Status", "a message on the wire"),
 ];
 
-/// The complaints about the shape of one crate.
+/// Returns the complaints about the shape of one crate.
 pub fn complaints(modules: &Modules) -> Vec<String> {
     let mut found = Vec::new();
     for circle in circles_of(modules) {
@@ -46,7 +44,7 @@ pub fn complaints(modules: &Modules) -> Vec<String> {
     found
 }
 
-/// Exceptions for structs that are gone or have become small.
+/// Returns the exceptions for structs that are gone or have become small.
 pub fn needless(all: &[Modules]) -> Vec<String> {
     let needed: BTreeSet<String> =
         all.iter().flat_map(wide).map(|(file, name, _)| format!("{file}::{name}")).collect();
@@ -56,7 +54,7 @@ pub fn needless(all: &[Modules]) -> Vec<String> {
         .collect()
 }
 
-/// The circles of a crate's files, by the files' paths.
+/// Returns the circles of a crate's files, by the files' paths.
 fn circles_of(modules: &Modules) -> Vec<Vec<String>> {
     circles(modules.all.len(), &modules.arrows())
         .into_iter()
@@ -64,7 +62,7 @@ fn circles_of(modules: &Modules) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The types with methods of their own, and the files in which these stand.
+/// Returns the types with methods of their own, and the files with these methods.
 fn impls(modules: &Modules) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for module in &modules.all {
@@ -77,7 +75,7 @@ fn impls(modules: &Modules) -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// The type of a line that begins an `impl` without a trait.
+/// Returns the type in a line that begins an `impl` without a trait.
 fn inherent_impl(line: &str) -> Option<String> {
     let rest = line.strip_prefix("impl")?;
     let rest = match rest.strip_prefix('<') {
@@ -92,7 +90,7 @@ fn inherent_impl(line: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// What follows the `>` that closes the generics.
+/// Returns the text behind the `>` that closes the generics.
 fn after_generics(generic: &str) -> &str {
     let mut depth = 1;
     for (at, c) in generic.char_indices() {
@@ -108,7 +106,7 @@ fn after_generics(generic: &str) -> &str {
     ""
 }
 
-/// Structs of too many fields: file, name, fields.
+/// Returns structs with too many fields: file, name, fields.
 fn wide(modules: &Modules) -> Vec<(String, String, usize)> {
     let mut found = Vec::new();
     for module in &modules.all {
@@ -129,14 +127,14 @@ fn wide(modules: &Modules) -> Vec<(String, String, usize)> {
     found
 }
 
-/// The fields up to the brace that closes a struct.
+/// Returns the number of fields up to the brace that closes a struct.
 fn fields(body: &str) -> usize {
     let (mut depth, mut count, mut before) = (0_usize, 0, ' ');
     let mut signs = body.chars().peekable();
     while let Some(c) = signs.next() {
         match c {
             '{' | '(' | '[' | '<' => depth += 1,
-            // The arrow of a function's type closes nothing.
+            // The arrow of a function's type does not close generics.
             '>' if before == '-' => {}
             '}' if depth == 0 => break,
             '}' | ')' | ']' | '>' => depth = depth.saturating_sub(1),

@@ -1,16 +1,16 @@
-//! What rustfmt and clippy do not look at.
+//! Rules of text that rustfmt and clippy do not check.
 
 use crate::lexer::code_only;
 use crate::tree::File;
 
-/// Lines in a Rust file, and columns in a line of Rust or of a script.
+/// The most lines of a Rust file, and the most columns of a line of Rust or of a script.
 const LINES_MAX: usize = 500;
 const COLUMNS_MAX: usize = 100;
 
-/// A file that is excepted from one check, and why.
+/// A file that is exempt from one check, and the reason.
 pub type Exception = (&'static str, &'static str);
 
-/// Rust files that may say `unsafe`.
+/// Rust files that may contain `unsafe`.
 pub const UNSAFE: &[Exception] = &[
     ("crates/bench/src/sys.rs", "what is measured stays on one CPU, and dies with us"),
     ("crates/collect/src/sys.rs", "cachestat, which no library has"),
@@ -31,10 +31,10 @@ pub const UNSAFE: &[Exception] = &[
     ("fuzz/src/main.rs", "an allocator that counts, in the fuzzer's program only"),
 ];
 
-/// Programs of tests, each a directory below `tests`, as scripts/test runs them.
+/// Names of test programs, each a directory below `tests`, as scripts/test runs them.
 const PROGRAMS: &[&str] = &["it", "guests", "kvm", "slow"];
 
-/// What no Rust code of ours holds, and what to do instead.
+/// Constructs that the Rust code must not contain, each with its replacement.
 const BANNED: &[(&str, &str)] = &[
     ("todo!", "finish it, or return an error that says what is not there"),
     ("unimplemented!", "finish it, or return an error that says what is not there"),
@@ -42,7 +42,7 @@ const BANNED: &[(&str, &str)] = &[
     ("#[ignore", "mend the test or remove it: nobody runs what is ignored"),
 ];
 
-/// All complaints about the files' text.
+/// Returns all complaints about the files' text.
 pub fn complaints(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {
@@ -55,7 +55,8 @@ pub fn complaints(files: &[File]) -> Vec<String> {
     found
 }
 
-/// Tabs, ends of lines and of the file, and the width of what is neither prose nor a table.
+/// Checks tabs, ends of lines and of the file, and the width of lines that are neither prose nor a
+/// table.
 fn layout(file: &File) -> Vec<String> {
     let File { path, text } = file;
     let mut found = Vec::new();
@@ -114,7 +115,7 @@ fn is_crate_root(path: &str) -> bool {
     path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs")
 }
 
-/// Whether it begins a program of tests that scripts/test does not know.
+/// Returns true if the file begins a test program that scripts/test does not run.
 fn is_unknown_program(path: &str) -> bool {
     match path.split('/').collect::<Vec<_>>()[..] {
         ["crates", _, "tests", _] => true,
@@ -123,15 +124,16 @@ fn is_unknown_program(path: &str) -> bool {
     }
 }
 
-/// The line of the first word `unsafe`; `unsafe_code`, as in the lint's name, is another word.
+/// Returns the line of the first word `unsafe`; `unsafe_code`, as in the lint's name, is another
+/// word.
 fn first_unsafe(code: &str) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let says = |line: &str| line.split(|c| !is_word(c)).any(|word| word == "unsafe");
     code.lines().position(says).map(|line| line + 1)
 }
 
-/// The line of the first sleep in a test: anywhere under `tests`, or below the line that
-/// opens the tests of a module, which stand at its end.
+/// Returns the line of the first sleep in a test. A test is anywhere under `tests`, or below the
+/// line that opens a module's tests, which are at its end.
 fn first_sleep(path: &str, code: &str) -> Option<usize> {
     let mut in_tests = path.contains("/tests/") || path.ends_with("/tests.rs");
     for (line, at) in code.lines().zip(1..) {
@@ -143,7 +145,7 @@ fn first_sleep(path: &str, code: &str) -> Option<usize> {
     None
 }
 
-/// Exceptions whose file is gone or does not need them.
+/// Returns exceptions for files that are gone or do not need them.
 fn needless(files: &[File], exceptions: &[Exception]) -> Vec<String> {
     let says = |file: &File| first_unsafe(&code_only(&file.text)).is_some();
     let needed = |path: &str| files.iter().any(|file| file.path == path && says(file));

@@ -1,33 +1,33 @@
-//! Finds and reads the files that people write.
+//! Finds and reads the hand-written files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// One file of the tree.
+/// A file of the tree.
 pub struct File {
-    /// Its path from the root, with `/` between the parts.
+    /// The path from the root, with `/` between the parts.
     pub path: String,
-    /// What is in it.
+    /// The file's content.
     pub text: String,
 }
 
-/// Directories that hold what a program wrote, or inputs that are broken on purpose.
+/// Directories with generated files, or with intentionally broken inputs.
 const SKIPPED: &[&str] =
     &[".git", "target", "fuzz/artifacts", "fuzz/corpus", "fuzz/target", "python/target"];
 
-/// Files that we write, by the end of their names.
+/// Hand-written files, by the ends of their names.
 const WRITTEN: &[&str] = &[".rs", ".toml", ".md", ".sh", "Makefile"];
 
-/// Directories whose files are scripts, whatever they are called.
+/// Directories in which all files are scripts, whatever their names.
 const SCRIPTS: &[&str] = &["scripts/", ".ci/"];
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// All files of the tree that people write, in the order of their paths.
+/// Returns all hand-written files of the tree, in the order of their paths.
 pub fn files() -> io::Result<Vec<File>> {
     let mut paths = Vec::new();
     walk(&root(), "", &mut paths)?;
@@ -41,7 +41,7 @@ pub fn files() -> io::Result<Vec<File>> {
         .collect()
 }
 
-/// The names of the directories below `crates`.
+/// Returns the names of the directories below `crates`.
 pub fn crates(files: &[File]) -> BTreeSet<String> {
     files
         .iter()

@@ -1,12 +1,12 @@
-//! The paths that a file's code names: its `use` declarations, and paths within the code.
+//! The paths in a file's code: its `use` declarations, and paths within the code.
 
-/// A path that a file names.
+/// A path in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// The parts, from `crate`, `self`, `super` or a first name on. The last of a glob is `*`,
-    /// and an empty one begins a path to another crate (`::a`).
+    /// The parts, from `crate`, `self`, `super` or a first name on. The last part of a glob is `*`,
+    /// and an empty part begins a path to another crate (`::a`).
     pub path: Vec<String>,
-    /// The name that the file has for it; empty for a glob.
+    /// The path's name in the file; empty for a glob.
     pub name: String,
     /// The place of the path in the file.
     pub kind: Kind,
@@ -23,7 +23,7 @@ pub enum Kind {
     Inline,
 }
 
-/// All paths in code without comments and literals.
+/// Returns all paths in code without comments and literals.
 pub fn of(code: &str) -> Vec<Use> {
     let words = words(code);
     let mut found = Vec::new();
@@ -42,7 +42,7 @@ pub fn of(code: &str) -> Vec<Use> {
     found
 }
 
-/// Is there a `pub`, or a `pub(…)`, before the `use` at the end of `before`?
+/// Returns true if there is a `pub`, or a `pub(…)`, before the `use` at the end of `before`.
 fn is_handed_on(before: &[&str]) -> bool {
     match before {
         [.., "pub"] => true,
@@ -54,8 +54,8 @@ fn is_handed_on(before: &[&str]) -> bool {
     }
 }
 
-/// A path within the code, such as `crate::a::b` or `child::f`; its last part may be a method. A
-/// word by itself counts if it begins as a type or a constant: no variable and no field does.
+/// Collects a path within the code, such as `crate::a::b` or `child::f`; its last part may be a
+/// method. A single word counts if it begins as a type or a constant: variables and fields do not.
 fn inline(words: &[&str], start: usize, found: &mut Vec<Use>) -> usize {
     let mut path = vec![words[start].to_owned()];
     let mut at = start + 1;
@@ -70,7 +70,7 @@ fn inline(words: &[&str], start: usize, found: &mut Vec<Use>) -> usize {
     at
 }
 
-/// A tree of a `use`: a path, `{...}`, `*`, `as`.
+/// Collects the tree of a `use`: a path, `{...}`, `*`, `as`.
 fn tree(words: &[&str], at: &mut usize, prefix: &[String], kind: Kind, found: &mut Vec<Use>) {
     let mut path = prefix.to_vec();
     while let Some(word) = words.get(*at) {
@@ -86,7 +86,7 @@ fn tree(words: &[&str], at: &mut usize, prefix: &[String], kind: Kind, found: &m
                             return;
                         }
                         "," => *at += 1,
-                        // Not a tree, but a word of a macro's own.
+                        // Not a tree, but a word of a macro.
                         ";" => return,
                         _ => tree(words, at, &path, kind, found),
                     }
@@ -122,7 +122,7 @@ fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Names, `::`, and every other sign by itself.
+/// Splits code into names, `::`, and every other sign by itself.
 fn words(code: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = code;

@@ -1,69 +1,69 @@
-//! What can go wrong with the screens.
+//! Errors of the screens.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The error of a question to the manager.
+/// Error of a request to the manager.
 pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
 
-/// Screens that cannot be shown.
+/// An error of the screens.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The manager could not be asked.
+    /// The request to the manager failed.
     #[error(transparent)]
     Manager(#[from] Trouble),
-    /// The manager answered something else.
+    /// The manager's response does not match the request.
     #[error("The manager's answer is to another question: is it of another version?")]
     Unexpected,
-    /// The terminal, or what listens to it, cannot be had.
+    /// The terminal or its signals are not available.
     #[error("{what}")]
     Terminal {
-        /// What was tried.
+        /// Description of the failed action.
         what: &'static str,
-        /// The system's error.
+        /// Error of the system.
         source: io::Error,
     },
     /// A recording or a journal cannot be read.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// A time is none.
+    /// A time is invalid.
     #[error(transparent)]
     Time(#[from] why::Error),
-    /// A recording has nothing in it yet.
+    /// A recording has no finished minute yet.
     #[error("Nothing is recorded in {} yet: the first minute has to be over", .0.display())]
     Nothing(PathBuf),
-    /// A file of a recording has nothing in it.
+    /// A file of a recording is empty.
     #[error("{} has nothing in it", .0.display())]
     Empty(PathBuf),
-    /// A time that is not in a recording.
+    /// A time is outside of a recording.
     #[error("Nothing is recorded at {at}: {} goes from {from} to {to}", path.display())]
     Outside {
-        /// The time.
+        /// Requested time.
         at: String,
-        /// The recording.
+        /// Path of the recording.
         path: PathBuf,
-        /// When it begins.
+        /// Start of the recording.
         from: String,
-        /// When it ends.
+        /// End of the recording.
         to: String,
     },
-    /// A length that no step has.
+    /// A step length is invalid.
     #[error(
         "--step is from 1 to 59 seconds, where samples of single seconds are left, or whole \
          minutes: 60, 300, 900"
     )]
     Step,
-    /// A file that is not there.
+    /// A file is missing.
     #[error("There is no {}: {HELP}", .0.display())]
     Missing(PathBuf),
-    /// A file that is something else.
+    /// A file is not a recording.
     #[error("{} is no recording: {HELP}", .0.display())]
     NoRecording(PathBuf),
 }
 
 const HELP: &str = "name a directory of recordings, or a file in it such as 2026-11-21.db";
 
-/// Names what was tried, for `map_err`.
+/// Returns a function for `map_err` that names the failed action.
 pub(crate) fn failed(what: &'static str) -> impl Fn(io::Error) -> Error {
     move |source| Error::Terminal { what, source }
 }

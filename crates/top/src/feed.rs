@@ -1,5 +1,5 @@
-//! Asks the manager once a second, in a thread of its own: a manager that does not answer
-//! must not hold up the keys.
+//! Thread that queries the manager once a second, so that a manager that does not respond does not
+//! block the keys.
 
 use super::sample;
 use crate::model::Model;
@@ -12,23 +12,23 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Time between two questions to the manager: it looks as often.
+/// Time between two requests to the manager, which samples as often.
 pub(super) const TURN: Duration = Duration::from_secs(1);
 
 type Answer = Result<sample::Sample, String>;
 
-/// What comes from the manager.
+/// Responses from the manager.
 #[derive(Debug)]
 pub(super) struct Feed {
     answers: Receiver<Answer>,
     waker: UnixStream,
-    /// The guest whose processes are wanted: those of all are ten times as much data.
+    /// Guest to request processes of; those of all guests are ten times as much data.
     looked_at: Arc<Mutex<Option<String>>>,
 }
 
 impl Feed {
-    /// Starts to ask; ends by itself after so many questions. The thread ends with the
-    /// process, or when nobody listens any more.
+    /// Starts the thread, which ends after `count` requests, with the process, or once the receiver
+    /// is dropped.
     pub(super) fn start(manager: sample::Manager, count: Option<u64>) -> std::io::Result<Feed> {
         let (sender, answers) = channel();
         let (waker, mut ours) = UnixStream::pair()?;
@@ -52,7 +52,7 @@ impl Feed {
         Ok(Feed { answers, waker, looked_at })
     }
 
-    /// From the next question on the processes of this guest are asked for.
+    /// Sets the guest to request processes of, from the next request on.
     pub(super) fn look_at(&self, guest: Option<&str>) {
         let mut looked_at = lock(&self.looked_at);
         if looked_at.as_deref() != guest {
@@ -60,14 +60,14 @@ impl Feed {
         }
     }
 
-    /// Can be read when there is something to take.
+    /// Returns a descriptor that is readable when a response has come.
     pub(super) fn waker(&self) -> BorrowedFd<'_> {
         self.waker.as_fd()
     }
 
-    /// Gives the model what has come; false if nothing more will.
+    /// Passes responses to the model. Returns false if no more will come.
     pub(super) fn drain(&mut self, model: &mut Model) -> bool {
-        // The channel counts them; it also shows that a waker is closed.
+        // The channel counts the responses; the read also detects a closed waker.
         let _ = self.waker.read(&mut [0; 64]);
         loop {
             match self.answers.try_recv() {
@@ -80,7 +80,7 @@ impl Feed {
     }
 }
 
-/// Lets time pass. Whoever ends the program in the meantime ends it.
+/// Sleeps. A signal that ends the program still ends it.
 pub(super) fn let_pass(time: Duration) {
     let timeout =
         Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };

@@ -1,10 +1,10 @@
-//! Keys from the bytes that a terminal sends.
+//! Decoding of keys from a terminal's bytes.
 //!
-//! Read here and not by crossterm, whose reader, by its source, takes an escape character at the
-//! end of what has come for the key of that name, and does not take a read of 0 bytes for the
-//! end: a slow line and a closed one are distinguished here.
+//! crossterm's reader is not used. By its source, it takes an escape character at the end of a read
+//! for the Escape key. It also does not take a read of 0 bytes for the end of input. This decoder
+//! handles slow and closed lines correctly.
 
-/// A filter is typed with plain characters; everything else is a command.
+/// A key. Filters are typed with plain characters; every other key is a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
@@ -20,22 +20,22 @@ pub(super) enum Key {
     Interrupt,
 }
 
-/// Longer than any sequence that is known: what goes on is dropped.
+/// Length above which an unfinished sequence is dropped, as no known one is longer.
 const OPEN_MAX: usize = 16;
 
-/// Holds the beginning of a key until the rest has come.
+/// Decoder of keys, which holds an incomplete key until the rest arrives.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     held: Vec<u8>,
 }
 
 impl Decoder {
-    /// Whether a key has begun and not ended.
+    /// Returns true if a key is incomplete.
     pub(super) fn is_open(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// The keys that are complete with these bytes.
+    /// Returns the keys that these bytes complete.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
         let mut keys = Vec::new();
         self.held.extend_from_slice(bytes);
@@ -56,7 +56,7 @@ impl Decoder {
         keys
     }
 
-    /// Nothing more comes: an escape character alone is the key of that name.
+    /// Ends the input: a lone escape character is the Escape key.
     pub(super) fn finish(&mut self) -> Vec<Key> {
         let is_escape = self.held.first() == Some(&0x1b);
         self.held.clear();
@@ -64,7 +64,8 @@ impl Decoder {
     }
 }
 
-/// The first key and its length; no key for what means nothing here; `None` if more is needed.
+/// Returns the first key and its length. The key is missing if the bytes have no meaning here; the
+/// result is `None` if more bytes are needed.
 fn one(bytes: &[u8]) -> Option<(Option<Key>, usize)> {
     let key = match *bytes.first()? {
         0x03 => Key::Interrupt,

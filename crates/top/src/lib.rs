@@ -1,4 +1,4 @@
-//! What the manager sees now, or saw then, on the screens of a terminal.
+//! Terminal screens of the manager's current state, or of a recording.
 //!
 //! ```text
 //!   manager ─► feed (a thread: interval, ps) ─┐
@@ -6,9 +6,9 @@
 //!   terminal ─► keys ─► View ────────────────────────────┴─► screens ─► lines ─► terminal
 //! ```
 //!
-//! [`Model`] and [`View`] know neither a terminal nor a clock, and [`screens::draw`] makes
-//! lines of them: all of it can be tried without any of the rest. Where standard output is no
-//! terminal, the same lines are written one after the other.
+//! [`Model`] and [`View`] depend on neither terminal nor clock, and [`screens::draw`] turns them
+//! into lines. All three can be tested alone. If standard output is not a terminal, the same lines
+//! are printed one after the other.
 
 #![forbid(unsafe_code)]
 
@@ -49,28 +49,28 @@ use terminal::Paint;
 use view::View;
 use watch::{From, watch};
 
-/// Where lines are written down, they are so wide, and as many as there are.
+/// Size of a screen that is printed as text.
 const TEXT_WIDTH: usize = 120;
 const TEXT_HEIGHT: usize = 10_000;
-/// Decisions of so long before the user looks are shown, where the journal can be read.
+/// Age of decisions shown at the start, if the journal can be read.
 const BEFORE_MS: i64 = 3_600_000;
 
-/// How it is shown.
+/// Options of the display.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The first screen.
+    /// First screen.
     pub shown: Shown,
-    /// Only guests whose name or class is of this pattern.
+    /// Pattern for names or classes of guests.
     pub filter: String,
-    /// Write one screen down, and end.
+    /// True if one screen is printed as text.
     pub once: bool,
-    /// End after so many seconds; of a recording, write so many steps down.
+    /// Seconds until the end; of a recording, the number of steps printed.
     pub seconds: Option<u64>,
-    /// Nothing stands out but by its characters.
+    /// True if no colours or other attributes are used.
     pub no_color: bool,
 }
 
-/// The local zone.
+/// Local time zone.
 struct Local(TimeZone);
 
 impl Zone for Local {
@@ -79,14 +79,14 @@ impl Zone for Local {
     }
 }
 
-/// Shows what the manager sees until the user quits.
+/// Shows the manager's state until the user quits.
 pub fn live(manager: Manager, options: &Options) -> Result<(), Error> {
     let (view, zone) = (View::new(options.shown, &options.filter), Local(TimeZone::system()));
     let look = look(&zone, options);
     if look.is_text {
         return write_down(&manager, options, &view, &look);
     }
-    // What cannot be had is reported before anything is drawn: the error stays to be read.
+    // Errors are reported before anything is drawn, so that they stay readable.
     let model = Model::after(decided_before(&manager)?);
     let feed = Feed::start(manager, options.seconds).map_err(failed("Cannot ask the manager"))?;
     watch(From::Manager(feed), model, view, &look, paint(options))
@@ -109,7 +109,7 @@ fn look<'a>(zone: &'a Local, options: &Options) -> Look<'a> {
     Look { zone, is_ascii: !speaks_utf8(), is_text: options.once || !is_terminal }
 }
 
-/// Whether the first line may stand out.
+/// Returns the style of the first line.
 fn paint(options: &Options) -> Paint {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
@@ -119,8 +119,8 @@ fn paint(options: &Options) -> Paint {
     }
 }
 
-/// What was decided in the last hour, by the manager's journal. Where that cannot be read, it
-/// is as if nothing was: what the manager decides from now on is shown all the same.
+/// Returns the decisions of the last hour from the manager's journal. If it cannot be read, the
+/// list is empty, and new decisions are shown nevertheless.
 fn decided_before(manager: &Manager) -> Result<VecDeque<Decided>, Error> {
     let Answer::Ps(ps) = manager(&Ask::Ps)? else { return Err(Error::Unexpected) };
     let Answer::Status(status) = manager(&Ask::Status)? else { return Err(Error::Unexpected) };
@@ -132,7 +132,7 @@ fn decided_before(manager: &Manager) -> Result<VecDeque<Decided>, Error> {
     Ok(found.unwrap_or_default())
 }
 
-/// The number that a guest of the journal has now.
+/// Returns the current id of a guest in the journal.
 fn id_now(ps: &Ps, guest: &::model::GuestIdentity) -> Option<u64> {
     let is_it = |row: &&manager::control::GuestRow| {
         (&row.name, &row.uuid, row.pid) == (&guest.name, &guest.uuid, guest.pid)
@@ -140,7 +140,7 @@ fn id_now(ps: &Ps, guest: &::model::GuestIdentity) -> Option<u64> {
     ps.guests.iter().find(is_it).map(|row| row.id)
 }
 
-/// Whether the terminal's characters are those of Unicode, as the environment says.
+/// Returns true if the environment names a UTF-8 locale.
 fn speaks_utf8() -> bool {
     let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
@@ -148,7 +148,7 @@ fn speaks_utf8() -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-/// A screen a second as text.
+/// Prints a screen per second as text.
 fn write_down(
     manager: &Manager,
     options: &Options,
@@ -170,7 +170,7 @@ fn write_down(
     Ok(())
 }
 
-/// One step of a recording as text, or as many as are asked for.
+/// Prints one or more steps of a recording as text.
 fn write_tape(
     mut tape: Tape,
     options: &Options,
@@ -191,7 +191,7 @@ fn write_tape(
     Ok(())
 }
 
-/// Writes a screen; false if nobody reads any more.
+/// Prints a screen. Returns false if the reader has closed the output.
 fn write_one(model: &Model, view: &View, look: &Look<'_>) -> Result<bool, Error> {
     let mut text = draw(model, view, (TEXT_WIDTH, TEXT_HEIGHT), look).join("\n");
     text.push_str("\n\n");

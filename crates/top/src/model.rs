@@ -1,4 +1,4 @@
-//! What is known: the newest sample, what was before it in two lines, and what was decided.
+//! Data of the screens: the newest sample, history of two values, and decisions.
 
 use super::sample::{Sample, host_field};
 use super::vcpus::Vcpus;
@@ -7,15 +7,15 @@ use model::Interval;
 use model::clause::Clause;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The lines of what was before have so many points: a minute, or so many steps.
+/// Points of the history: a minute, or the same number of steps.
 pub(super) const HISTORY: usize = 60;
-/// So many decisions are kept: more than anybody scrolls through.
+/// Maximum number of decisions kept: more than a user scrolls through.
 pub(super) const DECISIONS_MAX: usize = 1_000;
 
-/// A decision, as it was first seen.
+/// A decision as first seen.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Decided {
-    /// Missing if it was decided before anybody looked.
+    /// Time of the decision; missing if it was made before the display began.
     pub(super) at_ms: Option<i64>,
     pub(super) id: u64,
     pub(super) guest: String,
@@ -26,51 +26,51 @@ pub(super) struct Decided {
     pub(super) reason: String,
 }
 
-/// What distinguishes one decision from the next: sentences with numbers change with every look.
+/// Key that distinguishes decisions; texts with numbers change with every sample.
 type Mark = (Option<SizeAction>, Option<Clause>, Option<u64>);
 
-/// The user's place in a recording.
+/// Place in a recording.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Replay {
-    /// When the interval that is shown begins, in milliseconds since 1970.
+    /// Start of the interval shown, in milliseconds since 1970.
     pub(super) from_ms: i64,
-    /// How long it is.
+    /// Length of the interval.
     pub(super) length_ms: i64,
-    /// Why nothing is known of it, if so.
+    /// Reason for missing data, if any.
     pub(super) nothing: Option<String>,
-    /// That the last step went as far as there is something.
+    /// Notice that the last step reached an end of the recording.
     pub(super) at_end: Option<&'static str>,
-    /// Whether there is a journal of what was decided.
+    /// True if there is a journal of decisions.
     pub(super) has_journal: bool,
 }
 
-/// Everything that screens are made of.
+/// All data of the screens.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     pub(super) sample: Option<Sample>,
-    /// The host's busy share and its free memory, oldest first.
+    /// Host's busy share and free memory, oldest first.
     pub(super) busy: VecDeque<Option<f64>>,
     pub(super) free: VecDeque<Option<f64>>,
-    /// Newest first.
+    /// Decisions, newest first.
     pub(super) decisions: VecDeque<Decided>,
     marks: BTreeMap<u64, Mark>,
-    /// The virtual CPUs of the guest that is looked at.
+    /// Virtual CPUs of the guest shown.
     pub(super) vcpus: Vcpus,
-    /// It is the past that is shown.
+    /// Place in the recording, if one is shown.
     pub(super) replay: Option<Replay>,
-    /// Why nothing newer is known, if so.
+    /// Reason for missing new data, if any.
     pub(super) trouble: Option<String>,
 }
 
 impl Model {
-    /// Nothing but what was decided before, newest first.
+    /// Creates a model with earlier decisions only, newest first.
     pub(super) fn after(decisions: VecDeque<Decided>) -> Model {
         Model { decisions, ..Model::default() }
     }
 
     /// Takes the newest sample.
     pub(super) fn take(&mut self, sample: Sample) {
-        // The manager may be asked twice between two of its looks.
+        // The manager may be queried twice between two of its samples.
         let is_new = self.sample.as_ref().is_none_or(|old| old.at_ms() != sample.at_ms());
         if is_new {
             self.show_host(sample.interval());
@@ -91,13 +91,13 @@ impl Model {
         self.trouble = None;
     }
 
-    /// Adds an interval of the host to the lines of what was before.
+    /// Adds an interval of the host to the history.
     pub(super) fn show_host(&mut self, interval: &Interval) {
         push(&mut self.busy, host_field(interval, "busy_percent"));
         push(&mut self.free, host_field(interval, "available_mib"));
     }
 
-    /// Whether a guest's first decision is the last one that the journal had of it.
+    /// Returns true if a guest's first decision equals the last one in the journal.
     fn is_journalled(&self, row: &GuestRow) -> bool {
         let is_first = !self.marks.contains_key(&row.id);
         let last = self.decisions.iter().find(|one| one.id == row.id);

@@ -1,4 +1,4 @@
-//! Decisions from the journal: what was decided before anybody looked, or in a recording.
+//! Decisions from the journal: those before the display began, or those in a recording.
 
 use super::model::{DECISIONS_MAX, Decided};
 use crate::Error;
@@ -9,14 +9,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use store::{GuestKey, Journal, Policy, Query, Range};
 
-/// More decisions of one time are not gone through: it bounds how long a screen takes.
+/// Maximum number of decisions read, which bounds the time of a screen.
 const READ_MAX: usize = 200_000;
 
-/// What distinguishes one decision from the next: they are journalled with every pass.
+/// Key that distinguishes decisions, as every pass is journalled.
 type Mark = (String, String, u64);
 
-/// The decisions of a time about the guests that `id_of` knows, newest first, each as it was
-/// first taken.
+/// Returns the decisions of a time for the guests with an id, newest first. A run of equal
+/// decisions is returned once, with the time of the first.
 pub(super) fn decisions(
     journal: &Journal,
     range: Range,
@@ -58,7 +58,7 @@ pub(super) fn decisions(
     Ok(found)
 }
 
-/// Opens a journal, if there is one that can be read.
+/// Opens a journal, if there is a readable one.
 pub(super) fn open(path: &Path) -> Option<Journal> {
     if path.is_file() { Journal::read_only(path).ok() } else { None }
 }

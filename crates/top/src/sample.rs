@@ -1,4 +1,4 @@
-//! The manager's answer at one time, and the numbers of it: those of the reports.
+//! State from the manager at one time, with the fields of the reports.
 
 use crate::error::{Error, Trouble};
 use manager::control::{Answer, Ask, GuestRow, GuestRunState, Ps, Whose};
@@ -7,10 +7,10 @@ use model::{
 };
 use reports::Single;
 
-/// Asks the manager a question.
+/// Function that sends a request to the manager.
 pub type Manager = Box<dyn Fn(&Ask) -> Result<Answer, Trouble> + Send>;
 
-/// Asks the manager for everything that the screens show, with the processes of one guest.
+/// Requests everything shown on the screens, with the processes of one guest.
 pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> {
     let Answer::Interval(passed) = manager(&Ask::Interval { processes })? else {
         return Err(Error::Unexpected);
@@ -19,57 +19,57 @@ pub(super) fn ask(manager: &Manager, processes: Whose) -> Result<Sample, Error> 
     Ok(Sample::new(passed.interval(), ps, Some(passed.round_us)))
 }
 
-/// The last second, or an interval of a recording, and how guests are at its end.
+/// The last second, or an interval of a recording, with the guests' states at its end.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     single: Single,
     pub(super) ps: Ps,
-    /// How long the monitor's look at everything took; missing in a recording.
+    /// Duration of the monitor's round; missing in a recording.
     pub(super) round_us: Option<u64>,
 }
 
 impl Sample {
-    /// Sums up what is shown of all together.
+    /// Computes the sums shown.
     pub(super) fn new(interval: Interval, ps: Ps, round_us: Option<u64>) -> Sample {
         Sample { single: Single::new(interval, Some(ps.guests.len())), ps, round_us }
     }
 
-    /// What happened.
+    /// Returns the interval.
     pub(super) fn interval(&self) -> &Interval {
         self.single.interval()
     }
 
-    /// Whether it is the past: what only a manager knows is not in it.
+    /// Returns true for a recording, which lacks values that only a manager has.
     pub(super) fn is_recorded(&self) -> bool {
         self.round_us.is_none()
     }
 
-    /// The end of the time that it covers.
+    /// Returns the end of the covered time.
     pub(super) fn at_ms(&self) -> i64 {
         self.single.to_ms()
     }
 
-    /// A field of the reports, of the host.
+    /// Returns a report field of the host.
     pub(super) fn host(&self, id: &str) -> Option<f64> {
         self.single.host(id)
     }
 
-    /// A field of all guests together.
+    /// Returns a report field of the sum of all guests.
     pub(super) fn all_guests(&self, id: &str) -> Option<f64> {
         self.single.all_guests(id)
     }
 
-    /// A field of a tier of memory.
+    /// Returns a report field of a tier of memory.
     pub(super) fn tier(&self, tier: &Over<TierField>, id: &str) -> Option<f64> {
         self.single.tier(tier, id)
     }
 
-    /// A raw field of the host.
+    /// Returns a raw field of the host.
     pub(super) fn raw(&self, field: HostField) -> Option<u64> {
         self.interval().host.get(field)
     }
 
-    /// A guest of `ps` with what the monitor saw of it.
+    /// Returns a guest of `ps` with the monitor's data about it.
     pub(super) fn seen<'a>(&'a self, row: &'a GuestRow) -> Seen<'a> {
         let found = self.interval().guests.iter().find(|(who, _)| row.is_of(who));
         let (who, over) = found.unzip();
@@ -77,7 +77,7 @@ impl Sample {
     }
 }
 
-/// One guest.
+/// A guest with the monitor's data.
 #[derive(Clone, Debug)]
 pub(super) struct Seen<'a> {
     pub(super) row: &'a GuestRow,
@@ -87,32 +87,32 @@ pub(super) struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// A field of the reports; missing if the monitor did not look at the guest.
+    /// Returns a report field, or `None` if the monitor did not sample the guest.
     pub(super) fn field(&self, id: &str) -> Option<f64> {
         self.sample.single.guest(self.over?, id)
     }
 
-    /// How it is, in a word.
+    /// Returns the guest's state as a word.
     pub(super) fn state(&self) -> &'static str {
         match self.row.state {
             GuestRunState::Running | GuestRunState::Parked => self.row.state_name(),
-            // Nothing was recorded of it at that time.
+            // Recordings do not contain the state.
             _ if self.sample.is_recorded() => "-",
             _ => self.row.state_name(),
         }
     }
 
-    /// Who decides about it; about one of a recording nobody does any more.
+    /// Returns the guest's mode; a recorded guest is no longer managed.
     pub(super) fn mode(&self) -> &'static str {
         if self.sample.is_recorded() { "recorded" } else { self.row.mode.name() }
     }
 
-    /// What it is entitled to, where that is known: a recording has only what was recorded.
+    /// Returns a size, or `None` for the zero of a recording without it.
     pub(super) fn known(&self, bytes: u64) -> Option<u64> {
         (!self.sample.is_recorded() || bytes > 0).then_some(bytes)
     }
 
-    /// Its processes between the last two reports of its daemon, in no order.
+    /// Returns the guest's processes between its daemon's last two reports, unordered.
     pub(super) fn processes(&self) -> Vec<Process> {
         let all = self.who.and_then(|who| self.sample.interval().processes.get(who));
         let none = Over::default();
@@ -131,23 +131,22 @@ impl Seen<'_> {
     }
 }
 
-/// A process of a guest.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Process {
     pub(super) name: String,
-    /// Its number in the guest; 0 for all of one name.
+    /// Process id in the guest; 0 for all processes of one name.
     pub(super) pid: u32,
-    /// CPU time as the guest counts it, in milliseconds a minute.
+    /// CPU time by the guest's count, in milliseconds per minute.
     pub(super) own_ms: Option<f64>,
-    /// Dispatches of its threads a minute.
+    /// Dispatches of its threads per minute.
     pub(super) wakes: Option<f64>,
-    /// CPU time of each of these, in milliseconds.
+    /// CPU time per dispatch, in milliseconds.
     pub(super) wake_ms: Option<f64>,
-    /// Its memory.
+    /// Resident memory.
     pub(super) mib: Option<f64>,
 }
 
-/// A field of the reports, of the host in some interval.
+/// Returns a report field of the host in an interval.
 pub(super) fn host_field(interval: &Interval, id: &str) -> Option<f64> {
     let host = Interval { host: interval.host.clone(), ..Interval::default() };
     Single::new(host, None).host(id)

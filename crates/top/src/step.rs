@@ -1,24 +1,24 @@
-//! What a key does.
+//! Effects of keys.
 
 use super::keys::Key;
 use super::model::Model;
 use super::view::{Column, Shown, View};
 
-/// A filter that is longer is no filter.
+/// Maximum length of a filter.
 const FILTER_MAX: usize = 60;
-/// Steps in a recording with one key.
+/// Steps in a recording per key press, for the fast keys.
 const FAR: i64 = 10;
-/// Lines that stay when a page is turned.
+/// Lines that stay visible when a page is turned.
 const PAGE_KEEPS: usize = 6;
 
-/// Carries out what was pressed, on a screen of so many lines.
+/// Performs the action of a key, on a screen with `height` lines.
 pub(super) fn step(view: &mut View, key: Key, model: &Model, height: usize) {
     if key == Key::Interrupt {
         view.is_over = true;
     } else if view.typed.is_some() {
         write(view, key);
     } else if view.has_help {
-        // Any key leads back.
+        // Any key closes the help.
         view.has_help = false;
         view.is_over = key == Key::Char('q');
     } else {
@@ -86,7 +86,7 @@ fn show(view: &mut View, shown: Shown) {
     view.scroll = 0;
 }
 
-/// Opens the guest at the mark, or the one of the decision on top.
+/// Opens the guest at the mark, or the guest of the top decision.
 fn open(view: &mut View, model: &Model) {
     let id = match view.shown {
         Shown::Overview | Shown::Memory => return show(view, Shown::Guests),

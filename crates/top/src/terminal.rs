@@ -1,4 +1,4 @@
-//! The terminal: taken, drawn on, and given back as it was, also by a panic.
+//! Terminal control: setup, drawing, and restoration, even after a panic.
 
 use crossterm::cursor::{Hide, MoveTo, Show};
 use crossterm::style::{Attribute, SetAttribute};
@@ -12,17 +12,17 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// A terminal that does not report its size is so large.
+/// Size of a terminal that does not report one.
 const USUAL: (usize, usize) = (80, 24);
 
-/// Ends that are asked for, and changes of the size.
+/// Signals to end and to resize, as sockets.
 pub(super) struct Signals {
     pub(super) end: UnixStream,
     pub(super) resized: UnixStream,
 }
 
 impl Signals {
-    /// From now on they come here.
+    /// Redirects the signals to sockets.
     pub(super) fn collect() -> io::Result<Signals> {
         let pipe = |signals: &[i32]| -> io::Result<UnixStream> {
             let (receiver, sender) = UnixStream::pair()?;
@@ -35,46 +35,46 @@ impl Signals {
         Ok(Signals { end: pipe(&[SIGINT, SIGTERM, SIGHUP])?, resized: pipe(&[SIGWINCH])? })
     }
 
-    /// A change of the size was seen.
+    /// Acknowledges a change of size.
     pub(super) fn resized_seen(&self) {
-        // Nothing there is as good as everything read.
+        // An empty socket is no error.
         let _ = (&self.resized).read(&mut [0; 64]);
     }
 }
 
-/// How the first line stands out.
+/// Style of the first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Paint {
-    /// Dark on light where the rest is light on dark, or the other way round.
+    /// Inverse video.
     Inverse,
-    /// Not at all.
+    /// No attributes.
     Plain,
 }
 
-/// The terminal while it is ours.
+/// The terminal during the display.
 pub(super) struct Terminal {
     paint: Paint,
     drawn: Vec<String>,
 }
 
 impl Terminal {
-    /// Takes it.
+    /// Sets the terminal up.
     pub(super) fn take(paint: Paint) -> io::Result<Terminal> {
         enable_raw_mode()?;
-        // From here on it is given back, whatever happens.
+        // From here on the terminal is restored in any case.
         let terminal = Terminal { paint, drawn: Vec::new() };
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             give_back();
             usual(info);
         }));
-        // The other screen, no cursor, and no line that goes on in the next.
+        // Alternate screen, hidden cursor, no line wrap.
         let all = Clear(ClearType::All);
         execute!(io::stdout(), EnterAlternateScreen, Hide, DisableLineWrap, all)?;
         Ok(terminal)
     }
 
-    /// Columns and lines.
+    /// Returns columns and lines.
     pub(super) fn size(&self) -> (usize, usize) {
         match tcgetwinsize(io::stdout()) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
@@ -84,12 +84,12 @@ impl Terminal {
         }
     }
 
-    /// What was drawn is not there any more.
+    /// Marks the screen as overwritten, so that all lines are drawn again.
     pub(super) fn forget(&mut self) {
         self.drawn.clear();
     }
 
-    /// Draws the lines that have changed.
+    /// Draws the changed lines.
     pub(super) fn show(&mut self, lines: Vec<String>) -> io::Result<()> {
         let mut out = Vec::new();
         if self.drawn.is_empty() {
@@ -125,7 +125,7 @@ impl Drop for Terminal {
     }
 }
 
-/// A terminal that is gone needs nothing back.
+/// Restores the terminal. Errors are ignored, because the terminal may be gone.
 fn give_back() {
     let plain = SetAttribute(Attribute::Reset);
     let _ = execute!(io::stdout(), plain, EnableLineWrap, Show, LeaveAlternateScreen);

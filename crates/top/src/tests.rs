@@ -1,4 +1,4 @@
-//! The screens from made-up data, and keys without a terminal.
+//! Tests of screens with generated data, and of keys without a terminal.
 
 use super::keys::{Decoder, Key};
 use super::model::{Decided, Model, Replay};
@@ -26,7 +26,7 @@ fn over<F: Field>(covered_ms: u64, values: &[(F, u64)]) -> Over<F> {
     Over { covered_ms, row }
 }
 
-/// A host of four CPUs and 8 GiB, some second of its life.
+/// Returns a host with four CPUs and 8 GiB in a given second.
 fn host(second: u64) -> Over<H> {
     let guests = 900 + 40 * (second % 7);
     let used = 5_000 + 100 * (second % 5);
@@ -112,7 +112,7 @@ fn guest(id: u64, name: &str, class: &str, asleep: bool) -> (GuestIdentity, Gues
     (who, row, seen)
 }
 
-/// The second of that number. The last guest's name is made to harm.
+/// Returns the sample of a second. The last guest's name is hostile.
 fn sample(second: u64) -> Sample {
     let all = [
         guest(1, "web1", "web", false),
@@ -133,7 +133,7 @@ fn sample(second: u64) -> Sample {
     ps.host.reserve_bytes = 512 * MIB;
     ps.ksm.phase = Some(KsmPhase::Steady);
     for (who, mut row, seen) in all {
-        // Later the database is given more.
+        // The database grows later.
         if row.name == "db" && second > 30 {
             row.action = Some(SizeAction::Grow);
             row.clause = Some(Clause::Need);
@@ -154,7 +154,7 @@ fn sample(second: u64) -> Sample {
             );
             interval.processes.entry(who.clone()).or_default().insert(name, process);
         }
-        // Of a guest that sleeps nothing new is read.
+        // A sleeping guest is not sampled.
         if !row.asleep {
             interval.guests.insert(who, seen);
         }
@@ -193,7 +193,7 @@ fn on(shown: Shown) -> View {
     View::new(shown, "")
 }
 
-/// The same as a minute of a recording.
+/// Returns the same model as a minute of a recording.
 fn past() -> Model {
     let mut model = model();
     model.replay = Some(Replay {
@@ -208,7 +208,8 @@ fn past() -> Model {
     model
 }
 
-/// The screen as a file under `snapshots`, at both sizes; `UPDATE_GOLDEN` rewrites them.
+/// Compares the screen with a file under `snapshots`, in both sizes; `UPDATE_GOLDEN` rewrites the
+/// files.
 fn is_as_kept(name: &str, model: &Model, view: &View) {
     for (width, height) in [(80, 24), (120, 40)] {
         let lines = draw(model, view, (width, height), &LOOK);
@@ -242,7 +243,7 @@ fn every_screen_is_as_it_is_kept() {
 }
 
 #[test]
-fn nothing_that_a_terminal_obeys_is_drawn_at_any_size() {
+fn hostile_text_is_never_drawn_at_any_size() {
     let model = model();
     let shown = [Shown::Overview, Shown::Guests, Shown::Memory, Shown::Decisions];
     for (width, height) in [(1, 1), (2, 3), (20, 5), (79, 23), (300, 200)] {
@@ -276,7 +277,7 @@ fn a_manager_that_has_answered_nothing_is_no_empty_screen() {
 }
 
 #[test]
-fn decisions_are_listed_when_they_change_and_not_with_every_look() {
+fn decisions_are_listed_only_when_they_change() {
     let model = model();
     let guests: Vec<&str> = model.decisions.iter().map(|one| one.guest.as_str()).collect();
     assert_eq!(guests.len(), 6, "{guests:?}");
@@ -287,18 +288,18 @@ fn decisions_are_listed_when_they_change_and_not_with_every_look() {
 }
 
 #[test]
-fn what_a_guest_is_shown_with_is_what_the_reports_say() {
+fn guest_fields_match_the_reports() {
     let sample = sample(0);
     let seen = sample.seen(&sample.ps.guests[1]);
     assert_eq!(reports::shown(seen.field("cpu_percent"), 1), "10.3");
     assert_eq!(reports::shown(seen.field("cpu_wait_percent"), 1), "0.5");
-    // Nothing is known of one that was not looked at: not even that it did nothing.
+    // A guest that was not sampled has no value, not even 0.
     assert_eq!(sample.seen(&sample.ps.guests[3]).field("cpu_percent"), None);
 }
 
-/// The other ways in which one guest is shown: what cannot be had says why.
+/// Other states of the guest screen: unavailable values have a reason.
 #[test]
-fn what_is_not_known_of_a_guest_says_why() {
+fn unknown_guest_values_have_a_reason() {
     let mut model = model();
     let text = |model: &Model, id| {
         let view = View { open: Some(id), ..on(Shown::Guests) };
@@ -339,9 +340,9 @@ fn each_virtual_cpu_has_a_place_of_its_own() {
     assert!(tall[4].contains(" 7  70.0+0.7") && tall[5].contains(" 8  80.0+0.8"), "{tall:?}");
 }
 
-/// A decision that the journal has already is not listed twice.
+/// A decision that the journal already has is not listed twice.
 #[test]
-fn what_the_journal_has_is_no_news() {
+fn journalled_decision_is_not_listed_again() {
     let mut model = Model::default();
     let row = &sample(0).ps.guests[0];
     model.decisions.push_front(Decided {
@@ -375,7 +376,7 @@ fn keys_sort_and_reverse_and_filter() {
     let model = model();
     let mut view = on(Shown::Overview);
     press(&mut view, &model, b"2");
-    assert_eq!(names(&view, &model)[1..], ["db", "web2", "web1", "batch"], "not known is last");
+    assert_eq!(names(&view, &model)[1..], ["db", "web2", "web1", "batch"], "missing is last");
     press(&mut view, &model, b"r");
     assert_eq!(names(&view, &model)[..3], ["web1", "web2", "db"]);
     assert_eq!(names(&view, &model)[4], "batch", "also the other way round");
@@ -388,7 +389,7 @@ fn keys_sort_and_reverse_and_filter() {
     press(&mut view, &model, b"\x1b");
     assert_eq!(names(&view, &model).len(), 5);
     (0..Column::ALL.len()).for_each(|_| press(&mut view, &model, b"s"));
-    assert_eq!(view.sort, Column::Cpu, "once round");
+    assert_eq!(view.sort, Column::Cpu, "the columns wrap around");
 }
 
 #[test]
@@ -420,7 +421,7 @@ fn freeze_help_and_quit() {
     assert!(!view.is_frozen && !view.has_help && !view.is_over);
     press(&mut view, &model, b"q");
     assert!(view.is_over);
-    // A filter may have a q in it; an interrupt always ends.
+    // A filter may contain a q; an interrupt always ends.
     let mut view = on(Shown::Guests);
     press(&mut view, &model, b"/q");
     assert!(!view.is_over);
@@ -439,7 +440,7 @@ fn a_key_may_come_in_pieces() {
     assert_eq!(decoder.feed(b"\x1b"), []);
     assert_eq!(decoder.finish(), [Key::Escape]);
     assert_eq!(decoder.finish(), []);
-    // Bytes without end or meaning are dropped.
+    // Invalid or endless input is dropped.
     assert_eq!(decoder.feed(&[0x1b, b'[', b'1', 0xff, 0xfe]), []);
     assert_eq!(decoder.feed(&[b';'; 40]), []);
     assert_eq!(decoder.feed(b"\xffq"), [Key::Char('q')]);

@@ -1,39 +1,40 @@
-//! The virtual CPUs of the one guest that is looked at, each by itself.
+//! Virtual CPUs of the guest shown, one by one.
 //!
-//! What is recorded of a guest is the sum of its virtual CPUs, as a hundred guests would fill a
-//! disk otherwise. Of the one on the screen their threads are read here, once for each sample.
+//! Recordings contain only the sum of a guest's virtual CPUs, because single ones of a hundred
+//! guests would fill a disk. The threads of the guest on the screen are therefore read here, once
+//! per sample.
 
 use manager::control::GuestRow;
 use procfs::Kept;
 use procfs::parse::schedstat;
 use std::path::Path;
 
-/// More virtual CPUs than any screen has room for.
+/// Maximum number of virtual CPUs: more than any screen has room for.
 const MOST: usize = 512;
 const NS_A_MS: f64 = 1e6;
-/// Room for three numbers.
+/// Length of the file's text: three numbers.
 const TEXT_MAX: usize = 64;
 
-/// What a virtual CPU did between two looks, in percent of the time.
+/// Use of a virtual CPU between two readings, in percent of the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Share {
-    /// It ran on a CPU of the host.
+    /// Time running on a CPU of the host.
     pub(super) run: f64,
-    /// It was ready and others ran: steal.
+    /// Time ready while others ran: steal.
     pub(super) delay: f64,
 }
 
-/// Time that a thread ran, and time that it was ready and did not, in nanoseconds.
+/// Run time and wait time of a thread, in nanoseconds.
 type Counts = Option<(u64, u64)>;
 
-/// The last look at one guest.
+/// Last reading of one guest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vcpus {
-    /// Which guest it was, and which threads: another process has others.
+    /// Guest and threads of the reading; another process has other threads.
     of: Option<(u64, Option<u32>, Vec<u32>)>,
     at_ms: u64,
     counts: Vec<Counts>,
-    /// What each did since the look before; missing where that is not known.
+    /// Shares since the reading before; missing if unknown.
     pub(super) shares: Vec<Option<Share>>,
 }
 
@@ -59,19 +60,19 @@ impl Vcpus {
         (self.of, self.at_ms, self.counts) = (of, now_ms, counts);
     }
 
-    /// As they would be after two looks at a guest.
+    /// Returns the state after two readings of a guest.
     #[cfg(test)]
     pub(super) fn made_up(id: u64, shares: Vec<Option<Share>>) -> Vcpus {
         let of = Some((id, None, Vec::new()));
         Vcpus { of, at_ms: 0, counts: vec![Some((0, 0)); shares.len()], shares }
     }
 
-    /// Whether the last look was at this guest.
+    /// Returns true if the last reading was of this guest.
     pub(super) fn is_of(&self, id: u64) -> bool {
         self.of.as_ref().is_some_and(|(of, ..)| *of == id)
     }
 
-    /// Whether anything could be read of it.
+    /// Returns true if any thread could be read.
     pub(super) fn is_readable(&self) -> bool {
         self.counts.iter().any(Option::is_some)
     }
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn each_virtual_cpu_is_measured_between_two_looks_at_the_same_guest() {
+    fn virtual_cpus_are_measured_between_two_readings_of_a_guest() {
         let root = std::env::temp_dir().join(format!("pinhead-top-vcpus-{}", std::process::id()));
         let row = |id, pid| GuestRow {
             id,
@@ -112,7 +113,7 @@ mod tests {
         vcpus.look(&root, &row(1, 7), 2_000);
         let share = Share { run: 45.0, delay: 1.0 };
         assert_eq!(vcpus.shares, [Some(share), None, None]);
-        // Counts that fell are another thread's.
+        // Counters that decrease belong to another thread.
         write(&root, 8, "1 1 1\n");
         vcpus.look(&root, &row(1, 7), 3_000);
         assert_eq!(vcpus.shares[0], None);

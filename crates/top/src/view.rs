@@ -1,4 +1,4 @@
-//! What the user looks at: the screen, the order, the filter.
+//! View of the user: screen, sort order, and filter.
 
 use super::model::{Decided, Model};
 use super::sample::Seen;
@@ -12,13 +12,13 @@ pub enum Shown {
     Overview,
     /// All guests.
     Guests,
-    /// The host's memory and what is below it.
+    /// The host's memory and the tiers below it.
     Memory,
-    /// What was decided.
+    /// Decisions.
     Decisions,
 }
 
-/// What guests are sorted by.
+/// Column that guests are sorted by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Column {
     Name,
@@ -36,7 +36,7 @@ pub(super) enum Column {
 }
 
 impl Column {
-    /// Each with its head, from the left to the right.
+    /// Columns with their heads, from left to right.
     pub(super) const ALL: [(Column, &str); 11] = [
         (Column::Name, "GUEST"),
         (Column::State, "STATE"),
@@ -51,8 +51,8 @@ impl Column {
         (Column::Pressure, "PSI%"),
     ];
 
-    /// The number in it. Of a guest that has not run the monitor may know nothing new: then
-    /// what the manager last knew stands in.
+    /// Returns the number in the column. For a guest that has not run the monitor may have no new
+    /// data; then the manager's last value is used.
     pub(super) fn number(self, guest: &Seen<'_>) -> Option<f64> {
         let row = guest.row;
         let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / 1_048_576.0);
@@ -77,36 +77,36 @@ impl Column {
     }
 }
 
-/// What is shown, and how.
+/// State of the view.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub(super) shown: Shown,
-    /// The one guest that is looked at, on the screen of guests.
+    /// Guest shown on its own, on the screen of guests.
     pub(super) open: Option<u64>,
-    /// The guest that the mark is at.
+    /// Guest at the mark.
     pub(super) selected: Option<u64>,
-    /// How far the decisions, or one guest's lines, are scrolled.
+    /// Scroll position of the decisions, or of one guest's lines.
     pub(super) scroll: usize,
     pub(super) sort: Column,
     pub(super) is_reversed: bool,
     pub(super) filter: String,
-    /// A filter that is being typed.
+    /// Filter being typed.
     pub(super) typed: Option<String>,
     pub(super) is_frozen: bool,
     pub(super) has_help: bool,
     pub(super) is_over: bool,
-    /// Steps to go in a recording, which the one that has it takes.
+    /// Steps to move in a recording, to be taken by the tape.
     pub(super) travel: i64,
 }
 
 impl View {
-    /// A screen as it is at first.
+    /// Creates the initial view of a screen.
     pub(super) fn new(shown: Shown, filter: &str) -> View {
         View { shown, filter: filter.to_owned(), ..View::default() }
     }
 
-    /// The guests, filtered and sorted. Numbers come with the greatest first, names with the
-    /// least; what is not known comes last in either order.
+    /// Returns the guests, filtered and sorted. Numbers are sorted largest first, names in
+    /// ascending order; missing values come last in either order.
     pub(super) fn guests<'a>(&self, model: &'a Model) -> Vec<Seen<'a>> {
         let Some(sample) = &model.sample else { return Vec::new() };
         let filter = Filter::new(&self.filter);
@@ -133,14 +133,14 @@ impl View {
         all.into_iter().map(|(_, seen)| seen).collect()
     }
 
-    /// The decisions, filtered.
+    /// Returns the decisions, filtered.
     pub(super) fn decisions<'a>(&self, model: &'a Model) -> Vec<&'a Decided> {
         let filter = Filter::new(&self.filter);
         model.decisions.iter().filter(|one| filter.takes(&one.guest, &one.class)).collect()
     }
 }
 
-/// Which guests are meant. Text without a star or question mark may stand anywhere in a name.
+/// Filter for guests. Text without a star or question mark may occur anywhere in a name.
 struct Filter(Option<Pattern>);
 
 impl Filter {

@@ -1,4 +1,4 @@
-//! The screens on a terminal, until the user quits.
+//! Main loop of the screens on a terminal, until the user quits.
 
 use super::feed::Feed;
 use super::keys::Decoder;
@@ -16,13 +16,13 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// The bytes of a key come together; after so long, what came was all.
+/// Time after which a key is complete, because its bytes come together.
 const KEY_MS: i64 = 50;
 
-/// A manager is not asked for a guest by a longer name.
+/// Maximum length of a guest's name in a request to the manager.
 const WORD_MAX: usize = 255;
 
-/// Where what is shown comes from.
+/// Source of the data shown.
 pub(super) enum From {
     /// A manager, second by second.
     Manager(Feed),
@@ -30,7 +30,7 @@ pub(super) enum From {
     Tape(Box<Tape>),
 }
 
-/// The inputs that can be ready at once: the keys, the signals, and the manager.
+/// Inputs that can be ready at the same time: keys, signals, and the manager.
 #[derive(Debug, Default)]
 struct ReadyInputs {
     keys: bool,
@@ -59,7 +59,7 @@ fn wait_for_input(from: &From, signals: &Signals, is_key_open: bool) -> Result<R
     Ok(ReadyInputs { keys: is_ready(0), end: is_ready(1), resized: is_ready(2), fed: is_ready(3) })
 }
 
-/// What was typed, as far as it came; `None` if nobody types any more.
+/// Returns the keys typed so far, or `None` at the end of the input.
 fn typed(decoder: &mut Decoder, is_ready: bool) -> Option<Vec<super::keys::Key>> {
     if !is_ready {
         return Some(if decoder.is_open() { decoder.finish() } else { Vec::new() });
@@ -73,7 +73,7 @@ fn typed(decoder: &mut Decoder, is_ready: bool) -> Option<Vec<super::keys::Key>>
     }
 }
 
-/// Shows and listens. The terminal is as it was when this returns, however it does.
+/// Shows the screens and handles input. The terminal is always restored on return.
 pub(super) fn watch(
     mut from: From,
     mut shown: Model,
@@ -115,7 +115,7 @@ pub(super) fn watch(
                 }
             }
             From::Tape(tape) => {
-                // The past stands still by itself.
+                // A recording does not advance, so freezing has no effect.
                 view.is_frozen = false;
                 if view.travel != 0 {
                     tape.travel(std::mem::take(&mut view.travel));
@@ -129,13 +129,13 @@ pub(super) fn watch(
     }
 }
 
-/// Milliseconds of a clock that never jumps.
+/// Returns milliseconds of a monotonic clock.
 fn now_ms() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec * 1_000 + now.tv_nsec / 1_000_000).unsigned_abs()
 }
 
-/// Of the one guest that is looked at each virtual CPU is shown by itself, and its processes.
+/// Requests the processes of the guest shown, and reads its virtual CPUs.
 fn look_at(model: &mut Model, view: &View, feed: &Feed, now_ms: u64) {
     let Some(sample) = &model.sample else { return };
     let row = sample.ps.guests.iter().find(|row| Some(row.id) == view.open);

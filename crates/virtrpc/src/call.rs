@@ -4,51 +4,51 @@ use crate::decoder::Header;
 use crate::domain::{DOMAINS_MAX, Domain};
 use crate::xdr::Writer;
 
-/// libvirt's own protocol among those that its socket speaks.
+/// The number of libvirt's own protocol on its socket.
 pub(crate) const PROGRAM: u32 = 0x2000_8086;
-/// Its version, the same since it was published.
+/// The protocol's version, unchanged since it was published.
 pub(crate) const VERSION: u32 = 1;
 /// The type of a call in its header.
 pub(crate) const KIND_CALL: u32 = 0;
 
-/// Domains that run or are paused, and no others.
+/// A flag: only domains that run or are paused.
 const LIST_ACTIVE: u32 = 1;
-/// Nothing but looking.
+/// A flag: only calls that read.
 const READ_ONLY: u32 = 1;
 /// All CPUs of a host together, or all cells of its memory.
 const ALL: i32 = -1;
-/// Statistics of state, CPU time, balloon, interfaces and block devices. Those of virtual CPUs are
-/// left out: for them QEMU before 8.1 takes each virtual CPU out of its guest.
+/// The kinds of statistics: state, CPU time, balloon, interfaces and block devices. Those of
+/// virtual CPUs are left out: QEMU before 8.1 interrupts each virtual CPU for them.
 const STATS: u32 = 1 | 1 << 1 | 1 << 2 | 1 << 4 | 1 << 5;
-/// Whose hypervisor is busy tells less, and keeps nobody waiting.
+/// A flag: a busy hypervisor returns fewer statistics instead of blocking.
 const NO_WAIT: u32 = 1 << 29;
-/// What the domain is started from next time, and not what it has.
+/// A flag: the domain's next configuration, not its current one.
 const INACTIVE: u32 = 1 << 1;
-/// A change is to the running domain, and not to what it is started from next time.
+/// A flag: change the running domain, not its next configuration.
 const AFFECT_LIVE: u32 = 1;
 
 /// The most statistics of a domain; there are 13 kinds today.
 pub const STATS_MAX: usize = 64;
 
-/// Events that are asked for.
+/// The events that can be registered for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// A domain started, stopped, was paused or goes on.
+    /// A domain has started, stopped, was paused or resumed.
     Lifecycle,
     /// A domain restarts in the same process.
     Reboot,
-    /// A domain's memory became more or less.
+    /// A domain's memory size has changed.
     BalloonChange,
-    /// A round of copying a domain to another host is over.
+    /// A round of a domain's migration is complete.
     MigrationIteration,
-    /// A domain's move, save or dump is over, however it ended.
+    /// A domain's migration, save or dump has ended, in any way.
     JobCompleted,
-    /// A virtio-mem device of a domain gives more or less. Since libvirt 7.9.
+    /// A virtio-mem device of a domain has changed its size. Since libvirt 7.9.
     MemoryDeviceSize,
 }
 
 impl EventKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [EventKind; 6] = [
         EventKind::Lifecycle,
         EventKind::Reboot,
@@ -58,7 +58,7 @@ impl EventKind {
         EventKind::MemoryDeviceSize,
     ];
 
-    /// libvirt's number of the event in a registration.
+    /// Returns libvirt's number of the event for a registration.
     fn id(self) -> i32 {
         match self {
             EventKind::Lifecycle => 0,
@@ -74,46 +74,48 @@ impl EventKind {
 /// A call with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Which proof of who we are is wanted.
+    /// Requests the kinds of authentication.
     AuthList,
-    /// Have the host's policy asked about us.
+    /// Authenticates by the host's polkit policy.
     AuthPolkit,
     /// Open the hypervisor of this URI.
     Open {
-        /// Such as `qemu:///system`.
+        /// The URI, such as `qemu:///system`.
         uri: String,
-        /// Calls that change anything are refused then.
+        /// If set, calls that change anything are refused.
         is_read_only: bool,
     },
     /// The host's CPUs and memory.
     NodeInfo,
     /// Times of all of the host's CPUs.
     NodeCpuStats {
-        /// How many the host has: it answers that, if it is asked for 0, and refuses another count.
+        /// Number of values. With 0 the host returns its number of values, and refuses any other
+        /// wrong number.
         count: u32,
     },
     /// The host's memory.
     NodeMemoryStats {
-        /// As with those of CPUs.
+        /// Number of values, as with those of CPUs.
         count: u32,
     },
-    /// What is known of some domains, without a word to their guests.
+    /// Statistics of some domains, without involving their guests.
     Stats(Vec<Domain>),
     /// All domains that run or are paused.
     ListActive,
-    /// A domain's description as it runs.
+    /// A domain's current description.
     Xml(Domain),
-    /// A domain's description as it is started from next time; one without such has its own.
+    /// A domain's description for its next start; a transient domain has only its current one.
     ConfiguredXml(Domain),
     /// A domain's state and the reason for it.
     State(Domain),
-    /// A domain's state and memory. It does not wake the guest.
+    /// A domain's state and memory. The call does not wake the guest.
     Info(Domain),
-    /// Whether its hypervisor answers. It does not ask the hypervisor, so it never hangs.
+    /// The state of the connection to its hypervisor. The call does not involve the hypervisor, so
+    /// it never hangs.
     Control(Domain),
-    /// Asks the guest to keep this much memory.
+    /// Requests the guest to keep this much memory.
     SetMemory {
-        /// Whose.
+        /// The domain.
         domain: Domain,
         /// The size that the guest keeps.
         memory_kib: u64,
@@ -122,21 +124,21 @@ pub enum Call {
     Suspend(Domain),
     /// Lets a suspended domain's virtual CPUs run again.
     Resume(Domain),
-    /// What is known of a domain's memory.
+    /// A domain's memory statistics.
     MemoryStats(Domain),
-    /// How often the guest reports its memory.
+    /// Sets the interval of the guest's memory reports.
     SetStatsPeriod {
-        /// Whose.
+        /// The domain.
         domain: Domain,
-        /// 0 turns the reports off; each report wakes the guest.
+        /// 0 disables the reports; each report wakes the guest.
         period_seconds: i32,
     },
-    /// Have such events of all domains told.
+    /// Registers for these events of all domains.
     Register(EventKind),
 }
 
 impl Call {
-    /// The call's name and number in the protocol.
+    /// Returns the call's name and number in the protocol.
     pub(crate) fn procedure(&self) -> (&'static str, i32) {
         match self {
             Call::Open { .. } => ("connect_open", 1),
@@ -160,12 +162,12 @@ impl Call {
         }
     }
 
-    /// The call's name in the protocol.
+    /// Returns the call's name in the protocol.
     pub fn name(&self) -> &'static str {
         self.procedure().0
     }
 
-    /// The bytes of this call.
+    /// Encodes this call.
     pub fn encode(&self, serial: u32) -> Vec<u8> {
         let header = Header {
             program: PROGRAM,
@@ -179,13 +181,13 @@ impl Call {
     }
 
     fn arguments(&self) -> Vec<u8> {
-        /// What most calls have last, and what most of those leave at nothing.
+        /// The last argument of most calls, which is usually 0.
         const NO_FLAGS: u32 = 0;
         let mut writer = Writer::default();
         match self {
             Call::AuthList | Call::AuthPolkit | Call::NodeInfo => {}
             Call::Open { uri, is_read_only } => {
-                writer.u32(1); // the name is there
+                writer.u32(1); // the name is present
                 writer.text(uri);
                 writer.u32(if *is_read_only { READ_ONLY } else { NO_FLAGS });
             }
@@ -207,7 +209,7 @@ impl Call {
                 writer.u32(NO_WAIT);
             }
             Call::ListActive => {
-                writer.u32(1); // the domains are wanted, and not only how many there are
+                writer.u32(1); // the domains, and not only their number
                 writer.u32(LIST_ACTIVE);
             }
             Call::Xml(domain) | Call::State(domain) | Call::Control(domain) => {
@@ -238,7 +240,7 @@ impl Call {
             }
             Call::Register(kind) => {
                 writer.i32(kind.id());
-                writer.u32(0); // no domain: of all
+                writer.u32(0); // no domain: events of all
             }
         }
         writer.bytes

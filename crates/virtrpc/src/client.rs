@@ -1,8 +1,8 @@
-//! One side of a conversation with libvirt, as a state machine.
+//! The client's side of a conversation with libvirt, as a state machine.
 //!
-//! Calls may be asked for at any time and are answered in any order: a number in the header says
-//! which. In which order one has to prove who one is and open a hypervisor is for the owner of the
-//! connection to know, since it has to tell people what went wrong there.
+//! Calls may be made at any time and are answered in any order: a serial number in the header
+//! matches them. The owner of the connection is responsible for authenticating and opening a
+//! hypervisor in the right order, since it has to report errors there to the user.
 
 use std::collections::VecDeque;
 
@@ -10,18 +10,18 @@ use crate::call::{Call, PROGRAM, VERSION};
 use crate::decoder::{Decoder, Header, Message};
 use crate::{Error, Event, Failure, Reply};
 
-/// How many calls may be open at once. libvirt reads no more than five of a client's calls before
-/// it has answered one, so more than a few open ones mean that it hangs; then each tick of a
-/// manager would add to the queue forever.
+/// The most calls that may be open at once. libvirt reads at most five calls of a client before it
+/// answers one, so more open calls mean that it hangs. Each tick of a manager would then add to the
+/// queue forever.
 pub const PENDING_MAX: usize = 64;
 
-/// The protocol by which each side sees whether the other lives.
+/// The protocol by which each side checks that the other is alive.
 const KEEPALIVE_PROGRAM: u32 = 0x6b65_6570;
 const KEEPALIVE_VERSION: u32 = 1;
 const PING: i32 = 1;
 const PONG: i32 = 2;
 
-/// How many pongs may wait to be written. Who sends pings and reads nothing gets no more of them.
+/// The most pongs that wait to be written. A peer that sends pings without reading gets no more.
 const PONGS_MAX: u32 = 8;
 
 const KIND_REPLY: u32 = 1;
@@ -29,31 +29,30 @@ const KIND_EVENT: u32 = 2;
 const STATUS_OK: u32 = 0;
 const STATUS_ERROR: u32 = 1;
 
-/// Names one call that was asked, to find its reply.
+/// Identifies a call, to find its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u32);
 
-/// What [`Client::poll`] has to say.
+/// The result of [`Client::poll`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
-    /// A call was answered, be it with something that cannot be understood: a ticket is never
-    /// lost.
+    /// A call was answered, possibly with a message that cannot be parsed: a ticket is never lost.
     Reply {
-        /// Which call.
+        /// The ticket of the call.
         ticket: Ticket,
-        /// What the daemon says.
+        /// The daemon's answer.
         outcome: Result<Reply, Failure>,
     },
-    /// Something happened.
+    /// An event was reported.
     Event(Event),
 }
 
-/// The state of one connection. The caller moves bytes: what it reads goes into
-/// [`feed`](Self::feed), what [`output`](Self::output) shows goes to the socket.
+/// The state of one connection. The caller moves bytes: received bytes go into
+/// [`feed`](Self::feed), and [`output`](Self::output) goes to the socket.
 #[derive(Debug, Default)]
 pub struct Client {
     decoder: Decoder,
-    /// The number of the call before; they count from 1.
+    /// The number of the last call; the first is 1.
     last_serial: u32,
     open: VecDeque<(u32, Call)>,
     output: Vec<u8>,
@@ -62,17 +61,17 @@ pub struct Client {
 }
 
 impl Client {
-    /// The state before anything was said.
+    /// Creates the state of a new connection.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for a call. The ticket comes back with the reply.
+    /// Queues a call. Its reply has the same ticket.
     pub fn ask(&mut self, call: Call) -> Result<Ticket, Error> {
         if self.open.len() >= PENDING_MAX {
             return Err(Error::Backlog { limit: PENDING_MAX });
         }
-        // Numbers may come round after years; one that is open still is left out.
+        // Serials may wrap around after years; one that is still open is skipped.
         loop {
             self.last_serial = self.last_serial.wrapping_add(1);
             let serial = self.last_serial;
@@ -85,17 +84,17 @@ impl Client {
         Ok(Ticket(self.last_serial))
     }
 
-    /// How many calls wait for their answer.
+    /// Returns the number of calls that wait for their answer.
     pub fn open_calls(&self) -> usize {
         self.open.len()
     }
 
-    /// The bytes that wait to be written to the socket.
+    /// Returns the bytes that wait to be written to the socket.
     pub fn output(&self) -> &[u8] {
         &self.output
     }
 
-    /// Says that the first `written_bytes` of [`output`](Self::output) are written.
+    /// Marks the first `written_bytes` of [`output`](Self::output) as written.
     pub fn advance(&mut self, written_bytes: usize) {
         self.output.drain(..written_bytes.min(self.output.len()));
         if self.output.is_empty() {
@@ -103,13 +102,13 @@ impl Client {
         }
     }
 
-    /// Takes bytes that were read from the socket. Call [`poll`](Self::poll) until it gives
-    /// `None` before the next feed.
+    /// Takes bytes that were read from the socket. [`poll`](Self::poll) must be called until it
+    /// returns `None` before the next feed.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.decoder.feed(bytes);
     }
 
-    /// The next thing that follows from the bytes fed so far.
+    /// Returns the next result of the bytes fed so far.
     pub fn poll(&mut self) -> Option<Result<Incoming, Error>> {
         loop {
             let message = match self.decoder.next()? {

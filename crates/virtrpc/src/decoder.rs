@@ -1,4 +1,4 @@
-//! Bytes in, messages out.
+//! Decodes messages from bytes.
 //!
 //! ```text
 //!   length u32   its own four bytes are counted
@@ -6,41 +6,41 @@
 //!   body         what the procedure says
 //! ```
 //!
-//! There is no mark to find the next message by but the length of this one. So a length that is
-//! possible is skipped when it is too long for us, and one that is not ends the stream.
+//! Only a message's length leads to the next message. A possible length that is too long here is
+//! therefore skipped, and an impossible one ends the stream.
 
 use crate::Error;
 use crate::xdr::Reader;
 
-/// The length and the header: no message is shorter.
+/// The length and the header; every message has at least these bytes.
 pub const HEADER_BYTES: usize = 28;
 
-/// The longest message that the protocol knows, with its length field.
+/// The longest message of the protocol, with its length field.
 pub const PROTOCOL_BYTES_MAX: usize = (16 << 20) + 4;
 
-/// The longest message that is kept. A list of 4,096 domains with long names is the longest of
-/// our answers, at about 1 MiB; the description of a large domain has 50 KiB.
+/// The longest message that is kept. The longest answer is a list of 4,096 domains with long names,
+/// at about 1 MiB; the description of a large domain has 50 KiB.
 pub const MESSAGE_BYTES_MAX: usize = 2 << 20;
 
 /// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which protocol it belongs to.
+    /// The protocol's number.
     pub program: u32,
-    /// Of which version.
+    /// The protocol's version.
     pub version: u32,
-    /// Which call or event of it.
+    /// The number of the call or event.
     pub procedure: i32,
     /// 0 for a call, 1 for its answer, 2 for an event.
     pub kind: u32,
-    /// The number of the call that is answered.
+    /// The serial of the answered call.
     pub serial: u32,
-    /// 0 if all is well, 1 if the body is an error.
+    /// 0 for success, 1 if the body is an error.
     pub status: u32,
 }
 
 impl Header {
-    /// The message with this header and that body, with its length.
+    /// Encodes the message with this header and that body, preceded by its length.
     pub(crate) fn encode(&self, body: &[u8]) -> Vec<u8> {
         let length = HEADER_BYTES + body.len();
         let mut bytes = Vec::with_capacity(length);
@@ -69,33 +69,33 @@ impl Header {
     }
 }
 
-/// One message of the stream.
+/// A message of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it is.
+    /// The message's header.
     pub header: Header,
-    /// What it says; or that it was too long to be kept, which its caller has to know.
+    /// The body; or the error that it was too long to be kept, for the caller of the message.
     pub body: Result<Vec<u8>, Error>,
 }
 
 /// Splits a byte stream into messages.
 ///
-/// It is an iterator that may go on after `None`: `None` only means that no complete message is
-/// left until the next [`feed`](Self::feed). Take all messages after each feed, then it never
-/// holds more than one message and what was fed last.
+/// It is an iterator that may continue after `None`: `None` only means that no complete message is
+/// left until the next [`feed`](Self::feed). If all messages are taken after each feed, it never
+/// holds more than one message and the last input.
 #[derive(Debug, Default)]
 pub struct Decoder {
     buffer: Vec<u8>,
-    /// Where the first message that was not handed out yet starts.
+    /// Offset of the first message that was not returned yet.
     start: usize,
-    /// So many of the bytes to come belong to a message that was given up.
+    /// Number of coming bytes that belong to a skipped message.
     skip_bytes: usize,
-    /// The framing is lost forever.
+    /// Set after the framing is lost; it cannot be recovered.
     is_lost: bool,
 }
 
 impl Decoder {
-    /// A decoder at the start of a message.
+    /// Creates a decoder at the start of a message.
     pub fn new() -> Self {
         Self::default()
     }
@@ -109,14 +109,14 @@ impl Decoder {
         }
     }
 
-    /// How many bytes wait for the rest of their message or for being taken.
+    /// Returns the number of bytes that wait for the rest of their message or were not taken yet.
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len() - self.start
     }
 
     fn next_message(&mut self) -> Result<Option<Message>, Error> {
         let waiting = &self.buffer[self.start..];
-        // The length is judged as soon as it is there: the rest of a header may never come.
+        // The length is checked as soon as it is complete: the rest of a header may never arrive.
         let Some((field, after)) = waiting.split_first_chunk::<4>() else { return Ok(None) };
         let claimed = u32::from_be_bytes(*field);
         let length = usize::try_from(claimed).unwrap_or(usize::MAX);
@@ -142,7 +142,7 @@ impl Decoder {
         Ok(Some(Message { header, body }))
     }
 
-    /// Forgets what was handed out.
+    /// Drops the bytes that were returned.
     fn tidy_up(&mut self) {
         if self.is_lost {
             self.buffer.clear();

@@ -3,10 +3,10 @@
 use crate::Error;
 use crate::xdr::{Reader, Writer};
 
-/// The longest list of domains: as many as the largest hosts are said to run.
+/// The longest list of domains: the number that the largest hosts are reported to run.
 pub const DOMAINS_MAX: usize = 4096;
 
-/// The longest name of a domain. libvirt makes a file's name of it, for which Linux has 255.
+/// The longest name of a domain. libvirt uses it as a file name, which Linux limits to 255.
 pub const NAME_BYTES_MAX: usize = 255;
 
 /// A UUID as bytes.
@@ -15,11 +15,11 @@ pub type Uuid = [u8; 16];
 /// A domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Its name. It comes from outside: escape it.
+    /// The name. It comes from outside and must be escaped.
     pub name: String,
-    /// Its UUID, which stays.
+    /// The UUID, which never changes.
     pub uuid: Uuid,
-    /// Its number while it runs, new with each start; -1 while it does not run.
+    /// The id while the domain runs, new with each start; -1 otherwise.
     pub id: i32,
 }
 

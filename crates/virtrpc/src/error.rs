@@ -1,18 +1,17 @@
-//! What can be wrong with bytes from libvirt's socket, and with our use of it.
+//! Errors in bytes from libvirt's socket, and in the use of this crate.
 
-/// Everything that this crate can object to.
+/// An error of this crate.
 ///
-/// After [`Error::Framing`] nothing of the stream can be understood any more, and the connection
-/// is worth nothing. All others cost one message.
+/// After [`Error::Framing`] the rest of the stream cannot be parsed, and the connection is
+/// unusable. All others cost one message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A message has a length that the protocol does not know: where the next one begins is
-    /// not known either.
+    /// A message has an impossible length, so the beginning of the next one is unknown too.
     #[error("No message of libvirt's protocol has a length of {length_bytes} bytes")]
     Framing { length_bytes: u32 },
     #[error("Message of libvirt has {length_bytes} bytes, which is more than {limit_bytes}")]
     TooLong { length_bytes: usize, limit_bytes: usize },
-    /// A message is of another program, version or type than those that we take part in.
+    /// A message is of an unsupported program, version or type.
     #[error("Message of libvirt has an unknown {member}: {value:#x}")]
     Foreign { member: &'static str, value: u32 },
     /// A message's body is too short, too long or out of bounds.
@@ -20,13 +19,13 @@ pub enum Error {
     Body { what: &'static str, member: &'static str },
     #[error("Answer of libvirt has serial number {serial}, which no open call has")]
     UnknownSerial { serial: u32 },
-    /// Too many calls are open: the daemon has stopped to answer, or nobody reads the answers.
+    /// Too many calls are open: the daemon has stopped answering, or the answers are not read.
     #[error("More than {limit} calls to libvirt are open")]
     Backlog { limit: usize },
 }
 
 impl Error {
-    /// Whether nothing more can come of the connection.
+    /// Returns true if the connection is unusable.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Error::Framing { .. })
     }

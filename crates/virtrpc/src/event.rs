@@ -1,4 +1,4 @@
-//! What the daemon tells without being asked.
+//! Events, which the daemon sends without a call.
 
 use crate::Error;
 use crate::domain::Domain;
@@ -11,28 +11,28 @@ pub(crate) const MIGRATION_ITERATION: i32 = 359;
 pub(crate) const JOB_COMPLETED: i32 = 363;
 pub(crate) const MEMORY_DEVICE_SIZE: i32 = 438;
 
-/// What happened in a domain's life.
+/// A change in a domain's life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// It was defined, or what is kept of it changed.
+    /// The domain was defined, or its configuration changed.
     Defined,
-    /// What is kept of it was deleted.
+    /// The domain's configuration was deleted.
     Undefined,
-    /// It started.
+    /// The domain has started.
     Started,
-    /// Its virtual CPUs were stopped.
+    /// The domain's virtual CPUs were stopped.
     Suspended,
-    /// Its virtual CPUs go on.
+    /// The domain's virtual CPUs run again.
     Resumed,
-    /// It ended, and its process with it.
+    /// The domain has ended, and its process with it.
     Stopped,
-    /// The guest has shut down and its process is still there.
+    /// The guest has shut down, but its process still exists.
     Shutdown,
-    /// The guest sleeps.
+    /// The guest is suspended.
     PmSuspended,
     /// The guest has crashed.
     Crashed,
-    /// Something newer than this program.
+    /// A value that is newer than this program.
     Other(i32),
 }
 
@@ -53,37 +53,37 @@ impl Lifecycle {
     }
 }
 
-/// Something that happened to a domain.
+/// An event of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// In its life.
+    /// A change in the domain's life cycle.
     Lifecycle {
         /// The domain.
         domain: Domain,
-        /// What.
+        /// The change.
         what: Lifecycle,
-        /// libvirt's number of the reason, whose meaning depends on what happened.
+        /// libvirt's number of the reason; its meaning depends on the change.
         detail: i32,
     },
-    /// It restarts in the same process.
+    /// The domain restarts in the same process.
     Reboot(Domain),
-    /// Its memory became more or less.
+    /// The domain's memory size has changed.
     BalloonChange {
         /// The domain.
         domain: Domain,
-        /// What it has now.
+        /// The current size.
         actual_kib: u64,
     },
-    /// A round of copying it to another host is over.
+    /// A round of its migration is complete.
     MigrationIteration(Domain),
-    /// Its move, save or dump is over, however it ended.
+    /// Its migration, save or dump has ended, in any way.
     JobCompleted(Domain),
-    /// A virtio-mem device of it gives more or less.
+    /// A virtio-mem device of the domain has changed its size.
     MemoryDeviceSize(Domain),
 }
 
 impl Event {
-    /// Reads an event; `None` for one that was never asked for.
+    /// Parses an event; `None` for one without a registration.
     pub(crate) fn read(procedure: i32, body: &[u8]) -> Result<Option<Event>, Error> {
         let what = match procedure {
             LIFECYCLE => "domain_event_callback_lifecycle",
@@ -109,9 +109,9 @@ impl Event {
                 reader.i32("iteration")?;
                 Event::MigrationIteration(domain)
             }
-            // The device and its size follow: the description has those of all.
+            // The device and its size follow, but the description has those of all devices.
             MEMORY_DEVICE_SIZE => return Ok(Some(Event::MemoryDeviceSize(domain))),
-            // The job's figures follow, of which nothing is asked.
+            // The job's figures follow, which are not needed.
             _ => return Ok(Some(Event::JobCompleted(domain))),
         };
         reader.end()?;

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! The daemon and its clients exchange messages of a length, a header of six words and a body in
-//! XDR. [`Decoder`] finds the messages in a stream of bytes, [`Call`] writes a call and reads its
-//! answer, and [`Client`] brings the two together. Only the calls that a manager of memory needs
-//! are here. Nothing reads a socket, a clock or a thread: the owner of the socket moves the bytes.
+//! XDR. [`Decoder`] finds the messages in a stream of bytes, [`Call`] encodes a call and decodes
+//! its answer, and [`Client`] combines the two. Only the calls that a manager of memory needs are
+//! implemented. The crate uses no socket, clock or thread: the owner of the socket moves the bytes.
 //!
-//! The daemon runs as root and is trusted with more than memory. Still its bytes are bounded and
-//! checked like those of any stranger, since a wrong length must not cost the manager its memory
-//! and a socket may be somebody else's. No byte sequence panics, and a message with a broken body
-//! costs that message only.
+//! The daemon runs as root and is trusted with more than memory. Its bytes are nevertheless bounded
+//! and checked like untrusted input. A wrong length must not cost the manager its memory, and a
+//! socket may be another program's. No byte sequence panics, and a message with a broken body costs
+//! only that message.
 
 #![forbid(unsafe_code)]
 

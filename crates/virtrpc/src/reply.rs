@@ -1,4 +1,4 @@
-//! What the daemon answers.
+//! The daemon's answers.
 
 use crate::Error;
 use crate::call::{Call, STATS_MAX};
@@ -17,57 +17,57 @@ const MESSAGE_TEXT_MAX: usize = 16 << 10;
 /// The longest list of values of a domain that is read.
 const VALUES_MAX: usize = 1 << 14;
 
-/// The longest name of such a value, or text in its place. libvirt's names have up to 80.
+/// The longest name of such a value, or text as a value. libvirt's names have up to 80.
 const VALUE_NAME_MAX: usize = 255;
 const VALUE_TEXT_MAX: usize = 64 << 10;
 
 /// The most statistics of a host; there are up to 5.
 const NODE_STATS_MAX: usize = 16;
 
-/// The most ways to prove who one is; there are 3.
+/// The most kinds of authentication; there are 3.
 const AUTHS_MAX: usize = 20;
 
-/// A way to prove who one is.
+/// A kind of authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Auth {
-    /// Nothing has to be proved.
+    /// No authentication is needed.
     None,
     /// By a mechanism that needs a password or a ticket.
     Sasl,
-    /// The daemon asks the host's policy about our process.
+    /// The daemon checks this process against the host's polkit policy.
     Polkit,
-    /// One that is newer than this program.
+    /// A kind that is newer than this program.
     Other(u32),
 }
 
-/// How a domain is: `domain_get_info`.
+/// The state of a domain: `domain_get_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// libvirt's number of its state.
+    /// libvirt's number of the state.
     pub state: u8,
-    /// The memory that it can have at most.
+    /// The maximum memory.
     pub max_memory_kib: u64,
-    /// The memory that it has now.
+    /// The current memory.
     pub memory_kib: u64,
-    /// Its virtual CPUs.
+    /// Number of virtual CPUs.
     pub vcpus: u32,
 }
 
-/// Whether a domain's hypervisor can be spoken to: `domain_get_control_info`.
+/// The state of the connection to a domain's hypervisor: `domain_get_control_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
     /// 0 if it is free, 1 or 2 if a command is open, 3 if its monitor is lost.
     pub state: u32,
-    /// For how long it has been so.
+    /// Time since the state began.
     pub state_ms: u64,
 }
 
-/// One statistic of a domain's memory.
+/// A statistic of a domain's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryStat {
-    /// libvirt's number of it.
+    /// libvirt's number of the statistic.
     pub tag: i32,
-    /// Its value, in KiB for sizes.
+    /// The value, in KiB for sizes.
     pub value: u64,
 }
 
@@ -89,56 +89,56 @@ pub struct Value {
     pub value: u64,
 }
 
-/// What is known of a domain.
+/// Statistics of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainStats {
-    /// Which one.
+    /// The domain.
     pub domain: Domain,
-    /// All numbers; texts, fractions and what is below zero are left out.
+    /// All unsigned whole numbers; texts, fractions and negative numbers are left out.
     pub values: Vec<Value>,
 }
 
-/// What a call that succeeded returned.
+/// The result of a successful call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// It was done; there is nothing to say.
+    /// Success without a result.
     Done,
-    /// The ways to prove who one is, of which one is enough.
+    /// The accepted kinds of authentication, of which one is enough.
     Auths(Vec<Auth>),
     /// The domains.
     Domains(Vec<Domain>),
     /// A description in XML.
     Xml(String),
-    /// How a domain is.
+    /// The state of a domain.
     Info(Info),
-    /// A domain's state and why it is so, in libvirt's numbers.
+    /// A domain's state and its reason, in libvirt's numbers.
     State {
         /// The state.
         state: i32,
-        /// Its reason, whose meaning depends on the state.
+        /// The reason; its meaning depends on the state.
         reason: i32,
     },
-    /// Whether its hypervisor can be spoken to.
+    /// The state of the connection to its hypervisor.
     Control(Control),
-    /// What is known of its memory.
+    /// Statistics of its memory.
     MemoryStats(Vec<MemoryStat>),
     /// A host's CPUs and memory.
     NodeInfo(NodeInfo),
     /// Statistics of a host.
     NodeStats {
-        /// How many there are.
+        /// Number of statistics.
         count: u32,
-        /// They, where so many were asked for.
+        /// The statistics, if as many were requested.
         values: Vec<Value>,
     },
-    /// What is known of domains.
+    /// Statistics of domains.
     Stats(Vec<DomainStats>),
-    /// The number that events of this registration carry.
+    /// The number in events of this registration.
     Callback(i32),
 }
 
 impl Call {
-    /// Reads what the daemon returned for this call.
+    /// Parses the daemon's answer to this call.
     pub fn read_reply(&self, body: &[u8]) -> Result<Reply, Error> {
         let mut reader = Reader::new(body, self.procedure().0);
         let reply = match self {
@@ -152,7 +152,7 @@ impl Call {
             })?),
             Call::ListActive => {
                 let list = items(&mut reader, LISTED_MAX, Domain::read)?;
-                // How many there are, once more.
+                // The number of domains, repeated.
                 reader.u32("ret")?;
                 Reply::Domains(list)
             }
@@ -186,7 +186,7 @@ impl Call {
                 reader.fixed::<128>("model")?;
                 let memory_kib = reader.u64("memory")?;
                 let cpus = reader.u32("cpus")?;
-                // Its frequency, cells, sockets, cores and threads.
+                // The frequency, cells, sockets, cores and threads.
                 reader.fixed::<20>("(rest)")?;
                 Reply::NodeInfo(NodeInfo { memory_kib, cpus })
             }
@@ -203,7 +203,7 @@ impl Call {
                 Ok(DomainStats { domain, values: values.into_iter().flatten().collect() })
             })?),
             Call::Register(_) => Reply::Callback(reader.i32("callbackID")?),
-            // Whatever follows is of no use.
+            // The rest of the answer is not needed.
             Call::AuthPolkit
             | Call::Open { .. }
             | Call::SetMemory { .. }
@@ -216,7 +216,7 @@ impl Call {
     }
 }
 
-/// A value of any type with its name; `None` for one that is no whole number.
+/// Reads a value of any type with its name; `None` if it is not a whole number.
 fn value(reader: &mut Reader<'_>) -> Result<Option<Value>, Error> {
     let name = reader.text("params.field", VALUE_NAME_MAX)?.to_owned();
     const VALUE: &str = "params.value";
@@ -234,7 +234,7 @@ fn value(reader: &mut Reader<'_>) -> Result<Option<Value>, Error> {
     Ok(value.map(|value| Value { name, value }))
 }
 
-/// A list, which grows as its items are read: a count alone allocates nothing.
+/// Reads a list, which grows with its items: a count alone allocates nothing.
 fn items<T>(
     reader: &mut Reader<'_>,
     max: usize,
@@ -248,22 +248,22 @@ fn items<T>(
     Ok(list)
 }
 
-/// Why a call failed.
+/// The error of a failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// libvirt's number of the error; `None` for an answer that could not be understood.
+    /// libvirt's number of the error; `None` for an answer that could not be parsed.
     pub code: Option<i32>,
-    /// A sentence for people.
+    /// A sentence for the user.
     pub message: String,
 }
 
 impl Failure {
-    /// Code of libvirt for a domain that is not there.
+    /// libvirt's error code for a domain that does not exist.
     pub const NO_DOMAIN: i32 = 42;
-    /// Code of libvirt for a client that did not prove its identity.
+    /// libvirt's error code for a client that did not authenticate.
     pub const AUTH_FAILED: i32 = 45;
 
-    /// Only what stands first is read: the rest repeats the message for other programs.
+    /// Only the first members are read: the rest repeats the message for other programs.
     pub(crate) fn read(body: &[u8]) -> Result<Failure, Error> {
         let mut reader = Reader::new(body, "remote_error");
         let code = reader.i32("code")?;

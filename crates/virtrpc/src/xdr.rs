@@ -6,7 +6,7 @@ use crate::Error;
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
-    /// What is read, for the error.
+    /// The name of the body, for errors.
     what: &'static str,
 }
 
@@ -37,19 +37,19 @@ impl<'a> Reader<'a> {
         self.take(member).map(u64::from_be_bytes)
     }
 
-    /// Bytes of a fixed number, which is a multiple of the word.
+    /// Reads a fixed number of bytes, a multiple of the word size.
     pub(crate) fn fixed<const N: usize>(&mut self, member: &'static str) -> Result<[u8; N], Error> {
         const { assert!(N.is_multiple_of(4), "padding is not read here") };
         self.take(member)
     }
 
-    /// The number of items that follow. Nothing is allocated for them before they were read.
+    /// Reads the number of items that follow. Nothing is allocated before the items are read.
     pub(crate) fn count(&mut self, member: &'static str, max: usize) -> Result<usize, Error> {
         let count = usize::try_from(self.u32(member)?).unwrap_or(usize::MAX);
         if count > max { Err(self.wrong(member)) } else { Ok(count) }
     }
 
-    /// Text of at most `max` bytes.
+    /// Reads text of at most `max` bytes.
     pub(crate) fn text(&mut self, member: &'static str, max: usize) -> Result<&'a str, Error> {
         let length = self.count(member, max)?;
         let padded = length.next_multiple_of(4);
@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(&bytes[..length]).map_err(|_| self.wrong(member))
     }
 
-    /// Something that may be left out: a word says whether it is there.
+    /// Reads an optional value: a word before it is 1 if it is present.
     pub(crate) fn optional<T>(
         &mut self,
         member: &'static str,
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Nothing may follow: a body with more in it is not what it was taken for.
+    /// Checks that nothing follows: a body with more bytes is of another type.
     pub(crate) fn end(self) -> Result<(), Error> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.wrong("(end)")) }
     }
@@ -96,7 +96,7 @@ impl Writer {
         self.bytes.extend(value.to_be_bytes());
     }
 
-    /// Text of ours or of a name that was read with a bound: its length fits a word.
+    /// Writes a constant text, or a name that was read with a bound: its length fits a word.
     pub(crate) fn text(&mut self, text: &str) {
         self.u32(u32::try_from(text.len()).unwrap_or(u32::MAX));
         self.bytes.extend(text.as_bytes());
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_values_are_read_back() {
         let mut writer = Writer::default();
         writer.u32(7);
         writer.i32(-1);

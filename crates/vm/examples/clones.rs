@@ -1,6 +1,6 @@
-//! Makes a template of a web server's guest and starts clones of it:
-//! `clones COUNT [MEMORY_MIB] [KERNEL WORDS...]`. Says what each costs, then waits for a line on
-//! standard input; lines that are not empty are run in the first clone's shell.
+//! Makes a template of a web server's guest and starts clones of it: `clones COUNT [MEMORY_MIB]
+//! [KERNEL WORDS...]`. Prints the cost of each clone, then waits for a line on standard input;
+//! lines that are not empty run in the first clone's shell.
 
 use std::error::Error;
 use std::io::{BufRead, Read, Write};
@@ -81,7 +81,7 @@ fn page(port: u16) -> Result<usize, Box<dyn Error>> {
     Ok(answer.len())
 }
 
-/// What all threads of a process have used.
+/// Returns the CPU time that all threads of a process have used.
 fn cpu_ms(pid: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let ns = tasks.filter_map(|task| {

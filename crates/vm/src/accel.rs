@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How a guest's instructions are executed.
+/// The way in which a guest's instructions are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accel {
     /// By the host's processor.
@@ -11,7 +11,7 @@ pub enum Accel {
     Emulation(WhyEmulation),
 }
 
-/// Why a guest has to be emulated.
+/// The reason why a guest has to be emulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyEmulation {
     /// The guest's architecture is not the host's.
@@ -20,11 +20,11 @@ pub enum WhyEmulation {
     NoProcessorSupport,
     /// The device cannot be opened: it is missing or this user may not use it.
     DeviceClosed,
-    /// The device is open to root and to no group, and the guest's QEMU is to be neither.
+    /// The device is open to root and to no group, and the guest's QEMU will run as neither.
     DeviceKept,
-    /// A guest was started with KVM and did not run: the device is there, but of no use.
+    /// A guest was started with KVM and did not run: the device exists but does not work.
     KvmSilent,
-    /// The caller asked for it.
+    /// The caller requested emulation.
     Asked,
 }
 

@@ -7,20 +7,20 @@ use std::thread;
 
 use crate::{Deadline, Error};
 
-/// How much of the console is kept: its last words. A guest's whole boot is some 40 KiB even when
-/// its kernel is not quiet.
+/// Bytes of console output kept, from its end. A guest's whole boot is some 40 KiB, even if its
+/// kernel is not quiet.
 pub const CONSOLE_BYTES_MAX: usize = 64 * 1024;
 
-/// The last words of a console. They come from the guest: escape them.
+/// The last output of a console. The bytes come from the guest and must be escaped.
 #[derive(Debug, Default)]
 pub struct ConsoleLog {
     kept: Vec<u8>,
-    /// How many bytes it has written in all.
+    /// Bytes that the console has written in all.
     end: u64,
 }
 
 impl ConsoleLog {
-    /// Adds its output.
+    /// Adds output of the console.
     pub fn push(&mut self, bytes: &[u8]) {
         self.kept.extend_from_slice(bytes);
         self.end += bytes.len() as u64;
@@ -28,23 +28,23 @@ impl ConsoleLog {
         self.kept.drain(..extra);
     }
 
-    /// Its last words.
+    /// Returns the output that is kept.
     pub fn kept(&self) -> &[u8] {
         &self.kept
     }
 
-    /// How many bytes it has written in all.
+    /// Returns the number of bytes that the console has written in all.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Its output after the first `from` bytes, as far as that is kept.
+    /// Returns the output after the first `from` bytes, as far as it is kept.
     pub fn since(&self, from: u64) -> &[u8] {
         let behind = usize::try_from(self.end.saturating_sub(from)).unwrap_or(usize::MAX);
         &self.kept[self.kept.len() - behind.min(self.kept.len())..]
     }
 
-    /// Whether the last words hold `marker`.
+    /// Returns true if the kept output contains `marker`.
     pub fn holds(&self, marker: &str) -> bool {
         self.kept.windows(marker.len().max(1)).any(|window| window == marker.as_bytes())
     }
@@ -69,7 +69,7 @@ struct State {
 }
 
 impl Console {
-    /// Starts to read.
+    /// Starts the reader's thread.
     pub fn start(mut stream: UnixStream) -> Result<Console, Error> {
         let shared = Arc::new(Shared::default());
         let console = Console { shared: Arc::clone(&shared) };
@@ -91,12 +91,13 @@ impl Console {
         Ok(console)
     }
 
-    /// The last words, with everything that is not text replaced: they come from a guest.
+    /// Returns the kept output with everything replaced that is not text, because it comes from a
+    /// guest.
     pub fn text(&self) -> String {
         printable(self.shared.lock().log.kept())
     }
 
-    /// Waits until the last words hold `marker`.
+    /// Waits until the kept output contains `marker`.
     pub fn wait_for(&self, marker: &str, deadline: Deadline) -> Result<(), Error> {
         let mut state = self.shared.lock();
         while !state.log.holds(marker) {
@@ -120,7 +121,7 @@ impl Shared {
     }
 }
 
-/// Text that cannot steer a terminal.
+/// Returns text that cannot control a terminal.
 fn printable(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes)
         .chars()

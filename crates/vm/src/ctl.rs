@@ -12,17 +12,18 @@ use std::os::unix::net::UnixStream;
 use crate::deadline::read_before;
 use crate::{Deadline, Error, Mark};
 
-/// More output than this is not a test's answer but a mistake; its beginning is thrown away.
+/// The most output that is kept, in bytes. A test's answer is never longer, and the beginning of a
+/// longer one is dropped.
 pub const OUTPUT_BYTES_MAX: usize = 1 << 20;
 
 /// The host's side of a guest's control channel.
 #[derive(Debug)]
 pub struct Ctl {
     stream: UnixStream,
-    /// What has come of the next answers.
+    /// Bytes received of the next answers.
     buffer: Vec<u8>,
     mark: Mark,
-    /// Commands whose end was not seen because their time was over.
+    /// Commands that missed their deadline: their ends are still to be received.
     overdue: usize,
 }
 
@@ -36,13 +37,13 @@ pub struct Output {
 }
 
 impl Ctl {
-    /// Speaks through the control socket of a guest that was started with `ctl`.
+    /// Takes the control socket of a guest that was started with `ctl`.
     pub fn new(stream: UnixStream) -> Ctl {
         Ctl { stream, buffer: Vec::new(), mark: Mark::default(), overdue: 0 }
     }
 
-    /// Runs one line in the guest's shell. After a missed deadline the channel stays usable: the
-    /// answer that comes late is thrown away before the next one is read.
+    /// Runs one line in the guest's shell. The channel stays usable after a missed deadline: the
+    /// late answer is dropped before the next one is read.
     pub fn run(&mut self, command: &str, deadline: Deadline) -> Result<Output, Error> {
         let wrong = |reason| Error::Ctl { command: command.to_owned(), reason };
         if command.contains(['\n', '\0']) {
@@ -71,7 +72,7 @@ impl Ctl {
         }
     }
 
-    /// The next answer, or `None` if its mark makes no sense.
+    /// Reads the next answer; `None` if its mark is malformed.
     fn read_answer(
         &mut self,
         deadline: Deadline,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// A moment after which nobody waits any more.
+/// A moment at which waiting ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     start: Instant,
@@ -20,29 +20,29 @@ fn now() -> Instant {
 }
 
 impl Deadline {
-    /// This long from now.
+    /// Returns the moment that is `limit` from now.
     pub fn after(limit: Duration) -> Deadline {
         Deadline { start: now(), limit }
     }
 
-    /// The time that is left, or `None` when it is over.
+    /// Returns the time that is left; `None` after the deadline.
     pub fn remaining(&self) -> Option<Duration> {
         self.limit.checked_sub(self.elapsed()).filter(|left| !left.is_zero())
     }
 
-    /// The time since the deadline was set.
+    /// Returns the time since the deadline was set.
     pub fn elapsed(&self) -> Duration {
         now().saturating_duration_since(self.start)
     }
 
-    /// The error for what did not come in time.
+    /// Returns the error for something that did not arrive in time.
     pub fn missed(&self, waiting_for: impl fmt::Display) -> Error {
         let waiting_for = format!("{waiting_for} did not come within {:?}", self.limit);
         Error::Deadline { waiting_for }
     }
 }
 
-/// Reads what there is, waiting for the first byte until the deadline. The other side's end is an
+/// Reads the available bytes, waiting for the first until the deadline. The end of the stream is an
 /// error here: every connection of a guest lasts as long as its QEMU.
 pub fn read_before(
     stream: &mut UnixStream,

@@ -5,7 +5,8 @@
 //!   owner ─► a file in memory ─► a QEMU that has the guest's memory, and goes on from it
 //! ```
 //!
-//! A QEMU may open nothing, so it is given the file when it starts, under a name of its own.
+//! A QEMU may open no files, so it inherits the file at its start and addresses it as a descriptor
+//! set.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -17,44 +18,44 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::emulator;
 
-/// The number of QEMU's name for it, above those of a guest's disks.
+/// The number of the descriptor set for device state, above those of a guest's disks.
 const SET: u32 = 9_000;
 
-/// The same of the file with a guest's state.
+/// The number of the descriptor set for a file with a guest's state.
 pub(crate) const STATE_SET: u32 = SET + 1;
 
-/// More than any machine's devices have. A QEMU that its guest has taken over may write what it
-/// likes.
+/// The most bytes of device state that are read; no machine has as many. A QEMU that its guest has
+/// taken over may write anything.
 const STATE_MAX: u64 = 64 << 20;
 
-/// The file of one QEMU, and our end of it.
+/// The file of one QEMU, and the host's end of it.
 #[derive(Debug)]
 pub struct DeviceFile {
     file: File,
-    /// The place at which QEMU writes is that of this descriptor.
+    /// A descriptor that shares its file offset with QEMU's, from which QEMU writes.
     written: File,
 }
 
 impl DeviceFile {
-    /// An empty one; what QEMU inherits of it, and its words.
+    /// Creates an empty file; returns it, the descriptor for QEMU to inherit, and QEMU's arguments.
     pub(crate) fn new() -> io::Result<(DeviceFile, OwnedFd, [String; 2])> {
         let file = in_memory()?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        // QEMU takes one that can be written to and not read.
+        // QEMU accepts only a descriptor that is write-only here.
         let written = OpenOptions::new().write(true).open(path)?;
         let given = OwnedFd::from(written.try_clone()?);
         let words = ["-add-fd".to_owned(), format!("fd={},set={SET}", given.as_raw_fd())];
         Ok((DeviceFile { file, written }, given, words))
     }
 
-    /// The command that has them written, from the beginning.
+    /// Returns the command that writes the devices' state from the beginning of the file.
     pub fn save(&mut self) -> io::Result<Command> {
         self.written.set_len(0)?;
         self.written.rewind()?;
         Ok(Command::SaveDevices { path: format!("/dev/fdset/{SET}") })
     }
 
-    /// What QEMU has written.
+    /// Returns the bytes that QEMU has written.
     pub fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.file.rewind()?;
@@ -66,15 +67,15 @@ impl DeviceFile {
     }
 }
 
-/// A file for QEMU to go on from, with this state.
+/// Creates a file with this state, for QEMU to load.
 pub(crate) fn state_file(state: &[u8]) -> io::Result<File> {
     let mut file = in_memory()?;
     file.write_all(state)?;
-    // QEMU takes one that can be read and not written to.
+    // QEMU accepts only a descriptor that is read-only here.
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Returns the words by which a QEMU that starts knows a file with a state, and its URI.
+/// Returns the arguments by which a starting QEMU gets a file with a state, and its URI.
 pub(crate) fn state_words(arch: Arch, file: &File) -> (Option<[String; 2]>, String) {
     let fd = file.as_raw_fd();
     match emulator::names_states(arch) {

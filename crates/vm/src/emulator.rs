@@ -1,4 +1,4 @@
-//! What is to be known of an installed QEMU before a guest is started with it.
+//! Facts about an installed QEMU that are needed before a guest is started with it.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -12,17 +12,18 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Version(u32, u32);
 
-/// The first QEMU that locks a page of guest code before it translates it (commit deba78709ae8,
-/// "accel/tcg: Always lock pages before translation"). In an older one a virtual CPU may translate
-/// code while another one changes it, and keeps the translation: a Linux that patches itself then
-/// runs into the INT3 that it had put there for a moment, again and again, and hangs.
+/// The first QEMU that locks a page of guest code before it translates the page (commit
+/// deba78709ae8, "accel/tcg: Always lock pages before translation"). In older ones a virtual CPU
+/// may translate code while another CPU changes it, and keep the stale translation. A Linux that
+/// patches itself then keeps running into an INT3 that it had written there for a moment, and
+/// hangs.
 const LOCKS_PAGES: Version = Version(8, 1);
 
-/// The first QEMU that wants a state in a file by the file's name: it takes one by the number of a
-/// descriptor as well, which QEMU 11 refuses.
+/// The first QEMU that takes a state in a file by the file's name. Older ones also take the number
+/// of a descriptor, which QEMU 11 refuses.
 const NAMES_STATES: Version = Version(9, 1);
 
-/// The version text of QEMU for this architecture. It is asked for once.
+/// Returns the version text of QEMU for this architecture. QEMU is run for it once.
 pub(crate) fn version_text(arch: Arch) -> Result<&'static str, Error> {
     static TEXTS: [OnceLock<String>; Arch::ALL.len()] = [const { OnceLock::new() }; _];
     let text = &TEXTS[arch as usize];
@@ -34,21 +35,20 @@ pub(crate) fn version_text(arch: Arch) -> Result<&'static str, Error> {
     Ok(text.get_or_init(|| String::from_utf8_lossy(&output).into_owned()))
 }
 
-/// Whether this QEMU may go on with a translation of code that was changed meanwhile. One whose
-/// version is not known may.
+/// Returns true if this QEMU may keep running a stale translation of code that was changed
+/// meanwhile. A QEMU of unknown version may.
 pub(crate) fn keeps_stale_code(arch: Arch) -> bool {
     let version = version_text(arch).ok().and_then(version);
     version.is_none_or(|version| version < LOCKS_PAGES)
 }
 
-/// Returns whether this QEMU wants a state by the name of its file. One whose version is not known
-/// does.
+/// Returns true if this QEMU takes a state by the name of its file. A QEMU of unknown version does.
 pub(crate) fn names_states(arch: Arch) -> bool {
     let version = version_text(arch).ok().and_then(version);
     version.is_none_or(|version| version >= NAMES_STATES)
 }
 
-/// The version in `QEMU emulator version 7.2.22 (Debian …)`.
+/// Reads the version in `QEMU emulator version 7.2.22 (Debian …)`.
 fn version(text: &str) -> Option<Version> {
     let (_, number) = text.split_once("version ")?;
     let mut parts = number.split(|c: char| !c.is_ascii_digit());

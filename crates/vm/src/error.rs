@@ -1,13 +1,13 @@
-//! What can go wrong between an image and a running guest.
+//! Errors between an image and a running guest.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// Everything that a guest can fail at.
+/// An error in starting or using a guest.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What it boots from, a file, or a tool.
+    /// The image to boot from, a file, or a tool.
     #[error(transparent)]
     Image(#[from] images::Error),
     #[error("Guest {guest:?}: {reason}")]
@@ -21,7 +21,7 @@ pub enum Error {
     NotUp { guest: String, console: String, source: Box<Error> },
     #[error("Connection {channel} failed")]
     Channel {
-        /// Which one: "qmp", "console", "ctl".
+        /// The name of the channel: "qmp", "console", "ctl".
         channel: &'static str,
         source: io::Error,
     },

@@ -1,4 +1,4 @@
-//! What is kept of a guest that hangs, before its QEMU is ended: all that could show why.
+//! The evidence kept of a guest that hangs, before its QEMU is killed.
 //!
 //! ```text
 //!   monitor ─► registers, twice: do the CPUs go round in the same place?
@@ -8,7 +8,7 @@
 //!   console, QEMU's own words
 //! ```
 //!
-//! Whatever cannot be had leaves its reason in the place of its text.
+//! If a part cannot be read, its file holds the reason instead.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, Metadata};
@@ -39,25 +39,25 @@ pub struct Hung {
 }
 
 impl Hung {
-    /// A guest whose QEMU still runs.
+    /// Describes a guest while its QEMU still runs.
     pub fn new(spec: &GuestSpec, process: &Process, console: String) -> Hung {
         let (name, memory_mib) = (spec.name.clone(), spec.memory_mib);
         Hung { name, pid: process.id(), memory_mib, console, stderr: process.stderr() }
     }
 }
 
-/// Older ones are removed beyond this number.
+/// Number of directories kept; older ones are removed.
 const KEPT: usize = 16;
-/// A monitor that has not answered by then does not answer.
+/// The time that a monitor has to answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Between two looks at the registers: a CPU that works is somewhere else by then.
+/// The time between two reads of the registers: a CPU that makes progress is elsewhere by then.
 const BETWEEN: Duration = Duration::from_secs(1);
-/// A debugger that has not shown all threads by then is ended.
+/// The time that a debugger has to show all threads, before it is killed.
 const DEBUGGER: Duration = Duration::from_secs(30);
-/// A kernel and its log are at the beginning of its memory.
+/// Part of the guest's memory that is searched: a kernel and its log are at the beginning.
 const SEARCHED_MIB: u64 = 128;
 
-/// Keeps it, in a directory that it names. It takes some seconds.
+/// Writes the evidence into a new directory and returns its path. This takes some seconds.
 pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
     let hangs = Cache::from_environment()?.root().join("hangs");
     let directory = hangs.join(format!("{}-{}", hung.name, hung.pid));
@@ -73,7 +73,7 @@ pub fn keep(hung: &Hung, monitor: &mut Monitor) -> Result<PathBuf, Error> {
     put("status", &ask(monitor, "info status"))?;
     put("registers-1", &ask(monitor, "info registers -a"))?;
     put("threads-1", &threads(hung.pid))?;
-    // Its end would be as good as the time.
+    // QEMU's exit would serve as well as the timeout.
     let _ = wait_for_exit(hung.pid, BETWEEN);
     put("registers-2", &ask(monitor, "info registers -a"))?;
     put("threads-2", &threads(hung.pid))?;
@@ -91,7 +91,7 @@ fn ask(monitor: &mut Monitor, line: &str) -> String {
     }
 }
 
-/// What the kernel says of QEMU's threads. Their stacks in it are root's to read.
+/// Returns the state of QEMU's threads from `/proc`. Only root may read their kernel stacks there.
 fn threads(pid: u32) -> String {
     let mut text = String::new();
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return text };
@@ -107,8 +107,9 @@ fn threads(pid: u32) -> String {
     text
 }
 
-/// What each of QEMU's threads does, by a debugger if there is one. A QEMU that was made another
-/// user may be its guest's by now, and choose what the debugger reads: that is nothing for root's.
+/// Writes the stacks of QEMU's threads, if a debugger is installed. A QEMU of another user may be
+/// under its guest's control and choose what the debugger reads, so root's debugger does not attach
+/// to it.
 fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     if !has_only_ids(&status, geteuid().as_raw()) {
@@ -124,23 +125,24 @@ fn stacks(pid: u32, path: &Path) -> Result<(), Error> {
         return Ok(fs::write(path, "gdb is not installed\n").file("write", path)?);
     };
     if !matches!(wait_for_exit(child.id(), DEBUGGER), Ok(true)) {
-        // What it lets go of goes on: QEMU stands still for as long as it looks.
+        // QEMU stands still while the debugger is attached, and continues when it is killed.
         let _ = child.kill();
     }
     let _ = child.wait();
     Ok(())
 }
 
-/// Whether a process is this user's alone, by its `/proc/PID/status`. Whom the files there belong
-/// to says less: they are root's if the process wants it so.
+/// Returns true if a process belongs only to this user, by its `/proc/PID/status`. The owner of the
+/// files there proves less: a process can make them root's.
 fn has_only_ids(status: &str, user: u32) -> bool {
     let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
     let mut ids = ids.split_ascii_whitespace().map(str::parse).peekable();
     ids.peek().is_some() && ids.all(|id| id == Ok(user))
 }
 
-/// The kernel's log, out of the guest's memory: a kernel that hangs gives it to nobody. QEMU may
-/// write no file, so it is asked where that memory is, and its process is read.
+/// Returns the kernel's log from the guest's memory, because a hanging kernel writes it nowhere
+/// else. QEMU may write no file, so its monitor returns the memory's address and its process is
+/// read.
 fn log_in_memory(hung: &Hung, monitor: &mut Monitor) -> String {
     let answer = ask(monitor, "gpa2hva 0");
     let Some(address) = address(&answer) else { return answer };
@@ -158,20 +160,20 @@ pub fn address(answer: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// What a kernel's log begins with.
+/// The first words of a kernel's log.
 const FIRST_WORDS: &[u8] = b"Linux version ";
 /// Between two texts of the log are some bytes that number them.
 const GAP_MAX: usize = 24;
-/// What is shorter is a number that looks like text.
+/// The shortest text; a shorter one is a number that looks like text.
 const TEXT_MIN: usize = 4;
 
-/// Places where a log may begin, at most: a guest may fill its memory with these words.
+/// Number of places searched for a log's beginning: a guest may fill its memory with these words.
 const STARTS_MAX: usize = 64;
 /// Bytes of such a place that are read.
 pub const LOG_BYTES_MAX: usize = 1 << 20;
 
-/// The longest run of texts that begins like a kernel's log. The same words stand elsewhere in a
-/// kernel, but nothing follows them there.
+/// Returns the longest run of texts that begins like a kernel's log. The first words also occur
+/// elsewhere in a kernel, but no texts follow them there.
 pub fn kernel_log(memory: &[u8]) -> Option<String> {
     let starts = memory.windows(FIRST_WORDS.len()).enumerate();
     let starts = starts.filter(|(_, words)| *words == FIRST_WORDS).map(|(at, _)| at);
@@ -179,7 +181,7 @@ pub fn kernel_log(memory: &[u8]) -> Option<String> {
     logs.map(texts).max_by_key(String::len)
 }
 
-/// The texts from here on, a line each, until there are none for a while.
+/// Returns the texts from the start of `memory`, one a line, until a gap.
 fn texts(memory: &[u8]) -> String {
     let mut lines = String::new();
     let mut gap = 0;
@@ -198,12 +200,12 @@ fn texts(memory: &[u8]) -> String {
     lines
 }
 
-/// Leaves room for one more.
+/// Removes the oldest directories, so that there is room for one more.
 fn remove_old(hangs: &Path) {
     let mut found = by_age(hangs, Metadata::modified).unwrap_or_default();
     found.truncate((found.len() + 1).saturating_sub(KEPT));
     for (_, path) in found {
-        // One that stays is no reason to lose the new one.
+        // A directory that cannot be removed is no reason to lose the new one.
         let _ = fs::remove_dir_all(path);
     }
 }
@@ -234,7 +236,7 @@ mod tests {
         assert_eq!(kernel_log(b"nothing of the kind"), None);
     }
 
-    /// A text for each of these words that is as long as the memory would take hours.
+    /// Reading a text at each of these places, each as long as the memory, would take hours.
     #[test]
     fn finding_03_a_memory_full_of_first_words_is_soon_read() {
         let memory = FIRST_WORDS.repeat((16 << 20) / FIRST_WORDS.len());
@@ -244,7 +246,7 @@ mod tests {
         assert_eq!(log.len(), LOG_BYTES_MAX + 1, "and a line end");
     }
 
-    /// A debugger reads what it is shown, and one that root runs may do everything.
+    /// A debugger parses what it is shown, and a debugger run by root may do everything.
     #[test]
     fn finding_03_no_debugger_looks_at_another_user() {
         if !rustix::process::geteuid().is_root() {

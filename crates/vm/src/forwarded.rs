@@ -1,8 +1,8 @@
 //! The forwarded ports of a guest, seen from outside its QEMU.
 //!
-//! A QEMU that is stopped accepts nothing, but its listening sockets stay open: the kernel takes
-//! connections for it, and what is sent through them, until it goes on. Duplicates of these sockets
-//! tell us that somebody waits. Nothing stands between a client and an awake guest.
+//! A stopped QEMU accepts nothing, but its listening sockets stay open. Until it continues, the
+//! kernel takes connections and their data for it. Duplicates of these sockets show that a client
+//! waits. Nothing stands between a client and an awake guest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,11 +19,11 @@ use crate::{Process, sys};
 const SOCKETS: &str = "/proc/net/tcp";
 /// Clients of one port that may wait until their guest is awake; the kernel's own default.
 const WAITING_MAX: i32 = 4096;
-/// A guest has read, and answered, what a client sent so long ago.
+/// Time after which a guest counts as having read and answered a client's data.
 const QUIET_MS: u32 = 2_000;
 
-/// Duplicates of a QEMU's sockets at its guest's forwarded ports: those that listen, and those of
-/// its clients.
+/// Duplicates of QEMU's sockets at its guest's forwarded ports: the listening sockets, and those of
+/// connected clients.
 #[derive(Debug, Default)]
 pub struct PortSockets {
     listeners: Vec<OwnedFd>,
@@ -32,7 +32,8 @@ pub struct PortSockets {
 }
 
 impl PortSockets {
-    /// Of these ports of the host's loopback. Each of them must be listened at.
+    /// Duplicates the sockets at these ports of the host's loopback. The error is a port without a
+    /// listener.
     pub fn of(qemu: &Process, ports: &[u16]) -> io::Result<PortSockets> {
         if ports.is_empty() {
             return Ok(PortSockets::default());
@@ -44,13 +45,13 @@ impl PortSockets {
         let (mut listeners, mut clients) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(format!("/proc/{}/fd", qemu.id()))? {
             let entry = entry?;
-            // One that was closed meanwhile is none of them.
+            // The descriptor was closed meanwhile.
             let Ok(target) = fs::read_link(entry.path()) else { continue };
             let inode = target.to_str().and_then(|target| target.strip_prefix("socket:["));
             let inode = inode.and_then(|rest| rest.strip_suffix(']')?.parse::<u64>().ok());
             let Some(state) = inode.and_then(|inode| by_inode.get(&inode)) else { continue };
-            // Of a client who sends no more there is always something to be read, the end: it is
-            // not waited for.
+            // A client that has shut down its sending side is always readable (end of stream), so
+            // it is not polled.
             let ours = match state {
                 TcpState::Listen => &mut listeners,
                 TcpState::Established => &mut clients,
@@ -64,20 +65,20 @@ impl PortSockets {
             return Err(io::Error::other("another process listens at them"));
         }
         for socket in &listeners {
-            // QEMU has room for one client who waits; a guest that sleeps has more of them.
+            // QEMU asks for a backlog of one client; a sleeping guest needs a longer one.
             rustix::net::listen(socket, WAITING_MAX)?;
         }
         let connections = at_ports.iter().filter(|one| one.state != TcpState::Listen).count();
         Ok(PortSockets { listeners, clients, connections })
     }
 
-    /// What is readable when a client waits.
+    /// Returns the descriptors that become readable when a client waits.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.listeners.iter().chain(&self.clients).map(AsFd::as_fd)
     }
 
-    /// Whether all clients can be left alone: nobody has sent anything for so long that the guest
-    /// may still be about to answer, and all have taken what they were sent.
+    /// Returns true if all clients are quiet. A client is quiet if it last sent long enough ago for
+    /// the guest to have answered, and has taken all data sent to it.
     pub fn are_quiet(&self) -> io::Result<bool> {
         for client in &self.clients {
             let mut writable = [PollFd::new(client, PollFlags::OUT)];
@@ -87,16 +88,17 @@ impl PortSockets {
                 return Ok(false);
             }
         }
-        // A client who sends no more waits for the last answer.
+        // A client that has shut down its sending side waits for the last answer.
         Ok(self.connections == self.clients.len())
     }
 
-    /// How many clients are connected, whether or not QEMU has accepted them.
+    /// Returns the number of connected clients, including those that QEMU has not accepted yet.
     pub fn connections(&self) -> usize {
         self.connections
     }
 
-    /// How many of them were accepted so long ago, and have not sent anything yet.
+    /// Returns the number of clients that connected at least this long ago and have sent nothing
+    /// yet.
     pub fn silent(&self, for_ms: u32) -> io::Result<usize> {
         let mut silent = 0;
         for client in &self.clients {
@@ -106,13 +108,13 @@ impl PortSockets {
         Ok(silent)
     }
 
-    /// Whether a client has come, or sent something. Those who have gone are forgotten: nobody
-    /// waits for what the guest would do about it.
+    /// Returns true if a client has connected or sent data. Closed clients are dropped: no client
+    /// waits for the guest's reaction to a close.
     pub fn are_wanted(&mut self) -> bool {
         let mut has_spoken = false;
         self.clients.retain(|client| {
             match recv(client, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-                // Its end, and everything that it had sent was read.
+                // The client has closed, and everything it sent was read.
                 Ok((_, 0)) => return false,
                 Ok(_) => has_spoken = true,
                 Err(error) => return error == rustix::io::Errno::AGAIN,
@@ -122,13 +124,13 @@ impl PortSockets {
         let come = self.listeners.iter();
         let mut come: Vec<_> =
             come.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)).collect();
-        // What cannot be asked is taken for wanted.
+        // A failed poll counts as a waiting client.
         has_spoken || poll(&mut come, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
     }
 }
 
-/// The sockets at these ports that listen or are connected; the error is a port without one that
-/// listens.
+/// Returns the sockets at these ports that listen or are connected. The error is a port without a
+/// listener.
 fn at(text: &[u8], ports: &[u16]) -> io::Result<Vec<TcpSocket>> {
     let is_ours = |one: &TcpSocket| {
         one.state != TcpState::Passing
@@ -136,7 +138,7 @@ fn at(text: &[u8], ports: &[u16]) -> io::Result<Vec<TcpSocket>> {
             && ports.contains(&one.local.port())
     };
     let mut all: Vec<TcpSocket> = tcp::parse(text).filter(is_ours).collect();
-    // The table has one several times while other sockets come.
+    // The table lists a socket several times if others are added meanwhile.
     let ends = |one: &TcpSocket| (one.local, one.remote);
     all.sort_by_key(ends);
     all.dedup_by_key(|one| ends(one));
@@ -162,7 +164,7 @@ mod tests {
         poll(&mut set, Some(&Timespec::try_from(wait).unwrap())).unwrap() > 0
     }
 
-    /// A process that has inherited a listening socket, and takes no connection.
+    /// Starts a process that has inherited a listening socket and accepts no connection.
     fn listening() -> (Process, u16) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         rustix::net::listen(&listener, 1).unwrap();
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn who_connects_to_a_process_that_is_stopped_is_seen_and_not_lost() {
+    fn client_of_stopped_process_is_seen_and_not_lost() {
         let (process, port) = listening();
         process.pause().unwrap();
         let sockets = PortSockets::of(&process, &[port]).unwrap();
@@ -182,7 +184,8 @@ mod tests {
         let _client = TcpStream::connect(("127.0.0.1", port)).unwrap();
         assert!(is_ready(&sockets, Duration::from_secs(60)));
         assert_eq!(PortSockets::of(&process, &[port]).unwrap().connections(), 1);
-        // More of them than the process has made room for, and one that sends no more.
+        // More clients than the process asked to queue, and one that has shut down its sending
+        // side.
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let connect = |_| TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap();
         let more: Vec<_> = (0..8).map(connect).collect();
@@ -201,7 +204,7 @@ mod tests {
         (&client).write_all(b"x").unwrap();
         assert!(!sockets.are_quiet().unwrap());
         let half = PortSockets { connections: 1, ..PortSockets::default() };
-        assert!(!half.are_quiet().unwrap(), "one that sends no more waits for an answer");
+        assert!(!half.are_quiet().unwrap(), "a half-closed client waits for an answer");
     }
 
     /// A client and the two ends of its connection.
@@ -217,7 +220,7 @@ mod tests {
         let deadline = crate::Deadline::after(Duration::from_secs(60));
         while !so() {
             assert!(deadline.remaining().is_some(), "{what}");
-            // Waits for an end that does not come, instead of sleeping.
+            // Waits for an exit that does not happen, instead of sleeping.
             let _ = crate::wait_for_exit(std::process::id(), Duration::from_millis(10));
         }
     }
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_goes_wants_nothing_unless_it_has_sent_something() {
+    fn closed_client_is_dropped_unless_it_has_sent_data() {
         let (client, mut sockets) = connected();
         assert!(!sockets.are_wanted());
         client.shutdown(std::net::Shutdown::Both).unwrap();

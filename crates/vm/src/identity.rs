@@ -1,12 +1,13 @@
-//! What makes a guest this one and no other, for a guest that goes on from another one's state.
+//! The identity of a guest that starts from another guest's saved state.
 //!
 //! ```text
 //!   template's state ─► clone runs ─► port: Identify ─► its daemon makes it itself ─► Identified
 //!                                                             then Welcome ─► hello, as this guest
 //! ```
 //!
-//! A guest that boots gets all this from its kernel's command line, its firmware and its kernel's
-//! chance; so does a clone when it reboots, and its UUID and addresses stay what they are here.
+//! A guest that boots gets its identity from its kernel's command line, its firmware and its
+//! kernel's random numbers. So does a clone when it reboots; its UUID and addresses stay as they
+//! are here.
 
 use wire::{Addresses, Identity};
 
@@ -14,8 +15,9 @@ use crate::random::random;
 use crate::{Error, GuestSpec};
 use images::time_of_day;
 
-/// An identity for a guest that was just started with this UUID. What is not in its description is
-/// new. It holds the time of day, so it is for now.
+/// Returns an identity for a guest that was just started with this UUID. Values that its
+/// description leaves open are random. The identity holds the time of day, so it must be used at
+/// once.
 pub fn identity(spec: &GuestSpec, uuid: [u8; 16]) -> Result<Identity, Error> {
     Ok(Identity {
         name: spec.name.clone(),
@@ -27,10 +29,10 @@ pub fn identity(spec: &GuestSpec, uuid: [u8; 16]) -> Result<Identity, Error> {
     })
 }
 
-/// A UUID that nobody had before: a guest that is started again under its name is another one.
+/// Returns a random UUID: a guest that is started again under the same name is a different guest.
 pub(crate) fn random_uuid() -> Result<[u8; 16], Error> {
     let mut bytes: [u8; 16] = random()?;
-    // RFC 9562: version 4, and the variant that all have.
+    // RFC 9562: version 4, and the variant that all versions share.
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     Ok(bytes)

@@ -6,9 +6,9 @@
 //!                                         console, ctl, monitor ◄───────┘ (sockets, no files)
 //! ```
 //!
-//! Nothing outlives its owner: a guest's QEMU is killed when its [`Guest`] is dropped and when this
-//! process dies, however it dies; its sockets have no names, or are in a directory that was asked
-//! for and go with the [`Guest`].
+//! Nothing outlives its owner. A guest's QEMU is killed when its [`Guest`] is dropped and when this
+//! process dies for any reason. Its sockets have no names, or are in a directory that was requested
+//! and is removed with the [`Guest`].
 //!
 //! JUSTIFICATION for unsafe code: a child must be prepared between fork and exec, and the
 //! processor's time stamp counter be read. No library of ours offers either; both are in the module

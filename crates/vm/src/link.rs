@@ -5,18 +5,18 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::Error;
 
-/// Our ends of a linked guest's two ways. Each datagram is a frame of Ethernet. They never wait:
-/// who does not read loses frames, as on any network.
+/// The host's ends of a linked guest's two networks. Each datagram is an Ethernet frame. The
+/// sockets never block: a slow reader loses frames, as on any network.
 #[derive(Debug)]
 pub struct NetLink {
-    /// What the guest sends, and what it is to get.
+    /// Frames from the guest and for the guest.
     pub guest: UnixDatagram,
     /// The network of its QEMU, where its forwarded ports come from.
     pub network: UnixDatagram,
 }
 
 impl NetLink {
-    /// A new one, and QEMU's ends of it in the same order.
+    /// Creates a pair of links; returns QEMU's ends in the same order.
     pub(crate) fn new() -> Result<(NetLink, [OwnedFd; 2]), Error> {
         let pair = || {
             let (ours, theirs) = UnixDatagram::pair()?;

@@ -1,6 +1,6 @@
-//! QEMU's words for a guest's machine, and the words that its kernel gets.
+//! QEMU's arguments for a guest's machine, and the command line of its kernel.
 //!
-//! What idles is what is left out: no default devices, and no clock chips that tick.
+//! Everything that costs time while idle is left out: default devices, and clock chips that tick.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,26 +13,26 @@ use crate::spec::DAEMON_PORT;
 use crate::tsc::{self, Rate};
 use crate::{Accel, GuestSpec, emulator};
 
-/// Ports of a guest's serial device: the kernel's console, which is not there, ours, and one more.
+/// Ports of a guest's serial device: the kernel's console (unused), the control port, and one more.
 const PORTS: u32 = 4;
 
-/// How often Debian's kernels tick.
+/// Timer ticks a second of Debian's kernels.
 const TICKS_A_SECOND: u64 = 250;
 
-/// Where a guest's memory is.
+/// The place of a guest's memory.
 #[derive(Debug)]
 pub(crate) enum Ram {
-    /// Its QEMU's own.
+    /// Private memory of QEMU.
     Own,
-    /// In this file, which is open for reading and writing: the guest is a template.
+    /// Shared mapping of this file, open for reading and writing: the guest is a template.
     File(File),
-    /// In this file, which is open for reading, until it is written to, and of its own then.
+    /// Private mapping of this file, open for reading; a page is copied when it is written to.
     View(File),
 }
 
 impl Ram {
-    /// QEMU's words for it. A file is QEMU's standard input, whatever else it may open: see
-    /// [`crate::sys::memory_is_stdin`].
+    /// Returns QEMU's arguments for this memory. A file is passed as QEMU's standard input,
+    /// whatever other files QEMU may open: see [`crate::sys::memory_is_stdin`].
     pub(crate) fn arguments(&self, memory_mib: u64) -> Vec<OsString> {
         let share = match self {
             Ram::Own => return Vec::new(),
@@ -42,32 +42,33 @@ impl Ram {
         let object = format!(
             "memory-backend-file,id=ram,mem-path=/proc/self/fd/0,size={memory_mib}M,share={share}"
         );
-        // A kernel that has wiped or poisoned what it reports as free relies on finding it so. A
-        // host that does not offer that feature gets no report from such a kernel.
+        // A kernel that wipes or poisons the pages it reports as free relies on finding them so. If
+        // the host does not offer page-poison, such a kernel reports no pages.
         let poison = "virtio-balloon-device.page-poison=off".into();
         let machine = "memory-backend=ram".into();
         vec!["-object".into(), object.into(), "-machine".into(), machine, "-global".into(), poison]
     }
 }
 
-/// What a guest's command line depends on besides the guest.
+/// Facts about the host that a guest's command line depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostFacts {
     /// The rate of the host's time stamp counter, if the guest needs it.
     pub(crate) tsc_rate: Option<Rate>,
-    /// Whether the guest's CPUs but the first start when its kernel has patched itself, and not
+    /// Set if the guest's CPUs but the first start after its kernel has patched itself, and not
     /// while it boots: see [`emulator::keeps_stale_code`].
     pub(crate) cpus_later: bool,
 }
 
 impl GuestSpec {
-    /// QEMU's arguments but for the connections' sockets and the state to go on from. A template
-    /// and its clones have the same devices in the same order: a state fits no other machine.
+    /// Returns QEMU's arguments without the connections' sockets and the state to load. A template
+    /// and its clones have the same devices in the same order, because a state fits no other
+    /// machine.
     pub(crate) fn arguments(&self) -> Vec<OsString> {
         self.arguments_at(self.host_facts())
     }
 
-    /// What this guest is to know of the host.
+    /// Returns the facts about the host that this guest needs.
     pub(crate) fn host_facts(&self) -> HostFacts {
         match (self.image.arch, self.accel) {
             (Arch::X86_64, Accel::Emulation(_)) => HostFacts {
@@ -78,7 +79,6 @@ impl GuestSpec {
         }
     }
 
-    /// The arguments on this host.
     pub(crate) fn arguments_at(&self, host: HostFacts) -> Vec<OsString> {
         let arch = self.image.arch;
         let machine = match arch {
@@ -106,15 +106,15 @@ impl GuestSpec {
         option("-append", self.kernel_command_line(host).into());
         option("-mon", "chardev=qmp,mode=control".into());
         // A guest of the ccw transport waits forever for the acknowledgement of a page report
-        // (Linux 6.1, QEMU 7.2, emulated), and what it has reported stays out of its free memory:
-        // 84 of 90 MiB were gone within seconds.
+        // (Linux 6.1, QEMU 7.2, emulated). The reported pages stay out of its free memory: 84 of 90
+        // MiB were gone within seconds.
         let balloon = match arch {
             Arch::X86_64 if self.page_reporting => "deflate-on-oom=on,free-page-reporting=on",
             _ => "deflate-on-oom=on,free-page-reporting=off",
         };
         option("-device", format!("virtio-balloon-{bus},id=balloon0,{balloon}").into());
-        // Each port that could be there has two queues, which the guest's kernel keeps memory
-        // for and QEMU a descriptor that each of its turns looks at: 64 of them by default.
+        // Each possible port has two queues. The guest's kernel keeps memory for each queue, and
+        // QEMU a descriptor that each turn of its loop polls; the default is 64 ports.
         option("-device", format!("virtio-serial-{bus},id=serial0,max_ports={PORTS}").into());
         option("-device", serial_port("port", "org.pinhead.0", DAEMON_PORT));
         if self.ctl {
@@ -128,10 +128,10 @@ impl GuestSpec {
             for backend in net.backends() {
                 option("-netdev", backend.into());
             }
-            // No boot from the network: its program would be read and kept for nothing.
+            // No boot from the network: its ROM would be read and kept for nothing.
             let rom = if arch == Arch::X86_64 { ",romfile=" } else { "" };
             let mac = net.mac().map(|byte| format!("{byte:02x}")).join(":");
-            // A clone is alone in its network: there is nobody to announce it to.
+            // A clone is alone in its network, so there is no peer to announce it to.
             let device = format!(
                 "virtio-net-{bus},id=net0-device,netdev=net0,mac={mac}{rom},guest_announce=off"
             );
@@ -139,8 +139,8 @@ impl GuestSpec {
         }
         if self.reboot {
             if arch == Arch::X86_64 {
-                // The guest's kernel reboots after a panic, too; by this device it says before
-                // that it was one. On s390x it stops, which says as much.
+                // The guest's kernel also reboots after a panic; this device reports first that it
+                // was a panic. On s390x the kernel stops instead, which shows as much.
                 option("-device", "pvpanic-pci".into());
             }
             option("-action", "panic=exit-failure".into());
@@ -158,42 +158,43 @@ impl GuestSpec {
         let arch = self.image.arch;
         let ours = self.image.first_process == FirstProcess::Ours;
         let mut line = match arch {
-            // A guest that boots beside many others may miss the ticks by which its kernel tries
-            // the timer, and would panic: there is nothing broken to be found.
+            // A guest that boots together with many others may miss the ticks by which its kernel
+            // tests the timer. The kernel would panic although nothing is broken.
             Arch::X86_64 => {
                 "console=ttyS0 tsc=reliable clocksource=tsc nowatchdog no_timer_check".to_owned()
             }
             Arch::S390x => "console=ttysclp0".to_owned(),
         };
-        // Debian's kernel wipes each page as it hands it out, also those that a balloon takes: the
-        // host would have to bring back from its swap, or to make, what is thrown away at once.
+        // Debian's kernel wipes each page that it allocates, also for a balloon. The host would
+        // have to swap in, or allocate, pages that are thrown away at once.
         line.push_str(" audit=0 quiet psi=1 init_on_alloc=0");
         if !(self.reboot && arch == Arch::S390x) {
             line.push_str(" panic=-1");
         }
         if let Accel::Emulation(_) = self.accel {
-            // An emulator does not speculate, and pays for each detour of the mitigations; ticks
-            // that fall on all CPUs at once wait for each other's locks. On s390x, whose kernel
-            // ticks 250 times a second, both together take interrupts from 5 to 3 % of a busy CPU.
-            // And it keeps translated code by the address that a program has it at: with addresses
-            // by chance each process is translated anew, 4 MiB for a shell of Debian.
+            // An emulator does not speculate, and the mitigations' detours cost time. Ticks that
+            // fall on all CPUs at once wait for each other's locks. On s390x the kernel ticks 250
+            // times a second, and both options together reduce interrupts from 5 to 3 % of a busy
+            // CPU. The emulator also caches translated code by its virtual address: with randomised
+            // addresses each process is translated again, 4 MiB for a shell of Debian.
             line.push_str(" mitigations=off skew_tick=1 norandmaps");
         }
         // Writing to a string cannot fail.
         if let Some(rate) = host.tsc_rate {
-            // Its kernel takes this rate, and else measures it: on a busy host it measures
-            // how QEMU was kept from running, and its clock goes wrong for good.
+            // The kernel uses this rate instead of measuring it. On a busy host it would measure
+            // how long QEMU was kept from running, and its clock would stay wrong.
             let _ = write!(line, " tsc_early_khz={}", rate.khz());
             if ours {
-                // Else each CPU measures the same again, for a tenth of a second and more.
+                // Without it, each CPU measures the same again, which takes a tenth of a second and
+                // more.
                 let _ = write!(line, " lpj={}", rate.khz() * 1000 / TICKS_A_SECOND);
             }
         }
         if ours && self.cpus > 1 && host.cpus_later {
-            // Code that no other CPU runs is patched without harm: the kernel boots with one, and
-            // our first process starts the others. The words between keep the kernel from patching
-            // itself for a single CPU and back, and for interrupts to all CPUs at once, which it
-            // does whenever they become more than one.
+            // Patching code is harmless while no other CPU runs it: the kernel boots with one CPU,
+            // and the init process starts the others. The words between keep the kernel from
+            // patching itself for a single CPU and back. They also keep it from patching for
+            // interrupts to all CPUs at once, which it does whenever a second CPU starts.
             line.push_str(" maxcpus=1 noreplace-smp no_ipi_broadcast=1 pinhead.cpus=later");
         }
         let _ = write!(line, " pinhead.name={}", self.name);
@@ -201,7 +202,7 @@ impl GuestSpec {
             line.push_str(" pinhead.ctl=1");
         }
         if let Some(net) = &self.net {
-            // Its network has no IPv6, for which it would ask again and again.
+            // The guest's network has no IPv6, which the guest would solicit again and again.
             let _ = write!(line, " ipv6.disable=1 pinhead.ip={}", net.address());
         }
         if self.reboot {
@@ -295,7 +296,7 @@ mod tests {
         assert!(!has_words(&single, true));
         let mut users = pc;
         users.image.first_process = FirstProcess::Users;
-        assert!(!has_words(&users, true), "nobody there would start them");
+        assert!(!has_words(&users, true), "its init process would not start them");
     }
 
     #[test]
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_a_command_line_is_refused() {
+    fn values_that_would_change_a_command_line_are_refused() {
         let check = |change: fn(&mut GuestSpec)| {
             let mut spec = spec(Arch::X86_64);
             change(&mut spec);

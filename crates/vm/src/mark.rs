@@ -1,30 +1,30 @@
-//! Finds the end of a command in what a guest's control port says, piece by piece.
+//! Finds the end of a command in the bytes from a guest's control port, piece by piece.
 
-/// What starts the mark; a command's own text has no reason to hold the byte 1.
+/// The first bytes of the mark; a command's own output has no reason to contain the byte 1.
 const MARK: &[u8] = b"\x01done ";
-/// An exit status has at most three digits; a sign and the line end stand beside it.
+/// The most bytes between the mark and the line's end: an exit status of three digits, and a sign.
 const CODE_MAX: usize = 5;
 
 /// The search for one command's end.
 #[derive(Debug, Default)]
 pub struct Mark {
-    /// The end of what came, if it may be the beginning of the mark.
+    /// The last bytes received, if they may be the beginning of the mark.
     held: Vec<u8>,
 }
 
-/// What a piece turned out to be.
+/// The result of feeding one piece.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fed {
     /// The command's output.
     pub text: Vec<u8>,
-    /// How the command ended, if this was its end; the inner `None` is an end without a status.
+    /// The command's end, if this piece held it; the inner `None` is an end without a status.
     pub end: Option<Option<i32>>,
-    /// How many bytes of the piece belong to this command.
+    /// Number of the piece's bytes that belong to this command.
     pub used: usize,
 }
 
 impl Mark {
-    /// Takes a piece.
+    /// Takes the next piece.
     pub fn feed(&mut self, piece: &[u8]) -> Fed {
         let before = self.held.len();
         self.held.extend_from_slice(piece);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mark_is_text_and_a_mark_without_a_status_is_an_end() {
+    fn other_bytes_are_text_and_a_mark_without_status_is_an_end() {
         let mut mark = Mark::default();
         assert_eq!(mark.feed(b"a\x01b").text, b"a\x01b");
         assert_eq!(mark.feed(b"\x01done 123456\n").text, b"\x01done 123456\n");

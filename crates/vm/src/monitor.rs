@@ -12,7 +12,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use crate::deadline::read_before;
 use crate::{Deadline, Error};
 
-/// One connection to a guest's QEMU. Events are not kept.
+/// One connection to a guest's QEMU. Events are dropped.
 #[derive(Debug)]
 pub struct Monitor {
     stream: UnixStream,
@@ -20,31 +20,33 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Speaks through this socket. Nothing is sent before the first command.
+    /// Takes this socket. Nothing is sent before the first command.
     pub fn new(stream: UnixStream) -> Monitor {
         Monitor { stream, client: Client::new() }
     }
 
-    /// Goes on where another client has stopped that did not wait.
+    /// Takes over the connection of a client that did not wait.
     pub fn taken_over(stream: UnixStream, client: Client) -> Monitor {
         Monitor { stream, client }
     }
 
-    /// Gives a command and waits for its answer.
+    /// Sends a command and waits for its answer.
     pub fn call(&mut self, command: Command, deadline: Deadline) -> Result<Reply, Error> {
         let name = command.name();
         let asked = self.client.ask(command)?;
         self.answer(name, asked, deadline)
     }
 
-    /// Gives QEMU an open file by this command, which names it for others.
+    /// Passes an open file to QEMU with this command, which gives the file a name for other
+    /// commands.
     pub(crate) fn give_file(
         &mut self,
         command: Command,
         file: &File,
         deadline: Deadline,
     ) -> Result<(), Error> {
-        // What waits to be sent is this command alone: it is the one that the file comes with.
+        // The send buffer holds only this command: QEMU takes the file with the command it arrives
+        // with.
         self.call(Command::QueryStatus, deadline)?;
         let words = command.name();
         let asked = self.client.ask(command)?;
@@ -73,8 +75,8 @@ impl Monitor {
             let waiting_for = format_args!("QEMU's answer to {name}");
             let count = read_before(&mut self.stream, &mut chunk, deadline, "qmp", &waiting_for)?;
             self.client.feed(&chunk[..count]);
-            // All of them, also past the one that is waited for: the rest is older answers' and
-            // events' place in the decoder.
+            // All messages are decoded, also after the awaited one: the others are older answers
+            // and events, which must leave the decoder.
             let mut found = None;
             while let Some(incoming) = self.client.poll() {
                 if let Incoming::Reply { ticket, outcome } = incoming?

@@ -9,10 +9,10 @@
 //!                                         └─► NetLink::network ─► QEMU, as above
 //! ```
 //!
-//! A guest is alone on its network: what it sends reaches neither the host's loopback nor its
-//! network nor another guest, and what is forwarded to it comes from the gateway. All that a linked
-//! guest sends and gets passes a switch of its owner's. Its address and its hardware address
-//! are made of its number, so that no two guests of a farm share one.
+//! A guest is alone on its network. Its frames reach neither the host's loopback nor the host's
+//! network nor another guest, and forwarded connections come from the gateway. All frames of a
+//! linked guest pass a switch of its owner. The IP and hardware addresses are computed from the
+//! guest's number, so that no two guests of a farm share one.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ use std::os::fd::RawFd;
 use crate::Error;
 use crate::random::random;
 
-/// The address that forwarded connections come from; it serves nothing.
+/// The source address of forwarded connections; it serves nothing.
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
 /// The network that each guest sees.
@@ -30,18 +30,18 @@ pub(crate) const NETWORK: &str = "10.0.0.0/8";
 /// The highest number of a guest: its addresses end before the network's broadcast address.
 pub const NUMBER_MAX: u32 = (1 << 20) - 1;
 
-/// More forwarded ports than a guest of a farm has services; each is a word for QEMU, and their
-/// option has to fit into one argument.
+/// Number of forwarded ports, more than a guest of a farm has services. Each port is an option of
+/// QEMU, and all of them have to fit into one argument.
 pub const FORWARDS_MAX: usize = 64;
 
-/// Before the first guest's address come the gateway's and those that QEMU would hand out.
+/// The first guest's address; below are the gateway's and those that QEMU would hand out.
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 1, 0, 0]);
 
 /// The addresses of the loopback for QEMUs behind a relay.
 const RELAYED: u32 = u32::from_be_bytes([127, 64, 0, 0]);
 const RELAYED_COUNT: u32 = 1 << 22;
 
-/// Where a host says nothing else.
+/// The kernel's default for the first unprivileged port.
 const FIRST_HOST_PORT: u16 = 1024;
 
 /// The network of one guest.
@@ -49,12 +49,12 @@ const FIRST_HOST_PORT: u16 = 1024;
 pub struct Net {
     /// The guest's number in its farm, at most [`NUMBER_MAX`].
     pub number: u32,
-    /// What of the guest can be reached from the host's loopback.
+    /// The guest's ports that can be reached from the host's loopback.
     pub forwards: Vec<Forward>,
-    /// Whether its frames pass a switch: see [`crate::NetLink`].
+    /// Set if the guest's frames pass a switch: see [`crate::NetLink`].
     pub linked: bool,
-    /// The address of the host at which QEMU listens for the forwarded ports: the loopback's own,
-    /// or [`Net::random_address`] where a relay hands connections on to a QEMU that comes and goes.
+    /// The host's address at which QEMU listens for the forwarded ports. It is 127.0.0.1, or
+    /// [`Net::random_address`] if a relay forwards connections to a QEMU that comes and goes.
     pub listens_at: Ipv4Addr,
 }
 
@@ -67,42 +67,42 @@ pub struct Forward {
     pub guest_port: u16,
 }
 
-/// The first port of the host that needs no right to be listened at: no QEMU has any.
+/// Returns the first port of the host that needs no privilege to listen at; no QEMU has any.
 pub fn first_host_port() -> u16 {
     let start = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     start.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(FIRST_HOST_PORT)
 }
 
 impl Net {
-    /// The network of the guest with this number, of which nothing is reached from outside.
+    /// Returns the network of the guest with this number, without forwarded ports.
     pub fn new(number: u32) -> Net {
         Net { number, forwards: Vec::new(), linked: false, listens_at: Ipv4Addr::LOCALHOST }
     }
 
-    /// The guest's address.
+    /// Returns the guest's address.
     pub fn address(&self) -> Ipv4Addr {
         Ipv4Addr::from(FIRST_ADDRESS + self.number.min(NUMBER_MAX))
     }
 
-    /// An address of the loopback by chance, for one start of a QEMU. One that could be foreseen
-    /// might be taken by another process while the guest is away.
+    /// Returns a random address of the loopback for one start of a QEMU. Another process could take
+    /// a predictable address while the guest is away.
     pub fn random_address() -> Result<Ipv4Addr, Error> {
         let number = u32::from_ne_bytes(random()?) % RELAYED_COUNT;
         Ok(Ipv4Addr::from(RELAYED + number))
     }
 
-    /// The number of the guest that has this address, if it is a guest's.
+    /// Returns the number of the guest that has this address, if it is a guest's.
     pub fn number_at(address: Ipv4Addr) -> Option<u32> {
         u32::from(address).checked_sub(FIRST_ADDRESS).filter(|&number| number <= NUMBER_MAX)
     }
 
-    /// The guest's hardware address, among those that QEMU leaves to its users.
+    /// Returns the guest's hardware address, from the range that QEMU leaves to its users.
     pub fn mac(&self) -> [u8; 6] {
         let [_, high, middle, low] = self.number.min(NUMBER_MAX).to_be_bytes();
         [0x52, 0x54, 0, high, middle, low]
     }
 
-    /// What is wrong with it, if anything.
+    /// Returns the error in the settings, if there is one.
     pub(crate) fn fault(&self) -> Option<String> {
         if self.number > NUMBER_MAX {
             return Some(format!("its number is above {NUMBER_MAX}"));
@@ -116,9 +116,9 @@ impl Net {
         None
     }
 
-    /// QEMU's words for its own network. The end towards the guest is called `net0`: this one, or
-    /// for a linked guest the first of [`link_backends`](Self::link_backends). Without IPv6, or it
-    /// would announce itself to the guest again and again.
+    /// Returns QEMU's arguments for its own network. The backend towards the guest is called
+    /// `net0`: this one, or for a linked guest the first of [`link_backends`](Self::link_backends).
+    /// IPv6 is off, because QEMU would announce itself to the guest again and again.
     pub(crate) fn backends(&self) -> Vec<String> {
         let id = if self.linked { "user0" } else { "net0" };
         let mut words = format!("user,id={id},ipv6=off,restrict=on,net={NETWORK},host={GATEWAY}");
@@ -128,12 +128,13 @@ impl Net {
             words += &format!(",hostfwd=tcp:{from}:{host}-{to}:{guest}");
         }
         let mut all = vec![words];
-        // QEMU joins two networks by a hub only.
+        // QEMU joins two networks only by a hub.
         all.extend(self.linked.then(|| "hubport,hubid=0,id=hub0,netdev=user0".to_owned()));
         all
     }
 
-    /// QEMU's words for the two ends of a link: sockets of datagrams, each of them a frame.
+    /// Returns QEMU's arguments for the two ends of a link: datagram sockets with one frame in each
+    /// datagram.
     pub(crate) fn link_backends(guest: RawFd, network: RawFd) -> [String; 3] {
         [
             format!("socket,id=net0,fd={guest}"),
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_named() {
+    fn impossible_settings_are_named() {
         assert_eq!(net(1).fault(), None);
         assert!(net(NUMBER_MAX + 1).fault().is_some());
         let mut wrong = net(1);
@@ -188,7 +189,7 @@ mod tests {
             let words = Net { linked, ..net(7) }.backends();
             assert!(words[0].contains(",restrict=on,"), "{words:?}");
             assert!(words[0].ends_with(",hostfwd=tcp:127.0.0.1:18000-10.1.0.7:80"), "{words:?}");
-            // No other word of a backend can lead anywhere: the rest are ports of the guest's hub.
+            // No other part of a backend can lead outside: the rest are ports of the guest's hub.
             assert!(words[1..].iter().all(|word| word.starts_with("hubport,")), "{words:?}");
             assert_eq!(words.len(), if linked { 2 } else { 1 });
         }

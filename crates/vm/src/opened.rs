@@ -1,4 +1,4 @@
-//! The files of a guest, opened for its QEMU: it has no right to open them itself.
+//! The files of a guest, opened for its QEMU, which has no right to open them itself.
 //!
 //! ```text
 //!   kernel, initramfs       /proc/self/fd/N: opened again, for reading
@@ -17,23 +17,22 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use crate::{Error, GuestSpec};
 
-/// Whether everybody may read a file, by its mode.
+/// The mode bit that lets every user read a file.
 const OTHERS_READ: u32 = 0o004;
 
-/// A guest with other names for its files, and what stands behind them.
+/// A guest with other names for its files, and the open files behind the names.
 #[derive(Debug)]
 pub(crate) struct Opened {
     /// The guest, with the names that its QEMU opens.
     pub(crate) spec: GuestSpec,
-    /// The files.
     pub(crate) files: Vec<OwnedFd>,
-    /// QEMU's words for those that have a name of its own.
+    /// QEMU's arguments for the files that it gets as descriptor sets.
     pub(crate) words: Vec<OsString>,
 }
 
 impl Opened {
-    /// Prepares the guest's disk, and opens it and what the guest boots from. `becomes_other`: its
-    /// QEMU becomes another user before it opens anything.
+    /// Prepares the guest's disk, and opens it and the boot files. `becomes_other`: QEMU becomes
+    /// another user before it opens anything.
     pub(crate) fn of(spec: &GuestSpec, becomes_other: bool) -> Result<Opened, Error> {
         let mut opened = Opened { spec: spec.clone(), files: Vec::new(), words: Vec::new() };
         let image = &spec.image;
@@ -45,7 +44,7 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Keeps a file for QEMU, and gives the name by which it opens it once more.
+    /// Keeps a file for QEMU, and returns the name by which QEMU opens it again.
     fn hold(&mut self, file: File) -> PathBuf {
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         self.files.push(file.into());
@@ -65,7 +64,7 @@ impl Opened {
         Ok(Disk { path, writes, below, ..disk.clone() })
     }
 
-    /// Gives QEMU a file under a name of QEMU's own, which it need not open.
+    /// Passes a file to QEMU as a descriptor set, which QEMU need not open.
     fn give(&mut self, path: &Path, is_written: bool) -> Result<PathBuf, Error> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(is_written).open(path).file("open", path)?;
@@ -78,8 +77,8 @@ impl Opened {
     }
 }
 
-/// A file that a guest boots from. One that only we may read is copied: who opens it once more is
-/// asked for his own rights to it.
+/// Returns a file that a guest boots from. A file that only this user may read is copied, because
+/// the kernel checks the rights of the process that opens it again.
 fn boot_file(path: &Path, becomes_other: bool) -> Result<File, Error> {
     let mut file = File::open(check_file(path)?).file("open", path)?;
     let mode = file.metadata().file("read", path)?.mode();
@@ -89,7 +88,7 @@ fn boot_file(path: &Path, becomes_other: bool) -> Result<File, Error> {
     Ok(copy(&mut file).file("copy", path)?)
 }
 
-/// A copy in memory, which nobody changes.
+/// Returns a copy in sealed memory.
 fn copy(from: &mut File) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut copy = File::from(memfd_create("boot", flags)?);
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_we_may_read_is_copied_for_another_user() {
+    fn private_boot_file_is_copied_for_another_user() {
         let dir = Scratch::new("opened").unwrap();
         let mut spec = spec(&dir);
         fs::set_permissions(&spec.image.kernel, Permissions::from_mode(0o600)).unwrap();

@@ -1,4 +1,4 @@
-//! The question whether the host can run a guest's instructions without emulating them.
+//! Detects if the host can run a guest's instructions without emulating them.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,11 @@ use images::Arch;
 use crate::rights::kvm_is_kept;
 use crate::{Accel, WhyEmulation};
 
-/// Finds out how guests of this architecture can run here.
+/// Returns the way in which guests of this architecture can run here.
 ///
-/// The device alone says little: on a nested host it can be there and a guest on it never prints a
-/// line. So the processor's own word is asked first, and the device is not touched without it.
+/// The device alone proves little: on a nested host it may exist while a guest on it never prints a
+/// line. The processor's flags are therefore read first, and the device is not touched without
+/// them.
 pub fn probe_kvm(arch: Arch) -> Accel {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let try_device = || {

@@ -1,8 +1,8 @@
-//! A child that never outlives us.
+//! A child process that never outlives this process.
 //!
-//! Linux ends such a child when the *thread* that started it ends, not the process: a guest
-//! started by a worker of a thread pool would die when that worker has been idle for a while. So
-//! one thread, which lives as long as the process, starts all of them.
+//! Linux kills such a child when the *thread* that started it ends, not the process. A guest
+//! started by a worker of a thread pool would die when that worker has been idle for a while. One
+//! thread that lives as long as the process therefore starts all children.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ use rustix::process::{
 
 use crate::{Deadline, Error, spare, sys};
 
-/// How much of a child's standard error is kept: its first words, which name the cause.
+/// Bytes kept of a child's standard error: its beginning, which names the cause.
 pub const STDERR_BYTES_MAX: usize = 16 * 1024;
 
 /// A running child. Dropping it kills and reaps it.
@@ -35,7 +35,8 @@ pub struct Process {
 
 struct Request {
     command: Command,
-    /// Our handles of what the child inherits: open until it has been started.
+    /// This process's handles of the descriptors that the child inherits: open until it has been
+    /// started.
     inherited: Vec<OwnedFd>,
     answer: Sender<io::Result<Child>>,
 }
@@ -46,11 +47,11 @@ static STARTER: LazyLock<Mutex<Option<Sender<Request>>>> =
 fn run_starter() -> io::Result<Sender<Request>> {
     let (sender, requests) = mpsc::channel::<Request>();
     thread::Builder::new().name("starter".to_owned()).spawn(move || {
-        // The static above keeps the sender, so this loop ends with the process only.
+        // The static above keeps the sender, so this loop ends only with the process.
         for mut request in requests {
             let result = request.command.spawn();
             drop(request.inherited);
-            // Nobody waits any more: then the child has no owner and must not live.
+            // The caller no longer waits, so the child has no owner and must not live.
             if let Err(mpsc::SendError(Ok(mut orphan))) = request.answer.send(result) {
                 let _ = orphan.kill();
                 let _ = orphan.wait();
@@ -60,22 +61,22 @@ fn run_starter() -> io::Result<Sender<Request>> {
     Ok(sender)
 }
 
-/// Lets this process open as many files as it may allow itself: each guest has some ten, and a
-/// shell lets a program have a thousand.
+/// Raises this process's limit of open files to the hard limit: each guest has some ten, and a
+/// shell's default is about a thousand.
 pub fn raise_files() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?)
 }
 
 impl Process {
-    /// Starts a command in a session of its own, so that the terminal's interrupt reaches us and
-    /// not it, and the terminal is not its to type into. The child keeps `inherited` open under the
-    /// same numbers.
+    /// Starts a command in its own session, so that the terminal's interrupt reaches only this
+    /// process, and the child cannot type into the terminal. The child keeps `inherited` open under
+    /// the same numbers.
     pub fn start(command: Command, inherited: Vec<OwnedFd>) -> io::Result<Process> {
         Process::start_reading(Stdio::null(), command, inherited)
     }
 
-    /// The same with a standard input.
+    /// Does the same as [`start`](Self::start), with a standard input.
     pub(crate) fn start_reading(
         stdin: Stdio,
         mut command: Command,
@@ -99,17 +100,17 @@ impl Process {
         Ok(Process { child, stderr })
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status if the child has ended.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.child.try_wait()
     }
 
-    /// Waits for its end, and says how it ended if that was before the deadline.
+    /// Waits for the child's end until the deadline, and returns its exit status if it has ended.
     pub fn wait(&mut self, deadline: Deadline) -> io::Result<Option<ExitStatus>> {
         loop {
             if let Some(status) = self.child.try_wait()? {
@@ -123,13 +124,13 @@ impl Process {
         }
     }
 
-    /// A descriptor that is readable at its end. Its number is its own as long as it has not been
-    /// waited for.
+    /// Returns a descriptor that is readable when the child has ended. The process id is not reused
+    /// before the child has been waited for.
     pub fn descriptor(&self) -> io::Result<OwnedFd> {
         Ok(pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?)
     }
 
-    /// Whether a guest's QEMU still runs; if not, the error has how it ended and its stderr.
+    /// Checks that a guest's QEMU still runs; the error has its exit status and its stderr.
     pub fn check(&mut self, guest: &str) -> Result<(), Error> {
         let failed = |source| images::Error::Spawn { program: "QEMU".into(), source };
         match self.try_wait().map_err(failed)? {
@@ -140,29 +141,30 @@ impl Process {
         }
     }
 
-    /// Stops all of its threads, until [`go_on`](Self::go_on). It can still be killed.
+    /// Stops all threads of the child, until [`go_on`](Self::go_on). A stopped child can still be
+    /// killed.
     pub fn pause(&self) -> io::Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), Signal::STOP)?)
     }
 
-    /// Lets its threads run again.
+    /// Lets the child's threads run again.
     pub fn go_on(&self) -> io::Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), Signal::CONT)?)
     }
 
-    /// Kills it without waiting for its end; see [`Process::wait`].
+    /// Kills the child without waiting for its end; see [`Process::wait`].
     pub fn strike(&mut self) {
-        // One that has ended already needs no more.
+        // A child that has already ended needs no signal.
         let _ = self.child.kill();
     }
 
-    /// Ends it now.
+    /// Kills the child and waits for its end.
     pub fn kill(&mut self) -> io::Result<ExitStatus> {
         self.child.kill()?;
         self.child.wait()
     }
 
-    /// The beginning of its standard error.
+    /// Returns the beginning of the child's standard error.
     pub fn stderr(&self) -> String {
         let mut bytes = vec![0; STDERR_BYTES_MAX];
         let count = self.stderr.read_at(&mut bytes, 0).unwrap_or(0);
@@ -171,9 +173,8 @@ impl Process {
     }
 }
 
-/// A file without a name that holds exactly `size_bytes` and never more: writing past its end
-/// fails. It takes a child's words without a thread that reads them, and without a limit on how
-/// long they are kept.
+/// Creates a file without a name that holds exactly `size_bytes`: writing past its end fails. It
+/// keeps a child's output without a thread that reads it, for any time.
 fn bounded_file(size_bytes: u64) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("stderr", flags)?);
@@ -182,8 +183,8 @@ fn bounded_file(size_bytes: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// Waits until a process has ended or the time is over, and says whether it has ended. A process
-/// that does not exist has ended. It may be any process, not only a child; a child still has to be
+/// Waits until a process has ended or the timeout has passed, and returns true if it has ended. A
+/// process that does not exist has ended. Any process can be waited for; a child still has to be
 /// reaped afterwards.
 pub fn wait_for_exit(pid: u32, timeout: Duration) -> io::Result<bool> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -194,9 +195,9 @@ pub fn wait_for_exit(pid: u32, timeout: Duration) -> io::Result<bool> {
     wait_for_end(&pidfd, timeout)
 }
 
-/// Waits until the process of a descriptor has ended or the time is over, and says whether it has.
+/// Waits for the end of a descriptor's process, and returns true if it ended before the timeout.
 pub fn wait_for_end(process: &OwnedFd, timeout: Duration) -> io::Result<bool> {
-    // One that is too long for the kernel has no end.
+    // A timeout that is too long for the kernel is infinite.
     let timeout = Timespec::try_from(timeout).ok();
     let ended = poll(&mut [PollFd::new(process, PollFlags::IN)], timeout.as_ref())?;
     Ok(ended == 1)
@@ -204,7 +205,7 @@ pub fn wait_for_end(process: &OwnedFd, timeout: Duration) -> io::Result<bool> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself, which is as good.
+        // The child may have ended by itself, which is as good.
         let _ = self.kill();
     }
 }
@@ -236,14 +237,14 @@ mod tests {
         assert_eq!(process.stderr().len(), STDERR_BYTES_MAX);
     }
 
-    /// The thread that asks for a child may end; the child must not.
+    /// The thread that requested a child may end; the child must not.
     #[test]
-    fn a_child_outlives_the_thread_that_asked_for_it_but_not_its_owner() {
+    fn child_outlives_its_requesting_thread_but_not_its_owner() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let starting = thread::spawn(move || {
             let theirs = OwnedFd::from(theirs);
-            // Not a shell, which may take numbers of one digit alone.
+            // Perl, because a shell may accept only descriptors of one digit.
             let script = "open(F, '>&=', shift) or die; syswrite(F, \"up\\n\"); sleep(1000)";
             let mut command = Command::new("perl");
             command.args(["-e", script, &theirs.as_raw_fd().to_string()]);
@@ -257,10 +258,11 @@ mod tests {
         assert!(!wait_for_exit(pid, Duration::from_millis(50)).unwrap());
         drop(process);
         assert!(wait_for_exit(pid, Duration::ZERO).unwrap());
-        assert_eq!(ours.read(&mut words).unwrap(), 0, "nobody else has the child's socket");
+        assert_eq!(ours.read(&mut words).unwrap(), 0, "no other process has the child's socket");
     }
 
-    /// Who has the terminal of ours can type into it, and what he types is run by our shell.
+    /// A process with this process's terminal can type into it, and the user's shell runs the
+    /// input.
     #[test]
     fn finding_03_a_child_has_a_session_of_its_own_and_no_terminal() {
         let script = "cat /proc/$$/stat >&2; (: < /dev/tty) && echo terminal >&2";
@@ -269,7 +271,7 @@ mod tests {
         let text = process.stderr();
         assert!(!text.contains("\nterminal"), "{text}");
         let stat = text.lines().next().and_then(|line| line.rsplit_once(") ")).unwrap().1;
-        // Its state, parent, group, session, terminal.
+        // The process's state, parent, group, session, terminal.
         let numbers: Vec<&str> = stat.split(' ').skip(2).take(3).collect();
         let own = process.id().to_string();
         assert_eq!(numbers, [&own, &own, "0"], "group, session and terminal");

@@ -1,8 +1,8 @@
 //! Starts QEMU for one guest, with every connection a socket pair.
 //!
-//! Sockets without names leave nothing behind, whichever process dies, and no other can open them.
-//! Where others are to speak to the guest, it has a second monitor and serves the daemon's port
-//! at paths in a directory; then we are one client of the port like anyone.
+//! Sockets without names leave nothing behind, whichever process dies, and no other process can
+//! open them. For a guest with a directory for sockets, QEMU has a second monitor and the daemon's
+//! port at paths there. This process is then one of the port's clients.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -25,41 +25,41 @@ use crate::{Error, GuestSpec, Held, Net, NetLink, sys};
 pub struct Guest {
     /// The guest's name.
     pub name: String,
-    /// Its QEMU.
+    /// The guest's QEMU process.
     pub process: Process,
     /// QEMU's monitor.
     pub qmp: UnixStream,
     /// The daemon's port, `org.pinhead.0`.
     pub port: UnixStream,
-    /// The guest's console. It must be read, or the guest may come to a halt.
+    /// The guest's console. It must be read, or the guest may block.
     pub console: UnixStream,
     /// The control port, `org.pinhead.ctl.0`.
     pub ctl: Option<UnixStream>,
     /// The frames of a linked guest.
     pub link: Option<NetLink>,
-    /// The sockets that others may connect to.
+    /// The sockets that other processes may connect to.
     pub sockets: Vec<SocketFile>,
-    /// Where others connect to the second monitor: readable while one of them waits.
+    /// The listener of the second monitor: readable while a client waits.
     pub others: Option<UnixListener>,
-    /// The UUID that its QEMU was given, of this start alone.
+    /// The UUID that its QEMU was given, unique to this start.
     pub uuid: [u8; 16],
-    /// What it waits for, if it goes on from a state.
+    /// The state to load, if the guest starts from one.
     pub go_on: Option<GoOn>,
-    /// The state of its devices, if it was started so that it writes them.
+    /// The state of its devices, if it was started to write them.
     pub devices: Option<DeviceFile>,
 }
 
-/// What a QEMU begins with.
+/// The memory and state that a QEMU starts with.
 enum Begin<'a> {
-    /// As its specification says.
+    /// The memory and state of its specification.
     Usual,
-    /// With its memory in this file, which others are to see.
+    /// Memory in this file, shared with other processes.
     In(File),
-    /// With its template's memory, and what it is to go on from once its own pages are there.
+    /// The template's memory, and the state to load once the guest's own pages are in place.
     Resumed(&'a [u8]),
 }
 
-/// The state that a QEMU goes on from.
+/// A saved state for a QEMU to load.
 #[derive(Clone, Debug)]
 pub struct GoOn {
     from: String,
@@ -67,14 +67,14 @@ pub struct GoOn {
 }
 
 impl GoOn {
-    /// The commands, in this order.
+    /// Returns the commands, in this order.
     pub fn commands(self) -> impl Iterator<Item = qmp::Command> {
         let files = (!self.has_memory).then_some(qmp::Command::LeaveFilesOut);
         files.into_iter().chain([qmp::Command::MigrateIncoming { uri: self.from }])
     }
 }
 
-/// The two ends of one connection under its name in QEMU.
+/// The two ends of one connection, with its name in QEMU.
 struct Link {
     id: &'static str,
     ours: UnixStream,
@@ -89,7 +89,7 @@ impl Link {
         Ok(Link { id, ours, theirs: theirs.into(), file: None })
     }
 
-    /// One that others find at a path, with us as the first in its queue.
+    /// Listens at a path for other processes, and connects as the first client in the queue.
     fn at(id: &'static str, path: PathBuf) -> Result<Link, Error> {
         let (theirs, file) = listen(path)?;
         let ours = UnixStream::connect(file.path());
@@ -105,14 +105,14 @@ impl Link {
 
 impl GuestSpec {
     /// Starts the guest. It returns when QEMU's process exists, long before the guest is up; see
-    /// [`Process::check`] for a QEMU that ends at once.
+    /// [`Process::check`] for a QEMU that exits at once.
     pub fn start(&self) -> Result<Guest, Error> {
         self.begin(Begin::Usual)
     }
 
-    /// Starts a QEMU for a guest that was suspended, a clone: it has the template's memory, and
-    /// does not run until its own pages have been put there and it has got the commands to go on.
-    /// It can be reset by nobody: what its firmware was is not in such a state.
+    /// Starts a QEMU for a suspended guest, which is a clone. It has the template's memory, and
+    /// does not run before its own pages are in place and it got the commands to continue. It must
+    /// not be reset: such a state does not contain its firmware.
     pub fn start_resumed(&self, devices: &[u8]) -> Result<Guest, Error> {
         if self.restore.as_ref().is_none_or(|template| template.memory.is_none()) {
             let reason = "only a clone that shares its template's memory is resumed".to_owned();
@@ -121,7 +121,7 @@ impl GuestSpec {
         self.begin(Begin::Resumed(devices))
     }
 
-    /// Starts it with its memory in this file, which others are to see.
+    /// Starts the guest with its memory in this file, shared with other processes.
     pub(crate) fn start_in(&self, file: Option<File>) -> Result<Guest, Error> {
         self.begin(file.map_or(Begin::Usual, Begin::In))
     }
@@ -161,12 +161,12 @@ impl GuestSpec {
         };
         command.args(ram.arguments(self.memory_mib));
         if is_resumed {
-            // What QEMU writes of devices alone has no section about the machine.
+            // A state of devices alone has no section about the machine.
             command.args(["-global", "migration.send-configuration=off"]);
         }
         if state.is_some() {
             sys::share_memory(&mut command);
-            // Its monitor gets the options of the state, and then the state.
+            // The monitor gets the options of the state, and then the state.
             command.args(["-incoming", "defer"]);
         }
         let has_memory = !matches!(ram, Ram::View(_));
@@ -229,18 +229,18 @@ impl GuestSpec {
     }
 }
 
-/// What of our environment QEMU needs: the rest is not for a guest that breaks out of it.
+/// The environment variables that QEMU needs. The rest is withheld from a guest that breaks out.
 const ENVIRONMENT: [&str; 2] = ["PATH", "LD_LIBRARY_PATH"];
 
-/// Prepares a QEMU that has only what it needs.
+/// Prepares a QEMU that has only the rights it needs.
 fn give_up(command: &mut Command, rights: Rights, ram: &Ram) -> Result<(), Error> {
-    // Another user may not write where we put our temporary files, and QEMU finds a place.
+    // Another user may not write into this user's TMPDIR, and QEMU finds another directory.
     let own = rights.users.is_none().then_some("TMPDIR");
     let kept = ENVIRONMENT.into_iter().chain(own);
     let kept = kept.filter_map(|name| Some((name, std::env::var_os(name)?)));
     command.env_clear().envs(kept);
-    // Ours may be a directory that others may not look into. Every file is given to QEMU open, or
-    // by a whole path.
+    // The current directory may be closed to other users. Every file is passed to QEMU open, or by
+    // an absolute path.
     command.current_dir("/");
     sys::give_up_rights(command, rights);
     let holes = match ram {

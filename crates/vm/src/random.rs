@@ -1,4 +1,4 @@
-//! Numbers by chance, from the kernel.
+//! Random numbers from the kernel.
 
 use images::FileContext;
 
@@ -6,7 +6,7 @@ use crate::Error;
 
 const RANDOM: &str = "/dev/urandom";
 
-/// Bytes by chance, as many as are asked for. The error is a device that cannot be read.
+/// Returns `N` random bytes. The error is a device that cannot be read.
 pub fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
     std::fs::File::open(RANDOM)

@@ -1,17 +1,17 @@
-//! What a QEMU may do on its host: nothing but run its guest.
+//! The rights of a QEMU on its host: it may run its guest and nothing else.
 //!
 //! ```text
 //!   started by root      a user and a group of its own, no other groups, no capabilities
 //!   by anybody           no new privileges, a sandbox of QEMU's own, limits
 //! ```
 //!
-//! A guest that breaks out of its QEMU is then a process that owns no file, may start no program,
-//! and can neither signal nor trace another guest's QEMU. Its user is the first of a range, which
-//! nobody else hands out, plus its process id: no two that run have the same, and there is no
-//! table to keep. Whatever it is to read is opened for it before; see [`crate::opened`].
+//! A guest that breaks out of its QEMU is then a process without files that may start no program.
+//! It can neither signal nor trace another guest's QEMU. Its user id is the first of an otherwise
+//! unused range plus its process id. No two running QEMUs share a user, and no table is needed.
+//! Files for QEMU to read are opened before it starts; see [`crate::opened`].
 //!
-//! Instructions are emulated where there is no KVM, and QEMU's project does not promise that an
-//! emulated guest stays inside of its QEMU. This is what it finds outside.
+//! Without KVM, instructions are emulated, and QEMU's project does not promise that an emulated
+//! guest stays inside its QEMU. These rights limit what such a guest can reach.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -21,21 +21,22 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::{Accel, GuestSpec, WhyEmulation};
 
-/// What QEMU denies itself: old system calls, a change of user, new programs, and its priority.
+/// The actions that QEMU denies itself: old system calls, a change of user, new programs, and a
+/// change of priority.
 pub(crate) const SANDBOX: &str =
     "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
-/// Files that a QEMU has open at most: ten of its own, and one for each connection to its guest.
+/// The most files that a QEMU has open: ten of its own, and one for each connection to its guest.
 pub(crate) const FILES_MAX: u64 = 4096;
 
-/// Threads of a QEMU besides its virtual CPUs: its own few, and 64 that read and write disks.
+/// Threads of a QEMU besides its virtual CPUs: a few of its own, and 64 that read and write disks.
 pub(crate) const THREADS_SPARE: u64 = 128;
 
-/// Users that exist nowhere: above the ranges that containers, directories and systemd use, and
-/// below the numbers that programs take for negative. There are as many as process ids.
+/// Unused users: above the ranges that containers, directories and systemd use, and below the
+/// numbers that programs take for negative. There are as many as process ids.
 const USERS: Users = Users { first: 2_100_000_000, count: 1 << 22 };
 
-/// In a container that has few users: systemd's dynamic ones, which it hands out outside only.
+/// For a container with few users: systemd's dynamic users, which it assigns only outside.
 const USERS_OF_FEW: Users = Users { first: 61_184, count: 4_336 };
 
 /// A range of users and groups that guests' QEMUs run as.
@@ -46,25 +47,23 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// That of the process with this id.
+    /// Returns the user of the process with this id.
     pub(crate) fn of_process(self, pid: u32) -> u32 {
         self.first + pid % self.count
     }
 }
 
-/// What one QEMU is left with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rights {
-    /// Which user it becomes; `None`: it stays who we are.
+    /// The users that QEMU changes to; `None`: it keeps this process's user.
     pub(crate) users: Option<Users>,
-    /// The only other group that it is in: that of `/dev/kvm`.
+    /// The only additional group: that of `/dev/kvm`.
     pub(crate) kvm: Option<Gid>,
-    /// Its processes and threads, if nobody else counts as its user.
+    /// The limit on its processes and threads, if no other process counts as its user's.
     pub(crate) threads_max: u64,
 }
 
 impl Rights {
-    /// Those of a guest's QEMU.
     pub(crate) fn of(spec: &GuestSpec) -> Rights {
         let kvm = match kvm_is_for() {
             KvmIsFor::Group(group) if spec.accel == Accel::Kvm => Some(group),
@@ -75,7 +74,7 @@ impl Rights {
     }
 }
 
-/// What we need to make a QEMU another user, and to end it when it is one.
+/// The capabilities needed to run a QEMU as another user, and to kill it then.
 const NEEDED: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::SETUID, "CAP_SETUID"),
     (CapabilitySet::SETGID, "CAP_SETGID"),
@@ -83,7 +82,8 @@ const NEEDED: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::KILL, "CAP_KILL"),
 ];
 
-/// The users that our QEMUs become: none if we are not root. The error is why root's stay root's.
+/// Returns the users for QEMUs; none if this process is not root. The error is the reason why
+/// root's QEMUs stay root's.
 fn other_users() -> Result<Option<Users>, String> {
     if !geteuid().is_root() {
         return Ok(None);
@@ -96,7 +96,7 @@ fn other_users() -> Result<Option<Users>, String> {
     }
 }
 
-/// Number of the user that our QEMU with this process id runs as.
+/// Returns the user that the QEMU with this process id runs as.
 pub fn user_of(pid: u32) -> u32 {
     let users = other_users().unwrap_or(None);
     users.map_or_else(|| geteuid().as_raw(), |users| users.of_process(pid))
@@ -111,7 +111,7 @@ fn check_capabilities(ours: CapabilitySet) -> Result<(), String> {
     }
 }
 
-/// Who may use `/dev/kvm`, besides root and whoever owns it.
+/// The users that may open `/dev/kvm`, besides root and its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KvmIsFor {
     Everybody,
@@ -119,11 +119,13 @@ enum KvmIsFor {
     Nobody,
 }
 
-/// What a group is called that is not mapped into a container: nobody can join it there.
+/// The number of groups that are not mapped into a container: no process can join such a group
+/// there.
 const OVERFLOW_GROUP: u32 = 65_534;
 
 impl KvmIsFor {
-    /// By the device's mode and group. That of root opens more than this device.
+    /// Reads the device's mode and group. Root's group counts as closed, because it opens more than
+    /// this device.
     fn of(mode: u32, group: u32) -> KvmIsFor {
         let may = |bits: u32| mode & bits == bits;
         match group {
@@ -139,13 +141,13 @@ fn kvm_is_for() -> KvmIsFor {
     device.map_or(KvmIsFor::Nobody, |device| KvmIsFor::of(device.mode(), device.gid()))
 }
 
-/// Whether a QEMU of ours is another user, to whom `/dev/kvm` is closed.
+/// Returns true if QEMUs run as another user that may not open `/dev/kvm`.
 pub(crate) fn kvm_is_kept() -> bool {
     kvm_is_for() == KvmIsFor::Nobody && other_users().is_ok_and(|users| users.is_some())
 }
 
-/// What a user should know of the rights of these guests' QEMUs: more than they should have, or
-/// less than they could use.
+/// Returns notes for the user about the rights of these guests' QEMUs: more rights than they should
+/// have, or fewer than they could use.
 pub fn notes<'a>(mut guests: impl Iterator<Item = &'a GuestSpec>) -> Vec<String> {
     let root = other_users().err().map(|why| format!("Guests' QEMUs run as root: {why}"));
     let kept = Accel::Emulation(WhyEmulation::DeviceKept);
@@ -157,8 +159,8 @@ pub fn notes<'a>(mut guests: impl Iterator<Item = &'a GuestSpec>) -> Vec<String>
     root.into_iter().chain(kvm).collect()
 }
 
-/// What a QEMU takes of its host at most while it does what it should: a limit of its own may stand
-/// there, and a guest that is well never meets it.
+/// The most that a QEMU takes of its host while it works as intended. An outer limit may be set to
+/// this, and a healthy guest never reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
     /// Memory, the guest's and QEMU's own.
@@ -167,20 +169,20 @@ pub struct Footprint {
     pub threads: u64,
 }
 
-/// QEMU's own beside its guest: 60 to 90 MiB when it idles, and as much again for buffers.
+/// Memory of QEMU besides its guest's: 60 to 90 MiB when idle, and as much again for buffers.
 const OWN_MIB: u64 = 256;
 
-/// A virtual CPU's own under emulation, and the part of the guest's memory that it may take for the
-/// places of pages: at most 72 bytes for each of 4096 that it uses, in powers of two, thrice.
+/// Memory of a virtual CPU under emulation. A part of the guest's memory is added for tables of
+/// pages: at most 72 bytes for each 4096 in use, in powers of two, three times.
 const CPU_MIB: u64 = 16;
 const CPU_PART: u64 = 16;
 
 impl Footprint {
-    /// That of a guest's QEMU.
+    /// Returns the footprint of a guest's QEMU.
     pub fn of(spec: &GuestSpec) -> Footprint {
         let files = [&spec.image.kernel, &spec.image.initramfs];
         let files = files.map(|path| fs::metadata(path).map_or(0, |data| data.len()));
-        // QEMU keeps both for a reboot, and copies of them.
+        // QEMU keeps both files for a reboot, and copies of them.
         let boot_mib = (files[0] + files[1]) / (1 << 20) * 2;
         let cpus_mib = u64::from(spec.cpus) * (CPU_MIB + spec.memory_mib / CPU_PART);
         let own_mib = OWN_MIB + u64::from(spec.translation_mib) + boot_mib + cpus_mib;
@@ -189,14 +191,14 @@ impl Footprint {
     }
 }
 
-/// The range that this process may become.
+/// Returns the range of users that this process may become.
 fn mapped_users() -> Option<Users> {
     let maps = ["/proc/self/uid_map", "/proc/self/gid_map"].map(fs::read_to_string);
     let has_all = |users: &Users| maps.iter().flatten().all(|map| holds(map, *users));
     [USERS, USERS_OF_FEW].into_iter().find(has_all).filter(|_| maps.iter().all(Result::is_ok))
 }
 
-/// Whether a map of users, as in `/proc/PID/uid_map`, has all of these in one of its lines.
+/// Returns true if one line of a map of users, as in `/proc/PID/uid_map`, contains all of these.
 fn holds(map: &str, users: Users) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_03_what_keeps_a_qemu_root_is_said() {
+    fn finding_03_reason_for_a_root_qemu_is_reported() {
         assert_eq!(check_capabilities(CapabilitySet::all()), Ok(()));
         for (needed, name) in NEEDED {
             let why = check_capabilities(CapabilitySet::all() - needed).unwrap_err();

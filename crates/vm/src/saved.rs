@@ -1,4 +1,4 @@
-//! Where saved states lie: what is whole, who has it, and what goes.
+//! The files of saved states: which are complete, which are in use, and which are removed.
 //!
 //! ```text
 //!   KEY.state                   the state: it is there when all that belongs to it is on the disk
@@ -21,17 +21,17 @@ use images::{FileContext, by_age};
 use crate::Error;
 use images::time_of_day;
 
-/// Those that were not used for the longest time are removed beyond this number; each has some
-/// tens of megabytes.
+/// Number of states kept; beyond it the least recently used are removed. Each has some tens of
+/// megabytes.
 const KEPT_STATES: usize = 8;
 
-/// What a file's blocks are counted in.
+/// The unit of a file's block count, in bytes.
 const BLOCK: u64 = 512;
 
-/// What belongs to a state, by the ends of its name.
+/// The extensions of the files that belong to a state.
 const PARTS: [&str; 2] = ["memory", "part"];
 
-/// A file that can be read for as long as this is there, whatever becomes of its name.
+/// An open file that stays readable whatever happens to its name.
 #[derive(Clone, Debug)]
 pub struct Held {
     path: PathBuf,
@@ -43,12 +43,12 @@ impl Held {
         Some(Held { path: path.to_owned(), file: Arc::new(File::open(path).ok()?) })
     }
 
-    /// Its name, when it was opened.
+    /// Returns the name by which the file was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opened once more, with a place of its own.
+    /// Opens the file again, with its own offset.
     pub fn reopen(&self) -> Result<File, Error> {
         let file = File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         Ok(file.file("open", &self.path)?)
@@ -64,16 +64,16 @@ impl PartialEq for Held {
 /// The saved state of a guest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
-    /// The file with the state of its devices, and with its memory if that is nowhere else.
+    /// The file with the devices' state; it also has the memory if there is no file for that.
     pub state: Held,
-    /// The file that is its memory, if clones are to have it in common.
+    /// The file with its memory, if clones are to share it.
     pub memory: Option<Held>,
-    /// What both have on their disk.
+    /// Size of both files on the disk, in bytes.
     pub bytes: u64,
 }
 
 impl Template {
-    /// A number of this very template: one that was made anew has another.
+    /// Returns a number that identifies this template; one that was made again has another number.
     pub fn stamp(&self) -> io::Result<u64> {
         let mut hash = StableHash::default();
         for held in iter::once(&self.state).chain(&self.memory) {
@@ -86,12 +86,12 @@ impl Template {
     }
 }
 
-/// The memory that belongs to a state.
+/// Returns the path of the memory that belongs to a state.
 pub(crate) fn memory_of(state: &Path) -> PathBuf {
     state.with_extension("memory")
 }
 
-/// A whole state, with its memory if that is to be a file.
+/// Opens a complete state, with its memory if that is to be a file.
 pub(crate) fn found(state: &Path, has_memory: bool) -> Option<Template> {
     let on_disk = |path: &Path| Some(fs::metadata(path).ok()?.blocks() * BLOCK).filter(|&n| n > 0);
     let mut bytes = on_disk(state)?;
@@ -105,19 +105,20 @@ pub(crate) fn found(state: &Path, has_memory: bool) -> Option<Template> {
     };
     let state = Held::open(state)?;
     let now = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH + time_of_day());
-    // Who may not do that uses the cache of another user, who will.
+    // A user without this right uses another user's cache, and the owner updates the time.
     let _ = state.file.set_times(now);
     Some(Template { state, memory, bytes })
 }
 
-/// Removes what a state's making has left, and the memory that belongs to it.
+/// Removes the remains of making a state, and the memory that belongs to it.
 pub(crate) fn clear(state: &Path) {
     for end in PARTS {
         let _ = fs::remove_file(state.with_extension(end));
     }
 }
 
-/// Leaves room for one more. The caller holds the lock, so that no state is made meanwhile.
+/// Removes old states, so that there is room for one more. The caller holds the lock, so that no
+/// state is made meanwhile.
 pub(crate) fn remove_old(directory: &Path) -> Result<(), Error> {
     let has_end = |path: &Path, ends: &[&str]| {
         path.extension().is_some_and(|end| ends.iter().any(|known| end == *known))
@@ -143,7 +144,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn the_least_used_go_and_with_them_what_a_killed_maker_has_left() {
+    fn least_used_states_and_remains_of_killed_makers_are_removed() {
         let dir = std::env::temp_dir().join(format!("vm-saved-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let make = |name: &str| {
@@ -157,7 +158,7 @@ mod tests {
             file.set_times(FileTimes::new().set_accessed(used)).unwrap();
         }
         let left = ["a.part", "b.memory"].map(make);
-        // The oldest is used again, and is not the oldest any more.
+        // The oldest is used again, and is then no longer the oldest.
         let oldest = found(&dir.join("0.state"), true).unwrap();
         let next = found(&dir.join("1.state"), true).unwrap();
         let long_ago = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH);
@@ -168,7 +169,7 @@ mod tests {
         assert!(!next.state.path().exists() && !memory_of(next.state.path()).exists());
         let mut text = String::new();
         next.memory.unwrap().reopen().unwrap().read_to_string(&mut text).unwrap();
-        assert_eq!(text, "1.memory", "who has it still reads it");
+        assert_eq!(text, "1.memory", "an open file stays readable");
         fs::remove_dir_all(dir).unwrap();
     }
 

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, io};
 
-/// A new directory of our own, which goes when this does.
+/// A new private directory, removed when this is dropped.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes one. The name explains it to a user who finds it.
+    /// Creates a directory. The name explains it to a user that finds it.
     pub fn new(name: &str) -> io::Result<Scratch> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         loop {
@@ -17,19 +17,19 @@ impl Scratch {
             let name = format!("pinhead-{name}-{}-{number}", std::process::id());
             let dir = env::temp_dir().join(name);
             match fs::create_dir(&dir) {
-                // Left by another process of this number, or put there by another user as a trap.
+                // Left by another process with this id, or put there by another user as a trap.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 made => return made.map(|()| Scratch(dir)),
             }
         }
     }
 
-    /// Where it is.
+    /// Returns the directory's path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// A file in it.
+    /// Returns the path of a file in the directory.
     pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
         self.0.join(name)
     }
@@ -37,7 +37,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is in a directory for such things.
+        // A file that cannot be removed stays in a directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

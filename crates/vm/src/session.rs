@@ -1,4 +1,4 @@
-//! A guest that is up, with a reader or a speaker on each of its connections: what a test needs.
+//! A guest that is up, with a client on each of its connections, as tests need it.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -16,8 +16,8 @@ use crate::{
     Console, Ctl, Deadline, Error, GoOn, Guest, GuestSpec, Monitor, NetLink, Process, SocketFile,
 };
 
-/// A running guest with its connections in use. Dropping it ends the guest; dropping it in a panic
-/// also shows the console's last words, so that a failed test shows the guest's output.
+/// A running guest with its connections in use. Dropping it kills the guest. If that happens in a
+/// panic, the console's last output is printed, so that a failed test shows it.
 #[derive(Debug)]
 pub struct Session {
     /// The guest's name.
@@ -30,31 +30,31 @@ pub struct Session {
     pub port: UnixStream,
     /// The guest's console.
     pub console: Console,
-    /// The guest's shell; `None` if it was started without.
+    /// The guest's shell; `None` if it was started without one.
     pub ctl: Option<Ctl>,
     /// The frames of a linked guest, for a switch.
     pub link: Option<NetLink>,
-    /// The sockets that others may connect to.
+    /// The sockets that other processes may connect to.
     pub sockets: Vec<SocketFile>,
 }
 
-/// The daemon's port, in errors.
+/// The name of the daemon's port, in errors.
 const PORT: &str = "port";
 
-/// A QEMU whose sockets are closed is about to end; its reason is worth this wait.
+/// The time that a QEMU with closed sockets gets to exit; its stderr is worth the wait.
 const END_GRACE: Duration = Duration::from_secs(5);
 
-/// How often a QEMU that reads a state is asked whether it is done.
+/// The interval at which a QEMU that loads a state is polled.
 const STEP: Duration = Duration::from_millis(10);
 
 impl Session {
-    /// Starts a guest and waits until its first process has done its work. One that goes on from
-    /// a saved state gets its identity.
+    /// Starts a guest and waits until its init process is done. A guest that starts from a saved
+    /// state gets its identity.
     pub fn boot(spec: &GuestSpec, deadline: Deadline) -> Result<Session, Error> {
         Session::of(spec, spec.start()?, deadline)
     }
 
-    /// Waits so for a guest that was just started.
+    /// Waits in the same way for a guest that was just started.
     pub(crate) fn of(spec: &GuestSpec, guest: Guest, deadline: Deadline) -> Result<Session, Error> {
         let mut session = Session {
             name: guest.name,
@@ -81,7 +81,7 @@ impl Session {
             return Ok(());
         };
         if matches!(source, Error::Channel { .. }) {
-            // Whatever this returns, the check afterwards says it better.
+            // The check afterwards returns the better error.
             let _ = self.process.wait(Deadline::after(END_GRACE));
         }
         self.process.check(&self.name)?;
@@ -96,17 +96,16 @@ impl Session {
         Err(Error::NotUp { guest: self.name.clone(), console, source: Box::new(source) })
     }
 
-    /// Waits until QEMU has read the state.
     fn go_on(&mut self, state: GoOn, deadline: Deadline) -> Result<(), Error> {
         for command in state.commands() {
             self.monitor.call(command, deadline)?;
         }
-        // One that is done answers at once: a QEMU that reads a state does nothing else.
+        // QEMU answers at once when it is done: while it loads a state it does nothing else.
         while !matches!(
             self.monitor.call(Command::QueryStatus, deadline)?,
             Reply::Status(state) if state.running
         ) {
-            // Its end, if it has ended, is what is waited for here.
+            // A QEMU that has ended does not need the wait.
             if !matches!(self.process.wait(Deadline::after(STEP)), Ok(None)) {
                 let reason = format!("QEMU does not go on: {}", self.process.stderr());
                 return Err(Error::Template { guest: self.name.clone(), reason });
@@ -115,7 +114,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends its daemon its identity, and waits until the daemon has taken it.
+    /// Sends the guest's identity to its daemon, and waits until the daemon has taken it.
     fn send_identity(&mut self, identity: wire::Identity, deadline: Deadline) -> Result<(), Error> {
         let taken = |message| match message {
             ToHost::Identified(Identified { refusal }) => Some(refusal),
@@ -129,7 +128,7 @@ impl Session {
         Err(Error::Template { guest: self.name.clone(), reason })
     }
 
-    /// Says something to its daemon, and waits for what answers that.
+    /// Sends a message to the guest's daemon, and waits for the matching answer.
     pub(crate) fn ask_daemon<T>(
         &mut self,
         question: &ToGuest,
@@ -152,7 +151,7 @@ impl Session {
         }
     }
 
-    /// Runs one line in the guest's shell and gives its output; anything but success is an error.
+    /// Runs one line in the guest's shell and returns its output; anything but success is an error.
     pub fn sh(&mut self, command: &str, deadline: Deadline) -> Result<String, Error> {
         let no_ctl = || Error::Spec {
             guest: self.name.clone(),

@@ -1,7 +1,7 @@
-//! Sockets with names, for guests that others than their owner speak to.
+//! Named sockets, for guests with clients besides their owner.
 //!
-//! We bind them and QEMU inherits them, so that they are there before QEMU is: a client that
-//! connects early waits in the queue.
+//! This process binds the sockets and QEMU inherits them, so that they exist before QEMU does: a
+//! client that connects early waits in the queue.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -14,7 +14,7 @@ use crate::Error;
 pub struct SocketFile(PathBuf);
 
 impl SocketFile {
-    /// Where it is.
+    /// Returns the socket's path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -22,12 +22,12 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // One that is gone already is gone.
+        // The file may already be gone.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// Listens at a path whose directory is ours alone: what is there of an earlier guest goes.
+/// Listens at a path in a private directory. A socket left by an earlier guest is removed.
 pub fn listen(path: PathBuf) -> Result<(UnixListener, SocketFile), Error> {
     let _ = fs::remove_file(&path);
     match UnixListener::bind(&path) {
@@ -42,13 +42,13 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn a_socket_takes_the_place_of_an_earlier_one_and_goes_with_its_owner() {
+    fn socket_replaces_an_earlier_one_and_goes_with_its_owner() {
         let dir = std::env::temp_dir().join(format!("vm-sockets-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let path = dir.join("g1.port");
         fs::write(&path, "left by a guest that was killed").unwrap();
         let (listener, file) = listen(path.clone()).unwrap();
-        // Nobody has accepted it yet.
+        // The connection has not been accepted yet.
         UnixStream::connect(file.path()).unwrap();
         drop((listener, file));
         assert!(!path.exists());

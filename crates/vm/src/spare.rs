@@ -4,14 +4,14 @@ use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
-/// Score of a process that all guests end with: single guests are killed first.
+/// Score of the process that owns all guests: single guests are killed first.
 const OWNER: i32 = -500;
 
 /// Score of the children of a process that is spared.
 static CHILDREN: OnceLock<i32> = OnceLock::new();
 
-/// Has the kernel kill guests before this process, which would take all of them with it. A score
-/// below the one that it began with takes CAP_SYS_RESOURCE, and without it an error says so.
+/// Makes the kernel kill guests before this process, which would take all of them with it. A score
+/// below the initial one needs CAP_SYS_RESOURCE; the error reports its absence.
 pub fn spare_this_process() -> io::Result<()> {
     let path = "/proc/self/oom_score_adj";
     let text = fs::read_to_string(path)?;
@@ -22,12 +22,12 @@ pub fn spare_this_process() -> io::Result<()> {
     fs::write(path, own.to_string())
 }
 
-/// The score of a process that began with this one, and that of its children.
+/// Returns the score of a process that began with this one, and that of its children.
 fn scores(before: i32) -> (i32, i32) {
     (before.min(OWNER), before.max(0))
 }
 
-/// Takes from a child what it has inherited of its owner's score.
+/// Resets the score that a child has inherited from its owner.
 pub(crate) fn expose(child: u32) {
     if let Some(score) = CHILDREN.get() {
         set_of_child(child, *score);

@@ -7,59 +7,60 @@ use images::{Disk, Image};
 use crate::saved::Template;
 use crate::{Accel, Error, Net};
 
-/// Where the balloon is in QEMU's object tree, for its statistics.
+/// The balloon's path in QEMU's object tree, for its statistics.
 pub const BALLOON_PATH: &str = "/machine/peripheral/balloon0";
 
-/// What QEMU calls the daemon's port in its events.
+/// QEMU's name of the daemon's port in events.
 pub const DAEMON_PORT: &str = "daemon-port";
 
-/// A guest's name is also its host name, for which Linux has room for 64 bytes with the zero.
+/// Length limit of a guest's name. It is also the host name, for which Linux has 64 bytes with the
+/// terminating zero.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// How to start a guest.
+/// The description from which a guest is started.
 #[derive(Clone, Debug)]
 pub struct GuestSpec {
     /// Its name: letters, digits, `-`, `_` and `.`.
     pub name: String,
-    /// How its instructions are executed; see [`crate::probe_kvm`].
+    /// The way its instructions are executed; see [`crate::probe_kvm`].
     pub accel: Accel,
-    /// How many CPUs it has at most.
+    /// Number of CPUs, including those that are added later.
     pub cpus: u32,
-    /// How much memory it has at most, in MiB.
+    /// Memory, in MiB.
     pub memory_mib: u64,
-    /// The room for translated code under emulation, in MiB. QEMU holds what of it was used, and
-    /// throws all away when it is full: in 8 a process that a guest starts costs ten times what
-    /// it costs in 32, and a page of its web server three times; 16 is nearly as good as 32.
+    /// Size of the buffer for translated code under emulation, in MiB. QEMU keeps the used part,
+    /// and empties the buffer when it is full. With 8, starting a process in the guest costs ten
+    /// times as much as with 32, and a page of its web server three times as much. 16 is nearly as
+    /// good as 32.
     pub translation_mib: u32,
-    /// What it boots from, which also says its architecture.
+    /// The image to boot from, which also determines its architecture.
     pub image: Image,
     /// More words for the kernel's command line.
     pub kernel_args: Vec<String>,
-    /// Whether the guest runs commands from the control socket.
+    /// Set if the guest runs commands from the control socket.
     pub ctl: bool,
-    /// A directory for sockets that others may connect to: `NAME.qmp`, a second monitor, and
-    /// `NAME.port`, the daemon's port, one client at a time. Any user who may enter the
+    /// A directory for sockets that other processes may connect to: `NAME.qmp`, a second monitor,
+    /// and `NAME.port`, the daemon's port, one client at a time. Any user that may enter the
     /// directory controls the guest.
     pub run_dir: Option<PathBuf>,
     /// Its network, if it has one.
     pub net: Option<Net>,
     /// Its disk, if it has one.
     pub disk: Option<Disk>,
-    /// The state that it goes on from instead of booting: see [`crate::Template`]. It still needs
-    /// the template's identity replaced by its own, which its daemon does.
+    /// The state to load instead of booting: see [`crate::Template`]. It contains the template's
+    /// identity, which the guest's daemon then replaces.
     pub restore: Option<Template>,
-    /// Whether the guest starts again when it reboots, instead of ending its QEMU.
+    /// Set if the guest starts again when it reboots, instead of ending its QEMU.
     pub reboot: bool,
-    /// Whether the guest reports its free memory to the host. Not on s390x, where it would
+    /// Set if the guest reports its free memory to the host. Not on s390x, where the guest would
     /// wait forever for the answer.
     pub page_reporting: bool,
-    /// Whether its QEMU is to write the state of its devices when it is asked: see
-    /// [`crate::DeviceFile`].
+    /// Set if QEMU is to write the state of its devices on request: see [`crate::DeviceFile`].
     pub suspends: bool,
 }
 
 impl GuestSpec {
-    /// The plainest guest: one CPU, 128 MiB, a control port, and nothing to reach others by.
+    /// Returns the plainest guest: one CPU, 128 MiB, a control port, and no connection to others.
     pub fn new(name: impl Into<String>, image: Image, accel: Accel) -> GuestSpec {
         GuestSpec {
             name: name.into(),
@@ -80,17 +81,17 @@ impl GuestSpec {
         }
     }
 
-    /// Where others find the guest's second monitor.
+    /// Returns the path of the guest's second monitor.
     pub fn qmp_path(&self) -> Option<PathBuf> {
         Some(self.run_dir.as_ref()?.join(format!("{}.qmp", self.name)))
     }
 
-    /// Where others find the daemon's port.
+    /// Returns the path of the daemon's port.
     pub fn port_path(&self) -> Option<PathBuf> {
         Some(self.run_dir.as_ref()?.join(format!("{}.port", self.name)))
     }
 
-    /// Refuses what would mean something else on QEMU's or the kernel's command line.
+    /// Refuses values that would mean something else on QEMU's or the kernel's command line.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let wrong =
             |reason: &str| Err(Error::Spec { guest: self.name.clone(), reason: reason.to_owned() });
@@ -115,7 +116,7 @@ impl GuestSpec {
     }
 }
 
-/// What a guest of this name says on its console when it is up.
+/// Returns the line that a guest of this name prints on its console when it is up.
 pub fn up_marker(name: &str) -> String {
     format!("pinhead: {name} is up")
 }

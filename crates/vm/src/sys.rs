@@ -17,16 +17,16 @@ use rustix::thread::{
 
 use crate::rights::{self, Rights};
 
-/// Makes the child of a command cheap beside many of its kind. Each is an offer that a kernel may
-/// decline.
+/// Makes the child of a command share memory with others of its kind. A kernel may refuse each
+/// request.
 pub(crate) fn share_memory(command: &mut Command) {
     let before_exec = || {
-        // A page of 2 MiB cannot be shared with a neighbour, and is in memory as a whole when one
-        // byte of it was touched: an idle guest would have twice what it uses.
-        // SAFETY: PR_SET_THP_DISABLE takes numbers and touches no memory.
+        // A page of 2 MiB cannot be shared with another guest, and is resident as a whole after one
+        // byte was touched. An idle guest would have twice the memory it uses. SAFETY:
+        // PR_SET_THP_DISABLE takes numbers and touches no memory.
         unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
-        // Not only a guest's memory is alike, for which QEMU asks itself: so is the kernel that
-        // each QEMU keeps for a reboot, and some of its heap. Inherited by exec since Linux 6.7.
+        // QEMU requests merging only for the guest's memory. The kernel image that each QEMU keeps
+        // for a reboot, and some of its heap, are also alike. Inherited by exec since Linux 6.7.
         // SAFETY: PR_SET_MEMORY_MERGE takes numbers and touches no memory.
         unsafe { libc::prctl(PR_SET_MEMORY_MERGE, 1, 0, 0, 0) };
         Ok(())
@@ -35,19 +35,19 @@ pub(crate) fn share_memory(command: &mut Command) {
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Gives the child of a command a session of its own, without a terminal. A child of our session
-/// could open our terminal, whoever it is, and type what our shell then runs. It must not have a
-/// process group of its own before, whose leader can begin no session.
+/// Gives the child of a command its own session, without a terminal. A child in this session could
+/// open the terminal, as any user, and type commands for the user's shell to run. The child must
+/// not already lead a process group, because a leader cannot start a session.
 pub(crate) fn own_session(command: &mut Command) {
     let before_exec = || Ok(setsid().map(drop)?);
     // SAFETY: between fork and exec the closure only makes a system call.
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Leaves the child of a command nothing that a process can be without: it becomes the user that
-/// these rights name, in no group but one, without capabilities, and cannot get any of that back.
-/// A child for which this fails is not started. Its parent's death is to be set after this: a
-/// change of user forgets it.
+/// Takes from the child of a command all rights that a process can be without. It becomes the user
+/// of these rights, with at most one group and no capabilities, and cannot get any of them back. If
+/// this fails the child is not started. The parent-death signal must be set after this, because a
+/// change of user clears it.
 pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
     let files_max = getrlimit(Resource::Nofile).maximum;
     let files_max = files_max.map_or(rights::FILES_MAX, |max| max.min(rights::FILES_MAX));
@@ -56,9 +56,9 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
         let limit = |resource, value| {
             setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
         };
-        // Its memory is its guest's, and is left on no disk.
+        // QEMU's memory is the guest's, and must not be dumped to a disk.
         limit(Resource::Core, 0)?;
-        // What we were left open by who started us is not its to have.
+        // Files inherited from this process's parent are not for the child.
         close_from_exec(3);
         for &fd in &strays {
             // SAFETY: the call takes numbers, and closes nothing before exec.
@@ -68,7 +68,7 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
         if let Some(users) = rights.users {
             let id = users.of_process(getpid().as_raw_nonzero().get() as u32);
             limit(Resource::Nproc, rights.threads_max)?;
-            // The kernel says which number is none of its capabilities.
+            // The kernel returns an error at the first number that is not a capability.
             // SAFETY: PR_CAPBSET_DROP takes numbers and touches no memory.
             let drop = |number: u64| unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
             let _ = (0..64).find(|&number| drop(number) != 0);
@@ -83,14 +83,14 @@ pub(crate) fn give_up_rights(command: &mut Command, rights: Rights) {
         set_capabilities(None, none)?;
         Ok(set_no_new_privs(true)?)
     };
-    // SAFETY: between fork and exec the closure makes system calls of this thread alone, the only
-    // one that there is, and reads memory of its own: it neither allocates nor takes a lock.
+    // SAFETY: between fork and exec the closure only makes system calls of this thread, the only
+    // one, and reads its own memory. It neither allocates nor takes a lock.
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// Joins a session keyring that is new and empty: the keys in ours are open to whoever is in it,
-/// whatever user he is. A kernel or a container without keys refuses, and then there are none. Who
-/// stays our user finds our keys by other ways, and is not kept from starting by having too many.
+/// Joins a new, empty session keyring: processes in the old one can read its keys, whatever their
+/// user. A kernel or container without keys refuses, and then there are no keys. A child that stays
+/// this user can find the keys in other ways, so too many keyrings do not stop its start.
 fn leave_keyring(becomes_other: bool) -> io::Result<()> {
     let (join, nameless) = (KEYCTL_JOIN_SESSION_KEYRING, 0_usize);
     // SAFETY: without a name the call takes numbers and touches no memory.
@@ -107,46 +107,46 @@ fn leave_keyring(becomes_other: bool) -> io::Result<()> {
 /// From linux/keyctl.h.
 const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
 
-/// Marks all of our files from this one on to be closed by exec. False: this kernel refuses, as
-/// those before 5.11 do.
+/// Marks all files from this number on to be closed by exec. Returns false if the kernel refuses,
+/// as those before 5.11 do.
 fn close_from_exec(first: u32) -> bool {
     let (last, flag) = (u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
     // SAFETY: the call takes numbers, and closes nothing before exec.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flag) == 0 }
 }
 
-/// Whether [`close_from_exec`] works here: it is tried where no file is.
+/// Returns true if [`close_from_exec`] works here, by trying a range without files.
 fn closes_range() -> bool {
     close_from_exec(u32::MAX)
 }
 
-/// Our files but for the standard ones. Those that another thread opens meanwhile are closed by
-/// exec already, as everything is that we open ourselves.
+/// Returns this process's files without the standard ones. Files that another thread opens
+/// meanwhile have close-on-exec set, like all files that this process opens itself.
 fn open_files() -> Vec<RawFd> {
     let names = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers = names.filter_map(|name| name.file_name().to_str()?.parse().ok());
     numbers.filter(|&fd| fd > 2).collect()
 }
 
-/// What becomes of the holes that a child punches into files.
+/// The handling of holes that a child punches into files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holes {
-    /// They are punched.
+    /// The holes are punched.
     Punched,
-    /// The child believes so, and the files stay whole.
+    /// The call succeeds without effect, and the files stay whole.
     Pretended,
 }
 
-/// Gives the child of a command its standard input wherever it opens a file for reading and
-/// writing as QEMU opens that of a guest's memory, and as nothing else in it does. QEMU insists on
-/// writing to such a file, also where it makes a private view of it and never does: so a child
-/// whose standard input is open for reading has what it needs, and cannot change the file.
+/// Redirects one kind of open of a command's child to its standard input: an open for reading and
+/// writing, which QEMU uses only for a guest's memory. QEMU insists on opening that file for
+/// writing, also for a private view, through which it never writes. A child with a read-only
+/// standard input therefore has all it needs, and cannot change the file.
 ///
-/// With [`Holes::Pretended`] it also believes that it punches holes into files. QEMU does that to
-/// the file behind a guest's memory when the guest gives memory back, under every other guest that
-/// views it. What it does next, to drop its own pages, is enough.
+/// With [`Holes::Pretended`] the child's hole punching succeeds without effect. QEMU punches holes
+/// into the file of a guest's memory when the guest gives memory back, under every other guest that
+/// views the file. QEMU's next step, dropping its own pages, is enough.
 ///
-/// A child for which this fails is not started.
+/// If this fails the child is not started.
 pub(crate) fn memory_is_stdin(command: &mut Command, holes: Holes) -> io::Result<()> {
     let Some(arch) = AUDIT_ARCH else { return Err(io::ErrorKind::Unsupported.into()) };
     let step =
@@ -154,12 +154,12 @@ pub(crate) fn memory_is_stdin(command: &mut Command, holes: Holes) -> io::Result
     let load = |at: usize| step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, at as u32);
     let end = |what: u32| step(libc::BPF_RET | libc::BPF_K, 0, 0, what);
     let (equal, has) = (libc::BPF_JEQ, libc::BPF_JSET);
-    // A call's argument of 64 bits, its lower half.
+    // The lower half of a call's 64-bit argument.
     let argument = |index: usize| {
         let lower = if cfg!(target_endian = "big") { 4 } else { 0 };
         load(mem::offset_of!(libc::seccomp_data, args) + 8 * index + lower)
     };
-    // Such a call with such an argument is not made, and its result is 0.
+    // A call with such an argument is skipped, and its result is 0.
     let is_done = |call: libc::c_long, index: usize, test: u32, value: libc::c_int| {
         [
             load(mem::offset_of!(libc::seccomp_data, nr)),
@@ -192,20 +192,20 @@ pub(crate) fn memory_is_stdin(command: &mut Command, holes: Holes) -> io::Result
             _ => Err(io::Error::last_os_error()),
         }
     };
-    // SAFETY: between fork and exec the closure makes system calls and reads memory of its own.
+    // SAFETY: between fork and exec the closure makes system calls and reads its own memory.
     unsafe { command.pre_exec(before_exec) };
     Ok(())
 }
 
-/// Whether [`memory_is_stdin`] works here: it is tried. A kernel may lack filters, and a sandbox
-/// may allow none.
+/// Returns true if [`memory_is_stdin`] works here, by trying it. A kernel may lack filters, and a
+/// sandbox may forbid them.
 pub(crate) fn filters_calls() -> bool {
     let mut command = Command::new("true");
     memory_is_stdin(&mut command, Holes::Pretended).is_ok()
         && command.status().is_ok_and(|status| status.success())
 }
 
-/// From linux/audit.h: what the kernel calls this architecture where it filters system calls.
+/// The number of this architecture in the kernel's filters of system calls, from linux/audit.h.
 const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xC000_003E)
 } else if cfg!(target_arch = "aarch64") {
@@ -219,15 +219,15 @@ const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
 /// From linux/prctl.h, since Linux 6.4.
 const PR_SET_MEMORY_MERGE: libc::c_int = 67;
 
-/// What has come from the other end of a TCP connection.
+/// Statistics of the data received on a TCP connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
-    /// How long ago something came last, in milliseconds; if nothing has, how long it exists.
+    /// Time since data was last received, or since the start if none was, in milliseconds.
     pub(crate) ago_ms: u32,
     pub(crate) bytes: u64,
 }
 
-/// What has come from the other end of a TCP connection.
+/// Reads the statistics of a TCP connection.
 pub(crate) fn heard(socket: BorrowedFd<'_>) -> io::Result<Heard> {
     // From linux/tcp.h, in numbers of four bytes: the first eight bytes are flags. The twelfth
     // number after them is tcpi_last_data_recv; tcpi_bytes_received has eight bytes.
@@ -235,7 +235,8 @@ pub(crate) fn heard(socket: BorrowedFd<'_>) -> io::Result<Heard> {
     const RECEIVED: usize = 128 / 4;
     let mut info = [0_u32; 64];
     let mut length = size_of_val(&info) as libc::socklen_t;
-    // SAFETY: the kernel writes at most as many bytes as there are, and how many it has written.
+    // SAFETY: the kernel writes at most `length` bytes, and stores the number of bytes written
+    // there.
     let done = unsafe {
         let (to, size) = (info.as_mut_ptr().cast(), &raw mut length);
         libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, to, size)
@@ -249,7 +250,7 @@ pub(crate) fn heard(socket: BorrowedFd<'_>) -> io::Result<Heard> {
     Ok(Heard { ago_ms: info[LAST_RECEIVED], bytes: u64::from_ne_bytes(bytes) })
 }
 
-/// The processor's time stamp counter; `None` on a processor without one.
+/// Reads the processor's time stamp counter; `None` on a processor without one.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn ticks() -> Option<u64> {
     // SAFETY: each x86-64 processor has the instruction, and it touches no memory.
@@ -271,14 +272,14 @@ mod tests {
     use images::{Arch, FirstProcess, Image};
 
     #[test]
-    fn a_hole_is_punched_into_no_file_by_who_may_not() {
+    fn pretended_holes_leave_the_file_whole() {
         let dir = Scratch::new("hole").unwrap();
         let path = dir.join("file");
         let holes = |holes| {
             fs::write(&path, [b'x'; 8192]).unwrap();
             let mut command = Command::new("fallocate");
             command.args(["--punch-hole", "--offset", "0", "--length", "4096"]).arg(&path);
-            // It opens its file as QEMU opens a guest's memory, and has it so.
+            // The child opens its file as QEMU opens a guest's memory.
             let file = File::options().read(true).write(true).open(&path).unwrap();
             memory_is_stdin(command.stdin(file), holes).unwrap();
             assert!(command.status().unwrap().success());
@@ -293,8 +294,8 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().len(), 12288, "nothing else is kept from it");
     }
 
-    /// A shell that tries what a process with a clone's rights might: `/dev/fd/0` is the file
-    /// behind the memory of all clones.
+    /// Runs a shell that tries the accesses of a process with a clone's rights: `/dev/fd/0` is the
+    /// file behind the memory of all clones.
     fn tries(script: &str, memory: &File) -> String {
         tries_in(Command::new("sh"), script, memory)
     }
@@ -315,7 +316,7 @@ mod tests {
     }
 
     fn is_root() -> bool {
-        // Without root there is one user, who may do to himself what he likes.
+        // Without root there is only one user, and the child keeps it.
         let is_root = rustix::process::geteuid().is_root();
         if !is_root {
             base::skipped!("a process that is not root cannot become another user");
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_03_a_child_has_no_user_groups_or_capabilities_of_ours() {
+    fn finding_03_child_has_no_user_groups_or_capabilities_of_ours() {
         if !is_root() {
             return;
         }
@@ -383,7 +384,7 @@ mod tests {
         assert!(!text.contains("pinhead-test-key"), "{text}");
     }
 
-    /// Kernels before 5.11 do not close a range of files: there they are looked for.
+    /// Kernels before 5.11 cannot close a range of files, so the open files are listed.
     #[test]
     fn finding_03_every_file_that_we_were_left_open_is_found() {
         let file = File::open("/dev/null").unwrap();
@@ -393,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_03_a_clone_cannot_write_to_the_memory_of_its_template() {
+    fn finding_03_clone_cannot_write_to_its_templates_memory() {
         if !is_root() {
             return;
         }

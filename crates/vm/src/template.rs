@@ -1,4 +1,4 @@
-//! One guest of a kind is booted and its state saved; the others go on from there.
+//! Saved states: one guest of a kind is booted and saved, and clones start from its state.
 //!
 //! ```text
 //!   boot ─► services are up ─► squeeze ─► stop ─► CACHE/templates/ARCH/KEY.state   its devices
@@ -7,14 +7,15 @@
 //!                          clone, clone, clone … ◄─────┘ and copied page by page on writes
 //! ```
 //!
-//! A clone's start so costs what it writes, and not what it has. One thing has to be kept from it:
-//! what a clone gives back, by its balloon or its kernel's page reports, QEMU drops from its view
-//! and punches out of the file, and then it is gone from every other clone. So QEMU is made to
-//! believe that it has done that, and only drops the page, which then is the template's again.
+//! The start of a clone therefore costs the pages it writes, not the pages it has. One effect must
+//! be prevented. When a clone gives a page back, by its balloon or its kernel's page reports, QEMU
+//! drops it from its view and punches it out of the file. The page would then be lost to every
+//! other clone. The punching is therefore made to succeed without effect: QEMU only drops its view
+//! of the page, which is then the template's again.
 //!
-//! A guest's kernel that wipes the memory that it frees would take reported pages, which it finds
-//! filled again, for wiped ones: such a kernel is kept from reporting any (see [`Ram`]). Clones
-//! that are to share nothing get copies: their state has all memory in it and is read whole.
+//! A guest's kernel that wipes freed memory would take reported pages, which are filled again, for
+//! wiped ones. Such a kernel is kept from reporting any page (see [`Ram`]). Clones that share
+//! nothing get copies: their state contains all memory and is read whole.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -35,62 +36,63 @@ use crate::saved::{Template, clear, found, memory_of, remove_old};
 use crate::tsc::Rate;
 use crate::{Deadline, Error, GuestSpec, Net, Session, emulator, sys};
 
-/// What a template is called while it runs.
+/// The name of a template's guest while it runs.
 const NAME: &str = "template";
 
-/// Changed whenever a template is prepared in another way: older ones are then made again.
+/// The version of the preparation. A change makes older templates invalid.
 const PREPARATION: u32 = 4;
 
-/// What QEMU calls the file of its state.
+/// QEMU's name for the file of a state.
 const STATE: &str = "state";
 
-/// A guest's memory is its owner's.
+/// The mode of a memory file: only its owner may read it.
 const OWNERS: u32 = 0o600;
 
-/// Enough for any disk: the guest is stopped and waits for nothing else.
+/// The bandwidth limit for writing a state, in bytes: more than any disk has. The guest is stopped
+/// and waits for nothing else.
 const BYTES_A_SECOND: u64 = 10 << 30;
 
-/// What a guest keeps while its free memory is wiped: less would make its kernel drop what the
-/// clones need at once.
+/// Free memory that a guest keeps while the rest is wiped. With less, its kernel would drop pages
+/// that the clones need at once.
 const SPARED_KIB: u64 = 4 * 1024;
 
-/// A daemon that has not answered in this time, in which its QEMU could run, does not run.
+/// The time in which a daemon must answer, counted while its QEMU could run.
 const DAEMON_PATIENCE_MS: u64 = 60_000;
-/// It is asked so often.
+/// The interval between two requests to the daemon.
 const DAEMON_STEP: Duration = Duration::from_millis(500);
-/// A balloon that has not moved in this time, in which its QEMU could run, takes no more: the
+/// A balloon that has not moved in this time, counted while its QEMU could run, takes no more: the
 /// guest's kernel keeps the rest for itself.
 const BALLOON_PATIENCE_MS: u64 = 2_000;
 
-/// What a disk is to have left besides a guest's memory.
+/// Free space that must remain on the disk besides a guest's memory, in MiB.
 const SPARE_MIB: u64 = 64;
 
-/// How often QEMU is asked how far it is.
+/// The interval at which QEMU's progress is polled.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Files out of which nobody reads any more are dropped, and the daemon comes to rest.
+/// Drops file pages that are no longer read, and lets the daemon settle.
 const SETTLE: &str = "sync; echo 3 > /proc/sys/vm/drop_caches; sleep 3; \
      echo 3 > /proc/sys/vm/drop_caches; awk '/^MemFree:/ { print $2 }' /proc/meminfo";
 
-/// What clones have of their template's memory.
+/// The relation of clones' memory to their template's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clones {
-    /// All have the same as long as they do not write to it.
+    /// Clones share each page until they write to it.
     Share,
-    /// Each has a copy from the start.
+    /// Each clone has a copy from the start.
     Copy,
 }
 
 impl Template {
-    /// The template for guests like this one, which may differ in their names, addresses and
-    /// forwarded ports: from the cache, or else a guest is booted for it.
+    /// Returns the template for guests like this one, which may differ in names, addresses and
+    /// forwarded ports. It comes from the cache, or else a guest is booted for it.
     pub fn make(
         spec: &GuestSpec,
         clones: Clones,
         cache: &Cache,
         deadline: Deadline,
     ) -> Result<Template, Error> {
-        // Where we cannot filter system calls, QEMU would write to what all have in common.
+        // Without filtered system calls, QEMU would write to the shared memory.
         let clones = if sys::filters_calls() { clones } else { Clones::Copy };
         let shares = clones == Clones::Share;
         let spec = template_spec(spec)?;
@@ -120,7 +122,7 @@ fn wrong(spec: &GuestSpec, reason: impl Into<String>) -> Error {
     Error::Template { guest: spec.name.clone(), reason: reason.into() }
 }
 
-/// The guest that stands for all: nobody's name and address, and no way in from outside.
+/// Returns the template's guest, with a neutral name and address, and no forwarded ports.
 fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
     let refuse = |reason: &str| Err(wrong(spec, reason));
     if !spec.ctl {
@@ -132,7 +134,7 @@ fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
     let net = spec.net.as_ref();
     let net = net.map(|net| Net { linked: net.linked, ..Net::new(0) });
     let mut kernel_args = spec.kernel_args.clone();
-    // Only such a guest lets its host make another one of it.
+    // Only a guest with this word lets its host make clones of it.
     kernel_args.push("pinhead.template=1".into());
     let name = NAME.into();
     Ok(GuestSpec {
@@ -146,8 +148,8 @@ fn template_spec(spec: &GuestSpec) -> Result<GuestSpec, Error> {
     })
 }
 
-/// Where the state of guests with this key is, by the rate of their clocks. It is no part of the
-/// key, since the next process measures it a bit otherwise.
+/// Returns the path of a state with this key, by the rate of the guests' clocks. The rate is not
+/// part of the key, because the next process measures a slightly different one.
 fn state_paths(directory: &Path, key: u64) -> impl Fn(Option<Rate>) -> PathBuf {
     move |rate| match rate {
         Some(rate) => directory.join(format!("{key:016x}-{}.state", rate.khz())),
@@ -155,7 +157,8 @@ fn state_paths(directory: &Path, key: u64) -> impl Fn(Option<Rate>) -> PathBuf {
     }
 }
 
-/// What a state depends on, in a number, but for the rate of the host's time stamp counter.
+/// Returns a hash of everything a state depends on, except the rate of the host's time stamp
+/// counter.
 fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
     let mut hash = StableHash::default();
     let mut put = |bytes: &[u8]| hash.put(bytes);
@@ -176,12 +179,12 @@ fn key(spec: &GuestSpec, clones: Clones) -> Result<u64, Error> {
     Ok(hash.finish())
 }
 
-/// Boots the guest and writes its state into a file, which is there when it is whole.
+/// Boots the guest and writes its state into a file, which gets its name when it is complete.
 fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> Result<(), Error> {
     let part = whole.with_extension("part");
-    // One that has lost its memory is none, and would be taken for this one's.
+    // A state without its memory is invalid, and would be taken for the new one.
     let _ = fs::remove_file(whole);
-    // Never into older ones: clones may still look at them.
+    // Older files are never overwritten: clones may still map them.
     clear(whole);
     let memory = match clones {
         Clones::Copy => None,
@@ -189,7 +192,7 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             let path = memory_of(whole);
             let file = new_file(&path, File::options().read(true))?;
             file.set_len(spec.memory_mib << 20).file("write", &path)?;
-            // QEMU would be killed without a word where it is full.
+            // Without this check, a full disk would kill QEMU without an error.
             let room = rustix::fs::fstatvfs(&file).map_err(io::Error::from);
             let room = room.file("ask for room beside", &path)?;
             let free_mib = (room.f_bavail * room.f_frsize) >> 20;
@@ -201,8 +204,8 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             Some((path, file))
         }
     };
-    // The guest's QEMU may not open a file, so it gets these open.
-    // QEMU takes one that can be written to and not read.
+    // The guest's QEMU may not open a file, so it gets these open. It accepts only a descriptor
+    // that is write-only.
     let state = new_file(&part, &mut File::options())?;
     let own = |(path, file): &(PathBuf, File)| file.try_clone().file("use", path);
     let ram = memory.as_ref().map(own).transpose()?;
@@ -231,7 +234,7 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
             _ => wait_a_step(spec, &mut guest, deadline, "its state is saved")?,
         }
     }
-    // It writes no more, whatever it still was to do.
+    // The killed QEMU writes nothing more.
     drop(guest);
     for (path, file) in memory.iter().map(|(path, file)| (path, file)).chain([(&part, &state)]) {
         file.sync_all().file("write", path)?;
@@ -239,14 +242,14 @@ fn save(spec: &GuestSpec, clones: Clones, whole: &Path, deadline: Deadline) -> R
     Ok(fs::rename(&part, whole).file("create", whole)?)
 }
 
-/// Creates a file of our own, which is to be written to.
+/// Creates a private file for writing.
 fn new_file(path: &Path, options: &mut OpenOptions) -> Result<File, Error> {
     options.write(true).create_new(true).mode(OWNERS);
     Ok(options.open(path).file("create", path)?)
 }
 
-/// Waits until the guest's daemon answers: its clones become themselves by it. One that has just
-/// started drops what it is asked, so it is asked again.
+/// Waits until the guest's daemon answers, because its clones get their identity from it. A daemon
+/// that has just started drops requests, so they are repeated.
 fn wait_for_daemon(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
     let (mut had, pid) = (Chance::default(), guest.process.id());
     let question = ToGuest::Sample(wire::Sample { sequence: 1 });
@@ -267,8 +270,8 @@ fn had_ms(had: &mut Chance, now: Duration, work: impl FnOnce() -> Option<Work>) 
     had.look(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), work)
 }
 
-/// Wipes the guest's free memory, so that it is not part of the state: the balloon takes it, and
-/// what the guest gets back is fresh.
+/// Wipes the guest's free memory, so that it is not part of the state: the balloon takes the pages,
+/// and the guest gets fresh ones back.
 fn squeeze(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<(), Error> {
     let free_kib: u64 = guest
         .sh(SETTLE, deadline)?
@@ -297,7 +300,7 @@ fn squeeze(spec: &GuestSpec, guest: &mut Session, deadline: Deadline) -> Result<
     Ok(())
 }
 
-/// A balloon that may have come to rest before its target.
+/// Detects a balloon that has stopped before its target.
 #[derive(Debug, Default)]
 struct Still {
     had: Chance,
@@ -305,7 +308,7 @@ struct Still {
 }
 
 impl Still {
-    /// Returns the time that its guest has had since it moved.
+    /// Returns the time that the balloon's guest has had since the last move.
     fn ms(
         &mut self,
         actual: Option<u64>,
@@ -364,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_found_by_who_measures_the_next_rate() {
+    fn state_is_found_with_the_next_rate() {
         let path = state_paths(Path::new("/t"), 0xabc);
         assert_eq!(path(None), Path::new("/t/0000000000000abc.state"));
         let [here, next] = [2595, 2596].map(|mhz| Rate::from_mhz(mhz).unwrap());

@@ -1,14 +1,14 @@
-//! How fast the host's time stamp counter counts.
+//! Measurement of the host's time stamp counter rate.
 //!
 //! ```text
 //!   (ticks, time) ── a wait ── (ticks, time) ── a wait ── (ticks, time)
 //!          └── first rate ──────────┘└────── second rate ──────┘ ─► Rate, if they agree
 //! ```
 //!
-//! QEMU's translator hands a guest the host's own counter. The guest's kernel would find its rate
-//! by comparing it with a timer that QEMU makes up: on a busy host QEMU is kept from running
-//! meanwhile, and the guest's clock then goes several times too fast or too slow for as long as
-//! the guest lives. So the host measures the rate, and passes it to the guest.
+//! QEMU's translator passes the host's counter on to a guest. The guest's kernel would measure the
+//! rate against an emulated timer. On a busy host QEMU is kept from running meanwhile, and the
+//! guest's clock stays several times too fast or too slow. The host therefore measures the rate and
+//! passes it to the guest.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,55 +18,54 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys;
 
-/// The counter of any processor is between these; what is not was measured wrong.
+/// Bounds of any processor's counter; a rate outside them was measured wrong.
 const MHZ_MIN: u64 = 500;
 const MHZ_MAX: u64 = 10_000;
-/// How long one measure takes. A moment is known to within a microsecond: a twenty-thousandth.
+/// Duration of one measurement. A moment is accurate to a microsecond: a twenty-thousandth.
 const WAIT: Duration = Duration::from_millis(20);
-/// Two measures must agree to one part in this many.
+/// Two measurements must agree to one part in this many.
 const AGREEMENT: u128 = 1000;
-/// A moment is taken this often, and the one that took least is the best: the others were
-/// interrupted between looking at the counter and at the clock.
+/// Number of times that a moment is taken. The fastest one counts: the others were interrupted
+/// between reading the counter and the clock.
 const TRIES: usize = 16;
 
-/// A counter's rate, in whole megahertz: steps that are small beside what a clock may be wrong,
-/// and large beside what two measures differ by.
+/// A counter's rate, in whole megahertz. These steps are small compared with a clock's error, and
+/// large compared with the difference of two measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rate {
     mhz: u64,
 }
 
 impl Rate {
-    /// A rate that is plausible.
+    /// Returns the rate if it is plausible.
     pub(crate) fn from_mhz(mhz: u64) -> Option<Rate> {
         (MHZ_MIN..=MHZ_MAX).contains(&mhz).then_some(Rate { mhz })
     }
 
-    /// As a kernel's command line has it.
+    /// Returns the rate in kHz, as a kernel's command line has it.
     pub(crate) fn khz(self) -> u64 {
         self.mhz * 1000
     }
 
-    /// This rate, and those that another measure of the same counter might give: a true rate that
-    /// is halfway between two steps is rounded now up, now down.
+    /// Returns this rate, and those that another measurement of the same counter might give: a true
+    /// rate halfway between two steps is rounded up or down.
     pub(crate) fn alike(self) -> impl Iterator<Item = Rate> {
         [self.mhz, self.mhz - 1, self.mhz + 1].into_iter().filter_map(Rate::from_mhz)
     }
 }
 
-/// The counter and the clock at the same time.
+/// Readings of the counter and the clock at the same time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
-    /// The counter.
     pub(crate) ticks: u64,
     /// The clock, which is neither set nor slewed.
     pub(crate) ns: u64,
-    /// Ticks that went by while the clock was looked at.
+    /// Ticks that passed while the clock was read.
     pub(crate) took_ticks: u64,
 }
 
-/// The rate of this host's counter, measured once in a process's life. `None` where there is no
-/// such counter, or where two measures disagree.
+/// Returns the rate of this host's counter, measured once in a process's life. `None` without such
+/// a counter, or if two measurements disagree.
 pub(crate) fn host_rate() -> Option<Rate> {
     static RATE: OnceLock<Option<Rate>> = OnceLock::new();
     *RATE.get_or_init(measure)
@@ -79,7 +78,7 @@ fn measure() -> Option<Rate> {
 
 fn after_a_wait() -> Option<Moment> {
     let wait = Timespec::try_from(WAIT).ok()?;
-    // Cut short by a signal it is a shorter measure, which the other has to agree with.
+    // A wait cut short by a signal makes a shorter measurement, which must agree with the other.
     let _ = poll(&mut [], Some(&wait));
     moment()
 }
@@ -95,7 +94,7 @@ fn moment() -> Option<Moment> {
     tries.min_by_key(|moment| moment.took_ticks)
 }
 
-/// The rate over the whole time, if the rates of both halves agree.
+/// Returns the rate over the whole time, if the rates of both halves agree.
 fn rate([start, middle, end]: &[Moment; 3]) -> Option<Rate> {
     let ticks_a_ms = |from: &Moment, to: &Moment| {
         let ticks = u128::from(to.ticks.checked_sub(from.ticks)?);
@@ -123,13 +122,13 @@ mod tests {
         let mhz = |moments| rate(&moments).map(|rate| rate.mhz);
         let even = [at(0, 5), at(20, 5 + 51_920_000), at(45, 5 + 116_820_000)];
         assert_eq!(mhz(even), Some(2596));
-        // A tenth of a percent apart is close enough, and one percent is not.
+        // A difference of a tenth of a percent is accepted, and one percent is not.
         assert_eq!(mhz([at(0, 0), at(20, 52_000_000), at(40, 104_040_000)]), Some(2601));
         assert_eq!(mhz([at(0, 0), at(20, 52_000_000), at(40, 104_520_000)]), None);
     }
 
     #[test]
-    fn what_cannot_be_is_no_rate() {
+    fn implausible_rates_are_rejected() {
         let none = |moments| assert_eq!(rate(&moments), None);
         none([at(0, 0), at(0, 1), at(0, 2)]);
         none([at(0, 9_000_000), at(20, 1), at(40, 2)]);
@@ -146,7 +145,7 @@ mod tests {
         assert_eq!(alike(MHZ_MIN), [500_000, 501_000]);
     }
 
-    /// A measure that a busy machine spoils is none; those that succeed agree.
+    /// A measurement that a busy machine spoils gives none; those that succeed agree.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn this_hosts_rate_is_found_and_found_again() {

@@ -1,4 +1,4 @@
-//! The answer of `pinhead why`, as sentences and as JSON.
+//! Answer of `pinhead why`, as sentences and as JSON.
 
 use super::gather::{ENTRIES_MAX, Entry, Gathered, What};
 use super::when::{Now, rfc3339, show};
@@ -9,40 +9,40 @@ use model::clause::Clause;
 use serde_json::{Map, Value, json};
 use store::{Decided, Event, Policy, Range};
 
-/// A question, and what was found.
+/// A question with its results.
 #[derive(Debug)]
 pub struct Answer {
-    /// The guests.
+    /// Selected guests.
     pub chosen: Vec<Chosen>,
-    /// Whose decisions.
+    /// Policy of the decisions.
     pub policy: Policy,
-    /// In which time.
+    /// Time of the decisions.
     pub range: Range,
-    /// What was found.
+    /// Entries found.
     pub gathered: Gathered,
-    /// When it was asked, and where.
+    /// Time and zone of the question.
     pub now: Now,
 }
 
-/// A line of an answer, for who shows them one by one.
+/// A line of an answer, for callers that show lines one by one.
 #[derive(Debug)]
 pub struct Told<'a> {
-    /// When it was, or when it began, in milliseconds since 1970.
+    /// Time or start, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Whom it is about; `None` for the manager and its host.
+    /// Guest of the line; `None` for the manager and its host.
     pub guest: Option<&'a Chosen>,
-    /// What was done, or what kind of event it was, in a word.
+    /// Action of the decision, or kind of the event, as a word.
     pub action: &'a str,
-    /// The target, of a decision.
+    /// Target of a decision.
     pub to_bytes: Option<u64>,
-    /// Whether it was decided before the time, and was still in force when that began.
+    /// True if the decision was made before the requested time and still in force at its start.
     pub is_earlier: bool,
-    /// The same in sentences, without the time.
+    /// The line in sentences, without the time.
     pub text: String,
 }
 
 impl Answer {
-    /// Its lines, oldest first.
+    /// Returns the lines, oldest first.
     pub fn lines(&self) -> Vec<Told<'_>> {
         let before = self.gathered.before.iter().map(|entry| (entry, true));
         let entries = self.gathered.entries.iter().map(|entry| (entry, false));
@@ -66,12 +66,12 @@ impl Answer {
         }
     }
 
-    /// Whether there is more than was gathered: the newest is what is missing.
+    /// Returns true if the entries were cut; the newest ones are missing.
     pub fn is_cut(&self) -> bool {
         self.gathered.is_cut
     }
 
-    /// For people: a line for each thing that happened.
+    /// Returns the answer as text, with a line for each event.
     pub fn text(&self) -> String {
         let mut lines = Vec::new();
         for entry in &self.gathered.before {
@@ -92,7 +92,7 @@ impl Answer {
         lines.join("\n") + "\n"
     }
 
-    /// The sentence that nothing was decided in the time, and when something was.
+    /// Returns a sentence that there was no decision in the time, and when there was one.
     fn nothing(&self) -> String {
         let names: Vec<String> = self.chosen.iter().map(|g| plain(&g.label, NAME_WIDTH)).collect();
         let names = match names.as_slice() {
@@ -149,7 +149,7 @@ impl Answer {
         guest.map_or("the host", |guest| &guest.label)
     }
 
-    /// For programs.
+    /// Returns the answer as JSON.
     pub fn json(&self) -> Value {
         let guests: Vec<Value> = self
             .chosen
@@ -193,7 +193,7 @@ impl Answer {
     }
 }
 
-/// A decision in sentences; the first begins with what was done.
+/// Returns a decision in sentences; the first begins with the action.
 fn sentences(label: &str, done: &str, decided: &Decided) -> String {
     let decision = &decided.decision;
     let mut text = format!("{done}: {}.", why(decision));

@@ -1,23 +1,23 @@
-//! What can go wrong with a question.
+//! Errors in a question.
 
-/// A question that cannot be answered. A text is shown cut, and safe for a terminal.
+/// A question that cannot be answered. Text is cut, and safe for a terminal.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A text that names no time.
+    /// A text is not a time.
     #[error(
         "{0:?} is no time: write 14:03, 14:03:20, \"2026-11-21 14:03\", \
          2026-11-21T14:03:20+01:00 or \"5m ago\""
     )]
     Time(String),
-    /// A text that is no length of time.
+    /// A text is not a length of time.
     #[error("{0:?} is no time span: write 90s, 5m, 1h, 1h30m, 2d or 1w")]
     Span(String),
-    /// A guest that the journal does not know, with the nearest names that it does.
+    /// A guest that is not in the journal, with the nearest names that are.
     #[error("The journal knows no guest {text}{}", offered(nearest))]
     Unknown {
-        /// What was asked for.
+        /// Requested guest.
         text: String,
-        /// Names that are like it.
+        /// Similar names.
         nearest: Vec<String>,
     },
     /// The journal cannot be read.
@@ -35,7 +35,7 @@ fn offered(nearest: &[String]) -> String {
     }
 }
 
-/// As much of a text as an error repeats.
+/// Cuts a text to the length that an error repeats.
 pub(crate) fn cut(text: &str) -> String {
     text.chars().take(40).collect()
 }

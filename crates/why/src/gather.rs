@@ -1,5 +1,5 @@
-//! The entries of an answer: the decisions and events of a time, with holds folded, and what was
-//! in force before.
+//! Entries of an answer: decisions and events of a time, with holds folded, and decisions in force
+//! before it.
 
 use super::who::{Chosen, places};
 use super::words::is_hold;
@@ -8,33 +8,33 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use store::{Decided, Event, GuestKey, Journal, Policy, Query, Range};
 
-/// Entries that one answer has at most: more is nothing to read, and must not fill memory.
+/// Maximum number of entries in an answer; more would be unreadable and fill the memory.
 pub const ENTRIES_MAX: usize = 10_000;
-/// Events that one answer has at most.
+/// Maximum number of events in an answer.
 const EVENTS_MAX: u32 = 1_000;
 
-/// The entries of an answer.
+/// Entries of an answer.
 #[derive(Debug)]
 pub struct Gathered {
-    /// What was decided before the time and still in force when it began, and where that was
-    /// to hold, the move before it; oldest first.
+    /// Decisions made before the time and in force at its start, oldest first. If such a decision
+    /// was a hold, the move before it is included.
     pub before: Vec<Entry>,
-    /// What happened in the time, oldest first.
+    /// Entries in the time, oldest first.
     pub entries: Vec<Entry>,
-    /// There would be more than [`ENTRIES_MAX`].
+    /// True if there are more than [`ENTRIES_MAX`].
     pub is_cut: bool,
-    /// When these guests' first and last decisions were taken, whatever the time asked for.
+    /// Times of these guests' first and last decisions, independent of the requested time.
     pub span: Option<Range>,
 }
 
 /// A line of an answer.
 #[derive(Debug)]
 pub struct Entry {
-    /// When it was, or when it began.
+    /// Time or start of the entry.
     pub at_ms: i64,
-    /// Which of the chosen guests; `None` for the manager and its host.
+    /// Index of the selected guest; `None` for the manager and its host.
     pub guest: Option<usize>,
-    /// What it is.
+    /// Content of the entry.
     pub what: What,
 }
 
@@ -43,20 +43,20 @@ pub struct Entry {
 pub enum What {
     /// One decision.
     Decision(Box<Decided>),
-    /// Holds for the same reason, one after the other.
+    /// Consecutive holds for the same reason.
     Holds {
-        /// How many.
+        /// Number of holds.
         times: u64,
-        /// The smallest and the largest size that the guest was held at.
+        /// Smallest and largest size held.
         bytes: (u64, u64),
-        /// The last of them.
+        /// Last of the holds.
         last: Box<Decided>,
     },
-    /// Something else that happened.
+    /// Another event.
     Event(Event),
 }
 
-/// Reads what there is about these guests.
+/// Reads the entries about these guests.
 pub fn gather(
     journal: &Journal,
     chosen: &[Chosen],
@@ -87,21 +87,21 @@ pub fn gather(
         guest: found.guest.and_then(|key| whose.get(&key).copied()),
         what: What::Event(found.event),
     }));
-    // Stable: what happened in the same millisecond stays in the order of the journal.
+    // The sort is stable, so entries of the same millisecond stay in the journal's order.
     entries.sort_by_key(|entry| entry.at_ms);
     Ok(Gathered { before, entries, is_cut, span: journal.span(&keys, Some(policy))? })
 }
 
-/// Whether what was in force before the time is shown too.
+/// Condition for including decisions in force before the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// Always: a moment is asked for.
+    /// Always, for a question about a moment.
     Always,
-    /// For guests about which nothing was decided in the time.
+    /// For guests without a decision in the time.
     IfEmpty,
 }
 
-/// The last decision before a time, behind the last move if it was none itself.
+/// Returns the last decision before a time, after the last move if the decision is not one.
 fn in_force(
     journal: &Journal,
     at: usize,
@@ -124,11 +124,11 @@ fn in_force(
     Ok(found.into_iter().map(entry).collect())
 }
 
-/// Folds holds as they come.
+/// Folding of consecutive holds.
 #[derive(Default)]
 struct Fold {
     entries: Vec<Entry>,
-    /// Where each guest's last entry is.
+    /// Index of each guest's last entry.
     open: HashMap<usize, usize>,
     is_cut: bool,
 }

@@ -1,5 +1,4 @@
-//! What the host's manager decided about a guest, why, and what came of it; and where its policy
-//! and a shadow of it part.
+//! Explanations of the host manager's decisions, and their comparison with a shadow policy.
 //!
 //! ```text
 //!   journal ─► who (which guests) ─► gather (decisions, holds folded) ─► answer (text, JSON)
@@ -28,29 +27,29 @@ use gather::{History, gather};
 use store::{Journal, Policy, Range};
 use when::Now;
 
-/// What is asked about guests.
+/// A question about guests.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// A name, a pattern with `*` and `?`, or a UUID.
+    /// Name, pattern with `*` and `?`, or UUID.
     pub guest: String,
-    /// In which time.
+    /// Time of the decisions.
     pub time: Time,
-    /// Whose decisions.
+    /// Policy of the decisions.
     pub policy: Policy,
 }
 
-/// The time that is asked about, as people write it.
+/// Time of a question, in the user's notation.
 #[derive(Clone, Debug)]
 pub enum Time {
-    /// A minute or a second, and what was in force then.
+    /// A minute or a second, with the decisions then in force.
     At(String),
-    /// From so long ago until now.
+    /// A length of time up to now.
     Last(String),
-    /// From one millisecond to another, and what was in force at the first.
+    /// A range of milliseconds, with the decisions in force at its start.
     Between(Range),
 }
 
-/// Answers from a journal.
+/// Answers a question from a journal.
 pub fn answer(journal: &Journal, question: &Question, now: Now) -> Result<Answer, Error> {
     let (range, history) = match &question.time {
         Time::At(at) => (when::instant(at, &now)?, History::Always),

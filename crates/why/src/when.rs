@@ -1,4 +1,4 @@
-//! Times as people write and read them. Now and the zone are arguments.
+//! Parsing and formatting of times. The current time and the zone are arguments.
 
 use crate::error::{Error, cut};
 use base::duration::{DAY_MS, MINUTE_MS, SECOND_MS, parse_ms};
@@ -7,21 +7,21 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use store::Range;
 
-/// Lengths that intervals have by themselves, in minutes.
+/// Default lengths of intervals, in minutes.
 const STEPS: [i64; 11] = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440];
 
-/// When and where it is asked.
+/// Time and zone of a question.
 #[derive(Clone, Debug)]
 pub struct Now {
     /// Milliseconds since 1970.
     pub ms: i64,
-    /// The zone that times are meant and shown in.
+    /// Zone of the times read and shown.
     pub zone: TimeZone,
 }
 
-/// The time that a text names: the minute or the second, from its first to its last
-/// millisecond. A time of day without a date is the last one that has begun. Where clocks are
-/// put back, an hour that comes twice is the first one.
+/// Returns the minute or second named by a text, from its first to its last millisecond. A time of
+/// day without a date is the latest such time not in the future. If clocks are set back, an
+/// ambiguous time is the first of the two.
 pub fn instant(text: &str, now: &Now) -> Result<Range, Error> {
     let text = text.trim();
     let wrong = || Error::Time(cut(text));
@@ -54,20 +54,20 @@ pub fn instant(text: &str, now: &Now) -> Result<Range, Error> {
     Ok(Range { from_ms, to_ms: from_ms + long - 1 })
 }
 
-/// The first millisecond of the time that a text names. A day alone is its beginning.
+/// Returns the first millisecond of the time named by a text. A date alone is the start of the day.
 pub fn begin(text: &str, now: &Now) -> Result<i64, Error> {
     let is_day = text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
     let found = if is_day { instant(&format!("{text} 00:00"), now) } else { instant(text, now) };
     found.map(|range| range.from_ms)
 }
 
-/// The second that a millisecond is in.
+/// Returns the second that contains a millisecond.
 fn second(ms: i64) -> Range {
     let from_ms = ms.div_euclid(SECOND_MS) * SECOND_MS;
     Range { from_ms, to_ms: from_ms + SECOND_MS - 1 }
 }
 
-/// How long a text says: `90s`, `5m`, `10 min`, `1h30m`, `2d`, `1w`.
+/// Parses a length of time: `90s`, `5m`, `10 min`, `1h30m`, `2d`, `1w`.
 pub fn span(text: &str) -> Result<i64, Error> {
     match parse_ms(text) {
         Ok(ms) => Ok(ms.cast_signed()),
@@ -75,12 +75,12 @@ pub fn span(text: &str) -> Result<i64, Error> {
     }
 }
 
-/// The time from so long ago until now.
+/// Returns the time from a length ago until now.
 pub fn last(text: &str, now: &Now) -> Result<Range, Error> {
     Ok(Range { from_ms: now.ms.saturating_sub(span(text)?), to_ms: now.ms })
 }
 
-/// A time as it is read: with its date only if that is not today's.
+/// Formats a time, with the date only if it is not today's.
 pub fn show(ms: i64, now: &Now) -> String {
     let (Some(at), Some(today)) = (zoned(ms, now), zoned(now.ms, now)) else {
         return format!("{ms} ms");
@@ -89,24 +89,24 @@ pub fn show(ms: i64, now: &Now) -> String {
     at.strftime(form).to_string()
 }
 
-/// A time as programs read it; `None` for one that no calendar has.
+/// Formats a time for programs; `None` if it is outside the calendar.
 pub fn rfc3339(ms: i64, now: &Now) -> Option<String> {
     Some(zoned(ms, now)?.strftime("%Y-%m-%dT%H:%M:%S%.3f%:z").to_string())
 }
 
-/// How far a zone is ahead of UTC, in minutes.
+/// Returns the offset of a zone from UTC, in minutes.
 pub fn offset_min(at_ms: i64, zone: &TimeZone) -> i64 {
     let at = Timestamp::from_millisecond(at_ms).unwrap_or(Timestamp::UNIX_EPOCH);
     i64::from(zone.to_offset(at).seconds()) / 60
 }
 
-/// The shortest length that makes no more than so many intervals of a time.
+/// Returns the shortest default length that divides a time into at most `points` intervals.
 pub fn usual_step(length_ms: i64, points: i64) -> i64 {
     let fits = |minutes: &&i64| length_ms / (**minutes * MINUTE_MS) <= points;
     STEPS.iter().find(fits).map_or(7 * DAY_MS, |minutes| minutes * MINUTE_MS)
 }
 
-/// The beginning of the step in which a time is, so that intervals begin on round times.
+/// Returns the start of the step that contains a time, so that intervals begin at round times.
 pub fn aligned(at_ms: i64, step_ms: i64, now: &Now) -> i64 {
     let offset_ms = offset_min(at_ms, &now.zone) * MINUTE_MS;
     let local = at_ms.saturating_add(offset_ms);
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use jiff::tz;
 
-    /// 2026-11-21 14:10:00 at one hour before UTC.
+    /// Returns 2026-11-21 14:10:00 at UTC+1.
     fn now() -> Now {
         Now { ms: 1_795_266_600_000, zone: tz::offset(1).to_time_zone() }
     }

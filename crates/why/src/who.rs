@@ -1,4 +1,4 @@
-//! Which guests are meant: by a name, a pattern or a UUID.
+//! Selection of guests by name, pattern or UUID.
 
 use super::words::NAME_WIDTH;
 use crate::Error;
@@ -7,29 +7,29 @@ use model::{has_uuid, label};
 use std::collections::{BTreeMap, HashMap};
 use store::{GuestKey, GuestRow};
 
-/// Names that a refusal offers.
+/// Number of similar names in an error.
 const NEAREST: usize = 3;
 
 /// A guest with all its boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Its last name.
+    /// Last name of the guest.
     pub name: String,
-    /// Its UUID.
+    /// UUID of the guest.
     pub uuid: String,
-    /// How it is called in sentences: its name, and its UUID where another has that name too.
+    /// Label in sentences: the name, with the UUID if another guest has the same name.
     pub label: String,
-    /// Its numbers in the journal.
+    /// Keys in the journal.
     pub keys: Vec<GuestKey>,
 }
 
-/// The guests that a text means, or an error with the names that are like it.
+/// Returns the guests that a text selects, or an error with similar names.
 pub fn choose(text: &str, rows: &[GuestRow]) -> Result<Vec<Chosen>, Error> {
     let all = guests(rows);
     let exact = |guest: &Chosen| guest.name == text || guest.uuid.eq_ignore_ascii_case(text);
     let mut found: Vec<Chosen> = all.iter().filter(|guest| exact(guest)).cloned().collect();
     if found.is_empty() {
-        // A guest is also found by a name that it had.
+        // A guest is also found by an earlier name.
         let had = |guest: &Chosen| {
             let mut names = rows.iter().filter(|row| guest.keys.contains(&row.key));
             names.any(|row| glob::matches(text, &row.guest.name))
@@ -42,12 +42,12 @@ pub fn choose(text: &str, rows: &[GuestRow]) -> Result<Vec<Chosen>, Error> {
     Ok(found)
 }
 
-/// All guests of a journal, by name.
+/// Returns all guests of a journal, by name.
 pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
     let mut all: BTreeMap<(String, String), Chosen> = BTreeMap::new();
     for row in rows {
         let (uuid, name) = (&row.guest.uuid, &row.guest.name);
-        // Guests without a UUID are distinguished by their names alone.
+        // Guests without a UUID are distinguished by name only.
         let group = (uuid.clone(), if has_uuid(uuid) { String::new() } else { name.clone() });
         let chosen = all.entry(group).or_insert_with(|| Chosen {
             name: name.clone(),
@@ -55,7 +55,7 @@ pub fn guests(rows: &[GuestRow]) -> Vec<Chosen> {
             label: String::new(),
             keys: Vec::new(),
         });
-        // Rows come in the order in which guests were first seen.
+        // Rows are in the order in which guests were first seen.
         chosen.name.clone_from(name);
         chosen.keys.push(row.key);
     }
@@ -80,7 +80,7 @@ fn unknown(text: &str, all: &[Chosen]) -> Error {
     Error::Unknown { text: plain(text, NAME_WIDTH), nearest }
 }
 
-/// Which of the chosen guests each number is of.
+/// Returns the index of the selected guest for each key.
 pub fn places(chosen: &[Chosen]) -> HashMap<GuestKey, usize> {
     let keys = chosen.iter().enumerate();
     keys.flat_map(|(at, guest)| guest.keys.iter().map(move |key| (*key, at))).collect()

@@ -1,4 +1,4 @@
-//! One decision in sentences: what was done, why, how the guest was, and what came of it.
+//! A decision in sentences: action, reason, state of the guest, and outcome.
 
 use base::duration::show as span;
 use base::plain;
@@ -6,16 +6,16 @@ use model::clause::Clause;
 use model::quantity::{self, short, size};
 use store::{Decision, Fate, Outcome};
 
-/// Characters of a guest's name that are shown.
+/// Maximum length of a guest's name shown.
 pub const NAME_WIDTH: usize = 64;
-/// Characters of a clause, a bound or another machine name that are shown.
+/// Maximum length of a clause, a bound or another machine name shown.
 pub const WORD_WIDTH: usize = 32;
-/// Characters of a sentence from the journal that are shown.
+/// Maximum length of a journal text shown.
 pub const SENTENCE_WIDTH: usize = 300;
-/// The age of a sample is shown from here on, in milliseconds: younger ones count as of now.
+/// Minimum age in milliseconds of a sample that is mentioned; younger ones count as current.
 const SHOWN_AGE_MS: f64 = 1_000.0;
 
-/// The value of an input, if it was known.
+/// Returns the value of an input, if it was known.
 pub fn input(decision: &Decision, name: &str) -> Option<f64> {
     let found = decision.inputs.iter().find(|(known, _)| known == name)?;
     found.1.filter(|value| *value >= 0.0)
@@ -25,17 +25,17 @@ fn mib(bytes: u64) -> i64 {
     quantity::mib(bytes as f64)
 }
 
-/// What was done with the guest, or would have been.
+/// Returns the action on the guest, done or hypothetical.
 pub fn done(name: &str, decision: &Decision) -> String {
     let name = plain(name, NAME_WIDTH);
-    // These give no order, so that an acting manager has done them.
+    // These actions need no order to the hypervisor, so an active manager has done them.
     let needs_no_order = matches!(decision.action.as_ref(), "hold" | "let-go" | "stuck");
     let is_done = decision.acted || needs_no_order && decision.policy == store::Policy::Active;
     let was = if is_done { "was" } else { "would have been" };
     let (from, to) = (mib(decision.from_bytes), mib(decision.to_bytes));
     let moved = format!("from {from} to {to} MiB ({:+})", to - from);
     match decision.action.as_ref() {
-        // No guest has nothing: its size was not known.
+        // A size of zero means that the size was unknown.
         "hold" if decision.from_bytes == 0 => format!("{name} {was} left as it is"),
         "hold" => format!("{name} {was} held at {from} MiB"),
         "grow" => format!("{name} {was} grown {moved}"),
@@ -47,7 +47,7 @@ pub fn done(name: &str, decision: &Decision) -> String {
     }
 }
 
-/// Holds that were folded: how often, between which times, at which smallest and largest size.
+/// Describes folded holds: number, times, and smallest and largest size.
 pub fn held(
     name: &str,
     last: &Decision,
@@ -63,15 +63,15 @@ pub fn held(
     format!("{name} {was} held at {size} MiB, {times} times from {from} to {to}")
 }
 
-/// Whether nothing was to be changed.
+/// Returns true if the decision changes nothing.
 pub fn is_hold(decision: &Decision) -> bool {
     decision.action == "hold"
 }
 
-/// Why, with the clause, and the policy's own reason where that is more.
+/// Returns the reason: the clause, and the policy's own text if it adds something.
 pub fn why(decision: &Decision) -> String {
     let name = plain(&decision.clause, WORD_WIDTH);
-    // The bounds have a sentence of their own.
+    // Another sentence covers the bounds.
     let reason = decision.reason.split(" (bounded by ").next().unwrap_or_default();
     let (because, is_known) = match Clause::of_name(&decision.clause) {
         Some(clause) => (clause.past(&|name| input(decision, name)), clause.covers(reason)),
@@ -84,7 +84,7 @@ pub fn why(decision: &Decision) -> String {
     }
 }
 
-/// How the guest was, as far as the policy knew.
+/// Describes the guest's state as far as the policy knew it.
 pub fn state(name: &str, decision: &Decision) -> String {
     let name = plain(name, NAME_WIDTH);
     let get = |input_name| input(decision, input_name);
@@ -134,7 +134,7 @@ pub fn state(name: &str, decision: &Decision) -> String {
     text + "."
 }
 
-/// The bounds that were met.
+/// Describes the bounds that were reached.
 pub fn bounds(decision: &Decision) -> Option<String> {
     let names: Vec<String> = decision.bounds.iter().map(|name| plain(name, WORD_WIDTH)).collect();
     match names.len() {
@@ -144,7 +144,7 @@ pub fn bounds(decision: &Decision) -> Option<String> {
     }
 }
 
-/// What came of a move; `None` if there is nothing to come of it.
+/// Describes the outcome of a move; `None` if the decision has none.
 pub fn came(decision: &Decision, outcomes: &[Outcome]) -> Option<String> {
     if !decision.acted || decision.from_bytes == decision.to_bytes {
         return None;

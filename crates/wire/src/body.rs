@@ -6,18 +6,18 @@ pub const MAX_TEXT: usize = 200;
 pub const MAX_CHUNK: usize = 2048;
 /// The longest body: a chunk of a file with its numbers, and room to grow.
 pub const MAX_BODY: usize = 2560;
-/// Stands for a number that is missing. No counter gets there in the life of a machine.
+/// The value of a missing number. No counter reaches it in the life of a machine.
 const MISSING: u64 = u64::MAX;
 
-/// What a message carries.
+/// The body of a message.
 pub(crate) trait Body: Sized {
     fn write(&self, out: &mut Writer<'_>);
-    /// `None` if the bytes are not such a body.
+    /// Reads a body; `None` if the bytes are not valid.
     fn read(from: &mut Reader<'_>) -> Option<Self>;
 }
 
-/// A body whose fields are sent in the order in which they stand. Numbers that may be missing
-/// can stand behind the others by their names alone; a text may have a limit of its own.
+/// Defines a body with fields that are sent in their order. Numbers that may be missing can follow
+/// the others by name; a text may have its own length limit.
 macro_rules! body {
     (@write $out:ident, $value:expr) => { $crate::body::Body::write(&$value, $out) };
     (@write $out:ident, $value:expr, $most:ident) => { $out.text_within(&$value, $most) };
@@ -49,7 +49,7 @@ macro_rules! body {
 
         $(#[allow(dead_code, reason = "bodies of a fixed length need no sum")]
         impl $Name {
-            /// How many of its numbers may be missing.
+            /// Number of its numbers that may be missing.
             pub(crate) const NUMBERS: usize = [$(stringify!($number)),+].len();
 
             #[cfg(test)]
@@ -61,7 +61,7 @@ macro_rules! body {
 }
 pub(crate) use body;
 
-/// Types that are sent as they are, by a writer's and a reader's method.
+/// Types that are sent directly, by a writer's and a reader's method.
 macro_rules! plain {
     ($($type:ty: $write:ident $read:ident),+) => {$(
         impl Body for $type {
@@ -77,7 +77,7 @@ macro_rules! plain {
 }
 plain!(u8: u8 u8, u32: u32 u32, u64: u64 u64, bool: flag flag);
 
-/// Enums that are sent as the place of a member among all.
+/// Enums that are sent as a member's index.
 macro_rules! place {
     ($($type:ty),+) => {$(
         impl $crate::body::Body for $type {
@@ -159,7 +159,7 @@ impl Writer<'_> {
         self.u8(u8::from(flag));
     }
 
-    /// A text with its length before it, cut at a character where it is longer than a limit
+    /// Writes a text with its length before it, cut at a character if it is longer than a limit
     /// below 256.
     pub(crate) fn text_within(&mut self, text: &str, most: usize) {
         let end = text.floor_char_boundary(most);
@@ -168,7 +168,7 @@ impl Writer<'_> {
     }
 }
 
-/// Reads a body; `None` where it is cut or not what it should be.
+/// Reads a body; `None` if it is cut or invalid.
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

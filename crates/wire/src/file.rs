@@ -1,12 +1,11 @@
-//! The files that a host may ask a daemon for.
+//! The files that a host may request from a daemon.
 
 use crate::body::place;
 use base::named;
 
 named! {
-    /// A file of the guest that the host may ask for, to explain a rules file with the
-    /// guest's own counters. There is no other way to name a file: a host cannot read
-    /// what it likes.
+    /// A file of the guest that the host may request, to explain a rules file with the guest's own
+    /// counters. No other file can be named, so a host cannot read arbitrary files.
     #[allow(missing_docs)]
     pub enum File {
         Stat = "proc/stat",
@@ -23,7 +22,7 @@ named! {
 }
 
 impl File {
-    /// Where it is below the root; `None` for the daemon's own rules file.
+    /// Returns its path below the root; `None` for the daemon's own rules file.
     pub fn path(self) -> Option<&'static str> {
         (self != File::Rules).then(|| self.name())
     }

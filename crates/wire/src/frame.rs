@@ -1,11 +1,11 @@
-//! Frames: where a message starts and ends in a stream of bytes.
+//! Frames: the beginning and end of a message in a stream of bytes.
 
 use std::marker::PhantomData;
 
 use crate::body::{MAX_BODY, Reader, Writer};
 use crate::table::Message;
 
-/// The version of the protocol that this crate speaks.
+/// The version of the protocol.
 pub const VERSION: u8 = 1;
 
 /// The bytes before a body.
@@ -29,17 +29,17 @@ pub fn encode<M: Message>(message: &M, out: &mut Vec<u8>) {
     out[start + 8..start + HEADER].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// What a decoder threw away because it was no message.
+/// The amount that a decoder has dropped as invalid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Bytes outside of frames, and of broken ones.
+    /// Bytes outside of frames, and of broken frames.
     pub bytes: u64,
-    /// Whole frames whose kind, version or body is unknown.
+    /// Whole frames with an unknown kind, version or body.
     pub frames: u64,
 }
 
-/// Finds one end's messages in a stream: those of the other end are unknown here. It never holds
-/// more than one frame that is not complete, whatever is fed.
+/// Finds one end's messages in a stream; the other end's are unknown here. It never holds more than
+/// one incomplete frame, for any input.
 #[derive(Debug)]
 pub struct Decoder<M> {
     buffer: Vec<u8>,
@@ -56,25 +56,25 @@ impl<M> Default for Decoder<M> {
 }
 
 impl<M: Message> Decoder<M> {
-    /// A decoder at the start of a stream.
+    /// Creates a decoder at the start of a stream.
     pub fn new() -> Decoder<M> {
         Decoder::default()
     }
 
-    /// Takes bytes from the stream. Call [`Decoder::next`] until it has no more
-    /// before the next bytes: what is left then is less than one frame.
+    /// Takes bytes from the stream. [`Decoder::next`] must be called until it has no more before
+    /// the next bytes: the rest is then less than one frame.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.start = 0;
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// How many bytes wait for the rest of their frame or for being taken.
+    /// Returns the number of bytes that wait for the rest of their frame or were not taken yet.
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len() - self.start
     }
 
-    /// What was thrown away so far.
+    /// Returns the amount dropped so far.
     pub fn dropped(&self) -> Dropped {
         self.dropped
     }
@@ -84,7 +84,7 @@ impl<M: Message> Decoder<M> {
         self.dropped.bytes += count as u64;
     }
 
-    /// The next whole message.
+    /// Returns the next whole message.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<M> {
         loop {
@@ -104,7 +104,7 @@ impl<M: Message> Decoder<M> {
             let length = usize::from(u16::from_be_bytes([rest[4], rest[5]]));
             let check = u16::from_be_bytes([rest[6], rest[7]]);
             if length > MAX_BODY || check != header_check(rest) {
-                // The magic number was part of something else.
+                // The magic number was part of other data.
                 self.drop_bytes(1);
                 continue;
             }
@@ -130,19 +130,19 @@ impl<M: Message> Decoder<M> {
     }
 }
 
-/// The CRC of a frame, its own field left out.
+/// Computes the CRC of a frame without its own field.
 fn checksum(frame: &[u8]) -> u32 {
     let crc = crc32(!0, &frame[2..6]);
     !crc32(crc, &frame[HEADER..])
 }
 
-/// The low half of the CRC of magic, kind, version and length.
+/// Returns the low half of the CRC of magic, kind, version and length.
 fn header_check(frame: &[u8]) -> u16 {
     !crc32(!0, &frame[..6]) as u16
 }
 
-/// CRC-32 (IEEE 802.3), by half bytes: a guest sends a few hundred bytes at most,
-/// and a table of 1 KiB would cost it more memory than time.
+/// Computes CRC-32 (IEEE 802.3), by half bytes. A guest sends a few hundred bytes at most, and a
+/// table of 1 KiB would cost it more memory than it saves time.
 fn crc32(crc: u32, bytes: &[u8]) -> u32 {
     const TABLE: [u32; 16] = {
         let mut table = [0; 16];

@@ -1,4 +1,4 @@
-//! What makes a guest this one and no other, for one that goes on from another one's state.
+//! The identity of a guest that starts from another guest's saved state.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,9 +9,9 @@ use crate::body::{Body, Reader, Writer, body};
 /// A network interface's two addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// Its hardware address.
+    /// The hardware address.
     pub mac: [u8; 6],
-    /// Its address on the Internet, or rather in its host.
+    /// The IP address, as it is used within the guest's host.
     pub ip: Ipv4Addr,
 }
 
@@ -40,38 +40,38 @@ impl Body for Duration {
 
     fn read(from: &mut Reader<'_>) -> Option<Duration> {
         let (seconds, ns) = (from.u64()?, from.u32()?);
-        // What is more would be seconds, and one too many for the greatest number.
+        // Larger values would be seconds, and would overflow the largest number.
         (ns < 1_000_000_000).then(|| Duration::new(seconds, ns))
     }
 }
 
 body! {
-    /// Who a guest is from now on.
+    /// The new identity of a guest.
     #[derive(Clone, PartialEq, Eq)]
     pub struct Identity {
-        /// Its host name.
+        /// The host name.
         pub name: String;
-        /// Its machine's UUID; its machine id is made of it.
+        /// The machine's UUID; the machine id is derived from it.
         pub uuid: [u8; 16];
-        /// What stands for this start of its kernel.
+        /// The boot id of this start.
         pub boot_id: [u8; 16];
-        /// Its addresses, if it has a network.
+        /// The guest's addresses, if it has a network.
         pub addresses: Option<Addresses>;
-        /// What its kernel's random numbers are mixed with: the only secret here.
+        /// The seed for the kernel's random numbers: the only secret here.
         pub seed: [u8; 32];
-        /// The time of day: since 1970.
+        /// The time of day, since 1970.
         pub clock: Duration;
     }
 }
 
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the seed: what is shown gets into logs.
+        // Without the seed, because debug output gets into logs.
         write!(f, "Identity of {:?}", self.name)
     }
 }
 
-/// 16 bytes as a UUID is written.
+/// Formats 16 bytes as a UUID.
 pub fn uuid_text(bytes: &[u8; 16]) -> String {
     let hex = bytes.map(|byte| format!("{byte:02x}")).concat();
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")

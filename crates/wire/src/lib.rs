@@ -1,12 +1,11 @@
-//! What a guest and its host say to each other over virtio-serial.
+//! The messages between a guest and its host over virtio-serial.
 //!
-//! Bytes in, messages out, and back; no I/O. The messages are rows of one table, which makes the
-//! two enums [`ToHost`] and [`ToGuest`]: a new message does not compile until its receivers deal
-//! with it. Both ends may start, stop and restart
-//! at any time on a port that stays open, so that a stream may begin in the middle
-//! of a frame: the decoder looks for the next whole one and counts what it threw
-//! away. Everything that a guest sends is hostile: lengths are bounded before a byte
-//! is kept, numbers are taken as they are and judged by the reader.
+//! Bytes in, messages out, and back; no I/O. The messages are rows of one table, which generates
+//! the two enums [`ToHost`] and [`ToGuest`]: a new message does not compile until its receivers
+//! handle it. Both ends may start, stop and restart at any time on a port that stays open, so a
+//! stream may begin in the middle of a frame. The decoder searches for the next whole frame and
+//! counts the dropped bytes. Everything that a guest sends is hostile: lengths are bounded before a
+//! byte is kept, and numbers are checked by the reader.
 //!
 //! ```text
 //!   offset 0  u16  magic 0x9D1E, big-endian like all numbers here
@@ -18,8 +17,8 @@
 //!         12  ...  body
 //! ```
 //!
-//! The header has a check of its own so that a frame whose body is broken is thrown
-//! away whole: no byte is summed twice, however a guest arranges its garbage.
+//! The header has its own check so that a frame with a broken body is dropped whole. No byte is
+//! summed twice, for any garbage from a guest.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,16 +1,16 @@
-//! How a guest's memory is: what a manager of many guests decides by.
+//! The memory statistics of a guest, by which a manager of many guests decides.
 
 use crate::body::body;
 
 body! {
-    /// A guest's memory at one moment, as its kernel shows it. Sizes are as they are; all else
-    /// counts from the guest's boot, so that two of them make a rate and a lost one costs nothing.
-    /// What the kernel does not show is `None`, which is written as the greatest number.
+    /// A guest's memory at one moment, as its kernel shows it. Sizes are current values; all else
+    /// counts from the guest's boot, so that two samples give a rate and a lost one costs nothing.
+    /// `None` for values that the kernel does not show, sent as the greatest number.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Memory {
-        /// The question that it answers; 0 where nobody asked.
+        /// The number of the answered request; 0 without a request.
         pub sequence: u32;
-        /// Milliseconds since the guest's boot, with those that it was suspended.
+        /// Milliseconds since the guest's boot, including suspended time.
         pub uptime_ms: u64;
         numbers:
         /// MemTotal, in KiB.
@@ -35,13 +35,13 @@ body! {
         swap_in_pages;
         /// Pages written to swap.
         swap_out_pages;
-        /// Pages of files that were read again soon after they had been dropped.
+        /// File pages that were read again soon after they had been dropped.
         refault_file;
         /// The same for anonymous pages, which come back from swap.
         refault_anon;
         /// Times that a task had to free memory itself before it got some, in all zones.
         stalls;
-        /// Processes killed because memory had run out.
+        /// Processes killed for lack of memory.
         oom_kills;
         /// Faults that had to read.
         major_faults;
@@ -58,7 +58,7 @@ mod tests {
     use crate::body::{Body, Reader, Writer};
 
     #[test]
-    fn what_is_missing_comes_back_missing_and_nothing_else_does() {
+    fn only_missing_numbers_come_back_missing() {
         let mut sent = Memory { sequence: 7, uptime_ms: 12, ..Memory::default() };
         for (value, field) in sent.numbers().into_iter().enumerate() {
             *field = (value % 3 > 0).then(|| value as u64 - 1);

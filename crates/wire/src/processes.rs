@@ -1,11 +1,11 @@
-//! Who runs in a guest, and how often: the answer to the question who wakes it.
+//! The tasks of a guest and their dispatches: the response about the tasks that wake it.
 
 use crate::body::{Body, MAX_BODY, Reader, Writer, body, place};
 
-/// The longest name of a task, in bytes: the kernel's names have 15, those that it gives its
-/// own workers tell their work besides.
+/// The longest name of a task, in bytes. The kernel's names have 15; those of its own workers also
+/// contain their work.
 pub const MAX_NAME: usize = 32;
-/// The tasks in one message; more take more messages.
+/// Number of tasks in one message; more tasks take more messages.
 pub const TASKS_A_PART: usize = (MAX_BODY - HEAD) / TASK;
 /// The bytes of a body before its tasks.
 const HEAD: usize = 4 + 4 + 1 + 1 + 8 * Totals::NUMBERS + 1;
@@ -13,21 +13,22 @@ const HEAD: usize = 4 + 4 + 1 + 1 + 8 * Totals::NUMBERS + 1;
 const TASK: usize = 4 + 4 + 1 + 1 + 2 * (1 + MAX_NAME) + 8 * Task::NUMBERS;
 
 body! {
-    /// A host asks who runs in its guest. The answer has the same number.
+    /// A host's request for the tasks of its guest. The response has the same number.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Scan {
-        /// Comes back with the answer; 0 is not a number.
+        /// Returned with the response; 0 is not allowed.
         pub sequence: u32;
-        /// How many tasks to tell of: so many by their dispatches, and so many by their CPU time.
+        /// Number of tasks to report: this many by their dispatches, and this many by their CPU
+        /// time.
         pub top: u8;
     }
 }
 
 base::named! {
-    /// What kind of task it is.
+    /// The kind of a task.
     #[derive(Default)]
     pub enum TaskKind {
-        /// A process, or its first thread.
+        /// A process, or its main thread.
         #[default]
         Process = "process",
         /// Another thread of a process.
@@ -40,44 +41,44 @@ base::named! {
 place!(TaskKind);
 
 body! {
-    /// A task of the guest. Times and counts are since it started; what is not known is `None`.
-    /// Children are those of its process that have ended.
+    /// A task of the guest. Times and counts are since its start; `None` if unknown. Children are
+    /// those of its process that have ended.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Task {
-        /// Its number.
+        /// The task's id.
         pub tid: u32;
-        /// The number of its process.
+        /// The id of its process.
         pub pid: u32;
-        /// What it is.
+        /// The task's kind.
         pub kind: TaskKind;
-        /// The letter of its state, such as `S`; 0 if not known.
+        /// The letter of its state, such as `S`; 0 if unknown.
         pub state: u8;
-        /// Its name, at most [`MAX_NAME`] bytes: its own choice.
+        /// The name, at most [`MAX_NAME`] bytes: chosen by the task.
         pub name: String, at most MAX_NAME;
-        /// Where in the kernel it waits; empty if not known.
+        /// The kernel function in which it waits; empty if unknown.
         pub wchan: String, at most MAX_NAME;
         numbers:
-        /// When it started, in ticks since the boot.
+        /// Start time, in ticks since the boot.
         start_ticks;
         /// Ticks in user mode; of a process, those of all its threads.
         user_ticks;
         /// The same in the kernel.
         system_ticks;
-        /// Those of children that have ended, in user mode.
+        /// User-mode ticks of children that have ended.
         child_user_ticks;
-        /// Those of children that have ended, in the kernel.
+        /// Kernel ticks of children that have ended.
         child_system_ticks;
         /// Nanoseconds that it ran.
         run_ns;
         /// Times that it was dispatched.
         dispatches;
-        /// Nanoseconds that it had run when the previous question was answered.
+        /// Nanoseconds that it had run when the previous request was answered.
         run_before_ns;
         /// Times that it had been dispatched by then.
         dispatches_before;
         /// Its process's memory, in KiB.
         resident_kib;
-        /// Its faults that had to read.
+        /// Page faults that had to read.
         major_faults;
         /// Threads of its process.
         threads;
@@ -85,17 +86,17 @@ body! {
 }
 
 body! {
-    /// What the guest's kernel counts of all tasks together, since its boot.
+    /// The kernel's counts of all tasks together, since the guest's boot.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Totals {
         numbers:
-        /// Milliseconds since the guest's boot, with those that it was suspended.
+        /// Milliseconds since the guest's boot, including suspended time.
         uptime_ms;
-        /// Times that its CPUs were given to a task, those included that have ended.
+        /// Dispatches of tasks on its CPUs, including tasks that have ended.
         dispatches;
         /// Nanoseconds that tasks ran.
         run_ns;
-        /// Context switches: to tasks, and to nothing.
+        /// Context switches: to tasks, and to idle.
         context_switches;
         /// Tasks that were started.
         forks;
@@ -103,7 +104,7 @@ body! {
         interrupts;
         /// Soft interrupts.
         soft_interrupts;
-        /// Those of them for timers.
+        /// Soft interrupts for timers.
         timers;
         /// Ticks in which CPUs were busy, interrupts included.
         busy_ticks;
@@ -111,28 +112,28 @@ body! {
         interrupt_ticks;
         /// Ticks that were stolen.
         steal_ticks;
-        /// Tasks that there are.
+        /// Tasks that exist.
         tasks;
-        /// CPUs that the first two are counted of: those that are online.
+        /// CPUs counted in the first two: those that are online.
         cpus;
-        /// Dispatches since the previous question of those tasks that are not told of.
+        /// Dispatches since the previous request of the tasks that are not reported.
         rest_dispatches;
-        /// Microseconds that it took to find out.
+        /// Microseconds that the scan took.
         scan_us;
     }
 }
 
 body! {
-    /// A piece of the answer to a [`Scan`]. Each piece has the totals.
+    /// A part of the response to a [`Scan`]. Each part has the totals.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Processes {
-        /// The question that it answers.
+        /// The number of the answered request.
         pub sequence: u32;
-        /// The question before, to whose answer the tasks' earlier counts belong; 0 for none.
+        /// The request before, for which the tasks' earlier counts are; 0 for none.
         pub previous: u32;
-        /// Counts up from 0.
+        /// The part's index, from 0.
         pub part: u8;
-        /// Whether it is the last one.
+        /// Set in the last part.
         pub last: bool;
         /// Counts of all tasks.
         pub totals: Totals;
@@ -141,7 +142,7 @@ body! {
     }
 }
 
-/// The tasks of a part, with their number before them.
+/// The tasks of a part, preceded by their number.
 impl Body for Vec<Task> {
     fn write(&self, out: &mut Writer<'_>) {
         let count = self.len().min(TASKS_A_PART);

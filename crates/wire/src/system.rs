@@ -1,36 +1,36 @@
-//! How a guest is as a whole: what is told with the answer to a [`Scan`](crate::Scan).
+//! The state of a guest as a whole, sent with the response to a [`Scan`](crate::Scan).
 
 use crate::body::body;
 
 body! {
-    /// A guest's load, its root file system and its network. Counts are since its boot; what is not
-    /// known is `None`.
+    /// A guest's load, its root file system and its network. Counts are since its boot; `None` if
+    /// unknown.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct System {
-        /// The question that it is told with.
+        /// The number of the request that it answers.
         pub sequence: u32;
         numbers:
         /// The load average of the last minute, in thousandths.
         load_1_permille;
-        /// That of five minutes.
+        /// The load average of five minutes.
         load_5_permille;
-        /// That of fifteen minutes.
+        /// The load average of fifteen minutes.
         load_15_permille;
-        /// Tasks that run or could; the daemon is one of them.
+        /// Running and runnable tasks; the daemon is one of them.
         running;
         /// Tasks that wait for storage.
         blocked;
         /// The size of its root file system, in KiB.
         root_total_kib;
-        /// What of it is available to everybody, in KiB.
+        /// The available part of it, in KiB, for any user.
         root_available_kib;
-        /// Bytes that came by all interfaces but the loop-back.
+        /// Bytes received on all interfaces but the loopback.
         received_bytes;
-        /// Packets that came so.
+        /// Packets received on them.
         received_packets;
-        /// Bytes that went by them.
+        /// Bytes sent on them.
         sent_bytes;
-        /// Packets that went so.
+        /// Packets sent on them.
         sent_packets;
     }
 }
@@ -41,7 +41,7 @@ mod tests {
     use crate::body::{Body, Reader, Writer};
 
     #[test]
-    fn what_is_missing_comes_back_missing_and_what_is_cut_not_at_all() {
+    fn missing_number_stays_missing_and_cut_body_is_refused() {
         let mut sent = System { sequence: 7, ..System::default() };
         for (value, field) in sent.numbers().into_iter().enumerate() {
             *field = (value % 3 > 0).then_some(value as u64);

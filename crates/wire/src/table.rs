@@ -1,4 +1,4 @@
-//! The table of all messages: its rows make the two enums, their kinds on the wire and the list
+//! The table of all messages: its rows generate the two enums, their kinds on the wire and the list
 //! in `docs/protocol.md`.
 
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::system::System;
 use crate::to_guest::{AskAlarm, AtHost, Capture, Grant, Sample, Welcome};
 use crate::to_host::{Alarm, CameFrom, Chunk, Hello, Identified, PoolRequest, Pressure, Status};
 
-/// One end's messages.
+/// The messages of one end.
 pub trait Message: Sized {
-    /// Which end sends them, as `docs/protocol.md` says it.
+    /// The sending end, as `docs/protocol.md` names it.
     const FROM: &'static str;
-    /// All of them.
+    /// All rows.
     const ROWS: &'static [Row];
 
-    /// The number that stands for it in a frame.
+    /// Returns the message's number in a frame.
     fn kind(&self) -> u8;
 
     #[doc(hidden)]
@@ -31,11 +31,11 @@ pub trait Message: Sized {
 /// A row of the table of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The number that stands for it in a frame.
+    /// The message's number in a frame.
     pub kind: u8,
-    /// Its name.
+    /// The message's name.
     pub name: &'static str,
-    /// What its body has, in this order.
+    /// The fields of its body, in this order.
     pub body: &'static str,
 }
 
@@ -77,7 +77,7 @@ macro_rules! messages {
 }
 
 messages! {
-    /// What a guest's daemon says to its host.
+    /// A message of a guest's daemon to its host.
     ToHost from "guest" {
         1 Hello(hello: Hello)
             "boot id (16 bytes), CPUs present, milliseconds between looks, kind of pool (0 \
@@ -104,8 +104,8 @@ messages! {
 }
 
 messages! {
-    /// What a host says to a guest's daemon. Kinds begin at 65, so that a number says which way
-    /// it goes.
+    /// A message of a host to a guest's daemon. Kinds begin at 65, so that the number shows the
+    /// direction.
     ToGuest from "host" {
         65 Welcome(welcome: Welcome)
             "the guest's memory in pages, whether requests are granted, whether the host \

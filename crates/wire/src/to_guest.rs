@@ -1,69 +1,69 @@
-//! What a host says, as far as it is short.
+//! The short messages of a host.
 
 use crate::body::body;
 use crate::file::File;
 
 body! {
-    /// A host introduces itself.
+    /// A host's introduction.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Welcome {
-        /// The guest's memory as the hypervisor gave it, in pages.
+        /// The guest's memory as the hypervisor assigned it, in pages.
         pub memory_pages: u64;
-        /// Whether pool requests are answered.
+        /// Set if pool requests are answered.
         pub grants: bool;
-        /// Whether the host says when to look.
+        /// Set if the host schedules the daemon's looks.
         pub paces: bool;
     }
 }
 
 body! {
-    /// A host answers a request for a pool.
+    /// A host's answer to a request for a pool.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Grant {
-        /// The request that it answers; 0 for a change that nobody asked for.
+        /// The number of the answered request; 0 for a change without a request.
         pub sequence: u32;
         /// The size granted, in pages.
         pub pages: u64;
-        /// Why it is not what was asked for; empty if it is.
+        /// The reason if it differs from the request; empty otherwise.
         pub reason: String;
     }
 }
 
 body! {
-    /// A host tells its name, once a daemon has introduced itself: a guest that comes to another
-    /// host can tell there where it was.
+    /// A host's name, sent after a daemon's introduction: a guest that is migrated can report its
+    /// previous host.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct AtHost {
-        /// Its name.
+        /// The host's name.
         pub name: String;
     }
 }
 
 body! {
-    /// A host asks for the text of a file.
+    /// A host's request for the text of a file.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Capture {
-        /// Comes back with the chunks.
+        /// Returned with the chunks.
         pub sequence: u32;
-        /// Which file.
+        /// The requested file.
         pub file: File;
     }
 }
 
 body! {
-    /// A host asks when the guest wants to run by itself.
+    /// A host's request for the time at which the guest wants to run.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct AskAlarm {
-        /// Comes back with the answer.
+        /// Returned with the answer.
         pub sequence: u32;
     }
 }
 
 body! {
-    /// A host asks how the guest's memory is now.
+    /// A host's request for the guest's memory statistics.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Sample {
-        /// Comes back with the answer; not 0, which stands for an answer that nobody asked for.
+        /// Returned with the answer; not 0, which marks an answer without a request.
         pub sequence: u32;
     }
 }

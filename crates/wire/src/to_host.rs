@@ -1,14 +1,14 @@
-//! What a guest's daemon says, as far as it is short; the longer bodies have files of their own.
+//! The short messages of a guest's daemon; the longer bodies are in other files.
 
 use crate::body::{body, place};
 use crate::file::File;
 
-/// How a guest gives up memory.
+/// The way in which a guest gives up memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolKind {
-    /// It cannot.
+    /// The guest has no pool.
     None,
-    /// The kernel's own CMM pool; the host is not asked.
+    /// The kernel's own CMM pool; no requests to the host.
     Cmm,
     /// The host's balloon, by request.
     Host,
@@ -34,7 +34,7 @@ impl Pressure {
 place!(PoolKind, Pressure);
 
 body! {
-    /// A daemon introduces itself: at its start, and when a host that is new says welcome.
+    /// A daemon's introduction: at its start, and after the welcome of a new host.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Hello {
         /// The guest's boot, from /proc/sys/kernel/random/boot_id, as its 16 bytes.
@@ -43,9 +43,9 @@ body! {
         pub cpus_present: u32;
         /// Milliseconds between two looks.
         pub update_ms: u32;
-        /// How it gives up memory.
+        /// The kind of pool.
         pub pool: PoolKind;
-        /// Whether it answers a welcome, and needs none in return.
+        /// Set if it answers a welcome, and needs none in return.
         pub reply: bool;
         /// The daemon's version.
         pub version: String;
@@ -53,21 +53,21 @@ body! {
 }
 
 body! {
-    /// A daemon that was told the name of another host before, tells that.
+    /// The previous host's name, if the daemon had got another one before.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct CameFrom {
-        /// The other host's name.
+        /// The previous host's name.
         pub host: String;
     }
 }
 
 body! {
-    /// What a daemon saw and did.
+    /// A daemon's observations and actions.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Status {
-        /// Counts up with each status.
+        /// Increases with each status.
         pub sequence: u32;
-        /// CPUs online and present.
+        /// CPUs online.
         pub cpus_online: u32;
         /// CPUs present, online or not.
         pub cpus_present: u32;
@@ -93,19 +93,19 @@ body! {
         pub grows: u32;
         /// Times the pool shrank.
         pub shrinks: u32;
-        /// Whether nothing changes any more: the daemon need not be told to look before
-        /// the guest's virtual CPUs have run.
+        /// Set if nothing changes any more: the host need not wake the daemon before the guest's
+        /// virtual CPUs have run.
         pub settled: bool;
-        /// What it did last, and why.
+        /// The last action and its reason.
         pub reason: String;
     }
 }
 
 body! {
-    /// A daemon asks for a size of the pool.
+    /// A daemon's request for a size of the pool.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct PoolRequest {
-        /// Comes back with the grant.
+        /// Returned with the grant.
         pub sequence: u32;
         /// The size wanted, in pages.
         pub pages: u64;
@@ -116,13 +116,13 @@ body! {
     /// A piece of a captured file.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Chunk {
-        /// The request that it answers.
+        /// The number of the answered request.
         pub sequence: u32;
-        /// Which file.
+        /// The file.
         pub file: File;
-        /// Where the piece starts.
+        /// The piece's offset.
         pub offset: u32;
-        /// Whether it is the last one.
+        /// Set in the last piece.
         pub last: bool;
         /// The piece, at most [`MAX_CHUNK`](crate::MAX_CHUNK) bytes.
         pub bytes: Vec<u8>;
@@ -130,22 +130,22 @@ body! {
 }
 
 body! {
-    /// When a guest wants to run by itself.
+    /// The next time at which a guest wants to run.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Alarm {
-        /// The question that it answers.
+        /// The number of the answered request.
         pub sequence: u32;
         numbers:
-        /// Milliseconds until then; `None`: not within a day, as far as it is known.
+        /// Milliseconds until then; `None`: not within a day, as far as known.
         in_ms;
     }
 }
 
 body! {
-    /// Whether a guest has become who it is to be.
+    /// The result of taking on an identity.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Identified {
-        /// Why not; empty if it has.
+        /// The reason for a refusal; empty after success.
         pub refusal: String;
     }
 }

@@ -1,33 +1,33 @@
-//! What a Linux kernel has CP copy into the monitor: memory, CPUs and network of a guest.
+//! Records that a Linux kernel has CP copy into the monitor: memory, CPUs and network of a guest.
 //!
-//! The kernel counts one number up before it changes a buffer and the other one afterwards:
-//! a copy in which they differ is torn. Sizes are in KiB, times in the kernel's own ticks: how
-//! many of them a second has is how that kernel was built, 100 by most distributors and 250 by
-//! Debian, and is not told ([`System::ticks_a_second`]).
+//! The kernel increments one counter before it changes a buffer, and the other one afterwards: a
+//! copy in which they differ is torn. Sizes are in KiB, times in the kernel's own ticks. Their
+//! number per second depends on the kernel's configuration, 100 in most distributions and 250 in
+//! Debian, and is not part of the records ([`System::ticks_a_second`]).
 
 use crate::Error;
 use crate::layout::{Layout, record};
 use crate::text::{from_ebcdic, to_ebcdic};
 use crate::tod::ns_of_ticks;
 
-/// Ticks in a second that kernels are built with. Most have the first.
+/// Possible numbers of ticks per second, the most common first.
 pub const HZ: [u64; 4] = [100, 250, 300, 1_000];
 const NS_A_SECOND: u128 = 1_000_000_000;
-/// The load average is in parts of this.
+/// Load average of one, in fixed point.
 pub const LOAD_ONE: u32 = 1 << 11;
-/// The longest buffer that CP takes.
+/// Maximum length of a buffer that CP accepts.
 pub const BUFFER_MAX: usize = 4_024;
-/// CPUs that fit it.
+/// Maximum number of CPUs that fit a buffer.
 pub const CPUS_MAX: usize = (BUFFER_MAX - Os::BYTES) / Cpu::BYTES;
 
 record! {
-    /// Whose data a buffer has: 16 bytes of DIAGNOSE X'DC'.
+    /// Product id of a buffer: 16 bytes of DIAGNOSE X'DC'.
     ProductId, 16, {
-        /// The product, in EBCDIC.
+        /// Product, in EBCDIC.
         product: [u8; 7] = 0;
-        /// What of it, in EBCDIC or a number.
+        /// Function, in EBCDIC or as a number.
         function: u16 = 7;
-        /// Which record.
+        /// Record number.
         record: u8 = 9;
         /// Version, release and modification, in EBCDIC or numbers.
         version: u16 = 10;
@@ -36,20 +36,20 @@ record! {
     }
 }
 
-/// The kernel's record of memory.
+/// Number of the kernel's memory record.
 pub const MEMORY: u8 = 1;
-/// That of CPUs and load.
+/// Number of the kernel's record of CPUs and load.
 pub const SYSTEM: u8 = 2;
-/// That of the network.
+/// Number of the kernel's network record.
 pub const NETWORK: u8 = 3;
 
-/// The kernel's product.
+/// Product of the kernel.
 const KERNEL: &str = "LINUXKR";
-/// That of programs that write to /dev/monwriter.
+/// Product of programs that write to /dev/monwriter.
 const WRITER: &str = "LNXAPPL";
 
 impl ProductId {
-    /// The kernel's own for one of its records: [`MEMORY`], [`SYSTEM`] or [`NETWORK`].
+    /// Returns the kernel's id for one of its records: [`MEMORY`], [`SYSTEM`] or [`NETWORK`].
     pub fn of_kernel(record: u8, modification: &str) -> ProductId {
         let pair = |text: &str| u16::from_be_bytes(to_ebcdic(text));
         ProductId {
@@ -62,7 +62,7 @@ impl ProductId {
         }
     }
 
-    /// That of a program's record.
+    /// Returns the id of a program's record.
     pub fn of_writer(application: u16, record: u8, modification: u16) -> ProductId {
         ProductId {
             product: to_ebcdic(WRITER),
@@ -74,7 +74,7 @@ impl ProductId {
         }
     }
 
-    /// Whose it is.
+    /// Returns the origin of the buffer.
     pub fn origin(&self) -> Origin {
         match from_ebcdic(&self.product).as_str() {
             KERNEL => Origin::Kernel,
@@ -84,14 +84,14 @@ impl ProductId {
     }
 }
 
-/// Who made a buffer.
+/// Origin of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A Linux kernel.
     Kernel,
-    /// A program, by /dev/monwriter.
+    /// A program, through /dev/monwriter.
     Writer,
-    /// Somebody else.
+    /// Another origin.
     Other,
 }
 
@@ -107,7 +107,7 @@ record! {
         /// Pages read from and written to swap space.
         swapped_in: u64 = 32;
         swapped_out: u64 = 40;
-        /// In pages, unlike the sizes beside it: the kernel hands it over as it counts it.
+        /// In pages, unlike the sizes around this field: the kernel copies its own count.
         shared: u64 = 48;
         total: u64 = 56;
         free: u64 = 64;
@@ -131,7 +131,7 @@ record! {
         sync_1: u32 = 8;
         sync_2: u32 = 12;
         cpus: u32 = 16;
-        /// How long an entry is, and where the first one begins: kernels differ.
+        /// Length of an entry and offset of the first one, which differ between kernels.
         cpu_bytes: u32 = 20;
         cpu_at: u32 = 24;
         running: u32 = 28;
@@ -145,7 +145,7 @@ record! {
 }
 
 record! {
-    /// A CPU's times, in ticks. The numbers begin anew after 2^32.
+    /// Times of a CPU, in ticks. The counters wrap at 2^32.
     Cpu, 36, {
         user: u32 = 0;
         nice: u32 = 4;
@@ -154,7 +154,7 @@ record! {
         irq: u32 = 16;
         soft_irq: u32 = 20;
         io_wait: u32 = 24;
-        /// Kernels before 2.6.18 have none: the number of the CPU stands here there, if at all.
+        /// Kernels before 2.6.18 have no steal time. Some of them have the number of the CPU here.
         steal: Option<u32> = 28;
         number: Option<u32> = 32;
     }
@@ -180,7 +180,7 @@ record! {
 }
 
 impl Cpu {
-    /// All of its times together: for how long it was online.
+    /// Returns the sum of all times, which is the time online.
     fn all(&self) -> u64 {
         let times = [self.user, self.nice, self.system, self.idle, self.irq, self.soft_irq];
         let more = [self.io_wait, self.steal.unwrap_or(0)];
@@ -188,14 +188,14 @@ impl Cpu {
     }
 }
 
-/// CPUs and tasks, whichever kernel wrote them.
+/// CPUs and tasks, in the format of any kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
-    /// What stands first.
+    /// Fixed part at the start.
     pub os: Os,
-    /// The CPUs that are online.
+    /// Online CPUs.
     pub cpus: Vec<Cpu>,
-    /// Whether steal is told.
+    /// True if steal time is included.
     pub has_steal: bool,
 }
 
@@ -231,22 +231,23 @@ impl System {
         Ok(System { os, cpus, has_steal })
     }
 
-    /// A whole buffer as today's kernels write it.
+    /// Returns a whole buffer in the format of current kernels.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.os.bytes();
         self.cpus.iter().take(CPUS_MAX).for_each(|cpu| bytes.extend(cpu.bytes()));
         bytes
     }
 
-    /// How many ticks a second has for this kernel, as an earlier copy and most CPUs tell: all
-    /// times of a CPU together are the time that it was online. `None` where that tells nothing.
+    /// Returns the number of ticks per second of this kernel, from an earlier copy and a majority
+    /// of CPUs. All times of a CPU together are the time it was online. Returns `None` if the
+    /// copies are inconclusive.
     pub fn ticks_a_second(&self, earlier: &System) -> Option<u64> {
         let passed_ns = ns_of_ticks(self.os.timestamp.checked_sub(earlier.os.timestamp)?);
         let pairs = self.cpus.iter().zip(&earlier.cpus);
         let same = pairs.filter(|(now, before)| now.number == before.number);
         let grown = same.map(|(now, before)| now.all().checked_sub(before.all()));
         let grown: Vec<Option<u64>> = grown.collect();
-        // No two kinds of kernel are within a twelfth of each other.
+        // The possible values differ by more than a twelfth.
         let is_it = |hz: u64, ticks: u64| {
             let expected = u128::from(passed_ns) * u128::from(hz) / NS_A_SECOND;
             expected >= hz.into() && expected.abs_diff(ticks.into()) <= expected / 12
@@ -256,7 +257,7 @@ impl System {
     }
 }
 
-/// A buffer that was not being changed when it was copied.
+/// A buffer with counters that reveal a torn copy.
 trait Synced: Layout {
     fn counts(&self) -> (u32, u32);
 }

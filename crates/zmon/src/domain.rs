@@ -1,7 +1,7 @@
-//! What records say, by domain. Offsets are from the beginning of a record, its head included.
+//! Contents of records by domain. Offsets count from the start of a record, head included.
 //!
-//! Only what the reports need is here, and only what a public page or program shows the place
-//! of. CPU times are in units of the clock.
+//! Only fields that the reports need are here, and only those with an offset in a public page or
+//! program. CPU times are in units of the clock.
 
 use crate::Error;
 use crate::appldata::ProductId;
@@ -13,13 +13,13 @@ record! {
     /// Domain 0, record 2: a processor. One record each.
     Processor, 96, {
         address: u16 = 20;
-        /// Time that it ran guests' own code,
+        /// Time running the guests' own code.
         guest_time: u64 = 24;
-        /// that it worked for one, CP's work for it included,
+        /// Time working for a guest, CP's work included.
         user_time: u64 = 32;
-        /// for all and for none,
+        /// System time, for all users or none.
         system_time: u64 = 40;
-        /// and that it waited.
+        /// Wait time.
         wait_time: u64 = 68;
     }
 }
@@ -27,9 +27,9 @@ record! {
 record! {
     /// Domain 0, record 3: real storage, in frames of 4 KiB.
     Storage, 72, {
-        /// Those that users' pages may have.
+        /// Frames available for users' pages.
         pageable: u32 = 48;
-        /// Those that are free.
+        /// Free frames.
         available: u32 = 52;
     }
 }
@@ -37,15 +37,15 @@ record! {
 record! {
     /// Domain 0, record 8: users.
     Users, 28, {
-        /// Those that are logged on,
+        /// Users that are logged on.
         logged_on: u32 = 20;
-        /// and those of them that are dormant.
+        /// Dormant ones among them.
         dormant: u32 = 24;
     }
 }
 
 record! {
-    /// Domain 0, record 12: how often a user was found in which state, of all users together.
+    /// Domain 0, record 12: number of samples in each state, of all users together.
     States, 56, {
         test_idle: u32 = 20;
         service: u32 = 24;
@@ -67,8 +67,8 @@ record! {
 }
 
 record! {
-    /// Domain 4, record 3: a virtual processor at each interval. The place of its times and its
-    /// memory is in a part of its description that is not read here.
+    /// Domain 4, record 3: a virtual processor at each interval. Its times and memory lie in a part
+    /// of the record that is not read here.
     Activity, 33, {
         user: [u8; 8] = 20;
         cpu: u16 = 28;
@@ -90,12 +90,12 @@ record! {
         page_waits: u32 = 100;
         pages_read: u32 = 104;
         pages_written: u32 = 108;
-        /// On the paging disks.
+        /// Pages on the paging disks.
         slots: u32 = 144;
         blocks: Option<u32> = 192;
         relative_share: Option<u32> = 208;
         absolute_share: Option<u32> = 212;
-        /// Its storage.
+        /// Size of the user's storage.
         storage: Option<u32> = 216;
         /// I/O to virtual disks in storage.
         virtual_disk: Option<u32> = 248;
@@ -103,7 +103,7 @@ record! {
 }
 
 record! {
-    /// Domain 4, record 10: in which state a virtual processor was found, and how often.
+    /// Domain 4, record 10: samples of a virtual processor by state.
     Interaction, 196, {
         user: [u8; 8] = 20;
         samples: u32 = 48;
@@ -127,31 +127,31 @@ record! {
 }
 
 record! {
-    /// Domain 10, records 1 and 2: the head of what an application had copied.
+    /// Domain 10, records 1 and 2: head of an application's data.
     ApplicationHead, 52, {
-        /// Where its data begin,
+        /// Offset of the data.
         data_at: u16 = 20;
-        /// and how long they are.
+        /// Length of the data.
         data_bytes: u16 = 22;
         user: [u8; 8] = 24;
         product: [u8; 16] = 32;
     }
 }
 
-/// An application's data with whose they are.
+/// Data of an application, with their owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application<'a> {
-    /// The guest.
+    /// Guest that the data are from.
     pub user: String,
-    /// These are the last data: nobody has them copied any more.
+    /// True if these are the last data, which are no longer copied.
     pub is_over: bool,
-    /// Which application.
+    /// Application of the data.
     pub product: ProductId,
-    /// The data.
+    /// Data of the application.
     pub data: &'a [u8],
 }
 
-/// What a record says, where that is read.
+/// Contents of a record, if its kind is supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said<'a> {
     /// A processor.
@@ -172,13 +172,13 @@ pub enum Said<'a> {
     Interaction(Box<Interaction>),
     /// An application's data.
     Application(Application<'a>),
-    /// All data since the one before are an interval's.
+    /// End of an interval, which contains all data since the previous end.
     EndOfInterval,
-    /// Something that is not read.
+    /// An unsupported record.
     Other,
 }
 
-/// What a record says.
+/// Returns the contents of a record.
 pub fn said<'a>(found: &Found<'a>) -> Result<Said<'a>, Error> {
     let bytes = found.bytes;
     Ok(match found.kind {
@@ -211,7 +211,7 @@ fn application(bytes: &[u8], is_over: bool) -> Result<Application<'_>, Error> {
 }
 
 impl Application<'_> {
-    /// The record that has these data.
+    /// Returns the record with these data.
     pub fn record(&self, at: crate::Tod) -> Vec<u8> {
         let head = ApplicationHead {
             data_at: ApplicationHead::BYTES as u16,
@@ -224,7 +224,7 @@ impl Application<'_> {
     }
 }
 
-/// A record of a kind, from its table.
+/// Returns a record of a kind, from its table.
 pub fn record(kind: (u8, u16), at: crate::Tod, of: &impl Layout) -> Vec<u8> {
     Head::with(kind, at, &of.bytes()[Head::BYTES..])
 }

@@ -1,58 +1,58 @@
-//! Why bytes are not what they were taken for.
+//! Errors in monitor data.
 
-/// Bytes that cannot be read.
+/// An error in monitor data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The record ends before a field that it must have.
     #[error("{record} has {length} bytes and ends before {field} (bytes {from} to {to})")]
     Short {
-        /// What was read.
+        /// Name of the record.
         record: &'static str,
-        /// What was missing.
+        /// Name of the missing field.
         field: &'static str,
-        /// Where it should be.
+        /// First byte of the field.
         from: usize,
-        /// Where it should end.
+        /// End of the field.
         to: usize,
-        /// What there is.
+        /// Length of the record.
         length: usize,
     },
-    /// Nothing is there, or zeros only.
+    /// The record is missing, or consists of zeros.
     #[error("{record} is empty")]
     Empty {
-        /// The record's name.
+        /// Name of the record.
         record: &'static str,
     },
-    /// A field says what cannot be.
+    /// A field has an impossible value.
     #[error("{record}: {field} is {value}, {wanted}")]
     Wrong {
-        /// What was read.
+        /// Name of the record.
         record: &'static str,
-        /// Which field.
+        /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Value of the field.
         value: u64,
-        /// What would be right.
+        /// Description of a valid value.
         wanted: &'static str,
     },
-    /// A file of the hypervisor's tree has another text than it should.
+    /// A file of the hypervisor's tree has an invalid text.
     #[error("{file} has `{found}`, {wanted}")]
     Text {
-        /// Its path below the tree.
+        /// Path of the file below the tree.
         file: String,
-        /// The beginning of its text.
+        /// Beginning of the text.
         found: String,
-        /// What would be right.
+        /// Description of a valid text.
         wanted: &'static str,
     },
     /// The kernel was changing a buffer when it was copied.
     #[error("{record} was being written when it was copied ({one} and {two})")]
     Torn {
-        /// What was read.
+        /// Name of the record.
         record: &'static str,
-        /// The count before,
+        /// Count before a change.
         one: u32,
-        /// and the count after a change.
+        /// Count after a change.
         two: u32,
     },
 }

@@ -1,49 +1,49 @@
-//! MONWRITE files: a page that says what follows, then the pages that it names, again and again.
+//! MONWRITE files: repeatedly a directory page, followed by the pages that its entries name.
 //!
 //! ```text
 //!   4096: 40 bytes of IUCV's message | entries of 12 bytes, up to 338
 //!   4096 × n: the frames of the first entry, those of the second, …
 //! ```
 //!
-//! The layout is described, but not promised. It is taken so that each entry's frames are
-//! written whole, from the one in which it begins to the one in which it ends. A file may have
-//! been cut anywhere, and a page may be missing: what is no page that was expected is told with
-//! its place, and reading goes on with the next page that says what follows.
+//! The layout is documented, but not guaranteed. The reader assumes that each entry's frames are
+//! written whole, from the first to the last frame that the entry touches. A file may be cut
+//! anywhere, and a page may be missing. An unexpected page is reported with its offset, and reading
+//! continues with the next directory page.
 
 use crate::frame::{FRAME_BYTES, Found, Head, Records};
 use crate::layout::Layout;
 use crate::stream::Entry;
 use std::collections::VecDeque;
 
-/// IUCV's message.
+/// Length of IUCV's message.
 const MESSAGE_BYTES: usize = 40;
-/// Entries that fit behind it.
+/// Maximum number of entries that fit after the message.
 pub const ENTRIES_MAX: usize = (FRAME_BYTES - MESSAGE_BYTES) / Entry::BYTES;
-/// The frames of an entry; a segment of 64 MiB has as many.
+/// Maximum number of frames of an entry: those of a segment of 64 MiB.
 const FRAMES_MAX: usize = 16_384;
 
-/// A part of a file that is not what it should be.
+/// An invalid part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Where in the file it begins.
+    /// Offset in the file.
     pub at: u64,
-    /// How long it is.
+    /// Length in bytes.
     pub bytes: u64,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: &'static str,
 }
 
-/// A file, page by page.
+/// Reader of a file, page by page.
 #[derive(Clone, Debug, Default)]
 pub struct Reader {
-    /// Where the next page begins.
+    /// Offset of the next page.
     at: u64,
-    /// The part of each page that has records and is still to come.
+    /// Parts with records, of the pages still expected.
     expected: VecDeque<(usize, usize)>,
     gaps: Vec<Gap>,
 }
 
-/// The entries of a page that says what follows; nothing if it is none.
+/// Returns the entries of a directory page, or `None` if the page is not one.
 fn entries(page: &[u8]) -> Option<Vec<Entry>> {
     let mut entries = Vec::new();
     for bytes in page.get(MESSAGE_BYTES..)?.chunks_exact(Entry::BYTES) {
@@ -60,7 +60,7 @@ fn entries(page: &[u8]) -> Option<Vec<Entry>> {
     (!entries.is_empty()).then_some(entries)
 }
 
-/// Whether a page can have records from such a place on.
+/// Returns true if the page can have records from this offset on.
 fn has_records(page: &[u8], from: usize) -> bool {
     let is_record = |bytes| {
         let head = Head::read(bytes).ok()?;
@@ -70,7 +70,7 @@ fn has_records(page: &[u8], from: usize) -> bool {
     page.get(from..).and_then(is_record).unwrap_or(false)
 }
 
-/// How many bytes at the end of a part of a page are no record.
+/// Returns the number of bytes at the end of a part of a page that are not records.
 fn lost_in(part: &[u8]) -> usize {
     let mut records = Records::of(part);
     records.by_ref().for_each(drop);
@@ -78,7 +78,7 @@ fn lost_in(part: &[u8]) -> usize {
 }
 
 impl Reader {
-    /// Takes the next page, and hands out each record in it. The last page may be shorter.
+    /// Takes the next page, and passes each of its records on. The last page may be shorter.
     pub fn page(&mut self, page: &[u8], mut each: impl FnMut(Found<'_>)) {
         let at = self.at;
         self.at += page.len() as u64;
@@ -91,14 +91,14 @@ impl Reader {
                 Some(entries) => self.expect(&entries),
                 None if page.len() == FRAME_BYTES => {
                     self.gap(at, length, "a page that says what follows is missing");
-                    // It may be one of those that the lost page has named.
+                    // The page may be one that a lost directory page named.
                     Records::of(page).for_each(each);
                 }
                 None => {}
             }
             return;
         };
-        // Whose place it has says which it is: its own beginning tells whether it is.
+        // A directory page may stand in the place of a data page; the contents show which it is.
         if !has_records(page, from)
             && let Some(entries) = entries(page)
         {
@@ -122,7 +122,7 @@ impl Reader {
         }
     }
 
-    /// The end of the file; where it has gaps.
+    /// Ends the file, and returns its gaps.
     pub fn end(mut self) -> Vec<Gap> {
         let missing = self.expected.len() as u64 * FRAME_BYTES as u64;
         if missing > 0 {
@@ -145,33 +145,33 @@ impl Reader {
 
     fn gap(&mut self, at: u64, bytes: u64, what: &'static str) {
         match self.gaps.last_mut() {
-            // Pages in a row are one gap.
+            // Consecutive bad pages are one gap.
             Some(last) if last.what == what && last.at + last.bytes == at => last.bytes += bytes,
             _ => self.gaps.push(Gap { at, bytes, what }),
         }
     }
 }
 
-/// Makes a file of records: each interval's are given together, the last of them its end.
+/// Writer of a file. The records of an interval are passed together, with its end last.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
-    /// Where the next frames lie in the segment that the records are said to come from.
+    /// Address of the next frames in the simulated segment.
     from: u32,
 }
 
-/// A segment of so many frames is written from its beginning to its end, and again.
+/// Frames of the segment, which is written from start to end and again.
 const SEGMENT_FRAMES: u32 = 8_192;
-/// It begins there.
+/// Address of the segment.
 const SEGMENT_AT: u32 = 0x0600_0000;
 
 impl<W: FnMut(&[u8])> Writer<W> {
-    /// Pages go to such a function.
+    /// Creates a writer that passes pages to a function.
     pub fn new(out: W) -> Writer<W> {
         Writer { out, from: SEGMENT_AT }
     }
 
-    /// Writes an interval. A record that is longer than a frame is left out.
+    /// Writes an interval. Records longer than a frame are left out.
     pub fn interval<'a>(&mut self, records: impl Iterator<Item = &'a [u8]>) {
         let mut frames: Vec<Vec<u8>> = Vec::new();
         for record in records.filter(|record| record.len() <= FRAME_BYTES) {

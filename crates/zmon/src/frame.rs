@@ -1,15 +1,15 @@
-//! Records in frames of 4 KiB: each begins with a head, none goes over the end of a frame.
+//! Records in frames of 4 KiB. Each record begins with a head, and none crosses a frame's end.
 
 use crate::Tod;
 use crate::layout::{Layout, record};
 
-/// The size of a frame.
+/// Size of a frame.
 pub const FRAME_BYTES: usize = 4_096;
 
 record! {
-    /// What every record begins with.
+    /// Head of every record.
     Head, 20, {
-        /// The whole record's length, this head included.
+        /// Length of the whole record, this head included.
         length: u16 = 0;
         zero: u16 = 2;
         domain: u8 = 4;
@@ -19,17 +19,17 @@ record! {
 }
 
 impl Head {
-    /// When the record was made.
+    /// Returns the time of the record.
     pub fn at(&self) -> Tod {
         Tod(self.tod)
     }
 
-    /// Domain and record.
+    /// Returns domain and record number.
     pub fn kind(&self) -> (u8, u16) {
         (self.domain, self.record)
     }
 
-    /// A record of a kind with what follows its head.
+    /// Returns a record of a kind, with the bytes after its head.
     pub fn with(kind: (u8, u16), at: Tod, rest: &[u8]) -> Vec<u8> {
         let length = u16::try_from(Head::BYTES + rest.len()).unwrap_or(u16::MAX);
         let head = Head { length, zero: 0, domain: kind.0, record: kind.1, tod: at.0 };
@@ -37,39 +37,39 @@ impl Head {
     }
 }
 
-/// Nothing more is in this frame.
+/// Kind of the record after which a frame is empty.
 pub const END_OF_FRAME: (u8, u16) = (1, 13);
-/// What came since the one before is a whole interval.
+/// Kind of the record that completes an interval.
 pub const END_OF_INTERVAL: (u8, u16) = (1, 11);
-/// The domains that there are.
+/// Number of domains.
 const DOMAINS: u8 = 12;
 
-/// A record as it stands in a frame, with all of its bytes.
+/// A record in a frame, with all of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found<'a> {
-    /// Domain and record.
+    /// Domain and record number.
     pub kind: (u8, u16),
-    /// When it was made.
+    /// Time of the record.
     pub at: Tod,
-    /// The whole record.
+    /// Bytes of the whole record.
     pub bytes: &'a [u8],
 }
 
-/// The records of a frame, or of a part of one. What is no record ends it.
+/// Iterator over the records of a frame, or of a part of one. An invalid record ends it.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],
-    /// Bytes that are no record.
+    /// Bytes that are not records.
     lost: usize,
 }
 
 impl<'a> Records<'a> {
-    /// Those in these bytes.
+    /// Iterates over the records in these bytes.
     pub fn of(bytes: &'a [u8]) -> Records<'a> {
         Records { rest: bytes, lost: 0 }
     }
 
-    /// How many bytes at the end are none, once all have been taken.
+    /// Returns the number of bytes at the end that are not records, after the iteration.
     pub fn lost(&self) -> usize {
         self.lost
     }

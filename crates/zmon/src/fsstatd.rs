@@ -1,16 +1,16 @@
-//! The records of mon_fsstatd: a guest's file systems, once a minute.
+//! Records of mon_fsstatd: a guest's file systems, once a minute.
 
 use crate::layout::{Layout, record};
 use crate::monwriter::{DATA_MAX, Function, Head, Series, Stamp};
 use crate::{Error, texts};
 
-/// The daemon's application.
+/// Application number of mon_fsstatd.
 pub const APPLICATION: u16 = 1;
-/// A write, head and all, has so many bytes if it fits, and otherwise the second.
+/// Possible lengths of a write, head included: the first if the data fit, and otherwise the second.
 pub const BYTES: [usize; 2] = [602, DATA_MAX];
 
 record! {
-    /// What statvfs says.
+    /// Fields of statvfs.
     Numbers, 72, {
         block_bytes: u64 = 0;
         fragment_bytes: u64 = 8;
@@ -24,24 +24,24 @@ record! {
     }
 }
 
-/// A file system that is mounted.
+/// A mounted file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSystem {
-    /// The device, the directory, and the type.
+    /// Device, directory and type.
     pub texts: [Vec<u8>; 3],
-    /// Its numbers.
+    /// Fields of statvfs.
     pub numbers: Numbers,
 }
 
 impl FileSystem {
-    /// Reads what stands behind the head.
+    /// Reads the data after the head.
     pub fn read(data: &[u8]) -> Result<(Stamp, FileSystem), Error> {
         let (stamp, data) = Stamp::split(data)?;
         let (texts, rest) = texts::read(data, "FileSystem")?;
         Ok((stamp, FileSystem { texts, numbers: Numbers::read(rest)? }))
     }
 
-    /// A whole write to the device. File systems are told apart by their place in a series.
+    /// Returns a whole write to the device. File systems are identified by their place in a series.
     pub fn write(&self, seconds: u64, systems: &mut Series) -> Vec<u8> {
         let mut data = Vec::new();
         let most = DATA_MAX - Head::BYTES - Stamp::BYTES - Numbers::BYTES;

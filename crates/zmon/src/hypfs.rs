@@ -1,16 +1,16 @@
-//! What the hypervisor counts, as the kernel hands it out in debugfs/s390_hypfs.
+//! Counters of the hypervisor in debugfs/s390_hypfs.
 
 use crate::layout::{Layout, record};
 use crate::text::from_ebcdic;
 use crate::{Error, Tod};
 
-/// What each file begins with.
+/// Length of the head of each file.
 pub const HEAD_BYTES: usize = 64;
-/// Guests, CPUs or partitions that are read of a file.
+/// Maximum number of guests, CPUs or partitions read from a file.
 const COUNT_MAX: u64 = 65_536;
 
 record! {
-    /// The head of diag_2fc.
+    /// Head of diag_2fc.
     GuestsHead, 34, {
         length: u64 = 0;
         version: u16 = 8;
@@ -20,8 +20,8 @@ record! {
 }
 
 record! {
-    /// A guest of z/VM: an entry of diag_2fc. Times are in microseconds, sizes in KiB; the samples
-    /// say how often it was found in which state.
+    /// A guest of z/VM: an entry of diag_2fc. Times are in microseconds, sizes in KiB; samples
+    /// count how often the guest was found in each state.
     Guest, 112, {
         version: u32 = 0;
         flags: u32 = 4;
@@ -48,38 +48,39 @@ record! {
 }
 
 impl Guest {
-    /// Its name.
+    /// Returns the guest's name.
     pub fn name(&self) -> String {
         from_ebcdic(&self.name)
     }
 
-    /// The virtual CPUs that run: of a user with an absolute share that is not told, and all count.
+    /// Returns the number of running virtual CPUs. It is not reported for a user with an absolute
+    /// share, and then all CPUs count.
     pub fn cpus(&self) -> u32 {
         if self.cpu_max == 0 { self.virtual_cpus } else { self.operating }
     }
 
-    /// 0 not capped, 1 soft, 2 hard.
+    /// Returns the capping: 0 for none, 1 for soft, 2 for hard.
     pub fn capped(&self) -> u32 {
         (self.flags & 6) >> 1
     }
 
-    /// Whether its processors are its own.
+    /// Returns true if the guest has dedicated processors.
     pub fn is_dedicated(&self) -> bool {
         self.flags & 8 != 0
     }
 }
 
-/// The guests of a diag_2fc file.
+/// Reads the guests of a diag_2fc file.
 pub fn guests(bytes: &[u8]) -> Result<Vec<Guest>, Error> {
     let head = GuestsHead::read(bytes)?;
     entries(bytes, HEAD_BYTES, head.count, "GuestsHead")
 }
 
-/// The file that has these guests as of then: a reader waits for another time than before.
+/// Returns a file with these guests and this time. A reader waits until the time changes.
 pub fn guests_bytes(guests: &[Guest], at: Tod) -> Vec<u8> {
     let count = guests.len() as u64;
     let length = count * Guest::BYTES as u64;
-    // The extended clock has eight bits more in front.
+    // The extended clock has eight more bits at the front.
     let mut tod = [0; 16];
     tod[1..9].copy_from_slice(&at.0.to_be_bytes());
     let mut bytes = GuestsHead { length, version: 0, tod, count }.bytes();
@@ -101,7 +102,7 @@ fn entries<T: Layout>(
     (0..count as usize).map(|number| whole(bytes, from + number * T::BYTES)).collect()
 }
 
-/// A record at a place, of which all is there.
+/// Reads a record that must be complete.
 fn whole<T: Layout>(bytes: &[u8], from: usize) -> Result<T, Error> {
     let to = from + T::BYTES;
     let short = Error::Short { record: T::NAME, field: "its end", from, to, length: bytes.len() };
@@ -109,7 +110,7 @@ fn whole<T: Layout>(bytes: &[u8], from: usize) -> Result<T, Error> {
 }
 
 record! {
-    /// The head of diag_0c.
+    /// Head of diag_0c.
     OwnHead, 40, {
         length: u64 = 0;
         version: u16 = 8;
@@ -119,32 +120,32 @@ record! {
 }
 
 record! {
-    /// A virtual CPU of this guest itself: an entry of diag_0c, in microseconds.
+    /// A virtual CPU of this guest: an entry of diag_0c, in microseconds.
     OwnCpu, 40, {
         date: [u8; 8] = 0;
         time: [u8; 8] = 8;
         virtual_us: u64 = 16;
-        /// With CP's work for it.
+        /// CPU time including CP's work for the guest.
         total_us: u64 = 24;
         address: u32 = 32;
     }
 }
 
-/// The CPUs of a diag_0c file.
+/// Reads the CPUs of a diag_0c file.
 pub fn own_cpus(bytes: &[u8]) -> Result<Vec<OwnCpu>, Error> {
     let head = OwnHead::read(bytes)?;
     entries(bytes, HEAD_BYTES, head.count, "OwnHead")
 }
 
 record! {
-    /// The head of diag_204, and what all partitions have.
+    /// Head of diag_204, and the part common to all partitions.
     PartitionsHead, 88, {
         length: u64 = 0;
         version: u16 = 8;
         subcode: u8 = 10;
-        /// The data begin behind the file's head.
+        /// Number of partitions; the data begin after the file's head.
         partitions: u8 = 64;
-        /// X'80': a block of the physical processors follows the partitions.
+        /// X'80': a block of physical processors follows the partitions.
         flags: u8 = 65;
         time_slice: u16 = 66;
         physical: u16 = 68;
@@ -154,9 +155,9 @@ record! {
     }
 }
 
-/// Where the first partition stands.
+/// Offset of the first partition.
 const PARTITIONS_AT: usize = HEAD_BYTES + 64;
-/// Whether physical processors follow.
+/// Flag: physical processors follow.
 const HAS_PHYSICAL: u8 = 0x80;
 
 record! {
@@ -164,7 +165,7 @@ record! {
     PartitionHead, 96, {
         number: u8 = 0;
         cpus: u8 = 1;
-        /// The processors that follow.
+        /// Number of processors that follow.
         real_cpus: u8 = 2;
         flags: u8 = 3;
         memory: u32 = 4;
@@ -184,9 +185,9 @@ record! {
         kind: u8 = 4;
         flags: u8 = 5;
         weight: u16 = 6;
-        /// With the hypervisor's work for it,
+        /// CPU time including the hypervisor's work for the processor.
         used_us: u64 = 8;
-        /// and without.
+        /// CPU time without it.
         partition_us: u64 = 16;
         weight_min: u16 = 24;
         weight_now: u16 = 26;
@@ -200,14 +201,15 @@ record! {
 /// A partition with its processors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
-    /// Its head.
+    /// Head of the partition.
     pub head: PartitionHead,
-    /// Its logical processors.
+    /// Logical processors.
     pub cpus: Vec<LogicalCpu>,
 }
 
 impl Partition {
-    /// Its name. Of one that has none, as inactive ones may, its number: no two are mixed up.
+    /// Returns the partition's name, or its number if it has none, as inactive partitions may.
+    /// Every name is therefore unique.
     pub fn name(&self) -> String {
         match from_ebcdic(&self.head.name) {
             name if name.is_empty() => format!("LPAR{}", self.head.number),
@@ -216,7 +218,7 @@ impl Partition {
     }
 }
 
-/// The partitions of a diag_204 file in its extended format, and what stands first.
+/// Reads the head and the partitions of a diag_204 file in its extended format.
 pub fn partitions(bytes: &[u8]) -> Result<(PartitionsHead, Vec<Partition>), Error> {
     let top = PartitionsHead::read(bytes)?;
     let mut partitions = Vec::new();
@@ -231,7 +233,7 @@ pub fn partitions(bytes: &[u8]) -> Result<(PartitionsHead, Vec<Partition>), Erro
     Ok((top, partitions))
 }
 
-/// The file that has these partitions, without physical processors.
+/// Returns a file with these partitions, without physical processors.
 pub fn partitions_bytes(mut top: PartitionsHead, partitions: &[Partition]) -> Vec<u8> {
     top.partitions = u8::try_from(partitions.len()).unwrap_or(u8::MAX);
     top.flags &= !HAS_PHYSICAL;

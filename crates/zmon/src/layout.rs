@@ -1,16 +1,16 @@
-//! Records as tables of fields: from one row come the reading, the writing and the documentation.
+//! Records as tables of fields, from which reader, writer and documentation are generated.
 
 use crate::Error;
 
-/// A value at a place of a record.
+/// A value in a record.
 pub trait Value: Sized {
-    /// How many bytes it takes.
+    /// Length in bytes.
     const BYTES: usize;
 
-    /// Reads it; `None` where the record ends before.
+    /// Reads the value; `None` if the record ends before it.
     fn get(bytes: &[u8], at: usize) -> Option<Self>;
 
-    /// Writes it; what is behind the end is left out.
+    /// Writes the value; bytes after the record's end are left out.
     fn put(&self, bytes: &mut [u8], at: usize);
 }
 
@@ -47,7 +47,7 @@ impl<const N: usize> Value for [u8; N] {
     }
 }
 
-/// A field that older records do not have.
+/// A field that older records lack.
 impl<T: Value> Value for Option<T> {
     const BYTES: usize = T::BYTES;
 
@@ -62,25 +62,25 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-/// A field's name, its first byte and its length, for tests and documents.
+/// Name, first byte and length of a field, for tests and documents.
 pub type Row = (&'static str, usize, usize);
 
 /// A record with a table.
 pub trait Layout: Sized {
-    /// What it is called.
+    /// Name of the record.
     const NAME: &'static str;
-    /// How long it is with all of its fields.
+    /// Length with all fields.
     const BYTES: usize;
-    /// Its fields.
+    /// Fields of the record.
     const ROWS: &'static [Row];
 
-    /// Reads it from the first bytes of some. What follows is not looked at.
+    /// Reads the record from the first of some bytes. The rest is ignored.
     fn read(bytes: &[u8]) -> Result<Self, Error>;
 
-    /// Writes it over the first bytes of some.
+    /// Writes the record over the first of some bytes.
     fn write(&self, bytes: &mut [u8]);
 
-    /// All of it, with nothing where no field is.
+    /// Returns the bytes of the record, with zeros between fields.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; Self::BYTES];
         self.write(&mut bytes);
@@ -88,7 +88,7 @@ pub trait Layout: Sized {
     }
 }
 
-/// Declares a record: its name, its length, and for each field its type and its first byte.
+/// Declares a record: name, length, and for each field its type and its first byte.
 macro_rules! record {
     ($(#[$about:meta])* $name:ident, $bytes:expr, {
         $($(#[$what:meta])* $field:ident: $type:ty = $at:expr;)*
@@ -105,7 +105,7 @@ macro_rules! record {
 
             fn read(bytes: &[u8]) -> Result<Self, $crate::Error> {
                 use $crate::layout::Value;
-                // A record that is longer than this table is of a later release.
+                // A record longer than this table is from a later release.
                 Ok($name { $($field: <$type>::get(bytes, $at).ok_or($crate::Error::Short {
                     record: stringify!($name),
                     field: stringify!($field),

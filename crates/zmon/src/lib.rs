@@ -1,20 +1,20 @@
-//! The monitor data of z/VM, of LPARs and of the Linux guests on them: bytes to values and back.
+//! Monitor data of z/VM, of LPARs and of the Linux guests on them: bytes to values and back.
 //!
 //! ```text
 //!   MONWRITE file ─► file::Reader ─┐
-//!                                  ├─► frame: records ─► domain: what a record says
+//!                                  ├─► frame: records ─► domain: contents of records
 //!   /dev/monreader ─► stream ──────┘                        │ of domain 10
 //!                                                           └─► appldata, procd, fsstatd, pinhead
 //!   debugfs diag_2fc, diag_204, diag_0c ─► hypfs ◄─ tree ◄─ /sys/hypervisor/s390
 //!   /proc/sysinfo ─► sysinfo ◄── sthyi ◄─ STHYI
 //! ```
 //!
-//! Each record is a table of fields with their offsets ([`layout`]), from which both directions
-//! are made. Records grow from release to release: what is behind the end of one is missing, and
-//! never 0. All numbers are big-endian, names are EBCDIC.
+//! Each record is a table of fields with their offsets ([`layout`]), from which both directions are
+//! generated. Records grow from release to release: a field after the end of a record is missing,
+//! and never 0. All numbers are big-endian, names are EBCDIC.
 //!
-//! Nothing here does I/O. Everything that is read comes from a file or a guest and is believed
-//! as far as its own length goes, and no further.
+//! Nothing here does I/O. All input comes from a file or a guest and is untrusted: lengths in it
+//! are checked against the actual length.
 
 #![forbid(unsafe_code)]
 

@@ -1,17 +1,17 @@
-//! What a program writes to /dev/monwriter: a head of 13 bytes, and the data that it names.
+//! Writes to /dev/monwriter: a head of 13 bytes, and data of the length in the head.
 
 use crate::Error;
 use crate::layout::{Layout, record};
 
-/// The longest data.
+/// Maximum length of the data.
 pub const DATA_MAX: usize = 4_010;
 
 record! {
-    /// The head. The device compares the length that it names with its own.
+    /// Head of a write. The device checks the length in it against the write's.
     Head, 13, {
-        /// What is to be done.
+        /// Function to perform.
         function: u8 = 0;
-        /// Which application: 1 file systems, 2 processes.
+        /// Application: 1 for file systems, 2 for processes.
         application: u16 = 1;
         record: u8 = 3;
         version: u16 = 4;
@@ -22,22 +22,22 @@ record! {
     }
 }
 
-/// What is to be done with a buffer.
+/// Function on a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Function {
-    /// Have CP copy it at each interval from now on.
+    /// CP copies the buffer at each interval from now on.
     Start = 0,
-    /// No more.
+    /// CP stops copying the buffer.
     Stop = 1,
-    /// Copy it once, now.
+    /// CP copies the buffer once, now.
     Event = 2,
-    /// As a start, for what does not change.
+    /// Like `Start`, for data that do not change.
     Configuration = 3,
 }
 
 impl Head {
-    /// The head of some data.
+    /// Returns a head for some data.
     pub fn of(function: Function, application: u16, record: u8, modification: u16) -> Head {
         Head {
             function: function as u8,
@@ -49,14 +49,14 @@ impl Head {
         }
     }
 
-    /// A whole write: this head and its data, which are cut at what the device takes.
+    /// Returns a whole write: this head and its data, cut at the device's limit.
     pub fn with(mut self, data: &[u8]) -> Vec<u8> {
         let data = &data[..data.len().min(DATA_MAX)];
         self.data_bytes = data.len() as u16;
         [self.bytes().as_slice(), data].concat()
     }
 
-    /// Reads a head with its data, and what follows them.
+    /// Reads a head with its data, and returns the rest.
     pub fn split(bytes: &[u8]) -> Result<(Head, &[u8], &[u8]), Error> {
         let head = Head::read(bytes)?;
         let wrong =
@@ -80,8 +80,8 @@ impl Head {
     }
 }
 
-/// The modifications of records that are alike: short ones have even numbers and long ones odd,
-/// each from the least on, for a buffer of the device has its length for ever.
+/// Modification numbers of similar records, allocated in order: even for short ones and odd for
+/// long ones. A buffer of the device never changes its length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Series {
     short: u16,
@@ -89,12 +89,12 @@ pub struct Series {
 }
 
 impl Series {
-    /// How many there are.
+    /// Returns the number of records.
     pub fn count(self) -> u16 {
         self.short.saturating_add(self.long)
     }
 
-    /// The modification of one more.
+    /// Returns the modification number of a further record.
     pub fn next(&mut self, is_long: bool) -> u16 {
         let count = if is_long { &mut self.long } else { &mut self.short };
         let modification = modification(*count, is_long);
@@ -102,7 +102,7 @@ impl Series {
         modification
     }
 
-    /// The writes that end those which another series has and this one has not.
+    /// Returns the writes that stop the records of an earlier series that this series lacks.
     pub fn ends(
         self,
         before: Series,
@@ -122,12 +122,12 @@ fn modification(number: u16, is_long: bool) -> u16 {
 }
 
 record! {
-    /// What the daemons' data begin with.
+    /// Start of the data of mon_procd and mon_fsstatd.
     Stamp, 12, {
         /// Seconds since 1970.
         seconds: u64 = 0;
         data_bytes: u16 = 8;
-        /// Where the data begin, which is behind this.
+        /// Offset of the data, after this stamp.
         data_at: u16 = 10;
     }
 }
@@ -148,7 +148,7 @@ impl Stamp {
         Ok((stamp, data.ok_or(short)?))
     }
 
-    /// Data with their stamp, filled with zeroes to so many bytes at least.
+    /// Returns data with their stamp, padded with zeros to a minimum length.
     pub fn with(seconds: u64, data: &[u8], least: usize) -> Vec<u8> {
         let data = &data[..data.len().min(DATA_MAX - Stamp::BYTES)];
         let stamp = Stamp { seconds, data_bytes: data.len() as u16, data_at: Stamp::BYTES as u16 };

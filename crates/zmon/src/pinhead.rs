@@ -1,40 +1,40 @@
-//! The record of our own: what no other program tells z/VM's monitor of a guest, and what its rules
-//! did there. Its layout is ours; docs/zvm.md has it.
+//! Pinhead's own record: facts about a guest and its rules that no other program reports to z/VM's
+//! monitor. docs/zvm.md describes the layout.
 
 use crate::layout::{Layout, record};
 use crate::monwriter::{Function, Head, Stamp};
 use crate::{Error, texts};
 
-/// Our application: "ph" in ASCII. IBM's own have 1 and 2.
+/// Pinhead's application number: "ph" in ASCII. IBM's own are 1 and 2.
 pub const APPLICATION: u16 = 0x7068;
-/// What stands in the place of a number that is not known, where all bits are ones.
+/// Value of an unknown number, with all bits set.
 pub const UNKNOWN: u64 = u64::MAX;
-/// Bytes of a write, head and all: a buffer of the device has its length for ever.
+/// Length of a write, head included; a buffer of the device never changes its length.
 pub const BYTES: usize = 512;
 
-/// In [`Numbers::flags`]: rules are at work in the guest, and they have nothing to do.
+/// Flag in [`Numbers::flags`]: rules are active in the guest.
 pub const HAS_RULES: u32 = 1;
-/// See [`HAS_RULES`].
+/// Flag in [`Numbers::flags`]: the rules have nothing to do.
 pub const IS_SETTLED: u32 = 2;
 
 record! {
-    /// A guest by its own account.
+    /// A guest's report about itself.
     Numbers, 92, {
-        /// CPUs that are online, and that could be.
+        /// CPUs online and CPUs present.
         cpus: u32 = 0;
         present: u32 = 4;
-        /// Pages of the kernel's pool, and of those that it gives back after a time.
+        /// Pages of the kernel's pool, and of the timed pool, which it returns after a while.
         pool_pages: u64 = 8;
         timed_pages: u64 = 16;
-        /// KiB that programs could have without swapping.
+        /// KiB available to programs without swapping.
         available: u64 = 24;
-        /// How long some tasks, and all of them, have waited for memory since the start.
+        /// Total waits for memory of some and of all tasks, since the start.
         some_us: u64 = 32;
         full_us: u64 = 40;
-        /// Tasks that the kernel ended for lack of memory.
+        /// OOM kills.
         killed: u64 = 48;
         flags: u32 = 56;
-        /// CPUs that the rules plugged and unplugged, times that they took memory and gave it back.
+        /// CPUs plugged and unplugged by the rules, and times that they took and returned memory.
         plugs: u64 = 60;
         unplugs: u64 = 68;
         grows: u64 = 76;
@@ -42,17 +42,17 @@ record! {
     }
 }
 
-/// A guest by its own account, and why its rules did last what they did.
+/// A guest's report about itself, with the reason of its rules' last action.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Own {
-    /// Its numbers.
+    /// Numeric fields.
     pub numbers: Numbers,
-    /// The rules' reason; empty where no rules are at work.
+    /// Reason of the rules; empty if no rules are active.
     pub reason: Vec<u8>,
 }
 
 impl Own {
-    /// Reads what stands behind the head.
+    /// Reads the data after the head.
     pub fn read(data: &[u8]) -> Result<(Stamp, Own), Error> {
         let (stamp, data) = Stamp::split(data)?;
         let numbers = Numbers::read(data)?;
@@ -60,7 +60,7 @@ impl Own {
         Ok((stamp, Own { numbers, reason }))
     }
 
-    /// A whole write to the device.
+    /// Returns a whole write to the device.
     pub fn write(&self, seconds: u64) -> Vec<u8> {
         let mut data = self.numbers.bytes();
         let least = BYTES - Head::BYTES;

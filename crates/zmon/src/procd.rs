@@ -1,25 +1,25 @@
-//! The records of mon_procd: a guest's processes, once a minute.
+//! Records of mon_procd: a guest's processes, once a minute.
 
 use crate::layout::{Layout, record};
 use crate::monwriter::{Function, Head, Series, Stamp};
 use crate::{Error, texts};
 
-/// The daemon's application.
+/// Application number of mon_procd.
 pub const APPLICATION: u16 = 2;
-/// Which record is the guest's as a whole, and which a task's.
+/// Record number of the summary of the guest.
 pub const SUMMARY: u8 = 0;
-/// See [`SUMMARY`].
+/// Record number of a task.
 pub const TASK: u8 = 1;
-/// A task's write, head and all, has so many bytes if it fits, and otherwise the second; which it
-/// is says the modification: it is even or odd.
+/// Possible lengths of a task's write, head included: the first if it fits, and otherwise the
+/// second. The modification number is even for the first and odd for the second.
 pub const TASK_BYTES: [usize; 2] = [512, 1_500];
-/// Nanoseconds in a hundredth of a second, in which tasks' times are told.
+/// Nanoseconds in a hundredth of a second, the unit of tasks' times.
 pub const NS_PER_CENTI: u64 = 10_000_000;
-/// Tasks that are written.
+/// Maximum number of tasks written.
 pub const TASKS_MAX: usize = 100;
 
 record! {
-    /// The guest as a whole: record 0. Percents are in hundredths, sizes in KiB.
+    /// Summary of the guest: record 0. Percentages are in hundredths, sizes in KiB.
     Summary, 166, {
         uptime_s: u64 = 0;
         users: u32 = 8;
@@ -57,24 +57,24 @@ record! {
 }
 
 record! {
-    /// A task: record 1. Six texts follow, each with its length before it.
+    /// A task: record 1. Six texts follow, each after its length.
     Numbers, 111, {
         pid: u32 = 0;
         parent: u32 = 4;
-        /// Only its last 16 bits.
+        /// Last 16 bits of the user id.
         user: u32 = 8;
         terminal: u16 = 12;
         priority: i16 = 14;
         nice: i16 = 16;
         cpu: u32 = 18;
-        /// Of all CPUs together, and of all memory, in hundredths of a percent.
+        /// Share of all CPUs and of all memory, in hundredths of a percent.
         cpu_percent: u16 = 22;
         memory_percent: u16 = 24;
-        /// Hundredths of a second; the second one has its children in it.
+        /// CPU time in hundredths of a second; the second field includes children.
         time: u64 = 26;
         time_of_all: u64 = 34;
         size: u64 = 42;
-        /// What is not resident of it, and no measure of swap.
+        /// Size minus the resident part, which does not measure swap.
         not_resident: u64 = 50;
         resident: u64 = 58;
         text: u64 = 66;
@@ -90,14 +90,14 @@ record! {
 /// A task with its texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Task {
-    /// Its numbers.
+    /// Numeric fields.
     pub numbers: Numbers,
-    /// Real user, user, group, what it waits for, command, command line.
+    /// Real user, user, group, wait channel, command, command line.
     pub texts: [Vec<u8>; 6],
 }
 
 impl Task {
-    /// Where its command is among the texts.
+    /// Index of the command in the texts.
     pub const COMMAND: usize = 4;
 
     /// Reads a task's data.
@@ -107,7 +107,7 @@ impl Task {
         Ok(Task { numbers, texts })
     }
 
-    /// A task's data. The texts share what a record may have: the last one is cut.
+    /// Returns a task's data. The texts share the record's maximum length, and the last one is cut.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.numbers.bytes();
         let most = TASK_BYTES[1] - Head::BYTES - Stamp::BYTES;
@@ -116,17 +116,17 @@ impl Task {
     }
 }
 
-/// A record of the daemon.
+/// A record of mon_procd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// The guest as a whole.
+    /// Summary of the guest.
     Summary(Box<Summary>),
     /// A task.
     Task(Box<Task>),
 }
 
 impl Record {
-    /// Reads what stands behind the head: which record it is says the head, or a product's name.
+    /// Reads the data after the head. The record number comes from the head or a product's name.
     pub fn read(record: u8, data: &[u8]) -> Result<(Stamp, Record), Error> {
         let (stamp, data) = Stamp::split(data)?;
         let record = match record {
@@ -140,7 +140,7 @@ impl Record {
         Ok((stamp, record))
     }
 
-    /// A whole write to the device. Tasks are told apart by their place in a series.
+    /// Returns a whole write to the device. Tasks are identified by their place in a series.
     pub fn write(&self, seconds: u64, tasks: &mut Series) -> Vec<u8> {
         match self {
             Record::Summary(summary) => Head::of(Function::Start, APPLICATION, SUMMARY, 0)

@@ -1,42 +1,42 @@
-//! STHYI: what each level above a guest has of CPUs, and how far it is capped.
+//! STHYI: CPUs and caps of each level above a guest.
 //!
 //! ```text
 //!   head ─► machine ─► LPAR ─► hypervisor 1 ─► guest 1 ─► hypervisor 2 ─► guest 2 ─► ... 3
 //! ```
 //!
-//! The head says where each section is and how long; a later release has longer ones. The kernel
-//! hands it out by a system call (function code 0), a page of it, and makes up what it knows
-//! itself where no hypervisor tells.
+//! The head has the offset and the length of each section; later releases have longer ones. The
+//! kernel provides one page through a system call (function code 0). Without an answer from a
+//! hypervisor, the kernel fills in its own knowledge.
 
 use crate::Error;
 use crate::layout::{Layout, record};
 use crate::sysinfo::Level;
 use crate::text::from_ebcdic;
 
-/// What the system call hands out.
+/// Length of the system call's answer.
 pub const PAGE_BYTES: usize = 4096;
-/// Hypervisors in each other that the head has a place for.
+/// Maximum number of nested hypervisors in the head.
 const DEPTH: usize = 3;
-/// A capped capacity of one CPU.
+/// Cap of exactly one CPU.
 const ONE: u64 = 0x1_0000;
 
-/// Of the machine: its CPUs are told, and its type.
+/// Validity flags of the machine: CPU counts, type.
 const MACHINE_CPUS: u8 = 0x80;
 const MACHINE_ID: u8 = 0x40;
-/// Of an LPAR: its CPUs are told, its absolute cap, its name, its group.
+/// Validity flags of an LPAR: CPU counts, weight cap, absolute cap, name, group.
 const LPAR_CPUS: u8 = 0x80;
 const LPAR_WEIGHT: u8 = 0x40;
 const LPAR_CAP: u8 = 0x20;
 const LPAR_ID: u8 = 0x10;
 const LPAR_GROUP: u8 = 0x08;
-/// Of a hypervisor: it runs several threads on a core.
+/// Flag of a hypervisor: it runs several threads on a core.
 const HYPERVISOR_THREADS: u8 = 0x20;
 
 record! {
-    /// Where the sections are: pairs of an offset from the head and a length. 0 is none.
+    /// Places of the sections: pairs of an offset from the head and a length. 0 means none.
     Head, 48, {
         flags: u8 = 0;
-        /// How many hypervisors are told of.
+        /// Number of hypervisors described.
         hypervisors: u8 = 7;
         length: u16 = 8;
         head_length: u16 = 10;
@@ -77,7 +77,7 @@ record! {
 }
 
 record! {
-    /// An LPAR. Caps are in 1/65536 of a CPU, and 0 where there is none.
+    /// An LPAR. Caps are in 1/65536 of a CPU, and 0 if there is none.
     Lpar, 56, {
         flags: u8 = 0;
         valid: u8 = 2;
@@ -98,7 +98,7 @@ record! {
 }
 
 record! {
-    /// A hypervisor, and the CPUs that its guests have.
+    /// A hypervisor, and the CPUs available to its guests.
     Hypervisor, 32, {
         flags: u8 = 0;
         kind: u8 = 4;
@@ -114,7 +114,7 @@ record! {
 }
 
 record! {
-    /// A guest of it: this system, or the hypervisor below. The pool of CPUs is of a later release.
+    /// A guest: this system, or the hypervisor below. Only later releases have the CPU pool.
     Guest, 60, {
         flags: u8 = 0;
         name: [u8; 8] = 4;
@@ -133,20 +133,20 @@ record! {
     }
 }
 
-/// All of an answer.
+/// A whole answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// Where what is.
+    /// Places of the sections.
     pub head: Head,
     /// The machine.
     pub machine: Option<Machine>,
-    /// The LPAR.
+    /// LPAR section.
     pub lpar: Option<Lpar>,
-    /// The hypervisors in the order of the head, each with its guest.
+    /// Hypervisors in the order of the head, each with its guest.
     pub above: Vec<(Option<Hypervisor>, Option<Guest>)>,
 }
 
-/// A kind of CPU that a level has: how many, and the cap of those that are shared, in thousandths.
+/// A kind of CPU at a level: number, and cap of the shared CPUs in thousandths.
 #[derive(Clone, Copy)]
 struct Kind {
     shared: u16,
@@ -154,8 +154,8 @@ struct Kind {
     cap: Option<u64>,
 }
 
-/// Reads an answer; the page is all zeros where the kernel has none. A section that begins or ends
-/// behind the bytes is a fault of the program that wrote it.
+/// Reads an answer. The page is all zeros if the kernel has none. A section outside the bytes is an
+/// error of the program that wrote the page.
 pub fn read(bytes: &[u8]) -> Result<Info, Error> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Err(Error::Empty { record: "STHYI" });
@@ -198,7 +198,7 @@ impl Head {
 }
 
 impl Info {
-    /// Writes it: each section where the head says, and cut to the length that it gives it.
+    /// Returns the bytes: each section at the place in the head, cut to the length given there.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; PAGE_BYTES];
         self.head.write(&mut bytes);
@@ -221,9 +221,9 @@ impl Info {
         bytes
     }
 
-    /// Adds what it tells to the levels of /proc/sysinfo. A hypervisor stands above its guest.
+    /// Adds the answer to the levels of /proc/sysinfo. A hypervisor is the level above its guest.
     pub fn add_to(&self, levels: &mut Vec<Level>) {
-        // The first hypervisor and all above it count cores.
+        // The first hypervisor and all levels above count cores.
         let first = self.above.first().and_then(|(hypervisor, _)| hypervisor.as_ref());
         let threads = levels.iter().find_map(|level| level.threads);
         let threads = threads.or(first.and_then(Hypervisor::threads));
@@ -272,7 +272,7 @@ impl Info {
     }
 }
 
-/// The place of a level of this kind, which is put there if there is none.
+/// Returns the index of the level of this kind, which is inserted if it is missing.
 fn place_of(levels: &mut Vec<Level>, or_at: usize, what: &str) -> usize {
     levels.iter().position(|level| level.what == what).unwrap_or_else(|| {
         levels.insert(or_at, Level { what: what.to_owned(), ..Level::default() });
@@ -284,7 +284,7 @@ fn some(name: String) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// What is not known of a level is taken from another word for it.
+/// Fills unknown fields of a level from another source.
 fn fill(level: &mut Level, told: Level) {
     level.configured = level.configured.or(told.configured);
     level.shared = level.shared.or(told.shared);
@@ -292,8 +292,7 @@ fn fill(level: &mut Level, told: Level) {
     level.cap = level.cap.or(told.cap);
 }
 
-/// CPUs of all kinds together, and how much may be used of them, in thousandths of a CPU, where one
-/// of the kinds is capped.
+/// Sums the CPUs of all kinds. If a kind is capped, the sum has a cap in thousandths of a CPU.
 fn counted(kinds: &[Kind]) -> Level {
     let sum = |of: fn(&Kind) -> u16| kinds.iter().map(|kind| u64::from(of(kind))).sum::<u64>();
     let (shared, dedicated) = (sum(|kind| kind.shared), sum(|kind| kind.dedicated));
@@ -311,8 +310,8 @@ fn counted(kinds: &[Kind]) -> Level {
     }
 }
 
-/// Both kinds of CPUs of a level, CP and IFL: those that are shared, those that are dedicated, and
-/// the cap of the shared ones, 0 where there is none.
+/// Returns both kinds of CPUs of a level, CP and IFL. Each has shared CPUs, dedicated CPUs, and the
+/// cap of the shared ones, 0 if there is none.
 fn kinds(cp: (u16, u16, u32), ifl: (u16, u16, u32)) -> [Kind; 2] {
     [cp, ifl].map(|(shared, dedicated, cap)| {
         let cap = (cap > 0).then(|| u64::from(cap) * 1000 / ONE);
@@ -320,8 +319,8 @@ fn kinds(cp: (u16, u16, u32), ifl: (u16, u16, u32)) -> [Kind; 2] {
     })
 }
 
-/// The cap that a level shares with others, as far as it is one of this level. Of several kinds of
-/// CPUs each has its own, and together they are what the level can use of them.
+/// Returns the cap that a level shares with others, as far as it limits this level. Each kind of
+/// CPU has its own cap, and the sum limits the level.
 fn common_cap(kinds: &[Kind]) -> Option<u64> {
     let mut here = kinds.iter().filter(|kind| kind.shared > 0 || kind.dedicated > 0);
     match (here.next(), here.next()) {
@@ -338,7 +337,7 @@ impl Machine {
         if self.valid & MACHINE_CPUS != 0 {
             let cp = (self.shared_cp, self.dedicated_cp, 0);
             let told = counted(&kinds(cp, (self.shared_ifl, self.dedicated_ifl, 0)));
-            // /proc/sysinfo leaves out those for Linux.
+            // /proc/sysinfo leaves out CPUs for Linux.
             level.configured = told.configured;
             level.is_general_only = false;
             fill(level, told);
@@ -365,7 +364,7 @@ impl Lpar {
         )
     }
 
-    /// The group of LPARs that it is in, which may use so much together.
+    /// Returns the LPAR's group, which limits its members together.
     fn group(&self) -> Option<Level> {
         let name = some(from_ebcdic(&self.group)).filter(|_| self.valid & LPAR_GROUP != 0)?;
         let kinds = self.kinds(self.group_cap_cp, self.group_cap_ifl);
@@ -373,7 +372,7 @@ impl Lpar {
         Some(Level { what: "LPAR group".to_owned(), name: Some(name), cap, ..Level::default() })
     }
 
-    /// The lower of a cap by weight and an absolute one, of those that are told.
+    /// Returns the lower of the weight cap and the absolute cap, if they are valid.
     fn cap(&self, by_weight: u32, absolute: u32) -> u32 {
         let told = [(LPAR_WEIGHT, by_weight), (LPAR_CAP, absolute)];
         let told = told.into_iter().filter(|(bit, cap)| self.valid & bit != 0 && *cap > 0);
@@ -382,7 +381,8 @@ impl Lpar {
 }
 
 impl Hypervisor {
-    /// Threads of a core, where it uses several. Kinds that differ count as the one with more.
+    /// Returns the threads of a core, if it runs several. If the kinds differ, the higher number
+    /// counts.
     fn threads(&self) -> Option<u64> {
         let threads = u64::from(self.threads_cp.max(self.threads_ifl));
         (self.flags & HYPERVISOR_THREADS != 0 && threads > 0).then_some(threads)
@@ -394,7 +394,7 @@ impl Hypervisor {
 }
 
 impl Guest {
-    /// Its CPUs, with caps that are in cores of so many threads.
+    /// Returns the CPUs by kind, with caps in cores of several threads.
     fn kinds(&self, (cap_cp, cap_ifl): (u32, u32), threads: Option<u64>) -> [Kind; 2] {
         let cp = (self.shared_cp, self.dedicated_cp, cap_cp);
         kinds(cp, (self.shared_ifl, self.dedicated_ifl, cap_ifl)).map(|kind| Kind {
@@ -403,7 +403,7 @@ impl Guest {
         })
     }
 
-    /// The pool of CPUs that it is in, which its guests may use together.
+    /// Returns the CPU pool, which limits its guests together.
     fn pool(&self, threads: Option<u64>) -> Option<Level> {
         let name = some(from_ebcdic(&self.pool?))?;
         let caps = (self.pool_cap_cp?, self.pool_cap_ifl?);

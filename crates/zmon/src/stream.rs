@@ -4,21 +4,21 @@
 //!   0 bytes | entry, its records | entry, its records | … | 0 bytes
 //! ```
 //!
-//! CP overwrites what it has not been told to keep. Only at the empty read that ends a set does
-//! it become certain that what was read is what was written: until then nothing is handed out.
+//! CP overwrites data that are not yet acknowledged. Only the empty read at the end of a set
+//! confirms that the data are intact, so nothing is returned before.
 
 use crate::Error;
 use crate::frame::{FRAME_BYTES, Records};
 use crate::layout::{Layout, record};
 
-/// A sample, or an event.
+/// Kind of an entry: samples or events.
 const SAMPLE: u8 = 0xe2;
 const EVENT: u8 = 0xc5;
-/// A set is no longer: the segment that it lies in has 64 MiB at most.
+/// Maximum length of a set; its segment has 64 MiB at most.
 pub const SET_MAX: usize = 64 << 20;
 
 record! {
-    /// An entry: where CP has put records, from the first byte to the last.
+    /// An entry: the first and the last byte of some records.
     Entry, 12, {
         /// X'E2' samples, X'C5' events.
         kind: u8 = 0;
@@ -31,56 +31,56 @@ record! {
 }
 
 impl Entry {
-    /// An entry of samples of all domains.
+    /// Returns an entry of samples of all domains.
     pub fn of_samples(from: u32, to: u32) -> Entry {
         Entry { kind: SAMPLE, domains: 0xff, more_domains: 0xff, reserved: 0, from, to }
     }
 
-    /// Whether it can be one, by the rules of the device's driver.
+    /// Returns true if the entry is valid by the rules of the device's driver.
     pub fn is_valid(&self) -> bool {
         let names_domains = self.domains != 0 || self.more_domains != 0;
         self.kind != 0 && names_domains && self.to > self.from
     }
 
-    /// Whether it is of a kind that is known: where a page may be anything, that tells more.
+    /// Returns true if the kind is known, a stricter test for pages with unknown contents.
     pub fn is_known(&self) -> bool {
         self.is_valid() && [SAMPLE, EVENT].contains(&self.kind)
     }
 
-    /// How many bytes its records take.
+    /// Returns the length of the records in bytes.
     pub fn length(&self) -> usize {
         (self.to - self.from) as usize + 1
     }
 
-    /// How far into a frame it begins.
+    /// Returns the offset within a frame.
     pub fn offset(&self) -> usize {
         self.from as usize % FRAME_BYTES
     }
 }
 
-/// What a read of the device gave.
+/// Result of a read of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read<'a> {
-    /// Some bytes; none at the end of a set.
+    /// Some bytes, or none at the end of a set.
     Bytes(&'a [u8]),
-    /// EOVERFLOW: what was read so far is good, and later records may be missing.
+    /// EOVERFLOW: the data so far are valid, and later records may be missing.
     Overflow,
-    /// EIO or EFAULT: what was read since the last empty read is not.
+    /// EIO or EFAULT: the data since the last empty read are invalid.
     Failed,
 }
 
-/// What became of a set.
+/// Result of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Set {
-    /// It is whole: its entries with their records, one after the other.
+    /// A complete set: entries, each followed by its records.
     Whole(Vec<u8>),
-    /// It is good as far as it goes.
+    /// A valid but incomplete set.
     Part(Vec<u8>),
-    /// It was lost, with so many bytes.
+    /// A lost set, with its length in bytes.
     Lost(usize),
 }
 
-/// The device's reads, one after the other. The first one after it is opened begins a set.
+/// Assembly of sets from reads. The first read after opening begins a set.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
     bytes: Vec<u8>,
@@ -88,7 +88,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Takes a read; gives a set that it ended.
+    /// Takes a read, and returns the set if the read ended one.
     pub fn take(&mut self, read: Read<'_>) -> Option<Set> {
         match read {
             Read::Bytes([]) => {
@@ -106,7 +106,7 @@ impl Stream {
                 }
                 None
             }
-            // The driver says so before it goes on with the next set.
+            // The driver reports this before the next set begins.
             Read::Overflow => {
                 let bytes = std::mem::take(self).bytes;
                 (!bytes.is_empty()).then_some(Set::Part(bytes))
@@ -119,8 +119,8 @@ impl Stream {
     }
 }
 
-/// The parts of frames of a set, each with where in its frame it begins; then what is wrong, if
-/// the set does not end with the records of an entry.
+/// Returns the parts of frames in a set, each with its offset in the frame. The second value is an
+/// error if the set does not end with the records of an entry.
 pub fn parts(mut set: &[u8]) -> (Vec<Records<'_>>, Result<(), Error>) {
     let mut parts = Vec::new();
     while !set.is_empty() {

@@ -1,54 +1,54 @@
 //! /proc/sysinfo of s390x: the machine, the partition, and every hypervisor above the guest.
 
-/// A level that this system can see, from the machine to what is next above it.
+/// A level above this system, from the machine down to the level next above.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Level {
     /// `machine`, `LPAR`, or the control program's name, such as `KVM/Linux` or `z/VM    7.3.0`.
     pub what: String,
-    /// What it is called there.
+    /// Name of the level there.
     pub name: Option<String>,
-    /// CPUs: all, those that are configured, in standby, and reserved.
+    /// CPUs: all, configured, standby, and reserved.
     pub total: Option<u64>,
     pub configured: Option<u64>,
     pub standby: Option<u64>,
     pub reserved: Option<u64>,
-    /// `configured` leaves out the CPUs for Linux (IFL): a machine's /proc/sysinfo does so.
+    /// True if `configured` leaves out CPUs for Linux (IFL), as in a machine's /proc/sysinfo.
     pub is_general_only: bool,
-    /// Threads of a core, each a CPU, where the counts and the cap are in cores.
+    /// Threads of a core, each a CPU, if the counts and the cap are in cores.
     pub threads: Option<u64>,
-    /// CPUs of an LPAR that it has for itself, and those that it shares.
+    /// Dedicated and shared CPUs of an LPAR.
     pub dedicated: Option<u64>,
     pub shared: Option<u64>,
-    /// In thousandths: what of its CPUs it may use at most.
+    /// Capability adjustment in thousandths: maximum usable share of the CPUs.
     pub adjustment: Option<u64>,
-    /// In thousandths of a CPU: what it may use of CPUs at most, where it is capped.
+    /// Cap in thousandths of a CPU, if there is one.
     pub cap: Option<u64>,
-    /// It is capped by its weight. `cap` says at how much, where that is known.
+    /// True if the level is capped by its weight. `cap` has the amount, if it is known.
     pub is_limited: bool,
 }
 
 impl Level {
-    /// CPUs of so many of its cores; the same where it counts CPUs.
+    /// Converts a number of cores to CPUs. Levels that count CPUs return the number unchanged.
     pub fn cpus(&self, count: u64) -> u64 {
         count.saturating_mul(self.threads.unwrap_or(1))
     }
 }
 
-/// The level that all others come down to.
+/// Level with the lowest limit of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound<'a> {
-    /// Which.
+    /// The limiting level.
     pub level: &'a Level,
-    /// What it may use at most, in thousandths of a CPU.
+    /// Maximum usable CPUs, in thousandths.
     pub cpus: u64,
-    /// It has more CPUs, and is capped.
+    /// True if the level has more CPUs and is capped.
     pub is_capped: bool,
 }
 
-/// Levels that are read: hardware knows of no more than 8 guests in each other.
+/// Maximum number of levels; the hardware supports no more than 8 nested guests.
 const LEVELS_MAX: usize = 16;
 
-/// All levels, the machine first. Nothing of it is on a machine of another kind.
+/// Returns all levels, the machine first. On another architecture there are none.
 pub fn levels(text: &str) -> Vec<Level> {
     let mut machine = Level { what: "machine".to_owned(), ..Level::default() };
     let mut lpar = Level { what: "LPAR".to_owned(), ..Level::default() };
@@ -87,7 +87,7 @@ pub fn levels(text: &str) -> Vec<Level> {
     first.chain(guests).collect()
 }
 
-/// Sets what a key says; whether that is known here.
+/// Sets the field of a key. Returns true if the key is known.
 fn set(level: &mut Level, key: &str, value: &str) -> bool {
     let number = value.parse().ok();
     match key {
@@ -106,8 +106,8 @@ fn set(level: &mut Level, key: &str, value: &str) -> bool {
     true
 }
 
-/// The highest numbers that threads of a core have in an LPAR: on general CPUs, on those for Linux,
-/// and as far as its system uses them.
+/// Highest thread numbers of a core in an LPAR: of general CPUs, of CPUs for Linux, and of those
+/// that its system uses.
 #[derive(Default)]
 struct Threads {
     general: Option<u64>,
@@ -126,7 +126,8 @@ impl Threads {
         *place = value.parse().ok();
     }
 
-    /// Threads of a core. The LPAR's kind of CPUs is not told: those with more threads count.
+    /// Returns the threads of a core. The LPAR's kind of CPU is not reported, so the higher number
+    /// counts.
     fn of_a_core(&self) -> Option<u64> {
         let highest = self.general.max(self.linux);
         let used = self.used.min(highest.or(self.used));
@@ -134,7 +135,7 @@ impl Threads {
     }
 }
 
-/// The level with which the fewest CPUs can be used.
+/// Returns the level with the fewest usable CPUs.
 pub fn bound(levels: &[Level]) -> Option<Bound<'_>> {
     levels.iter().filter_map(bound_of).min_by_key(|bound| bound.cpus)
 }
@@ -229,9 +230,9 @@ VM: x
         assert_eq!(cores(""), (None, 8_000));
         let both = "LPAR CPUs G-MTID: 0\nLPAR CPUs S-MTID: 1\n";
         assert_eq!(cores(&format!("{both}LPAR CPUs PS-MTID: 1\n")), (Some(2), 16_000));
-        // Its system uses one thread of each core.
+        // The system uses one thread of each core.
         assert_eq!(cores(&format!("{both}LPAR CPUs PS-MTID: 0\n")), (Some(1), 8_000));
-        // The kind has one thread, whatever number its system allows.
+        // The kind has one thread, even if the system allows more.
         let one = "LPAR CPUs G-MTID: 0\nLPAR CPUs S-MTID: 0\nLPAR CPUs PS-MTID: 7\n";
         assert_eq!(cores(one), (Some(1), 8_000));
     }

@@ -1,6 +1,6 @@
-//! EBCDIC, as far as names go: code pages 037 and 1047 agree on it.
+//! EBCDIC for names, in the characters that code pages 037 and 1047 share.
 
-/// The characters of a name: those of the rows of the code page in their places.
+/// Decodes a character of a name, by the rows of the code page.
 fn decoded(byte: u8) -> char {
     let letter = |first: u8, from: u8| char::from(first + (byte - from));
     match byte {
@@ -38,14 +38,14 @@ fn decoded(byte: u8) -> char {
     }
 }
 
-/// A name without the blanks and zeroes that fill its field.
+/// Returns a name without the padding of blanks and zeros.
 pub fn from_ebcdic(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|byte| ![0x00, 0x40].contains(byte)).map_or(0, |at| at + 1);
     bytes[..end].iter().map(|byte| decoded(*byte)).collect()
 }
 
-/// A name in a field of so many bytes, filled with blanks; what is too long is cut, and what is no
-/// character of a name becomes a question mark.
+/// Encodes a name in a field of fixed length, padded with blanks. A name that is too long is cut,
+/// and an invalid character becomes a question mark.
 pub fn to_ebcdic<const N: usize>(text: &str) -> [u8; N] {
     let mut field = [0x40; N];
     for (place, wanted) in field.iter_mut().zip(text.chars()) {
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn names_go_both_ways() {
-        // LINUX01 and SHARKST, as the kernel's own product name begins.
+        // LINUX01 and SHARKST, like the start of the kernel's product name.
         assert_eq!(to_ebcdic::<8>("LINUX01"), [0xd3, 0xc9, 0xd5, 0xe4, 0xe7, 0xf0, 0xf1, 0x40]);
         for name in ["LINUX01", "TCPIP", "a-z_9", "", "A B"] {
             assert_eq!(from_ebcdic(&to_ebcdic::<8>(name)), name);

@@ -1,8 +1,8 @@
-//! Texts with their lengths before them, as the daemons write them.
+//! Texts after their lengths, in the format of mon_procd and mon_fsstatd.
 
 use crate::Error;
 
-/// Reads so many texts from the beginning of some bytes: the texts, and what follows them.
+/// Reads `N` texts, and returns them with the rest of the bytes.
 pub(crate) fn read<'a, const N: usize>(
     bytes: &'a [u8],
     record: &'static str,
@@ -23,10 +23,10 @@ pub(crate) fn read<'a, const N: usize>(
     Ok((texts, rest))
 }
 
-/// Writes texts behind some bytes, which have so much room in all: what does not fit is cut.
+/// Appends texts to some bytes, cut to a maximum total length.
 pub(crate) fn write(texts: &[Vec<u8>], most: usize, bytes: &mut Vec<u8>) {
     for (number, text) in texts.iter().enumerate() {
-        // Two bytes for the length of each text that is still to come.
+        // Two bytes are reserved for the length of each remaining text.
         let left = most.saturating_sub(bytes.len() + 2 * (texts.len() - number));
         let text = &text[..text.len().min(left)];
         bytes.extend((text.len() as u16).to_be_bytes());

@@ -1,31 +1,31 @@
-//! What the hypervisor counts as a tree of texts, a number in each: /sys/hypervisor/s390, where the
-//! kernel has it. A guest of z/VM has there what diag_2fc says of it, and a partition the times of
-//! diag_204.
+//! Counters of the hypervisor as a tree of texts with one number each: /sys/hypervisor/s390, if the
+//! kernel has it. For a guest of z/VM the tree has the fields of diag_2fc, and for a partition the
+//! times of diag_204.
 
 use crate::Error;
 use crate::hypfs::{Guest, LogicalCpu, Partition};
 use crate::text::to_ebcdic;
 use std::collections::BTreeMap;
 
-/// What stands in `hyp/type`.
+/// Possible contents of `hyp/type`.
 const VM: &str = "z/VM Hypervisor";
 const LPAR: &str = "LPAR Hypervisor";
-/// Files that are read of a tree.
+/// Maximum number of files read of a tree.
 const FILES_MAX: usize = 1 << 20;
 
-/// A file: its path below the tree, and its text.
+/// A file: path below the tree, and text.
 pub type File = (String, String);
 
-/// What a tree says.
+/// Contents of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tree {
-    /// The guests of a z/VM. What it has for CPUs stands in each of them.
+    /// Guests of a z/VM. Each of them has the number of z/VM's CPUs.
     Guests(Vec<Guest>),
-    /// The partitions of a machine with so many processors.
+    /// Partitions of a machine, with its number of processors.
     Partitions(u16, Vec<Partition>),
 }
 
-/// A number's place in a record.
+/// Place of a number in a record.
 enum Place<'a> {
     Long(&'a mut u64),
     Short(&'a mut u32),
@@ -33,12 +33,12 @@ enum Place<'a> {
 
 type Row<T> = (&'static str, fn(&mut T) -> Place<'_>);
 
-/// A guest's files, below `systems/NAME`.
+/// Files of a guest, below `systems/NAME`.
 const GUEST: &[Row<Guest>] = &[
     ("onlinetime_us", |guest| Place::Long(&mut guest.elapsed_us)),
     ("cpus/cputime_us", |guest| Place::Long(&mut guest.used_us)),
     ("cpus/count", |guest| Place::Short(&mut guest.virtual_cpus)),
-    // Named so by mistake, and for ever.
+    // The kernel's misleading name is part of its interface.
     ("cpus/weight_min", |guest| Place::Short(&mut guest.operating)),
     ("cpus/weight_max", |guest| Place::Short(&mut guest.cpu_max)),
     ("cpus/weight_cur", |guest| Place::Short(&mut guest.cpu_shares)),
@@ -54,15 +54,15 @@ const GUEST: &[Row<Guest>] = &[
     ("samples/total", |guest| Place::Short(&mut guest.all_samples)),
 ];
 
-/// A logical processor's files, below `systems/NAME/cpus/ADDRESS`. The time of the hypervisor for
-/// it stands apart there.
+/// Files of a logical processor, below `systems/NAME/cpus/ADDRESS`. The hypervisor's time is a
+/// separate file there.
 const CPU: &[Row<LogicalCpu>] = &[
     ("cputime", |cpu| Place::Long(&mut cpu.partition_us)),
     ("mgmtime", |cpu| Place::Long(&mut cpu.used_us)),
     ("onlinetime", |cpu| Place::Long(&mut cpu.online_us)),
 ];
 
-/// Reads the files of a tree, in any order. Those that are not known here are passed over.
+/// Reads the files of a tree, in any order. Unknown files are ignored.
 pub fn read<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Tree, Error> {
     let mut kind = None;
     let mut count = 0;
@@ -127,7 +127,7 @@ fn partition((name, cpus): (&str, BTreeMap<u16, LogicalCpu>)) -> Partition {
     partition
 }
 
-/// The files of a tree that says this. Of processors' kinds nothing is said.
+/// Returns the files of a tree. Kinds of processors are not included.
 pub fn write(tree: &Tree) -> Vec<File> {
     let mut files = Vec::new();
     let mut file = |path: String, text: String| files.push((path, text + "\n"));

@@ -1,7 +1,8 @@
-//! Recordings as z/VM's monitor would have told them, for programs that read that.
+//! Export of recordings as records of z/VM's monitor, for programs that read those.
 //!
-//! The monitor has counters where a recording has what they grew by: they are added up again from
-//! zero. What the records have no place for is left out, and so is what was not recorded of it.
+//! The monitor has counters, while a recording has their growth, so the exporter sums the growth
+//! from zero. Fields without a place in the records are left out, as are fields that were not
+//! recorded.
 
 use base::{KIB, PAGE_BYTES};
 use model::{
@@ -19,14 +20,14 @@ use zmon::monwriter::{self, Series};
 use zmon::procd::{self, Task};
 use zmon::{Tod, ticks_of_ns, to_ebcdic};
 
-/// A user's name has so many letters.
+/// Maximum length of a user's name.
 const NAME_MAX: usize = 8;
-/// A processor's records: more than a machine has.
+/// Maximum number of processor records: more than a machine has.
 const PROCESSORS_MAX: u64 = 4_096;
-/// Processes of a guest that are told one by one.
+/// Maximum number of processes of a guest with records of their own.
 const TASKS_MAX: u64 = 100;
 
-/// What has been added up of a guest.
+/// Sums of a guest.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     fields: BTreeMap<G, u64>,
@@ -34,27 +35,27 @@ struct Sums {
     processes: BTreeMap<ProcessName, (u64, u64)>,
 }
 
-/// A guest, in whatever process and boot: its name and its UUID.
+/// A guest across processes and boots: its name and its UUID.
 type Key = (String, String);
 
 fn key(who: &GuestIdentity) -> Key {
     (who.name.clone(), who.uuid.clone())
 }
 
-/// Makes the records of one interval after the other.
+/// Exporter of intervals as records.
 #[derive(Clone, Debug, Default)]
 pub struct Exporter {
     host: BTreeMap<H, u64>,
     guests: BTreeMap<Key, Sums>,
     names: BTreeMap<Key, String>,
     intervals: u32,
-    /// When the last records were made.
+    /// Time of the last records.
     last_ms: Option<i64>,
 }
 
 impl Exporter {
-    /// The name that a guest has as a user: capital letters and digits, eight at most, and
-    /// another one for each guest.
+    /// Returns the guest's name as a user: at most eight capital letters and digits, unique among
+    /// guests.
     pub fn user(&mut self, who: &GuestIdentity) -> String {
         let key = key(who);
         if let Some(name) = self.names.get(&key) {
@@ -77,15 +78,15 @@ impl Exporter {
         name
     }
 
-    /// Who is called how, where a guest's name could not stay as it is.
+    /// Returns the guests that had to be renamed, with their users' names.
     pub fn renamed(&self) -> impl Iterator<Item = (&str, &str)> {
         let names = self.names.iter().map(|((guest, _), name)| (guest.as_str(), name.as_str()));
         names.filter(|(guest, user)| guest != user)
     }
 
-    /// The records of an interval, the last of which ends it. Before the first one, and after a
-    /// time without any, stand those of its beginning, from which it is counted. Who is new in
-    /// the next one begins with the end of this.
+    /// Returns the records of an interval, the last of which ends it. The first interval, and one
+    /// after a gap, start with records of its beginning as the base of all counters. A guest that
+    /// is new in the `next` interval gets its base record at the end of this one.
     pub fn interval(&mut self, interval: &Interval, next: Option<&Interval>) -> Vec<Vec<u8>> {
         let mut records = Vec::new();
         if self.last_ms != Some(interval.from_ms) {
@@ -116,7 +117,7 @@ impl Exporter {
         records
     }
 
-    /// What of an interval was not told of before, with nothing done yet.
+    /// Returns the guests and processes without earlier records, with all counters at zero.
     fn newcomers(&self, next: &Interval) -> Interval {
         let mut new = zero(next);
         new.guests.retain(|who, _| !self.guests.contains_key(&key(who)));
@@ -154,7 +155,7 @@ impl Exporter {
         };
         let mut records = Vec::new();
         for address in 0..get(H::Cpus).unwrap_or(0).min(PROCESSORS_MAX) {
-            // What is known is the sum: the first processor has it.
+            // Only the sum is known, so the first processor gets it.
             let ticks = |fields: &[H]| if address == 0 { ticks_of_ns(sum(fields)) } else { 0 };
             let processor = Processor {
                 address: address as u16,
@@ -182,7 +183,7 @@ fn end_ms(interval: &Interval) -> i64 {
     interval.from_ms.saturating_add(interval.length_ms.cast_signed())
 }
 
-/// An interval's beginning: everybody is there, and has done nothing yet.
+/// Returns an interval with all guests and zero counters, for its beginning.
 fn zero(interval: &Interval) -> Interval {
     let mut zero = interval.clone();
     zero.host.row = zeroed(&zero.host.row);
@@ -193,7 +194,7 @@ fn zero(interval: &Interval) -> Interval {
     zero
 }
 
-/// Counters at zero, and gauges as they are.
+/// Sets counters to zero, and keeps gauges.
 fn zeroed<F: Field>(row: &Row<F>) -> Row<F> {
     let value = |field: F| match field.kind() {
         Kind::Counter => row.get(field).map(|_| 0),
@@ -204,7 +205,7 @@ fn zeroed<F: Field>(row: &Row<F>) -> Row<F> {
     zeroed
 }
 
-/// Counters grow by what they grew by, and gauges are what they are now, if they are known now.
+/// Adds the growth of counters, and replaces gauges that are known.
 fn add_up<F: Field + Ord>(sums: &mut BTreeMap<F, u64>, over: &Over<F>) {
     for field in F::ALL {
         let before = sums.get(field).copied();
@@ -240,11 +241,11 @@ impl Told<'_> {
         let all = run.saturating_add(self.get(G::OtherRun).unwrap_or(0));
         for cpu in 0..self.get(G::Vcpus).unwrap_or(1).clamp(1, PROCESSORS_MAX) as u16 {
             let user = to_ebcdic(self.user);
-            // What is known is the sum: the first virtual CPU has it.
+            // Only the sum is known, so the first virtual CPU gets it.
             let mut activity = ActivityAtEnd { user, cpu, ..ActivityAtEnd::default() };
             if cpu == 0 {
                 activity.total_time = ticks_of_ns(all);
-                // Under emulation nobody knows which part of it was the guest's own.
+                // Under emulation the guest's own part is unknown.
                 activity.virtual_time = ticks_of_ns(self.get(G::VcpuGuest).unwrap_or(run));
                 activity.resident = pages(G::Private).max(pages(G::Resident));
                 activity.locked = pages(G::Locked);
@@ -300,7 +301,7 @@ impl Told<'_> {
             let mut cpus: Vec<Cpu> = (0..cpus)
                 .map(|number| Cpu { steal: Some(0), number: Some(number as u32), ..Cpu::default() })
                 .collect();
-            // The numbers begin anew after 2^32, as the kernel's do.
+            // The counters wrap at 2^32, as the kernel's do.
             cpus[0].user = count(G::OwnBusy) as u32;
             cpus[0].idle = count(G::OwnIdle) as u32;
             cpus[0].steal = Some(count(G::OwnSteal) as u32);
@@ -322,7 +323,7 @@ impl Told<'_> {
     }
 }
 
-/// A record for each process of a name: the first one has all that they did.
+/// Returns a record for each process of a name; the first one has the sum of all.
 fn task_records(
     sums: &mut Sums,
     user: &str,
@@ -339,7 +340,7 @@ fn task_records(
     for one in 0..over.get(P::Count).unwrap_or(1).clamp(1, TASKS_MAX) {
         let mut task = Task::default();
         task.texts[Task::COMMAND] = name.name.as_bytes().to_vec();
-        // All of one name have none of their own.
+        // A group of processes with one name has no pid of its own.
         task.numbers.pid = match name.pid {
             0 => u32::from(series.count()) + 1,
             pid => pid,

@@ -1,14 +1,14 @@
-//! What counters of 32 or 64 bits have grown by since they were first seen.
+//! Growth of counters of 32 or 64 bits since they were first seen.
 
 use base::is_small_fall;
 use std::collections::BTreeMap;
 
-/// Above this a counter of 32 bits may begin anew by itself soon, and below that it just has.
+/// Above `HIGH` a counter of 32 bits may soon wrap, and below `LOW` it may just have wrapped.
 const HIGH: u64 = 3 << 30;
 const LOW: u64 = 1 << 30;
 
-/// A sum over counters that come and go. What one had when it was first seen is not known to have
-/// happened since, and does not count.
+/// Sum over counters that come and go. The value of a counter when it is first seen does not count,
+/// because it may be older.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Growth {
     before: BTreeMap<u32, u64>,
@@ -16,26 +16,26 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// Takes what the counter of such a number is now.
+    /// Takes the current value of a counter, by its number.
     pub(crate) fn take(&mut self, number: u32, now: u64) {
         let before = self.before.get(&number).copied();
         let (more, kept) = match before {
             None => (0, now),
             Some(before) if now >= before => (now - before, now),
-            // It has come to the end of its 32 bits;
+            // The counter has wrapped at 32 bits.
             Some(before) if before >> 32 == 0 && before >= HIGH && now < LOW => {
                 ((1 << 32) - before + now, now)
             }
-            // it was read a little early, as idle time is now and then;
+            // The counter was read slightly early, as idle time occasionally is.
             Some(before) if is_small_fall(before, now) => (0, before),
-            // or what it counts has begun anew.
+            // The counter has restarted.
             Some(_) => (now, now),
         };
         self.before.insert(number, kept);
         self.sum = self.sum.saturating_add(more);
     }
 
-    /// All that was added; nothing where no counter was ever seen.
+    /// Returns the total growth, or `None` if no counter was ever seen.
     pub(crate) fn sum(&self) -> Option<u64> {
         (!self.before.is_empty()).then_some(self.sum)
     }
@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(sum(0, 1_000_012), Some(13));
         assert_eq!(sum(0, 300), Some(313), "the guest was started again");
         assert_eq!(sum(1, u64::from(u32::MAX) - 9), Some(313));
-        assert_eq!(sum(1, 5), Some(328), "it came to the end of its 32 bits");
+        assert_eq!(sum(1, 5), Some(328), "the counter wrapped at 32 bits");
         assert_eq!(sum(2, 1 << 40), Some(328));
         assert_eq!(sum(2, 1), Some(329), "64 bits have no such end");
     }

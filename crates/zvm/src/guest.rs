@@ -1,4 +1,4 @@
-//! What the monitor has told of a user: by CP, and by the Linux in it.
+//! Monitor data about a user, from CP and from the Linux in it.
 
 use crate::growth::Growth;
 use crate::inside::Inside;
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use zmon::domain::ActivityAtEnd;
 use zmon::ns_of_ticks;
 
-/// A user.
+/// Monitor data about a user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guest {
-    /// Its virtual CPUs, each as of its last transaction.
+    /// Virtual CPUs, each as of its last transaction.
     cpus: BTreeMap<u16, ActivityAtEnd>,
     total: Growth,
     own: Growth,
@@ -19,7 +19,7 @@ pub(crate) struct Guest {
     read: Growth,
     written: Growth,
     pub(crate) inside: Inside,
-    /// Intervals since something was told of it.
+    /// Intervals since the last data of the user.
     pub(crate) silent: u32,
 }
 
@@ -37,7 +37,7 @@ impl Guest {
     pub(crate) fn row(&self) -> Row<G> {
         let mut row = Row::default();
         let time = |of: &Growth| of.sum().map(ns_of_ticks);
-        // A user's memory is told with each of its CPUs.
+        // Each record of a CPU has the memory of the whole user.
         let pages = |of: fn(&ActivityAtEnd) -> u32| {
             let most = self.cpus.values().map(of).max();
             most.map(|pages| u64::from(pages) * PAGE_BYTES)
@@ -46,11 +46,11 @@ impl Guest {
             (G::Vcpus, Some(self.cpus.len() as u64).filter(|count| *count > 0)),
             (G::VcpuRun, time(&self.total)),
             (G::VcpuGuest, time(&self.own)),
-            // CP's work for it is a part of its total time.
+            // CP's work for the user is part of its total time.
             (G::OtherRun, self.total.sum().map(|_| 0)),
             (G::Resident, pages(|cpu| cpu.resident)),
             (G::Locked, pages(|cpu| cpu.locked)),
-            // CP's projection.
+            // The working set that CP projects.
             (G::OwnWorkingSet, pages(|cpu| cpu.working_set)),
             (G::Swapped, pages(|cpu| cpu.slots)),
             (G::MajorFaults, self.page_waits.sum()),

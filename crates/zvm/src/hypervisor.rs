@@ -1,4 +1,4 @@
-//! The hypervisor's own counters, by DIAGNOSE X'2FC' of z/VM and X'204' of the machine.
+//! Counters of the hypervisor, by DIAGNOSE X'2FC' of z/VM and X'204' of the machine.
 
 use crate::states::CountedUser;
 use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
@@ -9,7 +9,7 @@ use zmon::tree::{self, Tree};
 
 const NS_PER_US: u64 = 1_000;
 
-/// What was seen of guests before: samples are times only from one look to the next.
+/// Previous readings of guests, since samples become times only between two readings.
 #[derive(Clone, Debug, Default)]
 pub struct Hypervisor {
     states: BTreeMap<String, CountedUser>,
@@ -26,18 +26,18 @@ fn moment(at_ms: i64, guests: BTreeMap<GuestIdentity, Row<G>>) -> Moment {
 }
 
 impl Hypervisor {
-    /// z/VM's guests: a diag_2fc file, read at such a time.
+    /// Reads z/VM's guests from a diag_2fc file.
     pub fn guests(&mut self, file: &[u8], at_ms: i64) -> Result<Moment, Error> {
         Ok(self.of_guests(&guests(file)?, at_ms))
     }
 
-    /// Partitions of the machine: a diag_204 file, read at such a time.
+    /// Reads the machine's partitions from a diag_204 file.
     pub fn partitions(&mut self, file: &[u8], at_ms: i64) -> Result<Moment, Error> {
         let (top, found) = partitions(file)?;
         Ok(self.of_partitions(top.physical, &found, at_ms))
     }
 
-    /// The one or the other: the files of a tree, read at such a time.
+    /// Reads guests or partitions from the files of a tree.
     pub fn tree<'a>(
         &mut self,
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -59,7 +59,7 @@ impl Hypervisor {
             self.states.insert(guest.name(), known);
         }
         let mut moment = moment(at_ms, rows);
-        // A tree tells of logical ones only.
+        // A tree has logical processors only.
         let processors = found.iter().map(|guest| match guest.processors {
             0 => u64::from(guest.logical),
             count => u64::from(count),
@@ -79,7 +79,7 @@ impl Hypervisor {
             row.extend([
                 (G::Vcpus, Some(partition.cpus.len() as u64)),
                 (G::VcpuRun, Some(sum(|cpu| cpu.partition_us))),
-                // What the hypervisor does for it.
+                // The hypervisor's work for the partition.
                 (G::OtherRun, Some(sum(|cpu| cpu.used_us.saturating_sub(cpu.partition_us)))),
             ]);
             rows.insert(named(partition.name()), row);
@@ -130,14 +130,15 @@ mod tests {
         assert_eq!(row.get(G::VcpuRun), Some(100_000_000_000));
         assert_eq!(row.get(G::Resident), Some(1_024 * MIB));
         assert_eq!(first.host.get(H::Cpus), Some(4));
-        assert_eq!(row.get(G::VcpuDelay), Some(0), "what was before the first look is not known");
-        // A minute later: a quarter of the samples waited for a CPU, half were idle, of two CPUs.
+        assert_eq!(row.get(G::VcpuDelay), Some(0), "earlier waits are unknown");
+        // A minute later, with two CPUs: a quarter of the samples waited for a CPU, and half were
+        // idle.
         let then = look(guest(1_060, 515, 430));
         let row = only(&then).1;
         assert_eq!(row.get(G::VcpuDelay), Some(30_000_000_000));
         assert_eq!(row.get(G::HaltWait), Some(60_000_000_000));
         assert_eq!(row.get(G::PsiMemory), Some(0));
-        // It has logged on again: its counters begin anew, and ours do not go back.
+        // The user has logged on again: its counters restart, and the sums do not decrease.
         let again = look(guest(10, 1, 1));
         assert_eq!(only(&again).1.get(G::VcpuDelay), Some(30_000_000_000));
         let gone = hypervisor.guests(&guests_bytes(&[], Tod(0)), 8).unwrap();

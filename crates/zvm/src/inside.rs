@@ -1,4 +1,4 @@
-//! What a guest's own Linux has told, by its kernel or by programs in it.
+//! Data from inside a guest's Linux, from its kernel or from programs in it.
 
 use crate::growth::Growth;
 use crate::ticks::Ticks;
@@ -11,7 +11,7 @@ use zmon::domain::Application;
 use zmon::procd::{self, Numbers, Record, Summary, Task};
 use zmon::{fsstatd, pinhead};
 
-/// What is known of the inside of a guest.
+/// Known data from inside a guest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Inside {
     memory: Option<Memory>,
@@ -24,23 +24,23 @@ pub(crate) struct Inside {
     idle: Growth,
     steal: Growth,
     ticks: Ticks,
-    /// By the number of the record: a task that has gone has none any more.
+    /// Tasks by record number; a task that ended has none.
     tasks: BTreeMap<u16, Task>,
 }
 
 impl Inside {
-    /// Takes what an application had copied. What is not read here is no error.
+    /// Takes an application's data. Unsupported data are not an error.
     pub(crate) fn take(&mut self, said: &Application<'_>) -> Result<(), Error> {
         let product = &said.product;
         match (product.origin(), product.record) {
-            // What was copied when it ended was told before.
+            // The last copy of a kernel record has no new data.
             (Origin::Kernel, _) if said.is_over => {}
             (Origin::Kernel, MEMORY) => self.memory = Some(Memory::whole(said.data)?),
             (Origin::Kernel, SYSTEM) => self.take_system(System::read(said.data)?),
             (Origin::Kernel, NETWORK) => self.network = Some(Network::whole(said.data)?),
             (Origin::Writer, record) if product.function == procd::APPLICATION => {
                 if said.is_over && record == procd::TASK {
-                    // Its place is another's, or nobody's.
+                    // The place of an ended task may be reused.
                     self.tasks.remove(&product.modification);
                     return Ok(());
                 }
@@ -68,7 +68,7 @@ impl Inside {
         for (place, cpu) in (0..).zip(&system.cpus) {
             let Cpu { user, nice, system: kernel, irq, soft_irq, io_wait, idle, steal, number } =
                 cpu;
-            // Only CPUs that are online are told, so that a place may be another's next time.
+            // The entries are of online CPUs only, so an index may be another CPU's next time.
             let number = number.unwrap_or(place);
             let busy = [user, nice, kernel, irq, soft_irq].into_iter();
             self.busy.take(number, busy.map(|ticks| u64::from(*ticks)).sum());
@@ -81,13 +81,13 @@ impl Inside {
         self.system = Some(system);
     }
 
-    /// The tasks of an interval, which are told again in the next one.
+    /// Returns the tasks of an interval, which the next interval reports again.
     pub(crate) fn processes(&mut self) -> BTreeMap<ProcessName, Row<P>> {
         let row = |numbers: &Numbers| {
             let mut row = Row::default();
             row.extend([
                 (P::Count, Some(1)),
-                // What of it was in the kernel is not told.
+                // The part in the kernel is not reported.
                 (P::Run, Some(numbers.time.saturating_mul(procd::NS_PER_CENTI))),
                 (P::Resident, Some(numbers.resident.saturating_mul(KIB))),
                 (P::MajorFaults, Some(numbers.major_faults)),
@@ -102,7 +102,8 @@ impl Inside {
         named.collect()
     }
 
-    /// What is told twice is the kernel's: it has no program between.
+    /// Fills in the fields. If both have a field, the kernel's value counts, because it is more
+    /// direct.
     pub(crate) fn put(&self, row: &mut Row<G>) {
         let kib = |size: u64| Some(size.saturating_mul(KIB));
         self.put_written(row);
@@ -143,7 +144,7 @@ impl Inside {
         }
     }
 
-    /// What programs in it have written.
+    /// Fills in the fields written by programs.
     fn put_written(&self, row: &mut Row<G>) {
         let kib = |size: u64| Some(size.saturating_mul(KIB));
         if let Some(told) = &self.summary {
@@ -196,7 +197,7 @@ impl Inside {
 
 const NS_PER_US: u64 = 1_000;
 
-/// A load average as its text says: `0.15`.
+/// Parses a load average such as `0.15`, in thousandths.
 fn permille(text: &[u8; 6]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?.trim_end_matches('\0');
     let load: f64 = text.parse().ok()?;
@@ -210,11 +211,11 @@ mod tests {
     use zmon::ticks_of_ns;
 
     #[test]
-    fn times_of_a_kernel_are_recorded_in_hundredths_once_its_ticks_are_known() {
+    fn kernel_times_are_recorded_once_its_ticks_are_known() {
         let mut inside = Inside::default();
         let mut told = Vec::new();
         for minute in 1..4_u32 {
-            // A third busy, a sixth stolen, by a kernel with 250 ticks a second.
+            // A third busy and a sixth stolen, by a kernel with 250 ticks per second.
             let [user, steal, idle] = [5_000, 2_500, 7_500].map(|ticks| ticks * minute);
             let cpu = Cpu { user, idle, steal: Some(steal), number: Some(0), ..Cpu::default() };
             let timestamp = ticks_of_ns(60_000_000_000 * u64::from(minute));
@@ -224,7 +225,7 @@ mod tests {
             inside.put(&mut row);
             told.push([G::OwnBusy, G::OwnSteal, G::OwnIdle].map(|field| row.get(field)));
         }
-        // What it had before the first copy is not known.
+        // Times before the first copy are unknown.
         assert_eq!(told, [[None; 3], [None; 3], [4_000, 2_000, 6_000].map(Some)]);
     }
 }

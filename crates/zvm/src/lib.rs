@@ -1,15 +1,15 @@
-//! What z/VM's monitor and the hypervisor's counters say, as the fields that are recorded.
+//! Conversion of z/VM's monitor data and the hypervisor's counters to recorded fields, and back.
 //!
 //! ```text
-//!   zmon::frame::Found ─► Monitor: what is known of each user ─► a Moment at each interval's end
+//!   zmon::frame::Found ─► Monitor: state of each user ─► a Moment at each interval's end
 //!   diag_2fc ───────────► Hypervisor ─► a Moment
 //!   diag_204 ───────────► Hypervisor ─► a Moment
-//!   a user, as it was counted ─► CountedUser ─► a Row
-//!   recorded intervals ─► Exporter ─► records, for what reads z/VM's monitor
+//!   a user's counters ─► CountedUser ─► a Row
+//!   recorded intervals ─► Exporter ─► records, for readers of z/VM's monitor
 //! ```
 //!
-//! A user is a guest. What z/VM does not tell is missing, and nothing is made up in its place;
-//! what is concluded says so where it is done.
+//! A user is a guest. A value that z/VM does not report is missing and never invented; a derived
+//! value is marked in the code that derives it.
 
 #![forbid(unsafe_code)]
 

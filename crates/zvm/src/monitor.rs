@@ -1,5 +1,5 @@
-//! z/VM's monitor: what is known of the system and of each user, and a moment of it whenever an
-//! interval is over.
+//! State of the system and of each user from z/VM's monitor, with a moment at the end of each
+//! interval.
 
 use crate::guest::Guest;
 use base::PAGE_BYTES;
@@ -9,31 +9,31 @@ use zmon::domain::{Processor, Said, Storage, Users, said};
 use zmon::frame::Found;
 use zmon::{Tod, from_ebcdic, ns_of_ticks};
 
-/// A user of whom nothing was told for so many intervals is taken to have gone without a word. One
-/// that computes on end has no end of a transaction for as long as that takes.
+/// Intervals without data after which a user counts as gone. A user that computes without pause has
+/// no end of a transaction for as long.
 const SILENT_MAX: u32 = 60;
-/// Time does not go on by more than this from one interval to the next, unless the next one says
-/// so too: a clock in a damaged record must not hide all that follows.
+/// Maximum step of time from one interval to the next, unless the next interval confirms it. A
+/// clock in a damaged record must not block all that follows.
 const JUMP_MS: i64 = 24 * 60 * 60 * 1_000;
-/// Users that are followed: z/VM has room for fewer.
+/// Maximum number of users: z/VM has room for fewer.
 const USERS_MAX: usize = 100_000;
 
-/// What came of a record.
+/// Counts of records by result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records that were read.
+    /// Number of records read.
     pub records: u64,
-    /// Those of them that say nothing that is recorded.
+    /// Number of these without recorded fields.
     pub others: u64,
-    /// Those that could not be read.
+    /// Number of invalid records.
     pub bad: u64,
     /// Ends of intervals that are not later than the one before, or later by more than a day.
     pub ignored: u64,
-    /// What was wrong with the first of these that could not be read.
+    /// Error of the first invalid record.
     pub first_bad: Option<String>,
 }
 
-/// What has been seen so far.
+/// State of the monitor data so far.
 #[derive(Clone, Debug, Default)]
 pub struct Monitor {
     processors: BTreeMap<u16, Processor>,
@@ -41,15 +41,15 @@ pub struct Monitor {
     users: Option<Users>,
     guests: BTreeMap<String, Guest>,
     counts: Counts,
-    /// When the last interval ended.
+    /// End of the last interval.
     last_ms: Option<i64>,
-    /// When one ended that was too far ahead.
+    /// End of an interval that was too far ahead.
     ahead_ms: Option<i64>,
 }
 
 impl Monitor {
-    /// Takes the next record. At the end of an interval it gives how everything is then; an end
-    /// that is not later than the one before ends nothing.
+    /// Takes the next record. At the end of an interval it returns the current state; an end that
+    /// is not later than the one before is ignored.
     pub fn take(&mut self, found: &Found<'_>) -> Option<Moment> {
         self.counts.records += 1;
         let said = match said(found) {
@@ -70,7 +70,7 @@ impl Monitor {
                 }
             }
             Said::Logoff(logoff) => drop(self.guests.remove(&from_ebcdic(&logoff.user))),
-            // The last word of one that has ended makes nobody of a user that has gone.
+            // The last data of an application do not create a user that has logged off.
             Said::Application(one) if one.is_over && !self.guests.contains_key(&one.user) => {}
             Said::Application(application) => {
                 let name = application.user.clone();
@@ -87,7 +87,7 @@ impl Monitor {
         None
     }
 
-    /// How many records there were.
+    /// Returns the counts of records.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -126,7 +126,7 @@ impl Monitor {
         Some(moment)
     }
 
-    /// Whether an interval may end then.
+    /// Returns true if an interval may end at this time.
     fn goes_on(&mut self, at_ms: i64) -> bool {
         let Some(last_ms) = self.last_ms else { return true };
         if at_ms <= last_ms {
@@ -154,7 +154,7 @@ impl Monitor {
             (H::User, sum(|one| one.user_time.saturating_sub(one.guest_time))),
             (H::System, sum(|one| one.system_time)),
             (H::Idle, sum(|one| one.wait_time)),
-            // What users may have: CP's own part is not told with it.
+            // Memory available to users; CP's own part is not reported here.
             (H::Total, frames(|storage| storage.pageable)),
             (H::Available, frames(|storage| storage.available)),
             (H::Free, frames(|storage| storage.available)),

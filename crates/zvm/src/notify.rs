@@ -1,5 +1,5 @@
-//! The users whom VMRM, z/VM's resource manager, was to notify when memory is short: the `NOTIFY
-//! MEMORY` statements of its configuration file.
+//! Users that VMRM, z/VM's resource manager, was to notify if memory is short: the `NOTIFY MEMORY`
+//! statements of its configuration file.
 //!
 //! ```text
 //!   /* memory */
@@ -9,34 +9,34 @@
 //!                 ORACLE2
 //! ```
 //!
-//! A statement ends with its line, unless the last word of that ends with a comma. Case does not
-//! matter. All other statements of VMRM's are passed over: they are about CPUs and disks.
+//! A statement ends with its line, unless its last word ends with a comma. Case does not matter.
+//! VMRM's other statements concern CPUs and disks, and are ignored.
 
 use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::ops::Range;
 
-/// Users that are named: more than are logged on to any z/VM that runs Linux.
+/// Maximum number of users named: more than are logged on to any z/VM that runs Linux.
 const USERS_MAX: usize = 10_000;
-/// More faults are not told: the file is something else.
+/// Maximum number of faults reported; with more, the file is of another kind.
 const FAULTS_MAX: usize = 50;
-/// Characters of a name.
+/// Maximum length of a name.
 const NAME_MAX: usize = 8;
-/// What of a word is quoted.
+/// Maximum length of a quoted word.
 const QUOTED_MAX: usize = 24;
 
 /// A fault of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotifyFault {
-    /// Its bytes in the text.
+    /// Range of bytes in the text.
     pub span: Range<usize>,
-    /// What is wrong.
+    /// Description of the fault.
     pub message: String,
-    /// What would be right.
+    /// Description of a valid text.
     pub help: &'static str,
 }
 
-/// A word of a statement, and where it stands.
+/// A word of a statement, with its place.
 #[derive(Clone, Debug)]
 struct Word<'t> {
     text: &'t str,
@@ -53,7 +53,8 @@ impl Word<'_> {
     }
 }
 
-/// The names and patterns, in capitals: each once, in their order. All faults are told at once.
+/// Returns the names and patterns in capitals, without duplicates, in their order. All faults are
+/// returned together.
 pub fn notified(text: &str) -> Result<Vec<String>, Vec<NotifyFault>> {
     let (statements, mut faults) = statements(text);
     let mut users = Vec::new();
@@ -107,7 +108,7 @@ pub fn notified(text: &str) -> Result<Vec<String>, Vec<NotifyFault>> {
     if faults.is_empty() { Ok(users) } else { Err(faults) }
 }
 
-/// A name, or the beginning of names with a star behind it.
+/// Checks a name, or a prefix of names with a star at the end.
 fn pattern(word: &str) -> Result<String, String> {
     let name = word.strip_suffix('*').unwrap_or(word);
     if name.len() > NAME_MAX {
@@ -124,7 +125,7 @@ fn quoted(word: &str) -> String {
     base::plain(word, QUOTED_MAX)
 }
 
-/// The words of each statement, without comments.
+/// Returns the words of each statement, without comments.
 fn statements(text: &str) -> (Vec<Vec<Word<'_>>>, Vec<NotifyFault>) {
     let mut faults = Vec::new();
     let mut all: Vec<Vec<Word<'_>>> = Vec::new();
@@ -155,7 +156,7 @@ fn statements(text: &str) -> (Vec<Vec<Word<'_>>>, Vec<NotifyFault>) {
     (all, faults)
 }
 
-/// The words of a line. `comment` is where one began that still goes on.
+/// Collects the words of a line. `comment` is the start of a comment that is still open.
 fn words_of<'t>(line: &'t str, at: usize, comment: &mut Option<usize>, words: &mut Vec<Word<'t>>) {
     let mut places = line.char_indices().peekable();
     let mut from = None;
@@ -181,7 +182,7 @@ fn words_of<'t>(line: &'t str, at: usize, comment: &mut Option<usize>, words: &m
     end(&mut from, line.len());
 }
 
-/// Takes the next character if it is this one.
+/// Takes the next character if it is the wanted one.
 fn takes(places: &mut Peekable<std::str::CharIndices<'_>>, wanted: char) -> bool {
     places.next_if(|(_, c)| *c == wanted).is_some()
 }
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_patterns_of_all_statements_in_capitals_and_each_once() {
+    fn users_of_all_statements_are_listed_once_in_capitals() {
         let text = "\
             /* VMRM on ZVM1, since 2008 */\n\
             ADMIN MSGUSER VMRMADMN\n\
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn faults_are_reported_with_their_places() {
         let text =
             "NOTIFY MEMORY GOOD to-long-a-name A*B\nNOTIFY MEMRY A\nNOTIFY\nNOTIFY MEMORY\n/*";
         let found = faults(text);
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_bounded() {
+    fn faults_and_users_are_bounded() {
         let many = format!("NOTIFY MEMORY {}", "A.B ".repeat(20_000));
         assert_eq!(faults(&many).len(), FAULTS_MAX);
         let names: Vec<String> = (0..20_000).map(|number| format!("U{number}")).collect();

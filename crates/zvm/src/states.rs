@@ -1,7 +1,7 @@
-//! What z/VM counts of a user, as the fields that are recorded.
+//! Conversion of z/VM's counters of a user to recorded fields.
 //!
-//! Samples of states become times: a guest that was found so in half of the samples of a minute
-//! was so for half of the minute.
+//! Samples of states become times. A guest found in a state in half of a minute's samples was in
+//! that state for half of the minute.
 
 use base::KIB;
 use model::{GuestField as G, Row};
@@ -11,8 +11,7 @@ use zmon::hypfs::Guest;
 const US: u128 = 1_000;
 const NS_PER_US: u64 = 1_000;
 
-/// A user so far: its last counters, and its times in states from samples that each cover a part
-/// of the time.
+/// A user so far: its last counters, and its times in states, summed over all samples.
 #[derive(Clone, Debug, Default)]
 pub struct CountedUser {
     before: Option<Guest>,
@@ -22,18 +21,18 @@ pub struct CountedUser {
 }
 
 impl CountedUser {
-    /// Adds what happened since the last time.
+    /// Adds the growth since the last reading.
     pub fn add(&mut self, now: &Guest) {
         let before = self.before.replace(now.clone());
         let Some(before) = before.filter(|before| before.elapsed_us <= now.elapsed_us) else {
-            // The first look, or another logon: what was before is not known.
+            // After the first reading, or another logon, earlier growth is unknown.
             return;
         };
         let samples = now.all_samples.wrapping_sub(before.all_samples);
         if samples == 0 {
             return;
         }
-        // All of its virtual CPUs are sampled.
+        // Samples cover all virtual CPUs.
         let elapsed = u128::from(now.elapsed_us - before.elapsed_us) * US;
         let all = elapsed.saturating_mul(u128::from(now.cpus().max(1)));
         let time = |now: u32, before: u32| {
@@ -46,12 +45,12 @@ impl CountedUser {
         add(&mut self.idle, time(now.idle_samples, before.idle_samples));
     }
 
-    /// How long its virtual CPUs have waited for pages, in nanoseconds.
+    /// Returns the time that virtual CPUs waited for pages, in nanoseconds.
     pub fn waited_for_pages_ns(&self) -> u64 {
         self.waited_for_pages
     }
 
-    /// The fields; none of a user that was not counted yet.
+    /// Returns the fields; none before the first reading.
     pub fn row(&self) -> Row<G> {
         let mut row = Row::default();
         let Some(guest) = &self.before else { return row };
@@ -59,7 +58,7 @@ impl CountedUser {
         row.extend([
             (G::Vcpus, Some(guest.cpus().into())),
             (G::VcpuRun, Some(guest.used_us.saturating_mul(NS_PER_US))),
-            // CP's work for it is a part of that already.
+            // CP's work for the user is already a part of the run time.
             (G::OtherRun, Some(0)),
             (G::Memory, kib(guest.memory_max)),
             (G::Actual, kib(guest.memory_max)),

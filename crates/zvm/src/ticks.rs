@@ -1,11 +1,11 @@
-//! How many ticks a second has for the kernel of a guest, which it does not tell.
+//! Estimate of the ticks per second of a guest's kernel, which does not report them.
 
 use zmon::appldata::{HZ, System};
 
-/// After so many pairs of copies that do not agree it is taken for the usual.
+/// Number of disagreeing pairs of copies after which the usual value is assumed.
 const PAIRS_MAX: u32 = 6;
 
-/// What copies of a guest's CPU times have shown of it.
+/// Evidence from copies of a guest's CPU times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ticks {
     settled: Option<u64>,
@@ -14,13 +14,13 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Looks at a copy and at the one before it. A kernel that does not tick while it sleeps counts
-    /// that time when it wakes, so that one pair may tell anything: two in a row have to agree.
+    /// Compares a copy with the one before. A kernel that does not tick while it sleeps counts that
+    /// time when it wakes, so a single pair may be wrong. Two pairs in a row must agree.
     pub(crate) fn look(&mut self, now: &System, earlier: Option<&System>) {
         if self.settled.is_some() {
             return;
         }
-        // Who tells no time is no kernel: hundredths are what such copies are made of.
+        // A kernel always sets a timestamp. Copies without one contain hundredths.
         if now.os.timestamp == 0 {
             self.settled = Some(HZ[0]);
             return;
@@ -36,7 +36,7 @@ impl Ticks {
         self.last = found;
     }
 
-    /// So many ticks in hundredths of a second; `None` before it is known how long they are.
+    /// Converts ticks to hundredths of a second; `None` while their length is unknown.
     pub(crate) fn hundredths(&self, ticks: u64) -> Option<u64> {
         Some(ticks.saturating_mul(100) / self.settled?)
     }
@@ -48,12 +48,12 @@ mod tests {
     use zmon::appldata::{Cpu, Os};
     use zmon::ticks_of_ns;
 
-    /// A copy at so many seconds, of CPUs that have counted so many ticks each.
+    /// Returns a copy at a time in seconds, of CPUs with the given ticks.
     fn copy(at_s: u64, cpus: &[u64]) -> System {
         let timestamp = ticks_of_ns(at_s * 1_000_000_000);
         let cpu = |(number, ticks): (usize, &u64)| Cpu {
             user: 7,
-            // As the kernel's numbers, it begins anew after 2^32.
+            // The counter wraps at 2^32, as the kernel's do.
             idle: *ticks as u32,
             number: Some(number as u32),
             steal: Some(0),
@@ -63,7 +63,7 @@ mod tests {
         System { os: Os { timestamp, ..Os::default() }, cpus, has_steal: true }
     }
 
-    /// What a hundred thousand ticks are after each of these copies.
+    /// Returns the value of a hundred thousand ticks after each of these copies.
     fn told(copies: &[System]) -> Vec<Option<u64>> {
         let mut ticks = Ticks::default();
         let mut earlier = None;
@@ -85,13 +85,14 @@ mod tests {
         assert_eq!(
             told(&copies),
             [None, None, None, Some(40_000)],
-            "the numbers began anew between"
+            "the counters wrapped in between"
         );
     }
 
     #[test]
     fn a_cpu_that_wakes_or_comes_back_tells_nothing() {
-        // It slept for a minute and a half before the first copy, which is counted when it wakes.
+        // The CPU slept for a minute and a half before the first copy, and counts that time on
+        // waking.
         let copies = [
             copy(60, &[0]),
             copy(120, &[150 * 100]),
@@ -99,7 +100,7 @@ mod tests {
             copy(240, &[270 * 100]),
         ];
         assert_eq!(told(&copies), [None, None, None, Some(100_000)]);
-        // One of three comes back with years of time.
+        // One CPU of three comes back with years of time.
         let copies = [60, 120, 180].map(|at_s| {
             let back = if at_s > 60 { 1 << 30 } else { 0 };
             copy(at_s, &[at_s * 250, at_s * 250, at_s * 250 + back])
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_agrees_it_is_the_usual_and_where_no_time_is_told_at_once() {
+    fn ticks_default_when_copies_disagree_or_have_no_time() {
         let copies: Vec<System> = (0..8).map(|n| copy(60 + n * 60, &[n * 60 * 170])).collect();
         let told_of = told(&copies);
         assert_eq!(told_of[..6], [None; 6]);

@@ -17,7 +17,7 @@ fn settled() -> ToHost {
     ToHost::Status(Status { settled: true, ..Status::default() })
 }
 
-/// A daemon that has sent its hello and has settled.
+/// Returns a daemon that has sent its hello and has settled.
 fn met() -> Agent {
     let mut agent = Agent::new(bounds(), PoolGrants::Yes);
     agent.take(hello(true, PoolKind::Host), 0);
@@ -43,14 +43,14 @@ fn a_hello_is_welcomed_unless_it_is_the_answer_to_a_welcome() {
 }
 
 #[test]
-fn a_settled_daemon_is_woken_by_a_load_as_often_as_its_rules_look() {
+fn settled_daemon_is_woken_by_load_as_often_as_its_rules_look() {
     let mut agent = met();
     let look = || Some(ToGuest::Look);
     assert_eq!(agent.look(BUSY_PERCENT - 0.1, 10_000), None);
     assert_eq!(agent.look(BUSY_PERCENT, 10_000), look());
     assert_eq!(agent.look(100.0, 11_999), None);
     assert_eq!(agent.look(100.0, 12_000), look());
-    // One that waits for memory looks by itself.
+    // A daemon that waits for memory looks by itself.
     agent.take(ToHost::Need(Pressure::Memory), 13_000);
     assert_eq!(agent.look(100.0, 14_999), None);
     assert_eq!((agent.memory_needs(), agent.asked.looks), (1, 2));
@@ -59,7 +59,7 @@ fn a_settled_daemon_is_woken_by_a_load_as_often_as_its_rules_look() {
 }
 
 #[test]
-fn an_answer_is_as_old_as_its_question_and_an_older_one_is_no_news() {
+fn answer_is_as_old_as_its_request_and_older_one_is_ignored() {
     let mut agent = met();
     let true_ms_of =
         |agent: &mut Agent, sequence, now_ms| match agent.take(sample(sequence), now_ms) {
@@ -70,13 +70,13 @@ fn an_answer_is_as_old_as_its_question_and_an_older_one_is_no_news() {
     assert_eq!(agent.ask_sample(200), Some(ToGuest::Sample(Sample { sequence: 2 })));
     assert_eq!(true_ms_of(&mut agent, 1, 250), None);
     assert_eq!(true_ms_of(&mut agent, 2, 260), Some(200));
-    assert_eq!(true_ms_of(&mut agent, 0, 300), Some(300), "nobody asked: it is new");
+    assert_eq!(true_ms_of(&mut agent, 0, 300), Some(300), "without a request it is new");
 }
 
 #[test]
 fn a_daemon_that_is_silent_counts_as_gone_until_it_answers() {
     let mut agent = Agent::new(bounds(), PoolGrants::Yes);
-    assert_eq!(agent.ask_sample(0), None, "nobody is there");
+    assert_eq!(agent.ask_sample(0), None, "no daemon is connected");
     assert_eq!((agent.ask_tasks(), agent.is_up()), (None, false));
     let mut agent = met();
     for asked in 1..=5 {

@@ -52,7 +52,7 @@ fn everything_is_read_where_it_is() {
         (GuestField::VcpuDispatches, Some(8)),
         (GuestField::VcpuGuest, None),
         (GuestField::VcpuBlockIo, None),
-        // The process used 100 ms; its threads that are there have only a microsecond of them.
+        // The process used 100 ms, of which its current threads have only a microsecond.
         (GuestField::OtherRun, Some(100_000_000)),
         (GuestField::OtherDelay, Some(100)),
         (GuestField::OtherDispatches, Some(10)),
@@ -114,13 +114,13 @@ fn a_guest_that_sleeps_costs_its_virtual_cpus_only() {
     assert_eq!(look(Care::Usual, 1000), (Look::Awake, Some(21_000_000), Some(13)));
     tree.file("proc/42/stat", &stat('S', 4).replace(" 12 ", " 14 "));
     assert_eq!(look(Care::Usual, 2000).2, Some(13));
-    assert_eq!(look(Care::Usual, 1000 + ASLEEP_MS).2, Some(14), "now and then all the same");
+    assert_eq!(look(Care::Usual, 1000 + ASLEEP_MS).2, Some(14), "read after ASLEEP_MS");
     tree.file("proc/42/stat", &stat('S', 4).replace(" 12 ", " 15 "));
     assert_eq!(look(Care::Least, 1000 + 2 * ASLEEP_MS).2, Some(15));
 }
 
 #[test]
-fn what_is_dear_is_read_seldom() {
+fn costly_fields_are_read_seldom() {
     let tree = tree();
     let mut guest = open(&tree);
     let mut merged = |now_ms| {
@@ -165,6 +165,6 @@ fn a_live_process_shows_what_it_does() {
         assert!(row.get(field).is_some(), "{field:?}");
     }
     assert!(row.get(GuestField::Resident) > Some(100_000));
-    assert_eq!(row.get(GuestField::VcpuGuest), None, "it is no virtual machine");
+    assert_eq!(row.get(GuestField::VcpuGuest), None, "not a virtual machine");
     assert!(guest.files() >= 7);
 }

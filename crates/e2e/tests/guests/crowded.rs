@@ -1,18 +1,18 @@
-//! `pinhead host` with seven small guests that hold little of the host's memory, and one of them in
-//! need of what the others have: it is served, and nobody is shrunk for nothing.
+//! `pinhead host` with seven small guests that hold little of the host's memory. One needs memory
+//! of the others: it is served, and no other guest is shrunk in vain.
 
 use e2e::manager::{Manager, Place, Size, line};
 use e2e::{Guest, Host, PATIENCE, Plan};
 
 const GUESTS: usize = 7;
-/// What the guest in need has at first, and takes into use.
+/// Memory of the guest in need at first; `NEED_MIB` is what it takes into use.
 const HAS_MIB: u64 = 120;
 const NEED_MIB: u64 = 250;
-/// Cache of each other guest that nobody reads again.
+/// Cache of each other guest that is never read again.
 const CACHE_MIB: u64 = 130;
 
 #[test]
-fn a_guest_in_need_is_served_by_six_and_nobody_is_shrunk_for_nothing() {
+fn guest_in_need_is_served_by_six_and_no_shrink_is_in_vain() {
     let place = Place::new();
     let plans: Vec<Plan> = (0..GUESTS).map(|_| Plan::managed(place.dir())).collect();
     let host = Host::start(&plans);
@@ -23,26 +23,26 @@ fn a_guest_in_need_is_served_by_six_and_nobody_is_shrunk_for_nothing() {
     }
     place.balloon("g1", HAS_MIB);
 
-    // What is free beside the guests is what no grant may touch, and a little more.
+    // Free next to the guests: the reserve, which no grant uses, and a little more.
     let size = Size { set_point_mib: 48, hysteresis_mib: 8, ..Size::with_free(&host, GUESTS, 48) };
     let mut manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(GUESTS);
     guests[0].use_memory(NEED_MIB);
     guests[0].until_used(PATIENCE);
-    let took = manager.until("it is served", PATIENCE, |ps| {
+    let took = manager.until("the guest is served", PATIENCE, |ps| {
         e2e::manager::row(ps, "g1").is_some_and(|row| {
             let bounded = row.reason.as_deref().is_some_and(|why| why.contains("bounded by host"));
             row.need_bytes.unwrap_or(0) == 0 && !bounded
         })
     });
     println!("{NEED_MIB} MiB of six neighbours: the last of it was there after {took:?}");
-    assert_eq!(guests[0].oom_kills(), 0, "somebody was killed");
+    assert_eq!(guests[0].oom_kills(), 0, "a task was killed");
 
     let shrinks = |name: &str| {
         let decisions = manager.decisions(name).into_iter();
         decisions.filter(|one| one.decision.action == "shrink").collect::<Vec<_>>()
     };
-    // Memory that this guest takes into use meanwhile hides what a shrink gave the host.
+    // Memory that this guest takes into use at the same time hides a shrink's effect on the host.
     for one in shrinks("g1") {
         let mut inputs = one.decision.inputs.iter();
         let need = inputs.find_map(|(name, value)| (name == "need").then_some(*value));
@@ -56,11 +56,11 @@ fn a_guest_in_need_is_served_by_six_and_nobody_is_shrunk_for_nothing() {
             let outcomes = one.outcomes.iter().filter_map(|outcome| outcome.host_got_bytes);
             let in_all: Vec<u64> = outcomes.collect();
             steps += in_all.len() as u64;
-            // Steps of one movement are added up.
+            // The steps of one movement are added up.
             sum += in_all.last().unwrap_or(&0) >> 20;
             lines.push(line(&name, &one));
         }
-        // What a guest touches meanwhile can hide a step of a few MiB, but not all that it gives.
+        // Concurrent use by a guest can hide a step of a few MiB, but not everything that it gives.
         if sum < steps {
             for_nothing.push(format!("{sum} MiB in {steps} steps:\n{}", lines.join("\n")));
         }

@@ -1,4 +1,4 @@
-//! A process that plays a guest of 64 GiB which starves, beside a real one, under `pinhead host`.
+//! A process that poses as a starving guest of 64 GiB, next to a real one, under `pinhead host`.
 
 use counters::Bytes;
 use e2e::manager::{Manager, Place, Size, wait_until};
@@ -8,22 +8,23 @@ use store::Decided;
 
 const CLAIMED_MIB: u64 = 65_536;
 const HAS_MIB: u64 = 10;
-/// What the real guest has read once and could spare, and what the host has free beside the guests.
+/// Cache of the real guest that it could spare, and free memory of the host next to the guests.
 const TOUCHED_MIB: u64 = 200;
 const FREE_MIB: u64 = 200;
-/// So many passes of the manager are watched.
+/// Number of the manager's passes that are observed.
 const PASSES: u64 = 25;
-/// What is taken from the real guest before the manager is killed, at least.
+/// Minimum that is taken from the real guest before the manager is killed.
 const TAKEN_MIB: u64 = 20;
 
 #[test]
-fn finding_04_a_fake_guest_takes_nothing_and_a_real_one_has_all_of_its_memory_back() {
+fn finding_04_fake_guest_takes_no_memory_from_real_guest() {
     let place = Place::new();
     let host = Host::start(&[Plan::managed(place.dir())]);
     let mut real = host.guest(0);
     host.yield_to_manager();
     real.fill_cache(TOUCHED_MIB);
-    // One of the manager's own user: nothing but its lies tells it from a guest.
+    // The fake belongs to the manager's own user: only its false reports distinguish it from a
+    // guest.
     let mut fakes = Stranger::of_ours(place.dir());
     let claim = Claim {
         name: "fake".into(),
@@ -33,7 +34,7 @@ fn finding_04_a_fake_guest_takes_nothing_and_a_real_one_has_all_of_its_memory_ba
         need: true,
     };
     fakes.claim("fake.qmp", &claim).expect("a monitor");
-    // It says that nearly all of that was taken from it.
+    // It reports that nearly all of its memory was taken from it.
     place.balloon("fake", HAS_MIB);
 
     let size = Size::with_free(&host, 1, FREE_MIB);
@@ -42,13 +43,13 @@ fn finding_04_a_fake_guest_takes_nothing_and_a_real_one_has_all_of_its_memory_ba
     manager.knows(2);
     let passes = manager.status().passes;
     assert!(wait_until(PATIENCE, || manager.status().passes >= passes + PASSES).is_some());
-    // Whatever else makes this machine wait for memory is no doing of the fake's.
+    // Other causes of memory pressure on this machine do not come from the fake.
     let is_for_fake =
         |one: &Decided| one.decision.action == "shrink" && one.decision.clause != "host-pressure";
     let shrinks = manager.decisions("g1").iter().filter(|one| is_for_fake(one)).count();
-    assert_eq!(shrinks, 0, "it was shrunk for the fake: {}", manager.journal_text());
+    assert_eq!(shrinks, 0, "the guest was shrunk for the fake: {}", manager.journal_text());
 
-    // Somebody reserves more than is free, and the manager is killed.
+    // A user reserves more than is free, and the manager is killed.
     let free = manager.ps().host.available_bytes.expect("a host's memory") >> 20;
     let wanted = free - size.reserve_mib + 3 * TAKEN_MIB;
     manager.command(&["reserve", &wanted.to_string(), "--timeout", "20"]);

@@ -1,5 +1,5 @@
-//! Guests that go on from one template's state: each is itself, and what happens to one does not
-//! happen to any other, nor to the template.
+//! Guests that resume one template's state: each has its own identity, and changes to one affect
+//! neither the others nor the template.
 
 use images::{Arch, Cache, GuestFile, ImageSpec, WEB_PORT, web_files};
 use qmp::{Command, Reply};
@@ -14,16 +14,18 @@ use wire::{Decoder, Hello, Identified, Identity, ToGuest, ToHost, Welcome};
 
 const CLONES: usize = 4;
 const MEMORY_MIB: u64 = 160;
-/// What a web server's guest can do without for a while.
+/// Memory that a web server's guest can spare for a while.
 const TAKEN_MIB: u64 = 16;
-/// Free memory in large blocks is reported about every two seconds, a block's time after another.
+/// Limit for reports: free memory in large blocks is reported about every two seconds, block after
+/// block.
 const REPORTED: Duration = e2e::PATIENCE;
-/// How far a clone's clock may be from its host's: the time it gets is as old as its way there.
+/// Tolerated difference between the clocks of clone and host: the time it receives is as old as its
+/// delivery took.
 const CLOCK_S: u64 = 2;
 const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n\
                      CMM_MIN=\"0\"\nCMM_MAX=\"0\"\nCMM_INC=\"0\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// Memory that all clones have from the template, and memory of its own. The programs are checked
+/// Memory that all clones have from the template, and memory of their own. The programs are checked
 /// as files, which in these guests are memory.
 const PATTERN: &str = "cat /usr/sbin/nginx /var/www/page.html /bin/busybox /sbin/pinheadd \
                        /lib/*/libcrypto.so.3 /dev/shm/own | md5sum";
@@ -34,7 +36,7 @@ pub(super) fn soon() -> Deadline {
     Deadline::after(e2e::PATIENCE)
 }
 
-/// A port of the loopback that nobody has now.
+/// Returns a free port of the loopback.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its number").port()
@@ -55,7 +57,7 @@ pub(super) fn web_spec(cache: &Cache) -> GuestSpec {
     }
 }
 
-/// A clone, and where its web server is.
+/// A clone and the port of its web server.
 pub(super) struct Web {
     pub(super) guest: Session,
     port: u16,
@@ -81,7 +83,7 @@ impl Web {
         self.guest.sh(line, soon()).unwrap_or_else(|e| panic!("{line}: {e}")).trim().to_owned()
     }
 
-    /// The page as a browser gets it, head and all.
+    /// Returns the page as a browser gets it, including the header.
     fn page(&self) -> Vec<u8> {
         let clock = soon();
         loop {
@@ -93,7 +95,7 @@ impl Web {
             });
             match asked {
                 Ok(answer) if answer.len() > images::PAGE_BYTES => return answer,
-                // A guest that reboots takes no connection, or loses it.
+                // A rebooting guest refuses or drops connections.
                 other => assert!(clock.remaining().is_some(), "{}: {other:?}", self.guest.name),
             }
         }
@@ -104,7 +106,7 @@ impl Web {
         answer[answer.len() - images::PAGE_BYTES..].to_vec()
     }
 
-    /// All that distinguishes a guest from others.
+    /// Returns everything that distinguishes a guest from others.
     fn identity(&mut self) -> Vec<String> {
         let random = "dd if=/dev/urandom bs=32 count=1 2> /dev/null | sha256sum";
         [
@@ -120,7 +122,7 @@ impl Web {
         .to_vec()
     }
 
-    /// What the daemon says of itself to a host that is new.
+    /// Returns the daemon's greeting to a new host.
     fn hello(&mut self) -> Hello {
         let welcome = Welcome { memory_pages: MEMORY_MIB * 256, grants: true, paces: true };
         self.ask(ToGuest::Welcome(welcome), |message| match message {
@@ -129,7 +131,7 @@ impl Web {
         })
     }
 
-    /// It is itself, and its host cannot make it another one.
+    /// Asserts that its host cannot change its identity.
     fn stays_itself(&mut self) {
         let before = self.sh("hostname");
         let identity = Identity {
@@ -151,7 +153,7 @@ impl Web {
         assert!(record.contains(&boot), "{boot} is not that of {record}");
     }
 
-    /// Says something to the daemon, and waits for what answers that.
+    /// Sends a message to the daemon, and waits for the matching response.
     fn ask<T>(&mut self, question: ToGuest, answer: impl Fn(ToHost) -> Option<T>) -> T {
         let mut out = Vec::new();
         wire::encode(&question, &mut out);
@@ -183,7 +185,7 @@ impl Web {
         }
     }
 
-    /// What its QEMU has in memory.
+    /// Returns the resident memory of its QEMU.
     fn resident_kib(&self) -> u64 {
         let path = format!("/proc/{}/smaps_rollup", self.guest.process.id());
         let text = std::fs::read_to_string(path).expect("its memory");
@@ -200,14 +202,14 @@ fn now_s() -> u64 {
 fn template(like: &GuestSpec, share: Clones, cache: &Cache) -> Template {
     let make = || Template::make(like, share, cache, soon()).unwrap_or_else(|e| panic!("{e}"));
     let template = make();
-    assert_eq!(make(), template, "it is made once");
+    assert_eq!(make(), template, "the template is made once");
     assert_eq!(template.memory.is_some(), share == Clones::Share);
     template
 }
 
-/// Such clones have no memory in common: that each becomes itself is what can go wrong.
+/// Copying clones share no memory: only their identity can go wrong.
 #[test]
-fn clones_that_copy_their_template_are_apart_too() {
+fn copied_clones_are_independent() {
     let _share = e2e::share(2);
     let cache = Cache::from_environment().expect("a cache");
     let like = web_spec(&cache);
@@ -224,7 +226,7 @@ fn clones_that_copy_their_template_are_apart_too() {
 }
 
 #[test]
-fn what_happens_to_a_clone_happens_to_no_other() {
+fn change_of_a_clone_affects_no_other_clone() {
     let _share = e2e::share(CLONES);
     let cache = Cache::from_environment().expect("a cache");
     let like = web_spec(&cache);
@@ -252,7 +254,7 @@ fn what_happens_to_a_clone_happens_to_no_other() {
     }
     let before: Vec<String> = clones.iter_mut().map(|clone| clone.sh(PATTERN)).collect();
     let page = clones[0].body();
-    // Nothing but what is done to it may change a clone, and all is done before anyone looks.
+    // Only the listed actions may change a clone, and all of them precede the checks.
     let [ballooned, reporting, writing, rebooting] = &mut clones[..] else { panic!("four") };
     ballooned.balloon(MEMORY_MIB - TAKEN_MIB);
     report_free_memory(reporting);
@@ -261,8 +263,8 @@ fn what_happens_to_a_clone_happens_to_no_other() {
     reboot(rebooting);
     ballooned.balloon(MEMORY_MIB);
 
-    assert_eq!(clones[0].sh(PATTERN), before[0], "the ballooned one is as it was");
-    assert_eq!(clones[1].sh(PATTERN), before[1], "the reporting one is as it was");
+    assert_eq!(clones[0].sh(PATTERN), before[0], "the ballooned clone is unchanged");
+    assert_eq!(clones[1].sh(PATTERN), before[1], "the reporting clone is unchanged");
     assert_ne!(clones[2].sh(PATTERN), before[2], "the writing one is not");
     assert_eq!(clones[0].body(), page);
     assert_eq!(clones[1].body(), page);
@@ -270,13 +272,14 @@ fn what_happens_to_a_clone_happens_to_no_other() {
     assert_eq!(clones[3].body(), page, "the rebooted one is as the image");
     assert!(files_of(&template) == saved, "the template changed");
 
-    // And the template still makes guests.
+    // The template still makes guests.
     let mut late = Web::start(CLONES + 1, &like, &template);
     late.sh(MAKE_OWN);
     assert_eq!(late.body(), page);
 }
 
-/// A kernel that wipes what it frees would find a template's page where it reported its own.
+/// A kernel that wipes freed pages would find the template's contents in a page that it had
+/// reported.
 #[test]
 fn a_kernel_that_relies_on_wiped_pages_reports_none() {
     let _share = e2e::share(1);
@@ -295,7 +298,7 @@ fn a_kernel_that_relies_on_wiped_pages_reports_none() {
     }
 }
 
-/// All that a template is made of, holes and all.
+/// Returns all files of a template, and their allocated blocks.
 fn files_of(template: &Template) -> Vec<(Vec<u8>, u64)> {
     let files = [Some(&template.state), template.memory.as_ref()];
     let file = |held: &Held| {
@@ -323,12 +326,12 @@ fn each_is_itself(clones: &mut [Web]) {
         assert!(now.abs_diff(now_s()) <= CLOCK_S, "{}: {now} at {}", identity[0], now_s());
         clone.stays_itself();
         let boot = clone.hello().boot_id.map(|byte| format!("{byte:02x}")).concat();
-        assert_eq!(boot, identity[1].replace('-', ""), "the daemon says whose it is");
+        assert_eq!(boot, identity[1].replace('-', ""), "the daemon reports the boot id");
         assert!(clone.page().len() > images::PAGE_BYTES);
     }
 }
 
-/// Uses memory and frees it: the guest's kernel reports it, and its host takes it.
+/// Uses and frees memory: the guest's kernel reports it, and its host takes it.
 fn report_free_memory(web: &mut Web) {
     web.sh("dd if=/dev/zero of=/dev/shm/filled bs=64k count=640 2> /dev/null");
     let full_kib = web.resident_kib();
@@ -341,7 +344,7 @@ fn report_free_memory(web: &mut Web) {
     println!("{full_kib} KiB resident, {} after free pages were reported", web.resident_kib());
 }
 
-/// Reboots a guest, which stays who it is in all that lasts.
+/// Reboots a guest, which keeps its lasting identity.
 fn reboot(web: &mut Web) {
     let before = web.identity();
     web.sh("{ usleep 200000; reboot -f; } > /dev/null 2>&1 &");

@@ -1,5 +1,5 @@
-//! Farms as a person runs them: `up FARM.toml`, `ps`, `exec`, `logs`, `console`, `down`, and that
-//! nothing is left behind.
+//! Farms as a user runs them: `up FARM.toml`, `ps`, `exec`, `logs`, `console`, `down`, without
+//! leftovers.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use vm::{Deadline, wait_for_exit};
 
-/// A terminal with `pinhead console` in it.
+/// Starts `pinhead console` in a terminal.
 fn console(farm: &Farm, guest: &str) -> (File, Child, BufReader<std::process::ChildStdout>) {
     let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&keys).unwrap();
@@ -28,7 +28,7 @@ fn console(farm: &Farm, guest: &str) -> (File, Child, BufReader<std::process::Ch
     (File::from(keys), child, shown)
 }
 
-/// Reads until a text has come.
+/// Reads until a text has arrived.
 fn shows(shown: &mut impl Read, wanted: &str) {
     let mut seen = Vec::new();
     let mut byte = [0];
@@ -38,7 +38,7 @@ fn shows(shown: &mut impl Read, wanted: &str) {
     }
 }
 
-/// Everything that can be done with guests, and the end of all of it.
+/// Uses guests in every way, and checks that nothing is left at the end.
 #[test]
 fn a_detached_farm_is_used_and_ends_with_nothing_left() {
     let farm = Farm::new(
@@ -109,7 +109,7 @@ fn what_exec_does(farm: &Farm) {
     assert_eq!(farm.succeed(&["exec", &a1, "--", "hostname"]), "a1\n");
     let failed = farm.run(&["exec", &b1, "--", "sh", "-c", "echo 'out  put'; exit 7"]);
     assert_eq!((failed.status.code(), text(&failed.stdout).as_str()), (Some(7), "out  put\n"));
-    // A pipe gets the bytes as they are, whatever they are.
+    // A pipe receives the bytes unchanged, whatever they are.
     let bytes = farm.run(&["exec", &a1, "--", "printf", "\\001\\377\\033[2J\\r\\n"]);
     assert_eq!(bytes.stdout, b"\x01\xff\x1b[2J\r\n");
     let large = farm.run(&["exec", &a1, "--", "seq", "100000"]);
@@ -118,7 +118,7 @@ fn what_exec_does(farm: &Farm) {
     let killed = farm.run(&["exec", "--timeout", "1", &a1, "--", "sleep", "1000"]);
     assert_eq!(killed.status.code(), Some(128 + 9), "{}", text(&killed.stderr));
     assert_eq!(farm.succeed(&["exec", &a1, "--", "echo", "alive"]), "alive\n");
-    // A command under way while its guest reboots has no end, and holds up no other.
+    // A command that runs while its guest reboots has no end, and blocks no other command.
     let gone = farm.run(&["exec", &a1, "--", "sh", "-c", "reboot -f; sleep 600"]);
     assert_eq!(gone.status.code(), Some(125), "{}", text(&gone.stderr));
     assert_eq!(farm.succeed(&["exec", &a1, "--", "echo", "back"]), "back\n");
@@ -127,10 +127,10 @@ fn what_exec_does(farm: &Farm) {
     assert!(text(&nobody.stderr).contains("no guest \"a3\""), "{}", text(&nobody.stderr));
 }
 
-/// Whoever ends the command that waits for a start has ended the start.
+/// Ending the command that waits for a start also ends the start.
 #[test]
-fn a_start_that_nobody_waits_for_is_given_up() {
-    // Nothing listens there: they are never ready, however late this looks.
+fn abandoned_start_is_given_up() {
+    // No process listens on that port: the guests are never ready, however late this test looks.
     let classes = "[[class]]\nname = 'a'\ncount = 2\nports = [{ guest = 81, host = 27380 }]\n";
     let farm = Farm::new("left", classes, e2e::share(2));
     let mut command = farm.command(&["up", &farm.file(), "--detach"]);
@@ -141,7 +141,7 @@ fn a_start_that_nobody_waits_for_is_given_up() {
     let (service, _) = {
         let deadline = Deadline::after(PATIENCE);
         loop {
-            // The line is there when the first guests are being started.
+            // The line is printed when the first guests are being started.
             let output = farm.run(&["ps", "--farm", &farm.name, "--format", "json"]);
             let table: Option<Value> = serde_json::from_slice(&output.stdout).ok();
             if let Some(pid) = table.and_then(|all| all["farms"][0]["pid"].as_u64()) {

@@ -1,4 +1,4 @@
-//! `pinhead up` as a person runs it: what it shows, and that nothing is left behind.
+//! `pinhead up` as a user runs it: its output, and that nothing is left behind.
 
 use agent::Port;
 use e2e::PATIENCE;
@@ -13,7 +13,7 @@ use std::process::Command;
 use vm::{Deadline, Monitor};
 use wire::{Grant, Sample, ToGuest, ToHost, Welcome};
 
-/// Starts one beside the guests of other tests.
+/// Starts `pinhead up` next to the guests of other tests.
 fn start(args: &str) -> Up {
     Up::start(args, || e2e::share(2))
 }
@@ -23,15 +23,15 @@ fn explained(up: &Up) -> String {
     String::from_utf8(up.explain().stdout).expect("text")
 }
 
-/// The number behind these words in what `explain` says of the first guest.
+/// Returns the number after these words in the output of `explain` for the first guest.
 fn explained_number(up: &Up, words: &str) -> Option<u64> {
     let text = explained(up);
     let (_, rest) = text.split_once(words)?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// One run: both directions, a guest explained while it runs, another whose QEMU crashes, and the
-/// object at the end.
+/// In one run, memory moves in both directions, one guest is explained, and another guest's QEMU
+/// crashes. The report is printed at the end.
 #[test]
 fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
     let mut up = start("--guests 2 --format json");
@@ -42,15 +42,15 @@ fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
     for part in ["guest g1", "HOTPLUG = ", "CP_ActiveAVG = ", "meminfo.MemFree = ", "CPU: "] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
-    // The second QEMU has the higher number: processes are numbered in turn.
+    // The second QEMU has the higher process id, as these are assigned in ascending order.
     let second = qemus.iter().max().expect("two of them").to_string();
     assert!(Command::new("kill").args(["-9", &second]).status().expect("kill").success());
 
-    // Its load of CPU comes and goes by itself. On a busy host the default rule never asks for a
-    // third CPU.
+    // The guest's CPU load comes and goes by itself. On a busy host the default rule never requests
+    // a third CPU.
     up.until("one CPU is left", |up| explained_number(up, "onumcpus = ") == Some(1));
     up.until("a CPU has come", |up| explained_number(up, "onumcpus = ") > Some(1));
-    // The pool has taken what was free. How it grew is in the report.
+    // The pool has taken the free memory. The report contains its growth.
     up.until("the pool stands", |up| explained(up).contains("MEMUNPLUG = false"));
     up.signal("INT");
     let text = up.output();
@@ -72,7 +72,7 @@ fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
     up.nothing_is_left(&qemus);
 }
 
-/// The next message of a port that is wanted.
+/// Returns the next matching message of a port.
 fn receive(up: &mut Up, port: &mut Port, what: &str, is: impl Fn(&ToHost) -> bool) -> ToHost {
     let mut message = None;
     up.until(what, |_| {
@@ -90,7 +90,7 @@ fn balloon_mib(monitor: &mut Monitor) -> u64 {
     }
 }
 
-/// Who a guest is, by its second monitor.
+/// Returns a guest's UUID, by its second monitor.
 fn uuid(dir: &Path, guest: &str) -> [u8; 16] {
     let stream = UnixStream::connect(dir.join(format!("{guest}.qmp")));
     let mut monitor = Monitor::new(stream.expect("the second monitor"));
@@ -100,15 +100,15 @@ fn uuid(dir: &Path, guest: &str) -> [u8; 16] {
     }
 }
 
-/// The lease of all guests, and the answer.
+/// Requests the lease of all guests, and returns it with the response.
 fn manage(up: &Up) -> Result<(UnixStream, Answer), farm::Error> {
     service::open(&up.run_dir().join(SOCKET), &Ask::Lend)
 }
 
-/// A host manager has ports and balloons for as long as it lives, and nobody else does.
+/// A host manager, and no one else, owns ports and balloons while it lives.
 #[test]
 fn a_host_manager_takes_the_guests_and_gives_them_back() {
-    // Rules without memory: what moves the balloon here is the manager.
+    // These rules do not touch memory: only the manager moves the balloon here.
     let mut up = start("--guests 2 --idle --rules cpu-real-load --format json");
     up.until("both can be explained", |up| {
         ["g1", "g2"].iter().all(|guest| up.explain_guest(guest).status.success())
@@ -143,7 +143,7 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
         let grant = Grant { sequence: 0, pages: 16_384, reason: "g2 needs it".into() };
         port.send(&ToGuest::Grant(grant)).expect("a word");
 
-        // However the manager ends, its connections close in some order.
+        // Whatever ends a manager, its connections close in either order.
         if turn == 0 {
             drop((lease, port));
         } else {
@@ -166,7 +166,7 @@ fn a_host_manager_takes_the_guests_and_gives_them_back() {
 }
 
 #[test]
-fn what_cannot_be_started_is_refused_with_a_reason() {
+fn impossible_start_is_refused_with_a_reason() {
     let refused = |args: &str| {
         let program = e2e::program();
         let output = Command::new(program).arg("up").args(args.split(' ')).output();

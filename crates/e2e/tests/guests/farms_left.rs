@@ -1,14 +1,14 @@
-//! Leftovers of a farm that is killed, and of one that ends. Other farms and managers that start or
-//! end meanwhile may clear them first.
+//! Leftovers of a farm after a kill, and after a normal end. Other farms and managers that start or
+//! end at the same time may remove them first.
 
 use e2e::farms::{Farm, Up, are_gone};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// A signal that can be caught leaves nothing at all. SIGKILL leaves no process, and a
-/// directory of sockets that is gone once another one has started.
+/// A signal that can be caught leaves nothing. SIGKILL leaves no process, and a directory of
+/// sockets that the next start removes.
 #[test]
-fn whatever_ends_it_nothing_is_left_behind() {
+fn any_signal_leaves_nothing_behind() {
     let mut of_the_killed: Option<PathBuf> = None;
     for signal in ["KILL", "TERM", "INT"] {
         let mut up = Up::start("--guests 2 --idle", || e2e::share(2));
@@ -31,7 +31,7 @@ fn whatever_ends_it_nothing_is_left_behind() {
     }
 }
 
-/// SIGKILL leaves no process, and a directory that is gone after the next command.
+/// SIGKILL leaves no process, and a directory that the next command removes.
 #[test]
 fn a_killed_farm_takes_its_guests_with_it() {
     let farm = Farm::new("killed", "[[class]]\nname = 'a'\n", e2e::share(1));

@@ -1,5 +1,5 @@
-//! What an engine adds up of a fleet is what its samples say, in both engines, and very many hosts
-//! with long names are one answer.
+//! An engine's sums over a fleet match its samples, in both engines. Very many hosts with long
+//! names fit into one response.
 
 use e2e::engines::{Engine, Kind};
 use metrics::Url;
@@ -16,7 +16,8 @@ fn who(name: &str) -> GuestIdentity {
     GuestIdentity { name: name.into(), class: "web".into(), ..GuestIdentity::default() }
 }
 
-/// After so long a host's CPUs were busy a quarter of it, and a guest ran a tenth.
+/// Returns a sample after this time: the host's CPUs were busy a quarter of it, and each guest ran
+/// a tenth.
 fn moment(at_ms: i64, ms: u64, guests: &[&str]) -> Moment {
     let mut moment = Moment { at_ms, ..Moment::default() };
     moment.host.extend([
@@ -59,25 +60,25 @@ fn push(url: &Url, host: &str, moment: &Moment) {
     }
 }
 
-/// Near enough: an engine may guess what lies beyond the first and the last sample.
+/// Returns true if a value is near: an engine may extrapolate beyond the first and the last sample.
 fn is_near(value: Option<u64>, expected: u64) -> bool {
     value.is_some_and(|value| value.abs_diff(expected) <= expected / 50)
 }
 
 #[test]
-fn what_both_engines_add_up_is_what_was_pushed() {
+fn sums_of_both_engines_match_the_pushed_samples() {
     for kind in Kind::ALL {
         let Some(mut engine) = Engine::start(kind, None) else { continue };
         let to_ms = why::now().ms;
         let about = engine.asked();
         engine.until("an answer", || about.query("1", to_ms));
         let (base, url) = (engine.url(), engine.write_url());
-        // Somebody was there before, so that the whole time is known.
+        // Earlier samples exist, so that the whole time is covered.
         let first_ms = to_ms - (MINUTES + 2) * 60_000;
         let odd = "a\"b\\c.*|{d}";
         for step in 0..=(MINUTES + 2) * 12 {
             let (at_ms, ms) = (first_ms + step * 5_000, (step * 5_000).unsigned_abs());
-            // One is told of once a minute: it sleeps in between.
+            // One guest is reported once a minute: it sleeps in between.
             let seldom = step % 12 == 0;
             let all = [odd, "often", "seldom"];
             push(&url, "left.example", &moment(at_ms, ms, &all[..if seldom { 3 } else { 2 }]));
@@ -96,13 +97,13 @@ fn what_both_engines_add_up_is_what_was_pushed() {
             assert!(to_ms - host.last_ms <= 5_000, "{kind:?} {host:?}");
             assert!((4_000..6_000).contains(&host.spacing_ms()), "{kind:?} {host:?}");
             for (who, over) in &host.loudest {
-                // Also the one that was told of seldom.
+                // The rarely reported guest is included.
                 assert!(is_near(Some(over.covered_ms), length), "{kind:?} {who:?} {over:?}");
                 assert!(over.get(G::VcpuRun).is_some_and(|ns| ns >= length * NS / 12), "{over:?}");
                 assert_eq!(over.get(G::Private), Some(30 * MIB), "{kind:?}");
             }
         }
-        // A name is a text, whatever is in it.
+        // A name is matched as plain text, whatever characters it has.
         let found = glance(&url, &asked(to_ms, "C.*|{")).unwrap();
         assert_eq!(found.found, 1, "{kind:?}");
         assert_eq!(found.hosts["left.example"].loudest[0].0.name, odd);

@@ -1,7 +1,7 @@
-//! A host without pinhead, by its real libvirt: shown, pushed, lost and found again.
+//! A host without pinhead, watched through its real libvirt: shown, pushed, lost and found again.
 //!
-//! What stands in for ssh is a login on this machine: it runs what the other end's shell is told,
-//! as the user whose libvirt it is.
+//! A script on this machine replaces ssh: it runs the remote shell's command as the user that owns
+//! the libvirt.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -18,11 +18,11 @@ use vm::{Deadline, Process, wait_for_exit};
 /// Under emulation on a busy machine a boot may take many times its usual five seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
-/// Ends a guest that outlives a test which was killed.
+/// Ends a guest that outlives a killed test.
 const LOAD: &str = "sleep 170\npoweroff -f\n";
 const URI: &str = "qemu+ssh://nobody@b/session";
 
-/// A directory with an `ssh` of the test's own, which notes how it was called.
+/// Makes an `ssh` of the test's own in a directory, which logs its calls.
 fn login(dir: &Path, daemon: &Daemon) {
     let as_user = match daemon.dir().join("run").display().to_string() {
         run if daemon.user() == 65534 => format!(
@@ -40,7 +40,7 @@ fn login(dir: &Path, daemon: &Daemon) {
     fs::set_permissions(ssh, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Has a command use that `ssh`.
+/// Makes a command use that `ssh`.
 fn login_path(mut command: Command, dir: &Path) -> Command {
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", dir.display())).env("HOME", dir);
@@ -55,7 +55,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The row of a table that begins so, without the space between its cells.
+/// Returns the table's row with this first cell, split into cells.
 fn row(table: &str, first: &str) -> Vec<String> {
     let row = table.lines().find(|line| line.split_whitespace().next() == Some(first));
     let row = row.unwrap_or_else(|| panic!("no row of {first}:\n{table}"));
@@ -77,13 +77,13 @@ fn a_host_without_pinhead_is_shown_pushed_lost_and_found_again() {
         let _ = wait_for_exit(std::process::id(), LOOK);
     }
     daemon.create_domain(LOAD);
-    // For the CPU time of its first guest a new libvirt tries every emulator of the machine, which
-    // takes longer on a busy one than a host has for an answer.
+    // To report CPU time of its first guest, a new libvirt probes every emulator of the machine. On
+    // a busy machine that takes longer than the limit of a host's response.
     daemon.virsh(&["domstats", "--cpu-total", NAME]);
     let dir = scratch("watch");
     login(dir.path(), &daemon);
 
-    // Once: what libvirt's own client says too.
+    // One-shot: the table matches libvirt's own client.
     let once = run(dir.path(), &["fleet", "watch", URI]);
     assert!(once.status.success(), "{}\n{}", text(&once.stderr), daemon.log());
     let table = text(&once.stdout);
@@ -99,13 +99,13 @@ fn a_host_without_pinhead_is_shown_pushed_lost_and_found_again() {
     let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
     let total: u64 = total.trim().trim_end_matches(" kB").parse().unwrap();
     assert_eq!(row(&table, "b")[3], (total / 1024).to_string(), "{table}");
-    // For reading only, and nothing is asked of the person at the terminal.
+    // The connection is read-only, and ssh never prompts at the terminal.
     let calls = fs::read_to_string(dir.path().join("calls")).unwrap();
     assert!(calls.contains("BatchMode=yes"), "{calls}");
     assert!(calls.contains("-l nobody -- b sh -c"), "{calls}");
     assert!(calls.contains("virt-ssh-helper -r"), "{calls}");
 
-    // By netcat, for hosts whose libvirt has no helper.
+    // By netcat, for hosts without libvirt's helper.
     if e2e::is_there("nc") {
         let socket = daemon.socket();
         let uri = format!("{URI}?socket={}", socket.display());
@@ -115,7 +115,7 @@ fn a_host_without_pinhead_is_shown_pushed_lost_and_found_again() {
         e2e::skipped_without("nc");
     }
 
-    // A host that is not there says why, and does not hide those that are.
+    // An unreachable host reports its reason, and does not hide the reachable ones.
     let both = run(dir.path(), &["fleet", "watch", URI, "qemu+ssh://c/session?socket=/no"]);
     assert_eq!(both.status.code(), Some(2));
     assert_eq!(row(&text(&both.stdout), NAME)[..2], [NAME, "b"]);
@@ -128,7 +128,7 @@ fn pushed(daemon: &mut Daemon, dir: &Path) {
     let Some(mut engine) = Engine::start(Kind::VictoriaMetrics, None) else { return };
     let to = engine.write_url().to_string();
     let words = ["fleet", "watch", URI, "--to", &to, "--every", "1s"];
-    // Who starts a process for a test has its output; here a file has it.
+    // `Process` takes over the child's output, so the shell redirects it to a file.
     let mut command = login_path(Command::new("sh"), dir);
     command.args(["-c", "exec \"$0\" \"$@\" >\"$HOME/said\"", program()]).args(words);
     let _watch = Process::start(command, Vec::new()).unwrap();
@@ -162,9 +162,9 @@ fn pushed(daemon: &mut Daemon, dir: &Path) {
     daemon.kill();
     engine.until("a word of its end", || lines("b: ssh ended"));
     daemon.start_again();
-    engine.until("that it is there again", || match lines("b: is watched")? {
+    engine.until("the host is watched again", || match lines("b: is watched")? {
         1 => Err(said()),
         count => Ok(count),
     });
-    assert!(said().lines().count() <= 6, "a state is told once:\n{}", said());
+    assert!(said().lines().count() <= 6, "a state is reported once:\n{}", said());
 }

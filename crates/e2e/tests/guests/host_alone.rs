@@ -1,4 +1,4 @@
-//! `pinhead host` where there is nothing to manage, or no right to: one clear sentence each.
+//! `pinhead host` without guests, or without permission: one clear sentence each.
 
 use e2e::manager::{Manager, Place, Size};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Who owns nothing.
+/// User id of `nobody`, the owner of no files.
 const NOBODY: u32 = 65534;
 
 const SIZE: Size =
@@ -16,7 +16,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The messages of a manager in some seconds without a guest.
+/// Runs a manager without guests for some seconds, and returns its messages.
 fn runs(config: &Path) -> String {
     let mut command = Command::new(e2e::program());
     command.args(["host", "--for", "5", "--config"]).arg(config).stdin(Stdio::null());
@@ -36,9 +36,9 @@ fn no_guest_is_reported_once() {
 }
 
 #[test]
-fn at_its_end_it_clears_what_dead_farms_left() {
+fn manager_clears_leftovers_of_dead_farms_at_its_end() {
     let place = Place::new();
-    // No process has this number, and nobody holds the directory's lock.
+    // No process has this id, and the directory's lock is free.
     let left = pinhead::up::rundir::base().expect("a place").join(u32::MAX.to_string());
     std::fs::create_dir_all(&left).expect("a directory");
     runs(&place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n"));
@@ -59,7 +59,7 @@ fn no_libvirt_is_reported_once() {
     assert_eq!(lines.count(), 1, "{text}");
 }
 
-/// The program where everybody can run it.
+/// Copies the program to a place where every user can run it.
 fn for_all(place: &Place) -> PathBuf {
     let program = place.dir().join("pinhead");
     std::fs::copy(e2e::program(), &program).expect("a copy");
@@ -73,7 +73,7 @@ fn for_all(place: &Place) -> PathBuf {
 fn as_nobody(program: &Path, words: &[&str], place: &Place) -> Output {
     let mut command = Command::new(program);
     command.args(words).uid(NOBODY).gid(NOBODY).env_remove("XDG_RUNTIME_DIR");
-    // No directory for temporary files either.
+    // The user has no directory for temporary files either.
     command.env("TMPDIR", place.dir());
     command.env("HOME", place.dir()).current_dir("/").stdin(Stdio::null());
     command.output().expect("it runs")
@@ -102,7 +102,7 @@ fn no_right_is_reported_in_a_sentence() {
     let config = config.display().to_string();
     let text = sentence(&["host", "--config", &config]);
     assert!(text.contains("Permission denied") || text.contains("manages this machine"), "{text}");
-    // Without a file of settings and a directory of its own there is no place for a socket.
+    // Without a settings file and a runtime directory there is no place for a socket.
     let text = sentence(&["host"]);
     assert!(text.contains("XDG_RUNTIME_DIR is not set"), "{text}");
     drop(manager);

@@ -1,5 +1,5 @@
-//! The life of `pinhead host` and of its guests: page reporting, orders of the operator, guests
-//! that restart, and the end.
+//! The life of `pinhead host` and of its guests: page reporting, operator commands, guest restarts,
+//! and the end.
 
 use e2e::manager::{Manager, Place, Size, actual_mib, resident_mib, row, signal, wait_until};
 use e2e::{Host, MANAGED_MIB, PATIENCE, Plan, share};
@@ -11,14 +11,14 @@ use vm::{Deadline, GuestSpec, Session, probe_kvm};
 
 const SOON: Duration = PATIENCE;
 
-/// What is wrong, as a command that is refused says it.
+/// Returns the error message of a refused command.
 fn refused(manager: &Manager<'_>, words: &[&str]) -> String {
     let output = manager.command(words);
     assert!(!output.status.success(), "{words:?} was not refused");
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// (f) Free memory comes back to the host by itself, and is counted.
+/// (f) Freed memory returns to the host by itself, and is counted.
 fn freed_memory_comes_back(manager: &Manager<'_>, host: &Host, guest: &mut e2e::Guest<'_>) {
     let before = resident_mib(host, 0);
     guest.use_memory(200);
@@ -26,7 +26,8 @@ fn freed_memory_comes_back(manager: &Manager<'_>, host: &Host, guest: &mut e2e::
     let full = resident_mib(host, 0);
     let used = guest.in_use_mib();
     assert!(full >= before + 150, "{before} MiB, then {full} MiB with {used} MiB in use");
-    // What the manager has not seen it cannot miss: it looks at sleepers now and then.
+    // The manager counts only memory that it has seen in use: it looks at sleeping guests now and
+    // then.
     manager.until("what is in use is seen", SOON, |ps| {
         row(ps, "g1").and_then(|guest| guest.private_bytes).is_some_and(|b| b >> 20 >= full - 8)
     });
@@ -47,18 +48,18 @@ fn freed_memory_comes_back(manager: &Manager<'_>, host: &Host, guest: &mut e2e::
     assert_eq!((guest.balloon_mib(), actual_mib(&manager.row("g1"))), (0, MANAGED_MIB));
 }
 
-/// (g) What the operator sets holds at once, and nothing that makes no sense is taken.
+/// (g) Operator settings take effect at once, and nonsensical ones are refused.
 fn orders_are_obeyed(manager: &Manager<'_>) {
     let has = |what: &str, mib: u64| {
         manager.until(what, SOON, |ps| row(ps, "g1").is_some_and(|g| actual_mib(g) == mib))
     };
     manager.succeed(&["set", "g1", "pin", "256 MiB"]);
-    println!("pinned after {:?}", has("it has what it is pinned to", 256));
+    println!("pinned after {:?}", has("it has its pinned size", 256));
     manager.succeed(&["set", "g1", "release"]);
-    println!("released after {:?}", has("it has all", MANAGED_MIB));
+    println!("released after {:?}", has("it has all of its memory", MANAGED_MIB));
     manager.succeed(&["set", "g1", "manage"]);
     manager.succeed(&["set", "g1", "max", "300 MiB"]);
-    println!("at its maximum after {:?}", has("it has no more than its maximum", 300));
+    println!("at its maximum after {:?}", has("it has its maximum", 300));
     assert!(refused(manager, &["set", "g1", "min", "320 MiB"]).contains("beyond the max"));
     assert!(refused(manager, &["set", "g1", "pin", "2 MiB"]).contains("at least 16 MiB"));
     assert!(refused(manager, &["set", "g9", "release"]).contains("no guest g9"));
@@ -67,7 +68,7 @@ fn orders_are_obeyed(manager: &Manager<'_>) {
     println!("at its minimum after {:?}", has("it has its minimum", 370));
 }
 
-/// (g) Settings are taken as a whole, or not at all.
+/// (g) Settings are applied as a whole, or not at all.
 fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
     let class = |name: &str| manager.row(name).class.unwrap_or_default();
     let wait_for_log = |text: &str| {
@@ -91,10 +92,10 @@ fn settings_are_read_again(manager: &Manager<'_>, place: &Place, size: &Size) {
     assert!(old.is_some(), "the class is still there");
 }
 
-/// (g) A reservation succeeds with the memory free, or says who would not give.
+/// (g) A reservation succeeds with the memory free, or names the guests that did not give any.
 fn memory_is_reserved(manager: &Manager<'_>, host: &Host) {
     let free = || manager.ps().host.available_bytes.unwrap_or(0) >> 20;
-    // What g1 was given for its minimum is promised to it for a while.
+    // Memory given to g1 for its minimum stays promised to it for a while.
     manager.until("nothing is promised", SOON, |ps| ps.host.promised_bytes == Some(0));
     let (before, had) = (free(), resident_mib(host, 1));
     let wanted = before + 60;
@@ -129,7 +130,7 @@ fn orders_reservations_reports_and_the_end() {
     let mut manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(2);
     freed_memory_comes_back(&manager, &host, &mut guests[0]);
-    // A guest gets no more than twice what it is seen to use, and 64 MiB.
+    // A guest's limit is twice its observed use plus 64 MiB.
     guests[0].use_memory(120);
     guests[0].until_used(PATIENCE);
     orders_are_obeyed(&manager);
@@ -149,7 +150,7 @@ fn boot(spec: &GuestSpec) -> Session {
     Session::boot(spec, Deadline::after(PATIENCE)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// (e) A name and a socket are no identity.
+/// (e) Neither a name nor a socket identifies a guest.
 #[test]
 fn a_guest_that_is_started_again_is_another_one() {
     let _share = share(1);
@@ -169,10 +170,10 @@ fn a_guest_that_is_started_again_is_another_one() {
     manager.until("it is pinned", SOON, |ps| row(ps, "web1").is_some_and(|g| actual_mib(g) == 200));
     let old = manager.row("web1");
     signal(first.process.id(), "KILL");
-    let gone = manager.until("it is gone", SOON, |ps| ps.guests.is_empty());
+    let gone = manager.until("web1 is gone", SOON, |ps| ps.guests.is_empty());
     drop(first);
 
-    // This one reports no free memory: whatever is counted would be the old one's.
+    // The new guest reports no free memory: any count would be the old guest's.
     let second = boot(&GuestSpec { page_reporting: false, ..spec });
     let found = manager.until("the new one is found", SOON, |ps| !ps.guests.is_empty());
     manager.knows(1);
@@ -180,21 +181,21 @@ fn a_guest_that_is_started_again_is_another_one() {
     println!("a killed guest was gone after {gone:?}, the next one found {found:?} after its boot");
     assert_ne!((old.id, &old.uuid, old.pid), (new.id, &new.uuid, new.pid));
     assert!(old.id != new.id && old.uuid != new.uuid && new.pid == Some(second.process.id()));
-    // Nothing that was set or learnt of the old one is the new one's.
+    // No setting and no observation of the old guest applies to the new one.
     assert_eq!((new.mode.name(), actual_mib(&new), new.reversals), ("managed", 256, 0));
     assert_eq!(new.reported_bytes, 0);
-    // The journal is written when a pass is over.
+    // The journal is written at the end of a pass.
     manager.until("both are in the journal", SOON, |_| manager.identities("web1").len() == 2);
     let known = manager.identities("web1");
     assert!(known[0].uuid == old.uuid && known[1].uuid == new.uuid, "{known:?}");
     assert!(known[0].pid != known[1].pid && known[0].boot.len() == known[1].boot.len());
 }
 
-/// A guest that works is shown as running in every moment, also in those after it was asked how its
-/// memory is. One that rests is asleep soon. `top` says the same.
+/// A busy guest is shown as running at every moment, also right after a request for its memory
+/// report. An idle one is shown as asleep soon. `top` agrees.
 #[test]
 fn a_guest_that_works_is_never_shown_as_asleep() {
-    /// How often it is looked at: for more than five of the manager's questions.
+    /// Number of looks; they span more than five of the manager's requests.
     const LOOKS: usize = 25;
     let place = Place::new();
     let host = Host::start(&[Plan::managed(place.dir())]);
@@ -205,10 +206,10 @@ fn a_guest_that_works_is_never_shown_as_asleep() {
     manager.knows(1);
     guest.sh("(while :; do :; done) > /dev/null 2>&1 & echo $! > /run/busy");
     let looks = Cell::new(0);
-    manager.until("it was seen at work", PATIENCE, |ps| {
+    manager.until("g1 was seen running", PATIENCE, |ps| {
         let g1 = row(ps, "g1").expect("g1");
-        // In the last second alone it ran for more than a guest may in five that is asleep. A
-        // crowded machine does not give it all of a CPU.
+        // In the last second alone it ran longer than a sleeping guest may in five. A crowded
+        // machine does not give it a whole CPU.
         if g1.cpu_percent > Some(10.0) {
             assert!(!g1.asleep, "asleep at {:?} % of a CPU", g1.cpu_percent);
             looks.set(looks.get() + 1);
@@ -221,8 +222,8 @@ fn a_guest_that_works_is_never_shown_as_asleep() {
     assert!(line.contains("running") && !line.contains("asleep"), "{top}");
     guest.sh("kill $(cat /run/busy)");
     let sleeps = |ps: &Ps| row(ps, "g1").is_some_and(|guest| guest.asleep);
-    let took = manager.until("it sleeps", PATIENCE, sleeps);
+    let took = manager.until("g1 sleeps", PATIENCE, sleeps);
     println!("asleep {took:?} after its work ended");
-    // The seconds of work have to pass out of what the state looks back on.
-    assert!(took >= Duration::from_secs(2), "it was called asleep {took:?} after its work");
+    // The seconds of work must first leave the window of the guest's state.
+    assert!(took >= Duration::from_secs(2), "shown as asleep {took:?} after its work");
 }

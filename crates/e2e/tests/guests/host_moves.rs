@@ -1,15 +1,15 @@
-//! `pinhead host` moves memory between real guests, and gives it back however it ends.
+//! `pinhead host` moves memory between real guests, and returns it however the manager ends.
 
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, MANAGED_MIB, PATIENCE, Plan};
 use std::time::Duration;
 use vm::Deadline;
 
-/// What a guest has that is to be starved.
+/// Memory of the guest that is to be starved.
 const STARVED_MIB: u64 = 160;
 
-/// Ends the manager while memory is on its way, by a signal that it cannot do anything about: all
-/// of the memory is the guests' again within 30 s.
+/// Ends the manager while memory is moving, by a signal that cannot be caught. All memory must be
+/// back in the guests within 30 s.
 fn end_in_mid_move(mut manager: Manager<'_>, name: &str, guests: &mut [Guest<'_>]) {
     manager.until("memory moves", PATIENCE, |ps| {
         let all = || ps.guests.iter();
@@ -23,11 +23,11 @@ fn end_in_mid_move(mut manager: Manager<'_>, name: &str, guests: &mut [Guest<'_>
     let took = wait_until(Duration::from_secs(30), all_back).map(|_| clock.elapsed());
     println!("SIG{name} in mid-move: {taken} MiB of 3 guests were back after {took:?}");
     assert!(took.is_some_and(|took| took < Duration::from_secs(30)), "{}", manager.log());
-    // The keeper has ended a manager that had only stopped.
+    // The keeper has killed a manager that was only stopped.
     manager.end(Duration::from_secs(5));
 }
 
-/// What was done to a guest, and by which clauses.
+/// Returns the clauses that caused an action on a guest.
 fn clauses(manager: &Manager<'_>, name: &str, action: &str) -> Vec<String> {
     let all = manager.decisions(name).into_iter();
     let of = all.filter(|one| one.decision.action == action);
@@ -55,21 +55,21 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     let need = 140;
     let clock = Deadline::after(e2e::PATIENCE);
     starved.use_memory(need);
-    // On a machine that has nothing else to do it takes a few seconds; other tests run beside this.
+    // An idle machine takes a few seconds; other tests run at the same time.
     starved.until_used(PATIENCE);
     println!("hoarder to starved: {need} MiB more were in use after {:?}", clock.elapsed());
     assert!(starved.in_use_mib() >= 60 + need);
     for guest in &mut guests {
-        assert_eq!(guest.oom_kills(), 0, "somebody was killed");
+        assert_eq!(guest.oom_kills(), 0, "a task was killed");
     }
     assert!(clauses(&manager, "g2", "grow").contains(&"need".into()));
-    // Whether the need was met from what was free a moment longer, or not, is a matter of timing.
+    // The clause depends on timing: free memory may cover the need for a moment longer.
     let gave = clauses(&manager, "g1", "shrink");
     let because = ["shortage", "refault", "setpoint", "emergency"];
     assert!(!gave.is_empty() && gave.iter().all(|c| because.contains(&c.as_str())), "{gave:?}");
     assert!(clauses(&manager, "g2", "shrink").is_empty(), "the starved one was shrunk");
     drop(manager);
-    // The starved one was found small, and is to have that again; it keeps what it got beyond.
+    // The starved guest was found small, and must have that size again; it keeps anything beyond.
     let all_back = || [0, 2].iter().all(|place| guests[*place].balloon_mib() == 0);
     let took = wait_until(PATIENCE, all_back);
     println!("SIGTERM: all memory was back after {took:?}");
@@ -78,9 +78,9 @@ fn a_hoarder_gives_to_the_starved_and_a_kill_gives_all_back() {
     assert!((1..=MANAGED_MIB - STARVED_MIB).contains(&small), "{small} MiB");
     assert!(place.replayed() > 0, "nothing moved");
     place.balloon("g2", MANAGED_MIB);
-    wait_until(PATIENCE, || guests[1].balloon_mib() == 0).expect("it has all of it");
+    wait_until(PATIENCE, || guests[1].balloon_mib() == 0).expect("the guest has all of its memory");
 
-    // (c) The host lacks a lot.
+    // (c) The host lacks much memory.
     for name in ["KILL", "STOP"] {
         let size = Size::with_free(&host, 3, 0);
         let manager = Manager::start(&place, &place.settings(&size, ""));

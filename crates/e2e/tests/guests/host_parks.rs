@@ -1,4 +1,4 @@
-//! Guests of no farm are parked and woken by word, and run again whatever ends the manager.
+//! Guests of no farm are parked and woken by command, and run again whatever ends the manager.
 
 use e2e::manager::{Manager, Place, Size, row, wait_until};
 use e2e::{Host, PATIENCE, Plan};
@@ -9,7 +9,7 @@ const SOON: Duration = PATIENCE;
 const SIZE: Size =
     Size { budget_mib: 4000, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
 
-/// How often the virtual CPUs were dispatched.
+/// Returns how often the virtual CPUs were dispatched.
 fn dispatches(manager: &Manager<'_>) -> u64 {
     let of = |tid: &u32| {
         let text = std::fs::read(format!("/proc/{tid}/schedstat")).expect("a thread's schedstat");
@@ -18,8 +18,8 @@ fn dispatches(manager: &Manager<'_>) -> u64 {
     manager.row("g1").vcpu_tids.iter().map(of).sum()
 }
 
-/// Whether the kernel has put the threads of the virtual CPUs to sleep. QEMU says that they stand
-/// still a moment before that: on a busy host they are dispatched once more, to go to sleep.
+/// Returns true if the kernel has put the threads of the virtual CPUs to sleep. QEMU reports a stop
+/// slightly earlier: on a busy host the threads are dispatched once more, to go to sleep.
 fn sleep(manager: &Manager<'_>) -> bool {
     manager.row("g1").vcpu_tids.iter().all(|tid| {
         let text = std::fs::read(format!("/proc/{tid}/stat")).expect("a thread's stat");
@@ -32,14 +32,14 @@ fn until_state(manager: &Manager<'_>, state: &str) {
     manager.until(state, SOON, is);
 }
 
-/// Whether the virtual CPUs run: an idle Linux does something every few seconds.
+/// Returns true if the virtual CPUs run: an idle Linux does something every few seconds.
 fn runs(manager: &Manager<'_>) -> bool {
     let before = dispatches(manager);
     wait_until(SOON, || dispatches(manager) > before + 2).is_some()
 }
 
 #[test]
-fn a_guest_of_no_farm_stands_still_until_it_is_woken_or_its_manager_ends() {
+fn plain_guest_stays_parked_until_woken_or_manager_ends() {
     let place = Place::new();
     let host = Host::start(&[Plan::managed(place.dir())]);
     let mut guest = host.guest(0);
@@ -57,7 +57,7 @@ fn a_guest_of_no_farm_stands_still_until_it_is_woken_or_its_manager_ends() {
     until_state(&manager, "parked");
     assert!(wait_until(SOON, || sleep(&manager)).is_some(), "its virtual CPUs do not stop");
     let before = dispatches(&manager);
-    // Many times as long as an idle Linux is without a timer.
+    // Many times the interval between an idle Linux's timers.
     let passes = manager.status().passes + 8;
     assert!(wait_until(SOON, || manager.status().passes >= passes).is_some());
     assert_eq!(dispatches(&manager), before, "its virtual CPUs have run");
@@ -72,18 +72,18 @@ fn a_guest_of_no_farm_stands_still_until_it_is_woken_or_its_manager_ends() {
         since.as_secs() as i64 - own
     };
     assert!(wait_until(SOON, || late_s(&mut guest).abs() <= 1).is_some(), "its clock is wrong");
-    // The journal is written when a pass is over.
+    // The journal is written at the end of a pass.
     let has = |kind: &str| manager.events().iter().any(|event| event.kind == kind);
     let noted = wait_until(SOON, || has("parked") && has("woken"));
     assert!(noted.is_some(), "{}", manager.journal_text());
     manager.signal("TERM");
     manager.end(SOON);
 
-    // Killed in the meantime, and ended in order.
+    // First the manager is killed, then it ends in order.
     for (signal, what) in [("KILL", "killed"), ("TERM", "ended")] {
         let mut manager = Manager::start(&place, &settings);
         manager.knows(1);
-        // It parks nobody before it has a keeper that lives.
+        // The manager parks no guest before its keeper is alive.
         let parks = || manager.command(&["park", "g1"]).status.success();
         assert!(wait_until(SOON, parks).is_some(), "{}", manager.log());
         until_state(&manager, "parked");

@@ -1,5 +1,5 @@
-//! `pinhead host` with another manager's rules: it takes and gives by them, and gives everything
-//! back at its end all the same.
+//! `pinhead host` with another manager's rules: it takes and gives by them, and still returns
+//! everything at its end.
 
 use e2e::manager::{Manager, Place, Size, actual_mib, wait_until};
 use e2e::{Host, MANAGED_MIB, PATIENCE, Plan};
@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use store::Decided;
 
-/// Proxmox's rules are asked every 10 s, and a loaded machine has time for three of those.
+/// Proxmox's rules run every 10 s, and this leaves a loaded machine time for three passes.
 const BEATS: Duration = Duration::from_secs(60);
 
-/// Settings with Proxmox's rules, and MOM's beside them.
+/// Writes settings with Proxmox's rules, and MOM's as a shadow policy.
 fn settings(place: &Place, budget_mib: u64) -> PathBuf {
     let size = Size { budget_mib, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
     let shadow = place.dir().join("shadow.toml");
@@ -20,7 +20,7 @@ fn settings(place: &Place, budget_mib: u64) -> PathBuf {
     place.settings(&size, "[policy]\nkind = \"proxmox\"\nshadow = \"shadow.toml\"\n")
 }
 
-/// Reads other settings, and waits until each guest has gone that way by them.
+/// Reloads the settings, and waits until each guest has moved in that direction.
 fn until_all(manager: &Manager<'_>, what: &str) {
     let count = |name: &str| of_action(manager, name, what).len();
     let before = ["g1", "g2"].map(count);
@@ -33,7 +33,7 @@ fn of_action(manager: &Manager<'_>, name: &str, action: &str) -> Vec<Decided> {
     all.filter(|one| one.decision.action == action).collect()
 }
 
-/// What the program says, without a manager.
+/// Runs a command without a manager, and returns its output.
 fn said(words: &[&str]) -> String {
     let output = Command::new(e2e::program()).args(words).stdin(Stdio::null()).output();
     let output = output.expect("it runs");
@@ -43,13 +43,13 @@ fn said(words: &[&str]) -> String {
 }
 
 #[test]
-fn a_manager_with_the_rules_of_proxmox_moves_by_them_and_gives_all_back() {
+fn manager_with_proxmox_rules_moves_memory_and_returns_all() {
     let place = Place::new();
     let host = Host::start(&[Plan::managed(place.dir()), Plan::managed(place.dir())]);
     let mut guests = [host.guest(0), host.guest(1)];
     host.yield_to_manager();
 
-    // The host is smaller than what they have: a fifth of it is asked of them at a time.
+    // The host is smaller than the guests' total: a fifth of it is requested of them at a time.
     let full = Size::with_free(&host, 2, 0).budget_mib * 2 / 3;
     let manager = Manager::start(&place, &settings(&place, full));
     manager.knows(2);
@@ -57,7 +57,7 @@ fn a_manager_with_the_rules_of_proxmox_moves_by_them_and_gives_all_back() {
     manager.until("both gave", BEATS, |ps| {
         ps.guests.iter().filter(|guest| actual_mib(guest) + 50 < MANAGED_MIB).count() == 2
     });
-    // There is room, and then there is none again.
+    // First there is room, then none again.
     settings(&place, 4 * full);
     until_all(&manager, "grow");
     settings(&place, full);
@@ -86,6 +86,6 @@ fn a_manager_with_the_rules_of_proxmox_moves_by_them_and_gives_all_back() {
     let took = wait_until(PATIENCE, all_back);
     println!("{taken} MiB of two guests were back after {took:?}");
     assert!(took.is_some());
-    // Other managers' rules, and settings that changed on the way, are decided again as well.
+    // The replay also covers other managers' rules, and settings that changed on the way.
     assert!(place.replayed() > 0, "nothing moved");
 }

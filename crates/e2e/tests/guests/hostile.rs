@@ -6,11 +6,11 @@ use vm::Deadline;
 use wire::{Decoder, Hello, PoolKind, PoolRequest, Status, ToHost};
 
 const PORT: &str = "/dev/virtio-ports/org.pinhead.0";
-/// Bytes that the host reads of a port: at once, and a second after that.
+/// Bytes that the host reads of a port: at once, and per second after that.
 const BURST: u64 = 256 * 1024;
 const BYTES_A_SECOND: u64 = 32 * 1024;
 
-/// Frames that are well formed and hold nonsense.
+/// Returns well-formed frames with nonsensical contents.
 fn nonsense() -> Vec<u8> {
     let mut bytes = Vec::new();
     for n in 0..200_u32 {
@@ -40,7 +40,7 @@ fn nonsense() -> Vec<u8> {
     bytes
 }
 
-/// The neighbour is served while the other guest does its worst.
+/// Asserts that the neighbour is served during the other guest's attacks.
 fn is_served(neighbour: &mut Guest<'_>) {
     neighbour.until("the neighbour has one CPU", PATIENCE, |s| s.cpus_online == 1);
     neighbour.sh("(while :; do :; done) > /dev/null 2>&1 & echo $! > /run/busy");
@@ -61,8 +61,8 @@ fn garbage_floods_and_silence_harm_nobody_else() {
     neighbour.until("the neighbour is up", PATIENCE, |s| s.cpus_present == 4);
     let total = guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo");
 
-    // The guest never reads its answers. What it has sent waits in its own memory, up
-    // to 4 MiB of it, so the attack whose frames are to be received comes first.
+    // The guest never reads its responses. Its unread output fills up to 4 MiB of its own memory,
+    // so the attack with frames that must arrive comes first.
     for attack in [
         format!("while :; do cat /etc/nonsense; done > {PORT}"),
         format!("exec cat /dev/urandom > {PORT}"),
@@ -80,25 +80,25 @@ fn garbage_floods_and_silence_harm_nobody_else() {
         let read = host.seen(0).misbehaviour.0 - before.0;
         println!("{attack}: {read} bytes, {spent:?} of the host's CPU in {lasted:?}");
         assert!(read <= BURST + BYTES_A_SECOND * (lasted.as_secs() + 1), "{read} in {lasted:?}");
-        // One program at a time can have the port.
+        // Only one program at a time can open the port.
         guest.sh("kill $(cat /run/attack) $(pidof cat yes) 2> /dev/null; true");
         let free = format!("(: > {PORT}) 2> /dev/null && echo free");
         guest.until_sh(&format!("{free} || true"), PATIENCE, |text| text == "free");
     }
 
-    // What it claimed was cut to what it can be.
+    // Its claims were limited to possible values.
     let tally = host.seen(0).tally;
-    assert_eq!(tally.cpus_online, Some((1, 1)), "it has one CPU, whatever it says");
-    assert!(tally.pool_pages_max <= 256 * 256, "no more than it has: {tally:?}");
-    // It asked for everything; its floor stayed with it, and it still lives.
+    assert_eq!(tally.cpus_online, Some((1, 1)), "it has one CPU, whatever it reports");
+    assert!(tally.pool_pages_max <= 256 * 256, "more pages than it has: {tally:?}");
+    // The guest requested everything, kept its floor, and is still alive.
     assert_eq!(guest.number("awk '/^MemTotal/ {print $2}' /proc/meminfo"), total);
-    // Linux 6.12 and later have nothing available there, and run programs all the same.
+    // Linux 6.12 and later report no available memory here, and run programs all the same.
     let available_kib = guest.number("awk '/^MemAvailable/ {print $2}' /proc/meminfo");
     println!("{available_kib} KiB available in its floor");
     guest.sh("cat /proc/meminfo | sort | grep -q MemTotal");
 }
 
-/// What is sent is well made: a test that sent garbage would show nothing.
+/// The frames must be well formed: garbage in this place would prove nothing.
 #[test]
 fn the_nonsense_is_well_made() {
     let mut decoder = Decoder::<ToHost>::new();

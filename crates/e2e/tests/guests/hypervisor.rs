@@ -16,10 +16,10 @@ use std::time::Duration;
 use vm::{Clock, Deadline, GuestSpec, Session, probe_kvm};
 
 const MIB: u64 = 1 << 20;
-/// What follows from something that QEMU does by itself: it waits for nobody.
+/// Limit of reactions to events that QEMU causes by itself.
 const SOON: Duration = PATIENCE;
 
-/// A source, and its events that no test has taken yet.
+/// A source, and its pending events.
 struct Watch {
     source: QmpSource,
     clock: Clock,
@@ -32,7 +32,7 @@ impl Watch {
         Watch { source, clock: Clock::new(), events: Vec::new() }
     }
 
-    /// One turn, as a manager takes it: only sources that are ready are read.
+    /// Runs one turn like a manager's: only ready sources are read.
     fn turn(&mut self, wait_ms_max: u64) {
         let mut set = PollSet::new();
         self.source.fds(&mut set);
@@ -41,7 +41,7 @@ impl Watch {
         self.source.turn(Some(ready.all()), self.clock.ms(), &mut self.events);
     }
 
-    /// Waits for an event and takes it, with all that came before.
+    /// Waits for an event and takes it, with all earlier ones.
     fn until<T>(&mut self, what: &str, limit: Duration, is_it: impl Fn(&Event) -> Option<T>) -> T {
         let deadline = Deadline::after(limit);
         loop {
@@ -54,7 +54,7 @@ impl Watch {
         }
     }
 
-    /// Goes on for so long.
+    /// Continues for this long.
     fn pass(&mut self, time: Duration) {
         let deadline = Deadline::after(time);
         while deadline.remaining().is_some() {
@@ -82,7 +82,7 @@ impl Watch {
     }
 }
 
-/// A directory for sockets that goes with the test.
+/// A directory for sockets, removed at the end of the test.
 struct RunDir(PathBuf);
 
 impl RunDir {
@@ -113,7 +113,7 @@ fn boot(spec: &GuestSpec) -> Session {
     Session::boot(spec, Deadline::after(PATIENCE)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The interval in which QEMU asks the guest for statistics.
+/// Returns the interval at which QEMU requests statistics from the guest.
 fn interval(session: &mut Session) -> Reply {
     let path = vm::BALLOON_PATH.to_owned();
     let command = Command::QomGet { path, property: "guest-stats-polling-interval" };
@@ -152,7 +152,7 @@ fn a_plain_qemu_is_found_moved_lost_and_found_again() {
     is_moved_and_asked(&mut watch, id, &mut session);
     hangs_and_returns(&mut watch, id, &session);
 
-    // Its end is seen, and what comes after is another guest, by whatever name.
+    // Its end is noticed, and a later guest is another one, whatever its name.
     session.process.kill().unwrap();
     let reason = watch.gone(id);
     assert!(reason.contains("closed"), "{reason}");
@@ -183,13 +183,13 @@ fn is_moved_and_asked(watch: &mut Watch, id: Id, session: &mut Session) {
             _ => None,
         });
         println!("statistics after {} ms", watch.clock.ms() - now_ms);
-        // The first and the third wake the guest; the second comes too soon to need that.
+        // The first and the third round wake the guest; the second comes too soon to need that.
         assert_eq!(stats.updated_s > last_s, round != 2, "{stats:?} after {last_s}");
         last_s = stats.updated_s;
         let (free, available, total) = (stats.free, stats.available, stats.total);
         assert!(free > Some(Bytes(0)) && free <= total && available <= total, "{stats:?}");
         assert!(total > Some(Bytes(64 * MIB)), "{stats:?}");
-        // One more answer from QEMU: the one that puts the interval back came before.
+        // One more response from QEMU follows the one that resets the interval.
         watch.source.ask_actual(id, watch.clock.ms());
         watch.until_actual(id, Bytes(128 * MIB));
         assert_eq!(interval(session), Reply::Value(json!(0)), "the guest is left asked");

@@ -1,5 +1,5 @@
-//! hyptop, IBM's own, in a real s390x guest, over the same looks at made-up users of z/VM, and at
-//! made-up partitions, that ours reads: its columns and ours agree.
+//! IBM's hyptop in a real s390x guest, on the samples that pinhead reads: made-up users of z/VM and
+//! made-up partitions. Its columns agree with pinhead's.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -15,13 +15,14 @@ use zmon::hypfs::{
 use zmon::{Tod, to_ebcdic};
 use zvm::Hypervisor;
 
-/// Under emulation on a busy machine a boot may take many times its usual five seconds.
+/// Limit of a boot: under emulation on a busy machine it may take many times its usual five
+/// seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// hyptop with what it is linked with, by Debian 12's names.
+/// hyptop and its libraries, by Debian 12's names.
 const PACKAGES: [&str; 5] = ["s390-tools", "libc6", "libncurses6", "libtinfo6", "ncurses-base"];
 const LIBRARIES: [&str; 5] =
     ["ld64.so.1", "libc.so.6", "libm.so.6", "libncurses.so.6", "libtinfo.so.6"];
-/// What it reads names with: tables of EBCDIC and of Latin, and what says which is which.
+/// Conversion tables for its names: EBCDIC, Latin, and their index.
 const TABLES: [&str; 4] =
     ["EBCDIC-US.so", "ISO8859-1.so", "gconv-modules", "gconv-modules.d/gconv-modules-extra.conf"];
 const LOOK_US: u64 = 4_000_000;
@@ -30,7 +31,7 @@ fn soon() -> Deadline {
     Deadline::after(PATIENCE)
 }
 
-/// A user that uses so many thousandths of a CPU, at the first look or at the second.
+/// Returns a user with this CPU use in permille, at a given sample.
 fn user(name: &str, permille: u64, cpus: u32, used_mib: u64, look: u64) -> Guest {
     let elapsed_us = 3_600_000_000 + look * LOOK_US;
     Guest {
@@ -51,7 +52,7 @@ fn user(name: &str, permille: u64, cpus: u32, used_mib: u64, look: u64) -> Guest
     }
 }
 
-/// As many as hyptop waits for: each has used as much more as the one before.
+/// Returns as many samples as hyptop waits for: each user's use grows evenly.
 fn looks() -> [Vec<Guest>; 6] {
     [0, 1, 2, 3, 4, 5].map(|look| {
         vec![
@@ -62,8 +63,8 @@ fn looks() -> [Vec<Guest>; 6] {
     })
 }
 
-/// A partition that has so many processors, each of which uses so many thousandths of itself, and
-/// the hypervisor a tenth of that for it.
+/// Returns a partition with this many processors, each with this use in permille. The hypervisor's
+/// overhead is a tenth of that.
 fn partition(name: &str, cpus: u16, permille: u64, look: u64) -> Partition {
     let cpu = |address| {
         let partition_us = 70_000_000 + look * LOOK_US * permille / 1_000;
@@ -96,7 +97,7 @@ fn at(look: u64) -> Tod {
     Tod::of_ms(i64::try_from(ms + look * LOOK_US / 1_000).unwrap()).unwrap()
 }
 
-/// The files of packages that the program needs, where it looks for them.
+/// Returns the program's files from the packages, at the paths where it searches.
 fn files(tree: &Path) -> Vec<GuestFile> {
     let read = |below: &[&str], name: &str| {
         let found = below.iter().map(|dir| tree.join(dir).join(name)).find(|path| path.exists());
@@ -128,7 +129,7 @@ fn files(tree: &Path) -> Vec<GuestFile> {
     files
 }
 
-/// Its second screen, as a table: the heads, and a row for each user or partition.
+/// hyptop's second screen as a table: the headings, and a row for each user or partition.
 struct Screen {
     heads: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -167,7 +168,7 @@ fn hyptops_columns_and_ours_agree() {
     let image = image.build(&cache).unwrap();
     let spec = GuestSpec::new("hyptop", image, Accel::Emulation(WhyEmulation::Asked));
     let mut session = Session::boot(&spec, soon()).unwrap_or_else(|error| panic!("{error}"));
-    // debugfs is there for who looks for it, and made-up files lie in its place.
+    // debugfs is listed for programs that check it, and made-up files cover its mount point.
     let mounts = "mount -t debugfs none /sys/kernel/debug; mount -t tmpfs none /sys/kernel/debug";
     session.sh(mounts, soon()).unwrap();
     let users = run(&mut session, "diag_2fc", "#,c,C,o,u,a");
@@ -176,10 +177,10 @@ fn hyptops_columns_and_ours_agree() {
     partitions_agree(&partitions);
 }
 
-/// hyptop's screen over the looks at one of the hypervisor's files.
+/// Returns hyptop's screen for the samples of one of the hypervisor's files.
 fn run(session: &mut Session, file: &str, fields: &str) -> Screen {
     let dir = "/sys/kernel/debug/s390_hypfs";
-    // Each look comes whole, while hyptop waits for it.
+    // Each sample appears atomically, while hyptop waits for it.
     let script = format!(
         "mkdir {dir}; cp /{file}/0 {dir}/{file}; \
          (for n in 1 2 3 4 5; do sleep 2; cp /{file}/$n {dir}/next; \
@@ -227,7 +228,7 @@ fn partitions_agree(screen: &Screen) {
     assert_eq!(ours.guests.len(), 3);
 }
 
-/// Of one processor, between two looks.
+/// Returns use in percent of one processor, between two samples.
 fn percent(ns: Option<u64>) -> f64 {
     ns.unwrap() as f64 / LOOK_US as f64 / 10.0
 }

@@ -1,4 +1,4 @@
-//! KVM may be there and of no use: QEMU ends, or the guest never says a word.
+//! KVM that exists but does not work: QEMU exits, or the guest never prints anything.
 
 use farm::fleet::Fleet;
 use images::{Arch, Cache, ImageSpec};
@@ -7,16 +7,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use vm::{Accel, GuestSpec, WhyEmulation};
 
-/// Set for the process in which QEMU is a stand-in.
+/// Environment variable of the process that runs a stand-in for QEMU.
 const CHILD: &str = "PINHEAD_TEST_KVM_STANDS_IN";
-/// A QEMU that is there and does nothing is looked at for this long.
+/// An idle QEMU is observed for this long.
 const STILL_MS: u64 = 30_000;
-/// A guest boots by emulation on a crowded machine.
+/// Limit of a guest's boot by emulation on a crowded machine.
 const LIMIT_MS: u64 = 180_000;
 
-/// What takes the place of QEMU while KVM is asked for. By its guest it ends at once, is there and
-/// says nothing to anybody, runs without its guest, or is a real QEMU that answers while its guest
-/// never runs. Without KVM it is the real one.
+/// Replacement of QEMU when KVM is requested. The guest's name selects its behaviour: it exits at
+/// once, hangs silently, or spins without its guest. Otherwise it is a real QEMU that responds
+/// while its guest never runs. Without KVM it runs the real QEMU.
 const STAND_IN: &str = r#"#!/bin/sh
 case "$*" in *'-accel kvm'*) ;; *) exec REAL "$@" ;; esac
 case "$*" in
@@ -46,7 +46,7 @@ fn specs(names: &[&str]) -> Vec<GuestSpec> {
     names.iter().map(spec).collect()
 }
 
-/// Boots these guests with KVM, and gives of each when it was given up and when it was up.
+/// Boots these guests with KVM, and returns when KVM was given up and when each guest was up.
 fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
     let mut fleet = Fleet::new(specs(names), names.len());
     let mut given_up_ms = vec![None; names.len()];
@@ -71,8 +71,8 @@ fn boot(names: &[&str]) -> Vec<(Accel, Option<u64>, u64)> {
     times.map(|(index, (given_up, up))| (accel(index), given_up, up)).collect()
 }
 
-/// A guest that is started with KVM comes up, by KVM where that works and by emulation
-/// where it does not, and it is printed which.
+/// A guest started with KVM comes up, by KVM if that works and otherwise by emulation, and the test
+/// prints which.
 #[test]
 fn a_guest_comes_up_whatever_kvm_is_worth() {
     let _share = e2e::share(1);
@@ -80,7 +80,7 @@ fn a_guest_comes_up_whatever_kvm_is_worth() {
     println!("up after {up_ms} ms, by {accel}");
 }
 
-/// Not a test by itself: what the next one starts where its QEMU is found.
+/// Helper of the next test, which runs it in a process with the stand-in on the path.
 #[test]
 fn child_whose_qemu_stands_in() {
     if std::env::var_os(CHILD).is_none() {
@@ -91,24 +91,24 @@ fn child_whose_qemu_stands_in() {
         println!("{name}: given up after {given_up_ms:?} ms, up after {up_ms} ms, by {accel}");
         assert_eq!(accel, Accel::Emulation(WhyEmulation::KvmSilent), "{name}");
         let given_up_ms = given_up_ms.expect("when");
-        // One that does nothing has its time; of the others is known what they do.
+        // An idle QEMU gets its full time; the others are recognized earlier.
         let does_nothing = ["silent", "stopped"].contains(name);
         assert!(!does_nothing || given_up_ms >= STILL_MS, "{name}: {given_up_ms} ms");
         assert!(up_ms > given_up_ms, "{name} came up with KVM");
     }
 }
 
-/// The same on any machine, with KVM or without: a QEMU that ends, one that never answers, and one
-/// that runs without its guest, and one that answers while its guest stands still are each replaced
-/// by an emulation that boots.
+/// On any machine, with KVM or without, a broken QEMU is replaced by an emulation that boots. The
+/// cases are: it exits, it never responds, it runs without its guest, or it responds while its
+/// guest is stopped.
 #[test]
-fn a_qemu_that_ends_and_guests_that_stay_mute_are_started_again_by_emulation() {
+fn ended_qemu_and_mute_guests_are_restarted_by_emulation() {
     let _share = e2e::share(4);
     let path = std::env::var("PATH").expect("PATH");
     let program = Arch::X86_64.qemu_program();
     let mut places = std::env::split_paths(&path).map(|dir| dir.join(&program));
     let real = places.find(|place| place.is_file()).expect("QEMU");
-    // QEMU is another user where we are root.
+    // QEMU runs as another user if this process is root.
     let dir = e2e::scratch("kvm");
     let open = |path: &std::path::Path| {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode")

@@ -1,4 +1,4 @@
-//! A real libvirt with a real guest: found, watched, asked, hung, and destroyed under our eyes.
+//! A real libvirt with a real guest: found, observed, queried, hung, and destroyed.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -13,12 +13,13 @@ use hypervisor::{
 use reactor::PollSet;
 use vm::{Clock, Deadline};
 
-/// Under emulation on a busy machine a boot may take many times its usual five seconds.
+/// Limit of a boot: under emulation on a busy machine it may take many times its usual five
+/// seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 const MIB: u64 = 1 << 20;
 
-/// Ends a guest that outlives a test which was killed.
+/// Ends a guest that outlives a killed test.
 const LOAD: &str = "sleep 170\npoweroff -f\n";
 
 /// The manager's side.
@@ -35,8 +36,8 @@ impl Watch {
         Watch { clock: Clock::new(), libvirt, seen: Vec::new() }
     }
 
-    /// One turn, after waiting for something to come, but not for long: what is waited for may
-    /// be no event.
+    /// Runs one turn, after a short wait for input: the awaited condition may come without an
+    /// event.
     fn turn(&mut self) {
         const WAIT_MAX_MS: u64 = 50;
         let mut set = PollSet::new();
@@ -46,7 +47,7 @@ impl Watch {
         self.libvirt.turn(Some(ready.all()), self.clock.ms(), &mut self.seen);
     }
 
-    /// Waits for an event and takes it, with all before it.
+    /// Waits for an event and takes it, with all earlier ones.
     fn until<T>(&mut self, what: &str, daemon: &Daemon, so: impl Fn(&Event) -> Option<T>) -> T {
         let deadline = Deadline::after(PATIENCE);
         loop {
@@ -88,14 +89,14 @@ fn signal(process: ProcessId, name: &str) {
 }
 
 #[test]
-fn a_guest_of_libvirt_is_found_ballooned_and_destroyed_under_our_eyes() {
+fn libvirt_guest_is_found_ballooned_and_destroyed() {
     if let Some(program) = missing() {
         e2e::skipped_without(program);
         return;
     }
     let _share = e2e::share(1);
     let mut daemon = Daemon::start();
-    // Nothing listens, however late this looks: a sentence, and another attempt.
+    // No process listens, however late this looks: an error message, and another attempt.
     daemon.kill();
     let mut watch = Watch::new(&daemon);
     let sentence = watch.until("a sentence before it listens", &daemon, |event| match event {
@@ -154,14 +155,14 @@ fn a_guest_of_libvirt_is_found_ballooned_and_destroyed_under_our_eyes() {
     let polled = xml.lines().find(|line| line.contains("period=") && !line.contains("'0'"));
     assert!(xml.contains("memballoon") && polled.is_none(), "still polled: {polled:?}");
 
-    // A hypervisor that hangs, and goes on.
+    // A hypervisor hangs, and continues.
     signal(process, "STOP");
     watch.libvirt.set_target(id, Bytes(200 * MIB), watch.clock.ms());
     watch.expect(Event::Answers(id, false), &daemon);
     signal(process, "CONT");
     watch.expect(Event::Answers(id, true), &daemon);
 
-    // A daemon that is killed and started again: the guest is the same.
+    // A daemon is killed and restarted: the guest keeps its identity.
     daemon.kill();
     watch.expect(Event::Answers(id, false), &daemon);
     daemon.start_again();
@@ -175,7 +176,7 @@ fn a_guest_of_libvirt_is_found_ballooned_and_destroyed_under_our_eyes() {
     daemon.create_domain(LOAD);
     let (again, restarted) = watch.until_found(&daemon);
     assert!(again != id && restarted.process != found.process);
-    // It crashes, as it were.
+    // The kill simulates a crash.
     signal(restarted.process.expect("its process"), "KILL");
     let gone = watch.until("the end of a crash", &daemon, |event| match event {
         Event::Gone(gone, _) => Some(*gone),

@@ -1,4 +1,4 @@
-//! Real guests of both architectures: everything that pinhead does with a guest has to work.
+//! Real guests of both architectures: every operation of pinhead on a guest must work.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -11,12 +11,13 @@ use images::{Arch, Cache, FirstProcess, GuestFile, Image, ImageSpec};
 use qmp::Reply;
 use vm::{Accel, Console, Deadline, Error, GuestSpec, Session, WhyEmulation, wait_for_exit};
 
-/// Under emulation on a busy machine a boot may take many times its usual four seconds.
+/// Limit of a boot: under emulation on a busy machine it may take many times its usual four
+/// seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 const MIB: u64 = 1 << 20;
 
-/// Stands for the daemon: greets with its arguments, then returns each line.
+/// Replacement of the daemon: it greets with its arguments, then returns each line.
 const FAKE_DAEMON: &str = "#!/bin/sh\n\
     exec 3<> /dev/virtio-ports/org.pinhead.0\n\
     echo \"hello $*\" >&3\n\
@@ -38,7 +39,7 @@ fn spec(name: &str, image: Image) -> GuestSpec {
     }
 }
 
-/// A guest with the fake daemon and one file more.
+/// Boots a guest with the fake daemon and one additional file.
 fn boot(name: &str, arch: Arch) -> Session {
     let daemon = std::env::temp_dir().join(format!("farm-daemon-{name}-{}", std::process::id()));
     std::fs::write(&daemon, FAKE_DAEMON).unwrap();
@@ -53,7 +54,7 @@ fn boot(name: &str, arch: Arch) -> Session {
     session
 }
 
-/// One number of a guest's /proc/meminfo.
+/// Returns one number of a guest's /proc/meminfo.
 fn meminfo_kib(session: &mut Session, field: &str) -> u64 {
     let text = session.sh(&format!("grep ^{field}: /proc/meminfo"), soon()).unwrap();
     text.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
@@ -110,7 +111,8 @@ fn balloon_bytes(session: &mut Session) -> u64 {
     }
 }
 
-/// The balloon takes free memory, leaves the total alone, and gives back before anything dies.
+/// Checks that the balloon takes free memory, leaves the total alone, and deflates before a process
+/// is killed.
 fn check_balloon(session: &mut Session) {
     let total_kib = meminfo_kib(session, "MemTotal");
     let free_kib = meminfo_kib(session, "MemFree");
@@ -125,7 +127,8 @@ fn check_balloon(session: &mut Session) {
     session.sh(&settled, soon()).unwrap();
     assert_eq!(meminfo_kib(session, "MemTotal"), total_kib);
 
-    // More than the balloon has left: it has to shrink for this, and nothing may be killed.
+    // The file needs more than the remaining memory: the balloon must shrink, and no process may be
+    // killed.
     let blocks = (meminfo_kib(session, "MemAvailable") + 16 * 1024) / 64;
     let fill = format!("dd if=/dev/zero of=/dev/shm/fill bs=64k count={blocks} 2>&1");
     session.sh(&fill, soon()).unwrap();
@@ -153,14 +156,14 @@ fn x86_64() {
     quit(session);
 }
 
-/// The kernel's own words about what is above it.
+/// Checks the kernel's report about the levels above it.
 fn check_levels(session: &mut Session) {
     let text = session.sh("cat /proc/sysinfo", soon()).unwrap();
     let levels = zmon::sysinfo::levels(&text);
     println!("{levels:#?}");
     let names: Vec<&str> = levels.iter().map(|level| level.what.as_str()).collect();
     assert!(names.starts_with(&["machine"]) && names.len() > 1, "{names:?} in\n{text}");
-    // The level next above it is what it runs on, with its own CPUs.
+    // The level directly above the guest is its hypervisor, with the guest's CPUs.
     let last = levels.last().unwrap();
     assert!(last.what.contains("KVM"), "{names:?} in\n{text}");
     let cpus = session.sh("grep -c ^cpu[0-9] /proc/stat", soon()).unwrap();
@@ -174,7 +177,7 @@ fn s390x() {
     check_life(&mut session);
     check_daemon(&mut session);
     check_levels(&mut session);
-    // On this architecture the first CPU can go as well.
+    // On this architecture the first CPU can go offline as well.
     check_cpu_goes_and_comes(&mut session, 0);
     check_cpu_goes_and_comes(&mut session, 1);
 
@@ -198,7 +201,7 @@ fn s390x() {
     quit(session);
 }
 
-/// The test runs itself once more; that copy starts a guest and is killed.
+/// The test runs itself once more; the copy starts a guest and is killed.
 #[test]
 fn a_killed_parent_takes_qemu_with_it() {
     let _share = e2e::share(1);
@@ -222,7 +225,7 @@ fn a_killed_parent_takes_qemu_with_it() {
     let pid: u32 = lines
         .map_while(Result::ok)
         .find_map(|line| line.strip_prefix("qemu=")?.parse().ok())
-        .expect("the copy says its guest's process id");
+        .expect("the copy prints its guest's process id");
     let command_line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
     assert!(command_line.starts_with(b"qemu-system-x86_64\0"));
     copy.kill().unwrap();
@@ -255,14 +258,14 @@ fn a_guest_that_does_not_come_up_shows_its_console() {
     let mut spec = spec("mute", image.build(&cache()).unwrap());
     spec.kernel_args.push("rdinit=/bin/false".to_owned());
     let error = Session::boot(&spec, soon()).unwrap_err();
-    // The kernel panics, and QEMU ends instead of starting it once more.
+    // The kernel panics, and QEMU exits instead of rebooting.
     assert!(matches!(&error, Error::QemuExited { status, .. } if status.success()), "{error:?}");
 }
 
 #[test]
 fn guest_ends_with_the_reason_when_its_image_does_not_fit() {
     let _share = e2e::share(1);
-    // An image, packed or not, is unpacked into half of the memory that is free beside it.
+    // An image, packed or not, is unpacked into half of the remaining free memory.
     let big = GuestFile { path: "/var/big".into(), mode: 0o600, bytes: vec![1; 96 << 20] };
     let image = ImageSpec { arch: Arch::X86_64, daemon: None, files: vec![big] };
     let image = image.build(&cache()).unwrap();

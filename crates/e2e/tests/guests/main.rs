@@ -1,5 +1,5 @@
-//! The daemon, the manager, the monitor and farms with real guests, in one program, which is linked
-//! once. Several tests run at a time, as many as have a place for their guests.
+//! Tests of the daemon, the manager, the monitor and farms with real guests. They are one program,
+//! which is linked once. As many tests run at a time as have places for their guests.
 
 mod crowded;
 mod fake_guest;

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 const ALONE: &str = "-f -c /etc/pinhead.conf --pace fixed";
 
-/// One CPU busy, by a shell that only turns round.
+/// A shell command that keeps one CPU busy with an empty loop.
 const BUSY: &str = "(while :; do :; done) > /dev/null 2>&1 & echo $! >> /run/busy;";
 
 fn seconds(s: u64) -> Duration {
     Duration::from_secs(s)
 }
 
-/// The default preset, but a CPU comes when the others have nothing left. The published rule
-/// counts what interrupts take as left, and in an emulated guest on a busy host that is more
-/// than its 8 % of a CPU: it would never ask for a third.
+/// Returns the default preset, except that a CPU is added when the others have no idle time. The
+/// published rule counts interrupt time as spare. In an emulated guest on a busy host that is more
+/// than the rule's 8 % of a CPU. The rule would never request a third CPU.
 fn rules_by_idle_time() -> String {
     let rules = Plan::new(Arch::X86_64, ALONE).rules;
     let ours = rules.replace("(1 - CP_ActiveAVG) * onumcpus", "CP_idleAVG * onumcpus");
@@ -23,18 +23,17 @@ fn rules_by_idle_time() -> String {
     ours
 }
 
-/// Idle, three busy loops, idle again.
+/// Runs an idle phase, three busy loops, and another idle phase.
 fn cpus_follow_the_load(arch: Arch) {
     let plan = Plan { rules: rules_by_idle_time(), ..Plan::new(arch, ALONE) };
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
     guest.until("the daemon sees four CPUs", PATIENCE, |s| s.cpus_present == 4);
-    // For how many looks it still boots, and is not idle, is the host's business.
+    // The number of looks during the boot depends on the host.
     guest.until("idle: one CPU", PATIENCE, |s| s.cpus_online == 1);
     assert_eq!(guest.sh("grep -c ^cpu[0-9] /proc/stat").trim(), "1");
 
-    // Each step is of the averages of four looks, and the look in which a CPU comes is
-    // partly idle.
+    // Each step uses averages of four looks, and the look in which a CPU is added is partly idle.
     guest.sh(&BUSY.repeat(3));
     let up = guest.until_looked("three busy loops: three CPUs", 9, |s| s.cpus_online >= 3);
     assert_ne!(guest.sh("grep -c ^cpu[0-9] /proc/stat").trim(), "1");
@@ -54,7 +53,7 @@ fn s390x_cpus_follow_the_load() {
     cpus_follow_the_load(Arch::S390x);
 }
 
-/// The pool grows while idle; whoever needs the memory then gets it.
+/// Checks that the pool grows while the guest is idle, and that a task in need gets the memory.
 fn memory_follows_the_need(arch: Arch, pool_of: fn(&mut Guest<'_>) -> u64) {
     let host = Host::start(&[Plan::new(arch, ALONE)]);
     let mut guest = host.guest(0);
@@ -70,13 +69,13 @@ fn memory_follows_the_need(arch: Arch, pool_of: fn(&mut Guest<'_>) -> u64) {
         "a pool does not change MemTotal"
     );
 
-    // A file in memory that takes a third of the guest, of which less than that is free.
+    // A file in memory of a third of the guest's size, which exceeds its free memory.
     let mib = total / 1024 / 3;
     guest.sh(&format!("dd if=/dev/zero of=/dev/shm/touched bs=1M count={mib}"));
     guest.until("the daemon reports it", seconds(10), |s| s.shrinks > 0);
     assert!(pool_of(&mut guest) < pool, "the pool has shrunk from {pool} pages");
     let killed = guest.sh("dmesg | grep -ci 'out of memory\\|oom-kill' || true");
-    assert_eq!(killed.trim(), "0", "nobody was killed for memory");
+    assert_eq!(killed.trim(), "0", "no task was killed for memory");
 }
 
 #[test]
@@ -94,7 +93,7 @@ fn s390x_memory_follows_the_need() {
     memory_follows_the_need(Arch::S390x, |guest| guest.number("cat /proc/sys/vm/cmm_pages"));
 }
 
-/// cpu0 is a CPU like the others where the kernel lets it go.
+/// cpu0 is a CPU like the others if the kernel can take it offline.
 #[test]
 fn s390x_cpu0_can_go_offline() {
     let plan = Plan { rules: rules_by_idle_time(), ..Plan::new(Arch::S390x, ALONE) };
@@ -102,8 +101,8 @@ fn s390x_cpu0_can_go_offline() {
     let mut guest = host.guest(0);
     guest.until("idle: one CPU", PATIENCE, |s| s.cpus_online == 1);
     assert_eq!(guest.sh("cat /sys/devices/system/cpu/cpu0/online").trim(), "1");
-    // With another one online, the daemon gives up whichever has the highest number:
-    // with cpu0 offline it must still find its way.
+    // With another CPU online, the daemon gives up the one with the highest number: with cpu0
+    // offline it must still find its way.
     guest.sh("echo 1 > /sys/devices/system/cpu/cpu3/online");
     guest.sh("echo 0 > /sys/devices/system/cpu/cpu0/online");
     guest.sh(&BUSY.repeat(3));

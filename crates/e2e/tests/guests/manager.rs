@@ -1,4 +1,4 @@
-//! A guest under a host manager: found at once, informed of its balloon, and left alone by it.
+//! A guest under a host manager: found at once, informed of its balloon, and left alone otherwise.
 
 use agent::Port;
 use e2e::{Host, PATIENCE, Plan};
@@ -8,12 +8,12 @@ use std::time::Duration;
 use vm::{Deadline, wait_for_exit};
 use wire::{Grant, ToGuest, ToHost, Welcome};
 
-/// Rules that hold whatever they see: what moves is not theirs.
+/// Rules that hold in every case, so that any change comes from elsewhere.
 const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
                        HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"30000\"\nCMM_INC=\"256\"\n\
                        MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// The daemon's messages until one of a kind is among them, and how long that took.
+/// Returns the daemon's messages until a matching one arrives, and how long that took.
 fn receive(
     port: &mut Port,
     limit: Duration,
@@ -25,7 +25,7 @@ fn receive(
         assert!(deadline.remaining().is_some(), "not within {limit:?}: {messages:#?}");
         port.receive().expect("the port");
         messages.extend(std::iter::from_fn(|| port.next()));
-        // Waits for an end that does not come, instead of sleeping.
+        // A wait for this process's own exit serves as the pause.
         let _ = wait_for_exit(std::process::id(), Duration::from_millis(5));
     }
     (messages, deadline.elapsed())
@@ -39,7 +39,7 @@ fn greet(dir: &std::path::Path) -> Port {
 }
 
 #[test]
-fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
+fn manager_is_met_at_once_and_unrequested_change_is_kept() {
     let dir = std::env::temp_dir().join(format!("pinhead-e2e-manager-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory");
     let mut plan = Plan::new(Arch::X86_64, "-f -V -c /etc/pinhead.conf --pace host");
@@ -52,9 +52,9 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
     assert_eq!(balloon_status(&mut guest), "No host has told this guest of a balloon.\n");
 
     host.yield_to_manager();
-    host.until(0, "it is let go", PATIENCE, |seen| seen.state == State::Managed);
-    assert!(host.seen(0).status.is_none(), "what it does is not known");
-    // Alone it comes to rest, and then only the port itself can wake it in time.
+    host.until(0, "the guest is yielded", PATIENCE, |seen| seen.state == State::Managed);
+    assert!(host.seen(0).status.is_none(), "its state is unknown");
+    // Without a manager the daemon settles, and then only the port can wake it in time.
     let settled = "grep -c settled=1 /run/pinheadd.status || true";
     guest.until_sh(settled, PATIENCE, |text| text == "1");
     let mut port = greet(&dir);
@@ -106,12 +106,12 @@ fn a_manager_is_met_at_once_and_a_change_that_nobody_asked_for_is_left_alone() {
     drop(port);
     host.take_back();
     guest.until_sh(balloon, PATIENCE, |text| text == "0");
-    host.until(0, "it is up again", PATIENCE, |seen| seen.state == State::Up);
+    host.until(0, "the guest is up again", PATIENCE, |seen| seen.state == State::Up);
     guest.until_sh("/sbin/pinheadd --balloon", PATIENCE, |sentence| {
         sentence.contains("holds nothing") && sentence.contains("manager has ended")
     });
     let log = host.seen(0).status.map(|status| status.reason);
-    assert_eq!(log.as_deref().unwrap_or_default(), "", "nobody ran out of memory");
+    assert_eq!(log.as_deref().unwrap_or_default(), "", "no task ran out of memory");
     drop(host);
     let left: Vec<_> = std::fs::read_dir(&dir).expect("the directory").collect();
     assert!(left.is_empty(), "{left:?}");

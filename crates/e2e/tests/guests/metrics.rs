@@ -1,5 +1,5 @@
-//! A fleet in the real VictoriaMetrics and the real Prometheus: what is pushed to them and what
-//! they scrape is what is read back, to the last digit.
+//! A fleet in the real VictoriaMetrics and the real Prometheus: pushed and scraped samples are read
+//! back to the last digit.
 
 use e2e::engines::{Engine, Kind};
 use e2e::is_there;
@@ -22,14 +22,14 @@ use std::thread::JoinHandle;
 use store::{Keep, Recorder, Records};
 
 const MINUTE_MS: i64 = 60_000;
-/// Minutes of the made-up series.
 const MINUTES: i64 = 5;
 const HOSTS: [&str; 3] = ["alpha", "beta \"quoted\"", "gamma"];
 
-/// The seed of rows of which nothing is missing.
+/// Seed of rows without missing fields.
 const FULL: u64 = 7;
 
-/// A minute that was over a while ago: the engines take nothing from long ago or to come.
+/// Returns the start of a recent minute that is over: the engines refuse samples far in the past or
+/// in the future.
 fn begin_ms(dir: &Path) -> i64 {
     let made = std::fs::metadata(dir).expect("a directory").modified().expect("a time");
     let since = made.duration_since(std::time::UNIX_EPOCH).expect("a time after 1970");
@@ -38,15 +38,15 @@ fn begin_ms(dir: &Path) -> i64 {
 }
 
 fn mixed(seed: u64) -> u64 {
-    // The finaliser of a well-known generator: numbers that look like chance.
+    // The finalizer of a well-known generator gives pseudo-random numbers.
     let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
-/// Values of a table that grow and change as real ones do: counters of nanoseconds in the
-/// millions of seconds, gauges that move. One field in nine is missing.
+/// Returns values of a table that change like real ones: counters of nanoseconds in the millions of
+/// seconds, gauges that move. One field in nine is missing.
 fn row<F: Field>(seed: u64, second: u64) -> Row<F> {
     let mut row = Row::default();
     for (place, field) in F::ALL.iter().enumerate() {
@@ -59,7 +59,7 @@ fn row<F: Field>(seed: u64, second: u64) -> Row<F> {
             FieldKind::Counter if field.unit() == Unit::Ticks => {
                 of_field % 100_000_000_000 + second * (of_field % 10_000)
             }
-            // Days of CPU time, with all its digits.
+            // Days of CPU time, with all digits.
             FieldKind::Counter => {
                 let start = of_field % 900_000_000_000_000;
                 let grown: u64 = (0..second).map(|s| mixed(of_field ^ s) % 700_000_000).sum();
@@ -83,8 +83,8 @@ fn who(name: &str, class: &str, life: u32) -> GuestIdentity {
     }
 }
 
-/// What a host's monitor saw, second by second. One guest sleeps and is reported once in half a
-/// minute, one is restarted, one has a name that nobody should have; one host has a gap.
+/// Returns the samples of a host's monitor, one a second. One guest sleeps and is reported every
+/// half minute, one is restarted, one has a malicious name; one host has a gap.
 fn moments(host: usize, begin_ms: i64) -> Vec<Moment> {
     let seed = 1000 * (host as u64 + 1);
     let mut all = Vec::new();
@@ -111,7 +111,7 @@ fn moments(host: usize, begin_ms: i64) -> Vec<Moment> {
     all
 }
 
-/// The host's own recordings.
+/// Returns the intervals of the host's own recordings.
 fn recorded(dir: &Path, moments: &[Moment], ask: &Ask) -> Vec<Interval> {
     let mut recorder = Recorder::new(dir, Keep::USUAL);
     for moment in moments {
@@ -139,7 +139,7 @@ impl Drop for Dir {
     }
 }
 
-/// What the engine knows of each host, without gaps.
+/// Returns the engine's intervals of each host, without gaps.
 fn intervals(
     url: &metrics::Url,
     ask: &Ask,
@@ -147,7 +147,7 @@ fn intervals(
     Ok(pasts(url, ask)?.into_iter().map(|past| (past.host, past.intervals)).collect())
 }
 
-/// Where two lists of intervals differ first, in words.
+/// Describes the first difference of two lists of intervals.
 fn difference(ours: &[Interval], theirs: &[Interval]) -> Option<String> {
     for (a, b) in ours.iter().zip(theirs) {
         if a.from_ms != b.from_ms || a.length_ms != b.length_ms || a.host != b.host {
@@ -195,7 +195,7 @@ fn pushed_is_read_back(kind: Kind) {
         let pusher = Pusher::start(engine.write_url(), host.clone(), "1".into()).expect("a thread");
         let mut wanted = 0;
         for moment in moments {
-            // A queue that is full is waited for here, as no manager would.
+            // This test waits for a full queue, unlike a manager.
             loop {
                 let lost = pusher.health().lost;
                 pusher.offer(moment);
@@ -240,7 +240,7 @@ fn pushed_is_read_back(kind: Kind) {
             Ok(())
         });
         if index == 0 {
-            // All hosts have the same intervals, as was just seen. Of one, its reports are made.
+            // All hosts have equal intervals, as just checked. The reports are made for one host.
             let (host, _, dir) = &expected[1];
             reports_agree(&engine, host, &dir.join("0"), ask);
         }
@@ -250,13 +250,12 @@ fn pushed_is_read_back(kind: Kind) {
     }
 }
 
-/// All reports.
 const REPORTS: [&str; 17] = [
     "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "LEVERS", "PAGE",
     "CACHE", "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV",
 ];
 
-/// A time as `pinhead report` takes it.
+/// Formats a time as `pinhead report` expects it.
 fn time(at_ms: i64) -> String {
     let seconds = format!("@{}", at_ms / 1000);
     let output = Command::new("date").args(["-u", "-d", &seconds, "+%Y-%m-%d %H:%M"]).output();
@@ -276,9 +275,9 @@ fn report(name: &str, format: &str, ask: &Ask, from: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Every report of a host says the same from its recordings and from the engine, but for what
-/// only the host itself knows of itself: its kernel and its processor. Text is made of the same
-/// tables as CSV, and so one report of it is enough.
+/// Checks that every report of a host is the same from its recordings and from the engine. The
+/// host's kernel and processor are excepted, as only the host itself has them. Text and CSV come
+/// from the same tables, so one text report is enough.
 fn reports_agree(engine: &Engine, host: &str, dir: &Path, ask: &Ask) {
     let (dir, url) = (dir.to_str().expect("a path"), engine.url().to_string());
     let all = REPORTS.map(|name| (name, "csv"));
@@ -299,7 +298,7 @@ fn prometheus_gives_back_what_was_pushed() {
     pushed_is_read_back(Kind::Prometheus);
 }
 
-/// Every expression of the dashboard's panels, with its variables filled in.
+/// Returns every expression of the dashboard's panels, with the variables filled in.
 fn expressions() -> Vec<String> {
     let text = include_str!("../../../../packaging/grafana-pinhead.json");
     let dashboard: serde_json::Value = serde_json::from_str(text).expect("JSON");
@@ -397,8 +396,8 @@ fn scraped_is_read_back(kind: Kind) {
     let dir = Dir::new(&format!("scrape-{kind:?}"));
     let begin_ms = begin_ms(&dir.0) + (MINUTES + 4) * MINUTE_MS;
     let mut moment = moments(0, begin_ms).remove(0);
-    // What VictoriaMetrics keeps of a number with a point is 12 to 14 digits; a push carries
-    // all of them beside. Here they are few enough.
+    // VictoriaMetrics keeps 12 to 14 digits of a number with a decimal point; a push carries the
+    // full value separately. The numbers here are short enough.
     for row in moment.guests.values_mut() {
         for field in GuestField::ALL {
             row.set(*field, row.get(*field).map(|value| value % 1_000_000_000_000));
@@ -429,7 +428,7 @@ fn scraped_is_read_back(kind: Kind) {
             Some(())
         })
         .map_err(|error| error.to_string())?;
-        // It has the time at which it was read, whenever it was scraped.
+        // The sample carries its reading time, whenever it was scraped.
         match &seen[..] {
             [one] if *one == moment => Ok(()),
             other => Err(format!("{other:?}\ninstead of {moment:?}")),

@@ -1,13 +1,13 @@
-//! What the monitor records agrees with independent tools over the same time: a guest's CPU time
-//! with libvirt's own count, the host's with `sar`, its memory with /proc.
+//! The monitor's recordings agree with independent tools over the same time. A guest's CPU time is
+//! compared with libvirt, the host's CPU time with `sar`, its memory with /proc.
 //!
 //! ```text
 //!   a busy guest of a real libvirt ─┬─► pinhead host ─► recordings, at the tools' times ─┐
 //!                                   └─► virsh domstats, sar, /proc/meminfo ────────────┴─► 1 %
 //! ```
 //!
-//! Two tools never read at the same moment. So the raw samples are taken between those of a
-//! second before and a second after, where the other tool read, and the time is long.
+//! Two tools never read at the same moment. So the recordings are interpolated to the other tool's
+//! time, between the samples a second before and after, and the time span is long.
 
 use e2e::is_there;
 use e2e::libvirtd::{self, Daemon, NAME};
@@ -21,25 +21,26 @@ use std::time::Duration;
 use store::Records;
 use why::now;
 
-/// How long both sides watch, in seconds.
+/// Length of the observation, in seconds.
 const SECONDS: u64 = 30;
-/// They may differ by so much: the promise.
+/// Allowed relative difference: the promise.
 const APART: f64 = 0.01;
-/// libvirt is asked again if it took longer: it read at some moment of that time.
+/// A libvirt response that takes longer is repeated: its value is from an unknown moment in that
+/// time.
 const ANSWER_MS: i64 = 60;
 const TRIES: u32 = 20;
 /// Computes for a quarter of the time, so that idle time is counted too.
 const LOAD: &str = "(while :; do n=0; while [ $n -lt 2000 ]; do n=$((n + 1)); done; \
                     usleep 60000; done) &\nsleep 400\npoweroff -f\n";
 
-/// A tool's value, and when: in the middle of the time that it took.
+/// A tool's value and its time: the middle of the tool's run.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     at_ms: i64,
     value: f64,
 }
 
-/// CPU time of the domain's only virtual CPU, in nanoseconds, by libvirt.
+/// Returns the CPU time of the domain's only virtual CPU, in nanoseconds, from libvirt.
 fn vcpu_time(daemon: &Daemon) -> Reading {
     let mut best: Option<(i64, Reading)> = None;
     for _ in 0..TRIES {
@@ -60,7 +61,7 @@ fn vcpu_time(daemon: &Daemon) -> Reading {
     best.expect("an answer").1
 }
 
-/// MemAvailable in bytes, by /proc.
+/// Returns MemAvailable in bytes, from /proc.
 fn available() -> Reading {
     let text = std::fs::read_to_string("/proc/meminfo").expect("its memory");
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -68,8 +69,8 @@ fn available() -> Reading {
     Reading { at_ms: now().ms, value: kib.expect("a number") * 1024.0 }
 }
 
-/// The share of time in which the host's CPUs worked, in percent, by `sar`, and when it began
-/// and ended. Meanwhile something else is done.
+/// Returns the host's busy CPU time in percent, from `sar`, with the begin and end of its run.
+/// Calls `meanwhile` repeatedly during the run.
 fn sar(mut meanwhile: impl FnMut()) -> (f64, i64, i64) {
     let mut command = Command::new("sar");
     command.args(["-u", "ALL", &SECONDS.to_string(), "1"]).env("LC_ALL", "C");
@@ -102,24 +103,24 @@ fn sar(mut meanwhile: impl FnMut()) -> (f64, i64, i64) {
         number.unwrap_or_else(|| panic!("no {name}: {text}"))
     };
     let busy = 100.0 - column("%idle") - column("%iowait") - column("%steal");
-    // Its percents are of the ticks that were counted. A host that is itself a guest counts more or
-    // fewer than there was time for, by up to a tenth.
+    // Its percentages refer to counted ticks. A host that is itself a guest may count up to a tenth
+    // more or fewer ticks than the elapsed time contains.
     let possible = (to_ms - from_ms) as f64 / 10.0 * f64::from(to_ticks.1);
     let counted = (to_ticks.0 - from_ticks.0) as f64 / possible;
     println!("{:.2} % of all ticks were counted", counted * 100.0);
     (busy * counted, from_ms, to_ms)
 }
 
-/// The ticks that this host has counted on all CPUs, for whatever, and how many CPUs it has.
+/// Returns the ticks that this host has counted on all CPUs, and its number of CPUs.
 fn ticks() -> (u64, u32) {
     let text = std::fs::read_to_string("/proc/stat").expect("the host's ticks");
     let mut lines = text.lines().filter(|line| line.starts_with("cpu"));
-    // Guests' time is in user time already.
+    // Guest time is already part of user time.
     let all = lines.next().expect("all CPUs").split_ascii_whitespace().skip(1).take(8);
     (all.map(|word| word.parse::<u64>().expect("ticks")).sum(), lines.count() as u32)
 }
 
-/// A counter at a time, between the samples before and after it.
+/// Returns a counter at a point in time, interpolated between the samples before and after it.
 fn at<F: Field>(rows: &[(i64, Row<F>)], field: F, at_ms: i64) -> f64 {
     let value = |row: &Row<F>| row.get(field).unwrap_or_else(|| panic!("no {field:?}")) as f64;
     let after = rows.iter().position(|(ms, _)| *ms >= at_ms);
@@ -130,7 +131,7 @@ fn at<F: Field>(rows: &[(i64, Row<F>)], field: F, at_ms: i64) -> f64 {
     value(early) + (value(late) - value(early)) * part
 }
 
-/// The same share as the reports have it.
+/// Returns the same share as the reports compute it.
 fn busy_percent(rows: &[(i64, Row<HostField>)], from_ms: i64, to_ms: i64) -> f64 {
     let row = |at_ms| {
         let mut row = rows[0].1.clone();
@@ -155,7 +156,7 @@ fn busy_percent(rows: &[(i64, Row<HostField>)], from_ms: i64, to_ms: i64) -> f64
     field.value(&facts).expect("a value")
 }
 
-/// How far two numbers are apart, as a part of the second one.
+/// Returns the relative difference of two numbers.
 fn apart(ours: f64, theirs: f64) -> f64 {
     (ours - theirs).abs() / theirs.abs().max(f64::MIN_POSITIVE)
 }

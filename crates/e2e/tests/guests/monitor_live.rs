@@ -1,5 +1,5 @@
-//! Every report, from a manager that runs beside real guests: it has its rows, no column is empty
-//! that can be had, and the numbers are possible ones.
+//! Every report of a manager that runs next to real guests: it has its rows, every available column
+//! has values, and the numbers are possible.
 
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, Plan};
@@ -10,22 +10,20 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// All reports.
 const REPORTS: [&str; 17] = [
     "HDR", "MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "STORE2", "LEVERS", "PAGE",
     "CACHE", "VDISK", "GIO", "PROC", "IDLE", "LNXS", "ADV",
 ];
-/// Processes are recorded from two reports, which lie in two minutes.
+/// Distance of two process reports, which must fall into two minutes to be recorded.
 const APART: Duration = Duration::from_secs(61);
-/// By then the minute of the second one is over.
+/// By then the minute of the second report is over.
 const RECORDED: Duration = Duration::from_secs(90);
 /// Computes, reads and writes a little, and sleeps in between.
 const LOAD: &str = "(while :; do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done; \
                     dd if=/dev/zero of=/dev/shm/file bs=64k count=4; cat /proc/meminfo; \
                     sleep 2; done) > /dev/null 2>&1 &";
-/// What a machine that emulates cannot show, or one without swap space, without cgroups of its
-/// guests' own; and what guests without a disk and a network have nothing of. A column that is
-/// empty without another reason is a fault.
+/// Accepted reasons for an empty column: emulation, no swap space, no cgroup for each guest, or
+/// guests without a disk and a network. A column that is empty for another reason is a fault.
 const NOT_HERE: [&str; 14] = [
     "KVM",
     "cgroup",
@@ -42,15 +40,15 @@ const NOT_HERE: [&str; 14] = [
     "net/dev",
     "statvfs",
 ];
-/// What did not happen: no disk was read, no memory had to be reclaimed or shared, no guest had
-/// a target.
+/// Columns without an event: no disk was read, no memory had to be reclaimed or shared, no guest
+/// had a target.
 const OF_NOTHING: [&str; 4] = ["cache_hit_percent", "turn_s", "ksm_ratio", "target_mib"];
-/// The same of the tiers of swap, if this machine has any.
+/// The same for the tiers of swap, if this machine has any.
 const OF_NO_SWAPPING: [&str; 4] = ["page_age_s", "write_ms", "cluster_kib", "read_ms"];
 
 fn plan(place: &Place) -> Plan {
     let mut plan = Plan { cpus: 2, memory_mib: 192, ..Plan::holding(place.dir()) };
-    // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
+    // On a busy host an emulated timer can be late for a kernel that waits for it.
     plan.kernel_args.push("no_timer_check".into());
     plan
 }
@@ -70,7 +68,7 @@ fn scan(place: &Place, guest: &str) {
     assert!(matches!(answer, Ok(Answer::Scan(_))), "{guest}: {answer:?}");
 }
 
-/// A column of a table: its name, title and unit, and the values in it.
+/// A column of a table: its name, title and unit, and its values.
 struct Column<'a> {
     name: &'a str,
     title: &'a str,
@@ -89,7 +87,7 @@ fn columns<'a>(table: &'a Value, rows: &'a [Value]) -> Vec<Column<'a>> {
     all.iter().map(column).collect()
 }
 
-/// What a report says of a column in which nothing stands.
+/// Returns a report's note about an empty column.
 fn why_empty<'a>(notes: &[&'a str], title: &str) -> Option<&'a str> {
     let names = |note: &&str| {
         let names = note.split_once(": -, because").map_or("", |(names, _)| names);
@@ -98,14 +96,14 @@ fn why_empty<'a>(notes: &[&'a str], title: &str) -> Option<&'a str> {
     notes.iter().copied().find(names)
 }
 
-/// Whether the host has anything to swap to.
+/// Returns true if the host has swap.
 fn has_swap() -> bool {
     std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1)
 }
 
-/// Why a value cannot be in its unit, if so. `cpus` is how many the host has.
+/// Returns the reason if a value is impossible in its unit. `cpus` is the host's number of CPUs.
 fn impossible(report: &str, column: &Column<'_>, value: f64, cpus: f64) -> Option<String> {
-    // A difference of what was found in memory and what should be may be less than nothing.
+    // A difference between actual and expected memory may be negative.
     let is_rest = column.name.starts_with("other") || column.name.contains("balance");
     let most = match column.unit {
         "%" if report == "ADV" => return None,
@@ -124,7 +122,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
     let host = Host::start(&[plan(&place), plan(&place)]);
     let mut guests: Vec<Guest<'_>> = (0..2).map(|n| host.guest(n)).collect();
     for guest in &mut guests {
-        guest.until("it has settled", e2e::PATIENCE, |status| status.settled);
+        guest.until("the guest has settled", e2e::PATIENCE, |status| status.settled);
         guest.sh(LOAD);
     }
     host.yield_to_manager();
@@ -135,7 +133,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
     manager.knows(2);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
-    // A guest may be asleep on a crowded machine, and is not asked by itself then.
+    // On a crowded machine a guest may be asleep, and then it is not sampled by itself.
     ["g1", "g2"].iter().for_each(|name| scan(&place, name));
     let _ = wait_until(APART, || false);
     ["g1", "g2"].iter().for_each(|name| scan(&place, name));
@@ -148,9 +146,9 @@ fn every_report_is_made_of_a_manager_that_runs() {
     let cpus = std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64);
     let (mut wrong, mut empty) = (Vec::new(), BTreeMap::new());
     for (name, format) in REPORTS.into_iter().zip(["text", "html", "csv"].into_iter().cycle()) {
-        // Every format is made of the same tables as JSON, in which each report is made below.
+        // All formats come from the same tables as JSON, which is checked below for every report.
         let text = report(&records, name, &["--from", "10m ago", "--format", format]);
-        // A host without swap has no tiers of it, and says so.
+        // A host without swap has no swap tiers, and the report notes that.
         let is_bare = name == "PAGE" && !has_swap();
         assert!(text.lines().count() > 2 || is_bare, "{name} as {format}: {text}");
         assert!(format != "html" || text.contains("</html>"), "{name}: no whole page");
@@ -178,7 +176,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
                 }
             }
             if name == "STATE" {
-                // There is none in an interval of which no guest was there.
+                // An interval without guests has no states.
                 let sums: Vec<f64> =
                     rows.iter().filter_map(|row| row["states_percent"].as_f64()).collect();
                 let is_whole = |sum: &f64| (sum - 100.0).abs() <= 0.5;
@@ -186,7 +184,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
             }
         }
         println!("{name}: {count} rows");
-        // Advice is given where there is reason for it, and tiers are shown where there are any.
+        // Advice appears only when there is a reason, and tiers only if they exist.
         let may_be_empty = name == "ADV" || (name == "PAGE" && !has_swap());
         if count == 0 && !may_be_empty {
             wrong.push(format!("{name} has no rows: {notes:?}"));

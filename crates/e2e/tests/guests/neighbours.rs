@@ -1,4 +1,4 @@
-//! What a guest reaches: of its host and of other guests nothing, unless it is linked.
+//! A guest's network: it reaches neither its host nor other guests, unless it is linked.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// What the host's own services say, and a word of each guest's page.
+/// The response of the host's own services, and a word of each guest's page.
 const REACHED: &str = "reached the host";
 const PAGE: &str = "Line 1 of a page";
-/// How long a guest tries, in seconds.
+/// Limit of each attempt, in seconds.
 const TRIES: u32 = 10;
 
-/// A service of the host. It counts those who come.
+/// A service of the host that counts its visitors.
 struct HostService {
     port: u16,
     visitors: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ impl HostService {
                 counted.fetch_add(1, Ordering::SeqCst);
                 let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", REACHED.len());
                 let _ = stream.write_all(format!("{head}{REACHED}").as_bytes());
-                // A sender that still writes would lose the answer.
+                // A sender that is still writing would lose the response.
                 let _ = stream.read(&mut [0; 1024]);
             }
         });
@@ -40,7 +40,7 @@ impl HostService {
     }
 }
 
-/// What comes of asking for a page from the host's side.
+/// Requests a page from the host's side, and returns the response.
 fn page(address: Ipv4Addr, port: u16) -> String {
     let mut stream = TcpStream::connect((address, port)).unwrap();
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
@@ -49,10 +49,10 @@ fn page(address: Ipv4Addr, port: u16) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// An address of the host that is not its loopback's. Nothing is sent.
+/// Returns an address of the host other than its loopback's. Nothing is sent.
 fn other_address() -> Option<Ipv4Addr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-    // Of the addresses that are for documentation.
+    // The target is one of the addresses reserved for documentation.
     socket.connect((Ipv4Addr::new(198, 51, 100, 1), 9)).ok()?;
     match socket.local_addr().unwrap().ip() {
         std::net::IpAddr::V4(address) => Some(address),
@@ -60,8 +60,8 @@ fn other_address() -> Option<Ipv4Addr> {
     }
 }
 
-/// What a guest gets from each of these addresses, all asked at the same time, after it was seen to
-/// get a page from itself.
+/// Requests a page from each of these addresses in a guest, all at the same time, and returns the
+/// results. The guest must first get a page from itself.
 fn attempts(farm: &Farm, guest: &str, targets: &[(&str, String)]) -> Vec<String> {
     let asked = [&[("itself", "127.0.0.1 80".to_owned())], targets].concat();
     let mut script = String::new();
@@ -106,7 +106,7 @@ fn finding_02_a_guest_reaches_neither_its_host_nor_a_neighbour() {
     ];
     match other_address() {
         Some(address) => {
-            assert!(page(address, everywhere.port).contains(REACHED), "it is there for others");
+            assert!(page(address, everywhere.port).contains(REACHED), "others reach it");
             let target = format!("{address} {}", everywhere.port);
             targets.push(("the host's other address", target));
         }
@@ -119,13 +119,13 @@ fn finding_02_a_guest_reaches_neither_its_host_nor_a_neighbour() {
     assert_eq!(loopback.visitors.load(Ordering::SeqCst), 0);
     assert_eq!(everywhere.visitors.load(Ordering::SeqCst), before);
 
-    // Its own forwarded port is what it was.
+    // Its own forwarded port works as before.
     let own = page(Ipv4Addr::LOCALHOST, 27280);
     println!("the host asks 127.0.0.1:27280: {} bytes", own.len());
     assert!(own.len() > images::PAGE_BYTES, "{own}");
 }
 
-/// A clone is linked, a guest that booted serves it, and a third one is not linked.
+/// A clone is linked, a booted guest serves it, and a third guest is not linked.
 #[test]
 fn finding_02_a_link_is_a_way_to_one_port_of_one_guest() {
     let farm = Farm::new(
@@ -136,7 +136,7 @@ fn finding_02_a_link_is_a_way_to_one_port_of_one_guest() {
         e2e::share(4),
     );
     farm.succeed(&["up", &farm.file(), "--detach"]);
-    // A second server of db1, on a port that nobody is linked with.
+    // A second server on db1 listens on a port without a link.
     let serve = "echo Line 1 of a page > /run/second; \
                  setsid sh -c 'while :; do nc -l -p 81 < /run/second; done' > /dev/null 2>&1 & \
                  until nc -w 1 127.0.0.1 81 < /dev/null 2> /dev/null | grep -q page; \
@@ -153,17 +153,17 @@ fn finding_02_a_link_is_a_way_to_one_port_of_one_guest() {
     ];
     for guest in ["web1", "web2"] {
         let lines = attempts(&farm, guest, &asked);
-        // web2 finds itself at its own address, without a network.
+        // web2 reaches itself at its own address, without a network.
         let is_itself = guest == "web2";
         let expected = [true, true, true, false, false, is_itself];
         let served: Vec<bool> = lines.iter().map(|line| is_served(line)).collect();
         assert_eq!(served, expected, "{guest}: {lines:?}");
     }
     let back = [("its client", to("10.1.0.1 80"))];
-    assert!(!is_served(&attempts(&farm, "db1", &back)[0]), "a server connects to nobody");
+    assert!(!is_served(&attempts(&farm, "db1", &back)[0]), "a server cannot reach its client");
     let foreign = [("a link of others", to("10.0.1.2 80")), ("by name", to("db 80"))];
     assert!(!attempts(&farm, "not1", &foreign).iter().any(|line| is_served(line)));
-    // A page of 27 KiB comes whole, again and again, from a clone that was not the template.
+    // A page of 27 KiB arrives whole, again and again, at a clone that was not the template.
     let many = "for n in $(seq 15); do wget -q -O - http://db/ | wc -c; done | sort | uniq -c";
     let counts = farm.succeed(&["exec", &farm.guest("web2"), "--", "sh", "-c", many]);
     println!("web2 asks 15 times: {}", counts.trim());

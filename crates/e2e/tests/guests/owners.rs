@@ -1,5 +1,5 @@
-//! Every byte of the host's memory has one owner: what the manager says of clones of one template,
-//! beside what the kernel finds when it walks their pages.
+//! Every byte of the host's memory has one owner. The manager's counts for clones of one template
+//! are compared with the kernel's walk over their pages.
 
 use super::farm_clones::{Web, soon, web_spec};
 use e2e::manager::{Manager, Place, Size};
@@ -8,13 +8,13 @@ use manager::control::Ps;
 use vm::{Clones, GuestSpec, Template};
 
 const CLONES: usize = 8;
-/// The manager rounds nothing, but guests go on between its look and the kernel's.
+/// The manager rounds nothing, but guests run on between its sample and the kernel's.
 const SLACK: f64 = 0.04;
 
-/// What a process has, in KiB, by a walk over all of its pages.
+/// Memory of a process in KiB, by a walk over all of its pages.
 struct Walk {
     resident: u64,
-    /// Each page that several processes have is divided among them.
+    /// Each page shared by several processes is divided among them.
     proportional: u64,
     anonymous: u64,
 }
@@ -52,7 +52,7 @@ fn the_owners_of_clones_memory_are_what_the_host_has_lost() {
     let kib = |bytes: Option<u64>| bytes.unwrap_or(0) >> 10;
     let private = |ps: &Ps| ps.guests.iter().map(|guest| kib(guest.private_bytes)).sum::<u64>();
 
-    // It looks at sleepers now and then, and at one hypervisor a turn.
+    // The manager samples sleeping guests now and then, and one hypervisor a turn.
     let is_true = |ps: &Ps| {
         let anonymous = walks().map(|walk| walk.anonymous).sum();
         ps.guests.iter().all(|guest| guest.own_measured) && is_near(private(ps), anonymous)
@@ -73,11 +73,11 @@ fn the_owners_of_clones_memory_are_what_the_host_has_lost() {
     );
     assert!(is_near(of_guests + own, private(&ps)), "a byte has two owners, or none");
     assert!(is_near((host.guests_bytes + host.hypervisors_bytes) >> 10, private(&ps)));
-    // Other programs on this machine may have some of the shared pages too, and pay their part.
+    // Other programs on this machine may also map some of the shared pages, and count their part.
     assert!(proportional as f64 <= owners as f64 * (1.0 + SLACK), "{proportional} KiB");
     assert!(proportional + shared / 2 >= owners, "{proportional} KiB");
     assert!(owners * 3 < resident * 2, "what is shared is counted with each of them");
-    // The budget pays for just that, and for the manager.
+    // The budget pays for exactly that, and for the manager.
     let paid = kib(ps.host.budget_bytes) - kib(ps.host.available_bytes);
     assert!(is_near(paid, owners + kib(host.manager_bytes)), "{paid} KiB");
     let sum = host.guests_bytes
@@ -89,7 +89,8 @@ fn the_owners_of_clones_memory_are_what_the_host_has_lost() {
         + host.zfs_bytes
         + host.other_bytes.unwrap_or(0);
     assert!(is_near(sum, host.used_bytes.unwrap_or(0)), "{sum} of {:?}", host.used_bytes);
-    // None of it is another's: a clone has less for itself than a hypervisor and all its memory.
+    // The parts are disjoint: a clone's private memory is less than its hypervisor's plus its whole
+    // memory.
     for guest in &ps.guests {
         let (own, private) = (kib(guest.own_bytes), kib(guest.private_bytes));
         assert!(own > 4 << 10 && own < private, "{}: {own} of {private} KiB", guest.name);

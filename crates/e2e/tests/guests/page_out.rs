@@ -1,4 +1,4 @@
-//! The memory of guests that sleep goes to the host's swap, and comes back by itself.
+//! The memory of sleeping guests goes to the host's swap, and comes back by itself.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -15,36 +15,36 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vm::wait_for_exit;
 
-/// A page-out, its look a minute later, and what two busy cores make of that.
+/// Limit of a page-out and its check a minute later, on two busy cores.
 const SOON: Duration = Duration::from_secs(240);
-/// What one guest fills with text that compresses, in MiB; the other fills more with chance.
+/// Compressible text in one guest, in MiB; the other guest is filled with more random data.
 const FILLED_MIB: u64 = 64;
 const TEXT: &str = "i=0; while [ $i -lt 9000 ]; do echo line $i of a text that compresses well; \
                     i=$((i+1)); done > /tmp/t; while [ $(du -m /dev/shm/own | cut -f1) -lt 64 ]; \
                     do cat /tmp/t >> /dev/shm/own; done";
 const CHANCE: &str = "dd if=/dev/urandom of=/dev/shm/own bs=1M count=165 2> /dev/null";
 const SUM: &str = "sha256sum /dev/shm/own | cut -d' ' -f1";
-/// The settings of a test in which other programs of the machine may wait for memory as well.
+/// Settings of a test during which other programs of the machine may also wait for memory.
 const SETTINGS: &str = "\n[pageout]\nafter = \"5s\"\npressure = \"100%\"\n";
 
-/// Of the thousands of pages that a guest needs to answer, so many at least are brought back before
-/// it comes to them.
+/// Minimum of pages that are brought back before the guest touches them; it needs thousands to
+/// respond.
 const AHEAD_MIN: u64 = 50;
 
-/// One of these tests at a time: the host has its swap once.
+/// A lock for one of these tests at a time: the host has only one swap.
 static SWAP: Mutex<()> = Mutex::new(());
 
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     SWAP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compressed swap of the host, with which a farm's record keeps the book: it is gone with this
-/// value, and after a kill with the next one.
+/// Opens compressed swap of the host, recorded like a farm's. It is removed with this value, or by
+/// the next start after a kill.
 fn zram() -> Result<Tiers, farm::Error> {
     Tiers::open(&Limits { zram: Some(Bytes::mib(2048)), ..Limits::default() })
 }
 
-/// A line of /proc/PID/status of a guest's process, in MiB.
+/// Returns a line of /proc/PID/status of a guest's process, in MiB.
 fn process_mib(guest: &Guest<'_>, line: &str) -> u64 {
     let pid = guest.seen().pid.unwrap();
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -69,7 +69,7 @@ fn until(place: &Place, manager: &Manager<'_>, guest: &str, state: &str) {
 }
 
 #[test]
-fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
+fn sleepers_memory_goes_to_swap_and_returns_after_any_end() {
     let _swap = one_at_a_time();
     let place = Place::new();
     let host = Host::start(&[Plan::managed(place.dir()), Plan::managed(place.dir())]);
@@ -95,25 +95,26 @@ fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
     println!("{before_mib} MiB, then {left_mib}: {:?}", row(&place, "g1"));
     assert!(before_mib > FILLED_MIB && left_mib < before_mib / 2, "{before_mib}, then {left_mib}");
     let found = row(&place, "g1");
-    // It may have run for a moment, and been taken in two parts: the row has the last of them.
+    // The guest may have run for a moment, and been paged out in two parts: the row describes the
+    // last.
     assert!(before_mib - left_mib >= FILLED_MIB, "{before_mib}, then {left_mib}: {found:?}");
     assert!(found.compressed_bytes.unwrap() * 3 < found.gained_bytes.unwrap() * 2, "{found:?}");
     assert!(found.working_set_bytes.unwrap() >> 20 < before_mib / 2, "{found:?}");
-    // On a busy machine a guest is taken in several parts. None comes after the last one's finding.
+    // On a busy machine a guest is paged out in several parts. None follows the last part's result.
     assert_eq!(row(&place, "g2").times, tried);
 
     let is_out = |lever: &LeverRow| lever.name == "page-out" && lever.cost_us > Some(0);
     assert!(levers(&place).levers.iter().any(is_out), "{:?}", levers(&place).levers);
     assert!(manager.succeed(&["ps", "--levers"]).contains("incompressible"));
-    // It is written a pass later.
+    // The event is written a pass later.
     for kind in ["page-out", "came-back", "left-alone"] {
         let is_there = || manager.events().iter().any(|event| event.kind == kind);
         assert!(wait_until(PATIENCE, is_there).is_some(), "no {kind} in {:?}", manager.events());
     }
-    // Pages come back by themselves, and are what they were.
+    // Pages come back by themselves, with their contents intact.
     assert_eq!((text.sh(SUM), chance.sh(SUM)), (text_sum.clone(), chance_sum.clone()));
 
-    // A manager that knows nothing of the past takes it again, and is killed over it.
+    // A manager without a history pages the guest out again, and is killed meanwhile.
     manager.signal("KILL");
     manager.end(SOON);
     let swapped_mib = process_mib(&text, "VmSwap:");
@@ -126,7 +127,7 @@ fn memory_of_sleepers_goes_to_swap_and_comes_back_whatever_ends_the_manager() {
 }
 
 #[test]
-fn what_a_guest_that_runs_does_not_touch_goes_to_swap_while_the_host_is_short() {
+fn untouched_memory_of_running_guest_is_paged_out_in_shortage() {
     let _swap = one_at_a_time();
     let place = Place::new();
     let host = Host::start(&[Plan::managed(place.dir())]);
@@ -141,14 +142,14 @@ fn what_a_guest_that_runs_does_not_touch_goes_to_swap_while_the_host_is_short() 
     let before_mib = process_mib(&guest, "RssAnon:");
     host.yield_to_manager();
 
-    // It runs, and the host has room: it is left alone.
+    // The guest runs, and the host has room: the guest is left alone.
     let size = |free_mib| Size::with_free(&host, 1, free_mib);
     let manager = Manager::start(&place, &place.settings(&size(512), SETTINGS));
     manager.knows(1);
     until(&place, &manager, "g1", "awake");
     drop(manager);
 
-    // With less than is to be free it gives, and goes on running.
+    // With less free memory than its set point, the host takes some, and the guest keeps running.
     let manager = Manager::start(&place, &place.settings(&size(40), SETTINGS));
     manager.knows(1);
     let paged_out = || row(&place, "g1").times > 0;
@@ -170,7 +171,7 @@ fn what_a_guest_that_runs_does_not_touch_goes_to_swap_while_the_host_is_short() 
 }
 
 #[test]
-fn what_a_guest_needs_when_it_wakes_is_brought_back_ahead_of_it() {
+fn wakeup_set_is_brought_back_ahead_of_the_guest() {
     let _swap = one_at_a_time();
     let class = "[[class]]\nname = \"web\"\ncount = 1\nimage = \"web\"\ntemplate = true\n\
                  memory = \"128 MiB\"\nports = [{ guest = 80, host = 27320 }]\n";
@@ -181,7 +182,7 @@ fn what_a_guest_needs_when_it_wakes_is_brought_back_ahead_of_it() {
     };
     farm.succeed(&["up", "--detach", &farm.file()]);
     let (service, qemus) = farm.processes();
-    // Pages that a process brings back are counted as its own faults, whosever they are.
+    // Pages that a process brings back count as its own faults, whichever process they belong to.
     let faults = || {
         let text = fs::read(format!("/proc/{service}/stat")).unwrap();
         TaskStat::parse(&text).unwrap().numbers([StatField::MajorFaults]).unwrap()[0]
@@ -190,7 +191,7 @@ fn what_a_guest_needs_when_it_wakes_is_brought_back_ahead_of_it() {
     let mut told = farm.succeed(&["park", &web1]);
     assert!(page(connect(27_320)).starts_with("HTTP/1.1 200 OK"));
     let none = faults();
-    // What it needs is seen a second later.
+    // The guest's needed pages are sampled a second later.
     assert!(!wait_for_exit(qemus[0], Duration::from_secs(3)).unwrap());
     told += &farm.succeed(&["park", &web1]);
     assert!(page(connect(27_320)).starts_with("HTTP/1.1 200 OK"));

@@ -1,4 +1,4 @@
-//! Guests of a farm that nobody needs are parked, and the first who wants one wakes it.
+//! A farm's idle guests are parked, and the first client wakes them.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -17,10 +17,11 @@ const PORT: u16 = 27_280;
 const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
                        memory = \"128 MiB\"\npark = \"5s\"\n\
                        ports = [{ guest = 80, host = 27280 }]\n";
-/// So long a parked guest is watched. Its clock would be late by that if nobody set it.
+/// A parked guest is observed for this long. Its clock would be late by that much if it were not
+/// set.
 const WATCHED: Duration = Duration::from_secs(6);
 const CLOCK_S: u64 = 2;
-/// Longer than a client that says nothing keeps a guest awake.
+/// Longer than a silent client keeps a guest awake.
 const STARED_AT: Duration = Duration::from_secs(13);
 
 fn states(farm: &Farm) -> Vec<String> {
@@ -34,7 +35,7 @@ fn until(farm: &Farm, what: &str, so: impl Fn(&[String]) -> bool) {
     if found.is_some() {
         return;
     }
-    // What they use, and what is said to one who asks, tells what kept them.
+    // The guests' use and the response to a park command show the reason.
     let table = farm.table();
     let names = table["guests"].as_array().into_iter().flatten();
     let names = names.filter_map(|guest| guest["name"].as_str());
@@ -42,7 +43,7 @@ fn until(farm: &Farm, what: &str, so: impl Fn(&[String]) -> bool) {
     panic!("never {what}: {table:#}\n{:?}", said.collect::<Vec<_>>());
 }
 
-/// How often the threads of a process were given a CPU.
+/// Returns the number of dispatches of a process's threads.
 fn dispatches(pid: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of = |task: fs::DirEntry| fs::read(task.path().join("schedstat")).unwrap();
@@ -56,13 +57,13 @@ fn is_stopped(pid: u32) -> bool {
 }
 
 #[test]
-fn a_parked_guest_costs_nothing_and_answers_whoever_comes() {
+fn parked_guest_costs_nothing_and_answers_clients() {
     let farm = Farm::new("parked", CLASSES, share(2));
     farm.succeed(&["up", "--detach", &farm.file()]);
     until(&farm, "parked", |states| states == ["parked", "parked"]);
 
     let (_, qemus) = farm.processes();
-    // Each thread gets a CPU once more, to stop.
+    // Each thread is dispatched once more, to stop.
     let stopped = || qemus.iter().all(|pid| is_stopped(*pid));
     assert!(wait_until(PATIENCE, stopped).is_some(), "a thread of a parked guest goes on");
     let before: Vec<u64> = qemus.iter().map(|pid| dispatches(*pid)).collect();
@@ -70,7 +71,7 @@ fn a_parked_guest_costs_nothing_and_answers_whoever_comes() {
     let after: Vec<u64> = qemus.iter().map(|pid| dispatches(*pid)).collect();
     assert_eq!(before, after, "a parked guest gets no CPU");
 
-    // Several at once, before the guest has answered the first.
+    // Several clients connect before the guest has served the first.
     let clients = [(); 6].map(|()| connect(PORT));
     for client in clients {
         let page = page(client);
@@ -80,7 +81,7 @@ fn a_parked_guest_costs_nothing_and_answers_whoever_comes() {
         states[1] == "parked" && states[0] != "parked"
     });
 
-    // The guest has its clock back, and nothing to complain about.
+    // The guest's clock is right again, and its log has no complaints.
     let web1 = farm.guest("web1");
     let clock: u64 = farm.succeed(&["exec", &web1, "--", "date", "+%s"]).trim().parse().unwrap();
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
@@ -91,7 +92,7 @@ fn a_parked_guest_costs_nothing_and_answers_whoever_comes() {
 }
 
 #[test]
-fn a_guest_is_parked_and_woken_by_hand_unless_a_client_is_connected() {
+fn guest_is_parked_by_hand_unless_a_client_is_connected() {
     let classes = CLASSES.replace("park = \"5s\"\n", "").replace("27280", "27290");
     let farm = Farm::new("park", &classes, share(2));
     farm.succeed(&["up", "--detach", &farm.file()]);
@@ -105,7 +106,7 @@ fn a_guest_is_parked_and_woken_by_hand_unless_a_client_is_connected() {
     assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps nothing awake");
     assert_eq!(states(&farm), ["parked", "up"]);
 
-    // As if it had slept for an hour: it counts no time meanwhile.
+    // The date is set as if the guest had slept for an hour, during which its clock stood still.
     let clock = |command: &str| farm.succeed(&["exec", &web2, "--", "sh", "-c", command]);
     clock("date -s @$(($(date +%s) - 3600))");
     assert!(farm.succeed(&["park", &web1, &web2]).contains("web2: parked after "));
@@ -124,8 +125,7 @@ fn a_guest_is_parked_and_woken_by_hand_unless_a_client_is_connected() {
     exec.kill().unwrap();
     exec.wait().unwrap();
 
-    // A manager that starts connects to the second monitor, and a QEMU that is stopped does not
-    // greet it.
+    // A manager that starts connects to the second monitor, and a stopped QEMU does not greet it.
     farm.succeed(&["park", &web2]);
     let (service, _) = farm.processes();
     let monitor = UnixStream::connect(farm.run_dir(service).join("web2.qmp")).unwrap();
@@ -139,12 +139,12 @@ fn a_guest_is_parked_and_woken_by_hand_unless_a_client_is_connected() {
 }
 
 #[test]
-fn a_guest_is_parked_beside_a_silent_client_if_that_may_be_and_never_for_longer_than_it_may() {
+fn guest_parks_with_silent_client_and_only_for_its_limit() {
     let options = "park = \"5s\"\npark_at_most = \"20s\"\npark_with_connections = true\n";
     let classes = CLASSES.replace("park = \"5s\"\n", options).replace("27280", "27300");
     let farm = Farm::new("silent", &classes.replace("count = 2", "count = 1"), share(1));
     farm.succeed(&["up", "--detach", &farm.file()]);
-    // Something that is due by the clock while it is parked, as cron looks for it.
+    // A job becomes due by the clock while the guest is parked; like cron, it polls.
     let due = "due=$(($(date +%s) + 12)); (while [ $(date +%s) -lt $due ]; do sleep 8; done; \
                date +%s > /run/done) < /dev/null > /dev/null 2>&1 & echo $due";
     let exec = |command: &str| {
@@ -162,9 +162,10 @@ fn a_guest_is_parked_beside_a_silent_client_if_that_may_be_and_never_for_longer_
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
 }
 
-/// A line of cron's table, which nobody told the farm of; in memory and on disk.
+/// The job is only in cron's table, and not declared to the farm; it works for guests in memory and
+/// on disk.
 #[test]
-fn a_guest_is_woken_in_time_for_what_its_cron_is_to_do() {
+fn guest_is_woken_in_time_for_its_cron_job() {
     let in_memory = CLASSES.replace("27280", "27340").replace("count = 2", "count = 1");
     let on_disk = in_memory.replace("27340", "27350").replace("\"web\"\ncount", "\"disk\"\ncount");
     let on_disk = on_disk.replace("park = \"5s\"", "park = \"5s\"\npark_to = \"disk\"");
@@ -174,7 +175,7 @@ fn a_guest_is_woken_in_time_for_what_its_cron_is_to_do() {
         let said = farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", line]);
         said.trim().parse::<u64>().unwrap()
     };
-    // Far enough ahead to be parked before it.
+    // The time is far enough ahead for the guest to be parked before it.
     let begin = |guest| {
         let line = "mkdir -p /var/spool/cron/crontabs; due=$((($(date +%s) + 89) / 60 * 60)); \
                     echo \"$(date -d @$due '+%M %H') * * * date +%s > /run/done\" \
@@ -187,7 +188,7 @@ fn a_guest_is_woken_in_time_for_what_its_cron_is_to_do() {
     assert!(now() < due[0], "parked only at {}, with a line at {}", now(), due[0]);
     until(&farm, "woken by the clock", |states| !states.contains(&"parked".to_owned()));
     let woken = now();
-    // It stays for this minute: cron looks when it looks.
+    // The guest stays awake for this minute: cron polls at its own times.
     until(&farm, "parked again", |states| states == ["parked", "parked"]);
     for (guest, due) in ["web1", "disk1"].into_iter().zip(due) {
         let done = exec(guest, "cat /run/done");
@@ -198,7 +199,7 @@ fn a_guest_is_woken_in_time_for_what_its_cron_is_to_do() {
 }
 
 #[test]
-fn a_client_that_says_nothing_keeps_a_guest_awake_for_a_while_and_one_that_speaks_for_longer() {
+fn silent_client_keeps_guest_awake_shorter_than_active_one() {
     let classes = CLASSES.replace("park = \"5s\"\n", "").replace("27280", "27310");
     let farm = Farm::new("stared", &classes.replace("count = 2", "count = 1"), share(1));
     farm.succeed(&["up", "--detach", &farm.file()]);
@@ -206,17 +207,17 @@ fn a_client_that_says_nothing_keeps_a_guest_awake_for_a_while_and_one_that_speak
     farm.succeed(&["park", &web1]);
     let (silent, gone) = (connect(27_310), connect(27_310));
     until(&farm, "woken by a client", |states| states == ["up"]);
-    until(&farm, "parked, as nobody says anything", |states| states == ["parked"]);
+    until(&farm, "parked, as all clients are silent", |states| states == ["parked"]);
 
-    // That a client goes is nothing to wake for.
+    // A disconnecting client is no reason to wake.
     let (_, qemus) = farm.processes();
-    assert!(wait_until(PATIENCE, || is_stopped(qemus[0])).is_some(), "it goes on");
+    assert!(wait_until(PATIENCE, || is_stopped(qemus[0])).is_some(), "a thread still runs");
     let before = dispatches(qemus[0]);
     drop(gone);
     assert!(!wait_for_exit(qemus[0], Duration::from_secs(2)).unwrap());
-    assert_eq!(dispatches(qemus[0]), before, "woken by one who has gone");
+    assert_eq!(dispatches(qemus[0]), before, "woken by a disconnected client");
 
-    // What is said at last is answered.
+    // A late request is served.
     let page = page(silent);
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
     farm.succeed(&["park", &web1]);
@@ -227,9 +228,9 @@ fn a_client_that_says_nothing_keeps_a_guest_awake_for_a_while_and_one_that_speak
     assert_eq!(states(&farm), ["up"], "parked beside a client that had an answer");
 }
 
-/// A web server on IBM Z: one boots, others go on from its state, and whoever comes wakes them.
+/// A web server on IBM Z: one boots, others resume its state, and any client wakes them.
 #[test]
-fn s390x_a_parked_web_server_answers_whoever_comes() {
+fn s390x_parked_web_server_answers_clients() {
     let classes = CLASSES.replace("27280", "27360").replace("image", "arch = \"s390x\"\nimage");
     let farm = Farm::new("zweb", &classes, share(2));
     farm.succeed(&["up", "--detach", &farm.file()]);

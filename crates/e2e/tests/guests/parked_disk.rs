@@ -1,4 +1,4 @@
-//! Guests that are parked on disk: their QEMU ends, and who wants them gets them as they were.
+//! Guests that are parked on disk: their QEMU ends, and a client gets them back in the same state.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -35,7 +35,7 @@ fn pids(farm: &Farm) -> Vec<u32> {
     guests.filter_map(|guest| u32::try_from(guest["pid"].as_u64()?).ok()).collect()
 }
 
-/// Where the farm's guests are when they are parked.
+/// Returns the directory of the farm's parked guests.
 fn files(farm: &Farm) -> PathBuf {
     images::Cache::from_environment().unwrap().root().join("parked").join(&farm.name)
 }
@@ -54,9 +54,9 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     let (web1, web2) = (farm.guest("web1"), farm.guest("web2"));
     let qemus = pids(&farm);
     let silent = TcpStream::connect("127.0.0.1:27421").unwrap();
-    // Until the relay has let a client in, the guest begins to park and is woken by him.
+    // Until the relay has accepted the client, the guest begins to park and is woken by it.
     let refused = || text(&farm.run(&["park", &web2]).stderr).contains("clients are connected");
-    assert!(wait_until(PATIENCE, refused).is_some(), "it is parked under its client");
+    assert!(wait_until(PATIENCE, refused).is_some(), "the guest is parked despite its client");
     assert_eq!(states(&farm)[1], "up");
     drop(silent);
     let parked = || farm.run(&["park", &web1, &web2]).status.success();
@@ -70,7 +70,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
         assert!((1..FILE_MAX).contains(&length), "{guest}: {length} bytes");
     }
 
-    // Several clients at once, before there is a QEMU.
+    // Several clients connect at once, before a QEMU exists.
     let clients: Vec<_> = (0..6).map(|_| std::thread::spawn(|| page(connect(27_420)))).collect();
     for client in clients {
         let page = client.join().unwrap();
@@ -84,7 +84,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     let log = exec(&farm, "web1", "dmesg").to_lowercase();
     let bad = ["soft lockup", "detected stall", "marking clocksource", "blocked for more than"];
     assert!(!bad.iter().any(|words| log.contains(words)), "{log}");
-    // A command wakes it too, and it goes back and forth.
+    // A command also wakes it, and it can park and wake repeatedly.
     assert_eq!(exec(&farm, "web2", "hostname"), "web2");
     farm.succeed(&["park", &web2]);
     let explained = farm.run(&["explain", "default", "--interval", "300", "--guest", &web2]);
@@ -102,14 +102,14 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
     }
     assert_eq!(exec(&farm, "web1", "md5sum < /run/kept; hostname"), before);
 
-    // Its firmware is not what comes back: who resets its machine has it anew.
+    // The firmware is not part of the state: a reset machine boots from scratch.
     let reset = ["exec", &web1, "--", "sh", "-c", "reboot -f || echo b > /proc/sysrq-trigger"];
     farm.run(&reset);
     let is_new = || {
         let line = ["exec", &web1, "--", "sh", "-c", "test ! -e /run/kept && hostname"];
         text(&farm.run(&line).stdout).trim() == "web1"
     };
-    assert!(wait_until(PATIENCE, is_new).is_some(), "it does not come back from its reset");
+    assert!(wait_until(PATIENCE, is_new).is_some(), "the guest does not return from its reset");
     assert!(page(connect(27_420)).starts_with("HTTP/1.1 200 OK"));
     farm.succeed(&["park", &web1]);
     let dir = files(&farm);
@@ -118,7 +118,7 @@ fn a_guest_on_disk_has_no_process_and_comes_back_as_it_was() {
 }
 
 #[test]
-fn after_a_crash_a_guest_has_the_state_that_is_on_disk_and_begins_anew_if_that_is_damaged() {
+fn crashed_guest_resumes_from_disk_or_boots_if_damaged() {
     let classes = CLASSES.replace("27420", "27430");
     let farm = Farm::new("crash", &classes, share(2));
     let crash = || {
@@ -132,7 +132,7 @@ fn after_a_crash_a_guest_has_the_state_that_is_on_disk_and_begins_anew_if_that_i
         exec(&farm, guest, "echo older > /run/kept");
         farm.succeed(&["park", name]);
     }
-    // What came later is not on disk.
+    // Later changes are not on disk.
     exec(&farm, "web1", "echo later > /run/kept");
     let file = files(&farm).join("web2.park");
     crash();
@@ -153,14 +153,14 @@ fn after_a_crash_a_guest_has_the_state_that_is_on_disk_and_begins_anew_if_that_i
 }
 
 #[test]
-fn a_guest_that_does_not_come_back_at_once_is_tried_again_and_who_says_nothing_keeps_none_awake() {
+fn failed_wake_is_retried_and_silent_client_keeps_none_awake() {
     let classes = CLASSES.replace("27420", "27450").replace("count = 2", "count = 1");
     let farm = Farm::new("hurt", &classes, share(1));
     farm.succeed(&["up", "--detach", &farm.file()]);
     let web1 = farm.guest("web1");
     exec(&farm, "web1", "echo mine > /run/kept");
     farm.succeed(&["park", &web1]);
-    // Its file cannot be read for a while.
+    // The guest's file cannot be read for a while.
     let (file, aside) = (files(&farm).join("web1.park"), files(&farm).join("aside"));
     std::fs::rename(&file, &aside).unwrap();
     let client = std::thread::spawn(|| page(connect(27_450)));
@@ -170,27 +170,27 @@ fn a_guest_that_does_not_come_back_at_once_is_tried_again_and_who_says_nothing_k
     assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
     assert_eq!(exec(&farm, "web1", "cat /run/kept"), "mine");
 
-    // Woken for one who says nothing, it goes back without being asked to.
+    // Woken by a silent client, the guest parks again without a command.
     let parked = || farm.run(&["park", &web1]).status.success();
     assert!(wait_until(PATIENCE, parked).is_some());
     let silent = TcpStream::connect("127.0.0.1:27450").unwrap();
     until(&farm, "woken by a client", |states| states == ["up"]);
-    until(&farm, "parked, as nobody says anything", |states| states == ["parked"]);
+    until(&farm, "parked, as all clients are silent", |states| states == ["parked"]);
     let mut silent = silent;
     silent.set_read_timeout(Some(PATIENCE)).unwrap();
     silent.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
     let mut page = Vec::new();
     silent.read_to_end(&mut page).unwrap();
-    assert!(page.starts_with(b"HTTP/1.1 200 OK"), "what is said at last is answered");
+    assert!(page.starts_with(b"HTTP/1.1 200 OK"), "a late request is served");
 }
 
-/// A QEMU that does not start as long as there is a file `refuses`, and counts that.
+/// A QEMU that fails to start while a file `refuses` exists, and counts its attempts there.
 const STAND_IN: &str = "#!/bin/sh\n[ ! -e DIR/refuses ] || { echo >> DIR/refuses; exit 1; }\n\
                         exec /usr/bin/qemu-system-x86_64 \"$@\"\n";
-/// After so many failures a guest was given up once.
+/// An earlier version gave a guest up after this many failures.
 const REFUSED: usize = 8;
 
-/// The address at which a guest's QEMU listens, by QEMU's own words.
+/// Returns the address at which a guest's QEMU listens, from its command line.
 fn listens_at(pid: u32) -> SocketAddrV4 {
     let words = text(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap());
     let (_, address) = words.split_once("hostfwd=tcp:").unwrap();
@@ -216,21 +216,21 @@ fn finding2_01_a_parked_guest_keeps_its_ports_and_memory() {
     farm.succeed(&["park", &web1]);
     are_gone(&qemus);
 
-    // The address of before is of no use to another process.
+    // The previous address is useless to another process.
     let _squatter = TcpListener::bind(before).unwrap();
     assert!(page(connect(27_460)).starts_with("HTTP/1.1 200 OK"));
     assert_ne!(listens_at(pids(&farm)[0]), before);
     let parked = || farm.run(&["park", &web1]).status.success();
     assert!(wait_until(PATIENCE, parked).is_some(), "a client that has gone keeps it awake");
 
-    // However often its QEMU does not start, the guest is not given up.
+    // The guest is kept, however often its QEMU fails to start.
     let refuses = farm.dir.join("refuses");
     std::fs::write(&refuses, "").unwrap();
     std::fs::set_permissions(&refuses, PermissionsExt::from_mode(0o666)).unwrap();
     let client = std::thread::spawn(|| page(connect(27_460)));
     let refused = || std::fs::read_to_string(&refuses).unwrap().len();
     for times in 1..=REFUSED {
-        // Asked for, it is tried sooner.
+        // On request the next attempt comes sooner.
         let mut wakes = farm.command(&["wake", &web1]).spawn().unwrap();
         let tried = wait_until(PATIENCE, || refused() >= times);
         wakes.kill().unwrap();

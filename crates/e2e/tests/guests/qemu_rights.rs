@@ -1,5 +1,5 @@
-//! What a guest finds that breaks out of its QEMU: a process that may do nothing. Farms that root
-//! starts are looked at from outside, and attacked by a process with a QEMU's own user.
+//! Rights of a guest that has broken out of its QEMU: none. Farms started by root are inspected
+//! from outside, and attacked by a process with a QEMU's own user id.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Each word of a line of `/proc/PID/status`, by the line's name.
+/// Returns the words of each line of `/proc/PID/status`, by the line's name.
 fn status(pid: u32) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = |line: &str| {
@@ -27,7 +27,7 @@ fn is_root() -> bool {
     is_root
 }
 
-/// The user of a QEMU that has no rights.
+/// Returns the user id of a QEMU, and asserts that it has no rights.
 fn user_without_rights(pid: u32) -> String {
     let status = status(pid);
     let user = status["Uid"][0].clone();
@@ -53,7 +53,7 @@ fn user_without_rights(pid: u32) -> String {
     user
 }
 
-/// What a shell says that has become a QEMU's user, as who has broken out of that QEMU.
+/// Runs a shell with a QEMU's user id, like an attacker in that QEMU, and returns its output.
 fn escaped(user: &str, script: &str) -> String {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", user, "--regid", user, "--clear-groups", "--no-new-privs"]);
@@ -62,7 +62,7 @@ fn escaped(user: &str, script: &str) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// The file behind the memory of a clone.
+/// Returns the file behind a clone's memory.
 fn memory(pid: u32) -> PathBuf {
     fs::read_link(format!("/proc/{pid}/fd/0")).unwrap()
 }
@@ -87,7 +87,7 @@ fn finding_03_each_qemu_of_a_farm_is_a_user_without_rights() {
     let different: BTreeSet<&String> = users.iter().collect();
     assert_eq!(different.len(), 5, "each has a user of its own: {users:?}");
 
-    // Who has broken out of the first clone.
+    // The attacker is in the first clone.
     let (clone, next, user) = (guests[0], guests[1], &users[0]);
     let run_dir = farm.run_dir(ours).display().to_string();
     let memory = memory(clone);
@@ -119,7 +119,7 @@ fn finding_03_each_qemu_of_a_farm_is_a_user_without_rights() {
     e2e::farms::are_gone(&guests);
 }
 
-/// Without the right to end another user's process root could not end its guests.
+/// Without the right to end another user's process, root could not end its guests.
 #[test]
 fn finding_03_a_farm_whose_qemus_stay_roots_says_so() {
     if !is_root() {
@@ -147,7 +147,7 @@ fn finding_03_each_qemu_of_up_is_a_user_without_rights() {
     }
     let mut up = Up::start("--guests 2", || e2e::share(2));
     up.until("both have started", |up| up.qemus().len() == 2);
-    // A QEMU that has just been started is a copy of ours until it is QEMU.
+    // A newly started QEMU is a copy of this process until it executes QEMU.
     let has_started = |pid: &u32| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         name.starts_with("qemu")

@@ -1,4 +1,4 @@
-//! What was found at the start is there again at the end, however the daemon ends.
+//! The daemon's end restores the state found at its start, whatever ends it.
 
 use e2e::{Guest, Host, PATIENCE, Plan};
 use images::Arch;
@@ -24,11 +24,11 @@ fn wait_for_end(guest: &mut Guest<'_>) {
     );
 }
 
-/// SIGTERM restores; SIGKILL, start, SIGTERM restores the values of the first start.
+/// SIGTERM restores. SIGKILL, start, SIGTERM restores the values of the first start.
 fn restores(arch: Arch, pool: &str) {
     let host = Host::start(&[plan(arch)]);
     let mut guest = host.guest(0);
-    // An odd start: one CPU of four is offline, and not the one that would come last.
+    // An unusual start: one CPU of four is offline, and not the one that would be added last.
     guest.sh("echo 0 > /sys/devices/system/cpu/cpu2/online");
     let (cpus, pages) = (online(&mut guest), guest.sh(pool));
     assert_eq!(cpus, "0-1,3");
@@ -40,14 +40,14 @@ fn restores(arch: Arch, pool: &str) {
         if kill_first {
             guest.sh("kill -9 $(cat /run/pid)");
             wait_for_end(&mut guest);
-            assert_eq!(online(&mut guest), "0", "nobody could restore");
+            assert_eq!(online(&mut guest), "0", "SIGKILL restores nothing");
             guest.sh(START);
             guest.until_sh("cat /run/log", PATIENCE, |text| text.contains("its record is kept"));
         }
         guest.sh("kill $(cat /run/pid)");
         wait_for_end(&mut guest);
         assert_eq!(online(&mut guest), cpus, "killed first: {kill_first}");
-        // A pool gives its pages back in its own time.
+        // A pool gives its pages back at its own pace.
         let found = pages.trim();
         guest.until_sh(pool, PATIENCE, |text| text == found);
         let left = guest.sh("ls /run/pinheadd.undo 2> /dev/null || true");
@@ -68,7 +68,7 @@ fn s390x_restores() {
     restores(Arch::S390x, "cat /proc/sys/vm/cmm_pages");
 }
 
-/// New rules are taken while it runs; wrong ones are not, and it says so.
+/// New rules are applied at runtime; invalid ones are refused with a message.
 #[test]
 fn rules_are_read_again_or_the_old_ones_stay() {
     let host = Host::start(&[plan(Arch::X86_64)]);
@@ -87,14 +87,14 @@ fn rules_are_read_again_or_the_old_ones_stay() {
     assert!(second.contains("Another pinheadd is running"), "{second}");
 }
 
-/// The original's way to run: in the background, with a pid file, found by scripts.
+/// The original's mode: in the background, with a pid file for scripts.
 #[test]
-fn it_runs_in_the_background_and_scripts_find_it() {
+fn daemon_runs_in_the_background_and_scripts_find_it() {
     let host = Host::start(&[plan(Arch::X86_64)]);
     let mut guest = host.guest(0);
     guest.sh("/sbin/pinheadd -c /etc/pinhead.conf; cat /run/pinheadd.pid > /run/pid");
     guest.until_sh("cat /sys/devices/system/cpu/online", PATIENCE, |text| text == "0");
-    // It is written when the last of them is gone, and the kernel has said so before.
+    // The file is written when the last CPU is offline; the kernel reports that earlier.
     guest.until_sh("cat /run/pinheadd.status", PATIENCE, |status| {
         status.contains("cpus_online=1\ncpus_present=4\n")
     });
@@ -103,7 +103,7 @@ fn it_runs_in_the_background_and_scripts_find_it() {
     assert_eq!(online(&mut guest), "0-3");
     assert_eq!(guest.sh("ls /run/pinheadd.pid /run/pinheadd.status 2> /dev/null || true"), "");
 
-    // In the foreground with -V it shows the lines that people's scripts read.
+    // In the foreground with -V it prints the lines that users' scripts parse.
     guest.sh("/sbin/pinheadd -f -V -c /etc/pinhead.conf > /run/log 2>&1 < /dev/null & \
          echo $! > /run/pid");
     guest.until_sh("cat /run/log", PATIENCE, |log| {

@@ -1,10 +1,10 @@
-//! A guest's reports of its memory: when the host asks, and at once when memory is short.
+//! A guest's memory reports: on the host's request, and at once when memory is short.
 
 use e2e::{Host, PATIENCE, Plan};
 use images::Arch;
 use wire::Memory;
 
-/// Rules without memory: its signals must not depend on them.
+/// Rules without memory: the signals must not depend on them.
 const CPU_ONLY: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\
                         HOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n";
 
@@ -14,22 +14,21 @@ fn plan(arch: Arch) -> Plan {
     plan
 }
 
-/// What the program in the guest that reads the numbers takes itself while it does, and what each
-/// of four CPUs keeps of pages that it has not counted yet.
+/// Memory of the guest's reading program while it runs, and pages that each of four CPUs has not
+/// counted yet.
 const READER_KIB: u64 = 512;
 
-/// The free pages that each of four CPUs keeps uncounted for itself, and the cache that the filling
-/// program leaves.
+/// Free pages that each of four CPUs keeps uncounted, and cache that the filling program leaves.
 const TAKEN_KIB: u64 = 4_096;
 
-/// A line of /proc/meminfo.
+/// Returns a line of /proc/meminfo.
 fn kib(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let number = line.and_then(|line| line.split_ascii_whitespace().next());
     number.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no {name}: {text}"))
 }
 
-/// A question is answered at once with numbers that the guest itself would give.
+/// Checks that a request is answered at once, with the guest's own numbers.
 fn answers(arch: Arch) {
     let host = Host::start(&[plan(arch)]);
     let mut guest = host.guest(0);
@@ -91,8 +90,8 @@ fn s390x_a_question_is_answered() {
     answers(Arch::S390x);
 }
 
-/// Tasks that wait for memory are reported within a second, by the guest's own clock, under
-/// rules without memory and at a pace that never wakes for pressure.
+/// Tasks that wait for memory are reported within a second by the guest's clock. The rules do not
+/// use memory, and this pace never wakes for pressure.
 #[test]
 fn a_guest_that_thrashes_reports_it_within_a_second() {
     let mut plan = plan(Arch::X86_64);
@@ -102,7 +101,7 @@ fn a_guest_that_thrashes_reports_it_within_a_second() {
     let mut guest = host.guest(0);
     guest.until("its daemon is there", PATIENCE, |_| true);
     assert_eq!(host.seen(0).needs, 0, "no task waits yet");
-    // Notes when tasks have waited for a tenth of a second in all since now.
+    // Records the time at which tasks have waited a tenth of a second in total from now on.
     guest.sh("some() { sed -n 's/^some.*total=//p' /proc/pressure/memory; }; \
          (began=$(some); while [ $(($(some) - began)) -lt 100000 ]; do usleep 10000; done; \
           awk '{print int($1 * 1000)}' /proc/uptime > /run/stalled) > /dev/null 2>&1 &");

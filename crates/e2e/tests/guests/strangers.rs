@@ -1,4 +1,4 @@
-//! What ports and users of the host do to the real `pinhead host`, with monitors that scripts play.
+//! Attacks of ports and of the host's users on the real `pinhead host`, with scripted monitors.
 
 use counters::Bytes;
 use e2e::PATIENCE;
@@ -16,12 +16,12 @@ use std::time::Duration;
 use wire::{Decoder, Hello, PoolKind, Pressure, ToGuest, ToHost};
 
 const NEIGHBOURS: usize = 40;
-/// How long dispatches are counted.
+/// Time over which dispatches are counted.
 const MEASURED: Duration = Duration::from_secs(5);
-/// How often a second it may wake the manager: sixteen times, and the rest is what a busy machine
-/// brings. Without a budget for reads it is more than four thousand.
+/// Allowed wake-ups of the manager per second: sixteen, plus the noise of a busy machine. Without a
+/// read budget there are more than four thousand.
 const DISPATCHES: u64 = 500;
-/// The time between two bytes, so that each of them wakes the manager.
+/// Time between two bytes, long enough for each of them to wake the manager.
 const BETWEEN: Duration = Duration::from_micros(30);
 
 fn claim(dir: &Path, number: usize) -> Claim {
@@ -45,7 +45,7 @@ fn hello() -> ToHost {
     })
 }
 
-/// The manager's dispatches a second, which mean something on a busy machine too.
+/// Returns the manager's dispatches per second, a measure that also holds on a busy machine.
 fn dispatches_a_second(manager: &Manager<'_>) -> u64 {
     let dispatches = || {
         let mut tasks = TaskDir::open(&Root::default());
@@ -60,9 +60,9 @@ fn dispatches_a_second(manager: &Manager<'_>) -> u64 {
     (dispatches() - before) / took.expect("time passes").as_secs().max(1)
 }
 
-/// A daemon whose tasks wait for memory is asked how it is, and how soon.
+/// Reports tasks that wait for memory, and returns the time until the daemon is sampled.
 fn is_served(port: &mut UnixStream) -> Duration {
-    // What it was asked until now.
+    // Earlier requests are discarded.
     let mut bytes = [0; 64 * 1024];
     port.set_nonblocking(true).expect("a port");
     while port.read(&mut bytes).is_ok() {}
@@ -73,7 +73,7 @@ fn is_served(port: &mut UnixStream) -> Duration {
     port.write_all(&need).expect("a port");
     let mut decoder = Decoder::<ToGuest>::new();
     loop {
-        let count = port.read(&mut bytes).expect("it is asked in time");
+        let count = port.read(&mut bytes).expect("a request in time");
         decoder.feed(&bytes[..count]);
         let mut messages = std::iter::from_fn(|| decoder.next());
         if messages.any(|message| matches!(message, ToGuest::Sample(_))) {
@@ -82,17 +82,17 @@ fn is_served(port: &mut UnixStream) -> Duration {
     }
 }
 
-/// What a flood on one port came to, beside forty guests that idle.
+/// Result of a flood on one port, next to forty idle guests.
 struct Flooded {
-    /// The manager's dispatches a second, without it and beside it.
+    /// The manager's dispatches per second without the flood and during it.
     quiet: u64,
     loud: u64,
-    /// What was written while that was measured, and for how long.
+    /// Bytes written during the measurement, and its duration.
     written: u64,
     lasted: Duration,
 }
 
-/// The first guest's port writes this block again and again, with a pause between two of them.
+/// Writes this block to the first guest's port repeatedly, with a pause between two blocks.
 fn flooded(block: Vec<u8>, pause: Duration) -> Flooded {
     let place = Place::new();
     let dir = place.dir();
@@ -115,7 +115,7 @@ fn flooded(block: Vec<u8>, pause: Duration) -> Flooded {
     let quiet = dispatches_a_second(&manager);
     let written = Arc::new(AtomicU64::new(0));
     let clock = vm::Deadline::after(PATIENCE);
-    // It ends when the manager closes the port.
+    // The flood ends when the manager closes the port.
     let flood = thread::spawn({
         let written = Arc::clone(&written);
         move || {
@@ -140,22 +140,22 @@ fn flooded(block: Vec<u8>, pause: Duration) -> Flooded {
     Flooded { quiet, loud, written, lasted }
 }
 
-/// A port that writes single bytes wakes the manager no more often than its budget allows, and a
-/// neighbour with a need is asked.
+/// Single bytes on a port wake the manager only within its budget, and a neighbour in need is
+/// sampled.
 #[test]
-fn finding_05_single_bytes_on_a_port_wake_the_manager_within_a_budget() {
+fn finding_05_single_bytes_wake_manager_within_a_budget() {
     let Flooded { quiet, loud, .. } = flooded(vec![0], BETWEEN);
     assert!(loud <= quiet + DISPATCHES, "{quiet} dispatches, then {loud}");
 }
 
-/// Well-made messages in large blocks, as fast as they are taken: no more of them is taken than a
-/// port may send, which bounds their cost on any machine.
+/// Well-formed messages in large blocks at full speed: the manager reads no more than a port may
+/// send, which bounds their cost on any machine.
 #[test]
 fn large_blocks_on_a_port_are_read_within_a_budget() {
-    /// What a port may send at once, and in a second.
+    /// Bytes that a port may send at once, and per second.
     const BURST: u64 = 262_144;
     const A_SECOND: u64 = 32_768;
-    /// What the kernel keeps between the two ends, and the block that is being written.
+    /// Kernel buffers between the two ends, and the block being written.
     const UNREAD: u64 = 524_288;
     let mut block = Vec::new();
     wire::encode(&hello(), &mut block);

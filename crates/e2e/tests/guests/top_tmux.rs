@@ -1,5 +1,5 @@
-//! `pinhead top` in a real terminal, as a person sees it: beside a manager with a real guest, and
-//! over a recording of an earlier version.
+//! `pinhead top` in a real terminal: next to a manager with a real guest, and on a recording of an
+//! earlier version.
 
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::terminal::Terminal;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const SMALL: (u16, u16) = (80, 24);
-/// Dark on light, as tmux reports it.
+/// Escape sequence for dark on light, as tmux reports it.
 const INVERSE: &str = "\u{1b}[7m";
 
 fn is_skipped() -> bool {
@@ -19,7 +19,7 @@ fn is_skipped() -> bool {
     is_skipped
 }
 
-/// A copy of the recording of version 1, since a reader may make its index beside a file.
+/// A copy of the recording of version 1, since a reader may write an index next to a file.
 struct Recording(PathBuf);
 
 impl Recording {
@@ -46,13 +46,13 @@ impl Drop for Recording {
     }
 }
 
-/// The first line.
+/// Returns the first line.
 fn head(screen: &str) -> &str {
     screen.lines().next().unwrap_or_default()
 }
 
 #[test]
-fn the_past_is_gone_through_with_keys() {
+fn keys_move_through_the_past() {
     if is_skipped() {
         return;
     }
@@ -72,14 +72,14 @@ fn the_past_is_gone_through_with_keys() {
     terminal.types("[");
     let screen = terminal.until_shown("2026-11-21 14:59:00");
     assert!(screen.contains("[2 guests]"), "the screen stays: {screen}");
-    // Before it there is a quarter of an hour of which only the last minute was recorded.
+    // The preceding quarter of an hour has a recording of only its last minute.
     terminal.types("{");
     terminal.until_shown("Nothing was recorded then");
     terminal.types("{");
     terminal.until_shown("the recording begins here");
     terminal.types("}]]]]");
     terminal.until_shown("2026-11-21 14:59:00");
-    // One guest, and what is not recorded says so.
+    // One guest is selected, and unrecorded values are named as such.
     terminal.types("/web");
     terminal.presses("Enter");
     terminal.until("the filter", |screen| !screen.contains("grüße") && screen.contains(">web1"));
@@ -117,11 +117,11 @@ fn without_colour_nothing_is_painted_and_mistakes_are_reported() {
         terminal.until_shown("replay  2026-11-21 15:0");
         assert!(!terminal.painted().contains('\u{1b}'), "{:?}", terminal.painted());
     }
-    // The output of a program that ends at once is lost in tmux: a shell stays behind.
+    // tmux loses the output of a program that ends at once, so a shell remains.
     let nowhere = vec![e2e::program(), "top", "--replay", "/nowhere/at/all"];
     let with = |more: [&'static str; 2]| [&command[..], more.as_slice()].concat();
     for (words, message) in [
-        // A day that is never today, whose times are shown without their day.
+        // The date is never today, and times without a date are today's.
         (with(["--at", "2020-01-02 10:00"]), "Nothing is recorded at 2020-01-02 10:00:00"),
         (with(["--at", "noon"]), "is no time: write 14:03"),
         (with(["--step", "90"]), "whole minutes"),
@@ -136,7 +136,7 @@ fn without_colour_nothing_is_painted_and_mistakes_are_reported() {
 }
 
 #[test]
-fn what_happens_now_is_seen_in_a_terminal() {
+fn live_view_shows_guests_and_decisions_in_a_terminal() {
     if is_skipped() {
         return;
     }
@@ -144,7 +144,7 @@ fn what_happens_now_is_seen_in_a_terminal() {
     let plan = Plan { cpus: 2, memory_mib: 192, ..Plan::holding(place.dir()) };
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
-    guest.until("it has settled", e2e::PATIENCE, |status| status.settled);
+    guest.until("the guest has settled", e2e::PATIENCE, |status| status.settled);
     guest.sh("(while :; do :; done) > /dev/null 2>&1 &");
     host.yield_to_manager();
     let size = Size::with_free(&host, 1, 512);
@@ -175,7 +175,7 @@ fn what_happens_now_is_seen_in_a_terminal() {
     terminal.presses("Escape");
     terminal.until_shown(">g1");
 
-    // One guest: both of its virtual CPUs, of which one computes.
+    // One guest with two virtual CPUs, one of them busy.
     terminal.presses("Enter");
     terminal.until_shown("GUEST    g1");
     terminal.until("a virtual CPU that runs", |screen| {
@@ -185,18 +185,18 @@ fn what_happens_now_is_seen_in_a_terminal() {
     });
     let screen = terminal.screen();
     assert!(screen.contains("2 vCPUs") && screen.contains("daemon"), "{screen}");
-    // The manager records nothing, so no daemon is asked for its tasks.
+    // The manager records nothing, so it requests no daemon's tasks.
     assert!(screen.contains("not reported twice yet") || screen.contains("WAKER"), "{screen}");
 
-    // What is frozen stands still, and goes on.
+    // A frozen screen stands still until it is resumed.
     terminal.types(" ");
     let frozen = head(&terminal.until_shown("FROZEN")).to_owned();
     let moved = wait_until(Duration::from_secs(3), || head(&terminal.screen()) != frozen);
     assert!(moved.is_none(), "{frozen}\n{}", terminal.screen());
     terminal.types(" ");
-    terminal.until("it goes on", |screen| !head(screen).contains("FROZEN"));
+    terminal.until("the screen is resumed", |screen| !head(screen).contains("FROZEN"));
 
-    // A decision, as it happens.
+    // A decision is shown as it happens.
     terminal.types("4");
     terminal.until_shown("WHAT, AND WHY");
     manager.succeed(&["set", "g1", "pin", "160 MiB"]);
@@ -207,7 +207,7 @@ fn what_happens_now_is_seen_in_a_terminal() {
     terminal.types("3");
     terminal.until_shown("MEMORY OF THE HOST");
 
-    // The manager goes: that is reported, and the last known values stay.
+    // After the manager's end an error is shown, and the last known values stay.
     drop(manager);
     terminal.until("trouble", |screen| screen.lines().last().is_some_and(|l| l.starts_with('!')));
     terminal.types("q");

@@ -1,6 +1,6 @@
-//! What a kernel has z/VM copy into its monitor, by a real s390x kernel's own hand: its modules
-//! fill their buffers when they are switched on, a probe reads these where they are about to be
-//! handed to CP, which is not here, and they say what that guest's /proc says.
+//! Monitor records of a real s390x kernel for z/VM. Its modules fill their buffers when they are
+//! switched on. A probe reads the buffers just before they are passed to CP, which is missing here.
+//! Their values match the guest's /proc.
 
 use e2e::{Guest, Host, Plan};
 use images::{Arch, Cache, GuestFile, Modules};
@@ -11,24 +11,24 @@ use zmon::appldata::{self, Memory, Network, System};
 use zmon::layout::Layout;
 
 const MODULES: [&str; 3] = ["appldata_mem", "appldata_os", "appldata_net_sum"];
-/// How often a second Debian's kernel for IBM Z ticks (`CONFIG_HZ`), and how often /proc counts.
+/// Tick rate per second of Debian's kernel for IBM Z (`CONFIG_HZ`), and of the counts in /proc.
 const HZ: u64 = 250;
 const HUNDREDTHS: u64 = 100;
-/// So late a virtual CPU of a busy host may be to count its rest, in hundredths.
+/// Tolerated delay of a busy host's virtual CPU in counting its rest, in hundredths of a second.
 const LATE: u64 = 20;
-/// A probe reads as many numbers of 8 bytes.
+/// Number of 8-byte words that a probe reads.
 const READ: usize = 64;
 
-/// What the kernel was about to hand over.
+/// A buffer that the kernel was about to hand over.
 struct Buffer {
     record: u8,
     modification: String,
     bytes: Vec<u8>,
 }
 
-/// Modules of the guest's kernel, and a probe at the one function by which they all go to CP: the
-/// record's number, what to do with it, the buffer, its length, and its modification, in this
-/// order.
+/// Loads modules of the guest's kernel, and sets a probe at the function by which all of them call
+/// CP. Its arguments are the record's number, the function, the buffer, its length, and its
+/// modification, in this order.
 fn probe(guest: &mut Guest) {
     let insert: String = MODULES.iter().map(|name| format!("insmod /{name}.ko && ")).collect();
     let said = guest.sh(&format!(
@@ -39,7 +39,7 @@ fn probe(guest: &mut Guest) {
     assert_eq!(said.trim(), "0", "{said}");
 }
 
-/// The buffer of the module that is switched on. Nobody takes it, so that it is off again.
+/// Returns the buffer of a module that is switched on. CP is missing, so the module is off again.
 fn filled(guest: &mut Guest, name: &str) -> Buffer {
     let text = guest.sh(&format!(
         "echo > /t/trace; echo 1 > /proc/sys/appldata/{name} 2> /dev/null; grep handed: /t/trace"
@@ -66,7 +66,7 @@ fn filled(guest: &mut Guest, name: &str) -> Buffer {
     }
 }
 
-/// The numbers of a file of names and numbers, of these names.
+/// Returns the numbers with these names from a file of names and numbers.
 fn numbers<const N: usize>(guest: &mut Guest, file: &str, names: [&str; N]) -> [u64; N] {
     let text = guest.sh(&format!("cat {file}"));
     names.map(|name| {
@@ -90,12 +90,12 @@ fn memory(guest: &mut Guest) {
     assert_eq!((told.record, told.modification.as_str()), (appldata::MEMORY, "00"));
     let memory = Memory::whole(&told.bytes).unwrap_or_else(|e| panic!("{e}: {:?}", told.bytes));
     assert_eq!(memory.bytes(), told.bytes, "written as it came");
-    // Of shared memory it tells pages.
+    // Shared memory is reported in pages.
     let told_shared = memory.shared * 4;
     let said = [memory.total, memory.buffers, memory.swap_total, memory.swap_free, told_shared];
     assert_eq!(said, [total, buffers, swap_total, swap_free, shared], "KiB");
     assert_eq!((memory.total_high, memory.free_high), (0, 0));
-    // What the commands beside it use.
+    // The commands of this test use some memory too.
     is_within("free, KiB", memory.free, free.saturating_sub(8 << 10)..=free + (8 << 10));
     is_within("cached, KiB", memory.cached, cached.saturating_sub(1 << 10)..=cached + (1 << 10));
     let counts = [memory.paged_in, memory.paged_out, memory.faults, memory.major_faults];
@@ -132,17 +132,17 @@ fn system(guest: &mut Guest) {
         let said = [user, nice, cpu.system, cpu.idle, cpu.io_wait, cpu.irq, cpu.soft_irq, steal];
         for ((value, before), after) in said.iter().zip(before).zip(after) {
             let [before, after] = [before, after].map(|ticks| ticks.cast_unsigned());
-            // The kernel's own ticks are not those of /proc, and both round; they begin anew after
-            // 2^32, which CPUs that came later are beyond here: under emulation they begin with
-            // years of time.
+            // The kernel's ticks differ from those of /proc, and both are rounded. They wrap at
+            // 2^32, which CPUs added later have already exceeded here: under emulation they start
+            // with years of time.
             let ticks = |hundredths: u64| hundredths * HZ / HUNDREDTHS;
-            // /proc counts the rest of a CPU that has not run since, the buffer does not yet.
+            // /proc already counts the rest of a CPU that has not run since; the buffer does not.
             let (from, to) = (ticks(before.saturating_sub(LATE)), ticks(after + 2));
             let above = u64::from(value.wrapping_sub(from as u32));
             is_within("ticks since that", above, 0..=to - from);
         }
     }
-    // 0.08 0.03 0.01 1/38 113: tasks are those that there are now.
+    // 0.08 0.03 0.01 1/38 113: the second number of 1/38 is the present number of tasks.
     let words: Vec<&str> = loads.split_whitespace().collect();
     let tasks: u32 = words[3].split('/').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
     assert!(system.os.tasks.abs_diff(tasks) <= 8, "{} tasks, {loads}", system.os.tasks);
@@ -187,7 +187,7 @@ fn network(guest: &mut Guest) {
 }
 
 #[test]
-fn what_a_real_kernel_hands_to_the_monitor_is_what_its_proc_says() {
+fn kernel_monitor_records_match_proc() {
     let cache = Cache::from_environment().unwrap_or_else(|e| panic!("{e}"));
     let packages = cache.packages(Arch::S390x).unwrap_or_else(|e| panic!("{e}"));
     let modules = Modules::open(&packages.modules).unwrap_or_else(|e| panic!("{e}"));

@@ -1,6 +1,6 @@
-//! `pinhead host` as on z/VM, with the pools of two real s390x kernels: what z/VM would count of
-//! them is a file made of their pools, and messages, which only z/VM carries, are put into
-//! `/proc/sys/vm/cmm_pages`, which sets the same size.
+//! `pinhead host` as on z/VM, with the pools of two real s390x kernels. A file made from their
+//! pools replaces z/VM's counts. Only z/VM carries messages, so their sizes are written to
+//! `/proc/sys/vm/cmm_pages` instead.
 
 use e2e::manager::{Manager, Place, wait_until};
 use images::{Arch, Cache, ImageSpec};
@@ -14,27 +14,28 @@ use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation};
 use zmon::hypfs::{Guest, guests_bytes};
 use zmon::{Tod, to_ebcdic};
 
-/// Under emulation on a busy machine a boot may take many times its usual five seconds.
+/// Limit of a boot: under emulation on a busy machine it may take many times its usual five
+/// seconds.
 const PATIENCE: Duration = Duration::from_secs(180);
 const SIZE_MIB: u64 = 256;
-/// What the two may have together, of which a tenth is to be free.
+/// Memory that both may have together; a tenth of it is to be free.
 const ALL_MIB: u64 = 360;
 const PAGES_A_MIB: u64 = 256;
-/// A kernel with less than that available has its tasks wait.
+/// A kernel's tasks wait for memory if less than this is available.
 const WAITS_MIB: u64 = 24;
-/// How often a guest is sampled at each look.
+/// Samples of each guest per look.
 const SAMPLES: u32 = 4;
 
-/// Two kernels, and how many messages they have heard.
+/// Two kernels, and the number of messages delivered to them.
 struct Guests {
     sessions: Vec<Session>,
     heard: usize,
     looks: u32,
-    /// Samples that found a guest waiting.
+    /// Samples that found each guest waiting.
     waited: [u32; 2],
 }
 
-/// What a look at both has shown.
+/// Result of a look at both guests.
 struct Seen {
     pools: Vec<u64>,
     available_mib: Vec<u64>,
@@ -63,10 +64,10 @@ impl Guests {
         }
     }
 
-    /// The sizes of their pools, and what is available in them, as their kernels say.
+    /// Returns the sizes of their pools and the available memory, as their kernels report them.
     fn see(&mut self) -> Seen {
         let numbers = |session: &mut Session| -> (u64, u64) {
-            // The shell's own words, where they can be, save processes.
+            // The shell's own commands save processes where possible.
             let script = "cat /proc/sys/vm/cmm_pages; \
                           while read name kib unit; do case $name in MemAvailable:) echo $kib;; \
                           esac; done < /proc/meminfo";
@@ -79,7 +80,7 @@ impl Guests {
         Seen { pools, available_mib }
     }
 
-    /// The second one's programs take all that is available but so much.
+    /// Fills the second guest's memory except for this much.
     fn starve(&mut self, left_mib: u64) {
         let take = self.see().available_mib[1].saturating_sub(left_mib);
         let script = format!(
@@ -90,7 +91,7 @@ impl Guests {
         assert_eq!(text.trim(), "0", "{take} MiB");
     }
 
-    /// Carries messages, and counts.
+    /// Delivers pending messages, and samples the guests.
     fn live(&mut self, dir: &Path) -> Seen {
         let log = fs::read_to_string(dir.join("vmcp.log")).unwrap_or_default();
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
@@ -126,8 +127,8 @@ impl Guests {
     }
 }
 
-/// A program in the place of `vmcp`, that writes down what it is called with. Another process
-/// writes it: none of ours that is being started may have it open for writing.
+/// Writes a replacement of `vmcp` that logs its arguments. Another process writes the file: no
+/// child of this process may have it open for writing while it is started.
 fn program(path: &Path) {
     let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
     let mut sh = Command::new("sh")
@@ -143,7 +144,7 @@ fn program(path: &Path) {
 }
 
 #[test]
-fn two_kernels_pools_hold_the_set_point_serve_one_that_starves_and_are_empty_after_a_kill() {
+fn kernel_pools_hold_set_point_serve_need_and_empty_after_kill() {
     let _share = e2e::share(2);
     let guests = RefCell::new(Guests::boot());
     let place = Place::new();
@@ -161,7 +162,7 @@ fn two_kernels_pools_hold_the_set_point_serve_one_that_starves_and_are_empty_aft
     fs::write(&path, settings).unwrap_or_else(|e| panic!("{e}"));
     let manager = Manager::start(&place, &path);
     let live = || guests.borrow_mut().live(dir);
-    // Less the hysteresis of a hundredth.
+    // The hysteresis of a hundredth is subtracted.
     let free_mib = |pools: &[u64]| {
         (ALL_MIB + pools.iter().sum::<u64>() / PAGES_A_MIB).saturating_sub(2 * SIZE_MIB)
     };

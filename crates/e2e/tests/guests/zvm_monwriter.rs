@@ -1,5 +1,5 @@
-//! `pinheadd --monwriter` in a real s390x guest, with a file in the place of the device: what it
-//! wrote is what that guest's kernel says, and its rules go on beside it.
+//! `pinheadd --monwriter` in a real s390x guest, with a file in place of the device. Its records
+//! match the guest's kernel, and its rules keep running.
 
 use e2e::{Guest, Host, PATIENCE, Plan, daemon_dir};
 use images::{Arch, GuestFile};
@@ -11,15 +11,15 @@ use zmon::procd::{self, Record, Summary, Task};
 
 const RECORDS: &str = "/run/records";
 
-/// All that was written.
+/// All written records.
 #[derive(Default)]
 struct Written {
-    /// Each round's: the guest as a whole comes last.
+    /// Records of each round: the guest's summary comes last.
     rounds: Vec<(Vec<Task>, Summary)>,
     systems: Vec<FileSystem>,
     own: Vec<Own>,
     ended: Vec<u16>,
-    /// Bytes in all, and those behind the last record that is whole.
+    /// Total bytes, and those after the last complete record.
     left: (usize, Vec<u8>),
 }
 
@@ -28,7 +28,7 @@ fn read(guest: &mut Guest<'_>) -> Written {
     let byte = |word| u8::from_str_radix(word, 16).unwrap_or_else(|e| panic!("{word}: {e}"));
     let bytes: Vec<u8> = text.split_whitespace().map(byte).collect();
     let (mut rest, mut written, mut tasks) = (&bytes[..], Written::default(), Vec::new());
-    // A write that is on its way may be there in part.
+    // A write in progress may be visible in part.
     while let Ok((head, data, after)) = Head::split(rest) {
         rest = after;
         if head.function == Function::Stop as u8 {
@@ -53,7 +53,7 @@ fn read(guest: &mut Guest<'_>) -> Written {
     written
 }
 
-/// Waits for so many rounds: one name stands in each.
+/// Waits for this many rounds: one name appears in each.
 fn rounds(guest: &mut Guest<'_>, wanted: u64) {
     guest.until_sh(&format!("grep -o ksoftirqd/0 {RECORDS} | wc -l"), PATIENCE, |text| {
         text.parse::<u64>().is_ok_and(|rounds| rounds >= wanted)
@@ -69,7 +69,7 @@ fn task<'a>(tasks: &'a [Task], pid: &str) -> Option<&'a Task> {
 }
 
 #[test]
-fn a_guest_tells_the_monitor_what_its_kernel_says_and_what_its_rules_did() {
+fn monitor_records_match_kernel_and_rules_actions() {
     let built = daemon_dir().join("s390x/pinheadd-monwriter");
     let bytes = fs::read(&built).unwrap_or_else(|e| panic!("{}: {e}", built.display()));
     let file = GuestFile { path: "/sbin/pinheadd-monwriter".into(), mode: 0o755, bytes };
@@ -92,11 +92,11 @@ fn a_guest_tells_the_monitor_what_its_kernel_says_and_what_its_rules_did() {
     let (tasks, summary) = &written.rounds[1];
     assert_eq!(summary.tasks as usize, tasks.len());
     let states = summary.running + summary.sleeping + summary.stopped + summary.zombies;
-    // Threads of the kernel may be idle, which has no place in the record.
+    // Kernel threads may be idle, which the record does not count.
     assert!((1..=summary.tasks).contains(&states), "{summary:?}");
     let total = guest.sh("awk '/^MemTotal/ {print $2}' /proc/meminfo");
     assert_eq!(summary.memory_total.to_string(), total.trim());
-    // What is asked here is a load, for which the rules may plug one again.
+    // The test's commands are a load, for which the rules may add a CPU again.
     assert!((1..=2).contains(&summary.cpus), "{summary:?}");
     let parts = [summary.user, summary.nice, summary.system, summary.idle, summary.io_wait];
     let more = [summary.irq, summary.soft_irq, summary.steal];
@@ -126,12 +126,12 @@ fn a_guest_tells_the_monitor_what_its_kernel_says_and_what_its_rules_did() {
     assert!((1..=2).contains(&own.numbers.cpus) && own.numbers.present == 2, "{own:?}");
     assert_ne!(own.numbers.flags & HAS_RULES, 0);
     assert!((1..100).contains(&own.numbers.unplugs), "{own:?}");
-    // Less than all of its memory, whatever the rules have done with it meanwhile.
+    // The pool is less than all of its memory, whatever the rules have done meanwhile.
     assert!(own.numbers.pool_pages < 65_536 && own.numbers.timed_pages == 0, "{own:?}");
     assert!(!own.reason.is_empty());
 
-    // Its record ends with the task, and the daemon with a signal: the rules go on. The file lies
-    // in the guest's memory, of which the rules leave little.
+    // A task's end ends its record, and a signal ends the daemon: the rules keep running. The file
+    // is in the guest's memory, of which the rules leave little.
     guest.sh(&format!(": > {RECORDS}; kill {}", sleeper.trim()));
     rounds(&mut guest, 3);
     let written = read(&mut guest);

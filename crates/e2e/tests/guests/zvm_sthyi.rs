@@ -1,5 +1,5 @@
-//! STHYI with a kernel's own bytes: a real s390x guest hands them out by its system call, and they
-//! say what its /proc/sysinfo says.
+//! STHYI with a kernel's own bytes: a real s390x guest returns them by its system call, and they
+//! match its /proc/sysinfo.
 
 use e2e::{Host, Plan, program, scratch};
 use images::{Arch, GuestFile};
@@ -8,8 +8,8 @@ use std::process::Command;
 use zmon::sthyi;
 use zmon::sysinfo::levels;
 
-/// A program that writes the page to its standard output; its exit code is the error, or 0. C's
-/// library has no name for the call.
+/// A program that writes the page to its standard output; its exit code is the error, or 0. The C
+/// library has no wrapper for the call.
 const PROGRAM: &str = "
         .globl _start
 _start: lghi %r2, 0             # function code: capacity
@@ -34,7 +34,7 @@ code:   .skip 8
 ";
 
 #[test]
-fn sthyi_of_a_real_kernel_says_what_its_sysinfo_says() {
+fn sthyi_of_a_real_kernel_matches_its_sysinfo() {
     let dir = scratch("sthyi");
     let (source, built) = (dir.path().join("sthyi.s"), dir.path().join("sthyi"));
     fs::write(&source, PROGRAM).expect("a file");
@@ -61,7 +61,7 @@ fn sthyi_of_a_real_kernel_says_what_its_sysinfo_says() {
     let told = levels(&sysinfo);
     let mut more = told.clone();
     info.add_to(&mut more);
-    // What both tell is the same, and no level comes of it that sysinfo does not know.
+    // Values in both sources are equal, and STHYI adds no level that sysinfo does not have.
     assert_eq!(more.len(), told.len(), "{told:?}\n{more:?}");
     for (before, after) in told.iter().zip(&more) {
         assert_eq!((&before.what, &before.name), (&after.what, &after.name));

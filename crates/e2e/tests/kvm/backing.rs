@@ -1,34 +1,34 @@
-//! Guests with memory of other kinds: locked, of huge pages, in a file in memory, plugged in.
+//! Guests with other kinds of memory: locked, in huge pages, in a file in memory, plugged in.
 
 use e2e::kvm_host::KvmHost;
 
 const FILLED_MIB: u64 = 24;
-/// Megabytes by virtio-mem, which its guest gets while it runs.
+/// Size of virtio-mem, which is plugged while the guest runs.
 const PLUGGED_MIB: u64 = 64;
 
-/// Guests with memory that cannot leave the host, and the reason that is told.
+/// Guests with memory that cannot leave the host, and the reported reason.
 const REASONS: [(&str, &str); 2] =
     [("locked", "its memory is locked"), ("huge", "its memory is in huge pages")];
 
-/// A column of `pinhead ps`, by its number.
+/// Returns a column of `pinhead ps`, by its number.
 fn column(host: &mut KvmHost, guest: &str, number: u32) -> u64 {
     host.number(&format!("pinhead ps | awk '$1 == \"{guest}\" {{ print ${number} }}'"))
 }
 
-/// Waits until the columns of a guest in `pinhead ps` are so.
+/// Waits until a condition holds for a guest's columns in `pinhead ps`.
 fn until(host: &mut KvmHost, guest: &str, so: &str) {
     let is = format!("$1 == \"{guest}\" && {so} {{ found = 1 }} END {{ exit !found }}");
     host.until(&format!("pinhead ps | awk '{is}'"));
 }
 
-/// A line of /proc/PID/status of a guest's process, in MiB.
+/// Returns a line of /proc/PID/status of a guest's process, in MiB.
 fn process_mib(host: &mut KvmHost, guest: &str, line: &str) -> u64 {
     let line = format!("awk '/^{line}:/ {{ print int($2 / 1024) }}'");
     host.number(&format!("{line} /proc/$(pgrep -f guest={guest},)/status"))
 }
 
-/// Memory that cannot leave the host stays with its guest, whatever an operator asks for, and the
-/// reason is told. Memory in a file of its own and plugged memory count as the guest's.
+/// Memory that cannot leave the host stays with its guest, whatever an operator requests, and the
+/// reason is reported. Memory in a private file and plugged memory count as the guest's.
 #[test]
 fn memory_of_each_backing_is_counted_or_left_alone() {
     let mut host = KvmHost::installed();
@@ -54,8 +54,8 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
         host.has_numbers(guest);
     }
 
-    // Huge pages are the guest's, and beside the program that all have nothing is shared. They are
-    // one part of the host.
+    // Huge pages belong to the guest, and only the program text is shared with others. They are one
+    // part of the host's memory.
     let huge_mib = process_mib(&mut host, "huge", "HugetlbPages");
     // The manager's numbers are some seconds old.
     until(&mut host, "huge", &format!("$5 + 8 >= {huge_mib} && $5 <= {huge_mib} + 8"));
@@ -66,7 +66,7 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     assert!(own <= anon_mib + 8, "{own} MiB, its QEMU has {anon_mib} MiB");
     println!("{}", host.until("pinhead ps | grep '^used:.* huge pages 160 '"));
 
-    // A file in memory that is nobody else's is the guest's: it is taken like any other.
+    // A private file in memory belongs to the guest: it can be taken like other memory.
     let shmem_mib = process_mib(&mut host, "memfd", "RssShmem");
     let (counted, shared) = (column(&mut host, "memfd", 5), column(&mut host, "memfd", 7));
     println!("in a file: {shmem_mib} MiB, counted {counted}, shared {shared}");
@@ -74,7 +74,7 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     let files_mib = process_mib(&mut host, "memfd", "RssFile");
     assert!(shared.abs_diff(files_mib) <= 10, "{shared} MiB shared, {files_mib} MiB of programs");
 
-    // A host that is short takes from it, and nothing that cannot leave.
+    // A host short of memory takes some of the file, and none that cannot leave.
     host.write(
         "/etc/pinhead/host.toml",
         "[host]\nset_point = \"90%\"\n[pageout]\nmode = \"off\"\n",
@@ -95,7 +95,7 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     host.sh("pinhead wake memfd");
     assert_eq!(host.sum("memfd"), sum, "data in a file");
 
-    // What cannot leave the host stays there, parked or not.
+    // Memory that cannot leave the host stays there, parked or not.
     for (guest, why) in REASONS {
         let told = host.until(&format!("pinhead why {guest} | grep -m 1 '{why}'"));
         println!("{told}");
@@ -104,7 +104,7 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
         host.sh(&format!("pinhead wake {guest}"));
     }
 
-    // A DIMM is the guest's from its start, and virtio-mem's when its driver has plugged it.
+    // A DIMM belongs to the guest from its start, and virtio-mem once its driver has plugged it.
     let memory_mib = column(&mut host, "plugged", 4);
     assert_eq!(memory_mib, 160 + 128, "with its DIMM");
     host.sh(&format!(
@@ -113,7 +113,7 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     ));
     let more = memory_mib + PLUGGED_MIB;
     until(&mut host, "plugged", &format!("$4 == {more}"));
-    // A target of the manager's counts what is plugged, and its balloon gets the rest.
+    // The manager's target includes plugged memory, and the balloon is set to the difference.
     host.sh("pinhead set plugged pin '300 MiB'");
     until(&mut host, "plugged", "$3 == 300");
     host.sh("bash -c 'exec 5<> /dev/tcp/127.0.0.1/4444 && echo info balloon >&5 && sleep 2 && \

@@ -1,17 +1,17 @@
-//! Memory of guests under KVM: each page has an owner, and what is taken comes back whole.
+//! Memory of guests under KVM: each page has an owner, and taken memory comes back intact.
 
 use e2e::kvm_host::{FILLED_MIB, KvmHost, LV1, MEMORY_MIB};
 
 const PINNED_MIB: u64 = 128;
 
-/// The memory that a guest's QEMU has for itself, in MiB.
+/// Returns the private memory of a guest's QEMU, in MiB.
 fn resident_mib(host: &mut KvmHost, guest: &str) -> u64 {
     let line = "awk '/^RssAnon/ { print int($2 / 1024) }' /proc/$(pgrep -f guest=GUEST,)/status";
     host.number(&line.replace("GUEST", guest))
 }
 
-/// Pages that the guest reports as free have left its QEMU through KVM, so that a balloon of them
-/// takes nothing more. The guest keeps its data.
+/// Pages that the guest reports as free have left its QEMU through KVM, so that ballooning them
+/// frees nothing more. The guest keeps its data.
 #[test]
 fn a_balloon_gives_the_host_what_the_guest_gives() {
     let mut host = KvmHost::installed();
@@ -22,7 +22,7 @@ fn a_balloon_gives_the_host_what_the_guest_gives() {
     let after = resident_mib(&mut host, LV1);
     println!("resident {before} MiB, and {after} MiB with {PINNED_MIB} of {MEMORY_MIB} MiB");
     assert!(after <= before + 4, "{before} and then {after} MiB");
-    assert!(after < MEMORY_MIB, "{after} MiB: what is free in it is the host's");
+    assert!(after < MEMORY_MIB, "{after} MiB: its free memory belongs to the host");
     host.sh("pinhead ps | grep -E '^page reporting: [1-9]'");
     assert_eq!(host.sum(LV1), sum, "its data with less memory");
     host.sh("systemctl stop pinhead-host");
@@ -32,7 +32,7 @@ fn a_balloon_gives_the_host_what_the_guest_gives() {
 }
 
 /// Memory of a parked guest goes to the host's swap through KVM, and its virtual CPU does not run.
-/// Once it is woken, its clock is right and its data is whole.
+/// After waking, its clock is right and its data is intact.
 #[test]
 fn a_parked_guest_is_paged_out_and_wakes_whole() {
     let mut host = KvmHost::installed();
@@ -51,7 +51,7 @@ fn a_parked_guest_is_paged_out_and_wakes_whole() {
     println!("resident {full} MiB at work, {parked} MiB parked");
     assert!(parked + FILLED_MIB / 2 <= full, "{full} and then {parked} MiB");
     let before = host.guest_ticks("g1");
-    assert!(before > 0, "it has run");
+    assert!(before > 0, "the guest has run");
     host.sh("sleep 20");
     assert_eq!(host.guest_ticks("g1"), before, "guest time of a parked guest");
     host.sh("pinhead wake g1");
@@ -65,7 +65,8 @@ fn a_parked_guest_is_paged_out_and_wakes_whole() {
     host.is_sound();
 }
 
-/// The owners of the host's memory sum to it within 1 %, and guests have what the kernel counts.
+/// The owners of the host's memory sum to the total within 1 %, and guests' parts match the
+/// kernel's counts.
 #[test]
 fn the_owners_of_memory_sum_to_the_hosts() {
     let mut host = KvmHost::installed();

@@ -1,4 +1,4 @@
-//! Equal pages of guests, which the host's KSM merges under KVM.
+//! Equal pages of guests, merged by the host's KSM under KVM.
 
 use e2e::kvm_host::KvmHost;
 
@@ -7,8 +7,8 @@ const EQUAL_MIB: u64 = 24;
 const GUESTS: [&str; 2] = ["g1", "g2"];
 const KSM: &str = "/sys/kernel/mm/ksm";
 
-/// A line of a shell that prints [`EQUAL_MIB`] of different pages, the same wherever it runs:
-/// pieces of half a MiB that begin at different places of a page.
+/// Returns a shell line that prints [`EQUAL_MIB`] of distinct pages, the same in every guest. It
+/// consists of pieces of half a MiB that begin at different offsets in a page.
 fn data(first: u32) -> String {
     format!(
         "seq {first} 999999 2> /dev/null | head -c 524288 > /tmp/piece; \
@@ -17,7 +17,7 @@ fn data(first: u32) -> String {
     )
 }
 
-/// Writes data over what a guest has in its memory, page for page.
+/// Overwrites a guest's data in place, page by page.
 fn fill(host: &mut KvmHost, guest: &str, data: &str) {
     let write = format!("{{ {data}; }} | dd of=/dev/shm/own conv=notrunc bs=64k 2> /dev/null");
     host.until(&format!("pinhead exec {guest} -- sh -c '{write}'"));
@@ -27,19 +27,19 @@ fn sum(host: &mut KvmHost, guest: &str) -> String {
     host.sh(&format!("pinhead exec {guest} -- md5sum /dev/shm/own"))
 }
 
-/// The settings of KSM, which a manager changes and puts back.
+/// Returns the settings of KSM, which a manager changes and restores.
 fn settings(host: &mut KvmHost) -> String {
     host.sh(&format!("cd {KSM} && grep . run pages_to_scan sleep_millisecs"))
 }
 
-/// Memory that KSM saves, in MiB.
+/// Returns the memory saved by KSM, in MiB.
 fn saved_mib(host: &mut KvmHost) -> u64 {
     host.number(&format!("cat {KSM}/pages_sharing")) >> 8
 }
 
-/// Pages that two guests have alike are merged while both run, which KVM's guests notice through
-/// its MMU notifiers. Each page still counts once, a guest that writes does not change the other's
-/// data, and separation of all pages leaves the data whole.
+/// Equal pages of two running guests are merged, which KVM's guests notice through its MMU
+/// notifiers. Each page still counts once. A write in one guest does not change the other's data,
+/// and unmerging all pages leaves the data intact.
 #[test]
 fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let mut host = KvmHost::installed();
@@ -58,24 +58,24 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let found = settings(&mut host);
     let scans = host.number(&format!("cat {KSM}/full_scans"));
     println!("KSM was found with {}", found.replace('\n', " "));
-    // The host is short of memory, and its manager moves nothing: what it gains is KSM's.
+    // The host is short of memory, and its manager moves nothing: any gain comes from KSM.
     host.write(
         "/etc/pinhead/host.toml",
         "[host]\nset_point = \"95%\"\n[policy]\nkind = \"none\"\n[pageout]\nmode = \"off\"\n",
     );
     host.sh("systemctl restart pinhead-host");
-    // The first scan of all takes the pages' sums, and the second merges them.
+    // The first full scan computes the pages' checksums, and the second merges them.
     host.until(&format!("[ $(cat {KSM}/full_scans) -ge {} ]", scans + 3));
     assert!(saved_mib(&mut host) >= EQUAL_MIB, "{} MiB are merged", saved_mib(&mut host));
     for guest in GUESTS {
         assert_eq!(sum(&mut host, guest), same_sum, "merged data of {guest}");
     }
 
-    // The kernel's own count: of a page that both have, each has a half.
+    // The kernel's count: of a page that both have, each has half.
     let pss = "cat $(pgrep -f 'guest=g[12],' | sed 's|.*|/proc/&/smaps_rollup|') | \
                awk '/^Pss_Anon:/ { n += $2 } END { print int(n / 1024) }'";
     let each = "pinhead ps | awk '/^g[12] / { n += $5 + $6 } END { print n }'";
-    // The manager's numbers are some seconds old, and more is merged meanwhile.
+    // The manager's numbers are some seconds old, and merging continues meanwhile.
     let line = format!(
         "pss=$({pss}); used=$(pinhead ps | awk '/^used:/ {{ print $6 + $10 }}'); \
          echo $pss $used; [ $used -le $((pss + 16 + pss / 20)) ]"
@@ -86,12 +86,11 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     let counted: u64 = text.split_whitespace().next_back().and_then(|n| n.parse().ok()).unwrap();
     assert!(counted + EQUAL_MIB <= alone_mib, "{counted} MiB, and {alone_mib} each for itself");
 
-    // The end of the manager puts the settings back, and separates nothing.
+    // The manager's end restores the settings, and unmerges nothing.
     host.sh("systemctl stop pinhead-host");
     assert_eq!(settings(&mut host), found, "the settings of KSM");
 
-    // A write of one guest separates its pages from the other's. The kernel's counts of KSM learn
-    // of that when it scans again.
+    // A write in one guest unmerges its pages. The kernel updates KSM's counts at the next scan.
     let before_mib = host.number(pss);
     fill(&mut host, "g1", &other);
     assert_eq!(sum(&mut host, "g1"), other_sum, "what g1 wrote");
@@ -100,7 +99,7 @@ fn ksm_merges_pages_of_kvm_guests_and_counts_them_once() {
     println!("{before_mib} MiB, and {after_mib} MiB after a write to {EQUAL_MIB}");
     assert!(after_mib + 4 >= before_mib + EQUAL_MIB, "{before_mib} and then {after_mib} MiB");
 
-    // The kernel separates all on request.
+    // The kernel unmerges everything on request.
     host.sh(&format!("echo 2 > {KSM}/run"));
     assert_eq!(saved_mib(&mut host), 0, "separated");
     assert_eq!(sum(&mut host, "g1"), other_sum);

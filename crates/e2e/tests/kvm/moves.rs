@@ -1,14 +1,14 @@
-//! A live migration by `virsh` from one host to another, each with a manager.
+//! A live migration with `virsh` from one host to another, each with a manager.
 
 use e2e::kvm_host::{KvmHost, LV1};
 
 const PINNED_MIB: u64 = 144;
 
 #[test]
-fn a_domain_that_virsh_moves_is_managed_where_it_comes_to() {
+fn domain_migrated_by_virsh_is_managed_on_its_new_host() {
     let [mut left, mut right] = KvmHost::pair();
     for host in [&mut left, &mut right] {
-        // Its recordings have the name of the host as it is when it starts.
+        // The recordings carry the host's name at the manager's start.
         host.sh("systemctl restart pinhead-host");
         host.until("pinhead ps --status");
     }
@@ -19,7 +19,7 @@ fn a_domain_that_virsh_moves_is_managed_where_it_comes_to() {
     left.sh(&format!(
         "virsh -q migrate --live --unsafe {LV1} qemu+tcp://host2/system tcp://10.9.0.2"
     ));
-    // It is gone here, and there with the data that it had.
+    // The domain is gone here, and runs there with its data.
     left.until(&format!("! pinhead ps | grep -q ^{LV1}"));
     right.has_numbers(LV1);
     assert_eq!(right.sum(LV1), sum, "its data");

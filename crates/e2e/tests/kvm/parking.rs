@@ -1,27 +1,28 @@
-//! Guests under KVM that are parked: nothing in them notices but the clock, which is set.
+//! Parked guests under KVM: only their clock is affected, and it is set.
 
 use e2e::kvm_host::{FILLED_MIB, KvmHost, LV1};
 
-/// The largest error of a guest's clock, in seconds, once its daemon has set it.
+/// Maximum error of a guest's clock, in seconds, after its daemon has set it.
 const CLOCK_S: f64 = 1.0;
-/// An hour of the host's clock.
+/// Sets the host's clock forward by an hour.
 const HOUR: &str = "date -s \"$(date -d '+1 hour')\"";
 
-/// The host's uptime, in seconds.
+/// Prints the host's uptime, in seconds.
 const UPTIME: &str = "cut -d ' ' -f 1 /proc/uptime";
 
-/// A state of a guest's process, by the kernel: a farm stops the QEMU of a guest that it parks.
+/// Returns a shell line that succeeds if a guest's process is stopped, as a farm stops the QEMU of
+/// a parked guest.
 fn stopped(guest: &str) -> String {
     format!("grep -q '^State:.T' /proc/$(pgrep -f guest={guest},)/status")
 }
 
-/// Times in seconds, one in each line.
+/// Returns times in seconds, one in each line.
 fn seconds(text: &str) -> Vec<f64> {
     text.lines().filter_map(|line| line.split_whitespace().next_back()?.parse().ok()).collect()
 }
 
-/// Waits until a look at the clock of a farm's guest takes less than half a second, and returns by
-/// how much it may be wrong at most.
+/// Retries until reading the clock of a farm's guest takes less than half a second, and returns the
+/// clock's maximum error.
 fn clock_error_s(host: &mut KvmHost, guest: &str) -> f64 {
     let look = format!(
         "date +%s.%N; pinhead exec {guest} -- sh -c \"busybox adjtimex\" | \
@@ -41,8 +42,8 @@ fn clock_error_s(host: &mut KvmHost, guest: &str) -> f64 {
     best
 }
 
-/// Starts nginx with TLS in a guest, by a key that is made here, and a session with it. The client
-/// sends what is written to /srv/tls.in, and its answers are in /srv/tls.log.
+/// Starts nginx with TLS in a guest, with a new key, and a client session with it. The client sends
+/// the contents of /srv/tls.in, and /srv/tls.log has the responses.
 fn begin_tls(host: &mut KvmHost) {
     host.sh("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
          -subj /CN=web -keyout /srv/key.pem -out /srv/cert.pem 2> /dev/null; \
@@ -69,19 +70,19 @@ fn begin_tls(host: &mut KvmHost) {
     host.spawn("tls", "exec openssl s_client -quiet -connect 127.0.0.1:8443 < /srv/tls.in");
 }
 
-/// Asks for a page by the session with TLS, and waits until it has had so many answers.
+/// Requests a page in the TLS session, and waits until it has this many responses.
 fn ask_tls(host: &mut KvmHost, answers: u32) {
     host.sh("printf 'GET /page.html HTTP/1.1\\r\\nHost: web\\r\\n\\r\\n' > /srv/tls.in");
     host.until(&format!("[ $(grep -a -o 'HTTP/1.1 200' /srv/tls.log | wc -l) = {answers} ]"));
 }
 
-/// A farm's guest that is parked wakes for its clients. A TLS session goes on over an hour of
-/// sleep, and the guest's clock is right after it.
+/// A parked guest of a farm wakes for its clients. A TLS session survives an hour of sleep, and the
+/// guest's clock is right afterwards.
 ///
-/// Instead of an hour that passes, the host's clock is set forward by one while the guest is
-/// parked, so that the guest's is an hour late until its daemon sets it. An hour in which the
-/// guest's time stamp counter goes on is not shown, nor is its cron: here an idle guest needs so
-/// much of a CPU that its farm never parks it by itself.
+/// The hour is simulated: the host's clock is set forward while the guest is parked. The guest's
+/// clock is then an hour late until its daemon sets it. This test does not cover an hour in which
+/// the guest's time stamp counter runs, nor cron. Here an idle guest needs so much CPU time that
+/// its farm never parks it by itself.
 #[test]
 fn parked_guest_wakes_for_clients_with_its_clock() {
     let mut host = KvmHost::installed();
@@ -96,7 +97,7 @@ fn parked_guest_wakes_for_clients_with_its_clock() {
     host.until("pinhead exec web1 -- true");
     assert!(!host.sh("cat /srv/up.log").contains("emulat"), "it runs on KVM");
 
-    // Nothing runs in a parked guest, and a session does not end.
+    // A parked guest executes nothing, and its session stays open.
     begin_tls(&mut host);
     ask_tls(&mut host, 1);
     host.until("pinhead park web1");
@@ -105,12 +106,12 @@ fn parked_guest_wakes_for_clients_with_its_clock() {
     host.sh("sleep 15");
     assert_eq!(host.guest_ticks("web1"), ticks, "guest time of a parked guest");
     host.sh(&stopped("web1"));
-    // The first packet of a client wakes it.
+    // A client's first packet wakes the guest.
     let page = host.sh("curl -s -S -m 60 http://127.0.0.1:8080/page.html | wc -c");
     assert_eq!(page.trim(), "27648", "the page that wakes it");
     ask_tls(&mut host, 2);
 
-    // An hour of sleep.
+    // The guest sleeps for an hour.
     host.until("pinhead park web1");
     host.until(&stopped("web1"));
     host.sh(HOUR);
@@ -125,8 +126,8 @@ fn parked_guest_wakes_for_clients_with_its_clock() {
     host.is_sound();
 }
 
-/// Waits for the next number that a domain says on its console, and returns it with what a line of
-/// the host's shell says a moment later.
+/// Waits for the next number that a domain prints on its console. Returns the number, and the
+/// output of a line of the host's shell a moment later.
 fn says(host: &mut KvmHost, word: &str, here: &str) -> (f64, f64) {
     let file = format!("/srv/{LV1}.console");
     let line = format!(
@@ -139,21 +140,21 @@ fn says(host: &mut KvmHost, word: &str, here: &str) -> (f64, f64) {
     (guest, here)
 }
 
-/// Huge pages behind a guest's memory, in MiB.
+/// Returns the huge pages behind a guest's memory, in MiB.
 fn huge_mib(host: &mut KvmHost) -> u64 {
     let line = "awk '/^AnonHugePages/ { print int($2 / 1024) }'";
     host.number(&format!("{line} /proc/$(pgrep -f guest={LV1},)/smaps_rollup"))
 }
 
-/// A domain that is parked does not run, and libvirt has it as paused for that time only: also if
-/// the manager ends. Page-out splits its huge pages, and the kernel makes them again of what comes
-/// back. Its data is whole, its kvm-clock counts no time of its sleep, and its daemon sets its
-/// clock. The hour is one of the host's clock, as above.
+/// A parked domain does not run, and libvirt reports it as paused only for that time, even if the
+/// manager ends. Page-out splits its huge pages, and the kernel rebuilds them from the returning
+/// pages. Its data is intact, its kvm-clock does not count the sleep, and its daemon sets its
+/// clock. The hour is simulated, as above.
 #[test]
 fn parked_domain_of_libvirt_stands_still_and_runs_again() {
     let mut host = KvmHost::installed();
     host.has_swap();
-    // The kernel looks for what may be a huge page every 10 s otherwise, at 16 MiB of addresses.
+    // By default the kernel searches for huge pages every 10 s, in 16 MiB of addresses.
     let khugepaged = "/sys/kernel/mm/transparent_hugepage/khugepaged";
     host.sh(&format!(
         "cd {khugepaged} && echo 100 > scan_sleep_millisecs && echo 65536 > pages_to_scan"
@@ -162,7 +163,7 @@ fn parked_domain_of_libvirt_stands_still_and_runs_again() {
     let sum = host.sum(LV1);
     let before = huge_mib(&mut host);
     let then = says(&mut host, "uptime", UPTIME);
-    assert!(host.guest_ticks(LV1) > 0, "it has run");
+    assert!(host.guest_ticks(LV1) > 0, "the guest has run");
     host.until(&format!("pinhead park {LV1}"));
     let state = format!("virsh domstate {LV1}");
     assert_eq!(host.sh(&state).trim(), "paused");
@@ -179,7 +180,7 @@ fn parked_domain_of_libvirt_stands_still_and_runs_again() {
     assert_eq!(host.sh(&state).trim(), "running");
     let woken = huge_mib(&mut host);
 
-    // Its clock may have been on its way to the console when it was parked: the second counts.
+    // The first value may have been printed before the guest was parked: only the second counts.
     says(&mut host, "clock", "date +%s.%N");
     let (guest, here) = says(&mut host, "clock", "date +%s.%N");
     println!("its clock says {guest}, the host's {here} a moment later");
@@ -197,7 +198,7 @@ fn parked_domain_of_libvirt_stands_still_and_runs_again() {
     host.until(&format!("{line} /proc/$(pgrep -f guest={LV1},)/smaps_rollup"));
     println!("and {} MiB a while after", huge_mib(&mut host));
 
-    // The end of a manager lets it run.
+    // The manager's end resumes the domain.
     host.until(&format!("pinhead park {LV1}"));
     assert_eq!(host.sh(&state).trim(), "paused");
     host.sh("systemctl stop pinhead-host");

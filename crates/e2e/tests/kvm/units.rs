@@ -1,9 +1,9 @@
-//! The packages under systemd, and guests that need no setting to be managed.
+//! The packages under systemd, and guests that are managed without settings.
 
 use e2e::kvm_host::{KvmHost, LV1};
 
-/// A plain QEMU, a domain of libvirt and a farm of three guests are managed as the package comes,
-/// each under KVM. The plain one has its monitor where the manager looks without a setting.
+/// A plain QEMU, a libvirt domain and a farm of three guests are managed by the package's defaults,
+/// each under KVM. The plain QEMU has its monitor at the manager's default path.
 #[test]
 fn guests_of_all_kinds_are_managed_with_no_setting() {
     let mut host = KvmHost::installed();
@@ -19,8 +19,8 @@ fn guests_of_all_kinds_are_managed_with_no_setting() {
     host.is_sound();
 }
 
-/// Four guests of two CPUs are booted by KVM, beside two busy loops on the host's two CPUs: a
-/// console that is silent for long is no reason to emulate.
+/// Four guests of two CPUs boot with KVM next to two busy loops on the host's two CPUs. A console
+/// that stays silent for long is no reason to emulate.
 #[test]
 fn four_guests_of_two_cpus_use_kvm_on_a_busy_host() {
     let mut host = KvmHost::installed();

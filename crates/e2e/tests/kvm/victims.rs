@@ -1,26 +1,26 @@
-//! Memory that a guest does not use, taken in three ways: by us, by the kernel's own choice among
-//! the pages of the guest's group, and by DAMON. The host's kernel has MGLRU and DAMON.
+//! Unused memory of a guest, taken in three ways: by pinhead, by the kernel's reclaim of the
+//! guest's group, and by DAMON. The host's kernel has MGLRU and DAMON.
 //!
-//! Counts are compared and no times. `docs/benchmarks.md` has three rounds, in which the guests
-//! changed places.
+//! Only counts are compared, not times. `docs/benchmarks.md` has three rounds, with the guests in
+//! different places.
 
 use e2e::kvm_host::KvmHost;
 
-/// Read by the guest every few seconds.
+/// Memory that the guest reads every few seconds.
 const HOT_MIB: u64 = 32;
-/// Written once.
+/// Memory that the guest writes once.
 const COLD_MIB: u64 = 64;
 const MEMORY_MIB: u64 = 224;
 const GUESTS: [&str; 3] = ["v1", "v2", "v3"];
-/// All memory is handed over, as page-out does with a guest that sleeps.
+/// Passes all memory to the kernel, as page-out does for a sleeping guest.
 const OURS: &str = "perl -e '$p = 0 + shift; open M, qq(/proc/$p/maps); $fd = syscall 434, $p, 0; \
     while (<M>) { next unless /^(\\w+)-(\\w+) rw-p \\w+ 00:00 0 *$/; \
     for ($at = hex $1; $at < hex $2; $at += 8 << 20) { $left = hex($2) - $at; \
     $iov = pack q(QQ), $at, $left < 8 << 20 ? $left : 8 << 20; \
     syscall 440, $fd, $iov, 1, 21, 0 } }' PID";
-/// The kernel is told how much, and chooses the pages.
+/// Passes only a size to the kernel, which chooses the pages.
 const KERNEL: &str = "echo COLDM > /sys/fs/cgroup/GROUP/memory.reclaim";
-/// Pages that were not used for 10 s, at most as many as the others take.
+/// Takes pages that were not used for 10 s.
 const DAMON: &str = "cd /sys/kernel/mm/damon/admin/kdamonds && echo 1 > nr_kdamonds && cd 0 && \
     echo 1 > contexts/nr_contexts && cd contexts/0 && echo vaddr > operations && \
     echo 1 > targets/nr_targets && echo PID > targets/0/pid_target && \
@@ -30,12 +30,12 @@ const DAMON: &str = "cd /sys/kernel/mm/damon/admin/kdamonds && echo 1 > nr_kdamo
     echo 1000000000 > age/max && echo on > /sys/kernel/mm/damon/admin/kdamonds/0/state";
 const DAMON_STATE: &str = "/sys/kernel/mm/damon/admin/kdamonds/0/state";
 const WAYS: [(&str, &str); 3] = [("ours", OURS), ("kernel's", KERNEL), ("DAMON's", DAMON)];
-/// DAMON looks for 10 s before it takes anything.
+/// DAMON observes for 10 s before it takes anything.
 const TAKING_S: u32 = 30;
-/// A guest has read its hot memory several times by then.
+/// A guest reads its hot memory several times in this time.
 const AFTER_S: u32 = 30;
 
-/// Memory that a guest's QEMU has for itself.
+/// Returns the private memory of a guest's QEMU.
 fn held(host: &mut KvmHost, guest: &str) -> u64 {
     let rss = "awk '/^RssAnon/ { print int($2 / 1024) }' /proc/PID/status";
     host.number(&line(guest, rss))
@@ -69,7 +69,7 @@ fn cold_memory_leaves_in_each_way_and_hot_memory_is_whole() {
     for (at, (way, _)) in WAYS.iter().enumerate() {
         let (before, taken, after) = (before[at], taken[at], after[at]);
         println!("{way}: {before} MiB, taken {taken}, {AFTER_S} s later {after}");
-        // DAMON learns what is cold as time goes by.
+        // DAMON finds cold pages only over time.
         let is_sure = *way != "DAMON's";
         assert!(!is_sure || after + COLD_MIB / 2 <= before, "{way}: {before}, then {after} MiB");
     }

@@ -1,14 +1,14 @@
-//! A guest that hangs in its boot is named, what it does is kept, and it is started again.
+//! A guest that hangs in its boot is reported by name, its state is kept, and it is restarted.
 
 use farm::fleet::{Event, Fleet, State};
 use images::{Arch, Cache, GuestFile, ImageSpec};
 use std::path::Path;
 use vm::{Accel, GuestSpec, WhyEmulation};
 
-/// Its virtual CPUs have to run for two minutes first, beside whatever else runs here.
+/// Limit: its virtual CPUs must first run for two minutes, next to other load.
 const PATIENCE_MS: u64 = 1_200_000;
 
-/// All CPUs burn, nobody says a word, and the guest never says that it is up.
+/// All CPUs are busy, nothing is printed, and the guest never reports that it is up.
 const BURN: &str = "(while :; do :; done) & (while :; do :; done) & while :; do :; done\n";
 
 #[test]
@@ -42,7 +42,7 @@ fn a_guest_that_hangs_is_named_and_started_again() {
         }
     };
     println!("after {} ms: {note}", fleet.now_ms());
-    // The next one comes when the one that hung is gone.
+    // The next guest is started after the end of the hung one.
     let is_another = |fleet: &Fleet| fleet.members()[0].pid().is_some_and(|pid| Some(pid) != first);
     while !is_another(&fleet) {
         let now = fleet.now_ms();
@@ -62,5 +62,5 @@ fn a_guest_that_hangs_is_named_and_started_again() {
     assert!(text("threads-1").contains("CPU 2/TCG"), "{}", text("threads-1"));
     assert!(text("status").contains("running"));
     assert!(!directory.join("memory").exists(), "only the log of it");
-    std::fs::remove_dir_all(directory).expect("it is ours");
+    std::fs::remove_dir_all(directory).expect("a directory of this test");
 }

@@ -1,10 +1,10 @@
-//! The quick forms of the experiments: that everything works, not what it measures.
+//! The quick forms of the experiments: they check that everything works, not the measured values.
 
 use lab::{Outcome, catalog, shelf};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A directory for the result, which goes with the test.
+/// A directory for the result, removed at the end of the test.
 struct Out(PathBuf);
 
 impl Drop for Out {
@@ -17,7 +17,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Runs an experiment's quick form and gives its result, which must have no failed phase.
+/// Runs an experiment's quick form, and returns its result, which must have no failed phase.
 fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
     if !is_root() {
         e2e::skipped("limits of memory and Debian's images need root");
@@ -40,7 +40,7 @@ fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
     Some(outcome.clone())
 }
 
-/// The page beside the result has every table of it, with figures in them.
+/// Asserts that the result's page has every table, with figures.
 fn has_page(path: &Path, outcome: &Outcome) {
     let page = std::fs::read_to_string(path.with_extension("html"));
     let page = page.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -52,7 +52,7 @@ fn has_page(path: &Path, outcome: &Outcome) {
     assert!(page.contains("<svg"), "no chart");
 }
 
-/// A measure of a phase is there in every repetition of a case.
+/// Asserts that a case has a measure of a phase in every repetition.
 fn has(outcome: &Outcome, case: &str, phase: &str, measure: &str) {
     let values = outcome.values(case, phase, measure);
     assert!(!values.is_empty(), "{case}, {phase}: no {measure:?}");

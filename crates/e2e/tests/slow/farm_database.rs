@@ -1,4 +1,4 @@
-//! A farm's PostgreSQL: who gets its password, and what comes of asking without.
+//! A farm's PostgreSQL: distribution of its password, and refusal without it.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -19,8 +19,8 @@ fn connect(port: u16) -> TcpStream {
     stream
 }
 
-/// PostgreSQL's first answer to a user who comes through the forwarded port: its letter, and its
-/// words.
+/// Returns PostgreSQL's first response to a user over the forwarded port: its type byte and its
+/// text.
 fn first_answer(user: &str) -> (u8, String) {
     let words = format!("user\0{user}\0database\0pinhead\0\0");
     let mut message = u32::try_from(words.len() + 8).unwrap().to_be_bytes().to_vec();
@@ -36,17 +36,17 @@ fn first_answer(user: &str) -> (u8, String) {
     (head[0], String::from_utf8_lossy(&body).into_owned())
 }
 
-/// The application's page, which is made with the database.
+/// Returns the application's page, which is built from the database.
 fn app_page() -> String {
     let mut stream = connect(APP_PORT);
     stream.write_all(b"GET /app HTTP/1.0\r\n\r\n").unwrap();
     let mut page = Vec::new();
-    // A guest that reboots breaks it off.
+    // A rebooting guest breaks the connection.
     let _ = stream.read_to_end(&mut page);
     text(&page)
 }
 
-/// Asks the database with a password, which is an expression of Python's.
+/// A Python program that queries the database with a password, given as an expression.
 const ASK: [&str; 9] = [
     "import psycopg2, sys",
     "try:",
@@ -59,7 +59,7 @@ const ASK: [&str; 9] = [
     " print(\"refused\", str(error).strip())",
 ];
 
-/// What comes of asking the database from a guest, with this as the password.
+/// Queries the database from a guest with this password, and returns the output.
 fn ask_from(farm: &Farm, guest: &str, password: &str) -> String {
     let lines = ASK.map(|line| format!("'{line}'")).join(" ");
     let script = format!("printf '%s\\n' {lines} > /run/ask.py; python3 /run/ask.py '{password}'");
@@ -103,13 +103,14 @@ fn finding_02_the_database_refuses_without_its_password() {
     let page = app_page();
     assert!(page.contains("<td>account</td>"), "{page}");
 
-    // The application reads it, and nobody else in its guest; no command line has it.
+    // Only the application can read the password in its guest, and no command line contains it.
     let stat = format!("stat -c '%a %U' {FILE}");
     assert_eq!(shown("app1", &stat), "600 www-data");
     assert_eq!(shown("db1", &stat), "600 root");
     let nobody = format!("setpriv --reuid=65534 --regid=65534 --clear-groups cat {FILE} 2>&1; :");
     assert!(shown("app1", &nobody).contains("Permission denied"));
-    // In guests the pattern stands in a file, and not on the command line that searches.
+    // In guests the pattern comes from a file, so that the search's own command line does not
+    // match.
     let search = format!("cat /proc/[0-9]*/cmdline /proc/cmdline | grep -a -c -f {FILE}; :");
     for guest in ["app1", "db1"] {
         assert_eq!(shown(guest, &search), "0", "{guest}");
@@ -119,7 +120,8 @@ fn finding_02_the_database_refuses_without_its_password() {
         assert!(!text(&words).contains(&password), "{}", process.path().display());
     }
 
-    // It has been vacuumed where it was made, or each guest would do so in its first minutes.
+    // The table was vacuumed when the image was made; otherwise each guest would do that in its
+    // first minutes.
     let rows = "SELECT n_mod_since_analyze < 100 AND n_ins_since_vacuum = 0 \
                 FROM pg_stat_user_tables WHERE relname = 'pgbench_accounts'";
     let is_rested = format!(
@@ -128,10 +130,10 @@ fn finding_02_the_database_refuses_without_its_password() {
     );
     assert_eq!(shown("db1", &is_rested), "t");
 
-    // A guest that starts again gets it again.
+    // A restarted guest receives the password again.
     let _ = farm.run(&["exec", &farm.guest("app1"), "--", "sh", "-c", "reboot -f; sleep 600"]);
     let clock = Deadline::after(PATIENCE);
     while !app_page().contains("<td>account</td>") {
-        assert!(clock.remaining().is_some(), "it has no password: {}", app_page());
+        assert!(clock.remaining().is_some(), "the guest has no password: {}", app_page());
     }
 }

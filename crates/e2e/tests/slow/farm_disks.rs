@@ -1,5 +1,5 @@
-//! Guests with Debian's servers on disks of one shared image: a page's way through all of them,
-//! and whose writes are whose.
+//! Guests with Debian's servers on disks of one shared image: a page's way through all of them, and
+//! the separation of their writes.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -19,20 +19,18 @@ use images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec, Writes};
 use rustix::fs::{SeekFrom, seek};
 use vm::{Deadline, Forward, GuestSpec, Net, Session, probe_kvm};
 
-/// How long making an image may take on a busy machine with a slow network.
+/// Limit of making an image on a busy machine with a slow network.
 const BUILD: Duration = Duration::from_secs(900);
 
 fn soon() -> Deadline {
     Deadline::after(PATIENCE)
 }
 
-/// Ports of the loopback that nobody has at this moment.
 fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
     let held = [(); COUNT].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
     held.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// A page as a browser gets it: status and body.
 fn get(port: u16, path: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -47,15 +45,15 @@ fn get(port: u16, path: &str) -> (u16, Vec<u8>) {
     (status, answer.split_off(end + 4))
 }
 
-/// A checksum of what the file holds and where. Its holes, most of it, are not read; and zeroes
-/// count like holes, which the file system may make of them at any time.
+/// Returns a checksum of a file's data and their offsets. Holes, most of the file, are not read.
+/// Zeros count like holes, as the file system may turn them into holes at any time.
 fn checksum(path: &Path) -> u64 {
     const BLOCK: u64 = 4096;
     let file = File::open(path).unwrap();
     let mut hasher = DefaultHasher::new();
     let mut block = [0; BLOCK as usize];
     let mut end = 0;
-    // Past the last data there is no next one, which is an error.
+    // Seeking beyond the last data is an error, which ends the loop.
     while let Ok(start) = seek(&file, SeekFrom::Data(end)) {
         end = seek(&file, SeekFrom::Hole(start)).unwrap();
         for at in (start / BLOCK * BLOCK..end).step_by(BLOCK as usize) {
@@ -69,7 +67,7 @@ fn checksum(path: &Path) -> u64 {
     hasher.finish()
 }
 
-/// What a guest of the image is beside its name.
+/// Properties of a guest of the image, except for its name.
 struct Role {
     memory_mib: u64,
     number: u32,
@@ -98,14 +96,14 @@ fn spec(name: &str, cache: &Cache, role: Role) -> GuestSpec {
     }
 }
 
-/// What a farm does for the guests of its database.
+/// Passes the database's password to a guest, as a farm does.
 fn give_password(back: &mut Session) {
     let line = "(umask 077; echo secret > /run/pinhead/database-password); \
                 sh /usr/lib/pinhead/take-password";
     back.sh(line, soon()).unwrap();
 }
 
-/// How many transactions the database has seen.
+/// Returns the number of transactions in the database.
 fn transactions(back: &mut Session) -> u64 {
     let count = "setpriv --reuid=postgres --regid=postgres --clear-groups psql -h /run/postgresql \
                  -At -c 'SELECT count(*) FROM pgbench_history' pinhead";
@@ -113,10 +111,10 @@ fn transactions(back: &mut Session) -> u64 {
     text.trim().parse().unwrap_or_else(|_| panic!("not a count: {text:?}"))
 }
 
-/// Two guests on one image: one with nginx, whose disk is read-only below a layer in memory, and
-/// one with the application server and PostgreSQL, whose disk has an overlay of its own.
+/// Two guests on one image. The first runs nginx on a read-only disk below a layer in memory. The
+/// second runs the application server and PostgreSQL on a disk with its own overlay.
 #[test]
-fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
+fn page_uses_all_three_servers_and_no_write_leaves_its_guest() {
     let _alone = alone();
     let cache = Cache::from_environment().unwrap();
     let clock = Deadline::after(BUILD);
@@ -163,7 +161,7 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     switch.connect(2, back.link.take().unwrap());
     give_password(&mut back);
 
-    // Nothing in the image is a guest's own.
+    // The image contains no guest's identity.
     for guest in [&mut web, &mut back] {
         let name = guest.name.clone();
         assert_eq!(guest.sh("hostname", soon()).unwrap().trim(), name);
@@ -173,7 +171,7 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     let machine_id = "cat /etc/machine-id";
     assert_ne!(web.sh(machine_id, soon()).unwrap(), back.sh(machine_id, soon()).unwrap());
 
-    // A page of nginx alone, and one that went through all three.
+    // First a page of nginx alone, then one that uses all three servers.
     let (status, page) = get(web_port, "/page7.html");
     assert_eq!((status, page.len()), (200, 27 * 1024));
     let (status, page) = get(web_port, "/app");
@@ -187,11 +185,11 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     let resident_kib: u64 = back.sh(resident, soon()).unwrap().trim().parse().unwrap();
     assert!(resident_kib > 32 * 1024, "a heap of 32 MiB is in {resident_kib} KiB");
 
-    // Each guest's writes are its own.
+    // Each guest's writes stay in that guest.
     web.sh("echo web > /var/mark", soon()).unwrap();
     let hidden = "[ ! -e /var/mark ]";
     back.sh(hidden, soon()).unwrap();
-    // What the guest says when it has started again comes from its disk.
+    // The restarted guest prints this line from its own disk.
     let mark = "the overlay is still here";
     back.sh(&format!("echo 'echo {mark}' > /etc/load.sh; sync"), soon()).unwrap();
     back.sh("{ usleep 200000; reboot -f; } > /dev/null 2>&1 &", soon()).unwrap();
@@ -208,7 +206,7 @@ fn a_page_comes_from_all_three_servers_and_no_write_leaves_its_guest() {
     assert_eq!(checksum(&image), before, "a guest has written to the image");
 }
 
-/// What a process has had read from disks of the host, in bytes.
+/// Returns the bytes that the host's disks have read for a process.
 fn bytes_read(pid: u32) -> u64 {
     let io = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
     let line = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")).unwrap();
@@ -216,7 +214,7 @@ fn bytes_read(pid: u32) -> u64 {
 }
 
 #[test]
-fn a_disk_is_read_past_the_hosts_cache_and_as_slowly_as_is_asked() {
+fn disk_is_read_past_host_cache_at_the_set_rate() {
     const MIB: u64 = 1 << 20;
     let farm = Farm::new(
         "cache",
@@ -228,7 +226,7 @@ fn a_disk_is_read_past_the_hosts_cache_and_as_slowly_as_is_asked() {
     farm.succeed(&["up", &farm.file(), "--detach"]);
     let (_, pids) = farm.processes();
     let [past, through] = pids.as_slice() else { panic!("two guests: {pids:?}") };
-    // Past the guest's own cache: the host is asked each time.
+    // Direct reads bypass the guest's own cache: each one reaches the host.
     let read = |guest: &str, size: &str, count: u32| {
         let line = format!("dd if=/dev/vda of=/dev/null bs={size} count={count} iflag=direct 2>&1");
         farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", &line]);
@@ -242,7 +240,7 @@ fn a_disk_is_read_past_the_hosts_cache_and_as_slowly_as_is_asked() {
     let through = again("through1", *through);
     assert!(through < MIB, "{through} bytes were read that the host has in memory");
     let past = again("past1", *past);
-    // Much of it are holes of the image's file, which no disk is read for.
+    // Much of the range consists of holes in the image's file, which need no disk read.
     assert!(past >= 2 * MIB, "{past} bytes were read");
     let clock = Deadline::after(PATIENCE);
     read("past1", "4k", 200);

@@ -1,5 +1,5 @@
-//! `pinhead host` with eight real guests: it wakes none that sleeps, serves a burst at once, and
-//! is not held up by a guest that has stopped, has no balloon driver, or floods its port.
+//! `pinhead host` with eight real guests: it wakes no sleeping guest, and serves a burst at once. A
+//! guest that is stopped, has no balloon driver, or floods its port does not delay it.
 
 use e2e::HAS_ZRAM;
 use e2e::load::{nonsense, wake_ups};
@@ -10,16 +10,15 @@ use std::time::Duration;
 use vm::Deadline;
 
 const GUESTS: usize = 8;
-/// What a guest has that is to have a burst, of 256 MiB.
+/// Memory of a guest before its burst, of 256 MiB.
 const LITTLE_MIB: u64 = 128;
-/// The burst.
 const BURST_MIB: u64 = 110;
-/// Wake-ups of a daemon by a shell in its guest and the looks that this leads to, at most: the more
-/// the slower the machine is.
+/// Maximum wake-ups of a daemon caused by a shell in its guest, and by the looks that follow; a
+/// slower machine has more.
 const OF_A_SHELL: u64 = 15;
 
-/// Two that will have a burst, three that hoard, one without a driver that hoards too, one that
-/// will be stopped, and one that floods its port.
+/// Two guests for a burst, three that hoard, one that hoards without a driver, one that will be
+/// stopped, and one that floods its port.
 fn plans(place: &Place) -> Vec<Plan> {
     let plan = |number: usize| {
         let mut plan = Plan::holding(place.dir());
@@ -38,13 +37,14 @@ fn plans(place: &Place) -> Vec<Plan> {
     (1..=GUESTS).map(plan).collect()
 }
 
-/// Nobody is woken: samples grow old, and the daemons do not run.
+/// Asserts that no guest is woken: samples grow old, and the daemons do not run.
 fn nobody_is_woken(manager: &Manager<'_>, host: &Host, guests: &mut [Guest<'_>]) {
     let mut woken = || -> u64 { guests.iter_mut().map(|guest| guest.number(wake_ups())).sum() };
-    // So many passes after the last shell all sleep, and nobody has been asked for so long.
+    // After this many passes since the last shell all guests sleep, and none has been sampled for
+    // that long.
     let rest = |age_ms: u64, more: u64| {
         let passes = manager.status().passes + more;
-        manager.until("nobody is asked", PATIENCE, |ps| {
+        manager.until("no guest is sampled", PATIENCE, |ps| {
             manager.status().passes >= passes
                 && ps.guests.iter().all(|guest| guest.asleep && guest.age_ms > Some(age_ms))
         });
@@ -62,8 +62,8 @@ fn nobody_is_woken(manager: &Manager<'_>, host: &Host, guests: &mut [Guest<'_>])
          asked 20 times a second), the daemons were woken {woken} times",
         host_guests(host)
     );
-    // One that was asked with each pass, or that looked by itself, would have run as often. The
-    // shell that counts wakes some and not others.
+    // A daemon that is sampled in each pass, or that looks by itself, would have run as often. The
+    // counting shell wakes some daemons and not others.
     let bound = guests.len() as u64 * (OF_A_SHELL + passes / 4);
     assert!(woken < bound, "{woken} of {bound}");
 }
@@ -72,12 +72,12 @@ fn host_guests(host: &Host) -> usize {
     (0..GUESTS).filter(|index| host.seen(*index).pid.is_some()).count()
 }
 
-/// A burst in one guest: how long it takes until all of it is in use.
+/// Runs a burst in one guest, and returns the time until all of its memory is in use.
 fn burst(guest: &mut Guest<'_>, limit: Duration) -> Duration {
     let clock = Deadline::after(limit);
     guest.use_memory(BURST_MIB);
     guest.until_used(limit);
-    assert_eq!(guest.oom_kills(), 0, "somebody was killed");
+    assert_eq!(guest.oom_kills(), 0, "a task was killed");
     clock.elapsed()
 }
 
@@ -88,7 +88,7 @@ fn moved(manager: &Manager<'_>, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
+fn eight_guests_sleep_and_are_served_whatever_others_do() {
     let place = Place::new();
     let host = Host::start_alone(&plans(&place));
     let mut guests: Vec<Guest<'_>> = (0..GUESTS).map(|index| host.guest(index)).collect();
@@ -99,12 +99,12 @@ fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
     for name in ["g1", "g2"] {
         place.balloon(name, LITTLE_MIB);
     }
-    // How long the burst takes where nothing is short.
+    // Time of the burst without a shortage.
     let alone = burst(&mut guests[7], PATIENCE);
 
-    // (b) The host has room: for the burst, for what the guest that has it was granted beyond, and
-    // for what others take into use again that they had reported as free: on a slow machine 57 MiB
-    // of the room were gone before the burst.
+    // (b) The host has room for the burst and for the guest's further grants. Other guests also
+    // take memory into use again that they had reported as free. On a slow machine that took 57 MiB
+    // of the room before the burst.
     let size = Size::with_free(&host, GUESTS, 96 + 96 + 240);
     let manager = Manager::start(&place, &place.settings(&size, ""));
     manager.knows(GUESTS - 1);
@@ -119,7 +119,7 @@ fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
     }
     drop(manager);
 
-    // (d) The host has none, and three guests are no help.
+    // (d) The host has no free memory, and three guests cannot help.
     place.balloon("g2", LITTLE_MIB);
     guests[1].use_memory(30);
     guests[1].until_used(PATIENCE);
@@ -134,14 +134,14 @@ fn eight_guests_are_left_to_sleep_and_served_whatever_the_others_do() {
     ));
     let took = burst(&mut guests[1], Duration::from_secs(10));
     println!("a burst beside a flood, a stopped one and one without a driver: {took:?}");
-    manager.until("the stopped one is reported", Duration::from_secs(30), |ps| {
+    manager.until("the stopped guest is reported", Duration::from_secs(30), |ps| {
         row(ps, "g7").is_some_and(|guest| guest.unusable.is_some())
     });
     assert!(!moved(&manager, "g2").is_empty());
     let given: usize = ["g3", "g4", "g5"].iter().map(|name| moved(&manager, name).len()).sum();
-    assert!(given > 0, "nobody gave");
+    assert!(given > 0, "no guest gave memory");
     signal(stopped, "CONT");
-    manager.until("it answers again", Duration::from_secs(30), |ps| {
+    manager.until("g7 responds again", Duration::from_secs(30), |ps| {
         row(ps, "g7").is_some_and(|guest| guest.unusable.is_none())
     });
 }

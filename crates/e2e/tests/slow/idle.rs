@@ -1,4 +1,4 @@
-//! Who wakes a guest is found and counted, and an idle guest is left alone.
+//! A guest's wakers are found and counted, and an idle guest is left alone.
 
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, Plan};
@@ -8,34 +8,34 @@ use pinhead::idle::{Kind, Wakers};
 use std::time::Duration;
 use vm::Deadline;
 
-/// How long the guest with a script is watched, and the idle one.
+/// Time over which the guest with a script is observed, and the idle one.
 const WATCHED: Duration = Duration::from_secs(40);
 const IDLE: Duration = Duration::from_secs(85);
-/// Wakes ten times a second, and starts nobody: it waits on a pipe that nobody writes to.
+/// Wakes ten times a second without starting a process: it reads a pipe that is never written.
 const TICKER: &str = "#!/bin/sh\nmkfifo /run/ticker\nexec 3<> /run/ticker\n\
                       while :; do read -t 0.1 word <&3; done\n";
-/// Starts a process ten times a second, and works in between: its guest is never asleep.
+/// Starts a process ten times a second, and computes in between: its guest is never asleep.
 const SPAWNER: &str = "#!/bin/sh\nwhile :; do n=0; while [ $n -lt 1000 ]; do n=$((n + 1)); done; \
                        usleep 100000; done\n";
-/// How often the script was dispatched by its guest's own word, and the guest's uptime in s.
+/// Prints the guest's own count of the script's dispatches, and its uptime in s.
 const OWN_COUNT: &str = "echo $(cut -d' ' -f3 /proc/$(pidof ticker)/schedstat) $(cat /proc/uptime)";
-/// A host that let a virtual CPU wait for more of the time than this is no host for a promise
-/// about how often it runs.
+/// Maximum part of the time for which the host may delay a virtual CPU. Beyond it, no promise about
+/// the number of wake-ups can be checked.
 const CROWDED: f64 = 0.05;
-/// Reads every task's schedstat a hundred times over, as bare as a guest can, and gives how many
-/// tasks that were and how long it took, in hundredths of a second.
+/// Reads every task's schedstat a hundred times, at the guest's minimum cost. Prints the number of
+/// tasks and the duration, in hundredths of a second.
 const BARE: &str = "set -- /proc/[0-9]*/task/[0-9]*/schedstat; n=$#; \
                     from=$(cut -d' ' -f1 /proc/uptime | tr -d .); i=0; \
                     while [ $i -lt 100 ]; do cat \"$@\" > /dev/null 2>&1; i=$((i + 1)); done; \
                     echo $n $(($(cut -d' ' -f1 /proc/uptime | tr -d .) - from))";
-/// How often the daemon has woken up: what it is preempted in its work is not among it.
+/// Prints the daemon's wake-ups, without preemptions.
 const WOKEN: &str = "awk '/^voluntary/ {print $2}' /proc/$(pidof pinheadd)/status";
-/// What the daemon keeps in memory, in KiB.
+/// Prints the daemon's resident memory, in KiB.
 const RESIDENT: &str = "awk '/^Rss:/ {print $2}' /proc/$(pidof pinheadd)/smaps_rollup";
 
 fn plan(place: &Place) -> Plan {
     let mut plan = Plan { memory_mib: 192, ..Plan::holding(place.dir()) };
-    // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
+    // On a busy host an emulated timer can be late for a kernel that waits for it.
     plan.kernel_args.push("no_timer_check".into());
     for (path, text) in [("/sbin/ticker", TICKER), ("/sbin/spawner", SPAWNER)] {
         let bytes = text.as_bytes().to_vec();
@@ -52,22 +52,24 @@ fn scan(place: &Place, guest: &str) -> Scanned {
     }
 }
 
-/// How often a guest's script was dispatched, and when, by its own word.
+/// Returns the guest's own count of its script's dispatches, and the time of the count.
 fn own_count(guest: &mut Guest<'_>) -> (f64, f64) {
     let text = guest.sh(OWN_COUNT);
     let mut words = text.split_ascii_whitespace().map(|word| word.parse().expect("a number"));
     (words.next().expect("dispatches"), words.next().expect("seconds"))
 }
 
-/// The part of the time between two scans that the guest's virtual CPUs were kept waiting.
+/// Returns the part of the time between two scans in which the guest's virtual CPUs were ready but
+/// waited.
 fn kept_waiting(first: &Scanned, second: &Scanned) -> f64 {
     let ns = |scanned: &Scanned| scanned.host.vcpu_delay_ns.expect("a delay") as f64;
     let ms = |scanned: &Scanned| scanned.totals.uptime_ms.expect("an uptime") as f64;
     (ns(second) - ns(first)) / 1e6 / (ms(second) - ms(first))
 }
 
-/// Prints what a scan took next to bare reads of the same files in the same guest. Emulated, both
-/// take some ten times what they take on the host itself, where `bench --only scan` has them.
+/// Formats a scan's duration next to bare reads of the same files in the same guest. Under
+/// emulation both take some ten times as long as on the host, where `bench --only scan` measures
+/// them.
 fn beside_bare(scanned: &Scanned, bare: (f64, f64)) -> String {
     let of = |value: Option<u64>| value.map_or(f64::NAN, |value| value as f64);
     let us = of(scanned.totals.scan_us) / of(scanned.totals.tasks);
@@ -78,7 +80,7 @@ fn beside_bare(scanned: &Scanned, bare: (f64, f64)) -> String {
     )
 }
 
-/// Waits for nothing that comes.
+/// Waits for the whole time.
 fn pass(time: Duration) {
     let _ = wait_until(time, || false);
 }
@@ -121,14 +123,14 @@ fn shown(wakers: &Wakers) -> String {
 }
 
 #[test]
-fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
+fn wakers_of_a_guest_are_named_and_idle_guest_sleeps() {
     let place = Place::new();
     let host = Host::start(&[plan(&place), plan(&place), plan(&place)]);
     let mut ticking = host.guest(0);
     let mut idle = host.guest(1);
     let mut busy = host.guest(2);
     for guest in [&mut ticking, &mut idle, &mut busy] {
-        guest.until("it has settled", e2e::PATIENCE, |status| status.settled);
+        guest.until("the guest has settled", e2e::PATIENCE, |status| status.settled);
     }
     ticking.sh("/sbin/ticker > /dev/null 2>&1 &");
     busy.sh("/sbin/spawner > /dev/null 2>&1 &");
@@ -141,10 +143,10 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     manager.knows(3);
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
-    // What a manager's start brings with it is over: first samples, statuses, a look.
+    // The effects of a manager's start are over: first samples, statuses, a look.
     pass(Duration::from_secs(15));
 
-    // Questions by the shell are before the first scan and after the second one.
+    // The shell's commands run before the first scan and after the second one.
     let own = own_count(&mut ticking);
     let woken = idle.number(WOKEN);
     let first = ["g1", "g2", "g3"].map(|name| scan(&place, name));
@@ -166,7 +168,8 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     let sum: f64 = wakers.rows.iter().map(|row| row.wakes_a_minute).sum();
     assert!((sum / wakers.wakes_a_minute - 1.0).abs() < 0.001);
 
-    // The idle one. A guest's clock may run away where its host is busy: the host's counts.
+    // The idle guest is measured by the host's clock, as a guest's clock may run fast on a busy
+    // host.
     pass(clock.remaining().unwrap_or_default());
     let last = scan(&place, "g2");
     let wakers = Wakers::between(&first[1], &last).expect("what has happened");
@@ -174,18 +177,19 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     println!("{:.1} % of the time on hold", kept_waiting(&first[1], &last) * 100.0);
     let scanned = last;
     let minutes = (scanned.at_ms - first[1].at_ms) as f64 / 60_000.0;
-    // So few in all that a thread which came and went between two scans is a part of them, and
-    // those that ran while the tasks were counted: they are in the sum already.
+    // The unattributed dispatches must be few. They may come from a thread that existed only
+    // between two scans, or from tasks that ran during a scan. Their dispatches are already in the
+    // sum.
     let unknown = (1.0 - wakers.attributed_percent / 100.0) * wakers.wakes_a_minute * minutes;
-    assert!(wakers.attributed_percent >= 95.0 || unknown < 4.5, "{unknown} dispatches of nobody");
-    // The second question itself is not what we do to an idle guest.
+    assert!(wakers.attributed_percent >= 95.0 || unknown < 4.5, "{unknown} unnamed dispatches");
+    // The second scan itself is not counted as a cost to an idle guest.
     let asked = wakers.looks + wakers.samples + wakers.scans - 1;
     println!("asked {asked} times in {minutes:.1} minutes");
     assert!(asked as f64 <= minutes.ceil(), "asked {asked} times in {minutes:.1} minutes");
-    // What runs in a guest for us is its daemon. A question, the two of this test among them, wakes
-    // it once or twice: when it comes, and when the port has taken the answer. Its heartbeat is
-    // rarer than once a minute. A look, which is within what was asked, is followed by more of its
-    // own until all is settled.
+    // The daemon is the only part of pinhead in a guest. A request, including the two of this test,
+    // wakes it once or twice: when it arrives, and when the port has taken the response. Its
+    // heartbeat is rarer than once a minute. A look, which counts as a request, is followed by
+    // further ones until all is settled.
     let woken = idle.number(WOKEN) - woken;
     let most = 2.0 * (asked + 2) as f64 + minutes.ceil();
     let looks = wakers.looks;
@@ -196,8 +200,8 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     let recorded = std::fs::read_dir(&records).is_ok_and(|mut files| files.next().is_some());
     assert!(recorded, "the monitor was at work all the time: {}", manager.log());
 
-    // The one that is never asleep is asked once a minute for what is recorded, and the children
-    // that it starts are reported by it.
+    // The guest that is never asleep is scanned once a minute for the recordings, and it reports
+    // the children of its script.
     let last = scan(&place, "g3");
     let wakers = Wakers::between(&first[2], &last).expect("what has happened");
     println!("{}", shown(&wakers));
@@ -216,5 +220,5 @@ fn who_wakes_a_guest_is_named_and_an_idle_guest_sleeps() {
     let bare = (words.next().expect("tasks"), words.next().expect("a time"));
     println!("{}", beside_bare(&scanned, bare));
     println!("the daemon keeps {resident} KiB, and {after} KiB after it was asked");
-    assert!(after <= resident + 64, "{resident} KiB, and {after} KiB after it was asked");
+    assert!(after <= resident + 64, "{resident} KiB, and {after} KiB after requests");
 }

@@ -1,6 +1,6 @@
-//! A real guest moves from one QEMU to another while it serves pages, and from one manager to the
-//! next: who asks hardly notices, its memory and identity go along, and the new host's manager
-//! says where it came from.
+//! A real guest migrates from one QEMU to another while it serves pages, and from one manager to
+//! the next. Clients hardly notice, its memory and identity move along, and the new host's manager
+//! reports its previous host.
 
 use e2e::HOLDING;
 use e2e::daemon_dir;
@@ -20,16 +20,16 @@ use store::kinds;
 use vm::{Deadline, Monitor, Process};
 
 const MEMORY_MIB: u64 = 128;
-/// What it has when it moves: less than what it was started with.
+/// Memory of the guest when it migrates: less than it was started with.
 const PINNED_MIB: u64 = 96;
 const UUID: &str = "6f1c3c52-0000-4000-8000-00000000abcd";
-/// How long anything may take.
+/// Limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a page may be away at most.
+/// Maximum time without a page.
 const AWAY: Duration = Duration::from_secs(2);
-/// How soon the new manager manages it.
+/// Limit until the new manager manages the guest.
 const MANAGED: Duration = Duration::from_secs(5);
-/// Who is not answered for so long asks at the other host.
+/// Limit of a response; afterwards the client tries the other host.
 const ANSWER: Duration = Duration::from_millis(250);
 
 fn image() -> Image {
@@ -42,8 +42,8 @@ fn image() -> Image {
     spec.build(&cache).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// A QEMU as somebody starts it by hand, with its sockets in a directory; the same twice, but for
-/// those, for its port on this machine, and for the state that it waits for.
+/// Starts a QEMU by hand, with its sockets in a directory. Both QEMUs differ only in these, in
+/// their port on this machine, and in the incoming state.
 fn start(image: &Image, dir: &Path, web: u16, incoming: Option<u16>) -> Process {
     let mut command = Command::new(Arch::X86_64.qemu_program());
     let mut words = |line: &str| {
@@ -77,7 +77,7 @@ fn start(image: &Image, dir: &Path, web: u16, incoming: Option<u16>) -> Process 
     Process::start(command, Vec::new()).unwrap_or_else(|e| panic!("QEMU: {e}"))
 }
 
-/// The monitor that no manager has.
+/// Connects to the monitor that no manager uses.
 fn monitor(dir: &Path) -> Monitor {
     let path = dir.join("mover.move");
     let mut stream = None;
@@ -93,7 +93,7 @@ fn call(monitor: &mut Monitor, command: Qmp) -> Reply {
     monitor.call(command, Deadline::after(PATIENCE)).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Asks for the page once.
+/// Requests the page once.
 fn page(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let ask = || -> std::io::Result<String> {
@@ -107,7 +107,7 @@ fn page(port: u16) -> bool {
     ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }
 
-/// Asks for the page again and again, where it is answered or else at the other host.
+/// Requests the page repeatedly, and changes to the other host after a failure.
 #[allow(clippy::disallowed_methods, reason = "it measures how long a page is away")]
 fn visit(ports: [u16; 2], stop: &AtomicBool, served: &AtomicU64) -> Duration {
     let (mut at, mut longest) = (0, Duration::ZERO);
@@ -144,7 +144,7 @@ fn a_guest_that_moves_serves_its_page_and_is_managed_at_once() {
     assert!(wait_until(PATIENCE, || page(ports[0])).is_some(), "{}", source.stderr());
     left.knows(1);
     left.succeed(&["set", "mover", "pin", &format!("{PINNED_MIB} MiB")]);
-    left.until("it has what it is pinned to", PATIENCE, |ps| {
+    left.until("the guest has its pinned size", PATIENCE, |ps| {
         row(ps, "mover").is_some_and(|row| actual_mib(row) == PINNED_MIB)
     });
 
@@ -167,7 +167,7 @@ fn a_guest_that_moves_serves_its_page_and_is_managed_at_once() {
             let status = call(&mut monitor, Qmp::QueryMigrate);
             matches!(status, Reply::Migration(Some(status)) if status == "completed")
         });
-        let managed = right.until("it is managed", PATIENCE, |ps| {
+        let managed = right.until("the guest is managed", PATIENCE, |ps| {
             row(ps, "mover").is_some_and(|row| {
                 row.state == GuestRunState::Running && row.age_ms.is_some() && row.reason.is_some()
             })
@@ -182,7 +182,7 @@ fn a_guest_that_moves_serves_its_page_and_is_managed_at_once() {
     println!("moved in {moved:.1?}; {pages} pages, and none for {away:.2?} at most");
     assert!(moved.is_some() && away <= AWAY, "{away:?}");
 
-    // The same guest, with the memory that it had.
+    // The guest is the same, with the same memory.
     let found = right.row("mover");
     assert_eq!(found.uuid, UUID);
     assert!(actual_mib(&found) >= PINNED_MIB, "{found:?}");
@@ -195,9 +195,9 @@ fn a_guest_that_moves_serves_its_page_and_is_managed_at_once() {
     println!("{told}");
     assert!(told.contains("it says that it was on left before"), "{told}");
 
-    // Whoever moved it ends what is left of it, and its old manager has it no more.
+    // The test ends the remaining source, and its old manager drops the guest.
     assert_eq!(left.row("mover").state, GuestRunState::Migrating);
     source.kill().unwrap_or_else(|e| panic!("{e}"));
-    left.until("it is gone", PATIENCE, |ps| ps.guests.is_empty());
+    left.until("the guest is gone", PATIENCE, |ps| ps.guests.is_empty());
     assert!(page(ports[1]));
 }

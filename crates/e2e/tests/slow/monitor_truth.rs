@@ -1,12 +1,12 @@
-//! What the monitor shows of twenty real guests adds up: the host's busy time to those who used
-//! it, the states of virtual CPUs to 100, the host's memory to its total, and the processes of a
-//! guest to what it got.
+//! Sums in the monitor's reports on twenty real guests. The host's busy time is attributed to its
+//! users, and the states of virtual CPUs add up to 100. The host's memory adds up to its total, and
+//! a guest's processes to the guest's CPU time.
 //!
 //! ```text
 //!   20 guests, 2 cores ─► pinhead host, which records ─► pinhead report ... --format json ─► sums
 //! ```
 //!
-//! Other work of the machine may run beside: it has to be accounted for too.
+//! Other work may run on the machine: the reports must account for it too.
 
 use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{Guest, Host, PATIENCE, Plan};
@@ -17,30 +17,29 @@ use std::time::Duration;
 use vm::Deadline;
 
 const GUESTS: usize = 20;
-/// The host's cores have twice as much to do as they can: these guests never rest.
+/// Guests that never rest: the host's cores have twice as much to do as they can.
 const BUSY: [&str; 4] = ["g1", "g2", "g3", "g4"];
-/// What is recorded at least.
+/// Minimum time of the recording.
 const RECORDED: Duration = Duration::from_secs(60);
 
-/// Computes, and nothing else.
+/// Computes, and does nothing else.
 const HOG: &str = "while :; do :; done";
-/// Writes files and removes them, again and again. Each file is written by a process of its own,
-/// which is soon gone.
+/// Writes and removes files repeatedly. Each file is written by a short-lived process of its own.
 const FILES: &str = "while :; do dd if=/dev/zero of=/dev/shm/file bs=256k count=4; \
                      rm /dev/shm/file; done";
-/// Writes over more than there is, a little at a time, so that what is not in memory is in
-/// compressed swap space.
+/// Writes over more memory than exists, a little at a time, so that the rest is in compressed swap
+/// space.
 const SWAPPING: &str = "while :; do for n in $(seq 0 87); do \
                         dd if=/dev/zero of=/dev/shm/load bs=1M count=1 seek=$n conv=notrunc; \
                         done; done";
-/// Computes for a moment, and rests for some more.
+/// Computes for a moment, and rests longer.
 const BURSTS: &str = "while :; do n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); done; sleep 2; \
                       done";
 
 fn plan(place: &Place, number: usize) -> Plan {
     let mut plan = Plan::holding(place.dir());
     plan.memory_mib = if number == 4 { 96 } else { 128 };
-    // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
+    // On a busy host an emulated timer can be late for a kernel that waits for it.
     plan.kernel_args.push("no_timer_check".into());
     if number == 4 {
         plan.kernel_args.push("pinhead.zram_mib=96".into());
@@ -52,8 +51,8 @@ fn begin(guest: &mut Guest<'_>, load: &str) {
     guest.sh(&format!("({load}) > /dev/null 2>&1 &"));
 }
 
-/// Asks the daemon of a guest for its processes, for the recordings. One that hardly runs may be
-/// late with its answer.
+/// Requests the processes from a guest's daemon, for the recordings. A guest that hardly runs may
+/// respond late.
 fn scan(place: &Place, guest: &str) {
     let question = Ask::Scan { guest: guest.to_owned() };
     let ask = || ask(&place.socket(), &question, Duration::from_secs(30));
@@ -61,12 +60,12 @@ fn scan(place: &Place, guest: &str) {
     assert!(answered.is_some(), "{guest}: {:?}", ask());
 }
 
-/// Waits for nothing that comes.
+/// Waits for the whole time.
 fn pass(time: Duration) {
     let _ = wait_until(time, || false);
 }
 
-/// A report of all that is recorded, and its text for people.
+/// Returns a report of the whole recording, and checks its text form.
 fn report(place: &Place, name: &str) -> Value {
     let dir = place.dir().join("records");
     let ask = |format: &str| {
@@ -81,7 +80,7 @@ fn report(place: &Place, name: &str) -> Value {
     serde_json::from_str(&ask("json")).expect("JSON")
 }
 
-/// The rows of a kind in the first table.
+/// Returns the rows of a kind in the first table.
 fn rows<'a>(report: &'a Value, kind: &str) -> Vec<&'a Value> {
     let all = report["tables"][0]["rows"].as_array().expect("rows");
     all.iter().filter(|row| row["row"] == kind).collect()
@@ -91,7 +90,7 @@ fn number(row: &Value, name: &str) -> f64 {
     row[name].as_f64().unwrap_or_else(|| panic!("there is no {name}: {row}"))
 }
 
-/// Whatever kept the host's CPUs busy has a name.
+/// Asserts that all busy time of the host's CPUs is attributed.
 fn busy_time_has_names(main: &Value, guest1: &Value) {
     let all = rows(main, "all")[0];
     let of = |name: &str| number(all, name);
@@ -105,7 +104,7 @@ fn busy_time_has_names(main: &Value, guest1: &Value) {
         of("kernel_percent"),
         of("steal_percent")
     );
-    // A process's time goes on while a hypervisor below has its CPU, busy time does not.
+    // A process's time continues while a lower hypervisor has its CPU; busy time does not.
     let stolen = of("steal_percent") / busy * 100.0;
     assert!((99.0..=101.0 + stolen).contains(&named), "{named} % of {busy} % has a name");
     let stat = std::fs::read_to_string("/proc/stat").expect("the host's CPUs");
@@ -115,12 +114,12 @@ fn busy_time_has_names(main: &Value, guest1: &Value) {
     assert!((guests / captured - 1.0).abs() < 0.001, "{guests} or {captured} % by guests");
 }
 
-/// Every virtual CPU's time is somewhere, once.
+/// Asserts that all time of every virtual CPU is counted once.
 fn states_sum_to_a_hundred(state: &Value) {
     let kinds = ["interval", "summary", "all"];
     let all: Vec<&Value> = kinds.iter().flat_map(|kind| rows(state, kind)).collect();
     assert!(all.len() > 2 * GUESTS, "{} rows", all.len());
-    // A quarter of an hour that has begun before the recording has minutes without anything.
+    // A quarter of an hour that began before the recording has minutes without data.
     for row in all.into_iter().filter(|row| number(row, "covered_s") > 0.0) {
         let named = row.as_object().expect("a row").iter();
         let parts = named.filter(|(name, _)| name.ends_with("_percent"));
@@ -129,26 +128,26 @@ fn states_sum_to_a_hundred(state: &Value) {
         assert!((sum - 100.0).abs() <= 0.5, "{sum}: {row}");
         assert!((number(row, "states_percent") - 100.0).abs() <= 0.5, "{row}");
     }
-    // They sum up by themselves, and not because they were made to.
+    // The sums must be right without scaling.
     let notes = state["notes"].to_string();
     assert!(!notes.contains("scaled to fit"), "{notes}");
 }
 
-/// The recorded places of the host's memory are the true ones.
+/// Asserts that the recorded parts of the host's memory match the kernel.
 fn memory_sums_to_its_total(store1: &Value) {
     let text = std::fs::read_to_string("/proc/meminfo").expect("the host's memory");
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).expect("a total");
     let kib: f64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
     let all = rows(store1, "interval").into_iter().chain(rows(store1, "all"));
-    // As above: a quarter of an hour that has begun before.
+    // A quarter of an hour may have begun before the recording, as above.
     for row in all.filter(|row| number(row, "covered_s") > 0.0) {
         let total = number(row, "total_mib");
         assert!((total * 1024.0 / kib - 1.0).abs() < 0.001, "{total} MiB of {kib} KiB");
         let named = row.as_object().expect("a row").iter();
         let parts = named.filter(|(name, _)| name.ends_with("_mib") && *name != "total_mib");
         let parts: Vec<_> = parts.filter_map(|(name, mib)| Some((name, mib.as_f64()?))).collect();
-        // What has no other name is counted as `other`, and so has to be little itself: pages on
-        // their way between lists, and what the kernel takes without saying for what.
+        // `other` is the remainder, and so must be small itself: pages in transit between lists,
+        // and kernel memory of unreported use.
         let sum: f64 = parts.iter().filter(|(name, _)| *name != "other_mib").map(|p| p.1).sum();
         println!("{sum:.0} of {total:.0} MiB have a name");
         assert!((sum / total - 1.0).abs() <= 0.02, "{sum} of {total}: {row}");
@@ -157,7 +156,8 @@ fn memory_sums_to_its_total(store1: &Value) {
     }
 }
 
-/// What the processes of a guest used, as its host counts, is what the guest got.
+/// Asserts that the use of a guest's processes, as the host counts it, matches the guest's CPU
+/// time.
 fn processes_sum_to_their_guests(process: &Value, guest1: &Value, state: &Value) {
     let whole = |report, name: &str| {
         let of_guest = |row: &&Value| row["guest"] == name;
@@ -201,12 +201,12 @@ fn the_numbers_of_twenty_guests_add_up() {
         ps.guests.len() == GUESTS && ps.guests.iter().all(|guest| guest.daemon)
     };
     assert!(wait_until(PATIENCE, daemons).is_some(), "{}", manager.log());
-    // Daemons of guests that run are asked for processes once a minute; a person may ask too.
+    // Running guests' daemons report processes once a minute; a user may also request them.
     BUSY.iter().for_each(|guest| scan(&place, guest));
     let recorded = Deadline::after(PATIENCE);
     pass(RECORDED);
     BUSY.iter().for_each(|guest| scan(&place, guest));
-    // What the manager knows is recorded each second.
+    // The manager records its data every second.
     pass(Duration::from_secs(2));
     drop(manager);
     println!("recorded for {:?}, over after {:?}", recorded.elapsed(), clock.elapsed());

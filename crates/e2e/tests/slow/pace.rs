@@ -1,25 +1,25 @@
-//! Idle costs nothing, and a load is answered at once all the same.
+//! An idle guest costs nothing, and a load still gets a CPU at once.
 
 use e2e::{Host, PATIENCE, Plan};
 use images::Arch;
 use std::time::Duration;
 
-/// How often the daemon has woken up. What it is preempted in its work is not among it: a busy
-/// host makes many dispatches of one.
+/// Prints the daemon's wake-ups. Preemptions are not included: a busy host splits one run into many
+/// dispatches.
 const WOKEN: &str = "awk '/^voluntary/ {print $2}' /proc/$(pidof pinheadd)/status";
 
-/// A settled guest under a host is looked at once a minute at most, and the daemon is
-/// not dispatched for anything else; a load that starts is answered within 2 s.
+/// A settled guest under a host looks at most once a minute, and the daemon is not dispatched for
+/// anything else. A starting load gets a CPU within 2 s.
 #[test]
 fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let mut plan = Plan::new(Arch::X86_64, "-f -c /etc/pinhead.conf --pace host");
-    // A pool that is soon as large as it may be: the guest settles in seconds.
+    // The pool soon reaches its maximum: the guest settles in seconds.
     plan.rules = plan.rules.replace("CMM_MAX=\"1245184\"", "CMM_MAX=\"8000\"");
     assert!(plan.rules.contains("CMM_MAX=\"8000\""));
     let host = Host::start(&[plan]);
     let mut guest = host.guest(0);
-    guest.until("it has settled", PATIENCE, |s| s.settled);
-    // The first question opens the files; later ones are one dispatch each.
+    guest.until("the guest has settled", PATIENCE, |s| s.settled);
+    // The first request opens the files; each later one is a single dispatch.
     let ask = |sequence| {
         host.sample(0, sequence);
         let answered = |m: &wire::Memory| m.sequence == sequence;
@@ -33,9 +33,9 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
 
     let woken = guest.number(WOKEN);
     let asked = guest.seen().status.map_or(0, |s| s.sequence);
-    // The question itself may have woken it, as its virtual CPUs ran for it: then it looks until it
-    // has settled again. From then on a look that comes sooner than a minute was asked for; the
-    // first may have been before it was watched.
+    // The request itself may have woken the daemon, as its virtual CPUs ran for it: then it looks
+    // until it has settled again. From then on any look within a minute was requested; the first
+    // may have been before the observation.
     let mut last = asked;
     let mut watched = Duration::ZERO;
     let mut soon = 0;
@@ -56,7 +56,7 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let slept = (0..12).map(|_| next_look()).find(|slept| *slept >= Duration::from_secs(60));
     assert!(slept.is_some(), "an idle guest was woken again and again");
 
-    // A question is answered, and is no reason to look.
+    // A sample request gets a response, and causes no look.
     ask(9);
     let looked = guest.seen().status.map(|s| s.sequence);
     assert_eq!(looked, Some(last), "the question made it look");
@@ -66,19 +66,19 @@ fn an_idle_guest_sleeps_and_a_load_is_answered_at_once() {
     let woken = guest.number(&format!("{WOKEN}; {load}")) - woken;
     let answered = guest.until("a CPU more", Duration::from_secs(2), |s| s.plugs > plugs);
     println!("a load was answered after {answered:?}");
-    // A look and a question wake it once or twice: for what they are, and when the port has taken
-    // what it says. Its heartbeat is rarer than once a minute.
+    // A look or a request wakes the daemon once or twice: for its work, and when the port has taken
+    // the message. Its heartbeat is rarer than once a minute.
     let most = 2 * (u64::from(looks) + 1) + watched.as_secs().div_ceil(60);
     println!("woken {woken} times in {looks} looks");
     assert!(woken <= most, "woken {woken} times in {looks} looks, {most} at most");
 }
 
-/// What the daemon keeps in memory, by the guest's own word. VmRSS of a 6.1 kernel
-/// lags behind by what each CPU has not added up yet; the sum over the maps does not.
+/// Returns the daemon's resident memory, as the guest reports it. VmRSS of a 6.1 kernel lags behind
+/// by each CPU's pending counts; the sum over the maps does not.
 fn resident_kib(arch: Arch) -> u64 {
     let host = Host::start(&[Plan::new(arch, "-f -c /etc/pinhead.conf --pace fixed")]);
     let mut guest = host.guest(0);
-    guest.until("it has decided", PATIENCE, |s| s.unplugs > 0 && s.grows > 0);
+    guest.until("the daemon has decided", PATIENCE, |s| s.unplugs > 0 && s.grows > 0);
     let kib = guest.number("awk '/^Rss:/ {print $2}' /proc/$(pidof pinheadd)/smaps_rollup");
     println!("{}: the daemon keeps {kib} KiB", arch.name());
     kib

@@ -1,5 +1,5 @@
-//! The packages, in a Debian with systemd: installed, hardened, at work, upgraded and purged; and
-//! those of RPM in a root file system of their own.
+//! The Debian packages in a Debian with systemd: installed, hardened, at work, upgraded and purged.
+//! The RPM packages in a root file system of their own.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -14,27 +14,27 @@ use images::{Arch, Cache, Disk, DiskFormat, GuestFile, ImageSpec};
 use vm::{Accel, Deadline, GuestSpec, Session, WhyEmulation, probe_kvm};
 use wire::{Decoder, ToHost};
 
-/// What the packages and this test need, besides what Debian calls essential.
+/// Packages that pinhead's packages and this test need, beyond Debian's essential ones.
 const INCLUDED: &str = "systemd,systemd-sysv,passwd,busybox-static,libgcc-s1,perl-base";
 const LEFT_OUT: [&str; 3] = ["/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/info/*"];
 
-/// Goes on as systemd, in the place of the first process that guests of ours have.
+/// Starts systemd in place of the first process of a pinhead guest.
 const FIRST: &str = "#!/bin/sh\nexec /lib/systemd/systemd\n";
 
-/// The worst that `systemd-analyze security` may say of a unit.
+/// Maximum exposure that `systemd-analyze security` may report for a unit.
 const EXPOSURE_MAX: f64 = 3.0;
 
 const UNITS: [&str; 2] = ["pinhead-host.service", "pinheadd.service"];
 
-/// Settings that the manager's unit must leave room for.
+/// Settings that the manager's unit must permit.
 const SETTINGS: &str = "[host]\nset_point = \"11%\"\n[ksm]\nmode = \"off\"\n\
     [sources]\nqmp = [\"/run/monitors/*.qmp\"]\n\
     [control]\ngroup = \"pinhead\"\n\
     [metrics]\nlisten = \"127.0.0.1:9177\"\n\
     remote_write = \"http://localhost:8428/api/v1/write\"\ninterval = \"1s\"\n";
 
-/// A monitor that says that it is there, as a user without rights: what its process does is not
-/// for another user to see, if that has no capability.
+/// A monitor that greets as an unprivileged user. Without a capability, another user cannot inspect
+/// its process.
 const MONITOR: &str = r#"use IO::Socket::UNIX; use IO::Handle; umask 0077; mkdir "/run/monitors";
 my $l = IO::Socket::UNIX->new(Type => SOCK_STREAM, Local => "/run/monitors/g1.qmp", Listen => 4);
 my $version = qq({"qemu":{"micro":0,"minor":2,"major":7},"package":""});
@@ -49,7 +49,7 @@ while (my $c = $l->accept) {
 }
 "#;
 
-/// Installing a package runs dozens of small programs, and each of them is translated anew.
+/// Limit of an installation: it runs dozens of small programs, and each is translated again.
 const LONG: Duration = Duration::from_secs(600);
 
 fn soon() -> Deadline {
@@ -60,7 +60,7 @@ fn later() -> Deadline {
     Deadline::after(LONG)
 }
 
-/// Runs a command of the host, and shows what it said if it fails.
+/// Runs a command of the host, and shows its output if it fails.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -73,13 +73,13 @@ fn root_of_tree() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
 }
 
-/// Makes the packages, as `make package` does, in a revision of their own.
+/// Builds the packages like `make package`, with a given revision.
 fn packages(directory: &Path, revision: &str) {
     let mut make = Command::new(root_of_tree().join("scripts/package"));
     run(make.arg(directory).env("PINHEAD_REVISION", revision).env("PINHEAD_XZ_LEVEL", "0"));
 }
 
-/// A Debian that is made on the spot, of the packages that this machine has its own from.
+/// Makes a Debian from the package sources of this machine.
 fn debian(tree: &Path) {
     let mut make = Command::new("unshare");
     make.args(["--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap"]);
@@ -103,7 +103,7 @@ fn debian(tree: &Path) {
     symlink("../shell.service", units.join("multi-user.target.wants/shell.service")).unwrap();
 }
 
-/// A guest that is that Debian, from its first process on.
+/// Boots a guest of that Debian, from its first process on.
 fn boot(scratch: &Path, tree: &Path) -> Session {
     let image = scratch.join("image");
     let path = std::env::var("PATH").unwrap() + ":/usr/sbin:/sbin";
@@ -124,7 +124,6 @@ fn boot(scratch: &Path, tree: &Path) -> Session {
     Session::boot(&spec, soon()).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Runs a line in the guest.
 fn sh(guest: &mut Session, line: &str) -> String {
     let output = guest.ctl.as_mut().unwrap().run(line, later()).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(output.code, 0, "{line}\n{}", output.text);
@@ -148,7 +147,8 @@ fn both_are_active(guest: &mut Session) {
     }
 }
 
-/// What would be left: all files but those of the package manager and the logs, and who is known.
+/// Lists possible leftovers: all files except the package manager's and the logs, and all users and
+/// groups.
 fn inventory(guest: &mut Session) -> String {
     let kept = ["/var/log", "/var/lib/dpkg", "/var/cache", "/var/lib/systemd", "/tmp", "/var/tmp"];
     let kept = kept.map(|path| format!("-path {path} -prune -o")).join(" ");
@@ -164,7 +164,7 @@ fn exposure(guest: &mut Session, unit: &str) -> f64 {
     number.unwrap_or_else(|| panic!("no number: {said}"))
 }
 
-/// The manager does under its unit what its settings ask for.
+/// Checks that the manager does everything in its settings under its unit.
 fn the_manager_works(guest: &mut Session) {
     write(guest, "/usr/local/lib/monitor.pl", MONITOR);
     sh(guest, "perl /usr/local/lib/monitor.pl > /dev/null 2>&1 & echo 1 > /sys/kernel/mm/ksm/run");
@@ -178,11 +178,11 @@ fn the_manager_works(guest: &mut Session) {
     until(guest, "grep -q qmp_capabilities /tmp/asked");
     assert_eq!(sh(guest, "cat /sys/kernel/mm/ksm/run").trim(), "0", "KSM's files can be written");
     assert!(sh(guest, "ls /var/lib/pinhead").contains("journal.db"));
-    // One that is killed is started again.
+    // A killed manager is restarted.
     sh(guest, "systemctl kill -s KILL --kill-whom=main pinhead-host");
     until(guest, "pinhead ps --status > /dev/null 2>&1");
     both_are_active(guest);
-    // Members of the group may ask, and others not.
+    // Members of the group may send requests, and other users may not.
     sh(guest, "useradd -M -G pinhead operator1");
     let as_user = |user: &str| format!("setpriv --reuid {user} --regid 65534 --init-groups");
     sh(guest, &format!("{} pinhead ps --status", as_user("operator1")));
@@ -197,12 +197,12 @@ fn the_manager_works(guest: &mut Session) {
     sh(guest, "busybox pkill perl; rm -r /run/monitors /tmp/asked /usr/local/lib/monitor.pl");
 }
 
-/// The daemon does under its unit what its rules ask for.
+/// Checks that the daemon does everything in its rules under its unit.
 fn the_daemon_works(guest: &mut Session) {
-    // A trigger of the kernel's pressure files is wanted at this pace.
+    // This pace needs a trigger on the kernel's pressure files.
     write(guest, "/etc/default/pinheadd", "PINHEADD_OPTIONS=\"--pace adaptive\"\n");
-    // Until here the guest has one CPU online: an old emulator does not bear that a kernel patches
-    // itself while others run, which services have it do when they begin.
+    // Until here the guest has one CPU online: an old emulator fails if a kernel patches itself
+    // while other CPUs run, which starting services cause.
     let second_cpu = "/sys/devices/system/cpu/cpu1/online";
     sh(guest, &format!("systemctl stop pinheadd; echo 1 > {second_cpu}; systemctl start pinheadd"));
     until(guest, "[ $(cat /sys/devices/system/cpu/online) = 0 ]");
@@ -221,7 +221,7 @@ fn the_daemon_works(guest: &mut Session) {
     sh(guest, &format!("echo 0 > {second_cpu}; systemctl start pinheadd"));
 }
 
-/// Writes a file in the guest, whose shell takes a line at a time.
+/// Writes a file in the guest, in one line of its shell.
 fn write(guest: &mut Session, path: &str, text: &str) {
     sh(guest, &line_that_writes(path, text));
 }
@@ -233,7 +233,7 @@ fn nothing_was_refused(guest: &mut Session) {
     assert!(said.is_empty(), "{said}");
 }
 
-/// `pinhead up` of the package, which has its guests' daemon with it.
+/// Checks the packaged `pinhead up`, which includes its guests' daemon.
 fn the_packaged_up_works(scratch: &Path, packages: &Path) {
     let files = fs::read_dir(packages).unwrap().map(|entry| entry.unwrap().path());
     let is_host = |path: &PathBuf| {
@@ -330,7 +330,7 @@ fn rpms_install_and_go(root: &Path, tree: &Path) {
     for file in programs.into_iter().chain(["/usr/share/man/man8/pinheadd.8.gz"]) {
         assert!(listed.lines().any(|line| line == file), "{file}: {listed}");
     }
-    // What Debian has is not known to RPM.
+    // Debian's packages are not in RPM's database, so dependencies are not checked.
     rpm(&["--nodeps", "-i"], "1");
     let groups = fs::read_to_string(root.join("etc/group")).unwrap();
     assert!(groups.contains("\npinhead:"), "its script has run: {groups}");
@@ -347,7 +347,7 @@ fn rpms_install_and_go(root: &Path, tree: &Path) {
     assert!(root.join("etc/pinhead/host.toml.rpmsave").exists());
 }
 
-/// The s390x package has a daemon that runs on s390x.
+/// Checks that the s390x package has a daemon that runs on s390x.
 fn the_s390x_daemon_runs(scratch: &Path, tree: &Path) {
     let (name, files) = ("pinheadd_0.1.0-1_s390x.deb", scratch.join("s390x"));
     run(Command::new("dpkg-deb").arg("-x").arg(tree.join("packages/1").join(name)).arg(&files));

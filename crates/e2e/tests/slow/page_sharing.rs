@@ -1,5 +1,5 @@
-//! KSM, whose settings a manager changes. They belong to the whole machine, and what it merges
-//! changes the memory of every guest: no test runs beside this one.
+//! Settings of KSM, which a manager changes. They belong to the whole machine, and merging changes
+//! the memory of every guest: no test runs at the same time.
 
 use e2e::manager::{Manager, Place, Size, ksm, wait_until};
 use e2e::{Host, PATIENCE, Plan};
@@ -21,7 +21,7 @@ fn ksm_settings_return_after_stop_and_kill() {
         let mut manager = Manager::start(&place, &place.settings(&size, more));
         manager.knows(plans.len());
         let changed = wait_until(PATIENCE, || ksm() != found);
-        assert!(changed.is_some(), "KSM is as it was: {}", manager.succeed(&["ps"]));
+        assert!(changed.is_some(), "KSM is unchanged: {}", manager.succeed(&["ps"]));
         manager.signal(signal);
         manager.end(PATIENCE);
         let back = wait_until(PATIENCE, || ksm() == found);

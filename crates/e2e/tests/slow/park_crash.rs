@@ -1,4 +1,4 @@
-//! A farm that is killed while a guest is written to its disk or read from it.
+//! A farm that is killed while a guest is written to disk or read from it.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -14,7 +14,7 @@ const CLASS: &str = "[[class]]\nname = \"web\"\nimage = \"web\"\ntemplate = true
                      memory = \"96 MiB\"\npark_to = \"disk\"\n\
                      ports = [{ guest = 80, host = 27440 }]\n";
 const MOMENTS: u64 = 50;
-/// A park takes 50 to 100 ms here, and a wake 300: the moments go beyond both.
+/// A park takes 50 to 100 ms here, and a wake 300 ms: the range of moments exceeds both.
 const PARK_US: u64 = 300_000;
 const WAKE_US: u64 = 500_000;
 
@@ -24,16 +24,16 @@ fn fill(number: u64) -> String {
     format!("yes {line} | head -c 2000000 > /run/kept; echo filled")
 }
 
-/// What numbers are in it, if it is all there.
+/// Prints the size of that file, and the numbers in it.
 const READ: &str = "wc -c < /run/kept; sed '$d' /run/kept | uniq | cut -d, -f1 | tr '\\n' ' '";
 
 #[test]
-fn a_farm_that_is_killed_at_any_moment_leaves_the_older_state_or_the_newer_one() {
+fn farm_killed_at_any_moment_leaves_older_or_newer_state() {
     let farm = Farm::new("parkcrash", CLASS, share(1));
     let web1 = farm.guest("web1");
     let exec = |line: &str| farm.succeed(&["exec", &web1, "--", "sh", "-c", line]);
     let up = || farm.succeed(&["up", "--detach", &farm.file()]);
-    // Who has asked whether its server answers may not have gone yet.
+    // The client that checked the server may still be connected.
     let park = || {
         let parked = || farm.run(&["park", &web1]).status.success();
         assert!(wait_until(PATIENCE, parked).is_some(), "it cannot be parked");
@@ -54,7 +54,7 @@ fn a_farm_that_is_killed_at_any_moment_leaves_the_older_state_or_the_newer_one()
         let mut asked = farm.command(&[command, &web1]);
         let mut asked = asked.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let after = Duration::from_micros(rng.within(0, most_us));
-        // Nothing is waited for but the moment.
+        // Only the time is waited for.
         let _ = wait_for_exit(farm_pid.parse().unwrap(), after);
         assert!(Command::new("kill").args(["-9", &farm_pid]).status().unwrap().success());
         are_gone(&[farm_pid.parse().unwrap()]);

@@ -1,5 +1,5 @@
-//! `pinhead tune` on real farms, each with one fault that was planted: the fault is first in its
-//! list, with the command that mends it, and the farm without one has an empty list.
+//! `pinhead tune` on real farms with one planted fault each: the fault is first in its list, with
+//! the command that repairs it. The farm without a fault has an empty list.
 
 use e2e::HAS_ZRAM;
 use e2e::manager::{Manager, Place, Size, ksm, wait_until};
@@ -9,34 +9,33 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const GUESTS: usize = 2;
-/// Rows of a minute are what is looked at: two whole ones at least, whenever it begins.
+/// The tool reads rows of a minute: this covers at least two whole ones, whenever it begins.
 const RECORDED: Duration = Duration::from_secs(210);
-/// Within this KSM has looked at all of two guests several times.
+/// Time in which KSM scans all of two guests several times.
 const MERGED: Duration = Duration::from_secs(40);
-/// Each minute counts in so short a time.
+/// In such a short time each minute counts.
 const ENOUGH: &str = "2m";
 /// Wakes two hundred times a second.
 const POLLER: &str = "#!/bin/sh\nmkfifo /run/poller\nexec 3<> /run/poller\n\
                       while :; do read -t 0.005 word <&3; done\n";
-/// Takes 25 MiB more at once, twenty times: more than a host has between its set point and its
-/// reserve, and less than it would have with twice that set point.
+/// Takes 25 MiB more at once, twenty times. That is more than a host has between its set point and
+/// its reserve, and less than with twice that set point.
 const STEPS: &str = "(for n in $(seq 20); do sleep 10; \
                      dd if=/dev/zero of=/dev/shm/step.$n bs=1M count=25; done) > /dev/null 2>&1 &";
-/// Reads its cache again and again, once what was cold of it has been taken.
+/// Reads its cache repeatedly, after its cold part has been taken.
 const READS: &str = "(sleep 45; while :; do cat /dev/zram0; done) > /dev/null 2>&1 &";
-/// That cache.
+/// Size of that cache.
 const WARM_MIB: u64 = 300;
-/// Its neighbour gives nothing.
+/// Settings by which the neighbour gives nothing.
 const KEPT: &str = "\n[[class]]\nname = \"kept\"\nmatch = [\"g2\"]\nmin = \"500 MiB\"\n";
-/// Cache that nobody reads again.
+/// Cache that is never read again.
 const COLD_MIB: u64 = 520;
-/// CPUs go and come with each interval.
+/// Rules that remove and add a CPU in each interval.
 const SWINGING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"2\"\n\
                         HOTPLUG=\"(onumcpus < 2)\"\nHOTUNPLUG=\"(onumcpus > 1)\"\n\
                         CMM_MIN=\"0\"\nCMM_MAX=\"300000\"\nCMM_INC=\"256\"\n\
                         MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// What is wrong with a farm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Nothing,
@@ -49,7 +48,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// Those of one farm each. KSM is the machine's.
+    /// The faults of a single farm. KSM belongs to the machine.
     const OF_A_FARM: [Fault; 6] = [
         Fault::Nothing,
         Fault::TooLarge,
@@ -61,7 +60,7 @@ impl Fault {
 
     fn plan(self, place: &Place, number: usize) -> Plan {
         let mut plan = Plan { memory_mib: 192, ..Plan::holding(place.dir()) };
-        // Where the host is busy, an emulated timer can be late for a kernel that waits for it.
+        // On a busy host an emulated timer can be late for a kernel that waits for it.
         plan.kernel_args.push("no_timer_check".into());
         let bytes = POLLER.as_bytes().to_vec();
         plan.files.push(GuestFile { path: "/sbin/poller".into(), mode: 0o755, bytes });
@@ -74,9 +73,9 @@ impl Fault {
                 plan.cpus = 2;
                 plan.rules = SWINGING.into();
             }
-            // All of its needs are met by its own memory: it is the host that pays.
+            // Its own memory covers all of its needs: only the host is short.
             Fault::SetPoint if number == 0 => plan.memory_mib = 1024,
-            // And who has what the host needs, for the asking.
+            // The other guest has the memory that the host needs, and gives it on request.
             Fault::SetPoint => {
                 plan.memory_mib = 768;
                 plan.kernel_args.push(HAS_ZRAM.into());
@@ -90,18 +89,18 @@ impl Fault {
         plan
     }
 
-    /// The host that it is on: with plenty, unless it is short.
+    /// Returns the farm's host: with plenty of memory, unless the fault is a shortage.
     fn size(self, host: &Host) -> Size {
         let plenty = Size::with_free(host, GUESTS, 1024);
         match self {
-            // A step takes more than what is between the set point and the reserve.
+            // A step takes more than the memory between the set point and the reserve.
             Fault::SetPoint => Size {
                 set_point_mib: 40,
                 hysteresis_mib: 4,
                 reserve_mib: 32,
                 ..Size::with_free(host, GUESTS, 40)
             },
-            // It wants all that the first guest has cached, and hands out next to nothing of it.
+            // The host claims all of the first guest's cache, and grants next to nothing of it.
             Fault::Starved => Size {
                 set_point_mib: 290,
                 hysteresis_mib: 4,
@@ -112,7 +111,7 @@ impl Fault {
         }
     }
 
-    /// Whose cache is there before the host is measured.
+    /// Returns the guest that has a cache before the host is measured, and its size in MiB.
     fn has_cache(self) -> Option<(usize, u64)> {
         match self {
             Fault::TooLarge => Some((0, COLD_MIB)),
@@ -122,7 +121,7 @@ impl Fault {
         }
     }
 
-    /// What begins in the first guest once the host is measured.
+    /// Returns the load that starts in the first guest once the host is measured.
     fn load(self) -> Option<&'static str> {
         match self {
             Fault::Poller => Some("poller > /dev/null 2>&1 &"),
@@ -132,7 +131,8 @@ impl Fault {
         }
     }
 
-    /// How the first line of the answer begins, and what its command has; nothing for none.
+    /// Returns the beginning of the answer's first line, and a part of its command; `None` for an
+    /// empty list.
     fn expected(self) -> Option<(&'static str, &'static str)> {
         match self {
             Fault::Nothing => None,
@@ -146,13 +146,13 @@ impl Fault {
     }
 }
 
-/// Records a farm with a fault, and gives what is said of it.
+/// Records a farm with a fault, and returns the tool's answer.
 fn tuned(fault: Fault) -> String {
     let place = Place::new();
     let plans: Vec<Plan> = (0..GUESTS).map(|number| fault.plan(&place, number)).collect();
     let host = Host::start(&plans);
     host.yield_to_manager();
-    // They have booted, or there would be nothing to measure the host by.
+    // The host is measured by booted guests.
     let mut guests: Vec<_> = (0..GUESTS).map(|number| host.guest(number)).collect();
     if let Some((number, mib)) = fault.has_cache() {
         guests[number].fill_cache(mib);
@@ -163,7 +163,7 @@ fn tuned(fault: Fault) -> String {
         guests[0].sh(load);
     }
     if fault == Fault::Ksm {
-        // What can be shared is shared before anybody looks.
+        // KSM merges everything before the manager starts.
         let _ = wait_until(MERGED, || false);
     }
     let mut manager = Manager::start(&place, &settings);
@@ -184,7 +184,7 @@ fn tuned(fault: Fault) -> String {
 }
 
 #[test]
-fn a_planted_fault_is_first_and_a_farm_without_one_has_an_empty_list() {
+fn planted_fault_is_first_and_sound_farm_has_an_empty_list() {
     let texts: Vec<(Fault, String)> = std::thread::scope(|scope| {
         let farms = Fault::OF_A_FARM.map(|fault| (fault, scope.spawn(move || tuned(fault))));
         let joined =
@@ -205,11 +205,11 @@ fn check(fault: Fault, text: &str) {
     }
 }
 
-/// KSM as it was found, which it is again at the end.
+/// KSM's original settings, restored at the end.
 struct KsmFound(Vec<(&'static str, String)>);
 
 impl KsmFound {
-    /// Has it look hard.
+    /// Makes KSM scan at a high rate.
     fn looks_hard() -> KsmFound {
         let found = KsmFound(ksm());
         for (name, value) in [("sleep_millisecs", "20"), ("pages_to_scan", "3000"), ("run", "1")] {

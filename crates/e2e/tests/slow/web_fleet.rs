@@ -1,5 +1,5 @@
-//! Three managers with ten real guests each push to one engine, and the pages show all of them:
-//! who is loud, who fell silent, and the same numbers as a host's own pages.
+//! Three managers with ten real guests each push to one engine, and the pages show all of them.
+//! They show loud guests, silent hosts, and the same numbers as a host's own pages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -16,9 +16,9 @@ use std::time::Duration;
 
 const HOSTS: [&str; 3] = ["a", "b", "c"];
 const EACH: usize = 10;
-/// How soon the overview is there.
+/// Limit until the overview is shown.
 const OVERVIEW_MS: f64 = 2_000.0;
-/// How soon a host that was killed is shown as silent, with the moment that looking takes.
+/// Limit until a killed host is shown as silent, including the time of a poll.
 const SILENT: Duration = Duration::from_secs(65);
 /// Two whole minutes, whenever it begins.
 const RECORDED: Duration = Duration::from_secs(125);
@@ -30,7 +30,7 @@ fn class(name: &str) -> String {
     )
 }
 
-/// What a row of a table says of a guest, by the beginnings of its columns' heads.
+/// Returns a guest's cells in a table, by the beginnings of the column headings.
 fn row(browser: &mut Browser, guest: &str) -> Vec<String> {
     let cells = browser.value(&format!(
         "(() => {{ const is_it = (table) => table.tHead.innerText.trim().startsWith('Guest');
@@ -45,7 +45,7 @@ fn row(browser: &mut Browser, guest: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
+fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     if !e2e::is_there(browser::PROGRAM) {
         return skipped_without(browser::PROGRAM);
     }
@@ -58,7 +58,7 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     let run_dir = farm.run_dir(service);
     let places = HOSTS.map(|_| Place::new());
     let size = Size { budget_mib: 4_096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
-    // What guests may use together there is more than they have, and less than they should leave.
+    // This host's budget exceeds the guests' use, and its set point asks them to leave more free.
     let short = Size { budget_mib: 1_200, set_point_mib: 1_100, ..size };
     let mut managers: Vec<Manager<'_>> = HOSTS
         .iter()
@@ -100,11 +100,11 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     logs_in(&mut browser, &url, &axe);
     same_numbers(&mut browser, &pages, &places[1]);
     browser.open(&format!("{}/", pages.base()));
-    // The page renews its tables by itself, and stays the page that it is.
+    // The page renews its tables by itself, without a reload.
     browser.value("window.kept = 1; document.querySelector('#hosts').dataset.old = ''; 1");
     let renewed = wait_until(RENEWED, || browser.number(OLD) == 0.0);
     assert!(renewed.is_some(), "the table of hosts was not renewed");
-    assert_eq!(browser.number("window.kept ?? 0"), 1.0, "it was loaded again");
+    assert_eq!(browser.number("window.kept ?? 0"), 1.0, "the page was reloaded");
     assert_eq!(browser.text(states).matches("heard of").count(), 3);
     managers[2].signal("KILL");
     managers[2].end(Duration::from_secs(20));
@@ -115,16 +115,16 @@ fn a_fleet_is_one_page_and_who_was_killed_is_silent_there_within_a_minute() {
     println!("a host that was killed is shown as silent after {silent:.0?}");
     let shown = browser.text(states);
     assert!(silent.is_some(), "{shown}");
-    assert!(shown.trim_start().starts_with('c'), "who is silent comes first: {shown}");
+    assert!(shown.trim_start().starts_with('c'), "the silent host comes first: {shown}");
     assert_eq!(shown.matches("heard of").count(), 2, "{shown}");
 }
 
-/// The table of hosts as it was.
+/// Counts the tables of hosts that were not renewed.
 const OLD: &str = "document.querySelectorAll('#hosts[data-old]').length";
-/// A page asks again each half minute.
+/// Limit until a page, which refreshes every half minute, is renewed.
 const RENEWED: Duration = Duration::from_secs(60);
 
-/// The page of all hosts, light, dark and on a phone.
+/// Checks the page of all hosts, light, dark and on a phone.
 fn looked_at(browser: &mut Browser, pages: &Pages, axe: &str) {
     for look in LOOKS {
         let faults = pages.faults(browser, axe, look, ("fleet", "/"));
@@ -132,7 +132,7 @@ fn looked_at(browser: &mut Browser, pages: &Pages, axe: &str) {
     }
 }
 
-/// Who knows the password is let in where they wanted to go, by the keyboard.
+/// Checks that a user with the password reaches the requested page, by keyboard.
 fn logs_in(browser: &mut Browser, url: &str, axe: &str) {
     let dir = scratch("password");
     let file = dir.join("password");
@@ -155,7 +155,7 @@ fn logs_in(browser: &mut Browser, url: &str, axe: &str) {
     assert_eq!(browser.text("location.pathname"), "/reports");
 }
 
-/// Guests of the host that is short would be better off elsewhere, each with what does it.
+/// Checks that guests of the short host are proposed for a move, each with its command.
 fn proposes(url: &str) {
     let asked = |format: &str| {
         let words = ["fleet", "--from", url, "--last", "2m", "--moves", "3", "--format", format];
@@ -178,7 +178,7 @@ fn proposes(url: &str) {
     for one in moves {
         let guest = one["guest"].as_str().unwrap();
         assert!(one["from"] == "a" && guest.starts_with('a') && one["to"] != "a", "{one}");
-        // A small part of its size.
+        // The need is a small part of the guest's size.
         let needs = one["needs_bytes"].as_u64().unwrap();
         assert!((1 << 20..96 << 20).contains(&needs), "{one}");
         assert!(one["to_keeps_bytes"].as_u64() > one["to_set_point_bytes"].as_u64(), "{one}");
@@ -187,7 +187,7 @@ fn proposes(url: &str) {
     }
 }
 
-/// A host's page by what it has pushed, and by what it has recorded itself, of the same minute.
+/// Compares a host's page from pushed data with one from its own recordings, for the same minute.
 fn same_numbers(browser: &mut Browser, pages: &Pages, place: &Place) {
     let minute_ms = why::now().ms.div_euclid(60_000) * 60_000;
     let time = |ms: i64| reports::rfc3339(ms, &reports::Utc);
@@ -203,7 +203,7 @@ fn same_numbers(browser: &mut Browser, pages: &Pages, place: &Place) {
     let recorded: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
     browser.open(&format!("{}/?{query}&host=b", pages.base()));
     let pushed: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
-    // And as the engine adds them up for the page of all hosts.
+    // The third source is the engine's sums for the page of all hosts.
     browser.open(&format!("{}/?{query}", pages.base()));
     let added: Vec<Vec<String>> = names().map(|name| row(browser, &name)).collect();
     println!("recorded {:?}, pushed {:?}, added up {:?}", recorded[0], pushed[0], added[0]);

@@ -1,6 +1,6 @@
-//! The pages in a real browser, with a hundred real guests behind them: what a person does with
-//! eyes, a mouse or keys alone, and what it costs. Pictures of every page are kept in
-//! `target/web-pages`, to be looked at.
+//! The pages in a real browser, with a hundred real guests. The test covers their look, their use
+//! by mouse or keys alone, and their cost. Pictures of every page are kept for review in
+//! `target/web-pages`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -24,21 +24,20 @@ use std::time::Duration;
 const GUESTS: usize = 100;
 const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 100\nimage = \"web\"\n\
                        template = true\nmemory = \"96 MiB\"\nmemory_min = \"48 MiB\"\n";
-/// So long a guest computes: whole minutes of it are recorded, whenever it begins.
+/// Time that a guest computes: it covers whole recorded minutes, whenever it begins.
 const LOUD_S: u64 = 130;
-/// So long a viewer looks, and then nobody does.
+/// Time with a viewer, and then without.
 const LOOK: Duration = Duration::from_secs(10);
-/// Times that a viewer looks twice, and nobody does twice.
+/// Number of cycles: two times with a viewer, and two without.
 const LOOKS_AND_NOT: usize = 3;
-/// How often guests may be woken while a viewer looks, of how often they are otherwise. One
-/// question for its tasks to each guest, in all of that time, was seen to make 1.7 to 1.9.
+/// Maximum ratio of the guests' wake-ups with a viewer to those without. A single task request to
+/// each guest in all of that time gave 1.7 to 1.9.
 const WOKEN_MORE: f64 = 1.2;
-/// The bound of all that the first page takes, over the wire.
+/// Maximum size of the first page with everything it loads, over the wire.
 const FIRST_PAGE_BYTES: f64 = 100_000.0;
 const FIRST_PAINT_MS: f64 = 500.0;
-/// So long strangers attack.
 const ATTACK: Duration = Duration::from_secs(10);
-/// What a viewer may cost, of a core.
+/// Maximum CPU time for a viewer, as a part of a core.
 const VIEWER_CPU: f64 = 0.01;
 
 fn pages_of(place: &Place) -> Pages {
@@ -65,7 +64,7 @@ fn report(place: &Place, name: &str, times: [&str; 2]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// CPU time of a process, of threads that have ended as well.
+/// Returns the CPU time of a process, including its ended threads.
 fn cpu_time(pid: u32) -> Duration {
     let stat = fs::read(format!("/proc/{pid}/stat")).unwrap();
     let ticks = [StatField::UserTicks, StatField::SystemTicks];
@@ -73,8 +72,8 @@ fn cpu_time(pid: u32) -> Duration {
     Duration::from_millis(10) * u32::try_from(ticks.iter().sum::<u64>()).unwrap()
 }
 
-/// How often the threads of some processes went to sleep by themselves, and so were woken. Not how
-/// often they were given a CPU: others on the machine push them off.
+/// Returns the number of voluntary sleeps, and so of wake-ups, of the threads of some processes.
+/// Dispatches would include preemptions by other load.
 fn sleeps(pids: &[u32]) -> u64 {
     let of_task = |task: &Path| {
         let text = fs::read(task.join("status")).unwrap();
@@ -87,7 +86,7 @@ fn sleeps(pids: &[u32]) -> u64 {
     pids.iter().map(of).sum()
 }
 
-/// The cell of a row and a column of the first table that has both.
+/// Returns the cell at a row and a column, of the first table that has both.
 fn cell(browser: &mut Browser, row: &str, column: &str) -> String {
     browser.text(&format!(
         "(() => {{ for (const table of document.querySelectorAll('table')) {{
@@ -100,10 +99,10 @@ fn cell(browser: &mut Browser, row: &str, column: &str) -> String {
     ))
 }
 
-/// Pages whose reports differ in what they show: one program draws them all.
+/// Number of pages with a layout of their own: one program draws all the others.
 const FEW: usize = 12;
 
-/// The pages, and what to call their pictures.
+/// Returns the pages, and the names of their pictures.
 fn pages_with(minute: &str) -> Vec<(&'static str, String)> {
     let mut pages: Vec<(&str, String)> = vec![
         ("overview", "/".into()),
@@ -123,7 +122,7 @@ fn pages_with(minute: &str) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn a_person_sees_a_hundred_guests_follows_a_peak_to_its_reason_and_wakes_nobody() {
+fn page_of_a_hundred_guests_explains_a_peak_and_wakes_none() {
     if !e2e::is_there(browser::PROGRAM) {
         return skipped_without(browser::PROGRAM);
     }
@@ -156,8 +155,8 @@ fn a_person_sees_a_hundred_guests_follows_a_peak_to_its_reason_and_wakes_nobody(
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
-/// Strangers hold a thousand connections and ask as fast as they can: the manager's passes are as
-/// many as before.
+/// Attackers hold a thousand connections and send requests at full speed: the manager's number of
+/// passes stays the same.
 fn attacked(pages: &Pages, manager: &Manager<'_>) {
     let address = pages.base().trim_start_matches("http://");
     let passes = || {
@@ -171,7 +170,7 @@ fn attacked(pages: &Pages, manager: &Manager<'_>) {
             let Ok(mut stream) = TcpStream::connect(address) else { continue };
             stream.set_read_timeout(Some(ATTACK)).unwrap();
             let guess = asked.fetch_add(1, Ordering::Relaxed);
-            // Whoever is sent away before that has asked all the same.
+            // A client that is rejected earlier has also sent a request.
             let _ = write!(stream, "GET /?token={guess} HTTP/1.1\r\nHost: {address}\r\n\r\n");
             let _ = stream.read_to_end(&mut Vec::new());
         }
@@ -191,7 +190,7 @@ fn attacked(pages: &Pages, manager: &Manager<'_>) {
     assert!(beside * 10 >= alone * 9, "{alone}, {beside}");
 }
 
-/// What the first page takes, and when it is there.
+/// Checks the size of the first page, and the time until it is shown.
 fn first_page(browser: &mut Browser, pages: &Pages) {
     browser.open(&pages.door);
     assert_eq!(browser.text("location.search"), "", "the token stays in no address");
@@ -214,20 +213,20 @@ fn sorts_and_filters(browser: &mut Browser) {
     assert!(browser.text("location.search").contains("sort=name"), "the address has the order");
     browser.click("#filter");
     browser.types("web7");
-    // web7 and web70 to web79.
+    // The matches are web7 and web70 to web79.
     browser.until(
         "[...document.querySelectorAll('#guests tr')].filter((row) => !row.hidden).length === 11",
     );
     assert_eq!(browser.text("document.querySelector('#shown').innerText"), "11 of 100");
 }
 
-/// A guest computes, and was given less memory meanwhile: from the list to the guest, from the peak
-/// of its chart to that minute, and to the reason.
+/// A guest computes, and got less memory meanwhile. The test goes from the list to the guest, from
+/// its chart's peak to that minute, and to the reason.
 fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>) -> String {
     let loop_of = format!("timeout {LOUD_S} sh -c 'while :; do :; done' > /dev/null 2>&1 &");
     farm.succeed(&["exec", &farm.guest("web1"), "--", "sh", "-c", &loop_of]);
     manager.succeed(&["set", "web1", "max", "80 MiB"]);
-    // Loudest first, by itself.
+    // The loudest guest comes first by default.
     let loud = wait_until(Duration::from_secs(60), || {
         browser.open(&format!("{}/", pages.base()));
         browser.text("document.querySelector('#guests tr th').innerText") == "web1"
@@ -237,7 +236,7 @@ fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>
     assert_eq!(browser.text("document.querySelector('h1').innerText"), "web1");
     browser.until("Number(document.querySelector('[data-now=cpu_percent]').innerText) > 30");
     let address = browser.text("location.href");
-    // A whole minute of it has been recorded.
+    // A whole minute of the load has been recorded.
     let is_there = wait_until(Duration::from_secs(180), || {
         browser.open(&address);
         browser.value(LOUDEST).is_object()
@@ -251,7 +250,7 @@ fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>
     assert_eq!(browser.text("document.querySelector('#state').innerText"), "Recorded");
     let cpu = browser.number("Number(document.querySelector('[data-now=cpu_percent]').innerText)");
     assert!(cpu > 30.0, "{cpu}");
-    // The hour has the reason, and so has the page of decisions.
+    // The hour's page has the reason, and so has the page of decisions.
     browser.open(&address);
     let told = browser.text("document.querySelector('.told').innerText");
     assert!(told.contains("80 MiB"), "{told}");
@@ -262,8 +261,8 @@ fn peak(browser: &mut Browser, pages: &Pages, farm: &Farm, manager: &Manager<'_>
     shown.trim_start_matches('?').to_owned()
 }
 
-/// Where in the first chart the interval lies in which the guest ran most, by the table behind it,
-/// if it ran more than a third of it.
+/// Finds the interval in which the guest ran most, by the first chart's table, and returns its
+/// position in the chart. The guest must have run more than a third of it.
 const LOUDEST: &str = "(() => {
     const figure = document.querySelector('figure.chart');
     const table = figure?.querySelector('table');
@@ -281,9 +280,9 @@ const LOUDEST: &str = "(() => {
     return { share: (64 + part * (1000 - 64 - 12)) / 1000 };
 })()";
 
-/// What the page of a report says is what the command says, and what the guest's own kernel says.
+/// Checks that a report's page matches the command's output and the guest's own kernel.
 fn agrees(browser: &mut Browser, pages: &Pages, place: &Place, farm: &Farm) {
-    // A whole minute, which no later row changes.
+    // A whole minute is not changed by later rows.
     let to_ms = why::now().ms.div_euclid(60_000) * 60_000;
     let times = [to_ms - 60_000, to_ms].map(|ms| reports::rfc3339(ms, &reports::Utc));
     let query = format!("class=web7&from={}&to={}", times[0], times[1]);
@@ -309,7 +308,7 @@ fn agrees(browser: &mut Browser, pages: &Pages, place: &Place, farm: &Farm) {
     }
 }
 
-/// What a person changes reaches the manager, and what it says to it reaches the person.
+/// Checks that a user's change reaches the manager, and the manager's response reaches the user.
 fn changes(browser: &mut Browser, pages: &Pages, manager: &Manager<'_>) {
     browser.open(&format!("{}/guest/web9", pages.base()));
     browser.value("document.querySelector('select[name=what]').value = 'max'");
@@ -327,7 +326,7 @@ fn changes(browser: &mut Browser, pages: &Pages, manager: &Manager<'_>) {
     assert!(said.contains("a lot"), "{said}");
 }
 
-/// Every action of a page is reached by the tab key, in an order, and done by a key.
+/// Checks that every action of a page is reached in order by the tab key, and triggered by a key.
 fn by_keyboard_alone(browser: &mut Browser, pages: &Pages) {
     const ACTIONS: &str = "[...document.querySelectorAll('a[href], button, select, summary, \
         input:not([type=hidden]), [tabindex=\"0\"]')] \
@@ -346,20 +345,20 @@ fn by_keyboard_alone(browser: &mut Browser, pages: &Pages) {
         );
         assert_eq!(missed, "", "{path}: not reached by the keyboard");
     }
-    // The first key leads past the bar to the contents.
+    // The first tab stop skips the bar and leads to the contents.
     browser.open(&format!("{}/guest/web1", pages.base()));
     browser.press(Key::Tab);
     assert_eq!(browser.text("document.activeElement.className"), "skip");
     browser.press(Key::Enter);
     browser.until("location.hash === '#main'");
-    // A chart's table is opened, and a time of it followed, without a mouse.
+    // A chart's table is opened, and one of its times followed, without a mouse.
     browser.value("document.querySelector('figure.chart summary').focus()");
     browser.press(Key::Space);
     browser.until("document.querySelector('figure.chart details').open");
     browser.value("document.querySelector('figure.chart tbody tr:last-child a').focus()");
     browser.follow(|browser| browser.press(Key::Enter));
     assert!(browser.text("location.search").starts_with("?from="));
-    // Sorted by a key.
+    // The table is sorted by a key.
     browser.open(&format!("{}/", pages.base()));
     browser.value("document.querySelector('[data-sort=name]').focus()");
     browser.press(Key::Enter);
@@ -369,7 +368,7 @@ fn by_keyboard_alone(browser: &mut Browser, pages: &Pages) {
     assert_ne!(browser.text("document.activeElement.dataset.sort ?? ''"), "name");
 }
 
-/// Every page, light, dark and on a phone: a picture, and no fault of what axe finds.
+/// Checks every page, light, dark and on a phone: takes a picture, and expects no faults from axe.
 fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
     let mut faults = Vec::new();
     for look in LOOKS {
@@ -380,18 +379,18 @@ fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
     }
     browser.prefer_dark(false);
     browser.resize(WIDE.0, WIDE.1);
-    // The browser itself says so of an address that is not there.
+    // The browser itself logs an address that does not exist.
     browser.complaints().retain(|one| !one.contains("404"));
     let gallery = gallery();
     println!("{} pictures are in {}", fs::read_dir(&gallery).unwrap().count(), gallery.display());
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What a page that is looked at costs the server, and the guests: somebody looks, nobody does,
-/// nobody does, somebody looks, and so on, so that what changes by itself in the meantime is in
-/// both. What all guests do at once for a while, once a minute and when they are five minutes old,
-/// makes some of these times three halves or twice of the others, and what else the machine does
-/// makes the server slower: the least count, for what a viewer adds is in each.
+/// Measures a viewed page's cost to the server and the guests. Times with and without a viewer
+/// alternate in the order yes, no, no, yes, so that independent changes affect both. Once a minute,
+/// and at an age of five minutes, all guests act at once. So some times are one and a half or two
+/// times the others. Other load makes the server slower. So the minima are compared, as the
+/// viewer's cost is part of each time.
 fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
     let measure = || {
         let before = (cpu_time(pages.pid()), sleeps(qemus));

@@ -1,4 +1,4 @@
-//! The farm as a whole, and what must be true of several keys together.
+//! Construction of the whole farm, and checks across several keys.
 
 use std::ops::Range;
 
@@ -11,16 +11,17 @@ use super::types::{
     Builtin, Class, Farm, GUESTS_MAX, Limits, PORTS_HELP, ParkTo, Port, Probe, Source, Top,
 };
 
-/// Classes in a file: more than anyone can keep apart.
+/// Most classes in a file: more than a user can keep apart.
 const CLASSES_MAX: usize = 100;
-/// A guest's CPUs are looked at each second: what sleeps is known after some.
+/// Shortest sleep before parking. A guest's CPUs are sampled each second, so sleep is known after a
+/// few seconds.
 const PARK_MS_MIN: u64 = 5_000;
-/// The name of a farm whose file gives none and has no name either.
+/// Name of a farm if neither its file's content nor the file's name gives one.
 pub(super) const NAMELESS: &str = "farm";
-/// A guest's name is also its host name; the number needs some of its room.
+/// Longest name. A guest's name is also its host name, and its number needs some of the room.
 const NAME_MAX: usize = 50;
 
-/// Builds the farm; what is wrong is reported to the reader.
+/// Builds the farm, and reports faults to the reader.
 pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, stem: &str) -> Farm {
     let name = farm_name(reader, tree, stem);
     let limits = limits(reader, tree);

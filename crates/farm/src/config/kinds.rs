@@ -1,13 +1,12 @@
-//! How values are read that only a farm's file has.
+//! Value types that only a farm's file has.
 
 use settings::{Converted, DeValue, Wrong, shown, size, words, wrong};
 
-/// A size, in MiB.
 pub(super) fn mib(value: &DeValue<'_>) -> Converted<u64> {
     size(value).map(|size| size.as_mib())
 }
 
-/// `zram:64 MiB`, in MiB: the kind of swap is named, so that another kind can be added.
+/// Reads `zram:64 MiB`, in MiB. The kind of swap is named, so that another kind can be added.
 pub(super) fn swap(value: &DeValue<'_>) -> Converted<u64> {
     let text = words(value)?;
     let Some(amount) = text.strip_prefix("zram:") else {

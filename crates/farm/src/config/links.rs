@@ -1,4 +1,4 @@
-//! Links between classes: what is checked of them, and which guests they join.
+//! Links between classes: their checks, and the guests that they join.
 
 use std::net::Ipv4Addr;
 
@@ -7,12 +7,11 @@ use settings::{Entries, Reader, shown};
 use super::types::{Builtin, Class, ClassLink, Farm, LINKS_HELP, Source};
 use crate::links::{Link, class_address};
 
-/// Links of one class. Each is a word for its guests' kernels.
+/// Most links of one class. Each link is a word of its guests' kernel command lines.
 const LINKS_MAX: usize = 8;
-/// The port of PostgreSQL.
 const DATABASE_PORT: u16 = 5432;
 
-/// The links of a class, to be checked when all classes are known.
+/// The links of a class, to be checked once all classes are known.
 pub(super) struct Written<'t, 'i>(Vec<(ClassLink, Entries<'t, 'i>)>);
 
 /// Reads the links of the class at `class_at`.
@@ -20,7 +19,7 @@ pub(super) fn read<'t, 'i>(reader: &mut Reader<'_>, class_at: &Entries<'t, 'i>) 
     Written(reader.nested(class_at, "links", "link", LINKS_MAX, LINKS_HELP))
 }
 
-/// Gives each class its links, and reports those that cannot be. Both lists have the same order.
+/// Assigns each class its links, and reports invalid ones. Both lists have the same order.
 pub(super) fn check(reader: &mut Reader<'_>, classes: &mut [Class], written: Vec<Written<'_, '_>>) {
     for (place, Written(links)) in written.into_iter().enumerate() {
         let mut known: Vec<ClassLink> = Vec::new();
@@ -39,7 +38,7 @@ pub(super) fn check(reader: &mut Reader<'_>, classes: &mut [Class], written: Vec
     }
 }
 
-/// What is wrong with a link: the key, what is so, and what would be right.
+/// Returns the fault of a link: the key, the message, and the remedy.
 fn fault(
     classes: &[Class],
     place: usize,
@@ -48,7 +47,7 @@ fn fault(
 ) -> Option<(&'static str, String, String)> {
     let to = shown(&link.to);
     let Some(target) = classes.iter().find(|class| class.name == link.to) else {
-        // A class whose name is wrong is told as well, and is listed here all the same.
+        // A class with an invalid name is reported as well, and is listed here all the same.
         let names: Vec<String> = classes.iter().map(|class| shown(&class.name)).collect();
         let help = match base::nearest(&link.to, names.iter().map(String::as_str)).first() {
             Some(near) => format!("is it `{near}`?"),
@@ -81,8 +80,8 @@ fn fault(
 }
 
 impl Class {
-    /// The ports that its guests serve, if they are known: an image of servers has its own, and
-    /// what is forwarded counts.
+    /// Returns the ports that the guests serve, if known: the ports of a server image, and the
+    /// forwarded ports.
     fn known_ports(&self) -> Option<Vec<u16>> {
         let Source::Builtin(image) = self.source() else { return None };
         let mut ports = image.ports()?.to_vec();
@@ -91,7 +90,6 @@ impl Class {
         Some(ports)
     }
 
-    /// Whether its guests serve the farm's database.
     fn has_database(&self) -> bool {
         let has = |image: Builtin| image.ports().is_some_and(|all| all.contains(&DATABASE_PORT));
         matches!(self.source(), Source::Builtin(image) if has(image))
@@ -103,14 +101,14 @@ impl Farm {
         self.classes.iter().position(|class| class.name == name)
     }
 
-    /// The number on the network of a class's first guest: they are counted through all classes.
+    /// Returns the network number of a class's first guest. The numbers count through all classes.
     pub fn first_number(&self, class: usize) -> u32 {
         1 + self.classes.iter().take(class).map(|class| class.count).sum::<u32>()
     }
 
-    /// Which guest reaches which, by their numbers on the network. Guest n of a class is linked
-    /// with guest n of the other one; where that has fewer, they are counted through again. Links
-    /// to classes that are not started lead nowhere.
+    /// Returns the links between guests, by their numbers on the network. Guest n of a class is
+    /// linked with guest n of the other class, modulo the other class's size. Links to classes that
+    /// are not started are left out.
     pub fn links(&self) -> Vec<Link> {
         let mut links = Vec::new();
         for (place, class) in self.classes.iter().enumerate() {
@@ -130,7 +128,7 @@ impl Farm {
         links
     }
 
-    /// The names of classes that a class is linked with, and where its guests find them.
+    /// Returns the names of the linked classes, with the addresses that the guests use for them.
     pub fn neighbours(&self, class: &Class) -> Vec<(&str, Ipv4Addr)> {
         let mut found: Vec<(&str, Ipv4Addr)> = Vec::new();
         for place in class.links.iter().filter_map(|link| self.place(&link.to)) {
@@ -142,15 +140,15 @@ impl Farm {
         found
     }
 
-    /// Whether guests of a class are linked with others, from either side.
+    /// Returns true if guests of a class are linked with others, from either side.
     pub fn is_linked(&self, class: &Class) -> bool {
         let to = |link: &ClassLink| link.to == class.name;
         self.classes.iter().any(|other| other.links.iter().any(to))
             || !self.neighbours(class).is_empty()
     }
 
-    /// Whether guests of a class get the password of the farm's database: those that serve it, and
-    /// those that are linked with it. A kernel of the user's own has no shell that could take it.
+    /// Returns true if guests of a class get the password of the farm's database: its servers, and
+    /// the guests linked with them. A user's own kernel has no shell that could take the password.
     pub fn knows_password(&self, class: &Class) -> bool {
         let is_database = |link: &ClassLink| {
             let target = self.place(&link.to).map(|place| &self.classes[place]);

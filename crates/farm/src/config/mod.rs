@@ -1,12 +1,12 @@
-//! `FARM.toml`: classes of guests, and what all of them may use together.
+//! `FARM.toml`: classes of guests, and their common limits.
 //!
 //! ```text
 //!   text ─► settings::Reader ─► tables (a row a key) ─► build (checked, filled up) ─► Farm
 //!                └────────── every fault with its line and column ──────────┘
 //! ```
 //!
-//! A file is taken whole or not at all, and all its faults are reported at once. [`parse`] is a
-//! function of the text alone; [`load`] reads the file.
+//! A file is accepted completely or not at all, and all its faults are reported at once. [`parse`]
+//! is a pure function of the text; [`load`] reads the file.
 
 mod build;
 mod kinds;
@@ -18,8 +18,8 @@ pub use types::{Builtin, Class, ClassLink, Farm, Limits, ParkTo, Port, Probe, SE
 
 use std::path::Path;
 
-/// Reads a file's text. Paths in it are as they were typed, see [`Farm::below`]. `stem` is what
-/// the farm is called if the text does not name it.
+/// Parses a file's text. Its paths are left as written, see [`Farm::below`]. `stem` is the default
+/// for the farm's name.
 pub fn parse(text: &str, stem: &str) -> Result<Farm, Vec<Fault>> {
     let mut reader = settings::Reader::new(text);
     let tree = reader.tree(SECTIONS);
@@ -27,7 +27,7 @@ pub fn parse(text: &str, stem: &str) -> Result<Farm, Vec<Fault>> {
     reader.finish(farm)
 }
 
-/// Reads a file. Paths in it are relative to it.
+/// Reads a file. Paths in it are relative to the file.
 pub fn load(path: &Path) -> Result<Farm, LoadError> {
     let text = settings::load(path)?;
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or(build::NAMELESS);

@@ -66,7 +66,7 @@ args = ["a=1"]
 }
 
 #[test]
-fn what_is_left_out_has_a_default() {
+fn missing_key_has_a_default() {
     let farm = parse("[[class]]\nname = 'a'\n", "my-farm").unwrap();
     assert_eq!(farm.name, "my-farm");
     let class = &farm.classes[0];
@@ -149,7 +149,7 @@ fn values_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn what_is_quoted_is_escaped_and_cut() {
+fn quoted_text_is_escaped_and_cut() {
     let found = class_faults("image = \"\\u001b[2J\"");
     assert!(found[0].contains("\\u{1b}[2J") && !found[0].contains('\u{1b}'), "{found:?}");
     let long = format!("image = \"{}\"", "x".repeat(5000));
@@ -208,14 +208,14 @@ fn links_join_guests_by_their_numbers() {
     assert!([db, job, app].iter().all(|class| farm.is_linked(class)));
     assert_eq!([db, job, app].map(|class| farm.knows_password(class)), [true, false, true]);
 
-    // Nobody could take it to a kernel of one's own.
+    // A user's own kernel has no way to receive the password.
     let own = text.replace("image = 'debian-app'", "kernel = '/k'\ninitramfs = '/i'");
     let own = parse(&own, "x").unwrap();
     assert_eq!([0, 2].map(|at| own.knows_password(&own.classes[at])), [true, false]);
 
     let alone = farm.only(&["app".into()]).unwrap();
     assert!(alone.links().is_empty() && !alone.is_linked(&alone.classes[0]));
-    assert!(!alone.knows_password(&alone.classes[0]), "there is nobody to show it to");
+    assert!(!alone.knows_password(&alone.classes[0]), "its database is not started");
 }
 
 #[test]
@@ -240,14 +240,14 @@ fn links_that_cannot_be_are_refused_with_their_place() {
         let found = faults(&format!("{LINKED}[[class]]\nname = 'app'\nlinks = {links}\n"));
         assert!(found.iter().any(|fault| fault.contains(word)), "{links}: {found:?}");
     }
-    // What would never happen is said before anything starts, of either end.
+    // A link that would never work is refused before anything starts, from either end.
     let app = "[[class]]\nname = 'app'\nlinks = [{ to = 'db', port = 5432 }]\n";
     let found = faults(&format!("{LINKED}{app}park = '5min'\n"));
     assert!(found[0].contains("class.links.to: guests of `app` are to be parked"), "{found:?}");
     let db = "[[class]]\nname = 'db'\nimage = 'debian-postgres'\npark = '5min'\n";
     let found = faults(&format!("{db}{app}"));
     assert!(found[0].contains("guests of `db` are to be parked"), "{found:?}");
-    // No name reaches the terminal as it is, whatever is said of it beside.
+    // No name reaches the terminal unescaped, in any message.
     for links in ["[{ to = 'xxxxxx', port = 1 }]", "[{ to = '\u{1b}', port = 1 }]"] {
         let odd = "[[class]]\nname = \"\\u001b]0;x\\u0007\"\n[[class]]\nname = 'app'\nlinks = ";
         let found = faults(&format!("{odd}{links}\n"));

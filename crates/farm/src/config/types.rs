@@ -1,4 +1,4 @@
-//! The contents of a `FARM.toml`, after it was checked.
+//! Contents of a checked `FARM.toml`.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -11,30 +11,33 @@ use settings::{
 
 use super::kinds::{mib, swap};
 
-/// Guests of a farm: beyond it a process runs out of open files before the host out of memory.
+/// Most guests of a farm. With more guests a process runs out of open files before the host runs
+/// out of memory.
 pub(super) const GUESTS_MAX: u32 = 2_000;
-/// A Debian kernel with a shell needs so much to come up at all, and no guest here is larger.
+/// Accepted memory sizes. A Debian kernel with a shell does not boot with less, and no guest here
+/// needs more.
 const MEMORY_MIB: RangeInclusive<u64> = 48..=64 * 1024;
-/// The line goes through the guest's shell, whose own reader has a limit.
+/// Longest `command` line. The line passes through the guest's shell, and a shell's reader has a
+/// limit.
 const COMMAND_MAX: usize = 2_000;
-/// The message about ports that are not written as they should be.
+/// Help text for a malformed list of ports.
 pub(super) const PORTS_HELP: &str = "write a list of tables: [{ guest = 80, host = 18000 }]";
-/// The message about links that are not written as they should be.
+/// Help text for a malformed list of links.
 pub(super) const LINKS_HELP: &str = "write a list of tables: [{ to = \"db\", port = 5432 }]";
 
 /// A farm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Farm {
-    /// Its name.
+    /// Name of the farm.
     pub name: String,
-    /// What all its guests may use together.
+    /// Limits of all guests together.
     pub limits: Limits,
-    /// Its guests.
+    /// Classes of guests.
     pub classes: Vec<Class>,
 }
 
 settings::table! {
-    /// What stands above all tables.
+    /// Keys above all tables.
     pub struct Top in "" {
         /// what the farm is called
         name: Option<String> = words, else "the file's name";
@@ -42,7 +45,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// What all guests together may use of the host, and where their memory goes.
+    /// Limits on the host resources of all guests together, and the places for their memory.
     #[derive(Default)]
     pub struct Limits in "limits" {
         /// what all guests together may have of the host's memory
@@ -59,7 +62,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// Guests that are alike.
+    /// A class of equal guests.
     pub struct Class in "class" {
         /// its guests are called by it and a number: web1, web2
         name: String = words, else "needed";
@@ -138,7 +141,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// A port of each guest of a class, reached on the host's 127.0.0.1.
+    /// A port of each guest of a class, reachable on the host's 127.0.0.1.
     #[derive(Copy)]
     pub struct Port in "class.ports" {
         /// the port in the guest
@@ -168,16 +171,16 @@ fn is_space(c: char) -> bool {
     c.is_whitespace() || c.is_control()
 }
 
-/// What a guest starts from.
+/// Source that a guest starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// An image that pinhead makes.
+    /// An image built by pinhead.
     Builtin(Builtin),
-    /// Files of the user's own.
+    /// Files of the user.
     Files {
         /// A kernel.
         kernel: &'a Path,
-        /// The archive that it starts with.
+        /// The archive that the kernel starts with.
         initramfs: &'a Path,
         /// A disk image.
         disk: Option<&'a Path>,
@@ -185,7 +188,7 @@ pub enum Source<'a> {
 }
 
 base::named! {
-    /// The images that pinhead makes from Debian's packages, by their names in a `FARM.toml`.
+    /// The images that pinhead builds from Debian's packages, by their names in a `FARM.toml`.
     pub enum Builtin {
         /// A kernel and a shell, in memory.
         Tiny = "tiny",
@@ -203,19 +206,19 @@ base::named! {
 }
 
 base::named! {
-    /// Where a guest is parked.
+    /// Place of a parked guest's memory.
     #[derive(Default)]
     pub enum ParkTo {
-        /// Its QEMU stays, stopped, and its memory is paged out.
+        /// QEMU stays, stopped, and the guest's memory is paged out.
         #[default]
         Memory = "memory",
-        /// What it has that its template has not is in a file, and its QEMU ends.
+        /// Memory that differs from the template is in a file, and QEMU ends.
         Disk = "disk",
     }
 }
 
 impl Builtin {
-    /// The ports of its servers; `None` if it has no servers of its own.
+    /// Returns the ports of the image's servers; `None` for an image without servers.
     pub fn ports(self) -> Option<&'static [u16]> {
         match self {
             Builtin::Tiny => None,
@@ -226,29 +229,29 @@ impl Builtin {
         }
     }
 
-    /// Whether an application with a heap runs in it.
+    /// Returns true if the image runs an application with a heap.
     pub fn has_heap(self) -> bool {
         matches!(self, Builtin::DebianApp | Builtin::DebianCombo)
     }
 }
 
 base::named! {
-    /// How one sees that a service answers. That its port can be connected to proves nothing: QEMU
-    /// accepts on the host whatever is in the guest.
+    /// Probe that shows if a service responds. An accepted connection proves nothing, as QEMU
+    /// accepts on the host even if no server listens in the guest.
     #[derive(Default)]
     pub enum Probe {
-        /// By any answer to a request for `/`.
+        /// Any response to a request for `/`.
         Http = "http",
-        /// By PostgreSQL's answer to whether it encrypts.
+        /// PostgreSQL's response to a request for encryption.
         Postgres = "postgres",
-        /// Not at all.
+        /// No probe.
         #[default]
         None = "none",
     }
 }
 
 impl Class {
-    /// What its guests start from.
+    /// Returns the source that the guests start from.
     pub fn source(&self) -> Source<'_> {
         match (&self.kernel, &self.initramfs) {
             (Some(kernel), Some(initramfs)) => {
@@ -258,12 +261,12 @@ impl Class {
         }
     }
 
-    /// The name of the guest of this number, from 1.
+    /// Returns the name of the guest of this number, counted from 1.
     pub fn guest_name(&self, number: u32) -> String {
         format!("{}{number}", self.name)
     }
 
-    /// A guest's port on the host; guests are counted from 1.
+    /// Returns a guest's port on the host. Guests are counted from 1.
     pub fn host_port(&self, port: &Port, number: u32) -> u16 {
         let offset = u16::try_from(number.saturating_sub(1)).unwrap_or(u16::MAX);
         port.host.saturating_add(offset)
@@ -271,8 +274,8 @@ impl Class {
 }
 
 impl Farm {
-    /// The same, with relative paths taken from a directory. A rules file may be a preset's
-    /// name: only what has a slash or a dot in it is taken for a path.
+    /// Returns the farm with relative paths resolved against a directory. A rules file may be a
+    /// preset's name, so only a name with a slash or a dot counts as a path.
     #[must_use]
     pub fn below(mut self, dir: &Path) -> Farm {
         for class in &mut self.classes {
@@ -287,7 +290,8 @@ impl Farm {
         self
     }
 
-    /// Only the classes of these names, in the file's order. The error is a name that no class has.
+    /// Keeps only the classes of these names, in the file's order. The error is a name without a
+    /// class.
     pub fn only(mut self, names: &[String]) -> Result<Farm, String> {
         if names.is_empty() {
             return Ok(self);
@@ -300,7 +304,7 @@ impl Farm {
         Ok(self)
     }
 
-    /// How many guests it has.
+    /// Returns the number of guests.
     pub fn guests(&self) -> u32 {
         self.classes.iter().map(|class| class.count).sum()
     }

@@ -1,11 +1,11 @@
-//! What guests that were parked need when they wake is brought back ahead of them, by a thread.
+//! Prefetch of the memory that parked guests need when they wake, on a thread.
 //!
 //! ```text
-//!   a wake ─► a second later: which pages are in memory ─► kept
-//!   the next wakes ─► these pages are brought back while QEMU goes on with what comes first
+//!   a wake ─► a second later: the pages in memory ─► kept
+//!   the next wakes ─► these pages are read back while QEMU resumes
 //! ```
 //!
-//! It helps one guest at a time: when many wake at once all CPUs are busy anyway.
+//! The thread helps one guest at a time. When many guests wake at once, all CPUs are busy anyway.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -15,43 +15,43 @@ use std::time::Duration;
 use hypervisor::{InMemory, PageOutError, ProcessId};
 use vm::Clock;
 
-/// So long after a wake a guest has touched what it needs for it, and what its first client wants.
+/// Time after a wake in which a guest has touched the pages for its wake-up and its first client.
 const LEARN_MS: u64 = 1_000;
-/// After so many wakes it is learned anew what a guest needs: what was brought back and not needed
-/// is in memory as well.
+/// Wakes after which a guest's pages are learned from scratch, because prefetched but unneeded
+/// pages are in memory as well.
 const USES: u32 = 16;
-/// As many guests as this are known before it is looked who of them has ended.
+/// Least number of known guests before the ended ones are removed.
 const KNOWN_MIN: usize = 64;
-/// How long it waits if nothing is to be done.
+/// Longest wait of the idle thread.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// The thread, from the first wake on.
+/// The thread, started at the first wake.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     woken: Option<SyncSender<u32>>,
 }
 
 impl Ahead {
-    /// The process of a guest goes on.
+    /// Takes note that the process of a guest resumes.
     pub(super) fn woken(&mut self, pid: u32) {
         let start = || {
             let (sender, woken) = sync_channel(1);
             let work = move || Work::new().run(&woken);
             let started = thread::Builder::new().name("ahead".into()).spawn(work);
-            // Without it guests bring back what they need themselves.
+            // Without the thread, guests page in their memory themselves.
             started.ok().map(|_| sender)
         };
         if self.woken.is_none() {
             self.woken = start();
         }
         if let Some(woken) = &self.woken {
-            // It has another one to help.
+            // A full queue means that the thread helps another guest.
             let _ = woken.try_send(pid);
         }
     }
 }
 
-/// What a guest needs, and how often that was of use.
+/// Pages that a guest needs, and the number of their uses.
 #[derive(Debug)]
 struct Needs {
     pages: InMemory,
@@ -62,9 +62,9 @@ struct Needs {
 struct Work {
     clock: Clock,
     known: BTreeMap<ProcessId, Needs>,
-    /// When it is looked who of them has ended: there are twice as many as were left the last time.
+    /// Number of known guests at which ended ones are removed: twice the number left the last time.
     sweep_at: usize,
-    /// Of whom it is to be learned, and when.
+    /// Processes to learn from, with the time for each.
     due: VecDeque<(u64, ProcessId)>,
 }
 

@@ -1,5 +1,5 @@
-//! When a guest wants to run by itself, for a line of cron's or a timer of systemd's: its daemon is
-//! asked before it is parked, and it is woken in time.
+//! Next timer of a guest, such as a line of cron's or a timer of systemd's. The guest's daemon is
+//! asked for it before parking, and a parked guest is woken in time.
 //!
 //! ```text
 //!   it has slept for long ─► AskAlarm ─► Alarm ─► soon: it stays awake
@@ -9,49 +9,49 @@
 
 use procfs::Work;
 
-/// A daemon that said hello and has not answered in this time, in which its QEMU could run, does
-/// not. A guest that is parked then misses what its cron is to do.
+/// Timeout of the daemon's answer, counted while its QEMU could run. After it the guest is parked
+/// and may miss its timers.
 const PATIENCE_MS: u64 = 5_000;
-/// What was told is asked for again after so long, where the guest was not parked then.
+/// Age after which an answer is requested again, if the guest was not parked then.
 const FRESH_MS: u64 = 60_000;
-/// A guest that wants to run sooner is not worth parking.
+/// Time to the next timer under which parking is not worth it.
 const SOON_MS: u64 = 10_000;
-/// It is woken so long before: being woken takes time.
+/// Lead of a wake-up before its timer, as waking takes time.
 const AHEAD_MS: u64 = 1_000;
 
-/// What is known of a guest's next timer.
+/// Knowledge about a guest's next timer.
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
-    /// When its daemon was asked, and what its QEMU had done by then.
+    /// Time of the request to the daemon, and the work of its QEMU until then.
     asked: Option<(u64, Option<Work>)>,
     told_ms: Option<u64>,
     due_ms: Option<u64>,
-    /// It was parked, and is woken then whatever it wants.
+    /// Time at which a parked guest is woken in any case.
     latest_ms: Option<u64>,
 }
 
-/// What is to be done with a guest that could be parked.
+/// Decision about a guest that could be parked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leave {
-    /// Its daemon is to be asked first.
+    /// The daemon must be asked first.
     Ask,
-    /// It has been, and may answer yet.
+    /// The daemon was asked, and may still answer.
     Wait,
-    /// It stays awake: it wants to run soon.
+    /// The guest stays awake, as it wants to run soon.
     Stay,
-    /// It may go.
+    /// The guest may be parked.
     Go,
 }
 
 impl Alarm {
-    /// Judges a guest that could be parked, by the work of its QEMU until now.
+    /// Decides about a guest that could be parked, from the work of its QEMU until now.
     pub(super) fn leave(&self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> Leave {
         let is_within = |since_ms: Option<u64>, ms| {
             since_ms.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) < ms)
         };
         let is_over = self.due_ms.is_some_and(|due_ms| due_ms <= now_ms);
         if is_over && is_within(self.told_ms, SOON_MS) {
-            // Something may be due each minute: asking for it would keep it busy.
+            // A timer may be due each minute, and a request for it would keep the guest busy.
             return Leave::Stay;
         }
         if is_within(self.told_ms, FRESH_MS) && !is_over {
@@ -69,13 +69,13 @@ impl Alarm {
         if had_ms < PATIENCE_MS { Leave::Wait } else { Leave::Go }
     }
 
-    /// Its daemon was asked.
+    /// Takes note that the daemon was asked.
     pub(super) fn was_asked(&mut self, now_ms: u64, work: Option<Work>) {
         *self = Alarm { asked: Some((now_ms, work)), ..Alarm::default() };
     }
 
-    /// Its daemon has answered: in so long, or not that it knew. What it was asked before it was
-    /// parked it may say after it was woken: that is counted from another time.
+    /// Takes the daemon's answer; `None` if the daemon knows no timer. An answer to a request from
+    /// before the guest was parked is ignored, as its time base has changed.
     pub(super) fn was_told(&mut self, in_ms: Option<u64>, now_ms: u64) {
         if self.asked.is_none() {
             return;
@@ -84,12 +84,12 @@ impl Alarm {
         self.due_ms = in_ms.map(|in_ms| now_ms.saturating_add(in_ms));
     }
 
-    /// It is parked, and not for longer than this.
+    /// Takes note that the guest is parked, with the longest time for it.
     pub(super) fn was_parked(&mut self, at_most_ms: Option<u64>, now_ms: u64) {
         self.latest_ms = at_most_ms.map(|most_ms| now_ms.saturating_add(most_ms));
     }
 
-    /// Whether a guest that is parked is to be woken.
+    /// Returns true if a parked guest is due to be woken.
     pub(super) fn is_due(&self, now_ms: u64) -> bool {
         self.due_ms.is_some_and(|due_ms| now_ms.saturating_add(AHEAD_MS) >= due_ms)
             || self.latest_ms.is_some_and(|latest_ms| now_ms >= latest_ms)
@@ -100,7 +100,7 @@ impl Alarm {
 mod tests {
     use super::*;
 
-    /// The same where the work of its QEMU is not known.
+    /// The same as [`Alarm::leave`] with unknown work of QEMU.
     fn leave(alarm: &Alarm, now_ms: u64) -> Leave {
         alarm.leave(now_ms, || None)
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_to_run_soon_stays_and_is_asked_again_when_that_is_over() {
+    fn guest_with_timer_due_soon_stays_and_is_asked_again() {
         let mut alarm = Alarm::default();
         alarm.was_asked(0, None);
         alarm.was_told(Some(9_000), 0);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_after_a_wake_is_of_another_time() {
+    fn answer_after_a_wake_is_ignored() {
         let mut alarm = Alarm::default();
         alarm.was_asked(0, None);
         alarm = Alarm::default();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_daemon_that_is_not_there() {
+    fn missing_daemon_delays_parking_only_until_timeout() {
         let mut alarm = Alarm::default();
         alarm.was_asked(0, None);
         assert_eq!((leave(&alarm, 4_999), leave(&alarm, 5_000)), (Leave::Wait, Leave::Go));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_parked_is_woken_by_the_limit_too() {
+    fn parked_guest_is_woken_by_its_limit_too() {
         let mut alarm = Alarm::default();
         alarm.was_asked(0, None);
         alarm.was_told(Some(60_000), 0);

@@ -1,19 +1,20 @@
-//! Grants on their way through QEMU: one at a time, while it works only the newest request waits.
+//! Grants on their way through QEMU. One grant is under way at a time, and only the newest request
+//! waits.
 
 use qmp::{Failure, Reply, Ticket};
 use wire::{Grant, PoolRequest};
 
-/// The size that a guest's balloon has, and the one that it is to have.
+/// Current and requested size of a guest's balloon.
 #[derive(Debug, Default)]
 pub(super) struct BalloonGrants {
-    /// A command that QEMU has not answered yet, and what is granted by it.
+    /// An open QEMU command, and the grant that follows its success.
     pending: Option<(Ticket, Grant)>,
     wanted: Option<PoolRequest>,
     granted_pages: u64,
 }
 
 impl BalloonGrants {
-    /// Takes a request; gives it back if QEMU is free for it now.
+    /// Takes a request, and returns it if QEMU is free for it now.
     pub(super) fn request(&mut self, request: PoolRequest) -> Option<PoolRequest> {
         if self.pending.is_none() {
             return Some(request);
@@ -22,17 +23,17 @@ impl BalloonGrants {
         None
     }
 
-    /// QEMU has the command; the daemon gets its grant when QEMU has answered.
+    /// Takes note of an open command. The daemon gets the grant once QEMU has responded.
     pub(super) fn begin(&mut self, ticket: Ticket, grant: Grant) {
         self.pending = Some((ticket, grant));
     }
 
-    /// QEMU does not take the command: the grant of what the guest has already.
+    /// Returns a grant of the current size, as QEMU does not accept the command.
     pub(super) fn refuse(&self, sequence: u32, reason: String) -> Grant {
         Grant { sequence, pages: self.granted_pages, reason }
     }
 
-    /// Takes QEMU's answer: the grant for the daemon, and the request that is next.
+    /// Takes QEMU's response. Returns the grant for the daemon, and the next request.
     pub(super) fn answered(
         &mut self,
         ticket: Ticket,
@@ -49,17 +50,17 @@ impl BalloonGrants {
         Some((grant, self.wanted.take()))
     }
 
-    /// Whether QEMU still has to answer.
     pub(super) fn is_busy(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// Another has the balloon: what QEMU still answers is nobody's any more.
+    /// Drops all requests, as another manager has the balloon. QEMU's responses are ignored from
+    /// here on.
     pub(super) fn yield_to_other_manager(&mut self) {
         (self.pending, self.wanted) = (None, None);
     }
 
-    /// All memory is the guest's again.
+    /// Takes note that all memory belongs to the guest again.
     pub(super) fn reset(&mut self) {
         self.granted_pages = 0;
     }

@@ -1,6 +1,6 @@
-//! The messages of a guest's daemon and their answers; and the owner of its port.
+//! Messages of a guest's daemon and their answers, and the handing over of its port.
 //!
-//! A clone gets its identity before anyone else may speak to it:
+//! A clone gets its identity before any other communication:
 //!
 //! ```text
 //!   QEMU gets the state ─► it has read it (query-status, or its event RESUME) ─►
@@ -19,7 +19,7 @@ use super::member::Member;
 use super::parking::Parking;
 use super::state::State;
 
-/// Why a guest gets all its memory back when its manager has gone.
+/// Reason for returning all memory to a guest when its manager has gone.
 const MANAGER_GONE: &str = "the host manager has ended, all memory is given back";
 
 impl Member {
@@ -29,7 +29,7 @@ impl Member {
         self.notice_loss();
     }
 
-    /// A port that QEMU has closed is QEMU's end.
+    /// Handles a lost port: QEMU has closed it, so QEMU has ended.
     pub(super) fn notice_loss(&mut self) {
         if self.link.is_lost() {
             self.closed();
@@ -58,16 +58,16 @@ impl Member {
                 DaemonEvent::Named(Err(refusal)) => self.refused(&refusal),
                 DaemonEvent::Alarm(in_ms) => self.suspension.alarm.was_told(in_ms, now_ms),
                 DaemonEvent::Bye => self.state = State::Unmanaged,
-                // A farm tells nobody a host's name.
+                // A farm does not use host names.
                 DaemonEvent::CameFrom(_) => {}
-                // A need is for a manager of many guests; this one grants what is asked for. Tasks
-                // are not asked for here, and a sample is kept by the link.
+                // A need is meant for a manager of many guests; this one grants each request. Tasks
+                // are not requested here, and samples are kept by the link.
                 DaemonEvent::Need(_) | DaemonEvent::Sample(..) | DaemonEvent::Tasks(_) => {}
             }
         }
     }
 
-    /// Grants a request, one at a time: while QEMU works, only the newest one waits.
+    /// Grants a request, one at a time. While QEMU works, only the newest request waits.
     fn grant(&mut self, request: PoolRequest) {
         let Some(request) = self.balloon.request(request) else { return };
         let bounds = self.link.agent().bounds;
@@ -82,7 +82,7 @@ impl Member {
         }
     }
 
-    /// QEMU has answered what may have been a grant.
+    /// Handles a response of QEMU to a possible grant.
     pub(super) fn balloon_answered(&mut self, ticket: Ticket, outcome: Result<Reply, Failure>) {
         let Some((grant, next)) = self.balloon.answered(ticket, outcome) else { return };
         self.link.send(&ToGuest::Grant(grant));
@@ -98,7 +98,7 @@ impl Member {
         self.link.ask_file(file, now_ms)
     }
 
-    /// Leaves port and balloon to a host manager, where there is a way for it to have them.
+    /// Hands port and balloon to a host manager, if the guest's directory lets it reach them.
     pub(super) fn yield_to_other_manager(&mut self) {
         if self.config.spec.run_dir.is_none() {
             return;
@@ -113,31 +113,31 @@ impl Member {
         self.notice_up();
     }
 
-    /// Takes port and balloon back. Whatever the manager has done to the balloon is undone: a
-    /// guest that has too much can give it back, one that has too little cannot take it.
+    /// Takes port and balloon back, and undoes the manager's changes of the balloon. A guest with
+    /// too much memory can return it, while a guest with too little cannot take more.
     pub(super) fn take_back(&mut self, now_ms: u64) {
         if !std::mem::take(&mut self.managed) {
             return;
         }
         if self.state == State::Managed {
-            // Until its daemon answers, as that of a guest that has none never will.
+            // The state holds until the daemon responds. A guest without a daemon stays in it.
             self.state = State::Unmanaged;
         }
         self.connect(now_ms);
         if !self.is_named() {
-            // No manager has had it.
+            // No manager has had the guest.
             return;
         }
-        // Before it is done, or the daemon would wonder who has changed its pool.
+        // The grant is sent first, or the daemon would see an unexplained change of its pool.
         let reason = MANAGER_GONE.to_owned();
         self.link.send(&ToGuest::Grant(Grant { sequence: 0, pages: 0, reason }));
         self.balloon.reset();
-        // A guest without a balloon has nothing to give back; the answer is nobody's.
+        // A guest without a balloon has nothing to return. The response is ignored.
         let _ = self.ask(Command::Balloon { value_bytes: self.config.spec.memory_mib << 20 });
     }
 
-    /// Connects to a port that is served and that nobody else is to have. Where somebody has
-    /// it all the same, this is tried again with each tick.
+    /// Connects to the daemon's port if it is served and no manager is to have it. A port in use by
+    /// another process is tried again with each tick.
     pub(super) fn connect(&mut self, now_ms: u64) {
         let Some(path) = self.config.spec.port_path().filter(|_| !self.managed) else { return };
         if self.running.is_some()
@@ -146,7 +146,7 @@ impl Member {
         {
             self.link.open(port);
             self.link.welcome();
-            // It may have been parked when nobody could tell it.
+            // The guest may have been parked while no manager could set its clock.
             self.link.clock(images::time_of_day());
         }
     }
@@ -155,7 +155,7 @@ impl Member {
         self.running.is_none() || self.link.agent().is_named()
     }
 
-    /// Its virtual CPUs run: sends it its identity, once.
+    /// Sends the guest its identity once its vCPUs run. This happens once.
     pub(super) fn send_identity(&mut self) {
         let Some(running) = self.running.as_ref().filter(|_| self.link.agent().wants_name()) else {
             return;
@@ -169,20 +169,20 @@ impl Member {
         }
     }
 
-    /// Its daemon has taken its identity.
+    /// Takes note that the daemon has accepted its identity.
     pub(super) fn named(&mut self) {
         if self.managed {
             self.leave_to_manager();
         } else {
-            // Its daemon has sent its hello long ago, to the template's host.
+            // The daemon sent its hello long ago, to the template's host.
             self.link.welcome();
         }
     }
 
-    /// Its port is the manager's from now on. A clone is up when it is itself: its console is
-    /// silent about that.
+    /// Hands the port to the manager. A clone counts as up once it has its identity, as its console
+    /// does not show that.
     pub(super) fn leave_to_manager(&mut self) {
-        // One that was parked is told the time when it runs, and lent then.
+        // A parked guest gets the time when it runs, and is handed over then.
         if !self.parking().is_some_and(Parking::is_awake) || !self.is_named() {
             return;
         }

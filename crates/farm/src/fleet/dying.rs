@@ -1,8 +1,8 @@
-//! A QEMU that was killed and is not gone yet.
+//! A QEMU that was killed and has not exited yet.
 //!
-//! One with much memory takes its time to give that back, and one that waits for a disk goes when
-//! the disk answers. Its end is a descriptor in the fleet's poll: nobody waits for it, and what is
-//! to come after it comes then.
+//! A QEMU with much memory takes a while to free it, and one that waits for a disk exits when the
+//! disk responds. Its pidfd is in the fleet's poll set, so no call waits for the end. The next step
+//! follows then.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -11,49 +11,47 @@ use procfs::Shortage;
 use rustix::process::Signal;
 use vm::Process;
 
-/// The signal by which the kernel, and a farm, kill.
+/// The signal that the kernel and a farm kill with.
 const KILL: i32 = Signal::KILL.as_raw();
 
-/// What comes when it is gone.
+/// Next step after the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing: why it ended has been told.
+    /// Nothing: the reason was reported before.
     Nothing,
-    /// The guest has ended, with its QEMU's last words.
+    /// The guest ends, with its QEMU's last messages.
     End,
-    /// The guest starts again. Until now its QEMU had its disk.
+    /// The guest restarts. Until now its QEMU had its disk.
     Start,
 }
 
-/// A QEMU that was killed.
 #[derive(Debug)]
 pub(super) struct Dying {
     process: Process,
-    /// Readable at its end. Without one, it is looked at in each tick.
+    /// Readable at the end. Without it the process is checked in each tick.
     end: Option<OwnedFd>,
     next: Next,
-    /// The reason for which the kernel had killed it before, if it had.
+    /// Shortage for which the kernel had killed the process before, if it had.
     shortage: Option<Shortage>,
 }
 
 impl Dying {
-    /// Kills it.
     pub(super) fn kill(mut process: Process, next: Next) -> Dying {
         process.strike();
         Dying { end: process.descriptor().ok(), process, next, shortage: None }
     }
 
-    /// The same of one that the kernel may have killed before, for want of memory.
+    /// Adds the shortage for which the kernel may have killed the process before.
     pub(super) fn lacking(self, shortage: Option<Shortage>) -> Dying {
         Dying { shortage, ..self }
     }
 
-    /// Nothing comes after it: its guest has been ended meanwhile.
+    /// Cancels the next step, as the guest was ended meanwhile.
     pub(super) fn nothing_next(&mut self) {
         self.next = Next::Nothing;
     }
 
-    /// The guest starts again after it.
+    /// Restarts the guest after the end.
     pub(super) fn starts_next(&mut self) {
         self.next = Next::Start;
     }
@@ -62,11 +60,11 @@ impl Dying {
         self.end.as_ref().map(AsFd::as_fd)
     }
 
-    /// What comes now that it is gone, and why it has ended. Nothing while it is there.
+    /// Returns the next step and the reason for the end; `None` while the process exists.
     pub(super) fn gone(&mut self) -> Option<(Next, String)> {
         let status = self.process.try_wait();
         let words = self.process.stderr();
-        // One that ended in another way was not killed.
+        // A process that exited in another way was not killed.
         let is_killed = status
             .as_ref()
             .ok()

@@ -1,34 +1,34 @@
-//! What happens to the guests of a fleet.
+//! Events of the guests of a fleet.
 
 use agent::Captured;
 
-/// Something that happened in a turn.
+/// An event of a turn.
 #[derive(Debug)]
 pub enum Event {
-    /// The daemon of this guest sent its hello.
+    /// The guest's daemon sent its hello.
     Up(usize),
-    /// The guest of this place starts again, in the same QEMU. Its firmware's own reset, a moment
-    /// after that, is no event.
+    /// The guest reboots in the same QEMU. The firmware's own reset, a moment after that, is no
+    /// event.
     Reset(usize),
-    /// The guest of this place has hung in its boot; the note has what was kept of it. It is
-    /// started again or ends, without another event of this kind.
+    /// The guest hung during boot; the note names the saved evidence. The guest is restarted or
+    /// ends, without another event of this kind.
     Hung {
-        /// Whose boot.
+        /// Index of the guest.
         guest: usize,
-        /// What happened.
+        /// Description of the hang.
         note: String,
     },
-    /// Something that its owner should know, in words.
+    /// A message for the owner of the farm.
     Note(String),
-    /// The guest of this place is parked, and its memory is paged out.
+    /// The guest is parked, and its memory is paged out.
     Parked(usize),
-    /// The guest of this place was parked, and runs.
+    /// The guest was parked and runs again.
     Woken(usize),
-    /// The guest of this place has ended; its state says how.
+    /// The guest has ended; its state has the reason.
     Ended(usize),
     /// A captured file is complete, or will never be.
     Captured {
-        /// Whose file.
+        /// Index of the guest.
         guest: usize,
         /// The file.
         captured: Captured,

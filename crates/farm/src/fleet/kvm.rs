@@ -1,48 +1,47 @@
-//! Tells a KVM that works from one that is there and runs no guest, as on some nested hosts.
+//! Detection of a KVM that exists and runs no guest, as on some nested hosts.
 //!
-//! A time without a word is no verdict, for a guest on a busy host boots slowly. What its QEMU did
-//! in that time is one: it ran, and no virtual CPU did; or it neither ran nor waited for a CPU. A
-//! disk, or what has stopped it, is waited for ten times as long.
+//! Missing output alone is no proof, as a guest on a busy host boots slowly. The work of its QEMU
+//! in that time decides: QEMU ran and no vCPU did, or QEMU neither ran nor waited for a CPU. A QEMU
+//! that waits for a disk, or is stopped, gets ten times as long.
 
 use procfs::parse::task::StatField;
 use procfs::{Chance, Work};
 
-/// Virtual CPUs that have run so long on a KVM that works have run their guest for most of it, in
-/// seconds.
+/// vCPU time, in seconds, most of which belongs to the guest if KVM works.
 const RUN_S: u64 = 5;
-/// A QEMU that has run so long and has no virtual CPU yet will have none. On an emulated host it
-/// takes several seconds to start.
+/// CPU time after which a QEMU without a vCPU will not get one. On an emulated host QEMU takes
+/// several seconds to start.
 const START_NS: u64 = 20_000_000_000;
-/// The name that QEMU gives the thread of a virtual CPU on KVM ends so.
+/// End of the name that QEMU gives the thread of a vCPU on KVM.
 const OF_KVM: &[u8] = b"/KVM";
-/// The part of that time that is the guest's on any KVM that works.
+/// Least part of the vCPU time that belongs to the guest if KVM works.
 const GUEST_PART: u64 = 100;
-/// A QEMU that did nothing at all for so long does nothing any more.
+/// Time after which a QEMU without any activity counts as dead.
 const STILL_MS: u64 = 30_000;
-/// The most that a QEMU runs and waits in that time when it does nothing: its own housekeeping.
+/// Most run and wait time of an inactive QEMU in that time: its own housekeeping.
 const STILL_NS: u64 = 300_000_000;
 
 /// Work of a QEMU since its start, by the kernel's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Done {
-    /// Ticks of its virtual CPUs' threads, if it has any.
+    /// Ticks of the vCPU threads, if there are any.
     vcpu_ticks: Option<u64>,
-    /// Those of them that were their guest's.
+    /// Part of these ticks that was the guest's.
     guest_ticks: u64,
-    /// Work of all its threads.
+    /// Work of all threads.
     work: Work,
 }
 
-/// The watch over one guest's start on KVM.
+/// Supervision of one guest's start on KVM.
 #[derive(Debug, Default)]
 pub(super) struct KvmWatch {
-    /// Time that it had run and waited when it was last seen to do something, and the time since.
+    /// Run and wait time at the last activity, and the time since.
     still: Option<(u64, Chance)>,
 }
 
 impl KvmWatch {
-    /// Tells if KVM runs no guest for this QEMU, which has not said a word. Missing counters are no
-    /// verdict.
+    /// Returns true if KVM runs no guest for this QEMU, which has no output yet. Missing counters
+    /// prove nothing.
     pub(super) fn is_mute(&mut self, pid: u32, now_ms: u64) -> bool {
         done(pid).is_some_and(|done| self.judge(done, now_ms))
     }
@@ -55,21 +54,22 @@ impl KvmWatch {
             (*then_ns, *still) = (active_ns, Chance::since(now_ms));
         }
         let second = rustix::param::clock_ticks_per_second();
-        // Work of QEMU itself, before its guest begins, says nothing of KVM.
+        // QEMU's own work before the guest begins says nothing about KVM.
         let is_dead = match vcpu_ticks {
             Some(ticks) => ticks >= RUN_S * second && guest_ticks < ticks / GUEST_PART,
             None => work.run_ns >= START_NS,
         };
-        // Of the time in which it is stopped, or waits for a disk, a part counts: it may stay so.
+        // Stopped time and waits for a disk count in part, as they may last forever.
         let still_ms = still.look(now_ms, || Some(work));
-        // A process has run since its start: a kernel that says 0 does not count.
+        // A running process has used CPU time, so a counter of 0 means that the kernel does not
+        // count.
         is_dead || (active_ns > 0 && still_ms >= STILL_MS)
     }
 }
 
-/// Returns whether KVM ended a QEMU with these last words, before its guest said a word. A QEMU
-/// that cannot use KVM after all ends so early. A clone's console is silent in any case, so that
-/// there the words decide.
+/// Returns true if KVM ended a QEMU with these last messages, before the guest had any output. A
+/// QEMU that cannot use KVM ends as early. A clone's console is always empty, so for a clone the
+/// messages decide.
 pub(super) fn ended_it(is_clone: bool, words: &str) -> bool {
     !is_clone || words.to_ascii_lowercase().contains("kvm")
 }
@@ -93,7 +93,7 @@ fn done(pid: u32) -> Option<Done> {
 mod tests {
     use super::*;
 
-    /// Looks each second at a QEMU that does so much in one, and returns the second in which KVM is
+    /// Checks each second a QEMU with this work per second. Returns the second in which KVM is
     /// given up.
     fn given_up(run: u64, guest: u64, wait_ms: u64, waits_for_disk: bool) -> Option<u64> {
         let mut watch = KvmWatch::default();
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn kvm_is_given_up_when_it_runs_no_guest() {
-        // As it was seen on a nested host: 0.46 s in the kernel in each second, none in the guest.
+        // Values from a nested host: 0.46 s per second in the kernel, none in the guest.
         assert_eq!(given_up(46, 0, 500, false), Some(11));
         assert_eq!(given_up(100, 0, 0, false), Some(5));
         assert_eq!(given_up(0, 0, 0, false), Some(30), "it does nothing");
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn kvm_is_kept_when_the_host_is_slow() {
-        assert_eq!(given_up(100, 60, 0, false), None, "a boot that takes long");
+        assert_eq!(given_up(100, 60, 0, false), None, "a long boot");
         assert_eq!(given_up(5, 3, 95, false), None, "a host with other work");
         assert_eq!(given_up(0, 0, 999, false), None, "no CPU is free at all");
     }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn kvm_is_given_up_later_when_the_disk_never_answers() {
         assert_eq!(given_up(0, 0, 0, true), Some(300));
-        assert_eq!(given_up(1, 1, 999, true), None, "it goes on between two answers");
+        assert_eq!(given_up(1, 1, 999, true), None, "it runs between two disk requests");
     }
 
     #[test]
@@ -154,11 +154,11 @@ mod tests {
         let done = Done { work, ..Done::default() };
         let mut watch = KvmWatch::default();
         assert!(!watch.judge(done, 1_000), "it starts");
-        assert!(!watch.judge(done, 3_600_000), "its host was paused, and so was it");
+        assert!(!watch.judge(done, 3_600_000), "the host was paused");
         let stopped = Done { work: Work { is_stopped: true, ..work }, ..Done::default() };
         let mut seconds = 3_601..4_001;
         let given_up = seconds.find(|second| watch.judge(stopped, second * 1_000));
-        assert_eq!(given_up, Some(3_900), "by a debugger that does not go on");
+        assert_eq!(given_up, Some(3_900), "a debugger stops it forever");
     }
 
     #[test]

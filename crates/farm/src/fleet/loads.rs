@@ -1,25 +1,25 @@
-//! Loads that come and go, so that there is something to see.
+//! Loads that come and go, for demonstrations.
 
-/// What a guest does beside its daemon.
+/// Load of a guest besides its daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// Nothing at all.
+    /// No load.
     Idle,
-    /// Busy loops for a while, then nothing for a while.
+    /// Busy loops for a while, then none for a while.
     Cpu,
-    /// Memory in use for a while, then given back.
+    /// Memory in use for a while, then freed.
     Memory,
 }
 
 impl Load {
-    /// The loads that guests have in turn, so that there is each of them to see.
+    /// The loads that guests get in turn, so that each kind is visible.
     pub const IN_TURN: [Load; 3] = [Load::Cpu, Load::Memory, Load::Idle];
 }
 
-/// The script that makes the load in a guest of this size; `None` for an idle one.
+/// Returns the script for the load in a guest of this size; `None` for an idle guest.
 pub fn load_script(load: Load, cpus: u32, memory_mib: u64) -> Option<String> {
-    // A shell's loop keeps one CPU busy. Two thirds of the CPUs are enough to see the
-    // others stay offline.
+    // A shell's loop keeps one CPU busy. Two thirds of the CPUs are enough to show the others
+    // offline.
     let loops = (cpus * 2).div_ceil(3);
     match load {
         Load::Idle => None,
@@ -34,7 +34,7 @@ pub fn load_script(load: Load, cpus: u32, memory_mib: u64) -> Option<String> {
              \x20   sleep 18\n\
              done\n"
         )),
-        // Pages with different content, so that nothing can share them away.
+        // Pages with different content, so that KSM cannot merge them.
         Load::Memory => {
             let mib = memory_mib / 2;
             Some(format!(

@@ -1,4 +1,4 @@
-//! One guest of a fleet: how it starts, runs and ends.
+//! Lifecycle of one guest of a fleet: start, run and end.
 
 use std::os::unix::net::UnixStream;
 
@@ -25,38 +25,38 @@ use crate::links::Switch;
 use crate::relay::Door;
 use crate::tiers::{GuestLimits, Tier};
 
-/// What a guest shares with the others of its fleet.
+/// Resources that a guest shares with the others of its fleet.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Whose memory its own is counted with.
+    /// Tier that accounts for the guest's memory.
     pub(super) tier: Tier,
-    /// What its link goes to.
+    /// Switch that the guest's network link is connected to.
     pub(super) switch: Switch,
 }
 
-/// A guest.
+/// A guest of a fleet.
 #[derive(Debug)]
 pub struct Member {
-    /// Its place in the fleet.
+    /// Index of the guest in the fleet.
     pub(super) place: usize,
     pub(super) config: MemberConfig,
     pub(super) shared: Shared,
     pub(super) state: State,
     pub(super) running: Option<RunningGuest>,
-    /// The QEMU before, until it is gone.
+    /// The previous QEMU, until it has exited.
     pub(super) dying: Option<Dying>,
-    /// Its daemon; the port is open while no host manager has it.
+    /// Link to the guest's daemon. Its port is open while no host manager has it.
     pub(super) link: AgentLink,
     pub(super) balloon: BalloonGrants,
     pub(super) counting: Counting,
-    /// Whether it is parked on disk, and its ports if it may be.
+    /// Suspension on disk, with the forwarded ports if the guest may be suspended.
     pub(super) suspension: Suspension,
     pub(super) console: ConsoleLog,
     pub(super) cpu: CpuMeter,
-    /// Whether a host manager has its port and its balloon.
+    /// True if a host manager has the guest's port and balloon.
     pub(super) managed: bool,
     pub(super) watch: BootWatch,
-    /// What has happened since the last turn.
+    /// Events since the last turn.
     pub(super) events: Vec<Event>,
 }
 
@@ -81,28 +81,30 @@ impl Member {
         }
     }
 
-    /// How it was started.
+    /// Returns the specification that the guest is started with.
     pub fn spec(&self) -> &GuestSpec {
         &self.config.spec
     }
 
-    /// How it is.
+    /// Returns the state of the guest.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// One word for how it is: parking, parked, waking, or that of its state.
+    /// Returns one word for the guest: parking, parked, waking, or the word of its state.
     pub fn word(&self) -> &'static str {
         let word = self.suspension.word().or(self.parking().and_then(Parking::word));
         word.unwrap_or(self.state.word())
     }
 
-    /// Whether it is parked, and no memory of it is still to be paged out or written to its file.
+    /// Returns true if the guest is parked and none of its memory is still to be paged out or
+    /// saved.
     pub fn is_parked(&self) -> bool {
         self.suspension.is_on_disk() || self.parking().is_some_and(Parking::is_over)
     }
 
-    /// Whether it is parked on disk, or on its way back: it has no QEMU that could be asked.
+    /// Returns true if the guest is suspended on disk or on its way back, and so has no usable
+    /// QEMU.
     pub fn is_away(&self) -> bool {
         self.suspension.is_away()
     }
@@ -111,58 +113,59 @@ impl Member {
         Some(&self.running.as_ref()?.parking)
     }
 
-    /// Whether there is memory of it to be paged out.
+    /// Returns true if the guest has memory left to page out.
     pub(super) fn has_rest(&self) -> bool {
         self.parking().is_some_and(Parking::has_rest)
     }
 
-    /// The process of its QEMU.
+    /// Returns the process id of the guest's QEMU.
     pub fn pid(&self) -> Option<u32> {
         self.running.as_ref().map(|running| running.process.id())
     }
 
-    /// Its control port, to give commands through; only once, and not before a clone has taken
-    /// its name.
+    /// Takes the guest's control port, over which commands are sent. It can be taken once, and not
+    /// before a clone has its name.
     pub fn take_ctl(&mut self) -> Option<UnixStream> {
         self.running.as_mut().filter(|_| self.link.agent().is_named())?.ctl.take()
     }
 
-    /// Its daemon.
+    /// Returns the guest's daemon.
     pub fn agent(&self) -> &Agent {
         self.link.agent()
     }
 
-    /// The last status of its daemon.
+    /// Returns the last status of the guest's daemon.
     pub fn status(&self) -> Option<&Status> {
         self.link.agent().last_status()
     }
 
-    /// What it did over its life.
+    /// Returns the counters of the guest over its life.
     pub fn tally(&self) -> &Tally {
         &self.counting.tally
     }
 
-    /// What its virtual CPUs cost in the last second.
+    /// Returns the CPU usage of the guest's vCPUs in the last second.
     pub fn usage(&self) -> Option<Usage> {
         self.cpu.usage.filter(|_| !self.is_parked())
     }
 
-    /// The last words of its console. They come from the guest: escape them.
+    /// Returns the last output of the guest's console. The guest controls it: escape it.
     pub fn console(&self) -> &[u8] {
         self.console.kept()
     }
 
-    /// How many bytes its console has written in all.
+    /// Returns the number of bytes that the console has written in all.
     pub fn console_end(&self) -> u64 {
         self.console.end()
     }
 
-    /// Its console's output after the first `from` bytes, as far as that is kept.
+    /// Returns the console's output after the first `from` bytes, as far as it is kept.
     pub fn console_since(&self, from: u64) -> &[u8] {
         self.console.since(from)
     }
 
-    /// Bytes and messages of its port that were of no use, and turns that it flooded.
+    /// Returns the useless bytes and messages on the guest's port, and the number of turns it
+    /// flooded.
     pub fn misbehaviour(&self) -> (wire::Dropped, u64) {
         self.link.misbehaviour()
     }
@@ -175,7 +178,7 @@ impl Member {
         }
     }
 
-    /// Starts its QEMU: as it is to be, or with devices in this state, in which it was before.
+    /// Starts the guest's QEMU from its specification, or with a saved state of its devices.
     pub(super) fn start_qemu(&mut self, devices: Option<&[u8]>, now_ms: u64) -> Result<(), String> {
         self.balloon.yield_to_other_manager();
         let memory = Bytes::mib(self.config.spec.memory_mib);
@@ -200,16 +203,16 @@ impl Member {
         }
         let (running, port) = RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
         self.running = Some(running);
-        // A clone gets its name from us, whichever manager it has then.
+        // A clone gets its name from this process, even if a host manager has the guest.
         if !self.managed || !self.link.agent().is_named() {
             self.link.open(Port::new(port, now_ms).map_err(|e| e.to_string())?);
         }
         if self.config.daemon == Daemon::Foreign {
-            // Nothing is known of it: it is taken for up.
+            // Nothing is known about a foreign daemon, so the guest counts as up.
             self.is_up_without_us();
         }
-        // Its QEMU comes under the limit of all. One that cannot be put there would take what the
-        // others are to have.
+        // Every QEMU must be under the common limit. Outside of it a QEMU would take memory meant
+        // for the other guests.
         let spec = &self.config.spec;
         let footprint = Footprint::of(spec);
         let limits = GuestLimits {
@@ -224,16 +227,16 @@ impl Member {
         Ok(())
     }
 
-    /// It is up, and its daemon, if it has one, is not ours to speak with.
+    /// Marks the guest as up although this process does not talk to its daemon.
     pub(super) fn is_up_without_us(&mut self) {
         self.state = if self.managed { State::Managed } else { State::Unmanaged };
         self.events.push(Event::Up(self.place));
     }
 
-    /// Starts it again without KVM, as soon as the old QEMU is gone.
+    /// Restarts the guest without KVM once the old QEMU has exited.
     fn emulate(&mut self) {
         self.config.spec.accel = Accel::Emulation(WhyEmulation::KvmSilent);
-        // A state that KVM has saved is of no use without it: this one boots.
+        // A state saved by KVM cannot be loaded without KVM, so the guest boots.
         self.config.spec.restore = None;
         self.kill(Next::Start);
     }
@@ -249,21 +252,21 @@ impl Member {
         self.cpu = CpuMeter::default();
     }
 
-    /// Kills its QEMU, whose connections end with that.
+    /// Kills the guest's QEMU and closes its connections.
     pub(super) fn kill(&mut self, next: Next) {
         if let Some(running) = self.running.take() {
-            // Its cgroup goes with the connections.
+            // The reason must be read before `disconnect` removes the cgroup.
             let shortage = running.kills.killed();
             self.dying = Some(Dying::kill(running.process, next).lacking(shortage));
         }
         self.disconnect();
     }
 
-    /// Goes on when a QEMU that was killed is gone.
+    /// Goes on once a killed QEMU has exited.
     pub(super) fn bury(&mut self, now_ms: u64) {
         let Some((next, reason)) = self.dying.as_mut().and_then(Dying::gone) else { return };
         self.dying = None;
-        // No cgroup is removed while a process is in it.
+        // A cgroup cannot be removed while a process is in it.
         self.shared.tier.leave_guest(&self.config.spec.name);
         match next {
             Next::Nothing => {}
@@ -274,31 +277,31 @@ impl Member {
 
     pub(super) fn end(&mut self, reason: String) {
         if self.running.is_none() {
-            // It was to start again.
+            // A pending restart is cancelled.
             self.dying.iter_mut().for_each(Dying::nothing_next);
         }
         self.kill(Next::Nothing);
         self.suspension = Suspension::default();
         let before = std::mem::replace(&mut self.state, State::Ended(reason));
-        // What is left of its last turn may end it again.
+        // The rest of the guest's last turn may call this function again.
         if !matches!(before, State::Ended(_)) {
             self.events.push(Event::Ended(self.place));
         }
     }
 
-    /// Returns whether it boots with KVM and has not said a word.
+    /// Returns true if the guest boots with KVM and its console has no output yet.
     fn may_be_mute(&self) -> bool {
         self.state == State::Booting
             && self.config.spec.accel == Accel::Kvm
             && self.console.kept().is_empty()
     }
 
-    /// Returns whether it boots, and is not waiting for the end of its last QEMU.
+    /// Returns true if the guest boots and no previous QEMU is still to exit.
     pub(super) fn takes_a_boot(&self) -> bool {
         self.state == State::Booting && self.dying.is_none()
     }
 
-    /// A connection is closed: QEMU has ended, or is about to.
+    /// Handles a closed connection: QEMU has ended, or is about to.
     pub(super) fn closed(&mut self) {
         let Some(running) = &self.running else { return };
         let (shortage, words) = (running.kills.killed(), running.process.stderr());
@@ -311,15 +314,15 @@ impl Member {
             };
             return self.fails_to_come_back(why);
         }
-        // Of one that may have been killed the words decide, as of a clone.
+        // If the guest may have been killed, QEMU's messages decide, as for a clone.
         let by_words = self.config.spec.restore.is_some() || shortage.is_some();
         let is_unsure = shortage.is_none_or(|shortage| shortage == Shortage::Unknown);
         if is_unsure && self.may_be_mute() && kvm::ended_it(by_words, &words) {
             return self.emulate();
         }
-        // Nobody is to go on from where it was before it has ended by itself.
+        // The guest ended by itself, so its older saved state must not be resumed.
         self.config.park_file.iter().for_each(|file| remove(file));
-        // It is of no use without its connections, whatever it still does.
+        // A QEMU without its connections is of no use, even if it still runs.
         self.kill(Next::End);
     }
 
@@ -335,8 +338,8 @@ impl Member {
         }
     }
 
-    /// While the port is another's, and where no daemon speaks on it, a guest is up when its
-    /// console has the marker.
+    /// Marks the guest as up when its console shows the marker. This is used while another manager
+    /// has the port, or if the guest has no daemon.
     pub(super) fn notice_up(&mut self) {
         let is_silent = self.managed || self.config.daemon == Daemon::Missing;
         let is_marked = || self.console.holds(&up_marker(&self.config.spec.name));
@@ -356,7 +359,8 @@ impl Member {
                     self.qemu_listens();
                     self.cpu.asked = self.ask(Command::QueryCpusFast);
                     if !self.is_named() {
-                        // It is ready when it has read its state, and its event may be past.
+                        // QEMU is ready once it has loaded the state, and the RESUME event may be
+                        // past.
                         self.ask(Command::QueryStatus);
                     }
                 }
@@ -371,7 +375,7 @@ impl Member {
                     let ours = data.get("id").and_then(|id| id.as_str()) == Some(DAEMON_PORT);
                     let closed = data.get("open").and_then(|open| open.as_bool()) == Some(false);
                     if name == "VSERPORT_CHANGE" && ours && closed && self.state == State::Up {
-                        // However its daemon ended: nobody manages this guest now.
+                        // The daemon has ended, so nothing manages this guest now.
                         self.state = State::Unmanaged;
                     }
                 }
@@ -410,7 +414,7 @@ impl Member {
         }
     }
 
-    /// What has to be looked at again and again, four times a second.
+    /// Does the periodic work, four times a second.
     pub(super) fn tick(&mut self, now_ms: u64) {
         self.bury(now_ms);
         if self.dying.is_some() {
@@ -427,7 +431,7 @@ impl Member {
         if self.is_away() || self.is_left_alone() {
             return;
         }
-        // A clone's console writes nothing.
+        // The console of a restored guest stays empty.
         let boots = self.state == State::Booting && self.config.spec.restore.is_none();
         if boots
             && self.may_be_mute()
@@ -453,8 +457,7 @@ impl Member {
         self.notice_loss();
     }
 
-    /// Takes a guest that hangs away from its connections, and starts it again when what it does
-    /// is kept.
+    /// Detaches a guest that hangs during boot, and restarts it once the evidence is saved.
     fn watch_boot(&mut self, now_ms: u64) {
         if let Some((process, found)) = self.watch.found(&self.config.spec) {
             self.events.push(Event::Hung { guest: self.place, note: found.note.clone() });

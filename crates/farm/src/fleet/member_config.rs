@@ -1,4 +1,4 @@
-//! How a guest joins a fleet.
+//! Configuration of a guest that joins a fleet.
 
 use std::path::PathBuf;
 
@@ -7,23 +7,23 @@ use vm::GuestSpec;
 
 use super::park_clock::ParkRule;
 
-/// How a guest joins a fleet.
+/// Configuration of a guest that joins a fleet.
 #[derive(Clone, Debug)]
 pub struct MemberConfig {
-    /// How it is started.
+    /// Specification that the guest is started with.
     pub spec: GuestSpec,
-    /// What it keeps whatever it asks for.
+    /// Least memory of the guest.
     pub floor: Bytes,
-    /// Whether a daemon will report that it is up.
+    /// Daemon of the guest, which decides when the guest counts as up.
     pub daemon: Daemon,
-    /// When it is parked.
+    /// Rule for parking the guest.
     pub park: ParkRule,
-    /// The file that it is parked in, if that is on disk: its QEMU ends then.
+    /// File that the guest is parked in on disk; its QEMU ends then.
     pub park_file: Option<PathBuf>,
 }
 
 impl MemberConfig {
-    /// A guest with the daemon that keeps as much as any, and is never parked.
+    /// Creates the configuration of a guest with the daemon, the usual floor, and no parking.
     pub fn new(spec: GuestSpec) -> MemberConfig {
         MemberConfig {
             floor: agent::floor(Bytes::mib(spec.memory_mib)),
@@ -35,14 +35,14 @@ impl MemberConfig {
     }
 }
 
-/// Whether a guest has the daemon.
+/// Daemon of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemon {
-    /// The guest is up when its daemon has sent its hello.
+    /// The guest is up once its daemon has sent its hello.
     Expected,
-    /// The guest is up when its console has the marker.
+    /// The guest has no daemon. It is up once its console shows the marker.
     Missing,
-    /// The guest is not one of ours, and its console has no marker: it is taken for up when its
-    /// QEMU runs.
+    /// The guest is a foreign image without a marker on its console. It counts as up once its QEMU
+    /// runs.
     Foreign,
 }

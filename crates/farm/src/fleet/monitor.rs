@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use qmp::{Client, Command, Incoming, Ticket};
 use reactor::{PollFlags, read_some, write_some};
 
-/// QEMU's monitor: a stream that does not block, and what is on its way through it.
+/// QEMU's monitor: a nonblocking stream, and the messages on their way through it.
 #[derive(Debug)]
 pub(super) struct QmpLink {
     stream: UnixStream,
@@ -20,7 +20,7 @@ impl QmpLink {
         Ok(QmpLink { stream, client: Client::new() })
     }
 
-    /// The stream and what is on its way through it.
+    /// Returns the stream and the state of its messages.
     pub(super) fn into_parts(self) -> (UnixStream, Client) {
         (self.stream, self.client)
     }
@@ -33,7 +33,7 @@ impl QmpLink {
         (self.stream.as_fd(), flags)
     }
 
-    /// Takes what has come; what it was is the next calls' of [`next`](Self::next).
+    /// Reads received bytes. [`next`](Self::next) returns the messages.
     pub(super) fn receive(&mut self) -> io::Result<()> {
         let mut buffer = [0; 8192];
         let count = read_some(&mut self.stream, &mut buffer)?;
@@ -42,16 +42,16 @@ impl QmpLink {
     }
 
     pub(super) fn next(&mut self) -> Option<Incoming> {
-        // QEMU's own nonsense cannot be mended from here; the next line may be fine.
+        // An invalid line of QEMU is skipped, as the next may be valid.
         std::iter::from_fn(|| self.client.poll()).find_map(Result::ok)
     }
 
-    /// Queues a command, unless too much waits for an answer already.
+    /// Queues a command, unless too many are open already.
     pub(super) fn ask(&mut self, command: Command) -> Option<Ticket> {
         self.client.ask(command).ok()
     }
 
-    /// Hands over what waits to be sent, as much as QEMU takes.
+    /// Sends queued bytes, as many as QEMU accepts.
     pub(super) fn send(&mut self) -> io::Result<()> {
         let sent = write_some(&mut self.stream, self.client.output())?;
         self.client.advance(sent);

@@ -1,4 +1,4 @@
-//! What one start of a guest has: its process, and its connections but the daemon's port.
+//! State of one start of a guest: its process, and its connections except the daemon's port.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,14 +12,13 @@ use vm::{DeviceFile, GoOn, Guest, Process, SocketFile};
 use super::monitor::QmpLink;
 use super::parking::Parking;
 
-/// What a guest may write to its console: so many tokens a second, and at once. A read costs
-/// one a byte, and never less than `CONSOLE_READ`: an emulated console hands over its bytes one
-/// by one, and each of them wakes us.
+/// Console output of a guest: tokens per second, and at once. A read costs a token per byte, but at
+/// least `CONSOLE_READ`. An emulated console delivers its bytes one by one, and each causes a
+/// wake-up.
 const CONSOLE_A_SECOND: u64 = 16 * 1024;
 const CONSOLE_BURST: u64 = 256 * 1024;
 const CONSOLE_READ: u64 = 256;
 
-/// A guest whose QEMU runs.
 #[derive(Debug)]
 pub(super) struct RunningGuest {
     pub(super) process: Process,
@@ -27,28 +26,28 @@ pub(super) struct RunningGuest {
     pub(super) console_budget: Budget,
     pub(super) qmp: QmpLink,
     pub(super) ctl: Option<UnixStream>,
-    /// Of this start alone.
+    /// UUID of this start only.
     pub(super) uuid: [u8; 16],
-    /// The state that it goes on from, until QEMU has it.
+    /// The saved state to resume from, until QEMU has loaded it.
     pub(super) go_on: Option<GoOn>,
-    /// The commands that QEMU got for that.
+    /// The commands sent to QEMU for that.
     pub(super) going_on: Vec<Ticket>,
-    /// Whether it is parked.
+    /// Parking of the guest in memory.
     pub(super) parking: Parking,
-    /// The state of its devices, if it may be parked on disk.
+    /// State of the guest's devices, if it may be parked on disk.
     pub(super) devices: Option<DeviceFile>,
-    /// Whether it goes on from where it was in another QEMU.
+    /// True if the guest continues from its state in another QEMU.
     pub(super) is_resumed: bool,
-    /// Counts of its cgroups since it is in them.
+    /// OOM kills counted in the guest's cgroups since it joined them.
     pub(super) kills: KillWatch,
-    /// Where others connect to its second monitor.
+    /// Listener for the clients of the second monitor.
     pub(super) others: Option<UnixListener>,
-    /// Their files go with them.
+    /// Socket files, removed on drop.
     _sockets: Vec<SocketFile>,
 }
 
 impl RunningGuest {
-    /// Takes a guest that has just been started, and its daemon's port apart.
+    /// Splits a started guest into its state and its daemon's port.
     pub(super) fn new(guest: Guest, now_ms: u64) -> io::Result<(RunningGuest, UnixStream)> {
         guest.console.set_nonblocking(true)?;
         let running = RunningGuest {
@@ -70,13 +69,12 @@ impl RunningGuest {
         Ok((running, guest.port))
     }
 
-    /// A console that has written too much is not read for a while.
+    /// Returns the console's descriptor. A console over its budget is not read.
     pub(super) fn console_fd(&self) -> (BorrowedFd<'_>, PollFlags) {
         let is_read = self.console_budget.left() > 0;
         (self.console.as_fd(), if is_read { PollFlags::IN } else { PollFlags::empty() })
     }
 
-    /// Reads the console's output into `buffer`.
     pub(super) fn read_console<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
         let count = read_some(&mut self.console, buffer)?;
         if count > 0 {

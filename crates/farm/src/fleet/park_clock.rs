@@ -1,93 +1,94 @@
-//! When a guest is parked, and when it is woken without being asked.
+//! Timing of parking, and of waking by the clock.
 
 use images::Arch;
 
-/// On a host that is short of memory a guest that may be parked is after so long.
+/// Sleep after which a guest with a park rule is parked while the host is short of memory.
 const SHORT_MS: u64 = 2_000;
-/// A guest that cannot be parked now is looked at again after so long.
+/// Wait before the next attempt to park a guest that cannot be parked now.
 const RETRY_MS: u64 = 10_000;
-/// One that cannot be saved is tried again after so long: each time it stands still for a while.
+/// Wait after a failed save. The guest stands still during each attempt.
 const RESAVE_MS: u64 = 600_000;
-/// A guest whose clients have not been silent for so long is looked at again after so long.
+/// Wait until clients are checked again that have not been silent for long enough.
 const LOOK_MS: u64 = 1_000;
-/// A guest may run for so long for an answer, as far as the last second is looked back on.
+/// Time that a guest may run for an answer to us. CPU usage looks back over the last second.
 const PARDON_MS: u64 = 3_000;
-/// Clients who have come and said nothing keep a guest awake for so long.
+/// Time that a connected but silent client keeps a guest awake.
 pub(super) const SILENT_MS: u32 = 10_000;
 
-/// When a guest is parked without being asked.
+/// Rule for parking a guest without a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParkRule {
-    /// It has slept for so long; `None`: never.
+    /// Sleep after which the guest is parked; `None` means never.
     pub after_ms: Option<u64>,
-    /// It is woken after so long, whatever comes.
+    /// Time after which a parked guest is woken in any case.
     pub at_most_ms: Option<u64>,
-    /// Also while clients have connections to its ports. What they send wakes it.
+    /// True if the guest is parked also while clients are connected. Data from a client wakes it.
     pub with_connections: bool,
-    /// A guest whose virtual CPUs use less, in percent of one of the host's CPUs, is asleep.
+    /// CPU usage below which a guest counts as asleep, in percent of one host CPU.
     pub asleep_percent: u8,
 }
 
-/// What is to be done with a guest, by the clock.
+/// Action for a guest that the clock asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParkWish {
     Nothing,
-    /// It has slept for long: it is parked, if that can be now.
+    /// The guest has slept long enough and is parked, if that is possible now.
     Park,
-    /// A client woke it a while ago: it is parked again if none has said anything since.
+    /// A client woke the guest a while ago. The guest is parked again if no client has sent
+    /// anything since.
     ParkIfSilent,
 }
 
-/// How long a guest has slept, and for whom it was woken.
+/// Sleep of a guest, and the reason for its last wake-up.
 #[derive(Debug, Default)]
 pub(super) struct ParkClock {
     asleep_since_ms: Option<u64>,
-    /// Somebody has used it since the last tick.
+    /// True if the guest was used since the last tick.
     pub(super) is_used: bool,
-    /// When a client came who may not have said anything yet, and woke it.
+    /// Time at which a client, perhaps still silent, woke the guest.
     woken_for_client_ms: Option<u64>,
-    /// It is not tried before.
+    /// Earliest time of the next attempt to park.
     retry_ms: u64,
-    /// What it does until then may be for us.
+    /// End of the time in which CPU usage may come from our own request.
     pardoned_ms: u64,
 }
 
 impl ParkClock {
-    /// It runs again; at this time for a client.
+    /// Records that the guest runs again. The time is set if a client woke it.
     pub(super) fn wakes(&mut self, for_client_ms: Option<u64>) {
         self.asleep_since_ms = None;
         self.woken_for_client_ms = for_client_ms;
-        // Who used it before it was parked is no reason to keep it awake.
+        // Usage before the guest was parked is no reason to keep it awake.
         self.is_used &= for_client_ms.is_none();
     }
 
-    /// Somebody wanted it: it is parked when it has slept.
+    /// Records that the guest is wanted: only its normal sleep parks it.
     pub(super) fn was_wanted(&mut self) {
         self.woken_for_client_ms = None;
     }
 
-    /// It could not be parked.
+    /// Records that the guest could not be parked.
     pub(super) fn was_refused(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + RETRY_MS;
     }
 
-    /// It could not be written to its file.
+    /// Records that the guest could not be saved to its file.
     pub(super) fn cannot_be_saved(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + RESAVE_MS;
     }
 
-    /// Its daemon is asked something before it is parked. That it runs for it is no reason to stay.
+    /// Records a request to the daemon before parking. CPU usage for its answer does not count.
     pub(super) fn is_asked(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + LOOK_MS;
         self.pardoned_ms = now_ms + PARDON_MS;
     }
 
-    /// Its clients have said nothing until now, and not all of them for long enough.
+    /// Records that all clients were silent until now, but not all for long enough.
     pub(super) fn looks_again(&mut self, now_ms: u64) {
         self.retry_ms = now_ms + LOOK_MS;
     }
 
-    /// What is to be done with a guest that runs, and uses so much of a CPU, if that is known.
+    /// Returns the action for a running guest. `None` for the CPU usage means that it is unknown.
     pub(super) fn awake(
         &mut self,
         cpu_percent: Option<f64>,
@@ -133,9 +134,9 @@ impl Default for ParkRule {
 }
 
 impl ParkRule {
-    /// What an idle guest of an architecture keeps below. Debian's kernel for IBM Z is built to
-    /// tick 250 times a second whether there is work or not, and IBM Z is always emulated here:
-    /// that alone takes 2 to 12 percent, by how fast the host's CPUs are and what else they do.
+    /// Returns the threshold below which an idle guest of an architecture stays. Debian's kernel
+    /// for IBM Z ticks 250 times a second even when idle, and IBM Z is always emulated here. The
+    /// ticks alone use 2 to 12 percent, depending on the host's CPUs and their other load.
     pub fn asleep_percent(arch: Arch) -> u8 {
         match arch {
             Arch::X86_64 => 2,
@@ -143,13 +144,13 @@ impl ParkRule {
         }
     }
 
-    /// The rule while the host is short of memory: others wait for it.
+    /// Returns the rule for a host short of memory, on which other guests wait for the memory.
     pub(super) fn on_a_short_host(self) -> ParkRule {
         let after_ms = self.after_ms.map(|after_ms| after_ms.min(SHORT_MS));
         ParkRule { after_ms, ..self }
     }
 
-    /// Whether a guest that has been parked for so long is to be woken.
+    /// Returns true if a guest that was parked for this time is due to be woken.
     pub(super) fn is_over(&self, parked_ms: u64) -> bool {
         self.at_most_ms.is_some_and(|most_ms| parked_ms >= most_ms)
     }
@@ -168,21 +169,21 @@ mod tests {
     const NEVER: ParkRule = ParkRule { after_ms: None, ..RULE };
 
     #[test]
-    fn who_sleeps_long_enough_is_parked_and_a_load_begins_anew() {
+    fn long_sleep_parks_guest_and_load_restarts_the_count() {
         let mut clock = ParkClock::default();
         let mut wishes =
             |percent, now_ms| clock.awake(percent, RULE, true, now_ms) == ParkWish::Park;
         assert!(!wishes(Some(0.1), 1_000));
         assert!(!wishes(Some(0.1), 5_999));
         assert!(wishes(Some(0.1), 6_000));
-        assert!(!wishes(Some(0.1), 15_999), "it was refused, and is tried later");
+        assert!(!wishes(Some(0.1), 15_999), "refused, and retried later");
         assert!(wishes(Some(0.1), 16_000));
         assert!(!wishes(Some(2.0), 30_000));
         assert!(!wishes(Some(0.1), 31_000), "counted from here");
-        assert!(!wishes(None, 36_000), "what is not known is not sleep");
+        assert!(!wishes(None, 36_000), "unknown usage is not sleep");
         assert!(!wishes(Some(0.1), 37_000));
         let waits = clock.awake(Some(0.1), RULE, false, 42_000);
-        assert_eq!(waits, ParkWish::Nothing, "others are before it");
+        assert_eq!(waits, ParkWish::Nothing, "other guests come first");
         assert_eq!(clock.awake(Some(0.1), RULE, true, 42_000), ParkWish::Park);
         clock.is_used = true;
         let used = clock.awake(Some(0.1), RULE, true, 60_000);
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn who_runs_for_an_answer_to_us_sleeps_all_the_same() {
+    fn guest_that_runs_for_our_request_counts_as_asleep() {
         let mut clock = ParkClock::default();
         assert_eq!(clock.awake(Some(0.1), RULE, true, 1_000), ParkWish::Nothing);
         assert_eq!(clock.awake(Some(0.1), RULE, true, 6_000), ParkWish::Park);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_woken_for_a_client_is_parked_sooner_until_somebody_wants_it() {
+    fn guest_woken_for_silent_client_is_parked_sooner_until_used() {
         let mut clock = ParkClock::default();
         clock.wakes(Some(1_000));
         assert_eq!(clock.awake(Some(0.1), NEVER, true, 10_999), ParkWish::Nothing);
@@ -230,16 +231,16 @@ mod tests {
     }
 
     #[test]
-    fn on_a_host_that_is_short_of_memory_who_may_be_parked_is_sooner() {
+    fn short_host_parks_guests_sooner() {
         let mut clock = ParkClock::default();
         let short = RULE.on_a_short_host();
         assert_eq!(clock.awake(Some(0.1), short, true, 1_000), ParkWish::Nothing);
         assert_eq!(clock.awake(Some(0.1), short, true, 3_000), ParkWish::Park);
-        assert_eq!(NEVER.on_a_short_host(), NEVER, "it never may");
+        assert_eq!(NEVER.on_a_short_host(), NEVER, "parking is off");
     }
 
     #[test]
-    fn who_is_parked_is_woken_when_it_was_long_enough() {
+    fn parked_guest_is_woken_after_its_longest_time() {
         let rule = ParkRule { at_most_ms: Some(5_000), ..RULE };
         assert!(!rule.is_over(4_999) && rule.is_over(5_000));
         assert!(!RULE.is_over(u64::MAX));

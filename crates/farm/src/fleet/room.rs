@@ -1,4 +1,4 @@
-//! Memory for guests that are woken: the host's, and that of control groups which the farm is in.
+//! Memory for woken guests: the host's, and that of cgroups that contain the farm.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,34 +7,35 @@ use counters::Bytes;
 use procfs::parse::value_of;
 use procfs::{Buffer, MemoryGroup, Root, ZfsCache};
 
-/// A host that has less than this part of its memory left is short of it, and one that has less
-/// than this whatever it has. On 24 GiB that is what a hundred web servers take when they wake, as
-/// many as are woken until the first of them may be parked again.
+/// Part of the memory under which a host is short of it, and a fixed minimum. On 24 GiB the part is
+/// the memory that a hundred web servers take when they wake. So many are woken before the first of
+/// them may be parked again.
 const PART: u64 = 16;
 const LEAST: Bytes = Bytes::mib(256);
-/// A group that is not much larger than that is short with so small a part of its bound left.
+/// Part of a small cgroup's limit that replaces the minimum.
 const GROUP_PART: u64 = 4;
-/// So long what was seen holds: a guest takes some MiB when it wakes, and so many wake in it.
+/// Time for which a reading is valid. A guest takes some MiB when it wakes, and many wake in this
+/// time.
 const SEEN_MS: u64 = 100;
 
-/// The host's memory and its groups', as they were seen last.
+/// Last reading of the host's memory and of its cgroups.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     root: Root,
-    /// The farm's own group, which its guests are in and it is not.
+    /// The farm's own cgroup, which contains its guests but not the farm's process.
     own: Option<PathBuf>,
     seen_ms: Option<u64>,
     is_short: bool,
 }
 
 impl Room {
-    /// Room for guests in this group, if they have one.
+    /// Creates a state for guests in this cgroup, if they have one.
     pub(super) fn of(own: Option<PathBuf>) -> Room {
         Room { own, ..Room::default() }
     }
 
-    /// Returns whether the host is short of memory, or a group with a bound that the farm is in,
-    /// and its guests with it, or theirs. What cannot be read is taken for enough.
+    /// Returns true if the host is short of memory, or a limited cgroup around the farm, or the
+    /// guests' own cgroup. Unreadable values count as enough memory.
     pub(super) fn is_short(&mut self, now_ms: u64) -> bool {
         if self.seen_ms.is_none_or(|seen_ms| now_ms.saturating_sub(seen_ms) >= SEEN_MS) {
             self.seen_ms = Some(now_ms);
@@ -52,8 +53,9 @@ impl Room {
     }
 }
 
-/// A group that is gone, or has no bound, keeps nobody waiting. The farm's own is full by design
-/// where there is swap: what that takes counts as left, as far as the group's bounds let it.
+/// Returns true if a cgroup is short of memory. A missing cgroup, or one without a limit, is not.
+/// The farm's own cgroup is full by design if there is swap: free swap counts as left, as far as
+/// the cgroup may use it.
 fn is_group_short(group: &MemoryGroup, swap: Bytes) -> bool {
     let left = group.limit().and_then(|limit| Some((limit, group.left(limit, swap)?)));
     left.is_some_and(|(limit, left)| is_little(limit, left, LEAST.min(Bytes(limit.0 / GROUP_PART))))
@@ -63,7 +65,8 @@ fn is_little(all: Bytes, left: Bytes, least: Bytes) -> bool {
     left < Bytes(all.0 / PART).max(least)
 }
 
-/// Huge pages that are set aside are nobody's to have, and no part of the whole.
+/// Returns true if the host is short of memory. Reserved huge pages are not usable, and so not part
+/// of the total.
 fn is_short(meminfo: &[u8], gives: Bytes) -> bool {
     let bytes = |name| Some(Bytes(value_of(meminfo, name)? << 10));
     let (Some(all), Some(available)) = (bytes("MemTotal"), bytes("MemAvailable")) else {
@@ -79,7 +82,7 @@ mod tests {
     use procfs::testing::FakeKernel;
 
     #[test]
-    fn a_host_is_short_that_has_little_left_of_much_or_of_little() {
+    fn host_with_little_memory_left_is_short() {
         let of = |all_mib: u64, available_mib: u64| {
             let text = format!(
                 "MemTotal: {} kB\nMemFree: 1 kB\nMemAvailable: {} kB\n",
@@ -90,7 +93,7 @@ mod tests {
         };
         assert!(of(24_000, 1_499) && !of(24_000, 1_500));
         assert!(of(2_000, 255) && !of(2_000, 256));
-        assert!(!is_short(b"MemTotal: 1 kB\n", Bytes::ZERO), "nobody waits for what is not known");
+        assert!(!is_short(b"MemTotal: 1 kB\n", Bytes::ZERO), "unknown memory counts as enough");
     }
 
     #[test]
@@ -103,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_looked_at_again_after_a_while() {
+    fn room_is_read_again_after_a_while() {
         let kernel = FakeKernel::new(1, 1);
         kernel.write("proc/meminfo", "MemTotal: 4194304 kB\nMemAvailable: 2097152 kB\n");
         let mut room =
@@ -130,7 +133,7 @@ mod tests {
         assert!(!is_short(&max, 3_840) && is_short(&max, 3_841));
         group("memory.stat", format!("inactive_file {}\n", 64 << 20));
         assert!(!is_short(&max, 3_900), "pages of files can be dropped");
-        assert!(!is_short("max", 60_000), "it has no bound");
+        assert!(!is_short("max", 60_000), "no limit");
         let small = (256_u64 << 20).to_string();
         assert!(!is_short(&small, 256) && is_short(&small, 257), "a quarter, and 64 of files");
     }
@@ -153,10 +156,10 @@ mod tests {
             Room { root: kernel.root(), own, ..Room::default() }.is_short(0)
         };
         assert!(!is_short(3_840, 0) && is_short(3_841, 0));
-        assert!(!is_short(4_096, 1_024), "it is full by design, and swap takes what it lacks");
+        assert!(!is_short(4_096, 1_024), "full by design, and swap has room");
         assert!(is_short(4_096, 255), "swap is full, too");
         kernel.write(&format!("{group}/memory.swap.max"), "0\n");
         kernel.write(&format!("{group}/memory.swap.current"), "0\n");
-        assert!(is_short(4_096, 1_024), "it may have none of that");
+        assert!(is_short(4_096, 1_024), "its swap limit is 0");
     }
 }

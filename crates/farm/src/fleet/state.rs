@@ -1,31 +1,31 @@
-//! The state of a guest, and what it did over its life.
+//! State of a guest, and its counters over its life.
 
 use wire::Status;
 
-/// How a guest is.
+/// State of a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It waits for its turn to boot.
+    /// The guest waits for its turn to boot.
     Waiting,
-    /// It boots.
+    /// The guest boots.
     Booting,
-    /// Its daemon has sent its hello.
+    /// The guest's daemon has sent its hello.
     Up,
-    /// It is up without a daemon: there is none, or it has signed off.
+    /// The guest is up without a daemon: there is none, or it has signed off.
     Unmanaged,
-    /// It is up, and another process has its port and its balloon: a host manager.
+    /// The guest is up, and a host manager has its port and balloon.
     Managed,
-    /// Its QEMU has ended; the reason is in words.
+    /// The guest's QEMU has ended, with the reason in words.
     Ended(String),
 }
 
 impl State {
-    /// Whether it runs and has booted.
+    /// Returns true if the guest runs and has booted.
     pub fn is_up(&self) -> bool {
         matches!(self, State::Up | State::Unmanaged | State::Managed)
     }
 
-    /// One word for it.
+    /// Returns one word for the state.
     pub fn word(&self) -> &'static str {
         match self {
             State::Waiting => "waiting",
@@ -38,7 +38,7 @@ impl State {
     }
 }
 
-/// What a guest did over its life, by its daemon and within what is possible.
+/// Counters of a guest over its life, as reported by its daemon and checked for plausibility.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The fewest and the most CPUs that were online.
@@ -55,7 +55,6 @@ pub struct Tally {
     pub shrinks: u32,
 }
 
-/// A tally, and the last status that is in it.
 #[derive(Debug, Default)]
 pub(super) struct Counting {
     pub(super) tally: Tally,
@@ -70,7 +69,7 @@ impl Counting {
 }
 
 impl Tally {
-    /// Adds what a status has that the one before did not.
+    /// Adds the difference between a status and the previous one.
     fn add(&mut self, status: &Status, before: Option<&Status>) {
         let online = status.cpus_online;
         self.cpus_online = Some(match self.cpus_online {
@@ -78,7 +77,7 @@ impl Tally {
             Some((min, max)) => (min.min(online), max.max(online)),
         });
         self.pool_pages_max = self.pool_pages_max.max(status.pool_pages);
-        // A daemon that starts again counts from zero again, its statuses too.
+        // A restarted daemon counts from zero again, and its sequence restarts as well.
         let before = before.filter(|before| status.sequence > before.sequence);
         let grown = |sum: &mut u32, now: u32, then: fn(&Status) -> u32| {
             *sum = sum.saturating_add(now.saturating_sub(before.map_or(0, then)));

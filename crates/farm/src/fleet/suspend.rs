@@ -1,4 +1,4 @@
-//! Guests that are parked on disk: what they have is in a file, and their QEMU has ended.
+//! Guests that are parked on disk: their own memory is in a file, and their QEMU has ended.
 //!
 //! ```text
 //!   QMP stop ─► devices ─► SIGSTOP ─► own pages ─► FILE.part ─► fsync, rename ─► QEMU is killed
@@ -6,9 +6,9 @@
 //!   goes on ◄─ QMP cont ◄─ devices ◄─ own pages ◄─ QEMU with the template's memory ◄┘
 //! ```
 //!
-//! The file stays when its guest goes on, until a newer one takes its place: whatever ends us, the
-//! guest has the older state or the newer one. What is on disk is read as a whole before a QEMU is
-//! started for it. A thread does what takes long.
+//! The file stays when its guest resumes, until a newer file replaces it. Whenever this process
+//! ends, the guest has the older state or the newer one. A file is read completely before a QEMU is
+//! started for it. Long work runs on a thread.
 
 use std::fmt::Display;
 use std::fs::{self, File};
@@ -30,81 +30,79 @@ use super::park_clock::SILENT_MS;
 use super::worker::Job;
 use crate::relay::Door;
 
-/// What is read of a file at once.
+/// Size of one read of a park file.
 const READ_BYTES: usize = 1 << 20;
 
-/// Room that parked guests leave on their disk: a tenth of it, and of a large one as much as a
-/// system needs.
+/// Share of a disk that parked guests leave free. On a large disk the free part is capped at as
+/// much as a system needs.
 const FREE_PERMILLE: u64 = 100;
 const FREE_MAX: Bytes = Bytes::mib(4096);
 
-/// Where a guest is that may be parked on disk.
 #[derive(Debug, Default)]
 pub(super) struct Suspension {
     pub(super) stage: Stage,
-    /// Its forwarded ports, which stay while its QEMU comes and goes.
+    /// The guest's forwarded ports, which stay open while its QEMU comes and goes.
     pub(super) door: Option<Door>,
-    /// A client has come to its door, and it waits for its turn to be woken.
+    /// True if a client has connected to the door and the guest waits for its turn to be woken.
     pub(super) is_wanted: bool,
-    /// It comes back for a client, who came then.
+    /// Arrival time of the client that the guest is brought back for.
     pub(super) for_client_ms: Option<u64>,
-    /// When it wants to run, whatever it is parked in.
+    /// When the guest wants to run, in memory or on disk.
     pub(super) alarm: Alarm,
-    /// How often it has not come back, one time after the other.
+    /// Failed attempts to come back, in a row.
     pub(super) failures: u32,
-    /// The last ones of them in which its file was not whole.
+    /// Failures in a row in which the file was damaged or missing.
     pub(super) broken_files: u32,
 }
 
-/// How far it is.
 #[derive(Debug, Default)]
 pub(super) enum Stage {
-    /// It has a QEMU, or never had one.
+    /// The guest has a QEMU, or never had one.
     #[default]
     Awake,
-    /// It is on disk alone; somebody may want it.
+    /// The guest is only on disk.
     OnDisk {
         is_wanted: bool,
-        /// It is not brought back before.
+        /// Earliest time of the next attempt to bring the guest back.
         retry_ms: u64,
     },
-    /// Its file is read.
+    /// The guest's file is being read.
     Reading(Job<Devices>),
-    /// Its QEMU starts, until it listens.
+    /// The new QEMU starts. `is_ready` is set once its monitor responds.
     Starting { is_ready: bool },
-    /// Its pages are put into its QEMU.
+    /// The guest's own pages are being written into its QEMU.
     Filling(Job<()>),
-    /// QEMU reads the state of its devices, and runs it then.
+    /// QEMU loads the state of the devices and then runs the guest.
     Loading,
-    /// It does not come back.
+    /// The guest does not come back.
     Failed(Failure),
 }
 
-/// Why a guest does not come back.
+/// Reason why a guest does not come back.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) why: String,
-    /// Its file is not whole. Another try is of use only if somebody puts it back.
+    /// True if the file is damaged or missing. Another attempt helps only once the file is back.
     pub(super) is_of_file: bool,
 }
 
 impl Suspension {
-    /// Whether it is on disk, or on its way back.
+    /// Returns true if the guest is on disk, or on its way back.
     pub(super) fn is_away(&self) -> bool {
         !matches!(self.stage, Stage::Awake)
     }
 
-    /// Whether it is on disk alone.
+    /// Returns true if the guest is only on disk.
     pub(super) fn is_on_disk(&self) -> bool {
         matches!(self.stage, Stage::OnDisk { .. })
     }
 
-    /// Whether it is on disk alone, and nobody wants it.
+    /// Returns true if the guest is only on disk and nothing wants it to run.
     pub(super) fn is_at_rest(&self) -> bool {
         matches!(self.stage, Stage::OnDisk { is_wanted: false, .. })
     }
 
-    /// One word for it, if its guest is not as usual.
+    /// Returns one word for the suspension, or `None` if the guest is awake.
     pub(super) fn word(&self) -> Option<&'static str> {
         match self.stage {
             Stage::Awake => None,
@@ -113,18 +111,18 @@ impl Suspension {
         }
     }
 
-    /// Somebody wants it.
+    /// Wakes the guest on request.
     pub(super) fn wake(&mut self) {
         (self.is_wanted, self.failures) = (false, 0);
-        // What it wants next is another question.
+        // An alarm is set again when the guest is parked again.
         self.alarm = Alarm::default();
         if let Stage::OnDisk { is_wanted, retry_ms } = &mut self.stage {
             (*is_wanted, *retry_ms) = (true, 0);
         }
     }
 
-    /// Lets nobody in any more, if it is awake and clients can be left alone. The error says why
-    /// not.
+    /// Closes the door if the guest is awake and no client is in the way. The error states the
+    /// reason why the door stays open.
     pub(super) fn shut(&self, is_awake: bool) -> Result<(), String> {
         match self.door.as_ref().filter(|_| is_awake).map(|door| door.shut(u64::from(SILENT_MS))) {
             Some(Err(count)) => Err(format!("clients are connected to its ports ({count})")),
@@ -132,7 +130,7 @@ impl Suspension {
         }
     }
 
-    /// Whether it was woken for clients of whom none has said anything until now.
+    /// Returns true if the guest was woken for clients and none of them has sent anything yet.
     pub(super) fn is_for_nothing(
         &self,
         running: &mut RunningGuest,
@@ -145,7 +143,8 @@ impl Suspension {
         }
     }
 
-    /// A client waits at its door who has not been seen yet, of one that is not on its way back.
+    /// Returns true once for a client that waits at the door of a guest that is not on its way
+    /// back.
     pub(super) fn client_came(&mut self) -> bool {
         let may_be_asked =
             matches!(self.stage, Stage::Awake | Stage::OnDisk { is_wanted: false, .. });
@@ -154,11 +153,11 @@ impl Suspension {
     }
 }
 
-/// Checks that a guest's pages fit on a disk with so much left. Others need it too, so a part of it
-/// stays free.
+/// Checks that a guest's pages fit on a disk with `left` bytes free. A part of the disk stays free
+/// for other users of it.
 fn fits(pages: Bytes, left: Bytes, disk: Bytes) -> io::Result<()> {
     let stays = disk.permille(FREE_PERMILLE).min(FREE_MAX);
-    // Memory without a bound tells no size.
+    // A file system in memory without a limit reports no size.
     if disk == Bytes::ZERO || left >= pages.plus(stays) {
         return Ok(());
     }
@@ -171,7 +170,8 @@ fn fits(pages: Bytes, left: Bytes, disk: Bytes) -> io::Result<()> {
     )))
 }
 
-/// What a guest's file belongs to: another template, or another machine, has another number.
+/// Returns the number that binds a guest's file to its template and machine. Another template or
+/// machine has another number.
 fn machine(spec: &GuestSpec, template: &Template) -> io::Result<u64> {
     let mut hash = StableHash::default();
     hash.put(&template.stamp()?.to_le_bytes());
@@ -183,11 +183,11 @@ fn machine(spec: &GuestSpec, template: &Template) -> io::Result<u64> {
     Ok(hash.finish())
 }
 
-/// Waits until a child of ours that was sent the signal has stopped.
+/// Waits until a child process that was sent SIGSTOP has stopped.
 fn has_stopped(process: ProcessId) -> io::Result<()> {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or(io::ErrorKind::InvalidInput)?;
-    // Its end is still to be waited for by who has started it.
+    // NOWAIT leaves the exit status to the owner of the child.
     let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     match waitid(WaitId::Pid(pid), options)? {
         Some(status) if status.stopped() => Ok(()),
@@ -195,7 +195,7 @@ fn has_stopped(process: ProcessId) -> io::Result<()> {
     }
 }
 
-/// What saving a guest needs.
+/// Input for saving a guest.
 #[derive(Debug)]
 pub(super) struct Saved {
     path: PathBuf,
@@ -205,7 +205,8 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// What is known of a guest whose QEMU is stopped. The error says why it is not saved.
+    /// Collects the input for a guest with a stopped QEMU. The error is the reason why the guest
+    /// cannot be saved.
     pub(super) fn new(
         spec: &GuestSpec,
         path: &Path,
@@ -225,7 +226,7 @@ impl Saved {
         Ok(Saved { path: path.to_owned(), process, devices, header })
     }
 
-    /// Writes the file: it is there as a whole, or the one before is. Gives how large it is.
+    /// Writes the file and returns its size. On failure the previous file stays.
     pub(super) fn write(&self, is_left: &AtomicBool) -> Result<u64, String> {
         let part = self.path.with_added_extension("part");
         let written = self.write_part(&part, is_left).and_then(|bytes| {
@@ -241,10 +242,11 @@ impl Saved {
     }
 
     fn write_part(&self, part: &Path, is_left: &AtomicBool) -> io::Result<u64> {
-        // A signal is sent, and then it stops: until each of its threads has, it may write.
+        // Each thread of QEMU may write to memory until it has stopped, which is later than the
+        // signal.
         has_stopped(self.process)?;
         let memory = GuestMemory::find(self.process, Bytes(self.header.memory_bytes))?;
-        // What a guest has in memory is its owner's.
+        // A guest's memory is private: only the owner may read its file.
         let mut options = File::options();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(part)?;
         let (pages, room) = (memory.own_pages()?, rustix::fs::fstatvfs(&file)?);
@@ -260,7 +262,8 @@ impl Saved {
         let file = writer.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         let bytes = file.metadata()?.len();
-        // It takes the place of the one before: nobody could go back.
+        // The file is checked before it replaces the previous one, as there is no way back after
+        // that.
         parkfile::check(BufReader::with_capacity(READ_BYTES, File::open(part)?))
             .map_err(io::Error::other)?;
         match is_left.load(Ordering::Relaxed) {
@@ -270,11 +273,11 @@ impl Saved {
     }
 }
 
-/// The state of a guest's devices, or the reason why its file is of no use.
+/// State of a guest's devices, or the reason why its file is unusable.
 pub(super) type Devices = Result<Vec<u8>, String>;
 
 fn read_whole(path: &Path, spec: &GuestSpec) -> Result<Devices, String> {
-    // A disk that is away for a while comes back, and a file that is gone or damaged does not.
+    // An I/O error may pass. A missing or damaged file stays so.
     let split = |error: parkfile::Error| match error {
         parkfile::Error::Io(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(error.to_string())
@@ -302,7 +305,7 @@ fn read_whole(path: &Path, spec: &GuestSpec) -> Result<Devices, String> {
     }
 }
 
-/// Reads a guest's whole file. The error may pass. Both reasons name the file.
+/// Reads a guest's whole file. An outer error may be temporary. Both errors name the file.
 pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Devices, String> {
     match read_whole(path, spec) {
         Ok(devices) => Ok(devices.map_err(|why| at(path, why))),
@@ -310,7 +313,7 @@ pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Devices, Str
     }
 }
 
-/// Puts a guest's own pages into a QEMU that has not run yet.
+/// Writes a guest's own pages into a QEMU that has not run yet.
 pub(super) fn fill(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), String> {
     fill_from(path, spec, process).map_err(|why| at(path, why))
 }
@@ -320,7 +323,7 @@ fn fill_from(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), St
     let memory = GuestMemory::find(process, Bytes::mib(spec.memory_mib)).map_err(failed)?;
     let template = spec.restore.as_ref().and_then(|template| template.memory.as_ref());
     let template = template.ok_or("it is no clone")?.reopen().map_err(|error| error.to_string())?;
-    // Its reset, before anything runs, may have written to it.
+    // QEMU's reset at its start may have written to guest memory.
     memory.reset_to(&template).map_err(failed)?;
     let file = File::open(path).map_err(failed)?;
     let mut reader = reader(file).map_err(|error| error.to_string())?;
@@ -336,12 +339,11 @@ fn reader(file: File) -> Result<Reader<impl Read>, parkfile::Error> {
     Reader::new(BufReader::with_capacity(READ_BYTES, file))
 }
 
-/// What is wrong, and with which file.
 fn at(path: &Path, why: impl Display) -> String {
     format!("{}: {why}", path.display())
 }
 
-/// Removes all files that guests of a farm were parked in, and their directory, if that was all.
+/// Removes all park files of a farm, and their directory once it is empty.
 pub(super) fn remove_all(of: &Path) {
     let entries = of.parent().into_iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten();
     let ends = ["park", "part"];
@@ -353,7 +355,7 @@ pub(super) fn remove_all(of: &Path) {
     of.parent().map(fs::remove_dir);
 }
 
-/// Removes a guest's file, and what is left of one that was not whole.
+/// Removes a guest's file and its unfinished part file.
 pub(super) fn remove(path: &Path) {
     let _ = fs::remove_file(path);
     let _ = fs::remove_file(path.with_added_extension("part"));
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_a_guest_is_refused_with_its_name() {
+    fn foreign_file_is_refused_with_its_name() {
         let dir = vm::Scratch::new("suspend").unwrap();
         let path = dir.join("web1.park");
         let accel = vm::Accel::Emulation(vm::WhyEmulation::Asked);

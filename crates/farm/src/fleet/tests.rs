@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use std::process::Command;
 use vm::{Accel, Deadline, Guest, Process, WhyEmulation};
 
-/// A guest that nobody starts.
+/// A guest that is never started.
 pub(crate) fn config(name: &str) -> MemberConfig {
     let image = Image {
         arch: Arch::X86_64,
@@ -25,8 +25,8 @@ pub(crate) fn config(name: &str) -> MemberConfig {
     MemberConfig { daemon: Daemon::Missing, ..MemberConfig::new(spec) }
 }
 
-/// Waits until a process has begun to sleep, or has ended. One that is loaded from the disk waits
-/// for that, and its time does not count: a hundred looks of a test may come meanwhile.
+/// Waits until a process sleeps, or has ended. A process that is loaded from disk waits for that,
+/// and this time must not count against the test's limits.
 fn is_settled(pid: u32) {
     let deadline = Deadline::after(std::time::Duration::from_secs(60));
     let is_busy =
@@ -37,7 +37,8 @@ fn is_settled(pid: u32) {
     }
 }
 
-/// A guest that is up, whose QEMU is this command, and QEMU's ends of its connections.
+/// Starts this command as the QEMU of a running guest. Returns QEMU's ends of its connections as
+/// well.
 fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
     let command = std::mem::replace(command, Command::new("true"));
     let (mut ours, theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| UnixStream::pair().unwrap()).unzip();
@@ -65,16 +66,16 @@ fn running(command: &mut Command) -> (Fleet, Vec<UnixStream>) {
 }
 
 #[test]
-fn finding_15_the_end_of_a_qemu_is_awaited_in_the_poll_and_by_nobody_else() {
+fn finding_15_end_of_qemu_is_awaited_only_in_the_poll() {
     let (mut fleet, theirs) = running(Command::new("sleep").arg("1000"));
-    // Its connections are closed, and it goes on: as one does that gives much memory back. They
-    // are shut down, not dropped: a process that another test is just starting may hold copies.
+    // The connections are closed while the process goes on, like a QEMU that frees much memory.
+    // They are shut down, not dropped: a process that another test starts may hold copies.
     for end in theirs {
         end.shutdown(Shutdown::Both).unwrap();
     }
     fleet.members[0].read_console();
     let member = &fleet.members[0];
-    assert_eq!((member.state(), member.pid()), (&State::Up, None), "it was waited for");
+    assert_eq!((member.state(), member.pid()), (&State::Up, None), "the end of QEMU was awaited");
     let deadline = Deadline::after(std::time::Duration::from_secs(60));
     let mut events = Vec::new();
     while events.is_empty() {
@@ -87,7 +88,7 @@ fn finding_15_the_end_of_a_qemu_is_awaited_in_the_poll_and_by_nobody_else() {
     assert_eq!(fleet.members()[0].state(), &ended);
 }
 
-/// Turns until the QEMU that was killed is gone.
+/// Runs turns until the killed QEMU is gone.
 fn bury(fleet: &mut Fleet) {
     let deadline = Deadline::after(std::time::Duration::from_secs(60));
     while fleet.members[0].dying.is_some() {
@@ -97,7 +98,7 @@ fn bury(fleet: &mut Fleet) {
     }
 }
 
-/// A guest's cgroup in which the kernel has killed a process, and the counts of before.
+/// Creates a cgroup in which the kernel has killed a process, with the counters from before.
 fn killed(shortages: u64) -> (FakeKernel, KillWatch) {
     let kernel = FakeKernel::new(1, 1);
     let events = "sys/fs/cgroup/one/memory.events";
@@ -161,14 +162,14 @@ fn guest_takes_no_boot_when_its_last_qemu_is_not_gone() {
     member.state = State::Booting;
     assert!(member.takes_a_boot());
     member.kill(dying::Next::Start);
-    assert!(!member.takes_a_boot(), "a disk may keep it for good");
+    assert!(!member.takes_a_boot(), "a disk may block QEMU forever");
 }
 
 #[test]
 fn guest_ends_when_each_boot_resets_its_machine() {
     let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
     let member = &mut fleet.members[0];
-    // Each time the firmware resets it once more.
+    // The firmware resets the machine once more each time.
     let reset = |member: &mut Member, at_s: u64| {
         [0, 300].iter().for_each(|more_ms| member.was_reset(at_s * 1_000 + more_ms));
     };
@@ -176,7 +177,7 @@ fn guest_ends_when_each_boot_resets_its_machine() {
     assert!(member.events.drain(..).all(|event| matches!(event, Event::Reset(0))));
     reset(member, 60);
     assert_eq!(member.events.drain(..).count(), 1, "its firmware's is no event");
-    assert_eq!(member.state(), &State::Up, "it reboots as often as it wants to");
+    assert_eq!(member.state(), &State::Up, "a running guest may reboot any number of times");
     member.state = State::Booting;
     (0..2).for_each(|number| reset(member, 100 + 10 * number));
     assert_eq!(member.state(), &State::Booting);
@@ -224,7 +225,7 @@ fn a_guest_that_is_ended_for_a_reason_keeps_it() {
 }
 
 #[test]
-fn a_guest_that_is_ended_while_its_old_qemu_goes_is_not_started_again() {
+fn ended_guest_is_not_restarted_when_its_old_qemu_is_gone() {
     let (mut fleet, _theirs) = running(Command::new("sleep").arg("1000"));
     fleet.members[0].kill(dying::Next::Start);
     fleet.members[0].end("no".into());
@@ -239,7 +240,7 @@ fn finding2_19_a_silent_qemu_keeps_no_guest_parking() {
     member.park().unwrap();
     let late = "its QEMU has not answered for 30 s";
     assert_eq!(notes(member, 1..=30), ("up", vec![]));
-    // It could run: what it waited for a CPU does not count.
+    // The process could run: waiting for a CPU does not count.
     let not_parked = vec![format!("g1 is not parked: {late}")];
     assert_eq!(notes(member, 31..=40), ("waking", not_parked));
     let not_woken = vec![format!("g1 is not woken yet: {late}")];
@@ -258,7 +259,7 @@ fn silent_qemu_has_its_time_again_after_a_pause_of_the_machine() {
     member.end("the test is over".into());
 }
 
-/// Looks at a guest in each of these seconds, and returns its word and the notes.
+/// Ticks a guest in each of these seconds. Returns its word and the notes.
 fn notes(member: &mut Member, seconds: RangeInclusive<u64>) -> (&'static str, Vec<String>) {
     seconds.for_each(|second| member.tick(second * 1_000));
     let note = |event| match event {
@@ -268,7 +269,7 @@ fn notes(member: &mut Member, seconds: RangeInclusive<u64>) -> (&'static str, Ve
     (member.word(), member.events.drain(..).map(note).collect())
 }
 
-/// A clone that has no name yet, which was started at second 0, and QEMU's ends of it.
+/// Creates a clone without a name, started at second 0, with QEMU's ends of its connections.
 fn clone() -> (Fleet, Vec<UnixStream>) {
     let (mut fleet, theirs) = running(Command::new("sleep").arg("1000"));
     let member = &mut fleet.members[0];
@@ -279,7 +280,7 @@ fn clone() -> (Fleet, Vec<UnixStream>) {
     (fleet, theirs)
 }
 
-/// The first of these seconds after which it is ended, for it has not taken its name.
+/// Returns the first of these seconds after which the guest ends because it has no name.
 fn nameless_at(member: &mut Member, mut seconds: RangeInclusive<u64>) -> Option<u64> {
     let at = seconds.find(|second| {
         member.tick(second * 1_000);
@@ -291,9 +292,9 @@ fn nameless_at(member: &mut Member, mut seconds: RangeInclusive<u64>) -> Option<
 }
 
 #[test]
-fn clone_has_its_minute_for_its_name_from_its_first_run_on() {
+fn clone_has_a_minute_for_its_name_from_its_first_run() {
     let (mut fleet, _theirs) = clone();
-    // Its QEMU could run all the time, and has read no state: it waits for nothing.
+    // The QEMU could run all the time and has loaded no state, so it does not wait for anything.
     assert_eq!(nameless_at(&mut fleet.members[0], 1..=300), Some(61));
     let (mut fleet, theirs) = clone();
     let member = &mut fleet.members[0];
@@ -304,7 +305,7 @@ fn clone_has_its_minute_for_its_name_from_its_first_run_on() {
     (&theirs[2]).write_all(format!("{greeting}\n{runs}\n").as_bytes()).unwrap();
     member.speak_qmp(50_000);
     assert!(!member.agent().wants_name(), "its name was sent");
-    // A second run is no first one.
+    // A second RESUME does not restart the minute.
     (&theirs[2]).write_all(format!("{runs}\n").as_bytes()).unwrap();
     member.speak_qmp(80_000);
     assert_eq!(nameless_at(member, 51..=300), Some(112));

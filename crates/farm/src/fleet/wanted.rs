@@ -1,21 +1,21 @@
-//! Guests that are parked and that clients want: so many are woken a second, the others wait for
-//! their turn.
+//! Queue of parked guests that clients want. A limited number is woken per second, and the others
+//! wait.
 //!
-//! A wake costs some hundredths of a second of CPU. Many at once would all be slow, and whoever may
-//! connect to the ports could keep the host's CPUs busy with nothing else. It costs memory, too,
-//! which a host may not have until others are parked.
+//! A wake costs some hundredths of a second of CPU time. Many wakes at once would all be slow, and
+//! any client of the ports could keep the host's CPUs busy. A wake also costs memory, which a host
+//! may only have after other guests are parked.
 
 use std::collections::VecDeque;
 
 use reactor::Budget;
 
-/// Wakes a second that each of the host's CPUs is good for, and at once after a while without.
+/// Wakes per second and host CPU, and the burst after a pause.
 const WAKES_A_CPU: u64 = 16;
 
-/// So long after a wake another guest is woken on a host that is short of memory.
+/// Wait between two wakes on a host that is short of memory.
 const SHORT_MS: u64 = 1_000;
 
-/// Who waits to be woken, in the order in which their clients have come.
+/// The queue of guests to wake, in the order of their clients.
 #[derive(Debug)]
 pub(super) struct Wanted {
     guests: VecDeque<usize>,
@@ -25,42 +25,42 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Nobody, on a host with so many CPUs.
+    /// Creates an empty queue for a host with this many CPUs.
     pub(super) fn new(cpus: usize, now_ms: u64) -> Wanted {
         let a_second = WAKES_A_CPU * cpus.max(1) as u64;
         let budget = Budget::new(a_second, a_second, now_ms);
         Wanted { guests: VecDeque::new(), budget, a_second, woke_ms: 0 }
     }
 
-    /// Whether nobody waits.
     pub(super) fn is_empty(&self) -> bool {
         self.guests.is_empty()
     }
 
-    /// A client has come.
+    /// Adds a guest that a client wants.
     pub(super) fn add(&mut self, guest: usize) {
         self.guests.push_back(guest);
     }
 
-    /// The next to be woken, if one may be now. Nothing is spent for it yet.
+    /// Returns the next guest to wake, if one may be woken now. The caller reports the wake to
+    /// [`Wanted::woke`].
     pub(super) fn next(&mut self, is_short: bool, now_ms: u64) -> Option<usize> {
         self.may_wake(is_short, now_ms).then(|| self.guests.pop_front()).flatten()
     }
 
-    /// Whether one more may be woken now.
+    /// Returns true if one more guest may be woken now.
     pub(super) fn may_wake(&mut self, is_short: bool, now_ms: u64) -> bool {
         self.budget.refill(now_ms);
         let waits = is_short && now_ms.saturating_sub(self.woke_ms) < SHORT_MS;
         self.budget.left() > 0 && !waits
     }
 
-    /// A guest was woken.
+    /// Takes note that a guest was woken.
     pub(super) fn woke(&mut self, now_ms: u64) {
         self.budget.spend(1);
         self.woke_ms = now_ms;
     }
 
-    /// So long nobody more is woken, if somebody waits.
+    /// Returns the wait until the next wake, if a guest waits.
     pub(super) fn wait_ms(&self) -> Option<u64> {
         (!self.is_empty()).then(|| (1000 / self.a_second).max(1))
     }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thousand_clients_at_once_wake_so_many_guests_a_second_in_their_order() {
+    fn thousand_clients_wake_guests_in_order_at_limited_rate() {
         let mut wanted = Wanted::new(2, 0);
         assert_eq!(wanted.wait_ms(), None);
         (0..1000).for_each(|guest| wanted.add(guest));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_host_that_is_short_of_memory_one_is_woken_a_second() {
+    fn short_host_wakes_one_guest_a_second() {
         let mut wanted = Wanted::new(2, 0);
         (0..10).for_each(|guest| wanted.add(guest));
         let mut woken = 0;

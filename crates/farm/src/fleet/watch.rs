@@ -1,14 +1,16 @@
-//! Whether a guest hangs in its boot, and what becomes of it then.
+//! Detection of guests that hang during boot, and their restart or end.
 //!
 //! ```text
-//!   console, virtual CPUs' run time ─► LifeSign ─► much run time and not a word: it hangs
+//!   console, virtual CPUs' run time ─► LifeSign ─► much run time and no output: it hangs
 //!                                                        │
 //!            named, started again or ended ◄── evidence ◄┘  (a thread: it waits for QEMU)
 //! ```
 //!
-//! A boot takes a certain work and not a certain time: on a busy host it is slow, but it does not
-//! use more of its virtual CPUs. One that goes round in a circle does. Where the host is emulated
-//! itself, a second of a CPU does less: how much work lay between the words so far tells that.
+//! A boot takes a certain amount of work, not of time. On a busy host it is slow, but uses no more
+//! CPU time of its vCPUs. A boot in an endless loop does.
+//!
+//! On an emulated host a second of CPU time does less work. The work between the outputs so far
+//! shows the ratio.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -22,29 +24,27 @@ use vm::{Error, GuestSpec, Monitor, Process};
 use super::kvm::KvmWatch;
 use super::open::RunningGuest;
 
-/// A guest that has written to its console within this time does not hang.
+/// Time after its last output in which a guest does not count as hung.
 const SILENCE_MS: u64 = 60_000;
-/// More of its virtual CPUs than any boot takes between two words: the longest, with a database,
-/// takes a fifth of it.
+/// vCPU time between two outputs that no boot needs: the longest, with a database, needs a fifth of
+/// it.
 const RUN_NS: u64 = 120_000_000_000;
-/// More than so many times the longest that this guest took, where that is more.
+/// Factor over the longest time between two outputs of this guest, if that is more.
 const SLOWER: u64 = 5;
-/// A guest that has not taken its name in this time, in which its QEMU could run, is not this guest
-/// and must not stay.
+/// Time for a clone to take its name, counted while its QEMU could run. A clone without its name
+/// has the identity of its template and must not stay.
 const NAMING_PATIENCE_MS: u64 = 60_000;
-/// A QEMU that could have run for longer, and has neither started nor gone on, is taken for one
-/// that does not come.
+/// Time for a QEMU to start or resume, counted while it could run. After it the QEMU is given up.
 const COMING_BACK_MAX_MS: u64 = 60_000;
-/// A machine that is reset again so soon is reset by its firmware.
+/// Interval up to which a repeated reset counts as the firmware's.
 const FIRMWARE_MS: u64 = 2_000;
-/// The words of the image's first process for a guest with too little memory.
+/// Message of the image's first process in a guest with too little memory.
 const IMAGE_TOO_LARGE: &str = "pinhead: the image does not fit";
-/// Columns of a console's line in a reason.
+/// Most columns of a console line in a reason.
 const CAUSE_WIDTH: usize = 200;
-/// How often a guest is started again. What hangs each time has a reason of its own.
+/// Most restarts of a guest. A guest that hangs each time has a lasting problem.
 const RESTARTS_MAX: u32 = 2;
 
-/// The last sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct LifeSign {
     at_ms: u64,
@@ -52,43 +52,42 @@ struct LifeSign {
     run_ns: u64,
 }
 
-/// A hang that was looked into.
 #[derive(Debug)]
 pub(super) struct HangFound {
-    /// What happened, for people.
+    /// Description for the user.
     pub(super) note: String,
-    /// Whether the guest is to be started again.
+    /// True if the guest is to be restarted.
     pub(super) restart: bool,
 }
 
-/// The watch over one guest's boots.
+/// Supervision of one guest's boots.
 #[derive(Debug, Default)]
 pub(super) struct BootWatch {
-    /// The time that its QEMU has had for what is waited for: to start, to go on, to take its name.
+    /// Time that QEMU could run since the awaited step began: start, resume, or naming.
     pub(super) had: Chance,
     last: Option<LifeSign>,
-    /// The longest that its virtual CPUs ran between two words, of those that came.
+    /// Longest vCPU time between two outputs so far.
     longest_ns: u64,
     pub(super) kvm: KvmWatch,
     hangs: u32,
-    /// Resets of its machine since its QEMU started, before it was up.
+    /// Machine resets since QEMU started, before the guest was up.
     resets: u32,
-    /// The last reset that was not its firmware's.
+    /// Time of the last reset that was not the firmware's.
     reset_ms: Option<u64>,
     inquest: Option<Inquest>,
 }
 
-/// A guest that hangs, while what it does is kept.
+/// A guest that hangs, while its evidence is saved.
 #[derive(Debug)]
 struct Inquest {
-    /// Ended with it, and with the fleet.
+    /// The process, which ends when this is dropped.
     process: Process,
     keeping: JoinHandle<Result<PathBuf, Error>>,
 }
 
 impl BootWatch {
-    /// Judges a guest that boots by its last sign of life: what its console has written in all, and
-    /// what its virtual CPUs have run. What is not known is not a hang.
+    /// Returns true if a booting guest hangs, from its console output and vCPU time so far. An
+    /// unknown vCPU time is no hang.
     pub(super) fn is_hanging(&mut self, now_ms: u64, out_bytes: u64, run_ns: Option<u64>) -> bool {
         let Some(run_ns) = run_ns else {
             self.last = None;
@@ -104,29 +103,31 @@ impl BootWatch {
         silent_ms >= SILENCE_MS && run_ns.saturating_sub(last.run_ns) >= self.run_max_ns()
     }
 
-    /// Time that its virtual CPUs may run between two words.
+    /// Returns the vCPU time allowed between two outputs.
     fn run_max_ns(&self) -> u64 {
         RUN_NS.max(self.longest_ns.saturating_mul(SLOWER))
     }
 
-    /// Returns whether it has had its time to take its name, by the work of its QEMU.
+    /// Returns true if the clone had its time to take its name. The time is counted by the work of
+    /// its QEMU.
     pub(super) fn is_nameless(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> bool {
         self.had.look(now_ms, work) > NAMING_PATIENCE_MS
     }
 
-    /// Returns whether it has had its time to come back from the disk.
+    /// Returns true if the guest had its time to come back from disk.
     pub(super) fn is_lost(&mut self, now_ms: u64, work: impl FnOnce() -> Option<Work>) -> bool {
         self.had.look(now_ms, work) > COMING_BACK_MAX_MS
     }
 
-    /// Its QEMU starts.
+    /// Takes note that a QEMU starts.
     pub(super) fn starts(&mut self, now_ms: u64) {
         self.had = Chance::since(now_ms);
         self.kvm = KvmWatch::default();
         (self.resets, self.reset_ms) = (0, None);
     }
 
-    /// Notices a reset of its machine. Returns whether its firmware does it, right after another.
+    /// Takes note of a machine reset. Returns true if the reset follows another one so closely that
+    /// the firmware must have caused it.
     pub(super) fn is_firmwares_reset(&mut self, now_ms: u64) -> bool {
         let is_soon = self.reset_ms.is_some_and(|last_ms| now_ms < last_ms + FIRMWARE_MS);
         if !is_soon {
@@ -135,8 +136,8 @@ impl BootWatch {
         is_soon
     }
 
-    /// Counts a reset of its machine in its boot. Returns the reason to end it after too many: its
-    /// kernel panics each time, or its first process ends.
+    /// Counts a machine reset during boot. After too many it returns the reason to end the guest:
+    /// its kernel panics each time, or its first process ends.
     pub(super) fn was_reset(&mut self, console: &[u8]) -> Option<String> {
         self.resets += 1;
         let is_too_often = self.resets > RESTARTS_MAX;
@@ -150,7 +151,7 @@ impl BootWatch {
         })
     }
 
-    /// Looks into a guest that hangs. Its QEMU is not disturbed until all is kept.
+    /// Investigates a hung guest. Its QEMU keeps running until all evidence is saved.
     pub(super) fn begin(&mut self, spec: &GuestSpec, running: RunningGuest, console: &[u8]) {
         self.last = None;
         self.hangs += 1;
@@ -166,7 +167,7 @@ impl BootWatch {
         self.inquest = Some(Inquest { process, keeping });
     }
 
-    /// What was found, once, when all is kept, and the guest's QEMU, which is to end.
+    /// Returns the result once, when all evidence is saved, with the QEMU process to end.
     pub(super) fn found(&mut self, spec: &GuestSpec) -> Option<(Process, HangFound)> {
         let Inquest { process, keeping } =
             self.inquest.take_if(|inquest| inquest.keeping.is_finished())?;
@@ -187,14 +188,14 @@ impl BootWatch {
     }
 }
 
-/// Returns the last line of a console that tells why a boot failed.
+/// Returns the last console line that gives a reason for the failed boot.
 fn cause(console: &str) -> Option<&str> {
     let signs = [IMAGE_TOO_LARGE, "Kernel panic", "Initramfs unpacking failed", "pinhead: "];
     let last = |sign| console.lines().rev().find_map(|line| line.find(sign).map(|at| &line[at..]));
     signs.into_iter().find_map(last).map(str::trim_end)
 }
 
-/// Whether a guest that has not come up has nothing that another start would not make again.
+/// Returns true if a guest that is not up has no data that a restart would lose.
 fn loses_nothing(spec: &GuestSpec) -> bool {
     let writes = spec.disk.as_ref().map(|disk| &disk.writes);
     !matches!(writes, Some(Writes::Overlay(_) | Writes::Direct))
@@ -206,8 +207,8 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// Looks once a second at a guest with this many busy CPUs, and gives after how many seconds it
-    /// is found to hang.
+    /// Checks a guest with this many busy CPUs once a second. Returns the seconds until the guest
+    /// counts as hung.
     fn hangs_after(cpus: f64, out_bytes: impl Fn(u64) -> u64) -> Option<u64> {
         let mut watch = BootWatch::default();
         (0..1000).find(|second| {
@@ -217,15 +218,15 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_burns_without_a_word_hangs() {
+    fn busy_guest_without_output_hangs() {
         assert_eq!(hangs_after(4.0, |_| 80), Some(60), "silence is given its time");
         assert_eq!(hangs_after(2.0, |_| 80), Some(60));
         assert_eq!(hangs_after(0.5, |_| 0), Some(240), "on a busy host it takes longer");
     }
 
     #[test]
-    fn guest_of_an_emulated_host_has_as_much_longer_as_it_is_slower() {
-        // Its first words are a minute apart, and then three.
+    fn slow_emulated_guest_gets_proportionally_more_time() {
+        // Its first outputs are a minute apart, and then three.
         let slow = |second: u64| [60, 240, 420].iter().filter(|at| second >= **at).count() as u64;
         assert_eq!(
             hangs_after(1.0, |second| if second < 420 { slow(second) } else { second }),
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_that_speaks_or_sleeps_does_not() {
+    fn guest_with_output_or_asleep_does_not_hang() {
         assert_eq!(hangs_after(2.0, |second| second / 50), None, "a word every 50 s");
         assert_eq!(hangs_after(0.1, |_| 0), None, "a slow host");
         assert_eq!(hangs_after(0.0, |_| 0), None, "it waits for something");
@@ -244,8 +245,8 @@ mod tests {
 
     type IsLate = fn(&mut BootWatch, u64, Work) -> bool;
 
-    /// Looks once a second at a QEMU that waits for a CPU for this long in one, and gives after how
-    /// many seconds it is late with its name and with its way back.
+    /// Checks a QEMU that waits this long per second for a CPU, once a second. Returns the seconds
+    /// until its name and its return are late.
     fn late_after(delay_ms: u64, work: Work) -> [Option<u64>; 2] {
         let is_late: [IsLate; 2] = [
             |watch, now_ms, work| watch.is_nameless(now_ms, || Some(work)),
@@ -278,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_a_hang() {
+    fn unknown_run_time_is_not_a_hang() {
         let mut watch = BootWatch::default();
         for now_ms in [0, 1_000_000] {
             assert!(!watch.is_hanging(now_ms, 0, None));

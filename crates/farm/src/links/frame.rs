@@ -1,4 +1,4 @@
-//! A frame of Ethernet, as far as a switch between guests needs it: ARP, and TCP over IPv4.
+//! Parser of Ethernet frames, as far as a switch between guests needs it: ARP, and TCP over IPv4.
 //!
 //! ```text
 //!   0 destination (6)   6 source (6)   12 type (2)
@@ -7,16 +7,15 @@
 //!   TCP   its ports (2, 2), at 13 its flags, at 16 its sum
 //! ```
 //!
-//! Guests write these bytes: nothing is read that was not found to be there.
+//! Guests write these bytes, so every access is checked against the frame's length.
 
 use std::net::Ipv4Addr;
 
-/// A hardware address.
 pub(super) type Mac = [u8; 6];
 
 const TYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const TYPE_ARP: [u8; 2] = [0x08, 0x06];
-/// Ethernet and IPv4, with addresses of 6 and 4 bytes; a question.
+/// Ethernet and IPv4, with addresses of 6 and 4 bytes; a request.
 const ARP_QUESTION: [u8; 8] = [0, 1, 0x08, 0, 6, 4, 0, 1];
 const ARP_END: usize = 42;
 const IP_START: usize = 14;
@@ -24,37 +23,36 @@ const TCP_MIN: usize = 20;
 const PROTOCOL_TCP: u8 = 6;
 const FLAG_RST: u8 = 0x04;
 const FLAG_ACK: u8 = 0x10;
-/// All but "do not fragment": more fragments, and where this one is.
+/// All bits except "do not fragment": more fragments, and the fragment offset.
 const FRAGMENT: [u8; 2] = [0x3f, 0xff];
 
-/// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Who has this address?
+    /// An ARP request for the target address.
     ArpQuestion { sender: Ipv4Addr, target: Ipv4Addr },
-    /// A whole segment.
+    /// A whole TCP segment.
     Tcp(Segment),
 }
 
-/// What a switch looks at in a segment of TCP.
+/// The fields of a TCP segment that the switch uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub source: Ipv4Addr,
     pub destination: Ipv4Addr,
     pub source_port: u16,
     pub destination_port: u16,
-    /// Whether it belongs to a connection that the other side has asked for.
+    /// True if the segment belongs to a connection that the other side has opened.
     pub answers: bool,
-    /// Where TCP begins in the frame.
+    /// Offset of the TCP header in the frame.
     tcp: usize,
 }
 
-/// Reads a frame; `None` for what is not well formed or of another kind.
+/// Parses a frame. A malformed frame or another kind gives `None`.
 pub(super) fn read(frame: &[u8]) -> Option<Kind> {
     match bytes(frame, 12)? {
         TYPE_ARP => {
             let is_whole = frame.len() >= ARP_END && bytes(frame, IP_START)? == ARP_QUESTION;
-            // Who asks for somebody else is not answered.
+            // A request in the name of another host gets no response.
             let is_own = bytes::<6>(frame, 22) == sender(frame);
             let (sender, target) = (address(frame, 28)?, address(frame, 38)?);
             (is_whole && is_own).then_some(Kind::ArpQuestion { sender, target })
@@ -88,20 +86,20 @@ fn segment(frame: &[u8]) -> Option<Segment> {
     })
 }
 
-/// The hardware address of the frame's sender.
+/// Returns the hardware address of the frame's sender.
 pub(super) fn sender(frame: &[u8]) -> Option<Mac> {
     bytes(frame, 6)
 }
 
-/// Which end of a segment gets another address.
+/// The end of a segment that gets another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Source,
     Destination,
 }
 
-/// Gives one end of a segment another address, and the frame its hardware addresses. Sums that
-/// were right stay right, and wrong ones wrong.
+/// Replaces the address of one end of a segment, and the frame's hardware addresses. Correct
+/// checksums stay correct, and wrong ones wrong.
 pub(super) fn readdress(
     frame: &mut [u8],
     segment: &Segment,
@@ -122,7 +120,7 @@ pub(super) fn readdress(
     put(frame, 6, &mac_source);
 }
 
-/// Makes the answer of a question in its place: this address has this hardware address.
+/// Turns an ARP request into its response: this address has this hardware address.
 pub(super) fn answer_arp(frame: &mut [u8], target: Ipv4Addr, mac: Mac) {
     let Some(asker) = bytes::<10>(frame, 22) else { return };
     put(frame, 0, &asker[..6]);
@@ -133,8 +131,8 @@ pub(super) fn answer_arp(frame: &mut [u8], target: Ipv4Addr, mac: Mac) {
     put(frame, 32, &asker);
 }
 
-/// A sum of the internet's kind when one address in what is summed up has changed: RFC 1624, its
-/// equation 3.
+/// Returns an internet checksum after one address in the summed data has changed (RFC 1624,
+/// equation 3).
 fn changed_sum(sum: [u8; 2], from: Ipv4Addr, to: Ipv4Addr) -> [u8; 2] {
     let words = |address: Ipv4Addr| {
         let bits = u32::from(address);

@@ -1,12 +1,12 @@
-//! Links: which guest of a farm reaches which port of which other guest, and the switch between.
+//! Links between the guests of a farm, and the switch that implements them.
 //!
 //! ```text
 //!   web3 ─ frame ─► its NetLink ─► Switch (a thread) ─► Router ─► db1's NetLink ─► db1
 //!                                                          └─► web3's own network: no link
 //! ```
 //!
-//! Each guest's own network leads nowhere. A linked guest sees, at an address of the class that it
-//! is linked with, one guest of that class, and of that one port; no guest sees another's frames.
+//! Each guest's own network leads nowhere. A linked guest reaches one guest of the linked class, on
+//! one port, at an address of that class. No guest sees another's frames.
 
 mod frame;
 mod router;
@@ -17,21 +17,21 @@ use std::net::Ipv4Addr;
 pub use router::{Route, Router};
 pub use switch::Switch;
 
-/// A way from one guest to a port of another one. Guests are named by their numbers on the network:
-/// see [`vm::Net`].
+/// A link from one guest to a port of another guest. Guests are identified by their numbers on the
+/// network: see [`vm::Net`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The guest that may connect.
     pub client: u32,
-    /// The address at which it finds the other one.
+    /// The address that the client uses for the server.
     pub address: Ipv4Addr,
-    /// The port, at that address and of the server.
+    /// The port, both at that address and of the server.
     pub port: u16,
     /// The guest that is connected to.
     pub server: u32,
 }
 
-/// Where guests find the class of this place in its farm, if they are linked with it.
+/// Returns the address at which linked guests reach the class of this index in its farm.
 pub fn class_address(place: usize) -> Ipv4Addr {
     let place = u8::try_from(place).unwrap_or(u8::MAX - 1);
     Ipv4Addr::new(10, 0, 1, place.saturating_add(1))

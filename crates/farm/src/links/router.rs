@@ -1,7 +1,7 @@
-//! Where a guest's frame goes: a pure function of the links.
+//! Routing of a guest's frames: a pure function of the links.
 //!
-//! A client sees its server at an address of its own making, and the server sees the client's real
-//! one. Both see the hardware address of the switch, never the other's.
+//! A client sees its server at an address assigned to the class, and the server sees the client's
+//! real address. Both see the hardware address of the switch, never the other's.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -11,32 +11,32 @@ use vm::Net;
 use super::Link;
 use super::frame::{self, End, Kind, Mac};
 
-/// Where a frame goes.
+/// Destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// To the network of its own QEMU, which leads nowhere.
+    /// The network of the guest's own QEMU, which leads nowhere.
     Own,
-    /// To the guest that sent it: it was changed into the answer.
+    /// The guest that sent the frame, which was changed into the response.
     Back,
-    /// To the guest of this number.
+    /// The guest of this number.
     To(u32),
 }
 
-/// Who reaches whom.
+/// The links between guests.
 #[derive(Debug, Default)]
 pub struct Router {
-    /// A guest's address and hardware address, by its number: of those that have links.
+    /// Address and hardware address of each linked guest, by its number.
     guests: HashMap<u32, (Ipv4Addr, Mac)>,
-    /// A server, by its client and where that finds it.
+    /// Server of a client, by the client and the address and port it uses.
     servers: HashMap<(u32, Ipv4Addr, u16), u32>,
-    /// Where a client finds a server's port: by server, client and port.
+    /// Address at which a client sees a server: by server, client and port.
     shown: HashMap<(u32, u32, u16), Ipv4Addr>,
-    /// Addresses that a guest may ask for.
+    /// Addresses that a guest may resolve.
     known: HashSet<(u32, Ipv4Addr)>,
 }
 
 impl Router {
-    /// Only these links exist.
+    /// Creates a router with only these links.
     pub fn new(links: &[Link]) -> Router {
         let mut router = Router::default();
         for &Link { client, address, port, server } in links {
@@ -52,12 +52,12 @@ impl Router {
         router
     }
 
-    /// Whether the guest of this number has links.
+    /// Returns true if the guest of this number has links.
     pub fn is_linked(&self, number: u32) -> bool {
         self.guests.contains_key(&number)
     }
 
-    /// Decides about a frame of this guest, and changes it into what its receiver is to see.
+    /// Routes a frame of this guest, and rewrites it for its receiver.
     pub fn route(&self, from: u32, frame: &mut [u8]) -> Route {
         self.find(from, frame).unwrap_or(Route::Own)
     }
@@ -87,7 +87,7 @@ impl Router {
             frame::readdress(frame, &segment, (End::Destination, address), macs);
             return Some(Route::To(server));
         }
-        // A server answers, and opens no connection.
+        // A server responds and opens no connections.
         let client = Net::number_at(segment.destination).filter(|_| segment.answers)?;
         let &shown = self.shown.get(&(from, client, segment.source_port))?;
         let &(_, mac) = self.guests.get(&client)?;
@@ -97,7 +97,7 @@ impl Router {
     }
 }
 
-/// The hardware address at which an address is found, as QEMU makes those of its own network.
+/// Returns the hardware address for an address, in the scheme of QEMU's own network.
 fn switch_mac(address: Ipv4Addr) -> Mac {
     let [a, b, c, d] = address.octets();
     [0x52, 0x55, a, b, c, d]

@@ -1,8 +1,8 @@
-//! The switch between linked guests: a thread that waits for frames and hands them on.
+//! The switch between linked guests: a thread that waits for frames and forwards them.
 //!
-//! It is a thread of its own, so that a page from a database does not wait for a turn of the loop
-//! that looks after a thousand guests, nor that loop for it. It sleeps while no linked guest sends,
-//! and ends when the last [`Switch`] is dropped.
+//! The switch has its own thread, so that a frame and the loop over a thousand guests do not wait
+//! for each other. The thread sleeps while no linked guest sends, and ends when the last [`Switch`]
+//! is dropped.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -20,22 +20,22 @@ use vm::{Clock, Error, NetLink};
 use super::Link;
 use super::router::{Route, Router};
 
-/// The longest frame of a guest: 1,500 bytes in an envelope.
+/// Longest frame of a guest: 1,500 bytes of payload and the header.
 const FRAME_MAX: usize = 1514;
-/// What a guest may send, and its QEMU's network: 30 MB/s in full frames, and not more of the
-/// host's CPU than others.
+/// Rate limit of a guest, and of its QEMU's network: 30 MB/s in full frames, and a fair share of
+/// the host's CPU.
 const FRAMES_A_SECOND: u64 = 20_000;
 const FRAMES_AT_ONCE: u64 = 4_000;
-/// So many frames of one guest, and then the next guest's.
+/// Most frames of one guest before the next guest's.
 const FRAMES_A_TURN: usize = 64;
-/// How often a guest that has sent too much is looked at.
+/// Interval of the checks on a paused guest.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 const EVENTS_MAX: usize = 64;
-/// The event that is no guest's, and what is added to a guest's number for its QEMU's network.
+/// Event data of the wake-up socket, and the bit added to a guest's number for its QEMU's network.
 const WAKE: u64 = u64::MAX;
 const NETWORK: u64 = 1 << 32;
 
-/// What guests of a farm are linked by; the default links none.
+/// Handle of the switch between the guests of a farm. The default links no guests.
 #[derive(Clone, Debug, Default)]
 pub struct Switch(Option<Arc<Handle>>);
 
@@ -46,7 +46,7 @@ struct Handle {
 }
 
 impl Switch {
-    /// A switch with only these links; without any there is nothing to run.
+    /// Starts a switch with only these links. Without links there is no thread.
     pub fn start(links: &[Link]) -> Result<Switch, Error> {
         if links.is_empty() {
             return Ok(Switch::default());
@@ -72,26 +72,25 @@ impl Switch {
         Ok(Switch(Some(Arc::new(Handle { changes, wake }))))
     }
 
-    /// Connects a guest that has just been started, in place of its earlier start.
+    /// Connects a guest that was just started, in place of its earlier start.
     pub fn connect(&self, number: u32, link: NetLink) {
         self.change(number, Some(link));
     }
 
-    /// Lets go of a guest that has ended: its sockets say nothing of that.
+    /// Disconnects a guest that has ended, as its sockets do not report that.
     pub fn disconnect(&self, number: u32) {
         self.change(number, None);
     }
 
     fn change(&self, number: u32, link: Option<NetLink>) {
         let Some(handle) = &self.0 else { return };
-        // A switch that has ended links nobody, which is the safe end.
+        // An ended switch links no guests, which is the safe state.
         if handle.changes.send((number, link)).is_ok() {
             let _ = (&handle.wake).write_all(&[0]);
         }
     }
 }
 
-/// The thread's own.
 struct Ports {
     router: Router,
     epoll: OwnedFd,
@@ -102,7 +101,7 @@ struct Ports {
 
 struct Port {
     link: NetLink,
-    /// What comes from the guest, and from its QEMU's network.
+    /// Flow from the guest, and from its QEMU's network.
     guest: Flow,
     network: Flow,
 }
@@ -117,7 +116,7 @@ impl Flow {
         Flow { budget: Budget::new(FRAMES_A_SECOND, FRAMES_AT_ONCE, now_ms), is_paused: false }
     }
 
-    /// Whether a frame may come now; if not, it is paused.
+    /// Returns true if a frame may pass now. Otherwise the flow is paused.
     fn may_go_on(&mut self, now_ms: u64) -> bool {
         self.budget.refill(now_ms);
         self.is_paused = self.budget.left() == 0;
@@ -149,7 +148,7 @@ impl Ports {
                     Err(_) => match woken.read(&mut [0; 64]) {
                         Ok(1..) => self.take_changes(),
                         Err(error) if is_passing(&error) => {}
-                        // Nobody has a handle any more.
+                        // The last handle was dropped.
                         Ok(0) | Err(_) => return,
                     },
                 }
@@ -165,7 +164,7 @@ impl Ports {
             if !self.router.is_linked(number) {
                 continue;
             }
-            // The sockets of an earlier start leave the set when they are closed.
+            // The sockets of an earlier start leave the epoll set when they are closed.
             self.guests.remove(&number);
             let Some(link) = link else { continue };
             let add = |socket, data| {
@@ -180,7 +179,7 @@ impl Ports {
         }
     }
 
-    /// Hands a guest what comes from its QEMU's network.
+    /// Forwards frames from QEMU's network to the guest.
     fn deliver(&mut self, number: u32) {
         let mut buffer = [0; FRAME_MAX + 1];
         let now_ms = self.clock.ms();
@@ -196,7 +195,7 @@ impl Ports {
         }
     }
 
-    /// Hands on what a guest has sent.
+    /// Forwards frames from a guest.
     fn forward(&mut self, number: u32) {
         let mut buffer = [0; FRAME_MAX + 1];
         let now_ms = self.clock.ms();
@@ -210,7 +209,7 @@ impl Ports {
                 Ok(length) => length,
                 Err(error) if is_passing(&error) => return,
                 Err(_) => {
-                    // Its QEMU has ended.
+                    // The QEMU has ended.
                     self.guests.remove(&number);
                     return;
                 }
@@ -226,7 +225,7 @@ impl Ports {
                 Route::To(to) => self.guests.get(&to).map(|port| &port.link.guest),
             };
             if let Some(receiver) = receiver {
-                // A guest that does not read, or that has ended, loses it: TCP sends it again.
+                // A guest that does not read, or has ended, loses the frame. TCP sends it again.
                 let _ = receiver.send(frame);
             }
         }
@@ -249,9 +248,9 @@ impl Ports {
 
 const NOTHING: epoll::EventFlags = epoll::EventFlags::empty();
 
-/// Changes what a socket in the set is listened to for.
+/// Changes the events that a socket in the set is polled for.
 fn listen(epoll: &OwnedFd, socket: &UnixDatagram, data: u64, flags: epoll::EventFlags) {
-    // One that is in the set can be changed.
+    // Changing a socket in the set cannot fail.
     let _ = epoll::modify(epoll, socket, epoll::EventData::new_u64(data), flags);
 }
 
@@ -265,7 +264,7 @@ mod tests {
     const WEB: u32 = 1;
     const DB: u32 = 2;
 
-    /// A question of the guest about an address.
+    /// An ARP request of a guest for an address.
     fn question(from: u32, target: [u8; 4]) -> Vec<u8> {
         let net = Net { linked: true, ..Net::new(from) };
         let sender = [&net.mac()[..], &net.address().octets()].concat();
@@ -273,7 +272,7 @@ mod tests {
         [&[0xff; 6], &net.mac()[..], &kind, &sender, &[0; 6], &target].concat()
     }
 
-    /// A guest that is connected, and its QEMU's network.
+    /// A connected guest, and its QEMU's network.
     fn guest(switch: &Switch, number: u32) -> [UnixDatagram; 2] {
         let pair = || {
             let (ours, theirs) = UnixDatagram::pair().unwrap();
@@ -321,7 +320,7 @@ mod tests {
                 assert!(clock.ms() < 60_000, "{sent} frames are taken");
                 sent += u64::from(socket.send(&[0; 60]).is_ok());
             }
-            // What was taken, and what waits in its socket.
+            // Frames that were taken, and frames that wait in the socket.
             let taken_max = FRAMES_AT_ONCE + FRAMES_A_SECOND * clock.ms() / 1000 + 1000;
             assert!(sent < taken_max, "{sent} of {taken_max}");
             let client = Net { linked: true, ..Net::new(WEB) };
@@ -330,7 +329,7 @@ mod tests {
         }
     }
 
-    /// Waits until nobody reads from a socket any more.
+    /// Waits until the other end of a socket is closed.
     fn wait_for_end(socket: &UnixDatagram) {
         socket.set_nonblocking(true).unwrap();
         let clock = Clock::new();
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn it_keeps_nothing_of_a_guest_that_has_ended() {
+    fn switch_closes_sockets_of_ended_guest() {
         let switch = linked();
         let ended = guest(&switch, WEB);
         switch.disconnect(WEB);
@@ -348,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_its_last_handle() {
+    fn switch_ends_with_its_last_handle() {
         let switch = linked();
         let [guest, _network] = guest(&switch, WEB);
         drop(switch.clone());

@@ -1,5 +1,5 @@
-//! The state that the thread and the owner of a guest share: whether its door is open, the clients
-//! inside, and the knock by which the thread learns of a change.
+//! State shared by the relay thread and the owner of a guest: the door, and the clients inside. A
+//! knock notifies the thread of changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use vm::Clock;
 use super::far::Far;
 use crate::news::Teller;
 
-/// One time for all threads.
+/// The common clock of all threads.
 pub(super) static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::new);
 
-/// Tells the thread that a door has changed.
+/// Notifies the thread that a door has changed.
 #[derive(Debug)]
 pub(super) struct Knock(pub(super) Teller);
 
@@ -26,28 +26,26 @@ impl Knock {
     }
 }
 
-/// A guest's door.
 #[derive(Debug, Default)]
 pub(super) struct Gate(Mutex<State>);
 
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The QEMU behind it, while it is open.
+    /// The QEMU behind the door, while the door is open.
     pub(super) far: Option<Far>,
-    /// Somebody waits, and nobody was let in since.
+    /// True if a client waits and none was let in since.
     pub(super) is_wanted: bool,
-    /// Those whose bytes are passed on, by the thread's numbers.
+    /// Clients with relayed connections, by the thread's numbers.
     pub(super) inside: BTreeMap<u64, Visitor>,
-    /// The owner has gone.
+    /// True if the owner is gone.
     pub(super) is_gone: bool,
 }
 
-/// One client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visitor {
-    /// When it came, by the thread's clock.
+    /// Time of its arrival, by the thread's clock.
     pub(super) came_ms: u64,
-    /// Whether anything was passed on for it, one way or the other.
+    /// True if any byte was relayed, in either direction.
     pub(super) has_spoken: bool,
 }
 
@@ -57,7 +55,7 @@ impl Gate {
     }
 }
 
-/// The owner's end of a door. Dropping it ends its connections, and nobody listens any more.
+/// The owner's end of a door. Dropping it closes its connections and its port.
 #[derive(Debug)]
 pub(crate) struct Door {
     gate: Arc<Gate>,
@@ -77,8 +75,8 @@ impl Door {
         self.knock.knock();
     }
 
-    /// Lets nobody in any more, unless clients are inside that cannot be left alone: those who have
-    /// spoken, or have come later than so many milliseconds ago. The error is how many.
+    /// Closes the door, unless it would interrupt clients: those with relayed data, or those that
+    /// arrived less than `silent_ms` ago. The error is their number.
     pub(crate) fn shut(&self, silent_ms: u64) -> Result<(), usize> {
         let now_ms = self.knock.now_ms();
         let mut state = self.gate.lock();
@@ -96,14 +94,14 @@ impl Door {
         }
     }
 
-    /// Shuts it at once: its QEMU is gone, or about to go. Who is inside still gets what it had
-    /// said.
+    /// Closes the door at once, as its QEMU is gone or about to go. Clients inside still get data
+    /// that was read before.
     pub(crate) fn slam(&self) {
         self.gate.lock().far = None;
         self.knock.knock();
     }
 
-    /// Whether clients are inside, and none of them has said anything for so long.
+    /// Returns true if clients are inside, and all of them have been silent for this long.
     pub(crate) fn is_silent(&self, silent_ms: u64) -> bool {
         let now_ms = self.knock.now_ms();
         let state = self.gate.lock();
@@ -112,7 +110,7 @@ impl Door {
             && inside.all(|one| !one.has_spoken && now_ms.saturating_sub(one.came_ms) >= silent_ms)
     }
 
-    /// Whether somebody waits at a door that is shut.
+    /// Returns true if a client waits at a closed door.
     pub(crate) fn is_wanted(&self) -> bool {
         let state = self.gate.lock();
         state.far.is_none() && state.is_wanted

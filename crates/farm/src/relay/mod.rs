@@ -1,18 +1,18 @@
-//! Forwarded ports of guests whose QEMU comes and goes.
+//! Forwarded ports of guests with a QEMU that comes and goes.
 //!
 //! ```text
 //!   client ─► 127.0.0.1:PORT, ours for as long as the farm runs
-//!                 │ open: handed on, both ways        │ shut: waits, and its guest is wanted
+//!                 │ open: relayed in both ways        │ shut: waits, the guest is wanted
 //!                 ▼                                   ▼
 //!             127.X.X.X:PORT, QEMU's              news, to the fleet's poll set
 //! ```
 //!
-//! QEMU's address is another one at each start. While a guest is away there is none that somebody
-//! else could hold, and what is connected is passed on only if that QEMU still ran afterwards.
+//! QEMU has another address at each start. While a guest is away there is no address that another
+//! process could take over. A connection is only relayed if that QEMU still ran after the connect.
 //!
-//! One thread has all connections: what it passes on costs a guest's CPU nothing, and the fleet's
-//! loop does not see it. Who has said nothing yet, and was told nothing, does not notice that its
-//! guest is parked: such a client is connected anew when it speaks.
+//! One thread has all connections, so relaying uses neither a guest's CPU nor the fleet's loop. A
+//! connection without data in either direction survives parking. Such a client is connected again
+//! once it sends data.
 
 mod far;
 mod gate;
@@ -34,7 +34,7 @@ use crate::news::{News, news};
 use gate::{Gate, Knock};
 use thread::{Listening, Places};
 
-/// The thread, from the first door on.
+/// The relay thread, started with the first door.
 #[derive(Debug, Default)]
 pub(crate) struct Relay {
     running: Option<Running>,
@@ -44,12 +44,12 @@ pub(crate) struct Relay {
 struct Running {
     doors: Sender<Vec<Listening>>,
     knock: Arc<Knock>,
-    /// Readable when somebody waits at a door that is shut.
+    /// Readable when a client waits at a closed door.
     news: News,
 }
 
 impl Relay {
-    /// Listens at a guest's forwarded ports. The door is shut.
+    /// Listens on a guest's forwarded ports. The door is closed at first.
     pub(crate) fn door(&mut self, net: &Net) -> io::Result<Door> {
         if self.running.is_none() {
             self.running = Some(start(Places::of_this_process())?);
@@ -65,7 +65,8 @@ impl Relay {
             };
             let listener = listener.map_err(failed)?;
             listener.set_nonblocking(true)?;
-            // std's own has room for fewer than may wait until a guest is back.
+            // The backlog of std is smaller than the number of clients that may wait for a guest's
+            // return.
             rustix::net::listen(&listener, thread::WAITING_MAX)?;
             let gate = Arc::clone(&gate);
             listening.push(Listening { listener, port, gate, paused_until_ms: 0 });
@@ -75,12 +76,12 @@ impl Relay {
         Ok(Door::new(gate, Arc::clone(&running.knock)))
     }
 
-    /// What becomes readable when somebody waits at a door that is shut.
+    /// Returns the descriptor that is readable when a client waits at a closed door.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.running.as_ref()?.news.fd())
     }
 
-    /// Forgets that it was readable.
+    /// Clears the readiness of the descriptor.
     pub(crate) fn drain(&self) {
         self.running.iter().for_each(|running| _ = running.news.drain());
     }

@@ -1,4 +1,4 @@
-//! The two ends of a connection that is passed on.
+//! The two ends of a relayed connection.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -7,18 +7,17 @@ use reactor::{PollFlags, Users, is_passing};
 
 use super::far::Far;
 
-/// What is kept of one direction until its other end takes it.
+/// Size of the buffer of one direction.
 const BUFFER: usize = 16 * 1024;
 
-/// One direction.
 #[derive(Debug)]
 struct Half {
     buffer: Vec<u8>,
-    /// What of the buffer was taken.
+    /// Bytes of the buffer that were written.
     taken: usize,
-    /// Nothing more comes.
+    /// True if the source has sent its end.
     is_over: bool,
-    /// The other end was told so.
+    /// True if the end was passed to the destination.
     is_told: bool,
 }
 
@@ -31,7 +30,7 @@ impl Half {
         !self.is_over && self.taken == self.buffer.len()
     }
 
-    /// Nothing more goes this way.
+    /// Ends this direction.
     fn give_up(&mut self) -> usize {
         *self = Half { is_over: true, is_told: true, ..Half::new() };
         0
@@ -41,7 +40,7 @@ impl Half {
         self.taken < self.buffer.len()
     }
 
-    /// Passes on what there is. Gives how many bytes came.
+    /// Relays the available data. Returns the number of bytes read.
     fn pass(&mut self, mut from: &TcpStream, mut to: &TcpStream) -> io::Result<usize> {
         let mut came = 0;
         if self.wants_to_read() {
@@ -64,7 +63,7 @@ impl Half {
                 Err(error) => return Err(error),
             }
         }
-        // One that is idle keeps no memory.
+        // An idle direction keeps no buffer.
         self.buffer = Vec::new();
         self.taken = 0;
         if self.is_over && !self.is_told {
@@ -75,15 +74,13 @@ impl Half {
     }
 }
 
-/// A client and its guest.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) client: TcpStream,
     guest: TcpStream,
     far: Far,
-    /// Port of the guest's end.
     port: u16,
-    /// Whether the guest's end is known to be connected, to its own QEMU.
+    /// True once the guest's end is known to be connected to its own QEMU.
     is_connected: bool,
     to_guest: Half,
     to_client: Half,
@@ -95,7 +92,7 @@ impl Pair {
         Pair { client, guest, far, port, is_connected: false, to_guest, to_client }
     }
 
-    /// What is waited for, at the client's end and at the guest's.
+    /// Returns the poll flags of the client's end and the guest's end.
     pub(super) fn flags(&self) -> [PollFlags; 2] {
         if !self.is_connected {
             return [PollFlags::empty(), PollFlags::OUT];
@@ -113,16 +110,16 @@ impl Pair {
         &self.guest
     }
 
-    /// Passes on what there is. Gives how many bytes came from the client and from its guest, and
-    /// nothing if it is over.
+    /// Relays the available data. Returns the number of bytes from the client and from the guest,
+    /// or `None` at the end of the connection.
     pub(super) fn pass(&mut self, users: &Users) -> Option<(usize, usize)> {
         if !self.is_connected {
-            // What its end says is an error, or that it is connected.
+            // The socket is ready either with an error or as connected.
             self.guest.take_error().ok().filter(Option::is_none)?;
             self.is_connected = self.far.listens(self.port, users);
             self.is_connected.then_some(())?;
         }
-        // A guest that reads no more may have said something before, which its client is to get.
+        // A guest that no longer reads may have sent data before, which its client must get.
         let sent = self.to_guest.pass(&self.client, &self.guest);
         let sent = sent.unwrap_or_else(|_| self.to_guest.give_up());
         let got = self.to_client.pass(&self.guest, &self.client).ok()?;

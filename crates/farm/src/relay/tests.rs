@@ -9,10 +9,10 @@ use vm::Forward;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A guest's ports, relayed; a server where its QEMU would listen; and its door.
+/// Returns a relayed port of a guest, a server in place of its QEMU, and the door.
 fn relayed(relay: &mut Relay) -> (u16, TcpListener, Door) {
     let mut net = Net::new(1);
-    // A port that is free at our address may be taken by others before it is ours: then another.
+    // A port that is free at the server's address may be taken on 127.0.0.1; then another is tried.
     for _ in 0..100 {
         let server = TcpListener::bind((Net::random_address().unwrap(), 0)).unwrap();
         let port = server.local_addr().unwrap().port();
@@ -24,18 +24,18 @@ fn relayed(relay: &mut Relay) -> (u16, TcpListener, Door) {
     panic!("no port is free");
 }
 
-/// Lets clients in to a server that is taken for one of the process behind this descriptor.
+/// Lets clients in to a server that passes as the process behind this descriptor.
 fn open(door: &Door, server: &TcpListener, process: OwnedFd) {
     open_to(door, server, process, rustix::process::geteuid().as_raw());
 }
 
-/// The same for a QEMU of this user.
+/// The same as `open`, for a QEMU of this user.
 fn open_to(door: &Door, server: &TcpListener, process: OwnedFd, user: u32) {
     let IpAddr::V4(address) = server.local_addr().unwrap().ip() else { panic!("IPv6") };
     door.open(Far::new(process, user, address));
 }
 
-/// This process, which runs.
+/// Returns a descriptor of this process, which runs.
 fn ours() -> OwnedFd {
     pidfd_open(getpid(), PidfdFlags::empty()).unwrap()
 }
@@ -64,7 +64,7 @@ fn news(relay: &Relay) {
         rustix::event::PollFlags::IN,
     )];
     let limit = rustix::event::Timespec::try_from(PATIENCE).unwrap();
-    assert_eq!(rustix::event::poll(&mut fds, Some(&limit)), Ok(1), "nothing was told");
+    assert_eq!(rustix::event::poll(&mut fds, Some(&limit)), Ok(1), "no wake-up came");
     relay.drain();
 }
 
@@ -80,7 +80,7 @@ fn bytes_and_ends_are_passed_on_both_ways() {
     let mut question = Vec::new();
     guest.read_to_end(&mut question).unwrap();
     assert_eq!(question, b"question");
-    // More than fits into any buffer, to one who reads slowly.
+    // More than fits into any buffer, for a slow reader.
     let answer: Vec<u8> = (0..8 << 20).map(|at: u32| (at % 251) as u8).collect();
     let sent = answer.clone();
     let writes = std::thread::spawn(move || guest.write_all(&sent).unwrap());
@@ -91,7 +91,7 @@ fn bytes_and_ends_are_passed_on_both_ways() {
 }
 
 #[test]
-fn a_guest_that_answers_and_reads_no_more_is_heard_to_its_end() {
+fn answer_of_guest_that_stopped_reading_is_relayed_in_full() {
     let mut relay = Relay::default();
     let (port, server, door) = relayed(&mut relay);
     open(&door, &server, ours());
@@ -99,12 +99,12 @@ fn a_guest_that_answers_and_reads_no_more_is_heard_to_its_end() {
     let mut guest = accept(&server);
     client.write_all(b"question").unwrap();
     read(&mut guest, 8);
-    // It fits into what the kernel keeps for it, and the guest has read all that was sent.
+    // The answer fits into the kernel's buffers, and the guest has read everything that was sent.
     let answer = vec![7; 100_000];
     guest.write_all(&answer).unwrap();
     drop(guest);
     let mut got = read(&mut client, 1);
-    // What is sent to one who is gone changes nothing about the rest of what it has said.
+    // Data sent to a closed guest does not cut the rest of its answer.
     client.write_all(b"more").unwrap();
     got.extend(read(&mut client, 1));
     client.write_all(b"and more").unwrap();
@@ -113,7 +113,7 @@ fn a_guest_that_answers_and_reads_no_more_is_heard_to_its_end() {
 }
 
 #[test]
-fn who_comes_to_a_door_that_is_shut_waits_and_is_told_of() {
+fn client_at_closed_door_waits_and_is_reported() {
     let mut relay = Relay::default();
     let (port, server, door) = relayed(&mut relay);
     assert!(!door.is_wanted());
@@ -128,7 +128,7 @@ fn who_comes_to_a_door_that_is_shut_waits_and_is_told_of() {
     let mut heard = guests.each_mut().map(|guest| read(guest, 1)[0]);
     heard.sort_unstable();
     assert_eq!(&heard, b"01");
-    // Both have spoken: they cannot be left alone, however long they say nothing more.
+    // Both have sent data, so the door cannot be closed on them even after a long silence.
     guests[0].write_all(b"x").unwrap();
     guests[1].write_all(b"x").unwrap();
     for client in &mut clients {
@@ -136,7 +136,7 @@ fn who_comes_to_a_door_that_is_shut_waits_and_is_told_of() {
     }
     assert_eq!(door.shut(0), Err(2));
     assert!(!door.is_silent(0));
-    // Their QEMU is gone: so are they, with what it had said.
+    // Their QEMU is gone, so their connections end after its last data.
     door.slam();
     for guest in &mut guests {
         guest.write_all(b"last").unwrap();
@@ -152,18 +152,18 @@ fn who_comes_to_a_door_that_is_shut_waits_and_is_told_of() {
     let gone = || TcpStream::connect(("127.0.0.1", port)).is_err();
     let deadline = vm::Deadline::after(PATIENCE);
     while !gone() {
-        assert!(deadline.remaining().is_some(), "somebody listens at a door that is gone");
+        assert!(deadline.remaining().is_some(), "the port of a dropped door is open");
     }
 }
 
 #[test]
-fn who_has_said_nothing_does_not_notice_that_the_guest_comes_and_goes() {
+fn silent_client_survives_park_and_wake_of_its_guest() {
     let mut relay = Relay::default();
     let (port, server, door) = relayed(&mut relay);
     open(&door, &server, ours());
     let mut client = connect(port);
     let mut before = accept(&server);
-    assert_eq!(door.shut(60_000), Err(1), "it has just come");
+    assert_eq!(door.shut(60_000), Err(1), "the client has just come");
     door.shut(0).unwrap();
     assert_eq!(before.read(&mut [0]).unwrap(), 0, "the guest's end is closed");
     assert!(!door.is_wanted());
@@ -177,7 +177,7 @@ fn who_has_said_nothing_does_not_notice_that_the_guest_comes_and_goes() {
     assert_eq!(read(&mut client, 6), b"answer");
 }
 
-/// Silent clients of one door keep no place that another client wants, nor do those of all doors.
+/// Silent clients give up their places, at the limit of one door and at the common limit.
 #[test]
 fn finding2_11_silent_clients_give_their_places_up() {
     for places in [Places { inside_max: 3, all_max: 8 }, Places { inside_max: 8, all_max: 3 }] {
@@ -189,20 +189,20 @@ fn finding2_11_silent_clients_give_their_places_up() {
         speaks.write_all(b"1").unwrap();
         assert_eq!(read(&mut spoken_to, 1), b"1");
         let mut silent = [connect(port), connect(port)];
-        // That a server speaks first makes no client of its one.
+        // Data from the server alone does not make a client count as active.
         let mut ends = [accept(&server), accept(&server)];
         ends[0].write_all(b"h").unwrap();
         assert_eq!(read(&mut silent[0], 1), b"h");
         let mut late = connect(port);
         late.write_all(b"late").unwrap();
         assert_eq!(read(&mut accept(&server), 4), b"late");
-        assert_eq!(silent[0].read(&mut [0]).unwrap(), 0, "the oldest silent one keeps its place");
+        assert_eq!(silent[0].read(&mut [0]).unwrap(), 0, "oldest silent client keeps its place");
         spoken_to.write_all(b"2").unwrap();
         assert_eq!(read(&mut speaks, 1), b"2");
     }
 }
 
-/// A QEMU that has ended may have left its address to somebody else.
+/// The address of an ended QEMU may have been taken by another process.
 #[test]
 fn finding2_01_a_client_gets_nothing_from_another_server() {
     let mut relay = Relay::default();
@@ -214,7 +214,7 @@ fn finding2_01_a_client_gets_nothing_from_another_server() {
     assert_tells_nothing(port, &server);
 }
 
-/// A QEMU on its way to its end has closed its ports, and its process is there.
+/// A QEMU about to end has closed its ports while its process still exists.
 #[test]
 fn finding2_01_another_users_server_gets_no_bytes_of_a_client() {
     let mut relay = Relay::default();
@@ -223,17 +223,17 @@ fn finding2_01_another_users_server_gets_no_bytes_of_a_client() {
     assert_tells_nothing(port, &server);
 }
 
-/// A client at this port, and a server in the place of its guest, get nothing from each other.
+/// Asserts that a client at this port and a foreign server get no data from each other.
 fn assert_tells_nothing(port: u16, server: &TcpListener) {
     let mut client = connect(port);
     client.write_all(b"secret").unwrap();
     let mut squatted = accept(server);
-    // It may have been left already.
+    // The connection may be closed already.
     let _ = squatted.write_all(b"lie");
     let mut heard = Vec::new();
-    // Closed, or reset for the word that nobody has read.
+    // The connection is closed, or reset because of the unread data.
     let _ = squatted.read_to_end(&mut heard);
-    assert_eq!(heard, b"", "its word is passed on to a stranger");
+    assert_eq!(heard, b"", "data was relayed to a stranger");
     let mut got = Vec::new();
     let _ = client.read_to_end(&mut got);
     assert_eq!(got, b"");

@@ -1,4 +1,4 @@
-//! The thread that has all connections.
+//! The relay thread, which owns all connections.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,43 +16,43 @@ use super::gate::{CLOCK, Gate, Visitor};
 use super::pair::Pair;
 use crate::news::{News, Teller};
 
-/// Clients of one port that may wait until their guest is back; the kernel's own default.
+/// Most clients of one port that wait for their guest's return; the kernel's own default.
 pub(super) const WAITING_MAX: i32 = 4096;
-/// Connections of one guest: its QEMU may have no more files.
+/// Most connections of one guest, as its QEMU may have no more open files.
 const INSIDE_MAX: usize = 1024;
-/// A client that has spoken keeps its place for so long without a byte, if others want it.
+/// Silence after which a client that has sent data may lose its place to another client.
 const IDLE_MAX_MS: u64 = 60_000;
-/// Connections that are taken from one listener at once.
+/// Most connections accepted from one listener at once.
 const ACCEPTS_MAX: usize = 64;
-/// Connections of all guests together: each has two descriptors, and the guests need some ten each.
-/// Half as many more may wait for their guests.
+/// Most connections of all guests together. Each has two descriptors, and the guests need some ten
+/// each. Half as many clients may wait for their guests.
 const ALL_MAX: usize = 8 * 1024;
-/// So long nobody is let in when there is no descriptor, or no place, for another client.
+/// Pause in accepting when there is no descriptor, or no place, for another client.
 const PAUSE_MS: u64 = 100;
-/// How long it waits if nothing is to be done.
+/// Longest wait of the idle thread.
 const IDLE_MS: u64 = 3_600_000;
 
-/// A port of ours. Its connections go to the same port of its QEMU's address.
+/// A forwarded port. Its connections go to the same port of its QEMU's address.
 #[derive(Debug)]
 pub(super) struct Listening {
     pub(super) listener: TcpListener,
     pub(super) port: u16,
     pub(super) gate: Arc<Gate>,
-    /// Until when nobody is let in here.
+    /// Time until which no client is accepted here.
     pub(super) paused_until_ms: u64,
 }
 
-/// Connections that there may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
-    /// Of one guest.
+    /// Limit of one guest.
     pub(super) inside_max: usize,
-    /// Of all guests together.
+    /// Limit of all guests together.
     pub(super) all_max: usize,
 }
 
 impl Places {
-    /// At most half of the files that this process may have open: each connection has two.
+    /// Returns the limits for this process. Connections use at most half of its open files, as each
+    /// has two.
     pub(super) fn of_this_process() -> Places {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let all_max = ALL_MAX.min(usize::try_from(files / 4).unwrap_or(ALL_MAX));
@@ -60,7 +60,6 @@ impl Places {
     }
 }
 
-/// Who owns a descriptor in the poll set.
 mod owner {
     pub(super) const KNOCK: u64 = 0;
     pub(super) const LISTENERS: u64 = 1;
@@ -69,7 +68,7 @@ mod owner {
     pub(super) const WAITING: u64 = 4;
 }
 
-/// A client that is to be let in, such as one that has said nothing when its guest was parked.
+/// A client to let in later, such as a silent client of a parked guest.
 #[derive(Debug)]
 struct Waiting {
     client: TcpStream,
@@ -77,21 +76,21 @@ struct Waiting {
     gate: Arc<Gate>,
 }
 
-/// A connection and its door.
 #[derive(Debug)]
 struct Inside {
     pair: Pair,
     port: u16,
     gate: Arc<Gate>,
     has_spoken: bool,
-    /// The client itself has sent something.
+    /// True if the client has sent data.
     has_asked: bool,
-    /// When it did so last, or else when it came.
+    /// Time of the last data from the client, or of its arrival.
     last_ms: u64,
 }
 
 impl Inside {
-    /// True if it gives its place to another client: those first that have sent nothing.
+    /// Returns true if the connection may lose its place to another client: it has sent no data, or
+    /// none for long.
     fn may_be_displaced(&self, now_ms: u64) -> bool {
         !self.has_asked || now_ms.saturating_sub(self.last_ms) >= IDLE_MAX_MS
     }
@@ -101,17 +100,17 @@ impl Inside {
 struct Thread {
     listening: Vec<Listening>,
     inside: BTreeMap<u64, Inside>,
-    /// The oldest first.
+    /// Waiting clients, the oldest first.
     waiting: BTreeMap<u64, Waiting>,
     next_number: u64,
-    /// Until when nobody is let in anywhere.
+    /// Time until which no client is accepted anywhere.
     paused_until_ms: u64,
     places: Places,
-    /// The kernel, which tells the user that listens at a QEMU's address.
+    /// Kernel interface that reports the user that listens at a QEMU's address.
     users: Users,
 }
 
-/// Runs until nobody can add doors any more.
+/// Runs until the owner of the relay is gone.
 pub(super) fn run(new: &Receiver<Vec<Listening>>, knocked: &News, told: &Teller, places: Places) {
     let mut thread = Thread {
         listening: Vec::new(),
@@ -166,7 +165,8 @@ impl Thread {
                 set.add(*key, one.client.as_fd(), PollFlags::IN);
             }
         }
-        // One that nothing is waited for at is left out: its end would be told again and again.
+        // A connection without a wanted event is left out. Poll would report its end again and
+        // again.
         set.owner(owner::CLIENTS);
         for (key, one) in &self.inside {
             let flags = one.pair.flags()[0];
@@ -184,7 +184,7 @@ impl Thread {
         set.wait(wait_ms)
     }
 
-    /// Does what an owner of a door has changed.
+    /// Applies changes of doors by their owners.
     fn look_at_doors(&mut self) {
         self.listening.retain(|one| !one.gate.lock().is_gone);
         self.waiting.retain(|_, one| !one.gate.lock().is_gone);
@@ -193,7 +193,7 @@ impl Thread {
             .extract_if(.., |number, one| !one.gate.lock().inside.contains_key(number))
             .collect();
         for (number, Inside { pair, port, gate, has_spoken, .. }) in left {
-            // The guest's end goes; who has said nothing may wait for the next.
+            // The guest's end is closed. A silent client may wait for the next QEMU.
             if !has_spoken && !gate.lock().is_gone {
                 self.waiting.insert(number, Waiting { client: pair.client, port, gate });
             }
@@ -203,7 +203,6 @@ impl Thread {
         }
     }
 
-    /// Deals with what is ready. True if somebody has come to a door that is shut.
     fn turn(&mut self, ready: &Ready) -> bool {
         let mut is_news = false;
         for event in ready.of(owner::LISTENERS) {
@@ -218,7 +217,8 @@ impl Thread {
         is_news
     }
 
-    /// Somebody has come. True if the door is shut, and nobody knows of him.
+    /// Accepts clients. Returns true if the door is closed and the owner does not know of a client
+    /// yet.
     fn came(&mut self, at: usize) -> bool {
         let Some(gate) = self.listening.get(at).map(|one| Arc::clone(&one.gate)) else {
             return false;
@@ -261,8 +261,8 @@ impl Thread {
         false
     }
 
-    /// Places for clients of an open door. Without any, one client gives its own up: one that has
-    /// sent nothing, or else the one that has been idle for longest.
+    /// Returns the free places for clients of an open door. If there are none, one client is
+    /// displaced: a client without data first, else the one idle for longest.
     fn room(&mut self, gate: &Arc<Gate>) -> usize {
         let of_door = {
             let state = gate.lock();
@@ -276,7 +276,7 @@ impl Thread {
             return of_door.min(of_all).min(ACCEPTS_MAX);
         }
         let now_ms = CLOCK.ms();
-        // Of all doors, the one with most clients gives.
+        // Of all doors, the one with the most clients gives up a place.
         let fullest = || {
             let doors = self.listening.iter().map(|one| &one.gate);
             doors.max_by_key(|gate| gate.lock().inside.len())
@@ -294,7 +294,7 @@ impl Thread {
         1
     }
 
-    /// Connects a client that is counted as inside.
+    /// Connects a client that already counts as inside.
     fn let_in(&mut self, number: u64, Waiting { client, port, gate }: Waiting, far: &Far) {
         match pair(client, far, port) {
             Ok(pair) => {
@@ -312,7 +312,8 @@ impl Thread {
         }
     }
 
-    /// Somebody who waits says something, or has gone. True if its door is shut, and nobody knows.
+    /// Handles data or the end of a waiting client. Returns true if the door is closed and the
+    /// owner does not know of the client yet.
     fn speaks(&mut self, number: u64) -> bool {
         let Some(one) = self.waiting.get(&number) else { return false };
         if !matches!(one.client.peek(&mut [0; 1]), Ok(1..)) {
@@ -327,7 +328,8 @@ impl Thread {
                 return !std::mem::replace(&mut state.is_wanted, true);
             };
             if room == 0 {
-                // Its guest has as many as it may; it would be asked about again and again.
+                // The guest has no place left. Keeping the client would make poll report it again
+                // and again.
                 drop(state);
                 self.waiting.remove(&number);
                 return false;
@@ -344,14 +346,14 @@ impl Thread {
 
     fn pass(&mut self, number: u64) {
         let Some(one) = self.inside.get_mut(&number) else { return };
-        // Locked until it is known whether it has spoken: its door is not shut in between.
+        // The lock holds until `has_spoken` is updated, so the door is not closed in between.
         let mut state = one.gate.lock();
         let Some(visitor) = state.inside.get_mut(&number) else { return };
         match one.pair.pass(&self.users) {
             Some((0, 0)) => {}
             Some((sent, _)) => {
                 (one.has_spoken, visitor.has_spoken) = (true, true);
-                // A server may speak first, and to a client that never will.
+                // A server may send first, even to a client that never sends.
                 if sent > 0 {
                     (one.has_asked, one.last_ms) = (true, CLOCK.ms());
                 }
@@ -365,7 +367,7 @@ impl Thread {
     }
 }
 
-/// A client and a connection to its guest, which is on its way.
+/// Starts a connection to the guest, and pairs it with the client's.
 fn pair(client: TcpStream, far: &Far, port: u16) -> io::Result<Pair> {
     client.set_nonblocking(true)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;

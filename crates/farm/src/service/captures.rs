@@ -6,16 +6,15 @@ use manager::control::{self, Answer, ClientId, Failure, Return, Server};
 
 use crate::fleet::{Captured, Fleet, State};
 
-/// The name under which an answer has the size of the pool, whichever kind it is.
+/// Name of the pool's size in an answer, for any kind of pool.
 pub const POOL: &str = "proc/sys/vm/cmm_pages";
-/// Questions that may wait for their guest at once.
+/// Most waiting requests.
 const WAITING_MAX: usize = 16;
 
-/// All clients that wait.
 #[derive(Debug, Default)]
 pub(super) struct Captures {
     waiting: Vec<Waiting>,
-    /// Those whose guest is on disk: it is asked when it is back.
+    /// Clients of guests on disk, which are asked once they are back.
     later: Vec<(usize, Return)>,
 }
 
@@ -28,7 +27,8 @@ struct Waiting {
 }
 
 impl Captures {
-    /// Asks a guest's daemon for its files; the client is answered when all are there.
+    /// Requests the files from a guest's daemon. The client gets an answer once all files are
+    /// there.
     pub(super) fn begin(
         &mut self,
         guest: usize,
@@ -55,7 +55,7 @@ impl Captures {
         Ok(())
     }
 
-    /// A guest is back from its disk.
+    /// Sends the delayed requests to a guest that is back from disk.
     pub(super) fn runs(&mut self, guest: usize, fleet: &mut Fleet, control: &mut Server) {
         let clients: Vec<_> = self.later.extract_if(.., |(of, _)| *of == guest).collect();
         for (guest, to) in clients {
@@ -65,14 +65,13 @@ impl Captures {
         }
     }
 
-    /// A client has left.
     pub(super) fn has_left(&mut self, client: ClientId) {
         self.waiting.retain(|waiting| waiting.to.client != client);
         self.later.retain(|(_, to)| to.client != client);
     }
 
-    /// A guest has no daemon any more, so nothing comes of what was asked. The next daemon numbers
-    /// its answers from the beginning.
+    /// Answers the clients of a guest without a daemon, as no more files will come. The next daemon
+    /// restarts its sequence numbers.
     pub(super) fn has_ended(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
         let name = &fleet.members()[guest].spec().name;
         let waiting = self.waiting.extract_if(.., |waiting| waiting.guest == guest);
@@ -119,7 +118,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn clients_of_a_guest_that_ends_are_told_and_no_others_are() {
+    fn only_clients_of_ended_guest_get_a_failure() {
         let scratch = vm::Scratch::new("captures").unwrap();
         let path = scratch.join("control");
         let mut control = Server::open(&path, None, Bounds::FARM).unwrap();

@@ -1,4 +1,4 @@
-//! Asks a farm that runs, through its socket.
+//! Client of a running farm's socket.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -10,20 +10,21 @@ use vm::{Deadline, Mark, OUTPUT_BYTES_MAX, Output, read_before};
 
 use crate::Error;
 
-/// A farm answers within a turn; one that is busy with a thousand guests takes some.
+/// Timeout of an answer. A farm answers within a turn, which takes a while with a thousand busy
+/// guests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Asks a farm, and returns its answer. A refusal is an error.
+/// Sends a request to a farm, and returns its answer. A refusal is an error.
 pub fn ask(socket: &Path, ask: &Ask) -> Result<Answer, Error> {
     ask_within(socket, ask, PATIENCE)
 }
 
-/// The same; the answer may take so long.
+/// The same as [`ask`], with the given timeout.
 pub fn ask_within(socket: &Path, ask: &Ask, patience: Duration) -> Result<Answer, Error> {
     Ok(open_within(socket, ask, patience)?.1)
 }
 
-/// The same, with the connection: after some requests it goes on.
+/// The same as [`ask`], with the connection, which some requests turn into a stream.
 pub fn open(socket: &Path, ask: &Ask) -> Result<(UnixStream, Answer), Error> {
     open_within(socket, ask, PATIENCE)
 }
@@ -50,12 +51,12 @@ fn open_within(
     })
 }
 
-/// Returns a farm and its guests, as it sees them.
+/// Returns the table of a farm and its guests.
 pub fn table(socket: &Path) -> Result<FarmTable, Error> {
     table_within(socket, PATIENCE)
 }
 
-/// The same; the answer may take so long.
+/// The same as [`table`], with the given timeout.
 pub fn table_within(socket: &Path, patience: Duration) -> Result<FarmTable, Error> {
     match ask_within(socket, &Ask::Farm, patience)? {
         Answer::Farm(table) => Ok(table),
@@ -63,8 +64,8 @@ pub fn table_within(socket: &Path, patience: Duration) -> Result<FarmTable, Erro
     }
 }
 
-/// Runs a command in a guest, writes its output to `output` as it comes, at most `output_max`
-/// bytes, and gives its exit status.
+/// Runs a command in a guest, and returns its exit status. Up to `output_max` bytes of output are
+/// written to `output` as they arrive.
 pub fn exec(
     socket: &Path,
     guest: &str,
@@ -96,7 +97,7 @@ pub fn exec(
     }
 }
 
-/// Runs a command in a guest and gives its output and its exit status.
+/// Runs a command in a guest, and returns its output and exit status.
 pub fn run(socket: &Path, guest: &str, command: &str, deadline: Deadline) -> Result<Output, Error> {
     let mut output = Vec::new();
     let code = exec(socket, guest, command, OUTPUT_BYTES_MAX as u64, deadline, &mut output)?;
@@ -109,7 +110,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn finding_06_a_listener_with_a_full_queue_is_not_waited_for() {
+    fn finding_06_full_queue_of_listener_does_not_block() {
         let path = std::env::temp_dir().join(format!("pinhead-full-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();

@@ -11,14 +11,14 @@ use rustix::event::PollFlags;
 use super::peer::drain_into;
 use crate::fleet::Fleet;
 
-/// Terminals at the same time: people have few screens.
+/// Most attached terminals; users have few screens.
 const ATTACHED_MAX: usize = 32;
-/// What is kept for a terminal that does not read; the guest goes on, and its oldest words go.
+/// Most output kept for a terminal that does not read. The guest goes on, and the oldest output is
+/// dropped.
 const UNREAD_MAX: usize = 256 * 1024;
-/// What is kept for a guest that does not read its keyboard.
+/// Most input kept for a guest that does not read its keyboard.
 const UNTYPED_MAX: usize = 4096;
 
-/// All terminals.
 #[derive(Debug, Default)]
 pub(super) struct Consoles(Vec<Attached>);
 
@@ -26,7 +26,7 @@ pub(super) struct Consoles(Vec<Attached>);
 struct Attached {
     stream: UnixStream,
     guest: usize,
-    /// How much of the console it has been given.
+    /// Console output that the terminal has got, in bytes.
     seen: u64,
     unread: Vec<u8>,
     untyped: Vec<u8>,
@@ -34,7 +34,7 @@ struct Attached {
 }
 
 impl Consoles {
-    /// The error says why no other terminal can be attached.
+    /// Checks that one more terminal can be attached.
     pub(super) fn has_room(&self) -> Result<(), Failure> {
         match self.0.len() {
             0..ATTACHED_MAX => Ok(()),
@@ -42,7 +42,7 @@ impl Consoles {
         }
     }
 
-    /// Attaches a terminal; behind the answer it sees the console's output from here on.
+    /// Attaches a terminal. It gets the answer, and then the console's output from here on.
     pub(super) fn attach(
         &mut self,
         guest: usize,
@@ -55,7 +55,7 @@ impl Consoles {
         self.0.push(Attached { stream, guest, seen: from, unread, untyped, is_gone });
     }
 
-    /// The guests to which terminals are attached.
+    /// Returns the guests with attached terminals.
     pub(super) fn attached(&self) -> impl Iterator<Item = usize> {
         self.0.iter().map(|attached| attached.guest)
     }
@@ -66,7 +66,7 @@ impl Consoles {
         }
     }
 
-    /// Moves bytes both ways, and forgets terminals that are gone.
+    /// Moves bytes in both directions, and drops closed terminals.
     pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) {
         let mut ready = Lookup::new(ready);
         for (key, attached) in (0..).zip(&mut self.0) {
@@ -86,7 +86,7 @@ impl Attached {
         match self.stream.read(&mut chunk[..room.max(1)]) {
             Ok(0) => self.is_gone = true,
             Ok(count) if room > 0 => self.untyped.extend_from_slice(&chunk[..count]),
-            // The guest has not read for 4 KiB: a key more is lost, as on any keyboard.
+            // The guest has not read for 4 KiB, so further keys are lost, as on any keyboard.
             Ok(_) => {}
             Err(error) => self.is_gone = !is_passing(&error),
         }

@@ -1,4 +1,4 @@
-//! Guests that run, and the socket through which others ask about them.
+//! Control service of running guests: the socket for requests, and the checks of guests' ports.
 //!
 //! ```text
 //!   PID/control ─► request (manager::control) ─► farm, logs, down  answered at once
@@ -10,8 +10,8 @@
 //!   127.0.0.1:PORT ◄─ probes of guests that are up ─► ready ─► the class's command
 //! ```
 //!
-//! It has no thread of its own: the loop that turns the fleet turns it too. No client is waited
-//! for, and what is kept for one that does not read is bounded.
+//! The service has no thread of its own: the fleet's loop runs it. No call waits for a client, and
+//! the output kept for a slow client is bounded.
 
 mod captures;
 mod client;
@@ -48,27 +48,27 @@ use parking::Parkings;
 use ready::Readiness;
 use shells::Shells;
 
-/// What the socket is called in the farm's directory.
+/// Name of the socket in the farm's directory.
 pub const SOCKET: &str = "control";
-/// So many guests are named to a client that asks for one that is not there.
+/// Most guest names in the error about an unknown guest.
 const NAMES_MAX: usize = 10;
 
-/// The properties of a guest besides how it is started.
+/// The properties of a guest besides its specification.
 #[derive(Clone, Debug)]
 pub struct Occupant {
-    /// The class that it is of.
+    /// Class of the guest.
     pub class: String,
-    /// Its ports on the host.
+    /// The guest's ports on the host.
     pub ports: Vec<ProbedPort>,
-    /// A line for its shell when it is ready.
+    /// Command line for the guest's shell once the guest is ready.
     pub command: Option<String>,
-    /// Its weight against others.
+    /// Weight of the guest against others.
     pub shares: u32,
-    /// The password of the farm's database, if it is to know it.
+    /// Password of the farm's database, if the guest needs it.
     pub password: Option<Password>,
 }
 
-/// Who owns a descriptor of the service in the fleet's poll set.
+/// Keys of the service's descriptors in the fleet's poll set.
 mod owner {
     use crate::fleet::owner::OTHERS;
 
@@ -81,13 +81,13 @@ mod owner {
     pub(super) const END: u64 = OTHERS + 6;
 }
 
-/// The first owner in the fleet's poll set that is neither the fleet's nor the service's.
+/// The first key in the fleet's poll set used neither by the fleet nor by the service.
 pub const OWNERS_END: u64 = owner::END;
 
 /// The control socket, and all requests under way.
 #[derive(Debug)]
 pub struct Service {
-    /// The farm's name, if it has one.
+    /// Name of the farm, if it has one.
     name: Option<String>,
     control: Server,
     occupants: Vec<Occupant>,
@@ -96,14 +96,14 @@ pub struct Service {
     captures: Captures,
     parkings: Parkings,
     readiness: Readiness,
-    /// The host manager that has the guests' ports and balloons as long as this is open.
+    /// Connection of the host manager that has the guests' ports and balloons while it is open.
     manager: Option<UnixStream>,
-    /// The client that asked for the end; it sees it when the connection closes.
+    /// Client that requested the end of the farm. Its connection closes with the end.
     ending: Option<UnixStream>,
 }
 
 impl Service {
-    /// Listens in a directory that is ours alone. The occupants are the fleet's members in order.
+    /// Listens in a private directory. The occupants are the fleet's members in order.
     pub fn open(
         dir: &Path,
         name: Option<String>,
@@ -123,7 +123,7 @@ impl Service {
         })
     }
 
-    /// What has to be waited for.
+    /// Adds the descriptors to poll.
     pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         self.control.fds(set.owner(owner::CONTROL));
         self.consoles.fds(set.owner(owner::CONSOLES));
@@ -135,19 +135,19 @@ impl Service {
         }
     }
 
-    /// Deals with what has come: on the connections, and from the fleet.
+    /// Handles requests on the connections, and events of the fleet.
     pub fn turn(&mut self, ready: &Ready, events: &[Event], fleet: &mut Fleet) {
         let now = fleet.now_ms();
         for event in events {
             if let Event::Up(guest) = event {
-                // Also of one that was to be parked, or woken, and has begun anew instead.
+                // A guest that was to be parked or woken may have rebooted instead.
                 self.parkings.runs(*guest, fleet, &mut self.control);
             }
             match event {
                 Event::Up(guest) if self.occupants[*guest].password.is_none() => {
                     self.readiness.is_up(*guest, now);
                 }
-                // Its services answer when they have what they need.
+                // The guest's services respond once they have the password.
                 Event::Up(guest) => self.set_up(*guest, fleet),
                 Event::Reset(guest) => {
                     self.shells.was_reset(*guest);
@@ -158,7 +158,7 @@ impl Service {
                 Event::Note(_) => {}
                 Event::Parked(guest) => {
                     if fleet.members()[*guest].is_away() {
-                        // Its QEMU has ended; the next one has another port for commands.
+                        // The QEMU has ended, and the next one has another control port.
                         self.shells.has_ended(*guest);
                         self.captures.has_ended(*guest, fleet, &mut self.control);
                     }
@@ -174,7 +174,7 @@ impl Service {
                     self.shells.has_ended(*guest);
                     self.captures.has_ended(*guest, fleet, &mut self.control);
                 }
-                // A client of the QEMU that was ended gets no answer.
+                // A client of the ended QEMU gets no response.
                 Event::Hung { guest, .. } => {
                     self.shells.has_ended(*guest);
                     self.captures.has_ended(*guest, fleet, &mut self.control);
@@ -184,7 +184,7 @@ impl Service {
                 }
             }
         }
-        // Before the callers, so that the next manager may begin.
+        // This goes before the requests, so that the next manager may begin.
         if ready.has(owner::MANAGER) && self.manager.as_ref().is_some_and(has_ended) {
             self.manager = None;
             fleet.take_back();
@@ -198,7 +198,7 @@ impl Service {
             fleet.keep_awake(guest);
         }
         for guest in self.readiness.turn(ready.of(owner::PROBES), now) {
-            // One that goes on from where it was runs it already.
+            // A resumed guest already runs the command.
             let is_new = !fleet.members()[guest].is_resumed();
             if let Some(command) = self.occupants[guest].command.as_ref().filter(|_| is_new) {
                 self.shells.run_aside(guest, command, fleet);
@@ -218,15 +218,15 @@ impl Service {
         }
     }
 
-    /// Gives a guest what its servers are to know, if there is anything.
+    /// Sends a guest the password for its servers, if there is one.
     fn set_up(&mut self, guest: usize, fleet: &mut Fleet) {
         if let Some(password) = &self.occupants[guest].password {
             self.shells.set_up(guest, password.line(), fleet);
         }
     }
 
-    /// Hangs up on all clients but a manager, and forgets what they had asked for: something in
-    /// one of their requests was not as it should be.
+    /// Disconnects all clients except a manager, and drops their requests. This follows a fault in
+    /// the handling of a request.
     pub fn drop_clients(&mut self) {
         self.control.hang_up();
         self.consoles = Consoles::default();
@@ -235,29 +235,31 @@ impl Service {
         self.parkings = Parkings::default();
     }
 
-    /// Takes the guests' ports and balloons back, and hangs up on everybody: it is turned no more.
+    /// Takes back the guests' ports and balloons, and disconnects all clients. The service runs no
+    /// more after this.
     pub fn drop_manager(&mut self, fleet: &mut Fleet) {
         self.drop_clients();
         self.manager = None;
         fleet.take_back();
     }
 
-    /// When it wants to be turned again, whatever comes.
+    /// Returns the time at which the next turn is due.
     pub fn next_ms(&self) -> u64 {
         self.readiness.next_ms().min(self.control.next_ms())
     }
 
-    /// Whether a client has asked for the farm's end.
+    /// Returns true if a client has requested the end of the farm.
     pub fn is_to_end(&self) -> bool {
         self.ending.is_some()
     }
 
-    /// How a guest's services are.
+    /// Returns the readiness of a guest's services.
     pub fn ready_state(&self, guest: usize) -> ReadyState {
         self.readiness.state(guest)
     }
 
-    /// Serves a request; the answer, if it comes now and no stream goes on behind it.
+    /// Serves a request. The result is the answer, unless the answer comes later or begins a
+    /// stream.
     fn serve(
         &mut self,
         ask: Ask,
@@ -345,7 +347,8 @@ impl Service {
         })
     }
 
-    /// The connection of a client that goes on as a stream, and the answer that comes first.
+    /// Returns the connection of a client that becomes a stream, and the encoded answer at its
+    /// beginning.
     fn stream(&mut self, to: Return, answer: Answer) -> Option<(UnixStream, Vec<u8>)> {
         Some((self.control.take(to.client)?, encode_answer(Some(to.id), &Ok(answer))))
     }
@@ -400,7 +403,7 @@ fn place(fleet: &Fleet, name: &str) -> Result<usize, Failure> {
     })
 }
 
-/// Whether a client that sends nothing more has closed its end.
+/// Returns true if a client without further requests has closed its end.
 fn has_ended(mut stream: &UnixStream) -> bool {
     match stream.read(&mut [0; 4096]) {
         Ok(count) => count == 0,

@@ -1,27 +1,26 @@
-//! Clients who wait until a guest is parked, or runs.
+//! Clients that wait until a guest is parked, or runs.
 
 use manager::control::{Answer, ClientId, Failure, Parked, Return, Server};
 
 use crate::fleet::Fleet;
 
-/// Clients that may wait at the same time: others are to find a place.
+/// Most waiting clients, so that other clients find a place.
 const WAITING_MAX: usize = 64;
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Parkings(Vec<Waiting>);
 
 #[derive(Debug)]
 struct Waiting {
     guest: usize,
-    /// Parked, or else awake.
+    /// True if the client waits for parking, false for the wake-up.
     wants_parked: bool,
     to: Return,
 }
 
 impl Parkings {
-    /// Parks a guest for a client. The answer comes later if there is none. The error is why that
-    /// cannot be.
+    /// Parks a guest for a client. `None` means that the answer comes later. The error is the
+    /// reason why the guest cannot be parked.
     pub(super) fn park(
         &mut self,
         guest: usize,
@@ -38,7 +37,6 @@ impl Parkings {
         })
     }
 
-    /// Lets a guest run for a client.
     pub(super) fn wake(
         &mut self,
         guest: usize,
@@ -69,22 +67,22 @@ impl Parkings {
         None
     }
 
-    /// A client has left.
     pub(super) fn has_left(&mut self, client: ClientId) {
         self.0.retain(|waiting| waiting.to.client != client);
     }
 
-    /// A guest is parked, and its memory is paged out.
+    /// Answers the clients of a guest that is parked and paged out.
     pub(super) fn is_parked(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
         self.answer(guest, true, fleet, control);
     }
 
-    /// A guest was parked, and runs: also one whose client has come too late.
+    /// Answers the clients of a guest that runs again, including a client that asked for parking
+    /// too late.
     pub(super) fn runs(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
         self.answer(guest, false, fleet, control);
     }
 
-    /// A guest has ended.
+    /// Answers the clients of a guest that has ended.
     pub(super) fn has_ended(&mut self, guest: usize, fleet: &Fleet, control: &mut Server) {
         let name = &fleet.members()[guest].spec().name;
         for waiting in self.0.extract_if(.., |waiting| waiting.guest == guest) {
@@ -110,7 +108,7 @@ impl Parkings {
     }
 }
 
-/// A guest that was to be parked runs again; and why, if it could not be saved.
+/// Returns the failure for a guest that was not parked, with the reason if it could not be saved.
 fn not_parked(name: &str, why: Option<&str>) -> Failure {
     Failure::new(match why {
         Some(why) => format!("Guest {name} cannot be parked: {why}"),
@@ -118,7 +116,7 @@ fn not_parked(name: &str, why: Option<&str>) -> Failure {
     })
 }
 
-/// A guest is parked; and why its memory stays where it is, if that is so.
+/// Returns the answer for a parked guest, with the reason if its memory stays resident.
 fn parked(guest: usize, fleet: &Fleet) -> Answer {
     let member = &fleet.members()[guest];
     let kept = member.kept_because().map(str::to_owned);
@@ -134,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_that_wait_leave_places_to_others() {
+    fn waiting_clients_leave_places_to_others() {
         let mut parkings = Parkings::default();
         let to = |client: u64| Return { client: ClientId(client), id: 1 };
         for client in 0..64 {

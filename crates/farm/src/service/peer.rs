@@ -1,10 +1,11 @@
-//! What the client at the other end of a stream takes.
+//! Writing to a client at the other end of a stream.
 
 use std::os::unix::net::UnixStream;
 
 use reactor::write_some;
 
-/// Writes what a nonblocking stream takes of a buffer. Gives whether the peer is still there.
+/// Writes as much of a buffer as a nonblocking stream accepts. Returns true if the peer is still
+/// there.
 pub(super) fn drain_into(stream: &UnixStream, buffer: &mut Vec<u8>) -> bool {
     write_some(stream, buffer).map(|sent| drop(buffer.drain(..sent))).is_ok()
 }

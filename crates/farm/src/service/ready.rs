@@ -1,7 +1,7 @@
-//! Whether a guest's services answer, seen from where their clients are.
+//! Readiness of guests' services, probed from the side of their clients.
 //!
-//! QEMU takes every connection to a forwarded port, whatever is in the guest, so an answer has to
-//! come back. A guest is asked when it is up, again and again until it has answered once.
+//! QEMU accepts every connection to a forwarded port even if the guest has no server, so only a
+//! response counts. A guest is probed from its hello on until each service has responded once.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -14,38 +14,38 @@ use rustix::event::PollFlags;
 
 use crate::config::Probe;
 
-/// A port of a guest, and how its service is asked.
+/// A port of a guest, and the probe of its service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbedPort {
     /// The port.
     pub at: ServedPort,
-    /// How one sees that it answers.
+    /// The probe that shows if the service responds.
     pub probe: Probe,
 }
 
-/// Guests that are asked at the same time: more would slow down the answers.
+/// Most guests probed at the same time. More would slow down the responses.
 const PROBES_MAX: usize = 32;
-/// An answer that takes longer is asked for again.
+/// Timeout of a response, after which the probe is sent again.
 const ANSWER_MS: u64 = 3_000;
-/// The time between two questions, first and at most.
+/// First and longest pause between two probes.
 const PAUSE_MS: u64 = 50;
 const PAUSE_MAX_MS: u64 = 1_000;
-/// The kernel connects us on the loopback at once, or not at all.
+/// Timeout of a connection. The kernel connects on the loopback at once, or not at all.
 const CONNECT: Duration = Duration::from_millis(50);
 
-/// PostgreSQL answers this with one letter: whether it would encrypt.
+/// PostgreSQL request that is answered with one letter: whether the server would encrypt.
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// How a guest's services are.
+/// Readiness of a guest's services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadyState {
-    /// It is not up yet.
+    /// The guest is not up yet.
     Starting,
-    /// It is up; not all of its services have answered.
+    /// The guest is up, and some of its services have not responded yet.
     Asked,
-    /// All of its services have answered.
+    /// All services have responded.
     Ready,
-    /// It has ended.
+    /// The guest has ended.
     Ended,
 }
 
@@ -53,15 +53,14 @@ pub enum ReadyState {
 struct Guest {
     ports: Vec<ProbedPort>,
     state: ReadyState,
-    /// How many ports have answered.
+    /// Number of ports that have responded.
     answered: usize,
     probe: Option<TcpStream>,
-    /// When the probe was sent, or when the next one is to be.
+    /// Time of the current probe, or of the next one.
     at_ms: u64,
     pause_ms: u64,
 }
 
-/// The services of all guests.
 #[derive(Debug)]
 pub(super) struct Readiness {
     guests: Vec<Guest>,
@@ -85,7 +84,7 @@ impl Readiness {
         self.guests[guest].state
     }
 
-    /// The guests whose services have not answered yet.
+    /// Returns the guests with services that have not responded yet.
     pub(super) fn asked(&self) -> impl Iterator<Item = usize> {
         let is_asked = |guest: &Guest| guest.state == ReadyState::Asked;
         (0..).zip(&self.guests).filter(move |(_, guest)| is_asked(guest)).map(|(place, _)| place)
@@ -112,7 +111,7 @@ impl Readiness {
         }
     }
 
-    /// When the next probe or the next deadline of a service is due.
+    /// Returns the time of the next probe or timeout.
     pub(super) fn next_ms(&self) -> u64 {
         let asked = self.guests.iter().filter(|guest| guest.state == ReadyState::Asked);
         let due = asked.map(|guest| match guest.probe {
@@ -122,7 +121,7 @@ impl Readiness {
         due.min().map_or(u64::MAX, |due| due.max(self.now_ms + PAUSE_MS))
     }
 
-    /// Takes answers and asks again. Gives the guests that have become ready.
+    /// Reads responses and sends probes. Returns the guests that have become ready.
     pub(super) fn turn(&mut self, ready: &[Event], now_ms: u64) -> Vec<usize> {
         self.now_ms = now_ms;
         for event in ready {
@@ -192,8 +191,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// Turns until the state is reached. The clock that is passed stands still while an answer is
-    /// on its way.
+    /// Runs turns until the state is reached. The clock stands still while a response is on its
+    /// way.
     fn until(readiness: &mut Readiness, state: ReadyState) -> Vec<usize> {
         let mut became = Vec::new();
         for now_ms in (0..100_000).step_by(100) {
@@ -219,7 +218,7 @@ mod tests {
         let mut readiness = Readiness::new(vec![ports]);
         let server = std::thread::spawn(move || {
             let mut asked = Vec::new();
-            // As QEMU does while the guest has no server: accept, then close.
+            // Like QEMU while the guest has no server: accept, then close.
             drop(listener.accept().unwrap());
             for _ in 0..2 {
                 let (mut stream, _) = listener.accept().unwrap();

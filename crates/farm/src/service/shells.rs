@@ -1,4 +1,4 @@
-//! Commands in guests, one at a time in each, relayed as they speak.
+//! Commands in guests, one at a time per guest, with their output relayed as it arrives.
 //!
 //! The guest's control port is a shell that takes a line, writes the command's output, and marks
 //! its end. Only this module reads these ports while a farm runs.
@@ -16,22 +16,21 @@ use vm::Mark;
 use super::peer::drain_into;
 use crate::fleet::{Fleet, Member};
 
-/// Commands that wait for their turn in one guest.
+/// Most waiting commands of one guest.
 const WAITING_MAX: usize = 64;
-/// Ended commands with output that is not read yet. Of more, the oldest client is hung up on.
+/// Most ended commands with unread output. Above the limit the oldest client is disconnected.
 const ENDED_MAX: usize = 64;
-/// What is kept for a client that does not read, before the guest has to wait.
+/// Most unread output kept for a client before the guest's output is no longer read.
 const UNREAD_MAX: usize = 256 * 1024;
 
-/// What of an earlier command's words is thrown away before the next one begins. A guest that goes
-/// on writing has them among the next one's.
+/// Most output of earlier commands that is discarded before the next command. Output beyond it
+/// mixes with the next command's.
 const DISCARDED_MAX: usize = 256 * 1024;
 
-/// The shells of all guests.
 #[derive(Debug)]
 pub(super) struct Shells {
     guests: Vec<Shell>,
-    /// Ended commands with output that is not read yet.
+    /// Ended commands with unread output.
     ended: VecDeque<Job>,
 }
 
@@ -40,22 +39,22 @@ struct Shell {
     stream: Option<UnixStream>,
     waiting: VecDeque<Job>,
     running: Option<Job>,
-    /// The command that has ended since the last turn, if its client has not read all.
+    /// Command that ended since the last turn and has unread output.
     ended: Option<Job>,
-    /// What of the running command's line the guest has not taken yet.
+    /// Rest of the running command's line that the guest has not taken yet.
     unsent: Vec<u8>,
     mark: Mark,
-    /// Whether the line that sets it up has ended since the last turn.
+    /// True if the set-up line has ended since the last turn.
     is_set_up: bool,
 }
 
-/// A command. Without a client its output goes nowhere.
+/// A command. Without a client its output is dropped.
 #[derive(Debug)]
 struct Job {
     command: String,
     client: Option<UnixStream>,
     unread: Vec<u8>,
-    /// Whether it sets the guest up.
+    /// True for the set-up line of the guest.
     sets_up: bool,
 }
 
@@ -65,15 +64,14 @@ impl Shells {
         Shells { guests, ended: VecDeque::new() }
     }
 
-    /// Starts a line in the background, with its words on the guest's console.
+    /// Starts a line in the background, with its output on the guest's console.
     pub(super) fn run_aside(&mut self, guest: usize, command: &str, fleet: &mut Fleet) {
         let line =
             format!("setsid sh -c {} < /dev/null > /dev/console 2>&1 &", shell_word(command));
         self.run(guest, line, None, fleet);
     }
 
-    /// Runs a line, and relays its output and its end to the client, if there is one, behind an
-    /// answer that comes at once.
+    /// Runs a line. A client gets the given answer at once, then the line's output and its end.
     pub(super) fn run(
         &mut self,
         guest: usize,
@@ -92,13 +90,13 @@ impl Shells {
         shell.advance(guest, fleet);
     }
 
-    /// The guests in which commands run, or wait for their turn.
+    /// Returns the guests with running or waiting commands.
     pub(super) fn busy(&self) -> impl Iterator<Item = usize> {
         let is_busy = |shell: &Shell| shell.running.is_some() || !shell.waiting.is_empty();
         (0..).zip(&self.guests).filter(move |(_, shell)| is_busy(shell)).map(|(guest, _)| guest)
     }
 
-    /// Runs a line before all that wait; its end is reported by [`turn`](Self::turn).
+    /// Runs a line before all waiting ones. [`turn`](Self::turn) reports its end.
     pub(super) fn set_up(&mut self, guest: usize, command: String, fleet: &mut Fleet) {
         let shell = &mut self.guests[guest];
         shell.waiting.retain(|job| !job.sets_up);
@@ -107,14 +105,15 @@ impl Shells {
         shell.advance(guest, fleet);
     }
 
-    /// The guest's QEMU is gone: its commands have no end, which their clients see.
+    /// Drops the commands of a guest without a QEMU. Their clients see a connection that ends
+    /// early.
     pub(super) fn has_ended(&mut self, guest: usize) {
         let ended = self.guests[guest].ended.take();
         self.guests[guest] = Shell { ended, ..Shell::default() };
     }
 
-    /// Hangs up on all clients. The connections to the guests stay, for there are no others, and a
-    /// command under way goes on to its end: the next one begins behind its mark.
+    /// Disconnects all clients. The connections to the guests stay, as they cannot be made again. A
+    /// running command goes on, and the next one begins behind its end mark.
     pub(super) fn drop_clients(&mut self) {
         self.ended.clear();
         for shell in &mut self.guests {
@@ -127,8 +126,7 @@ impl Shells {
         }
     }
 
-    /// The guest restarts: the command that was under way in it has no end, and the line that sets
-    /// it up begins again.
+    /// Handles a restart of the guest: the running command is lost, and the set-up line runs again.
     pub(super) fn was_reset(&mut self, guest: usize) {
         let shell = &mut self.guests[guest];
         if let Some(job) = shell.running.take().filter(|job| job.sets_up) {
@@ -140,7 +138,7 @@ impl Shells {
 
     pub(super) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         for (shell, guest) in self.guests.iter().zip(0..) {
-            // A command whose client does not read is not listened to.
+            // Output is not read while the command's client does not read.
             let job = shell.running.as_ref().filter(|job| job.unread.len() < UNREAD_MAX);
             if let (Some(stream), Some(_)) = (&shell.stream, job) {
                 set.add(guest, stream.as_fd(), PollFlags::IN);
@@ -148,7 +146,7 @@ impl Shells {
         }
     }
 
-    /// Clients that have not read all, so that they get the rest as they read.
+    /// Adds the clients with unread output, so that the rest is sent as they read.
     pub(super) fn client_fds<'a>(&'a self, set: &mut PollSet<'a>) {
         let running = self.guests.iter().filter_map(|shell| shell.running.as_ref());
         let unread = running.chain(&self.ended).filter(|job| !job.unread.is_empty());
@@ -156,7 +154,7 @@ impl Shells {
         (0..).zip(clients).for_each(|(key, client)| set.add(key, client.as_fd(), PollFlags::OUT));
     }
 
-    /// Reads the output of commands. Gives the guests that have been set up.
+    /// Reads the output of commands, and returns the guests that have been set up.
     pub(super) fn turn(&mut self, ready: &[Event], fleet: &mut Fleet) -> Vec<usize> {
         for event in ready {
             self.guests[event.key as usize].listen();
@@ -177,7 +175,7 @@ impl Shells {
 }
 
 impl Shell {
-    /// Sends what is to be sent, and begins the next command where none runs.
+    /// Sends pending input, and begins the next command if none runs.
     fn advance(&mut self, guest: usize, fleet: &mut Fleet) {
         if self.running.is_none() && self.waiting.is_empty() {
             return;
@@ -186,12 +184,12 @@ impl Shell {
             self.stream = fleet.take_ctl(guest).filter(|s| s.set_nonblocking(true).is_ok());
         }
         if self.stream.is_none() && fleet.members().get(guest).is_some_and(Member::is_away) {
-            // It is on its way back.
+            // The guest is on its way back.
             fleet.keep_awake(guest);
             return;
         }
         if self.stream.is_none() {
-            // It was started without a shell, or does not run: nobody ever answers these.
+            // The guest has no shell or does not run, so these commands never run.
             self.waiting.clear();
             return;
         }
@@ -212,8 +210,8 @@ impl Shell {
         }
     }
 
-    /// The output of a background process of an earlier command belongs to no command. Gives how
-    /// much it was.
+    /// Discards the output of background processes of earlier commands, which belongs to no
+    /// command. Returns the number of bytes.
     fn discard(&mut self) -> usize {
         let mut chunk = [0; 4096];
         let mut discarded = 0;
@@ -245,7 +243,7 @@ impl Shell {
         }
     }
 
-    /// A command has ended; its client gets the rest as it reads.
+    /// Ends a command. Its client gets the rest of the output as it reads.
     fn finish(&mut self) {
         let Some(mut job) = self.running.take() else { return };
         self.is_set_up |= job.sets_up;
@@ -253,7 +251,7 @@ impl Shell {
         self.ended = Some(job);
     }
 
-    /// The port is closed: the guest has been restarted, or is about to end.
+    /// Handles a closed port: the guest was restarted or is about to end.
     fn lose(&mut self) {
         let (waiting, ended) = (std::mem::take(&mut self.waiting), self.ended.take());
         *self = Shell { waiting, ended, ..Shell::default() };
@@ -265,14 +263,14 @@ impl Job {
         if let Some(client) = &self.client
             && !drain_into(client, &mut self.unread)
         {
-            // The command goes on to its end: the guest's shell knows no other.
+            // The command runs to its end, as the guest's shell cannot abort it.
             self.client = None;
             self.unread.clear();
         }
     }
 }
 
-/// Whether a client that has nothing more to send has closed its end.
+/// Returns true if a client without further input has closed its end.
 fn has_gone(client: &UnixStream) -> bool {
     let mut byte = [0];
     match rustix::net::recv(client, &mut byte, rustix::net::RecvFlags::PEEK) {
@@ -302,14 +300,14 @@ mod tests {
         assert!(shell.running.is_none());
         let waiting: Vec<_> = shell.waiting.iter().map(|job| job.command.as_str()).collect();
         assert_eq!(waiting, ["set up", "other"]);
-        // Other commands have no end.
+        // Other commands are dropped.
         shell.running = Some(job("other", false));
         shells.was_reset(0);
         assert_eq!(shells.guests[0].waiting.len(), 2);
     }
 
     #[test]
-    fn a_guest_answers_its_next_client_after_a_fault_with_the_one_before() {
+    fn guest_answers_next_client_after_clients_were_dropped() {
         let pair = || UnixStream::pair().unwrap();
         let ((port, mut guest), (client, _asking), (next, mut answered)) = (pair(), pair(), pair());
         let mut fleet = Fleet::of(Vec::new(), 1);
@@ -339,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_15_a_guest_that_never_pauses_is_listened_to_for_256_kib() {
+    fn finding_15_endless_output_is_discarded_up_to_256_kib() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let mut shell = Shell { stream: Some(ours), ..Shell::default() };

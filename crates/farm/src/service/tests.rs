@@ -4,7 +4,7 @@ use manager::control::{Request, decode_answer, encode_request};
 use std::io::{BufRead, BufReader, Write};
 use vm::Scratch;
 
-/// So many that their table is larger than a socket's buffer.
+/// Number of guests with a table larger than a socket's buffer.
 const GUESTS: usize = 1_500;
 
 fn turn(service: &mut Service, fleet: &mut Fleet) {
@@ -39,8 +39,9 @@ fn finding_15_clients_that_do_not_read_hold_nobody_up() {
     let (mut service, mut fleet) = farm(&scratch);
     let silent: Vec<UnixStream> = (0..reactor::ACCEPTS_A_TURN).map(|_| asking(&scratch)).collect();
     turn(&mut service, &mut fleet);
-    // Nobody reads before this turn is over: one that waits for a reader gives up, and leaves half
-    // an answer. Each has its table when it reads, and the next client has one meanwhile.
+    // No client reads before this turn is over. A service that waited for a reader would give up,
+    // and leave half an answer. Here each client gets its table when it reads, while the next one
+    // is served.
     turn(&mut service, &mut fleet);
     for client in [asking(&scratch)].into_iter().chain(silent) {
         client.set_nonblocking(true).unwrap();
@@ -68,7 +69,7 @@ fn a_service_that_is_left_out_lets_go_of_its_manager() {
     turn(&mut service, &mut fleet);
     assert!(service.manager.is_some());
     service.drop_manager(&mut fleet);
-    // Also where its answer, of more than a socket holds, was still on its way.
+    // This includes the case that a large answer was still being sent.
     manager.read_to_end(&mut Vec::new()).unwrap();
     assert!(service.manager.is_none());
 }

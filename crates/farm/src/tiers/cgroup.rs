@@ -1,10 +1,10 @@
-//! The cgroups of a farm, of either version: one with a limit of memory for all guests, and those
-//! that have the guests' own below them.
+//! The cgroups of a farm, of either version: one with a memory limit for all guests, and the
+//! parents of the guests' own cgroups.
 //!
-//! Version 1 lies below our own cgroup, so that a limit that we are under ourselves holds for the
-//! guests too. Version 2 allows no cgroup with both processes and limited children, so there it
-//! lies beside ours, in the nearest directory that hands the controller on. Where we are under a
-//! limit ourselves, none is made there: the guests would leave it.
+//! A version 1 cgroup lies below our own cgroup, so that a limit on us holds for the guests too.
+//! Version 2 allows no cgroup with both processes and limited children. There the farm's cgroup
+//! lies in the nearest directory that delegates the controller, outside of ours. If we are under a
+//! limit there, no cgroup is made, as the guests would escape the limit.
 
 use std::path::{Path, PathBuf};
 
@@ -17,17 +17,17 @@ use super::record::Record;
 use super::step::{PREFIX, Undo};
 use crate::Error;
 
-/// Where version 2 is mounted, or version 1 with a directory for each controller.
+/// Mount point of version 2, or of version 1 with a directory per controller.
 const TOP: &str = "sys/fs/cgroup";
-/// Where version 1 has the memory.
+/// Directory of version 1's memory controller.
 const V1: &str = "sys/fs/cgroup/memory";
-/// What a cgroup may be limited by, and how the file begins if it is not.
+/// Limits of a cgroup, each with the beginning of its file when there is no limit.
 const LIMITS: [(&str, &str); 4] =
     [("memory.max", "max"), ("memory.high", "max"), ("cpu.max", "max"), ("cpuset.cpus", "")];
-/// A cgroup's place is no deeper.
+/// Greatest depth of a cgroup.
 const DEPTH_MAX: usize = 64;
 
-/// Which of the kernel's two kinds of cgroups has the memory.
+/// Version of the cgroups that control memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     One,
@@ -35,7 +35,7 @@ pub(super) enum Version {
 }
 
 impl Version {
-    /// The file of a limit on memory.
+    /// Returns the file of the memory limit.
     pub(super) fn memory_file(self) -> &'static str {
         match self {
             Version::One => "memory.limit_in_bytes",
@@ -44,14 +44,13 @@ impl Version {
     }
 }
 
-/// Where a farm's cgroup lies, and where our own does.
+/// Directories of a farm's cgroup and of our own.
 #[derive(Debug)]
 struct Place {
     dir: PathBuf,
     home: PathBuf,
 }
 
-/// Which kind this machine has.
 pub(super) fn version(machine: &Machine) -> Version {
     match machine.path(V1).join(Version::One.memory_file()).exists() {
         true => Version::One,
@@ -59,7 +58,7 @@ pub(super) fn version(machine: &Machine) -> Version {
     }
 }
 
-/// Makes it, with its limit, and gives its directory.
+/// Makes the cgroup with its limit and returns its directory.
 pub(super) fn make(
     machine: &Machine,
     record: &mut Record,
@@ -83,7 +82,7 @@ pub(super) fn make(
     Ok(dir)
 }
 
-/// Makes one without a limit of its own, for those below it, where there is a place for it.
+/// Makes a cgroup without a limit of its own as a parent for others, if there is a place for one.
 pub(super) fn make_plain(
     machine: &Machine,
     record: &mut Record,
@@ -106,7 +105,7 @@ fn make_dir(machine: &Machine, record: &mut Record, undo: Undo, dir: &Path) -> R
     machine.calls.make_cgroup(dir).tier(CGROUP, format!("cannot make {}", dir.display()))
 }
 
-/// Where a farm's cgroup may lie without a change of any other.
+/// Returns the place for a farm's cgroup that needs no change of any other cgroup.
 fn place(machine: &Machine, id: &str, controller: &str) -> Option<Place> {
     if version(machine) == Version::One {
         let top = machine.path(TOP).join(controller);
@@ -117,8 +116,8 @@ fn place(machine: &Machine, id: &str, controller: &str) -> Option<Place> {
     Some(Place { dir: parent.join(format!("{PREFIX}{id}")), home })
 }
 
-/// Whether a farm's cgroup could limit reads: version 1 in its own tree for that, version 2 where
-/// the memory is limited, if `io` is handed on to there as well.
+/// Returns true if a farm's cgroup could limit reads. Version 1 needs its own tree for that.
+/// Version 2 needs `io` delegated to the place where memory is limited.
 pub(super) fn hands_on_reads(machine: &Machine, v1_tree: &str) -> bool {
     match version(machine) {
         Version::One => place(machine, "", v1_tree).is_some(),
@@ -127,12 +126,13 @@ pub(super) fn hands_on_reads(machine: &Machine, v1_tree: &str) -> bool {
     }
 }
 
-/// A place that leads out of the tree, as those of other namespaces do, is taken for its top.
+/// Returns the place of a version 1 cgroup. A path out of the tree, as in other namespaces, counts
+/// as the top.
 fn place_v1(machine: &Machine, id: &str, controller: &str) -> Place {
     let top = machine.path(TOP).join(controller);
     let ours = machine.read("proc/self/cgroup").unwrap_or_default();
     let home = top.join(of_controller(ours.as_bytes(), controller).unwrap_or_default());
-    // From inside of a namespace the name may lead nowhere.
+    // Inside of a namespace the name may lead nowhere.
     let home = if home.is_dir() { home } else { top };
     Place { dir: home.join(format!("{PREFIX}{id}")), home }
 }
@@ -142,31 +142,31 @@ fn home_v2(machine: &Machine) -> PathBuf {
     machine.path(TOP).join(unified(ours.as_bytes()).unwrap_or_default())
 }
 
-/// Takes its limit away. Where there is none, or no cgroup any more, nothing is to be done.
+/// Removes the memory limit. A missing limit or cgroup is no error.
 pub(super) fn lift(dir: &Path) {
     let _ = write(&dir.join("memory.max"), "max");
     let _ = write(&dir.join("memory.limit_in_bytes"), "-1");
 }
 
-/// Lets go of what files of its processes left in it, where the kernel can.
+/// Drops the page cache of the cgroup, if the kernel supports that.
 pub(super) fn empty(dir: &Path) {
     let _ = write(&dir.join("memory.force_empty"), "0");
 }
 
-/// Whether a list of controllers has this one.
+/// Returns true if a list of controllers contains this one.
 fn lists(file: &Path, controller: &str) -> bool {
     let text = super::machine::read(file).unwrap_or_default();
     text.split_ascii_whitespace().any(|name| name == controller)
 }
 
-/// The nearest directory above ours whose children have the controller.
+/// Returns the nearest directory above ours that delegates the controller.
 fn handing_on(top: &Path, home: &Path, controller: &str) -> Option<PathBuf> {
     let above = home.ancestors().skip(usize::from(home != top)).take(DEPTH_MAX);
     let mut above = above.take_while(|dir| dir.starts_with(top));
     above.find(|dir| lists(&dir.join("cgroup.subtree_control"), controller)).map(Path::to_path_buf)
 }
 
-/// Refuses a place where processes would leave a limit that holds for ours.
+/// Refuses a place in which processes would escape a limit that holds for ours.
 fn stay_within(home: &Path, parent: &Path) -> Result<(), Error> {
     let left = || home.ancestors().take_while(|dir| *dir != parent).take(DEPTH_MAX);
     for (dir, (file, none)) in left().flat_map(|dir| LIMITS.map(|limit| (dir, limit))) {
@@ -186,8 +186,8 @@ fn stay_within(home: &Path, parent: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The nearest directory above ours whose children have the controller of memory. If none has, the
-/// top may be made to hand it on: it alone can have processes as well.
+/// Returns the nearest directory above ours that delegates the memory controller. If there is none,
+/// the top is made to delegate it: only the top can hold processes as well.
 fn parent_v2(machine: &Machine, record: &mut Record, home: &Path) -> Result<PathBuf, Error> {
     let top = machine.path(TOP);
     if let Some(dir) = handing_on(&top, home, "memory") {

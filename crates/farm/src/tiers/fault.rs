@@ -1,19 +1,19 @@
-//! What goes wrong with a tier.
+//! Errors of the tiers.
 
 use std::io;
 
 use crate::Error;
 
-/// Which tier an error is about.
+/// Names of the tiers in errors.
 pub(super) const CGROUP: &str = "cgroup";
 pub(super) const ZRAM: &str = "zram";
 pub(super) const SWAP: &str = "swap file";
 pub(super) const KSM: &str = "KSM";
 pub(super) const RECORD: &str = "record";
 
-/// Adds to an error which tier it is about.
+/// Adds the name of the tier to an error.
 pub(super) trait TierContext<T> {
-    /// `what` could not be done, in words that begin with "cannot".
+    /// Wraps the error. `what` describes the failure and begins with "cannot".
     fn tier(self, tier: &'static str, what: impl Into<String>) -> Result<T, Error>;
 }
 
@@ -27,7 +27,7 @@ pub(super) fn refused(tier: &'static str, what: impl Into<String>) -> Error {
     Error::Tier { tier, what: what.into(), source: None }
 }
 
-/// What is not there need not be removed.
+/// Ignores an error about a missing file, which need not be removed.
 pub(super) fn unless_gone(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
@@ -35,7 +35,7 @@ pub(super) fn unless_gone(result: io::Result<()>) -> io::Result<()> {
     })
 }
 
-/// What could not be undone, as the operator reads it.
+/// Formats a failure for the operator.
 pub(super) fn sentence(error: &Error) -> String {
     let source = std::error::Error::source(error);
     source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))

@@ -6,8 +6,8 @@
 //!     guest-web2/
 //! ```
 //!
-//! A guest that breaks out of its QEMU then takes no more of the host than its guest was to have.
-//! Version 1 has memory and processes in two trees, version 2 in one.
+//! A process that breaks out of a guest then takes no more of the host than the guest was to have.
+//! Version 1 limits memory and processes in two trees, version 2 in one.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -20,18 +20,18 @@ use super::record::Record;
 use super::step::GUEST_PREFIX;
 use crate::Error;
 
-/// What one guest's QEMU may have of the host.
+/// Limits of one guest's QEMU on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestLimits<'a> {
-    /// The guest's name, as it is checked before a guest is started.
+    /// Name of the guest, already validated before the guest's start.
     pub name: &'a str,
-    /// Memory of its process, in all.
+    /// Memory of the process in all.
     pub memory_bytes: u64,
-    /// Its threads.
+    /// Number of threads.
     pub threads: u64,
 }
 
-/// A farm's cgroup in one tree, and which limits its guests have there.
+/// A farm's cgroup in one tree, and the limits of its guests there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     dir: PathBuf,
@@ -39,8 +39,8 @@ pub(super) struct Group {
     has_threads: bool,
 }
 
-/// Makes the cgroups of a farm that has none yet, or none for all that a guest is limited in.
-/// `limited` is the one that has the limit of all. Where a controller is missing, so is its limit.
+/// Makes the farm's cgroups for the limits of single guests. `limited` is the existing one with the
+/// common limit, if there is one. Without a controller its limit is left out.
 pub(super) fn make(
     machine: &Machine,
     record: &mut Record,
@@ -56,7 +56,7 @@ pub(super) fn make(
     if let Some(dir) = memory {
         let has_threads = version == Version::Two && hand_on(&dir)?;
         if version == Version::One {
-            // Kernels before 5.11 hold a limit against what is below only if they are told to.
+            // Kernels before 5.11 apply a limit to the cgroups below it only with this setting.
             let _ = write(&dir.join("memory.use_hierarchy"), "1");
         }
         groups.push(Group { dir, memory: Some(version.memory_file()), has_threads });
@@ -69,7 +69,8 @@ pub(super) fn make(
     Ok(groups)
 }
 
-/// Lets the cgroups below this one have limits; says whether on threads, too.
+/// Delegates the controllers to the cgroups below this one. Returns true if threads can be limited
+/// too.
 fn hand_on(dir: &Path) -> Result<bool, Error> {
     let file = dir.join("cgroup.subtree_control");
     write(&file, "+memory").tier(CGROUP, format!("cannot write {}", file.display()))?;
@@ -77,11 +78,11 @@ fn hand_on(dir: &Path) -> Result<bool, Error> {
 }
 
 impl Group {
-    /// Puts a guest's process into the guest's own.
+    /// Puts a guest's process into the guest's own cgroup.
     pub(super) fn join(&self, pid: u32, guest: &GuestLimits<'_>) -> Result<(), Error> {
         let dir = self.own(guest.name);
         match fs::create_dir(&dir) {
-            // Of an earlier start of this guest.
+            // The cgroup is left from an earlier start of this guest.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => made.tier(CGROUP, format!("cannot make {}", dir.display()))?,
         }
@@ -96,13 +97,12 @@ impl Group {
         Ok(())
     }
 
-    /// Removes the guest's own, if its processes have ended. What cannot be removed now goes with
-    /// the farm's.
+    /// Removes the guest's own cgroup if its processes have ended. Otherwise the cgroup is removed
+    /// with the farm's.
     pub(super) fn leave(&self, guest: &str) {
         let _ = fs::remove_dir(self.own(guest));
     }
 
-    /// Returns whether it counts memory.
     pub(super) fn has_memory(&self) -> bool {
         self.memory.is_some()
     }
@@ -112,13 +112,13 @@ impl Group {
     }
 }
 
-/// A farm's cgroup and its guests' own.
+/// Returns a farm's cgroup and its guests' own, the latter first.
 pub(super) fn with_guests(dir: &Path) -> Vec<PathBuf> {
     let guests = names(dir, GUEST_PREFIX).into_iter().map(|name| dir.join(name));
     guests.filter(|path| path.is_dir()).chain([dir.to_path_buf()]).collect()
 }
 
-/// The processes in it and in its guests' own.
+/// Returns the processes in a cgroup and in its guests' own.
 pub(super) fn processes(dir: &Path) -> Vec<String> {
     let texts = with_guests(dir).into_iter().map(|dir| read(&dir.join("cgroup.procs")));
     let texts = texts.map(Result::unwrap_or_default);
@@ -131,7 +131,7 @@ mod tests {
     use crate::tiers::{Live, Places};
     use vm::Scratch;
 
-    /// The files of version 2, in which a directory above ours hands controllers on.
+    /// Creates the files of version 2, in which a directory above ours delegates controllers.
     fn machine(dir: &Scratch, controllers: &str) -> (Places, Machine) {
         let root = dir.join("root");
         let top = root.join("sys/fs/cgroup/user");
@@ -153,7 +153,7 @@ mod tests {
         let mut record = Record::create(&places).unwrap();
         let name = format!("sys/fs/cgroup/user/pinhead-{}", record.id());
         let own = machine.path(&name).join("guest-web1");
-        // Of an earlier start, with the kernel's files in it.
+        // Left from an earlier start, with the kernel's files in it.
         fs::create_dir_all(&own).unwrap();
         for file in ["memory.max", "pids.max", "cgroup.procs"] {
             fs::write(own.join(file), "").unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_hands_a_controller_on_no_other_cgroup_is_changed() {
+    fn no_other_cgroup_is_changed_without_delegation() {
         let dir = Scratch::new("groups-none").unwrap();
         let (places, machine) = machine(&dir, "cpu\n");
         let mut record = Record::create(&places).unwrap();

@@ -1,8 +1,8 @@
-//! The kernel's sharing of equal pages, for a farm without a manager that drives it.
+//! The kernel's page sharing (KSM), for a farm without a manager that drives it.
 //!
-//! How hard to look is decided in [`policy::ksm`]: hard while guests come, as long as it pays
-//! after that. Here are the files. KSM that runs already is left to its owner; when another program
-//! changes our settings, it is left to that program.
+//! [`policy::ksm`] decides the scan rate: high while guests come, and later as long as the scanning
+//! pays off. This module accesses the files. KSM that runs already is left unchanged. If another
+//! program changes our settings, KSM is left to that program.
 
 use counters::Bytes;
 use hypervisor::KsmFiles;
@@ -14,7 +14,7 @@ use super::record::Record;
 use super::step::{Done, Undo};
 use crate::Error;
 
-/// KSM while we drive it.
+/// State of KSM while we drive it.
 #[derive(Debug)]
 pub(super) struct Ksm {
     saved: Vec<(String, String)>,
@@ -25,7 +25,7 @@ pub(super) struct Ksm {
 }
 
 impl Ksm {
-    /// Takes it over; `None` if another program drives it.
+    /// Takes KSM over; `None` if KSM runs already.
     pub(super) fn open(machine: &Machine, record: &mut Record) -> Result<Option<Ksm>, Error> {
         let files = KsmFiles::at(&machine.path(""));
         let Some(run) = files.run() else {
@@ -46,7 +46,7 @@ impl Ksm {
         Ok(Some(ksm))
     }
 
-    /// Reads the counters and writes the settings that follow; gives a message for the operator.
+    /// Reads the counters and writes the resulting settings. Returns a message for the operator.
     pub(super) fn turn(
         &mut self,
         record: &mut Record,
@@ -64,10 +64,12 @@ impl Ksm {
             self.is_driven = false;
             return Some("Another program drives KSM now: it is left to that program".to_owned());
         }
-        // A farm that asks for sharing has too little memory: the host never has plenty.
+        // A farm configures KSM if it has too little memory, so the host never counts as having
+        // plenty.
         let sample = Sample {
             guests,
-            // All of a farm are one user's; whoever sets `ksm` in its limits knows of the others.
+            // All guests of a farm belong to one user, and a user that sets `ksm` accepts the
+            // sharing with others.
             owners: 1,
             arrivals,
             available: Bytes(0),
@@ -89,7 +91,7 @@ impl Ksm {
         })
     }
 
-    /// Writes settings, after the record has them as ours.
+    /// Writes settings, after they are recorded as ours.
     fn write(&mut self, record: &mut Record, new: Vec<(String, String)>) -> Result<(), Error> {
         for (name, text) in &new {
             self.written.retain(|(old, _)| old != name);
@@ -107,15 +109,16 @@ impl Ksm {
     }
 }
 
-/// Writes back what was found. If another program, such as a manager, has changed what we wrote, it
-/// has KSM for as long as it likes; it found our settings, and will leave them.
+/// Restores the settings as they were found. If another program, such as a manager, has changed our
+/// settings, it keeps KSM as long as it likes. That program found our settings and will restore
+/// them.
 pub(super) fn put_back(
     machine: &Machine,
     saved: &[(String, String)],
     written: &[(String, String)],
 ) -> Result<Done, Error> {
     let files = KsmFiles::at(&machine.path(""));
-    // After a kill between the record and the writing some files are still as they were found.
+    // After a kill between the record and the writing, some files still have their first settings.
     let is_ours = written.iter().all(|(name, text)| {
         let now = files.setting(name);
         let found = saved.iter().find(|(saved, _)| saved == name).map(|(_, text)| text);

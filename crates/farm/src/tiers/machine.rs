@@ -1,4 +1,4 @@
-//! The host as the tiers see it: files below a root, and three calls that files cannot do.
+//! Access of the tiers to the host: files below a root, and the calls that files cannot replace.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -11,23 +11,23 @@ use procfs::parse::swaps::{SwapArea, swap_areas};
 use super::fault::{RECORD, TierContext, refused};
 use crate::{Error, sys};
 
-/// Files of the kernel that are read here are numbers, words or short tables.
+/// Longest text that is read. Kernel files here are numbers, words or short tables.
 const TEXT_BYTES_MAX: u64 = 256 * 1024;
 
 /// The directories that the tiers use.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// The root of /proc, /sys and /dev: `/` but for tests.
+    /// Root of /proc, /sys and /dev: `/` outside of tests.
     pub root: PathBuf,
-    /// Where it is written down what is to be undone. It must not outlive the machine's next
-    /// start, which undoes everything but the swap file.
+    /// Directory of the records of changes. It must not outlive a reboot, which undoes everything
+    /// but the swap file.
     pub records: PathBuf,
-    /// Where swap files are made.
+    /// Directory of the swap files.
     pub swap_dir: PathBuf,
 }
 
 impl Places {
-    /// Those of this machine.
+    /// Returns the directories of this machine.
     pub fn usual() -> Places {
         Places {
             root: PathBuf::from("/"),
@@ -37,13 +37,13 @@ impl Places {
     }
 }
 
-/// What only the kernel can do.
+/// Calls to the kernel.
 pub trait Calls: fmt::Debug + Send {
-    /// Swaps onto a file or a device from now on.
+    /// Turns swap on a file or a device on.
     fn swap_on(&self, path: &Path, priority: u16) -> io::Result<()>;
-    /// Brings everything back from it.
+    /// Turns swap off, and reads everything back.
     fn swap_off(&self, path: &Path) -> io::Result<()>;
-    /// Loads or unloads a module of the kernel: the arguments of modprobe.
+    /// Loads or unloads a kernel module, with the arguments of modprobe.
     fn module(&self, arguments: &[&str]) -> io::Result<()>;
 
     /// Makes the directory of a cgroup, which the kernel fills with its files.
@@ -51,23 +51,23 @@ pub trait Calls: fmt::Debug + Send {
         fs::create_dir(dir)
     }
 
-    /// Removes it; the files go with it.
+    /// Removes a cgroup; its files go with it.
     fn remove_cgroup(&self, dir: &Path) -> io::Result<()> {
         fs::remove_dir(dir)
     }
 
-    /// Adds a zram device and gives what the kernel calls it. To read the file is what adds one.
+    /// Adds a zram device by reading the file, and returns the kernel's text with its number.
     fn add_zram(&self, control: &Path) -> io::Result<String> {
         read(&control.join("hot_add"))
     }
 
-    /// Removes one.
+    /// Removes a zram device.
     fn remove_zram(&self, control: &Path, id: u32) -> io::Result<()> {
         write(&control.join("hot_remove"), &id.to_string())
     }
 }
 
-/// This machine.
+/// The running machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Live;
 
@@ -93,7 +93,6 @@ impl Calls for Live {
     }
 }
 
-/// A machine.
 #[derive(Debug)]
 pub(super) struct Machine {
     root: PathBuf,
@@ -105,7 +104,7 @@ impl Machine {
         Machine { root: places.root.clone(), calls }
     }
 
-    /// A file of the machine, by its name without the slash at its start.
+    /// Returns the path of a file of the machine, by its name without a leading slash.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
@@ -123,7 +122,7 @@ impl Machine {
         read(&self.path(name))
     }
 
-    /// `None` where the file is not there, or holds no number.
+    /// Returns a file's number; `None` if the file is missing or has no number.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.read(name).ok()?.trim().parse().ok()
     }
@@ -133,7 +132,7 @@ impl Machine {
         write(&path, text).tier(tier, format!("cannot write {text:?} to {}", path.display()))
     }
 
-    /// What is swapped to.
+    /// Returns the active swap areas.
     pub(super) fn swaps(&self) -> io::Result<Vec<SwapArea>> {
         Ok(swap_areas(self.read("proc/swaps")?.as_bytes()).collect())
     }
@@ -145,14 +144,14 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Writes to a file that is there: one of the kernel's is never made by writing to it.
+/// Writes to an existing file, as a kernel file is never created by writing.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).truncate(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// The names in a directory that begin so.
+/// Returns the names in a directory with this prefix.
 pub(super) fn names(path: &Path, prefix: &str) -> Vec<String> {
-    /// Devices and records: there are never so many.
+    /// Most entries read; devices and records are far fewer.
     const ENTRIES_MAX: usize = 10_000;
     let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
     let names = entries

@@ -1,4 +1,4 @@
-//! The memory of all guests together: one limit, and what lies below it.
+//! Memory tiers of all guests together: one limit, and the swap below it.
 //!
 //! ```text
 //!   guests' memory ── equal pages kept once (KSM)
@@ -10,10 +10,11 @@
 //!   a swap file, as paging disks were                       priority 10
 //! ```
 //!
-//! Every change of the host is written down before it is made, with what was there before
-//! ([`undo`]), and is undone in the opposite order: when [`Tiers`] is closed or dropped, or, if
-//! the process was killed, by the next [`restore_left`], which every start of tiers begins with.
-//! What another program made or has changed since is left alone. The owner of a [`Tiers`] handles
+//! Every change of the host is recorded before it is made, with the state before ([`undo`]).
+//! Changes are undone in the opposite order when [`Tiers`] is closed or dropped. If the process was
+//! killed, the next [`restore_left`] undoes them; every start of tiers begins with it.
+//!
+//! Resources made or changed by another program are left alone. The owner of a [`Tiers`] handles
 //! the signals that end a process, so that it is dropped.
 
 mod cgroup;
@@ -51,49 +52,49 @@ use ksm::Ksm;
 use machine::{Machine, write};
 use record::Record;
 
-/// A swap device that is emptied before it is used again.
+/// Priority of zram, which is filled before the swap file.
 const ZRAM_PRIORITY: u16 = 100;
-/// Behind it.
+/// Priority of the swap file.
 const SWAP_PRIORITY: u16 = 10;
 
-/// The tiers of a farm, as long as it lives.
+/// The tiers of a farm.
 #[derive(Debug)]
 pub struct Tiers {
     places: Places,
     machine: Machine,
-    /// `None` where nothing was asked for.
+    /// Record of changes; `None` if no tier is configured.
     record: Option<Record>,
     tier: Tier,
     ksm: Option<Ksm>,
-    /// Held so that nobody takes the file for one that was left.
+    /// Held open and locked, so that the file does not look abandoned.
     swap_file: Option<File>,
     notes: Vec<String>,
 }
 
-/// Where guests are put. It can be handed to the code that starts them.
+/// The cgroups that guests are put into. The handle can be passed to the code that starts them.
 #[derive(Clone, Debug, Default)]
 pub struct Tier {
-    /// The list of the cgroup's processes; `None` where there is no limit.
+    /// Process list of the cgroup with the memory limit; `None` without a limit.
     procs: Option<PathBuf>,
-    /// The same of the cgroup whose reads of swap are limited, where it is another.
+    /// Process list of the cgroup with the limit of swap reads, if it is another cgroup.
     readers: Option<PathBuf>,
-    /// The cgroups below which each guest has its own.
+    /// Parents of the guests' own cgroups.
     groups: Arc<[Group]>,
     arrivals: Arc<AtomicU64>,
 }
 
 impl Tier {
-    /// Puts a process under the limit. To be called as soon as it has started: what it has
-    /// touched before stays with the cgroup that it came from.
+    /// Puts a process under the limit. This must be called right after its start, as memory touched
+    /// before stays charged to the old cgroup.
     pub fn join(&self, pid: u32) -> Result<(), Error> {
         self.arrivals.fetch_add(1, Ordering::Relaxed);
         join_list(&self.procs, pid)?;
         join_list(&self.readers, pid)
     }
 
-    /// Puts a guest's process into a cgroup of the guest's own, where there are such, and so under
-    /// the limit of all. Returns the counts of the kernel's kills there; none where others share it
-    /// as well.
+    /// Puts a guest's process into a cgroup of its own, if there are such, and so under the common
+    /// limit. Returns the OOM kill counters of that cgroup, or empty ones if other guests share the
+    /// cgroup.
     pub fn join_guest(&self, pid: u32, guest: &GuestLimits<'_>) -> Result<KillWatch, Error> {
         if self.groups.is_empty() {
             return self.join(pid).map(|()| KillWatch::default());
@@ -112,20 +113,20 @@ impl Tier {
         self.groups.iter().for_each(|group| group.leave(guest));
     }
 
-    /// The directory of the cgroup, if there is one.
+    /// Returns the directory of the cgroup with the memory limit, if there is one.
     pub fn cgroup(&self) -> Option<PathBuf> {
         self.procs.as_ref()?.parent().map(PathBuf::from)
     }
 }
 
 impl Tiers {
-    /// Makes the tiers that are asked for, after undoing what dead ones left. If one cannot be
-    /// made, those before it are undone.
+    /// Makes the configured tiers, after undoing the changes of killed processes. If a tier cannot
+    /// be made, the tiers before it are undone.
     pub fn open(limits: &Limits) -> Result<Tiers, Error> {
         Tiers::open_at(&Places::usual(), Box::new(Live), limits)
     }
 
-    /// The same on a machine of the caller's: for tests, which have a directory for its root.
+    /// The same as [`Tiers::open`] on a given machine; tests pass a directory as its root.
     pub fn open_at(
         places: &Places,
         calls: Box<dyn Calls>,
@@ -150,14 +151,14 @@ impl Tiers {
         match tiers.make(limits, &id) {
             Ok(()) => Ok(tiers),
             Err(error) => {
-                // What cannot be undone now stays in the record for the next start.
+                // Changes that cannot be undone now stay in the record for the next start.
                 tiers.undo();
                 Err(error)
             }
         }
     }
 
-    /// Begins a record, after undoing what was left, and gives its name.
+    /// Begins a record, after undoing leftover changes, and returns its name.
     fn begin(&mut self, swaps: bool) -> Result<String, Error> {
         let _alone = restore::alone(&self.places)?;
         for left in restore::restore(&self.machine, &self.places) {
@@ -172,8 +173,8 @@ impl Tiers {
         Ok(id)
     }
 
-    /// Gives each guest a cgroup of its own from now on, where this process may make them and the
-    /// kernel has them. Guests can do without, so what stands against it is a note.
+    /// Gives each later guest a cgroup of its own, if the process may make cgroups and the kernel
+    /// has them. Guests can run without, so a failure is only a note.
     pub fn separate_guests(&mut self) {
         if self.machine.check_root().is_ok()
             && let Err(error) = self.try_separating()
@@ -230,18 +231,18 @@ impl Tiers {
         Ok(())
     }
 
-    /// Where guests are put.
+    /// Returns the cgroups that guests are put into.
     pub fn tier(&self) -> Tier {
         self.tier.clone()
     }
 
-    /// Messages for the operator, each once.
+    /// Takes the messages for the operator.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Lets the kernel look for equal pages as hard as it pays. Once a second is often enough;
-    /// `guests` are those that run.
+    /// Adjusts KSM's scan rate to its gain. One call a second is enough. `guests` is the number of
+    /// running guests.
     pub fn turn(&mut self, guests: usize, now_ms: u64) {
         let (Some(ksm), Some(record)) = (&mut self.ksm, &mut self.record) else { return };
         let arrivals = self.tier.arrivals.load(Ordering::Relaxed);
@@ -250,9 +251,9 @@ impl Tiers {
         }
     }
 
-    /// Undoes everything; gives what could not be undone, in sentences. The guests should have
-    /// ended: those that have not are let out of the limit first, and the host needs memory for
-    /// what of them is swapped out.
+    /// Undoes all changes and returns the failures as sentences. The guests should have ended:
+    /// running ones are released from the limit first, and their swapped memory must fit into the
+    /// host's.
     pub fn close(mut self) -> Vec<String> {
         self.undo()
     }
@@ -268,7 +269,7 @@ impl Tiers {
 
 impl Drop for Tiers {
     fn drop(&mut self) {
-        // What could not be undone stays in the record, and is reported by the next start.
+        // Changes that could not be undone stay in the record, and the next start reports them.
         self.undo();
     }
 }
@@ -280,7 +281,7 @@ fn join_list(list: &Option<PathBuf>, pid: u32) -> Result<(), Error> {
     write(path, &pid.to_string()).tier(CGROUP, what)
 }
 
-/// The kernel rounds sizes up to pages, and what is ours is known by its size.
+/// Rounds a size up to pages as the kernel does, since our devices are recognised by their size.
 fn whole_pages(size: Bytes) -> Bytes {
     Bytes(size.0.checked_next_multiple_of(swap::PAGE_BYTES).unwrap_or(size.0))
 }

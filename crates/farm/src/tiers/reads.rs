@@ -1,8 +1,8 @@
-//! How many reads of the zram device the guests have in a second: compressed memory that stands for
-//! a disk, without the noise of a real one.
+//! Limit of the guests' reads of the zram device per second. Compressed memory then stands for a
+//! disk, without the noise of a real one.
 //!
-//! The kernel counts a read against the cgroup of the process that waits for it. So guests wait for
-//! their own pages, and nobody else does: not a manager that brings some back ahead.
+//! The kernel charges a read to the cgroup of the process that waits for the page. So guests wait
+//! only for their own pages, and a manager that reads pages back ahead does not wait.
 
 use std::path::{Path, PathBuf};
 
@@ -12,15 +12,16 @@ use super::machine::{Calls, Live, Machine, Places, write};
 use super::record::Record;
 use crate::Error;
 
-/// Version 1 has it in a tree of its own, version 2 beside the memory.
+/// Tree and file of the limit in version 1, and its file in version 2, which lies in the cgroup
+/// with the memory limit.
 const V1_TREE: &str = "blkio";
 const V1_FILE: &str = "blkio.throttle.read_iops_device";
 const V2_FILE: &str = "io.max";
-/// Where the kernel says which it is.
+/// File with the kernel's release.
 const RELEASE: &str = "proc/sys/kernel/osrelease";
 
-/// Whether this machine can be made to read zram slowly for a farm's guests: its kernel counts such
-/// reads, and the cgroup that a farm would have limits them.
+/// Returns true if this machine can limit the zram reads of a farm's guests. Its kernel must count
+/// such reads, and the farm's cgroup must be able to limit them.
 pub fn can_limit_reads() -> bool {
     can_limit_reads_at(&Places::usual(), Box::new(Live))
 }
@@ -31,8 +32,8 @@ pub(super) fn can_limit_reads_at(places: &Places, calls: Box<dyn Calls>) -> bool
         && cgroup::hands_on_reads(&machine, V1_TREE)
 }
 
-/// Limits the reads of a device. `limited` is the cgroup that has the limit of memory. Gives the
-/// list of processes to join beside that one's, where there is one.
+/// Limits the reads of a device. `limited` is the cgroup with the memory limit. Returns the process
+/// list of a second cgroup that guests must join, if there is one.
 pub(super) fn limit(
     machine: &Machine,
     record: &mut Record,
@@ -77,8 +78,8 @@ pub(super) fn limit(
     Ok((version == Version::One).then(|| dir.join("cgroup.procs")))
 }
 
-/// Whether a kernel of this release reads zram as it reads disks. Before 6.3 it had another way to
-/// a page there, which no cgroup saw.
+/// Returns true if a kernel of this release reads zram like a disk. Before 6.3 the kernel read zram
+/// pages by another path, invisible to cgroups.
 fn counts_reads(release: &str) -> bool {
     let mut parts = release.trim().split(|c: char| !c.is_ascii_digit());
     let mut number = || parts.next()?.parse::<u32>().ok();

@@ -1,4 +1,4 @@
-//! What is to be undone, written down before it is done.
+//! Records of the changes to undo, written before each change.
 //!
 //! ```text
 //!   /run/pinhead/tiers/  .lock            held for a start, and while what was left is undone
@@ -6,7 +6,7 @@
 //!                        PID-N.json       what to undo, oldest first
 //! ```
 //!
-//! The kernel lets go of a lock however its process ends.
+//! The kernel releases a lock with its process, no matter how the process ends.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,23 +22,22 @@ use super::machine::{Places, read};
 use super::step::Undo;
 use crate::Error;
 
-/// Changes in a record: there are never more than a dozen.
+/// Most changes in a record; there are never more than a dozen.
 const UNDO_MAX: usize = 64;
 
-/// Records that this process has made, so that each has a name of its own.
+/// Number of records that this process has made, which keeps their names unique.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// The record of a process that lives.
+/// The record of a running process.
 #[derive(Debug)]
 pub(super) struct Record {
     id: String,
     path: PathBuf,
     _lock: File,
-    /// What is to be undone, oldest first.
+    /// Changes to undo, oldest first.
     pub(super) steps: Vec<Undo>,
 }
 
-/// What is in a record's file.
 #[derive(Serialize, Deserialize)]
 struct Steps {
     steps: Vec<Undo>,
@@ -51,7 +50,7 @@ pub(super) fn lock_file(path: &Path) -> io::Result<File> {
 pub(super) fn load(path: &Path) -> Result<Vec<Undo>, String> {
     let text = match read(path) {
         Ok(text) => text,
-        // It was killed before it changed anything.
+        // The process was killed before its first change.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(format!("{} cannot be read: {error}", path.display())),
     };
@@ -60,7 +59,7 @@ pub(super) fn load(path: &Path) -> Result<Vec<Undo>, String> {
     })
 }
 
-/// What a record says, if it is one of ours.
+/// Parses a record and checks that it is plausible.
 fn parse(text: &str) -> Option<Vec<Undo>> {
     let Steps { steps } = serde_json::from_str(text).ok()?;
     (steps.len() <= UNDO_MAX && steps.iter().all(Undo::is_plausible)).then_some(steps)
@@ -70,13 +69,14 @@ fn written(steps: &[Undo]) -> String {
     format!("{:#}\n", json!({ "steps": steps }))
 }
 
-/// A record as it would be written again, if it is one: what is taken of any text.
+/// Formats a record from its text again, or returns `None` for an invalid one. This is for tests
+/// and fuzzing of the format.
 pub fn record_again(text: &str) -> Option<String> {
     parse(text).map(|steps| written(&steps))
 }
 
 impl Record {
-    /// An empty record with its lock. The caller is [`alone`].
+    /// Creates an empty record with its lock. The caller must be [`alone`].
     pub(super) fn create(places: &Places) -> Result<Record, Error> {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}-{number}", std::process::id());
@@ -98,24 +98,24 @@ impl Record {
         Ok(Record { id, path, _lock: lock, steps: Vec::new() })
     }
 
-    /// A name that no other record of this machine has.
+    /// Returns the name of the record, which is unique on this machine.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Writes down what is about to be done.
+    /// Records a change that is about to be made.
     pub(super) fn add(&mut self, step: Undo) -> Result<(), Error> {
         self.steps.push(step);
         self.save()
     }
 
-    /// Writes down what has become of the last one.
+    /// Updates the last recorded change.
     pub(super) fn replace_last(&mut self, step: Undo) -> Result<(), Error> {
         self.steps.pop();
         self.add(step)
     }
 
-    /// Writes down what has become of the one of this kind: others may have come after it.
+    /// Updates the recorded change of this kind, which later ones may follow.
     pub(super) fn renew(&mut self, step: Undo) -> Result<(), Error> {
         let is_it = |old: &&mut Undo| discriminant(*old) == discriminant(&step);
         match self.steps.iter_mut().rfind(is_it) {
@@ -128,19 +128,20 @@ impl Record {
     fn save(&self) -> Result<(), Error> {
         let text = written(&self.steps);
         let part = self.path.with_extension("part");
-        // Whole or as before: it is read after a kill at any moment. It need not survive the
-        // machine, which forgets the changes too.
+        // The rename keeps the file complete if the process is killed at any moment. The file need
+        // not survive a reboot, which undoes the changes too.
         fs::write(&part, text)
             .and_then(|()| fs::rename(&part, &self.path))
             .tier(RECORD, format!("cannot write {}", self.path.display()))
     }
 
-    /// The record of a process that is dead, by its lock.
+    /// Returns the record of a dead process, with its lock.
     pub(super) fn left(id: String, path: PathBuf, lock: File, steps: Vec<Undo>) -> Record {
         Record { id, path, _lock: lock, steps }
     }
 
-    /// Keeps what could not be undone, or removes the record; gives what went wrong, in sentences.
+    /// Saves the changes that could not be undone, or removes the record. Returns the failures as
+    /// sentences.
     pub(super) fn close(mut self, kept: Vec<Undo>) -> Vec<String> {
         let mut faults = Vec::new();
         self.steps = kept;

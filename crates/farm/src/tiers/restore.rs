@@ -1,4 +1,4 @@
-//! Undoing what a record names: at the end, or at the next start after a kill.
+//! Undoing of recorded changes: at the end, or at the next start after a kill.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -11,23 +11,23 @@ use super::step::Done;
 use super::undo;
 use crate::Error;
 
-/// What a dead process left, and what became of it.
+/// Leftover record of a dead process, and the result of undoing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// The record.
+    /// Path of the record.
     pub record: PathBuf,
-    /// What could not be undone, in sentences. Then the record stays, and the next start tries
-    /// again. It stays without a fault while another program drives KSM, having taken it over.
+    /// Failures as sentences. With a failure the record stays, and the next start tries again. It
+    /// also stays, without a failure, while another program drives KSM.
     pub faults: Vec<String>,
 }
 
-/// Undoes what processes left that were killed. To be called by every command that starts or ends
-/// guests; without such records it reads one directory.
+/// Undoes the changes of killed processes. Every command that starts or ends guests must call this.
+/// Without records it reads one directory.
 pub fn restore_left() -> Result<Vec<Left>, Error> {
     restore_left_at(&Places::usual(), Box::new(Live))
 }
 
-/// The same on a machine of the caller's.
+/// The same as [`restore_left`], on a given machine.
 pub fn restore_left_at(places: &Places, calls: Box<dyn Calls>) -> Result<Vec<Left>, Error> {
     if !places.records.exists() {
         return Ok(Vec::new());
@@ -38,7 +38,7 @@ pub fn restore_left_at(places: &Places, calls: Box<dyn Calls>) -> Result<Vec<Lef
     Ok(restore(&machine, places))
 }
 
-/// One process at a time makes a record or looks for those that were left.
+/// Takes the lock under which one process at a time makes a record or undoes leftover ones.
 pub(super) fn alone(places: &Places) -> Result<File, Error> {
     let dir = &places.records;
     let cannot = format!("cannot use {}", dir.display());
@@ -53,7 +53,7 @@ pub(super) fn alone(places: &Places) -> Result<File, Error> {
     Ok(lock)
 }
 
-/// Undoes what was left. The caller is [`alone`].
+/// Undoes all leftover records. The caller must be [`alone`].
 pub(super) fn restore(machine: &Machine, places: &Places) -> Vec<Left> {
     let dir = &places.records;
     let ids = names(dir, "").into_iter();
@@ -79,8 +79,7 @@ pub(super) fn restore(machine: &Machine, places: &Places) -> Vec<Left> {
     found
 }
 
-/// Undoes everything, newest first; gives what could not be undone, in sentences, and keeps a
-/// record of that.
+/// Undoes all changes, newest first. Failed ones are kept in the record and returned as sentences.
 pub(super) fn undo_all(mut record: Record, machine: &Machine) -> Vec<String> {
     let steps = std::mem::take(&mut record.steps);
     steps.iter().for_each(undo::prepare);

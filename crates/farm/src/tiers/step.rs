@@ -1,51 +1,53 @@
-//! One change of the host, as the record holds it: what was made, so that it can be undone.
+//! One change of the host, as recorded for its undoing.
 //!
-//! A record is read by a process that has nothing else from its maker. So each entry holds enough
-//! to see whether what was made is still ours. What a record names is checked:
-//! nothing is removed that does not have a name of ours.
+//! The process that reads a record knows nothing else from its writer. So each entry holds enough
+//! to see if the change is still ours. The paths in a record are checked: only files and cgroups
+//! with our names are removed.
 
 use std::path::{Component, Path, PathBuf};
 
 use hypervisor::KsmFiles;
 use serde::{Deserialize, Serialize};
 
-/// What the names of our cgroups and swap files begin with.
+/// Prefix of the names of our cgroups and swap files.
 pub(super) const PREFIX: &str = "pinhead-";
-/// What the names of guests' own cgroups begin with, below ours.
+/// Prefix of the names of guests' own cgroups, below ours.
 pub(super) const GUEST_PREFIX: &str = "guest-";
-/// What the names of our swap files end with.
+/// Suffix of the names of our swap files.
 pub(super) const SWAP_SUFFIX: &str = ".swap";
 
-/// What became of it.
+/// Result of undoing an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Done {
-    /// There is nothing more to do.
+    /// Nothing more is to be done.
     Undone,
-    /// Another process has it and will put back what it found, which was ours: then it is our turn.
+    /// Another process took the setting over and will restore what it found, which is ours. The
+    /// undoing follows then.
     Later,
 }
 
-/// What is to be undone.
+/// A change to undo.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "undo", rename_all = "kebab-case")]
 pub(super) enum Undo {
-    /// The controller of memory was given to the cgroups in this directory.
+    /// The memory controller was delegated to the cgroups in this directory.
     Controller { dir: PathBuf },
-    /// A cgroup was made; its processes go home, to the cgroup of its maker.
+    /// A cgroup was made. Its processes return to `home`, the cgroup of its maker.
     Cgroup { dir: PathBuf, home: PathBuf },
-    /// The same for one that has no limit of memory: guests' own lie below it, or it limits reads.
+    /// The same for a cgroup without a memory limit: a parent of guests' own cgroups, or a limit of
+    /// reads.
     Guests { dir: PathBuf, home: PathBuf },
     /// The module was loaded.
     ZramModule,
-    /// A device was about to be added, and these were there.
+    /// A device was about to be added, and these existed before.
     ZramAdding { before: Vec<u32> },
-    /// A device was added; it has this size, or none yet.
+    /// A device was added, with this size or none yet.
     Zram { id: u32, bytes: u64 },
     /// A swap file was made.
     SwapFile { path: PathBuf },
-    /// It was swapped on.
+    /// Swap was turned on.
     Swap { path: PathBuf, bytes: u64 },
-    /// KSM's settings: what was found, and what was written last.
+    /// KSM's settings: as found, and as written last.
     Ksm {
         saved: Vec<(String, String)>,
         #[serde(rename = "told")]
@@ -54,7 +56,7 @@ pub(super) enum Undo {
 }
 
 impl Undo {
-    /// Whether a record of ours may hold it.
+    /// Returns true if the entry may stem from a record of ours.
     pub(super) fn is_plausible(&self) -> bool {
         let is_plain = |path: &Path| {
             path.is_absolute() && path.components().all(|part| part != Component::ParentDir)

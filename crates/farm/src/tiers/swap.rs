@@ -15,25 +15,27 @@ use super::record::Record;
 use super::step::{PREFIX, SWAP_SUFFIX, Undo};
 use crate::Error;
 
-/// The page of x86-64 and s390x.
+/// Page size of x86-64 and s390x.
 pub(super) const PAGE_BYTES: u64 = 4096;
-/// The kernel refuses less than ten pages, and a smaller one would help nobody.
+/// Least size of swap. The kernel refuses less than ten pages, and less than this would be of no
+/// use.
 const SWAP_BYTES_MIN: u64 = 1 << 20;
 
-/// The directory of swap files, made if it is not there, by the name that the kernel will show.
+/// Returns the directory of swap files by the name that the kernel will show. It is created if
+/// missing.
 pub(super) fn directory(dir: &Path) -> Result<PathBuf, Error> {
     fs::create_dir_all(dir)
         .and_then(|()| dir.canonicalize())
         .tier(SWAP, format!("cannot use {}", dir.display()))
 }
 
-/// Makes a file that is there as a whole, since the kernel swaps to no holes. It is locked, so
-/// that nobody takes it for one that was left.
+/// Makes a swap file without holes, as the kernel requires. The file is locked, so that it does not
+/// look abandoned.
 pub(super) fn make(record: &mut Record, path: &Path, size: Bytes) -> Result<File, Error> {
     record.add(Undo::SwapFile { path: path.to_path_buf() })?;
     let make = || -> io::Result<File> {
         let mut options = OpenOptions::new();
-        // Others must not read what was in a guest's memory.
+        // The file will contain guest memory, so other users must not read it.
         options.read(true).write(true).create_new(true).mode(0o600);
         let file = options.open(path)?;
         file.try_lock()?;
@@ -51,8 +53,8 @@ pub(super) fn make(record: &mut Record, path: &Path, size: Bytes) -> Result<File
     made.tier(SWAP, what)
 }
 
-/// Removes files of ours that nobody has and that are not in use: they survive the machine's end,
-/// and their records do not.
+/// Removes abandoned swap files that are not in use. The files survive a reboot, and their records
+/// do not.
 pub(super) fn remove_left(machine: &Machine, dir: &Path) {
     let Ok(swaps) = machine.swaps() else { return };
     for name in names(dir, PREFIX).into_iter().filter(|name| name.ends_with(SWAP_SUFFIX)) {
@@ -60,13 +62,13 @@ pub(super) fn remove_left(machine: &Machine, dir: &Path) {
         let in_use = swaps.iter().any(|swap| Path::new(&swap.name) == path);
         let Ok(file) = File::open(&path) else { continue };
         if !in_use && file.try_lock().is_ok() {
-            // What cannot be removed now is tried again by the next start.
+            // A file that cannot be removed now is tried again by the next start.
             let _ = fs::remove_file(&path);
         }
     }
 }
 
-/// Makes a file or device one for swapping, and swaps onto it.
+/// Formats a file or device as swap, and turns swap on.
 pub(super) fn on(
     machine: &Machine,
     record: &mut Record,
@@ -96,7 +98,7 @@ pub(super) fn on(
     swapped.tier(tier, format!("cannot swap to {}{hint}", path.display()))
 }
 
-/// Brings everything back from it, if it is the one that we swapped on.
+/// Turns swap off and reads everything back, if this is the swap area that we turned on.
 pub(super) fn off(machine: &Machine, path: &Path, bytes: u64) -> Result<(), Error> {
     let swaps = machine.swaps().tier(SWAP, "cannot read /proc/swaps")?;
     if !swaps.iter().any(|swap| is_ours(swap, path, bytes)) {
@@ -109,15 +111,15 @@ pub(super) fn off(machine: &Machine, path: &Path, bytes: u64) -> Result<(), Erro
     machine.calls.swap_off(path).tier(SWAP, what)
 }
 
-/// The kernel gives the size without the header's page.
+/// Compares path and size. The kernel shows the size without the header's page.
 fn is_ours(swap: &SwapArea, path: &Path, bytes: u64) -> bool {
     let size_kib = (bytes / PAGE_BYTES).saturating_sub(1) * (PAGE_BYTES / 1024);
     Path::new(&swap.name) == path && swap.size_kib == size_kib
 }
 
-/// The first page of a swap device, as the kernel reads it (`union swap_header`): from byte 1024
-/// the version, the number of the last page, the count of bad pages, a UUID and a label; at the
-/// page's end the magic.
+/// Returns the first page of a swap device, as the kernel reads it (`union swap_header`). From byte
+/// 1024 on it has the version, the number of the last page, the count of bad pages, a UUID and a
+/// label. The page ends with the magic.
 fn header(pages: u64) -> [u8; PAGE_BYTES as usize] {
     const MAGIC: &[u8; 10] = b"SWAPSPACE2";
     let mut page = [0; PAGE_BYTES as usize];

@@ -7,13 +7,13 @@ use std::sync::Mutex;
 const KSM_DIR: &str = "sys/kernel/mm/ksm";
 const GROUP: &str = "sys/fs/cgroup/memory/api/07";
 
-/// A machine of files, and a kernel that fills and empties them.
+/// A machine of files, with a fake kernel that fills and empties them.
 struct Tree {
     places: Places,
     calls: Fake,
 }
 
-/// What the kernel would do, and what it refuses.
+/// The fake kernel, with the calls that it refuses.
 #[derive(Clone, Debug)]
 struct Fake {
     root: PathBuf,
@@ -80,7 +80,7 @@ impl Calls for Fake {
     }
 
     fn remove_cgroup(&self, dir: &Path) -> io::Result<()> {
-        // The limit is away before anything is brought back into memory.
+        // The limit must be lifted before memory is read back from swap.
         let limit = fs::read_to_string(dir.join("memory.limit_in_bytes"))?;
         self.call(&format!("rmdir {limit}"))?;
         fs::remove_dir_all(dir)
@@ -104,7 +104,7 @@ impl Calls for Fake {
 impl Tree {
     fn new(name: &str) -> Tree {
         let base = std::env::temp_dir();
-        // As the kernel shows it: the names of swap files have no links in them.
+        // The kernel shows the paths of swap files without links.
         let base = base.canonicalize().unwrap();
         let dir = base.join(format!("pinhead-tiers-{name}-{}", std::process::id()));
         let root = dir.join("root");
@@ -127,7 +127,7 @@ impl Tree {
         tree
     }
 
-    /// One with cgroups of version 2 alone, in which we run in a group of a user's.
+    /// Creates a tree with cgroup version 2 only, in which we run in a user's cgroup.
     fn version_two(name: &str) -> Tree {
         let tree = Tree::new(name);
         fs::remove_dir_all(tree.calls.path("sys/fs/cgroup")).unwrap();
@@ -163,7 +163,7 @@ impl Tree {
         fs::read_dir(dir).map_or(0, |entries| entries.flatten().count())
     }
 
-    /// As it was at first, but for the advisor, which is shown as it was written.
+    /// Asserts the initial state, except for the advisor, which shows the written text.
     fn assert_untouched(&self) {
         assert_eq!(self.text("proc/swaps").lines().count(), 2, "{}", self.text("proc/swaps"));
         assert!(!self.calls.path("sys/block/zram1").exists());
@@ -188,7 +188,7 @@ fn all() -> Limits {
     Limits { memory, zram: size, zram_reads: None, swap: size, ksm: true }
 }
 
-/// As SIGKILL does it: nothing is undone, and the lock is free.
+/// Simulates SIGKILL: nothing is undone, and the lock is free.
 fn kill(mut tiers: Tiers) {
     drop(tiers.record.take());
     drop(tiers.swap_file.take());
@@ -219,7 +219,7 @@ fn tiers_are_made_and_undone_in_the_opposite_order() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_undone_by_the_next() {
+fn changes_of_killed_process_are_undone_by_the_next() {
     let tree = Tree::new("killed");
     let mut tiers = tree.open(&all()).unwrap();
     tiers.turn(2, 0);
@@ -232,15 +232,15 @@ fn what_a_killed_process_left_is_undone_by_the_next() {
     assert!(living.tier().cgroup().unwrap().exists());
     assert!(living.close().is_empty());
     tree.assert_untouched();
-    // A start does it too.
+    // A start does the same.
     kill(tree.open(&all()).unwrap());
     drop(tree.open(&all()).unwrap());
     tree.assert_untouched();
 }
 
 #[test]
-fn a_kill_at_any_moment_leaves_nothing_that_the_next_start_does_not_undo() {
-    // Every call of the kernel is once the one that did not return.
+fn kill_at_any_moment_is_undone_by_the_next_start() {
+    // Each kernel call fails once.
     for refused in ["mkdir", "add", "on zram1", "on pinhead"] {
         let tree = Tree::new(&format!("moment-{}", refused.replace(' ', "-")));
         *tree.calls.refuses.lock().unwrap() = Some(refused);
@@ -248,7 +248,7 @@ fn a_kill_at_any_moment_leaves_nothing_that_the_next_start_does_not_undo() {
         assert!(matches!(error, Error::Tier { source: Some(_), .. }), "{error:?}");
         tree.assert_untouched();
     }
-    // Between the adding of a device and its record.
+    // The process is killed between adding a device and recording it.
     let tree = Tree::new("half-made");
     let machine = Machine::new(&tree.places, Box::new(tree.calls.clone()));
     drop(restore::alone(&tree.places).unwrap());
@@ -261,7 +261,7 @@ fn a_kill_at_any_moment_leaves_nothing_that_the_next_start_does_not_undo() {
 }
 
 #[test]
-fn what_cannot_be_undone_stays_in_the_record_and_is_reported() {
+fn failed_undo_stays_in_the_record_and_is_reported() {
     let tree = Tree::new("stays");
     let tiers = tree.open(&all()).unwrap();
     *tree.calls.refuses.lock().unwrap() = Some("off pinhead");
@@ -277,7 +277,7 @@ fn what_cannot_be_undone_stays_in_the_record_and_is_reported() {
 }
 
 #[test]
-fn what_is_somebody_elses_by_now_is_left_alone() {
+fn changes_taken_over_by_others_are_left_alone() {
     let tree = Tree::new("others");
     let mut tiers = tree.open(&all()).unwrap();
     tiers.turn(2, 0);
@@ -294,7 +294,7 @@ fn what_is_somebody_elses_by_now_is_left_alone() {
     assert_eq!(tree.text("sys/block/zram1/disksize"), "8192\n");
     assert_eq!((tree.ksm()[1].as_str(), tree.ksm()[3].as_str()), ("5000", "1"));
     assert_eq!(tree.log(), ["rmdir -1"]);
-    // The other one ends and puts back what it found: ours, behind which is what was there first.
+    // The other program ends and restores our setting, and then our first one is restored.
     let files = fs::read_dir(&tree.places.records).unwrap().flatten().map(|entry| entry.path());
     let record = files.into_iter().find(|path| path.extension().is_some_and(|e| e == "json"));
     let record = fs::read_to_string(record.unwrap()).unwrap();
@@ -330,7 +330,7 @@ fn ksm_that_runs_already_stays_as_it_is() {
     assert!(tiers.take_notes()[0].contains("left as it is"));
     tiers.close();
     assert_eq!(tree.ksm(), ["none [scan-time]", "77", "200", "1"]);
-    // Another one takes it over while we have it.
+    // Another program takes KSM over while we drive it.
     tree.file(&format!("{KSM_DIR}/run"), "0\n");
     let mut tiers = tree.open(&all()).unwrap();
     tiers.turn(2, 0);
@@ -342,7 +342,7 @@ fn ksm_that_runs_already_stays_as_it_is() {
 }
 
 #[test]
-fn version_two_lies_beside_our_own_and_a_switched_on_controller_goes_off_again() {
+fn version_two_group_is_next_to_ours_and_controller_is_reset() {
     let tree = Tree::version_two("v2");
     tree.file("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
     tree.file("sys/fs/cgroup/cgroup.subtree_control", "cpu\n");
@@ -355,7 +355,7 @@ fn version_two_lies_beside_our_own_and_a_switched_on_controller_goes_off_again()
     assert_eq!(tree.text("sys/fs/cgroup/cgroup.subtree_control"), "+memory");
     tiers.close();
     assert_eq!(tree.text("sys/fs/cgroup/cgroup.subtree_control"), "-memory");
-    // Where the directory above hands it on, nothing is switched.
+    // If a directory above delegates the controller already, nothing is switched.
     tree.file("sys/fs/cgroup/user/cgroup.subtree_control", "memory pids\n");
     let tiers = tree.open(&limits).unwrap();
     let group = tiers.tier().cgroup().unwrap();
@@ -388,11 +388,11 @@ fn zram_is_as_slow_as_a_disk_for_guests_alone() {
     restore_left_at(&tree.places, Box::new(tree.calls.clone())).unwrap();
     assert!(!group.exists());
     tree.assert_untouched();
-    // Kernels before 6.3 read zram behind the back of what counts reads.
+    // Kernels before 6.3 read zram without counting the reads.
     tree.file("proc/sys/kernel/osrelease", "6.1.0-9-amd64\n");
     assert!(!can(&tree) && tree.open(&limits).unwrap_err().to_string().contains("from 6.3 on"));
     tree.assert_untouched();
-    // Version 2 has it where the memory is limited.
+    // Version 2 has the limit in the cgroup with the memory limit.
     let tree = Tree::version_two("reads-v2");
     assert!(!can(&tree), "io is not handed on");
     tree.file("sys/fs/cgroup/cgroup.subtree_control", "memory io\n");
@@ -404,7 +404,7 @@ fn zram_is_as_slow_as_a_disk_for_guests_alone() {
 }
 
 #[test]
-fn guests_do_not_leave_a_limit_that_version_two_has_for_us() {
+fn guests_cannot_escape_a_version_two_limit_on_us() {
     let tree = Tree::version_two("v2-limited");
     tree.file("sys/fs/cgroup/cgroup.subtree_control", "memory pids\n");
     let limits = Limits { memory: Some(Bytes::mib(64)), ..Limits::default() };
@@ -431,17 +431,17 @@ fn guests_do_not_leave_a_limit_that_version_two_has_for_us() {
             set(file, none);
         }
     }
-    // A limit of the directory that the group lies in holds for it, too.
+    // A limit of the parent directory holds for the cgroup too.
     tree.file("sys/fs/cgroup/memory.max", "1\n");
     tree.open(&limits).unwrap().close();
     assert!(!tree.log().is_empty());
 }
 
 #[test]
-fn a_machine_that_cannot_is_refused_with_a_reason() {
+fn unsupported_machine_is_refused_with_a_reason() {
     let tree = Tree::new("cannot");
     fs::remove_dir_all(tree.calls.path("sys/class/zram-control")).unwrap();
-    // The module is loaded, and unloaded at the end: but zram0 is there, and needs it.
+    // The module is loaded and would be unloaded at the end, but zram0 needs it.
     let tiers = tree.open(&Limits { zram: all().zram, ..Limits::default() }).unwrap();
     assert_eq!(tree.log()[0], "zram num_devices=0");
     fs::remove_dir_all(tree.calls.path("sys/block/zram0")).unwrap();
@@ -456,7 +456,7 @@ fn a_machine_that_cannot_is_refused_with_a_reason() {
     fs::remove_dir_all(tree.calls.path(KSM_DIR)).unwrap();
     let error = tree.open(&Limits { ksm: true, ..Limits::default() }).unwrap_err();
     assert!(error.to_string().contains("has none"), "{error}");
-    // Nothing asked for is nothing done, for anybody.
+    // Without limits nothing is done, for any user.
     let tiers = Tiers::open(&Limits::default()).unwrap();
     tiers.tier().join(1).unwrap();
     assert!(tiers.tier().cgroup().is_none() && tiers.close().is_empty());
@@ -480,7 +480,7 @@ fn a_record_that_is_not_ours_undoes_nothing() {
         let left = restore_left_at(&tree.places, Box::new(tree.calls.clone())).unwrap();
         assert!(left[0].faults[0].contains("no record of tiers"), "{wrong}: {left:?}");
     }
-    // As records have it, of this version and of those before.
+    // Entries as written by this version and earlier ones.
     let texts = [
         r#"{"dir":"/c","undo":"controller"}"#,
         r#"{"dir":"/c/pinhead-1-0","home":"/c","undo":"cgroup"}"#,

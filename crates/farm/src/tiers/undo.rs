@@ -1,4 +1,4 @@
-//! How each change is undone.
+//! Undoing of each kind of change.
 
 use std::fs;
 use std::io;
@@ -13,27 +13,27 @@ use super::step::{Done, Undo};
 use super::{cgroup, groups, ksm, swap, zram};
 use crate::Error;
 
-/// Guests that were killed need a moment to go, and a device is looked at by others when it is new.
+/// Time for killed guests to exit, and for other programs to finish reading a new device.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Between two tries.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What makes room for the others: processes that still run need memory to be brought back
-/// from swap, so no limit must stand in the way.
+/// Lifts a memory limit before the undoing, as processes that still run need memory to be read back
+/// from swap.
 pub(super) fn prepare(step: &Undo) {
     if let Undo::Cgroup { dir, .. } = step {
         cgroup::lift(dir);
     }
 }
 
-/// Undoes it, if it is still to be undone.
+/// Undoes a change, if it is still in place.
 pub(super) fn undo(step: &Undo, machine: &Machine) -> Result<Done, Error> {
     match step {
         Undo::Ksm { saved, written } => return ksm::put_back(machine, saved, written),
         Undo::Controller { dir } => {
             let path = dir.join("cgroup.subtree_control");
             match write(&path, "-memory") {
-                // Others use it by now.
+                // Others use the controller by now.
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
                 written => {
                     unless_gone(written).tier(CGROUP, format!("cannot write {}", path.display()))?
@@ -60,7 +60,7 @@ pub(super) fn undo(step: &Undo, machine: &Machine) -> Result<Done, Error> {
     Ok(Done::Undone)
 }
 
-/// Tries again while another process is busy with it.
+/// Retries while another process keeps the resource busy.
 fn retry(mut step: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     let deadline = Deadline::after(PATIENCE);
     loop {
@@ -76,14 +76,14 @@ fn retry(mut step: impl FnMut() -> io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Waits for the processes in it to end, and sends home those that do not.
+/// Waits for the processes of a cgroup to end, and moves the remaining ones to their home cgroup.
 fn clear_cgroup(dir: &Path, home: &Path) -> Result<(), Error> {
     let deadline = Deadline::after(PATIENCE / 2);
     while !groups::processes(dir).is_empty() && deadline.remaining().is_some() {
         std::thread::sleep(PAUSE);
     }
     for pid in groups::processes(dir) {
-        // One that has ended meanwhile needs no home.
+        // A process that has ended meanwhile needs no home.
         let _ = write(&home.join("cgroup.procs"), &pid);
     }
     match groups::processes(dir).first() {
@@ -95,7 +95,7 @@ fn clear_cgroup(dir: &Path, home: &Path) -> Result<(), Error> {
     }
 }
 
-/// Removes it, and what is left of its guests' own.
+/// Removes a cgroup, and the remaining cgroups of its guests.
 fn remove_cgroup(machine: &Machine, dir: &Path) -> Result<(), Error> {
     if !dir.exists() {
         return Ok(());

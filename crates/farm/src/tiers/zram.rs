@@ -13,7 +13,7 @@ use crate::Error;
 
 const CONTROL: &str = "sys/class/zram-control";
 
-/// Adds a device of this size, and gives its file.
+/// Adds a device of this size, and returns its path.
 pub(super) fn make(machine: &Machine, record: &mut Record, size: Bytes) -> Result<PathBuf, Error> {
     if !machine.path(CONTROL).exists() {
         record.add(Undo::ZramModule)?;
@@ -35,7 +35,7 @@ pub(super) fn make(machine: &Machine, record: &mut Record, size: Bytes) -> Resul
     Ok(machine.path(&format!("dev/zram{id}")))
 }
 
-/// The devices that are there.
+/// Returns the numbers of the existing devices.
 fn devices(machine: &Machine) -> Vec<u32> {
     let names = names(&machine.path("sys/block"), "zram").into_iter();
     let mut found: Vec<u32> = names.filter_map(|name| name.get(4..)?.parse().ok()).collect();
@@ -43,13 +43,13 @@ fn devices(machine: &Machine) -> Vec<u32> {
     found
 }
 
-/// Removes a device that has the size that we gave it, or none.
+/// Removes a device that has the size that we set, or none yet.
 pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
     let Some(found) = machine.number(&format!("sys/block/zram{id}/disksize")) else {
         return Ok(());
     };
     if found != 0 && found != bytes {
-        // Ours is gone, and another program has one of that number.
+        // Our device is gone, and another program has one of that number.
         return Ok(());
     }
     let device = machine.path(&format!("dev/zram{id}"));
@@ -59,8 +59,7 @@ pub(super) fn remove(machine: &Machine, id: u32, bytes: u64) -> io::Result<()> {
     machine.calls.remove_zram(&machine.path(CONTROL), id)
 }
 
-/// After a kill between the adding and its record: removes the one device that is new, and that
-/// nobody has given a size.
+/// Undoes an unrecorded device after a kill: removes the one new device, if it has no size yet.
 pub(super) fn remove_half_made(machine: &Machine, before: &[u32]) -> Result<(), Error> {
     let now = devices(machine);
     let mut new = now.iter().filter(|id| !before.contains(id));

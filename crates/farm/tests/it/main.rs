@@ -1,3 +1,3 @@
-//! Limits of memory, with cgroups and tiers of this machine or made-up ones.
+//! Tests of memory limits, with cgroups and tiers of this machine or fake ones.
 
 mod tiers;

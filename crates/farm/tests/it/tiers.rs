@@ -1,5 +1,5 @@
-//! The tiers on this machine: what is made works, and is undone after a SIGKILL. They need root
-//! and zram; where there is none, the tests say so and do nothing.
+//! The tiers on this machine: they work, and are undone after a SIGKILL. The tests need root and
+//! zram, and are skipped without them.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -13,13 +13,13 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Set for the child that is killed: where it may make files.
+/// Environment variable with the directory for the child that is killed.
 const CHILD_DIR: &str = "PINHEAD_TEST_TIERS_DIR";
 const LIMIT: Bytes = Bytes::mib(64);
-/// No other device has just this size.
+/// Size of the zram device and swap file, which no other device has.
 const TIER: Bytes = Bytes((96 << 20) + 5 * 4096);
 
-/// One at a time: they compare the machine before with the machine after.
+/// Serialises the tests, as they compare the machine before with the machine after.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -47,8 +47,8 @@ fn limits() -> Limits {
     Limits { memory: Some(LIMIT), zram: size, zram_reads: None, swap: size, ksm: true }
 }
 
-/// What is there of the tiers whose files are in this directory. Other farms of this machine come
-/// and go meanwhile, so ours are known by their place and by their size.
+/// Swap areas and devices of the tiers in this directory. Other farms of this machine come and go
+/// meanwhile, so ours are identified by their path and size.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     swap_files: usize,
@@ -75,7 +75,7 @@ fn seen(dir: &Path) -> Seen {
     }
 }
 
-/// KSM's settings; `None` while a farm of this machine may change them.
+/// Returns KSM's settings; `None` while a farm of this machine may change them.
 fn ksm() -> Option<Vec<String>> {
     let others = fs::read_dir(Places::usual().records).into_iter().flatten().flatten();
     if others.into_iter().any(|entry| entry.path().extension().is_some_and(|e| e == "json")) {
@@ -86,7 +86,7 @@ fn ksm() -> Option<Vec<String>> {
     names.into_iter().map(setting).collect()
 }
 
-/// Everything of ours is there, and KSM runs.
+/// Asserts that all our resources exist, and that KSM runs.
 fn assert_made(seen: &Seen) {
     let made = (seen.swap_files, seen.swap_devices, seen.devices);
     assert_eq!(made, (1, 1, 1), "{seen:?}");
@@ -95,7 +95,7 @@ fn assert_made(seen: &Seen) {
     }
 }
 
-/// Nothing of ours is there any more.
+/// Asserts that none of our resources is left.
 fn assert_undone(before: &Seen, after: &Seen) {
     let left = (after.swap_files, after.swap_devices, after.devices);
     assert_eq!(left, (0, 0, 0), "{after:?}");
@@ -104,7 +104,7 @@ fn assert_undone(before: &Seen, after: &Seen) {
     }
 }
 
-/// What a farm has made, by name: its cgroups and those of its guests, its zram device, its swap
+/// Returns the paths made by a farm: its cgroups and those of its guests, its zram device, its swap
 /// file and its record.
 fn made_by(pid: u32, limited: &Path, dir: &Path) -> Vec<PathBuf> {
     let below = |dir: &Path| fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path());
@@ -124,7 +124,7 @@ fn made_by(pid: u32, limited: &Path, dir: &Path) -> Vec<PathBuf> {
     made
 }
 
-/// A directory on a disk, since the kernel swaps to no file in memory.
+/// Creates a directory on a disk, as the kernel cannot swap to a file in memory.
 fn scratch(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let dir = dir.join(format!("tiers-{name}-{}", std::process::id()));
@@ -145,8 +145,8 @@ fn more_than_the_limit_goes_to_the_tiers_below() {
     tiers.turn(2, 0);
     assert_made(&seen(&dir));
 
-    // A process that touches more than the limit, from before its first large step on. Without
-    // swap it would be killed.
+    // The process touches more than the limit after it joins the cgroup. Without swap it would be
+    // killed.
     let script = "read _; dd if=/dev/urandom of=/dev/null bs=120M count=1";
     let mut child = Command::new("sh")
         .args(["-c", script])
@@ -172,9 +172,9 @@ fn more_than_the_limit_goes_to_the_tiers_below() {
 #[test]
 #[allow(clippy::disallowed_methods, reason = "it measures how long pages are away")]
 fn guests_wait_for_zram_as_for_a_disk() {
-    /// Pages a second: fewer than make a manager beside this take the host for short of memory.
+    /// Pages per second: not so few that a manager on this host takes it for short of memory.
     const READS: u32 = 200;
-    /// The limit, and what of the memory that is touched twice is over it.
+    /// The limit, and the memory over it that is touched twice.
     const LIMIT_MIB: u32 = 4;
     const OVER_MIB: u32 = 2;
     let _alone = alone();
@@ -200,7 +200,7 @@ fn guests_wait_for_zram_as_for_a_disk() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // As `pinhead up` does it: in a cgroup of its own besides.
+    // `pinhead up` also puts each guest into a cgroup of its own.
     tiers.separate_guests();
     let guest = GuestLimits { name: "db1", memory_bytes: LIMIT.0, threads: 20 };
     tiers.tier().join_guest(child.id(), &guest).unwrap();
@@ -208,7 +208,7 @@ fn guests_wait_for_zram_as_for_a_disk() {
     drop(child.stdin.take());
     let status = child.wait().unwrap();
     assert!(status.success(), "{status}");
-    // Not one page sooner than allowed, but for what one throttling slice lets through at first.
+    // The reads take at least their allowed time, except for the first throttling slice.
     let least = f64::from(OVER_MIB * 256) / f64::from(READS) * 0.9;
     assert!(begun.elapsed().as_secs_f64() >= least, "{:?}", begun.elapsed());
     assert_eq!(tiers.close(), Vec::<String>::new());
@@ -216,19 +216,19 @@ fn guests_wait_for_zram_as_for_a_disk() {
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// Not a test by itself: what the next one starts and kills.
+/// Child process of the next test, which starts and kills it.
 #[test]
 fn child_that_is_killed() {
     let Some(dir) = std::env::var_os(CHILD_DIR) else { return };
     let mut tiers = Tiers::open_at(&places(Path::new(&dir)), Box::new(Live), &limits()).unwrap();
     tiers.turn(2, 0);
     tiers.separate_guests();
-    // A guest that outlives it, as none of ours would.
+    // A guest that outlives its farm, which no real guest does.
     let mut guest = Command::new("sleep").arg("1000").spawn().unwrap();
     let limits = GuestLimits { name: "web1", memory_bytes: LIMIT.0, threads: 20 };
     tiers.tier().join_guest(guest.id(), &limits).unwrap();
     println!("\nready {} {}", guest.id(), tiers.tier().cgroup().unwrap().display());
-    // Its parent never writes: this lasts until the kill, or until the parent is gone.
+    // The parent never writes, so this lasts until the kill, or until the parent is gone.
     let _ = std::io::stdin().lines().next();
     guest.kill().unwrap();
     guest.wait().unwrap();
@@ -277,18 +277,18 @@ fn after_a_sigkill_the_next_start_puts_everything_back() {
     assert_eq!(procs.as_deref().map(str::trim), Some(guest), "{made:?}");
     assert_eq!(left.len(), 1);
     assert!(left[0].faults.is_empty(), "{left:?}");
-    // The lock of a record outlives it: another may wait for it.
+    // The lock file of a record remains, as another process may wait for it.
     let is_lock = |path: &PathBuf| path.to_string_lossy().ends_with(".lock");
     let still: Vec<&PathBuf> = made.iter().filter(|path| path.exists() && !is_lock(path)).collect();
     assert!(still.is_empty(), "left: {still:?}");
     assert_undone(&before, &seen(&dir));
-    // The process that still ran was let out, and not ended.
+    // The process that still ran was moved out of the cgroup and not killed.
     assert!(still_runs);
     assert!(restore_left_at(&places(&dir), Box::new(Live)).unwrap().is_empty());
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// Where a guest's own cgroup of memory is, by its process's `/proc/PID/cgroup`.
+/// Returns the path of a guest's own memory cgroup, from its process's `/proc/PID/cgroup`.
 fn own(places: &str, guest: &str) -> PathBuf {
     let of = |start: &str| places.lines().find_map(|line| line.split_once(start)).map(|at| at.1);
     let (top, place) = match of(":memory:") {
@@ -299,17 +299,17 @@ fn own(places: &str, guest: &str) -> PathBuf {
     Path::new(top).join(place.trim_start_matches('/'))
 }
 
-/// The most memory that a cgroup has had.
+/// Returns the peak memory of a cgroup.
 fn peak(group: &Path) -> u64 {
     let names = ["memory.max_usage_in_bytes", "memory.peak"];
     let text = names.iter().find_map(|name| fs::read_to_string(group.join(name)).ok()).unwrap();
     text.trim().parse().unwrap()
 }
 
-/// A process that has broken out of a guest, as far as its host's memory and threads go: it takes
-/// what it can get.
+/// The child stands for a process that has broken out of a guest and takes all the memory and
+/// threads it can get.
 #[test]
-fn finding_03_a_guest_takes_no_more_of_its_host_than_its_cgroup_has() {
+fn finding_03_guest_takes_no_more_of_host_than_its_cgroup_has() {
     let _alone = alone();
     if let Some(reason) = why_not() {
         base::skipped!("{reason}");
@@ -335,18 +335,18 @@ fn finding_03_a_guest_takes_no_more_of_its_host_than_its_cgroup_has() {
         (output.status, String::from_utf8(output.stdout).unwrap(), own(&places, name))
     };
     let dd = "exec dd if=/dev/zero of=/dev/null count=1";
-    // Twice its limit, all at once: where there is no swap it is killed.
+    // The process takes twice its limit at once. Without swap it is killed.
     let (status, _, group) = run("web1", &format!("{dd} bs=128M"));
     let peak = peak(&group);
     assert!(peak <= LIMIT.0 && peak > LIMIT.0 / 2, "it had {peak} bytes: {status}");
     let (status, ..) = run("web2", &format!("{dd} bs=16M"));
-    assert!(status.success(), "it has what it is to have: {status}");
+    assert!(status.success(), "its own memory is refused: {status}");
     let count = "trap \"kill -s KILL 0\" EXIT; n=0; \
                  while [ $n -lt 60 ]; do sleep 60 & n=$((n + 1)); done; echo all of them";
     let (_, text, _) = run("web3", &format!("exec setsid sh -c '{count}'"));
     assert!(!text.contains("all"), "it started 60 processes");
     tiers.tier().leave_guest("web1");
-    assert!(!group.exists(), "one that has ended has none");
+    assert!(!group.exists(), "the cgroup of an ended guest is left");
     assert_eq!(tiers.close(), Vec::<String>::new());
     let left = restore_left_at(&places(&dir), Box::new(Live)).unwrap();
     assert!(left.is_empty(), "{left:?}");

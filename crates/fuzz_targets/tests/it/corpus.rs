@@ -1,4 +1,4 @@
-//! Runs every target over its committed inputs: the seeds, and whatever once failed.
+//! Runs every target over its committed inputs: the seeds, and inputs that once failed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fuzz_targets::{TARGETS, bounded};
 
-/// Inputs of a target at least: an ordinary one and a hostile one.
+/// The fewest inputs of a target: an ordinary one and a hostile one.
 const INPUTS_MIN: usize = 2;
 
 fn corpus() -> PathBuf {
@@ -31,7 +31,8 @@ fn every_target_survives_its_corpus() {
              hostile one"
         );
         for input in inputs {
-            // The panic says what broke, this line on which input: it is shown with it.
+            // The panic shows the failed check, and this line the input: it is printed with the
+            // panic.
             println!("{name}: {}", input.display());
             let bytes = fs::read(&input).unwrap();
             bounded(|| run(&bytes));
@@ -49,7 +50,7 @@ fn every_corpus_has_a_target() {
     assert_eq!(dirs, targets, "directories of fuzz/corpus, and names in fuzz_targets::TARGETS");
 }
 
-/// An input that is longer than a target's longest is cut by the fuzzer before it is tried.
+/// The fuzzer cuts an input that is longer than a target's limit before it runs.
 #[test]
 fn every_length_is_that_of_a_target_and_holds_its_inputs() {
     let text = fs::read_to_string(corpus().join("../max_len")).unwrap();

@@ -1,3 +1,3 @@
-//! What was found by fuzzing, again.
+//! Inputs found by fuzzing, run as tests.
 
 mod corpus;

@@ -1,5 +1,5 @@
-//! What is written of a made-up system: the processes with their names, what is counted, and what
-//! ends when they do.
+//! Tests of the records of a generated system: processes with their names, counters, and stop
+//! records after their end.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -14,7 +14,7 @@ use zmon::procd::{self, Record, Summary, Task};
 
 const PAGE_KIB: u64 = 4;
 
-/// A directory that is a system's, and gone at the end.
+/// A directory with a fake system, removed on drop.
 struct Fake(PathBuf);
 
 impl Fake {
@@ -47,7 +47,7 @@ impl Fake {
         Root::at(&self.0)
     }
 
-    /// A task that has run for so many ticks.
+    /// Writes a task with a given run time in ticks.
     fn task(&self, pid: u32, name: &str, state: char, ticks: u64, resident: u64) {
         let dir = format!("proc/{pid}");
         let stat = format!(
@@ -110,7 +110,7 @@ fn a_system_is_told_with_its_tasks() {
     assert_eq!((summary.uptime_s, summary.users, summary.cpus), (3_605, 0, 2));
     assert_eq!((&summary.load_1, &summary.load_5), (b"0.15\0\0", b"10.25\0"));
     assert_eq!((summary.tasks, summary.running, summary.sleeping), (2, 1, 1));
-    // Of 1,000 ticks since the start.
+    // Shares of 1,000 ticks since the start.
     assert_eq!((summary.user, summary.system, summary.idle), (1_000, 1_000, 7_000));
     assert_eq!(
         (summary.io_wait, summary.irq, summary.soft_irq, summary.steal),
@@ -121,7 +121,7 @@ fn a_system_is_told_with_its_tasks() {
         (100_000, 60_000, 20_000)
     );
     assert_eq!((summary.swap_used, summary.swapped_in, summary.swapped_out), (1_000, 3, 4));
-    // As the original has it: a number of KiB, times the KiB of a page.
+    // mon_procd multiplies a number of KiB by the KiB of a page.
     assert_eq!((summary.paged_in, summary.paged_out), (40, 80));
 
     let mut tasks = first.tasks;
@@ -136,7 +136,7 @@ fn a_system_is_told_with_its_tasks() {
     assert_eq!((numbers.shared, numbers.text, numbers.data), (200, 80, 1_200));
     assert_eq!((numbers.cpu_percent, numbers.memory_percent), (0, 100));
     let texts = texts.clone().map(|text| String::from_utf8(text).unwrap());
-    // Two bytes that are not plain became blanks, and so did the zeroes.
+    // Two bytes that are not ASCII became blanks, and so did the zeros.
     assert_eq!(texts, ["ann", "root", "staff", "wait", "a (b) c", "a (b) c -x  "]);
 
     // 30 seconds later it has run for 3 more, on two CPUs: a twentieth of all.
@@ -149,17 +149,17 @@ fn a_system_is_told_with_its_tasks() {
         (1, 1, 10_000)
     );
     assert_eq!(second.tasks[0].1.numbers.cpu_percent, 500);
-    assert_eq!(second.ended, [2], "the record of the one that has gone is ended");
+    assert_eq!(second.ended, [2], "the ended task's record is stopped");
     assert!(round(&mut processes, 1_700_000_060).ended.is_empty());
 }
 
 #[test]
-fn of_many_the_hundred_that_use_most_are_told_and_all_are_counted() {
+fn hundred_largest_tasks_are_written_and_all_are_counted() {
     let fake = Fake::new("many");
     for pid in 1..=130 {
         fake.task(pid, "t", 'S', 0, if pid > 125 { 2_500 } else { 25 });
     }
-    // A directory that is no task, one without files, and a line that is longer than a record.
+    // A directory that is no task, one without files, and a line longer than a record.
     fake.write("proc/self/stat", "x");
     fs::create_dir_all(fake.0.join("proc/4000")).unwrap();
     fake.write("proc/130/cmdline", &"y".repeat(9_000));
@@ -169,7 +169,7 @@ fn of_many_the_hundred_that_use_most_are_told_and_all_are_counted() {
     let mut first: Vec<u32> = round.tasks[..5].iter().map(|(_, task)| task.numbers.pid).collect();
     first.sort_unstable();
     assert_eq!(first, [126, 127, 128, 129, 130]);
-    // The long one has the first odd number, and the others have even ones without a gap.
+    // The long record has the first odd number, and the others have consecutive even ones.
     let (odd, even): (Vec<u16>, Vec<u16>) =
         round.tasks.iter().map(|(n, _)| *n).partition(|n| n % 2 == 1);
     assert_eq!(odd, [1]);

@@ -1,4 +1,4 @@
-//! The connection to libvirt's daemon, and the wait for the next one.
+//! The connection to libvirt's daemon, and the wait for the next attempt.
 
 use std::path::PathBuf;
 
@@ -6,30 +6,29 @@ use super::link::Link;
 use super::search::Search;
 use crate::Owner;
 
-/// The first wait after a connection was lost or not had, and the longest.
+/// First and longest wait after a lost connection or a failed attempt.
 pub(super) const BACKOFF_MIN_MS: u64 = 1_000;
 const BACKOFF_MAX_MS: u64 = 30_000;
 
-/// A connection that is there.
+/// An open connection.
 #[derive(Debug)]
 pub(super) struct Up {
     pub(super) link: Link,
     pub(super) search: Search,
-    /// The user who has the daemon, and these guests.
+    /// User that runs the daemon and owns its guests.
     pub(super) owner: Owner,
     pub(super) socket: PathBuf,
-    /// True if the domains were listed, or those of the last list are taken for them. Before that
-    /// no guest is asked anything.
+    /// True if the domains were listed, or the last list is used in place of a late one. Before
+    /// that no guest gets a request.
     pub(super) is_listed: bool,
-    /// When they are to be listed again.
+    /// Time of the next list.
     pub(super) list_ms: Option<u64>,
 }
 
-/// The connection, be it there or not.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) up: Option<Up>,
-    /// When the next attempt is made.
+    /// Time of the next attempt.
     pub(super) again_ms: u64,
     pub(super) backoff_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! A domain's description: its memory, CPUs and port.
+//! Parser of libvirt's description of a domain: its memory, CPUs and port.
 
 use std::path::PathBuf;
 
@@ -7,36 +7,36 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::{Capabilities, Pinned};
 
-/// The name that the daemon's port has in the guest.
+/// Name of the daemon's port in the guest.
 const PORT_NAME: &str = "org.pinhead.0";
 
-/// The most elements and texts of a description. A domain with a hundred disks has 5,000.
+/// Most XML nodes of a description. A domain with a hundred disks has 5,000.
 const NODES_MAX: u32 = 50_000;
 
-/// A domain as its description shows it.
+/// The parsed description of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Description {
-    /// Number of the domain since it was started; `None`: it is off.
+    /// Number of the running domain; `None` if it is off.
     pub(super) number: Option<i32>,
-    /// Memory as libvirt counts it: with all that its virtio-mem devices could give.
+    /// Memory as libvirt counts it, with all that the virtio-mem devices could give.
     pub(super) total: Bytes,
-    /// Memory that it can have now, with what these devices give.
+    /// Maximum memory now, with the memory that these devices give.
     pub(super) memory: Bytes,
-    /// Memory that these devices give. libvirt adds it to the balloon's size, and QEMU's is
-    /// without it.
+    /// Memory that these devices give. libvirt includes it in the balloon's size, and QEMU does
+    /// not.
     pub(super) beside: Bytes,
-    /// Sizes of the pieces that it comes in: of each memory node, DIMM and such device.
+    /// Sizes of the memory blocks: of each memory node, DIMM and virtio-mem device.
     pub(super) ram: Vec<Bytes>,
-    /// Virtual CPUs, as libvirt counted them last.
+    /// Number of vCPUs, as libvirt counted them last.
     pub(super) vcpus: Option<u32>,
     pub(super) can: Capabilities,
     pub(super) port: Option<PathBuf>,
-    /// How often the guest reports its memory when nobody asks; 0 for never.
+    /// Period of the balloon's statistics outside of requests, in seconds; 0 means never.
     pub(super) period_seconds: i32,
 }
 
 impl Description {
-    /// Reads libvirt's XML; the error names what is missing.
+    /// Parses libvirt's XML. The error names the missing part.
     pub(super) fn parse(xml: &str) -> Result<Description, String> {
         let document = open(xml).map_err(|error| format!("it is not proper XML: {error}"))?;
         let domain = document.root_element();
@@ -49,7 +49,7 @@ impl Description {
         let is_virtio = |balloon: Node<'_, '_>| {
             balloon.attribute("model").is_some_and(|model| model.starts_with("virtio"))
         };
-        // What is not set is off in QEMU, and libvirt passes on what is set only.
+        // QEMU's default is off, and libvirt only passes on explicit settings.
         let is_on = |name| balloon.map(|node| node.attribute(name) == Some("on"));
         let period = balloon.and_then(|node| child(node, "stats")?.attribute("period"));
         let port = children(devices, "channel").find(is_our_port);
@@ -74,14 +74,14 @@ impl Description {
         Ok(Description { number, total, memory, beside, ram, vcpus, can, port, period_seconds })
     }
 
-    /// Returns whether memory may come and go by virtio-mem.
+    /// Returns true if memory may be changed by virtio-mem.
     pub(super) fn has_virtio_mem(&self) -> bool {
         self.total > self.memory || self.beside > Bytes::ZERO
     }
 }
 
-/// Reads the memory that a balloon leaves a domain by its configuration. Of one with virtio-mem
-/// that is not known: libvirt adds what those devices give.
+/// Returns the memory that a balloon leaves to a domain by its configuration. With virtio-mem it is
+/// unknown, as libvirt adds the memory of those devices.
 pub(super) fn configured_memory(xml: &str) -> Option<Bytes> {
     let document = open(xml).ok()?;
     let domain = document.root_element();
@@ -104,7 +104,7 @@ fn child<'a, 'i>(node: Node<'a, 'i>, name: &'a str) -> Option<Node<'a, 'i>> {
     children(node, name).next()
 }
 
-/// A size in the unit that it names, or in KiB.
+/// Parses a size with its unit; KiB is the default.
 fn size(node: Node<'_, '_>) -> Option<Bytes> {
     in_unit(node.text()?, node.attribute("unit"))
 }
@@ -126,8 +126,8 @@ fn in_unit(number: &str, unit: Option<&str>) -> Option<Bytes> {
     number.checked_mul(unit).map(Bytes)
 }
 
-/// The sizes of devices of memory, of which the second is what it has given its guest so far.
-/// A device that names no such size has given nothing: it is off.
+/// Returns the maximum size and the given memory of each memory device. A device without the latter
+/// is off and has given nothing.
 fn sizes<'a>(devices: Node<'a, '_>, model: &'a str) -> impl Iterator<Item = (Bytes, Bytes)> {
     let is_it = move |device: &Node<'_, '_>| device.attribute("model") == Some(model);
     children(devices, "memory").filter(is_it).filter_map(|device| {
@@ -138,14 +138,15 @@ fn sizes<'a>(devices: Node<'a, '_>, model: &'a str) -> impl Iterator<Item = (Byt
     })
 }
 
-/// Memory that virtio-mem could give at most, and that it gives.
+/// Returns the most memory that virtio-mem could give, and the memory that it gives.
 fn virtio_mem(devices: Node<'_, '_>) -> (Bytes, Bytes) {
     sizes(devices, "virtio-mem").fold((Bytes::ZERO, Bytes::ZERO), |sum, (most, given)| {
         (sum.0.plus(most), sum.1.plus(given))
     })
 }
 
-/// The sizes of its nodes and devices. A domain without nodes has one, of all that is no device's.
+/// Returns the sizes of the memory nodes and devices. A domain without nodes has one node with all
+/// memory outside of devices.
 fn pieces(domain: Node<'_, '_>, devices: Node<'_, '_>, total: Bytes) -> Vec<Bytes> {
     let numa = child(domain, "cpu").and_then(|cpu| child(cpu, "numa"));
     let cells = numa.into_iter().flat_map(|numa| children(numa, "cell"));
@@ -161,15 +162,15 @@ fn pieces(domain: Node<'_, '_>, devices: Node<'_, '_>, total: Bytes) -> Vec<Byte
     nodes
 }
 
-/// The reason for which its memory stays in the host's, if there is one.
+/// Returns the reason why the memory stays resident on the host, if there is one.
 fn pinned(domain: Node<'_, '_>, devices: Node<'_, '_>) -> Option<Pinned> {
     let is_passed = |device: Node<'_, '_>| {
         let kind = device.attribute("type");
         match device.tag_name().name() {
-            // IBM Z's channels and crypto cards keep only the pages that they use for the moment.
+            // IBM Z's channels and crypto cards pin only the pages in use at the moment.
             "hostdev" if kind == Some("mdev") => device.attribute("model") == Some("vfio-pci"),
             "hostdev" => kind == Some("pci"),
-            // A network card of the host's.
+            // A network card of the host.
             "interface" => kind == Some("hostdev"),
             _ => false,
         }
@@ -191,7 +192,7 @@ fn is_our_port(channel: &Node<'_, '_>) -> bool {
     })
 }
 
-/// Where to connect. A port that itself connects is its listener's, and not ours.
+/// Returns the socket to connect to. A port in connect mode belongs to its listener, not to us.
 fn socket_of(channel: Node<'_, '_>) -> Option<PathBuf> {
     let source = child(channel, "source")?;
     if channel.attribute("type") != Some("unix") || source.attribute("mode") != Some("bind") {
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_can_be_done_is_read() {
+    fn all_capabilities_are_parsed() {
         let other = channel("bind").replace("org.pinhead", "org.qemu.guest_agent");
         let top = "<memory unit='KiB'>1048576</memory><currentMemory>524288</currentMemory>\
                    <vcpu placement='static' current='2'>4</vcpu>";
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!((read(&current(160), ""), read(&current(512), "")), (Some(160), Some(256)));
         let virtio = "<memory model='virtio-mem'><target><size unit='MiB'>64</size></target>\
                       </memory>";
-        assert_eq!(read(&current(160), virtio), None, "libvirt adds what that gives");
+        assert_eq!(read(&current(160), virtio), None, "libvirt adds virtio-mem's memory");
         assert_eq!((read("", ""), configured_memory("no XML")), (None, None));
     }
 
@@ -293,7 +294,7 @@ mod tests {
         assert_eq!(read(""), Ok((2048, 0, false)));
         assert_eq!(read(&one), Ok((1024 + 256, 256, true)));
         assert_eq!(read(&device("1024", &given(1024))), Ok((2048, 1024, true)));
-        assert_eq!(read(&device("1024", &given(4096))), Ok((2048, 1024, true)), "it has no more");
+        assert_eq!(read(&device("1024", &given(4096))), Ok((2048, 1024, true)), "never above it");
         assert_eq!(read(&device("1024", "")), Ok((1024, 0, true)), "it is off");
         assert_eq!(read(&device("many", &given(1))), Ok((2048, 0, false)));
         let two = format!("{}{}", device("512", &given(64)), device("512", &given(32)));
@@ -302,7 +303,7 @@ mod tests {
         assert!(error.contains("all of its <memory>"), "{error}");
         let top = "<memory unit='GiB'>2</memory>";
         let ram = Description::parse(&domain(top, &one)).unwrap().ram;
-        assert_eq!(ram, [Bytes::mib(1024); 2], "its device may have that");
+        assert_eq!(ram, [Bytes::mib(1024); 2], "the device's maximum size");
     }
 
     #[test]
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_cannot_be_done() {
+    fn missing_device_gives_no_capability() {
         let top = "<memory unit='MiB'>3</memory><vcpu>4</vcpu>";
         for devices in ["", "<memballoon model='none'/>", "<memballoon/>"] {
             let read = Description::parse(&domain(top, devices)).unwrap();
@@ -347,13 +348,13 @@ mod tests {
         assert_eq!(plain.can.page_reporting, Some(false));
         let off = "<domain id='-'><memory>1</memory><devices/></domain>";
         assert_eq!(Description::parse(off).unwrap().number, None);
-        // The port is there, and another process has it.
+        // The port exists, but another process has it.
         let connects = Description::parse(&domain(top, &channel("connect"))).unwrap();
         assert_eq!((connects.can.port, connects.port), (true, None));
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn error_names_the_unreadable_part() {
         let check = |xml: &str, part: &str| {
             let error = Description::parse(xml).unwrap_err();
             assert!(error.contains(part), "{error}");

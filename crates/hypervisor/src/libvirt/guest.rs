@@ -1,8 +1,8 @@
-//! One domain: its description and state, and the next question to it.
+//! State of one domain, and the choice of the next request to it.
 //!
-//! A domain whose hypervisor hangs holds each call that reaches the hypervisor forever, and
-//! libvirt serves five calls of a client at once. So a guest has one call open at most, and one
-//! that has not answered is only asked by the call that does not reach its hypervisor.
+//! A hung hypervisor blocks each call that reaches it forever, and libvirt serves five calls per
+//! client at once. A guest therefore has at most one open call. A guest that stopped responding
+//! only gets the call that does not reach its hypervisor.
 
 use counters::Bytes;
 use virtrpc::{Call, Domain};
@@ -12,18 +12,18 @@ use crate::ram::RamPace;
 use crate::stats_question::{LookPace, StatsCall, StatsQuestion};
 use crate::{BALLOON_MIN, Id, ProcessId, RunState};
 
-/// How long after a guest has not answered it is looked at again.
+/// Wait before a guest that did not respond is probed again.
 pub(super) const PROBE_MS: u64 = 2_000;
-/// A look is a call to libvirt's daemon, which serves five of a client at once: those of all its
-/// guests, and it asks QEMU only when it gets to it.
+/// Each poll is a call to libvirt's daemon, which queries QEMU when its turn comes. The daemon
+/// serves five calls of a client at once, over all guests.
 const PACE: LookPace = LookPace { first_ms: 40, most_ms: 640 };
 
-/// A description is asked for again so often: it may name a port that was attached since.
+/// Interval between two requests for a description, as a port may have been attached meanwhile.
 const DEVICES_MS: u64 = 60_000;
-/// The same where what libvirt tells of its memory has changed.
+/// The same interval once libvirt has reported a change of memory.
 pub(super) const CHANGED_MS: u64 = 10_000;
 
-/// What a guest's call is for.
+/// Purpose of a guest's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Xml,
@@ -37,16 +37,16 @@ pub(super) enum Ask {
     Stats,
 }
 
-/// The way that a domain came, where that was seen and it was not booted.
+/// Arrival of a domain that did not boot, as far as it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// From another host, or back to a snapshot: with what its configuration has for it.
+    /// From another host, or back to a snapshot: with the memory in its configuration.
     Moved,
-    /// From a saved state: with what it had when it went.
+    /// From a saved state: with the memory it had when it was saved.
     Restored,
 }
 
-/// The questions that wait, without those for statistics.
+/// Pending requests, except those for statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wants {
     pub(super) xml: bool,
@@ -54,61 +54,61 @@ pub(super) struct Wants {
     pub(super) info: bool,
     pub(super) control: bool,
     pub(super) configured: bool,
-    /// The newest target; those before it are not asked for any more.
+    /// The newest target. It replaces older pending targets.
     pub(super) target: Option<Bytes>,
-    /// Whether its virtual CPUs are to run.
+    /// True to run the vCPUs, false to pause them.
     pub(super) running: Option<bool>,
 }
 
-/// Whether a guest can be spoken to.
+/// Reachability of a guest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach {
-    /// Whether the manager believes so.
+    /// True if the guest counts as responding in the reports to the manager.
     pub(super) answers: bool,
-    /// Whether its hypervisor was seen not to answer, on this connection or one before.
+    /// True if the hypervisor was seen not to respond, on this or an earlier connection.
     pub(super) is_stuck: bool,
-    /// This connection has named it by its number. Calls name it by its UUID alone, which a domain
-    /// has that was started after it.
+    /// True if this connection has listed the guest by its number. Calls carry only the UUID, which
+    /// a domain started later may share.
     pub(super) is_known: bool,
 }
 
-/// Where a guest stands among the others.
+/// Place of a guest in the queues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turn {
-    /// In the queue of those that want something.
+    /// True if the guest is in the queue of guests with pending requests.
     pub(super) is_queued: bool,
-    /// Among the timers, under this time.
+    /// Time of the guest's entry among the timers.
     pub(super) armed_ms: Option<u64>,
-    /// When its description was asked for last.
+    /// Time of the last request for the description.
     pub(super) described_ms: u64,
-    /// Since then libvirt has told of other memory.
+    /// True if libvirt has reported another memory size since then.
     pub(super) is_stale: bool,
     pub(super) ram_pace: RamPace,
-    /// Its configuration is still to be asked for.
+    /// Arrival of the guest, while its configuration is still to be read.
     pub(super) came: Option<Came>,
 }
 
-/// A domain that runs, or did when it was last seen.
+/// A domain that runs, or ran when it was last seen.
 #[derive(Debug)]
 pub(super) struct LibvirtGuest {
     pub(super) id: Id,
     pub(super) domain: Domain,
-    /// When it was first seen.
+    /// Time at which the domain was first seen.
     pub(super) since_ms: u64,
     pub(super) description: Option<Description>,
     pub(super) state: Option<RunState>,
     pub(super) actual: Option<Bytes>,
     pub(super) process: Option<ProcessId>,
-    /// Whether the manager knows it.
+    /// True if the guest was reported to the manager.
     pub(super) is_reported: bool,
-    /// Whether it is left alone, since its description cannot be read.
+    /// True if the guest is left alone because its description cannot be read.
     pub(super) is_ignored: bool,
     pub(super) reach: Reach,
     pub(super) wants: Wants,
     pub(super) question: StatsQuestion,
-    /// Whether a call of it is open.
+    /// True while a call is open.
     pub(super) is_open: bool,
-    /// When to look at it again, apart from its statistics.
+    /// Time of the next check, apart from statistics.
     pub(super) due_ms: Option<u64>,
     pub(super) turn: Turn,
 }
@@ -135,19 +135,20 @@ impl LibvirtGuest {
         }
     }
 
-    /// Whether it is the domain that a list or an event names, and not one that was started
-    /// after it.
+    /// Returns true if a list or an event means this domain, not one that was started later under
+    /// the same UUID.
     pub(super) fn is_same(&self, domain: &Domain) -> bool {
         self.domain.id == domain.id && self.process.is_none_or(ProcessId::is_alive)
     }
 
-    /// Whether it can be asked for statistics now: one that is paused would never answer.
+    /// Returns true if the guest can be asked for statistics now. A paused guest would never
+    /// respond.
     pub(super) fn can_report_stats(&self) -> bool {
         let can = self.description.as_ref().is_some_and(|it| it.can.statistics);
         can && self.is_reported && self.reach.answers && self.state == Some(RunState::Running)
     }
 
-    /// Wants its description again when its time has come.
+    /// Requests the description again once its interval is over.
     pub(super) fn describe_in_time(&mut self, now_ms: u64) {
         let wait_ms = if self.turn.is_stale { CHANGED_MS } else { DEVICES_MS };
         if now_ms.saturating_sub(self.turn.described_ms) >= wait_ms {
@@ -156,20 +157,20 @@ impl LibvirtGuest {
         }
     }
 
-    /// Wants its configuration when it is all there, until it is answered: a domain that moves gets
-    /// it last.
+    /// Requests the configuration, until it is read, once the domain has fully arrived. A migrating
+    /// domain receives its configuration last.
     pub(super) fn look_at_configuration(&mut self) {
         let moves = self.state.is_none_or(|state| state == RunState::Migrating);
         self.wants.configured = self.is_reported && !moves && self.turn.came.is_some();
     }
 
-    /// Notices that its description may not be true any more.
+    /// Notes that the description may be stale.
     pub(super) fn has_changed(&mut self, now_ms: u64) {
         self.turn.is_stale = true;
         self.describe_in_time(now_ms);
     }
 
-    /// The next call, and what it is for.
+    /// Returns the next call and its purpose.
     pub(super) fn next_call(&mut self) -> Option<(Ask, Call)> {
         if self.is_open || self.is_ignored {
             return None;
@@ -211,12 +212,12 @@ impl LibvirtGuest {
                 let call = Call::SetStatsPeriod { domain: domain(), period_seconds };
                 Some((Ask::Period(period_s), call))
             }
-            // The period is in the description, which is read before anything is asked.
+            // The period is part of the description, which is read before any request.
             StatsCall::Known | StatsCall::Period => Some((Ask::Stats, Call::MemoryStats(domain()))),
         }
     }
 
-    /// When to look at it again.
+    /// Returns the time of the next check.
     pub(super) fn next_ms(&self) -> Option<u64> {
         [self.due_ms, self.question.next_ms()].into_iter().flatten().min()
     }

@@ -1,4 +1,4 @@
-//! All domains of a connection, by every name that they have.
+//! All domains of a connection, by id and by UUID.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -7,14 +7,13 @@ use virtrpc::{DOMAINS_MAX, Domain, Uuid};
 use super::guest::LibvirtGuest;
 use crate::Id;
 
-/// The domains.
 #[derive(Debug, Default)]
 pub(super) struct Guests {
     all: BTreeMap<Id, LibvirtGuest>,
     by_uuid: HashMap<Uuid, Id>,
-    /// Those that want something, in turn.
+    /// Guests with pending requests, in order.
     queue: VecDeque<Id>,
-    /// When to look at whom.
+    /// Times of the next checks.
     timers: BTreeSet<(u64, Id)>,
 }
 
@@ -39,14 +38,13 @@ impl Guests {
         self.all.keys().copied().collect()
     }
 
-    /// Those whose domains are not in a list.
+    /// Returns the guests that are missing in a list of domains.
     pub(super) fn not_in(&self, list: &[Domain]) -> Vec<Id> {
         let listed: BTreeSet<_> = list.iter().map(|domain| domain.uuid).collect();
         let missing = self.all.values().filter(|guest| !listed.contains(&guest.domain.uuid));
         missing.map(|guest| guest.id).collect()
     }
 
-    /// Whether there is room for one more.
     pub(super) fn has_room(&self) -> bool {
         self.all.len() < DOMAINS_MAX
     }
@@ -70,7 +68,7 @@ impl Guests {
         Some(guest)
     }
 
-    /// Lets a guest ask for what it wants when its turn has come, and sets its timer.
+    /// Queues a guest for its pending requests, and sets its timer.
     pub(super) fn queue(&mut self, id: Id) {
         let Some(guest) = self.all.get_mut(&id) else { return };
         if !guest.turn.is_queued {
@@ -89,19 +87,18 @@ impl Guests {
         }
     }
 
-    /// Takes the next guest that may want something out of the queue.
     pub(super) fn next_queued(&mut self) -> Option<&mut LibvirtGuest> {
         let guest = self.all.get_mut(&self.queue.pop_front()?)?;
         guest.turn.is_queued = false;
         Some(guest)
     }
 
-    /// When the first timer ends.
+    /// Returns the time of the first timer.
     pub(super) fn next_ms(&self) -> Option<u64> {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Takes out a guest whose timer has ended.
+    /// Takes out a guest with an expired timer.
     pub(super) fn next_due(&mut self, now_ms: u64) -> Option<&mut LibvirtGuest> {
         let first = *self.timers.first().filter(|(at_ms, _)| *at_ms <= now_ms)?;
         self.timers.remove(&first);

@@ -1,4 +1,4 @@
-//! One connection to libvirt's daemon: bytes moved, replies matched with their askers.
+//! One connection to libvirt's daemon: bytes moved, and replies matched with their calls.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -13,35 +13,33 @@ use virtrpc::{Call, Client, Error, EventKind, Failure, Incoming, Reply, Ticket};
 use super::guest::Ask;
 use crate::{Id, Owner};
 
-/// A call that is not answered for so long counts as not answered. libvirt itself waits 30 s for
-/// a domain whose monitor is in use, and forever for one that hangs.
+/// Timeout of a call. libvirt itself waits 30 s for a domain with a busy monitor, and forever for a
+/// hung one.
 const ANSWER_MS: u64 = 5_000;
 
-/// How many calls are open at once. libvirt reads five of a client and then no more before it has
-/// answered one; the fifth is left free so that the connection never stands still for our own
-/// calls alone.
+/// Most open calls. libvirt reads five calls per client before it stops reading. The fifth stays
+/// free, so that our own calls alone never block the connection.
 const OPEN_MAX: usize = 4;
 
-/// With so many calls unanswered for long, the connection is given up for a new one: those that
-/// remain would not be enough for the guests that do answer.
+/// Number of late calls at which the connection is replaced. The remaining calls would not be
+/// enough for the guests that respond.
 const LATE_MAX: usize = 3;
 
-/// The most bytes that are read in a turn, so that a daemon that floods gets its share and no
-/// more. A list of all domains fits.
+/// Most bytes read per turn, so that a flooding daemon takes no more than its share. A list of all
+/// domains fits.
 const READ_MAX: usize = 1 << 20;
 
-/// A step of the connection itself, as opposed to one of its guests.
+/// A step of the connection's setup, as opposed to a guest's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Which proof is wanted.
+    /// Request the authentication methods.
     Auths,
-    /// Prove who we are.
+    /// Authenticate by polkit.
     Polkit,
     /// Open the hypervisor.
     Open,
-    /// Register for this and then all later kinds of events.
+    /// Register for this and all later kinds of events.
     Register(usize),
-    /// List the domains.
     List,
 }
 
@@ -57,32 +55,28 @@ impl Step {
     }
 }
 
-/// The asker of a call.
+/// Origin of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asker {
-    /// The connection.
+    /// The connection itself.
     Session(Step),
-    /// A guest.
     Guest(Id, Ask),
 }
 
-/// A message of libvirt.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// An answer.
     Reply(Asker, Result<Reply, Failure>),
-    /// An event.
     Event(virtrpc::Event),
 }
 
-/// Why a connection is worth nothing any more.
+/// Reason for the loss of a connection.
 #[derive(Debug)]
 pub(super) enum Loss {
-    /// The other end closed it.
+    /// The other end closed the connection.
     Closed,
-    /// It failed.
+    /// An I/O error.
     Failed(io::Error),
-    /// It speaks something else.
+    /// The other end speaks another protocol.
     Foreign(Error),
 }
 
@@ -93,22 +87,21 @@ struct Open {
     is_late: bool,
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Link {
     stream: UnixStream,
     client: Client,
     open: BTreeMap<Ticket, Open>,
-    /// The step to be asked for next.
+    /// The next step to request.
     step: Option<Step>,
-    /// The time that the daemon has for a step, and for a list.
+    /// Timeouts of a step, and of a list.
     step_ms: u64,
     list_ms: u64,
 }
 
 impl Link {
-    /// Connects, without waiting. The daemon has this much time for each step, and for a list where
-    /// no guest waits for that, or as much as for a guest's call.
+    /// Connects without waiting. Each step has the given timeout. A list has it too, unless guests
+    /// wait for the list: then it has the timeout of a guest's call.
     pub(super) fn to(
         socket: &Path,
         owner: Owner,
@@ -131,12 +124,12 @@ impl Link {
         (self.stream.as_fd(), wanted)
     }
 
-    /// Has a step asked for as soon as there is room.
+    /// Sets the step to request as soon as there is room.
     pub(super) fn next_step(&mut self, step: Step) {
         self.step = Some(step);
     }
 
-    /// Asks for the step that is due.
+    /// Requests the step that is due.
     pub(super) fn take_step(&mut self, uri: &str, now_ms: u64) {
         if let Some(step) = self.step
             && self.ask(Asker::Session(step), step.call(uri), now_ms)
@@ -145,12 +138,12 @@ impl Link {
         }
     }
 
-    /// Whether one more call may be asked for.
+    /// Returns true if one more call may be opened.
     pub(super) fn has_room(&self) -> bool {
         self.open.len() < OPEN_MAX
     }
 
-    /// Asks for a call; `false` if there is no room for it now.
+    /// Sends a call. Returns false if there is no room for it now.
     pub(super) fn ask(&mut self, asker: Asker, call: Call, now_ms: u64) -> bool {
         if !self.has_room() {
             return false;
@@ -166,7 +159,7 @@ impl Link {
         true
     }
 
-    /// The calls that have become late now.
+    /// Returns the calls that have become late now.
     pub(super) fn late(&mut self, now_ms: u64) -> Vec<Asker> {
         let late = self.open.values_mut().filter(|open| !open.is_late);
         let late = late.filter(|open| open.deadline_ms <= now_ms);
@@ -177,23 +170,23 @@ impl Link {
         .collect()
     }
 
-    /// Whether too many calls stay unanswered for those that remain to be enough.
+    /// Returns true if too many late calls block the connection.
     pub(super) fn is_clogged(&self) -> bool {
         self.open.values().filter(|open| open.is_late).count() >= LATE_MAX
     }
 
-    /// When the first of the open calls becomes late.
+    /// Returns the time at which the next open call becomes late.
     pub(super) fn next_ms(&self) -> Option<u64> {
         let open = self.open.values().filter(|open| !open.is_late);
         open.map(|open| open.deadline_ms).min()
     }
 
-    /// The askers that still wait.
+    /// Returns the origins of all open calls.
     pub(super) fn into_askers(self) -> impl Iterator<Item = Asker> {
         self.open.into_values().map(|open| open.asker)
     }
 
-    /// Takes what has come. What cannot be understood costs itself only.
+    /// Reads messages. An invalid message is skipped.
     pub(super) fn read(&mut self, received: &mut Vec<Received>) -> Result<(), Loss> {
         let mut buffer = [0; 16 << 10];
         let mut left = READ_MAX;
@@ -229,7 +222,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends what waits, as far as the other end takes it.
+    /// Sends pending bytes, as many as the other end accepts.
     pub(super) fn write(&mut self) -> Result<(), Loss> {
         match write_some(&mut self.stream, self.client.output()) {
             Ok(sent) => self.client.advance(sent),

@@ -1,17 +1,18 @@
 //! Guests of libvirt, over the socket of its daemon.
 //!
 //! ```text
-//!   socket ─► Link: bytes, calls, who asked ─► Libvirt ─► Event
+//!   socket ─► Link: bytes, calls and askers ─► Libvirt ─► Event
 //!                                                │ ▲
 //!                     Search: /proc ─► Guests: Guest, Description, StatsQuestion
 //! ```
 //!
 //! A connection authenticates, opens the hypervisor, registers for events and lists the domains.
-//! From then on events report changes, and a list every half minute finds what they missed. Each
-//! domain is described by three calls and looked up in /proc, and only then reported as found.
+//! After that events report changes, and a list every half minute finds missed ones. Each domain is
+//! described by three calls and looked up in /proc, and only then reported as found.
 //!
-//! When the connection is lost the guests are still there: they do not answer until a new one has
-//! listed them again. A domain is the same as before if its UUID, its number and its process are.
+//! When the connection is lost the guests still exist. They count as not responding until a new
+//! connection has listed them again. A domain is the same as before if its UUID, its number and its
+//! process are.
 
 mod connection;
 mod describe;
@@ -35,70 +36,70 @@ use crate::{Event, Hypervisor, Id, IdSource, Trust};
 use connection::Connection;
 use guests::Guests;
 
-/// The system's guests.
+/// URI of the system's guests.
 pub const SYSTEM_URI: &str = "qemu:///system";
 
-/// A domain by libvirt's description of it, for those that only watch.
+/// Parts of libvirt's description of a domain, for programs that only watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DomainParts {
-    /// Memory that it can have now, with what its virtio-mem devices give.
+    /// Current maximum memory, including the memory of virtio-mem devices.
     pub memory: Bytes,
-    /// Its virtio-mem devices may give more or less at any time.
+    /// True if virtio-mem devices may change the memory at any time.
     pub is_virtio_mem: bool,
-    /// The socket of its daemon's port.
+    /// Socket of the daemon's port.
     pub port: Option<PathBuf>,
 }
 
-/// Reads libvirt's description of a domain.
+/// Parses libvirt's description of a domain.
 pub fn describe_domain(xml: &str) -> Result<DomainParts, String> {
     let found = describe::Description::parse(xml)?;
     let is_virtio_mem = found.has_virtio_mem();
     Ok(DomainParts { memory: found.memory, is_virtio_mem, port: found.port })
 }
 
-/// A user's own guests.
+/// URI of a user's own guests.
 pub const SESSION_URI: &str = "qemu:///session";
 
-/// The sockets of libvirt's daemons below their directory: of the one for QEMU alone, and of the
-/// one for everything. Where both are there, the first has the guests.
+/// Sockets of libvirt's daemons below their directory: the QEMU daemon and the common daemon. If
+/// both exist, the first has the guests.
 const SOCKETS: [&str; 2] = ["virtqemud-sock", "libvirt-sock"];
 
-/// One libvirt, named by its URI.
+/// One libvirt connection, identified by its URI.
 #[derive(Debug, Default)]
 pub struct Libvirt {
     uri: String,
-    /// Where its socket may be, the first that is there.
+    /// Candidate paths of the socket; the first existing one is used.
     sockets: Vec<PathBuf>,
     ids: IdSource,
-    /// Whose sockets count.
+    /// Users with trusted sockets.
     trust: Trust,
     connection: Connection,
     guests: Guests,
-    /// Reported at the next turn.
+    /// Events for the next turn.
     out: Vec<Event>,
-    /// The last reported trouble of the connection, which is not reported again.
+    /// The last reported problem of the connection, which is not reported again.
     trouble: Option<String>,
 }
 
 impl Libvirt {
-    /// The system's guests, `qemu:///system`. Nothing is connected before the first turn.
+    /// Creates a source for the system's guests, `qemu:///system`. The first turn connects.
     pub fn system(ids: IdSource) -> Libvirt {
         Libvirt::below(Path::new("/run/libvirt"), SYSTEM_URI, ids)
     }
 
-    /// The own guests of the user whose directory for running programs this is
-    /// (`XDG_RUNTIME_DIR`), `qemu:///session`.
+    /// Creates a source for a user's own guests, `qemu:///session`, by the user's runtime directory
+    /// (`XDG_RUNTIME_DIR`).
     pub fn session(runtime_dir: &Path, ids: IdSource) -> Libvirt {
         Libvirt::below(&runtime_dir.join("libvirt"), SESSION_URI, ids)
     }
 
-    /// The guests of a daemon that listens at a socket of its own.
+    /// Creates a source for a daemon with its own socket path.
     pub fn at(socket: &Path, uri: &str, ids: IdSource) -> Libvirt {
         Libvirt::new(vec![socket.to_owned()], uri, ids)
     }
 
-    /// The guests of a URI: at a socket if one is named, else where libvirt has it. `None` for a
-    /// user's own guests where that user's directory is not known.
+    /// Creates a source for a URI, at the given socket or at libvirt's usual one. `None` means that
+    /// the URI needs a runtime directory and none is given.
     pub fn of_uri(
         uri: &str,
         socket: Option<&Path>,
@@ -112,7 +113,7 @@ impl Libvirt {
         }
     }
 
-    /// The same, where the sockets of other users count as well.
+    /// Trusts the sockets of these users as well.
     #[must_use]
     pub fn trusting(self, trust: Trust) -> Libvirt {
         Libvirt { trust, ..self }
@@ -126,7 +127,7 @@ impl Libvirt {
         Libvirt { uri: uri.to_owned(), sockets, ids, ..Libvirt::default() }
     }
 
-    /// Reports a guest's end.
+    /// Reports the end of a guest.
     fn gone(&mut self, id: Id, why: &str) {
         if let Some(guest) = self.guests.remove(id)
             && guest.is_reported

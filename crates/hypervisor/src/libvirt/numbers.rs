@@ -1,4 +1,4 @@
-//! libvirt's numbers, and what they mean here.
+//! Translation of libvirt's numbers.
 
 use counters::Bytes;
 use virtrpc::MemoryStat;
@@ -6,16 +6,14 @@ use virtrpc::MemoryStat;
 use super::guest::Came;
 use crate::{BalloonStats, Pause, RunState};
 
-/// How a domain is, or that it is not any more.
+/// State of a domain, or its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// It is there.
+    /// The domain exists.
     In(RunState),
-    /// It is off.
     Off,
 }
 
-/// What a state and its reason mean.
 pub(super) fn life(state: i32, reason: i32) -> Life {
     const RUNNING: i32 = 1;
     const BLOCKED: i32 = 2;
@@ -26,16 +24,16 @@ pub(super) fn life(state: i32, reason: i32) -> Life {
     const ASLEEP: i32 = 7;
     match (state, reason) {
         (RUNNING | BLOCKED, _) => Life::In(RunState::Running),
-        // It is about to move, or has moved and is not all there yet.
+        // The domain is about to migrate, or has migrated and is not complete yet.
         (PAUSED, 2 | 12 | 13) => Life::In(RunState::Migrating),
-        // Paused since its system has crashed.
+        // The domain is paused because its system has crashed.
         (SHUTTING_DOWN | CRASHED, _) | (PAUSED, 10) => Life::In(RunState::Dead),
         (OFF, _) => Life::Off,
-        // Or something that is newer than this program: nothing is asked of it.
+        // Any other value is newer than this program, and counts as paused.
         _ => Life::In(RunState::Paused(match (state, reason) {
             (PAUSED, 5) => Pause::DiskError,
             (PAUSED, 6) => Pause::Watchdog,
-            // It is saved, dumped, or a snapshot of it is taken or brought back.
+            // The domain is being saved or dumped, or a snapshot is being taken or restored.
             (PAUSED, 3 | 4 | 7 | 9) => Pause::Saved,
             (PAUSED, 11) => Pause::NotStarted,
             (ASLEEP, _) => Pause::Suspended,
@@ -44,17 +42,18 @@ pub(super) fn life(state: i32, reason: i32) -> Life {
     }
 }
 
-/// The way that a domain came, by the detail of the event. One that woke up was there before.
+/// Returns the arrival of a domain, by the detail of the event. A domain that woke up existed
+/// before.
 pub(super) fn came(detail: i32) -> Option<Came> {
     match detail {
-        // From a snapshot: its configuration is the snapshot's as well.
+        // A domain from a snapshot has the snapshot's configuration.
         1 | 3 => Some(Came::Moved),
         2 => Some(Came::Restored),
         _ => None,
     }
 }
 
-/// Why a domain stopped, by the detail of the event.
+/// Returns the reason why a domain stopped, by the detail of the event.
 pub(super) fn why_stopped(detail: i32) -> &'static str {
     match detail {
         0 => "it shut down",
@@ -68,21 +67,21 @@ pub(super) fn why_stopped(detail: i32) -> &'static str {
     }
 }
 
-/// Returns whether a domain that stopped with this detail was ended in order: by its guest, or by
-/// somebody through libvirt. A QEMU that goes without a word has crashed, or failed, to libvirt.
+/// Returns true if a domain with this detail was stopped in order: by its guest, or by a user
+/// through libvirt. A QEMU that vanishes counts as crashed or failed in libvirt.
 pub(super) fn is_in_order(detail: i32) -> bool {
     matches!(detail, 0 | 1 | 3 | 4 | 6)
 }
 
-/// The time of the guest's statistics, in seconds since 1970.
+/// Tag of the time of the guest's statistics, in seconds since 1970.
 const LAST_UPDATE: i32 = 9;
 
-/// The statistics in our terms; `None` where the guest has never given any.
+/// Translates the statistics; `None` if the guest has never sent any.
 pub(super) fn stats(list: &[MemoryStat]) -> Option<BalloonStats> {
     let updated = list.iter().find(|stat| stat.tag == LAST_UPDATE && stat.value > 0)?;
     let mut stats = BalloonStats { updated_s: updated.value, ..BalloonStats::default() };
     for stat in list {
-        // A size that does not fit is a guest's lie and is left out.
+        // An overflowing size is an invalid value of the guest and is left out.
         let size = stat.value.checked_mul(1024).map(Bytes);
         match stat.tag {
             0 => stats.swap_in = size,
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_bytes_and_what_is_missing_is_missing() {
+    fn sizes_are_bytes_and_missing_values_are_none() {
         let list = [(2, 7), (5, 1024), (4, u64::MAX), (9, 1_700_000_000), (77, 1)];
         let list = list.map(|(tag, value)| MemoryStat { tag, value });
         let expected = BalloonStats {

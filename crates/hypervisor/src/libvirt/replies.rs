@@ -1,4 +1,4 @@
-//! What a guest's answers and events mean for it.
+//! Handling of a guest's replies and events.
 
 use counters::Bytes;
 use virtrpc::{Domain, Failure, Info, Lifecycle, Reply};
@@ -10,14 +10,14 @@ use super::search::Outcome;
 use super::{Libvirt, trouble};
 use crate::{Event, Found, Id, Machine, Pause, ProcessId, RunState};
 
-/// Of a domain's control: a command may be open, but questions are answered.
+/// Control state of a domain: a command may be open, but queries are answered.
 const CONTROL_JOB: u32 = 1;
 
-/// Of an event `Started`: it woke up, and is not new.
+/// Detail of an event `Started`: the domain woke up, and is not new.
 const STARTED_AWAKE: i32 = 4;
 
 impl Libvirt {
-    /// A guest's call was answered.
+    /// Handles the reply to a guest's call.
     pub(super) fn guest_done(
         &mut self,
         id: Id,
@@ -36,7 +36,7 @@ impl Libvirt {
                     guest.due_ms = Some(now_ms + PROBE_MS);
                 }
                 Ok(_) => self.answers_again(id),
-                // A failure may be libvirt's own, which waits for the guest no longer.
+                // The failure may come from libvirt itself, which no longer waits for the guest.
                 Err(_) => guest.due_ms = Some(now_ms + PROBE_MS),
             }
         }
@@ -72,7 +72,7 @@ impl Libvirt {
                 self.has_now(id, info.memory_kib, now_ms);
             }
             (Ask::Target(target), _) => self.out.push(Event::Taken(id, target)),
-            // The event comes as well; the state is asked for where it does not.
+            // The event comes as well; the state is requested in case it does not.
             (Ask::Running(_), _) => guest.wants.state = true,
             (Ask::Period(seconds), _) => guest.question.period_is_set(seconds, now_ms),
             (Ask::Stats, Reply::MemoryStats(list)) => {
@@ -90,8 +90,8 @@ impl Libvirt {
         match ask {
             Ask::Xml if guest.is_reported && guest.reach.is_known => {}
             Ask::Xml => self.is_not_described(id, &failure.message, now_ms),
-            // Nobody asks for these again unless we do; but not at once, or a daemon that refuses
-            // them would be asked all the time.
+            // Only a retry of ours repeats these calls. It must not be immediate, or a refusing
+            // daemon would get calls all the time.
             Ask::State | Ask::Info => guest.due_ms = Some(now_ms + PROBE_MS),
             Ask::Target(_) => self.out.push(Event::Refused(id, failure.message)),
             Ask::Running(_) => self.out.push(Event::Stays(id, failure.message)),
@@ -101,7 +101,7 @@ impl Libvirt {
         }
     }
 
-    /// Takes a guest's description, or finds by it that the guest is still the same.
+    /// Takes a guest's description, or checks with it that the guest is still the same.
     fn is_described(&mut self, id: Id, description: Description, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         if !guest.reach.is_known {
@@ -120,8 +120,8 @@ impl Libvirt {
         }
     }
 
-    /// Leaves a guest alone that cannot be described, and reports why. One that was described
-    /// before is asked again.
+    /// Ignores a guest without a valid description, and reports the reason. A guest that was
+    /// described before is retried.
     fn is_not_described(&mut self, id: Id, reason: &str, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         if guest.description.is_some() {
@@ -133,13 +133,13 @@ impl Libvirt {
         self.out.push(Event::Trouble(sentence));
     }
 
-    /// A guest's call has been open for too long.
+    /// Handles a guest's call that has been open for too long.
     pub(super) fn guest_is_late(&mut self, id: Id) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.reach.is_stuck = true;
         guest.question.give_up();
         let why = trouble::SILENT.to_owned();
-        // First: what is known of it from here on is old.
+        // This event comes first: all later knowledge about the guest is stale.
         if std::mem::take(&mut guest.reach.answers) && guest.is_reported {
             self.out.push(Event::Answers(id, false));
         }
@@ -166,7 +166,7 @@ impl Libvirt {
         }
     }
 
-    /// Looks at the guests whose time has come.
+    /// Checks the guests with an expired timer.
     pub(super) fn look_at_due(&mut self, now_ms: u64) {
         while let Some(guest) = self.guests.next_due(now_ms) {
             let id = guest.id;
@@ -194,8 +194,8 @@ impl Libvirt {
         guest.look_at_configuration();
     }
 
-    /// Notices what came or went: a balloon, a daemon's port, memory. What cannot be read changes
-    /// nothing.
+    /// Takes a new description, and reports a changed balloon, port or memory. An invalid
+    /// description is ignored.
     fn renewed(&mut self, id: Id, text: &str, now_ms: u64) {
         let (Some(guest), Ok(now)) = (self.guests.get_mut(id), Description::parse(text)) else {
             return;
@@ -212,7 +212,8 @@ impl Libvirt {
         }
     }
 
-    /// Notices that memory or virtual CPUs came or went. Of memory, the description tells more.
+    /// Takes the counts of memory and vCPUs, and reports changed vCPUs. For changed memory the
+    /// description has the details.
     fn is_machine(&mut self, id: Id, info: Info, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         let Some(description) = &mut guest.description else { return };
@@ -241,10 +242,10 @@ impl Libvirt {
         let mut actual = told;
         if let Some(description) = &guest.description {
             if !description.can.balloon {
-                // libvirt counts all that virtio-mem could give.
+                // libvirt counts all the memory that virtio-mem could give.
                 actual = told.min(description.memory);
             }
-            // The change may be one of what virtio-mem gives.
+            // The change may be one of virtio-mem's.
             if description.has_virtio_mem() && guest.actual != Some(actual) {
                 guest.has_changed(now_ms);
             }
@@ -264,7 +265,7 @@ impl Libvirt {
             return;
         };
         if state == RunState::Paused(Pause::NotStarted) {
-            // libvirt tells the way that it came when it is all there.
+            // libvirt reports the arrival of the domain once it is complete.
             guest.state = None;
             guest.due_ms = Some(now_ms + PROBE_MS);
             return;
@@ -300,7 +301,6 @@ impl Libvirt {
         self.out.push(Event::Found(id, Box::new(found)));
     }
 
-    /// Something happened.
     pub(super) fn event(&mut self, event: virtrpc::Event, now_ms: u64) {
         match event {
             virtrpc::Event::Lifecycle { domain, what, detail } => {
@@ -323,7 +323,7 @@ impl Libvirt {
         }
     }
 
-    /// The list had it before the event that tells the way that it came.
+    /// Takes the arrival of a domain that was listed before the event reported its start.
     fn has_started(&mut self, id: Id, detail: i32) {
         if let Some(guest) = self.guests.get_mut(id)
             && !guest.is_reported
@@ -367,7 +367,7 @@ impl Libvirt {
         }
     }
 
-    /// Has a guest described when its virtio-mem gives more or less: now, or as soon as it may be.
+    /// Requests a guest's description after a change of virtio-mem: now, or as soon as allowed.
     fn has_other_memory(&mut self, domain: &Domain, now_ms: u64) {
         if let Some(id) = self.id_of(domain)
             && let Some(guest) = self.guests.get_mut(id)
@@ -403,7 +403,7 @@ impl Libvirt {
         self.guests.queue(id);
     }
 
-    /// The guest that an event is about. One that has just stopped has no number any more.
+    /// Returns the guest of an event. A domain that has just stopped has no number any more.
     fn id_of(&mut self, domain: &Domain) -> Option<Id> {
         let guest = self.guests.by_uuid(&domain.uuid)?;
         (domain.id < 0 || guest.domain.id == domain.id).then_some(guest.id)

@@ -1,10 +1,11 @@
-//! Which process a domain is.
+//! Search for a domain's process.
 //!
-//! The protocol has no call for it. libvirt leaves a file with the number at once, and
-//! it costs one read, but only root may look at it, and it may be older than the process. It is
-//! believed only if the process was started with the domain's UUID. Where there is no
-//! such file, all processes are looked at for that UUID: some milliseconds for a thousand of
-//! them, therefore not often.
+//! The protocol has no call for it. libvirt writes a file with the process id at once, and reading
+//! it is cheap. But only root may read the file, and it may be stale. So it is accepted only if the
+//! process was started with the domain's UUID.
+//!
+//! Without such a file all processes are searched for that UUID. This takes some milliseconds for a
+//! thousand of them, so it is done rarely.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,50 +17,49 @@ use virtrpc::Uuid;
 use crate::ProcessId;
 use crate::process::THREADS_MAX;
 
-/// The most of a command line that is read. libvirt gives the UUID among the first words.
+/// Most bytes read of a command line. libvirt passes the UUID among the first arguments.
 const COMMAND_BYTES_MAX: u64 = 64 << 10;
 
-/// The most processes that are looked at.
+/// Most processes that are read.
 const PROCESSES_MAX: usize = 1 << 16;
 
-/// How long the last look at all processes holds.
+/// Time for which the last scan of all processes is valid.
 const LOOK_MS: u64 = 2_000;
 
-/// What came of a search.
+/// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// This process.
     Is(ProcessId),
-    /// Not among those that were there lately: to be asked again then.
+    /// Not found in the last scan, which is older than the domain: search again at this time.
     AskAgain(u64),
-    /// It is none that we can see.
+    /// No visible process of this user.
     Nobody,
 }
 
-/// Finds processes.
+/// Finds the processes of domains.
 #[derive(Debug)]
 pub(super) struct Search {
     root: PathBuf,
-    /// Where libvirt leaves the files.
+    /// Directories of libvirt's pid files.
     dirs: Vec<PathBuf>,
-    /// All UUIDs that processes were started with, and when they were looked at. Any user may start
-    /// a process with a guest's UUID: one that several have is nobody's.
+    /// All UUIDs that processes were started with, and the time of the scan. Any user may start a
+    /// process with a guest's UUID, so a UUID of several processes has no owner.
     last: Option<(u64, HashMap<Uuid, Option<u32>>)>,
 }
 
 impl Search {
-    /// For the daemon that listens at a socket.
+    /// Creates a search for the daemon with this socket.
     pub(super) fn for_socket(socket: &Path) -> Search {
         let dir = socket.parent().unwrap_or(Path::new("/"));
         Search {
             root: "/".into(),
-            // The system's daemon, and a user's.
+            // Directories of the system's daemon, and of a user's.
             dirs: vec![dir.join("qemu"), dir.join("qemu/run")],
             last: None,
         }
     }
 
-    /// The process of a domain that has come at `since_ms`.
+    /// Finds the process of a domain that was first seen at `since_ms`.
     pub(super) fn find(&mut self, name: &str, uuid: Uuid, since_ms: u64, now_ms: u64) -> Outcome {
         if let Some(process) = self.by_file(name, uuid) {
             return Outcome::Is(process);
@@ -76,7 +76,7 @@ impl Search {
     }
 
     fn by_file(&self, name: &str, uuid: Uuid) -> Option<ProcessId> {
-        // The name comes from outside and must not lead elsewhere.
+        // The name is untrusted and must not lead to another directory.
         if name.contains(['/', '\0']) {
             return None;
         }
@@ -87,7 +87,7 @@ impl Search {
         numbers.into_iter().find_map(|pid| self.checked(pid, uuid))
     }
 
-    /// The process of that number, if it was started for this UUID.
+    /// Returns the process with this number if it was started for this UUID.
     fn checked(&self, pid: u32, uuid: Uuid) -> Option<ProcessId> {
         let process = ProcessId::of_under(&self.root, pid)?;
         (self.uuid_of(pid) == Some(uuid)).then_some(process)
@@ -103,7 +103,7 @@ impl Search {
         all
     }
 
-    /// The UUID in the words with which a process was started.
+    /// Returns the UUID in a process's command line.
     fn uuid_of(&self, pid: u32) -> Option<Uuid> {
         let text = read_start(&self.root.join(format!("proc/{pid}/cmdline")), COMMAND_BYTES_MAX)?;
         let mut words = text.split(|byte| *byte == 0);
@@ -111,8 +111,8 @@ impl Search {
         parse_uuid(words.next()?)
     }
 
-    /// The threads of a process's virtual CPUs, by the CPUs' numbers. QEMU names them so when
-    /// libvirt starts it.
+    /// Returns the vCPU threads of a process, in the order of the vCPUs. libvirt has QEMU name its
+    /// threads.
     pub(super) fn vcpu_tids(&self, process: ProcessId) -> Vec<u32> {
         let dir = self.root.join(format!("proc/{}/task", process.pid));
         let mut found: Vec<(u32, u32)> = numbers_in(&dir, THREADS_MAX)
@@ -128,7 +128,7 @@ impl Search {
     }
 }
 
-/// The entries of a directory that are numbers.
+/// Returns the numeric entries of a directory.
 fn numbers_in(dir: &Path, max: usize) -> impl Iterator<Item = u32> + use<> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().take(max);
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
@@ -140,7 +140,6 @@ fn read_start(path: &Path, max: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A UUID as people write it.
 fn parse_uuid(text: &[u8]) -> Option<Uuid> {
     let mut digits = text.iter().filter(|byte| **byte != b'-').map(|byte| {
         let digit = char::from(*byte).to_digit(16)?;

@@ -1,4 +1,4 @@
-//! The life of the connection: made, lost, made again; and the domains that it lists.
+//! Lifecycle of the connection, and the comparison of its lists of domains.
 
 use std::io;
 
@@ -12,11 +12,11 @@ use super::{Libvirt, trouble};
 use crate::Event;
 use crate::owner::{self, Refused};
 
-/// How often all domains are listed, in case an event was lost.
+/// Interval of the lists of all domains, in case an event was lost.
 const LIST_MS: u64 = 30_000;
 
 impl Libvirt {
-    /// Connects if there is no connection and its time has come.
+    /// Connects if there is no connection and the next attempt is due.
     pub(super) fn connect(&mut self, now_ms: u64) {
         if self.connection.up.is_some() || now_ms < self.connection.again_ms {
             return;
@@ -32,7 +32,8 @@ impl Libvirt {
                     return self.fail(trouble::not_ours(socket, refused.ok()), now_ms);
                 }
             };
-            // Each try waits longer: a daemon of a busy host gets further at last.
+            // The timeout grows with each attempt, so that the daemon of a busy host gets through
+            // at last.
             let (step_ms, guests_wait) = (self.connection.backoff_ms, !self.guests.is_empty());
             match Link::to(socket, owner, step_ms, guests_wait) {
                 Ok(link) => {
@@ -52,7 +53,8 @@ impl Libvirt {
         self.fail(trouble::no_socket(&self.sockets, &self.uri), now_ms);
     }
 
-    /// There is no connection: reports why, and tries again later. Until then no guest answers.
+    /// Drops the connection, reports the reason, and schedules the next attempt. Until then no
+    /// guest counts as responding.
     fn fail(&mut self, sentence: String, now_ms: u64) {
         self.let_go();
         self.connection.back_off(now_ms);
@@ -64,7 +66,7 @@ impl Libvirt {
         self.report(sentence);
     }
 
-    /// Says what is the matter, once.
+    /// Reports a problem once.
     fn report(&mut self, sentence: String) {
         if self.trouble.as_ref() != Some(&sentence) {
             self.out.push(Event::Trouble(sentence.clone()));
@@ -72,7 +74,7 @@ impl Libvirt {
         }
     }
 
-    /// Drops the connection and whatever was open on it.
+    /// Drops the connection and all its open calls.
     fn let_go(&mut self) {
         let Some(up) = self.connection.up.take() else { return };
         let why = || "the connection to libvirt was lost".to_owned();
@@ -93,15 +95,15 @@ impl Libvirt {
             if guest.wants.target.take().is_some() {
                 self.out.push(refused(guest.id));
             }
-            // Who asked has given it up by the time that it could be sent. One that was sent may
-            // be done yet: nothing is said of it.
+            // A caller gives up before an unsent request could be sent. A sent one may still be
+            // carried out, so it is not reported.
             if guest.wants.running.take().is_some() {
                 self.out.push(Event::Stays(guest.id, why()));
             }
         }
     }
 
-    /// Takes what has come.
+    /// Processes received messages.
     pub(super) fn receive(&mut self, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         let mut received = Vec::new();
@@ -125,7 +127,7 @@ impl Libvirt {
         }
     }
 
-    /// Looks for calls that were not answered in time.
+    /// Handles late calls.
     pub(super) fn look_at_late(&mut self, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         let late = up.link.late(now_ms);
@@ -140,15 +142,15 @@ impl Libvirt {
             }
         }
         if is_clogged {
-            // The guests that answer shall not wait for those that do not.
+            // The responding guests must not wait for the others.
             self.let_go();
             self.connection.again_ms = now_ms;
             self.connect(now_ms);
         }
     }
 
-    /// libvirt waits with the list for each domain, and one that is busy holds it up for all. The
-    /// guests of the last list are asked meanwhile, each for itself, and first for its number.
+    /// Handles a late list. libvirt's list waits for each domain, so one busy domain delays it.
+    /// Meanwhile the guests of the last list are queried one by one, each first for its number.
     fn list_is_late(&mut self, sentence: String, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         up.is_listed = true;
@@ -162,7 +164,7 @@ impl Libvirt {
         self.report(sentence);
     }
 
-    /// Asks for what is due, as far as there is room, and sends it.
+    /// Sends the due calls, as far as there is room.
     pub(super) fn ask(&mut self, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         if up.list_ms.is_some_and(|at_ms| at_ms <= now_ms) {
@@ -184,7 +186,7 @@ impl Libvirt {
         }
     }
 
-    /// Goes on after a step of the connection.
+    /// Continues after a step of the connection.
     fn step_done(&mut self, step: Step, outcome: Result<Reply, Failure>, now_ms: u64) {
         let Some(up) = &mut self.connection.up else { return };
         match (step, outcome) {
@@ -224,8 +226,8 @@ impl Libvirt {
         }
     }
 
-    /// Compares the listed domains with the guests of the last list. Returns how many there is no
-    /// room for.
+    /// Compares the listed domains with the known guests. Returns the number of domains without
+    /// room.
     fn compare(&mut self, list: Vec<Domain>, now_ms: u64) -> usize {
         let mut left_out = 0;
         for id in self.guests.not_in(&list) {
@@ -251,13 +253,13 @@ impl Libvirt {
         left_out
     }
 
-    /// Another domain has the name and the UUID of a guest.
+    /// Replaces a guest by another domain with the same name and UUID.
     pub(super) fn restarted(&mut self, id: crate::Id, domain: Domain, now_ms: u64) {
         self.gone(id, "it was restarted");
         self.came(domain, None, now_ms);
     }
 
-    /// A guest of the list before is on the new connection as well.
+    /// Marks a guest of the list before as known on the new connection.
     pub(super) fn is_back(&mut self, id: crate::Id, now_ms: u64) {
         let Some(guest) = self.guests.get_mut(id) else { return };
         guest.is_ignored = false;
@@ -273,7 +275,6 @@ impl Libvirt {
         self.guests.queue(id);
     }
 
-    /// A new domain is there.
     pub(super) fn came(&mut self, domain: Domain, came: Option<Came>, now_ms: u64) {
         if domain.id >= 0 && self.guests.has_room() {
             self.guests.add(LibvirtGuest::new(self.ids.next(), domain, came, now_ms));

@@ -1,4 +1,4 @@
-//! A daemon that is played here, at a socket of its own, by the clock of the test.
+//! A fake daemon at a socket of its own, driven by the clock of the test.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -42,7 +42,7 @@ fn text(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A domain, named by its number.
+/// Encodes a domain, named by its number.
 fn domain(number: u8, id: i32) -> Vec<u8> {
     let mut bytes = text(&format!("g{number}"));
     bytes.extend([number; 16]);
@@ -55,33 +55,33 @@ struct Scene {
     tree: Tree,
     listener: Option<UnixListener>,
     peers: Vec<UnixStream>,
-    /// The bytes of a connection that make no whole call yet.
+    /// Bytes of an incomplete call.
     partial: Vec<u8>,
     /// Domains by number, with their ids.
     domains: BTreeMap<u8, i32>,
-    /// Guests whose calls that reach the hypervisor are never answered.
+    /// Guests with a hung hypervisor: calls that reach it are never answered.
     stuck: Vec<u8>,
-    /// A call that is refused, with why.
+    /// A refused call, with the reason.
     refuse: Option<(i32, &'static str)>,
     /// A call of the connection that is never answered.
     silent: Option<i32>,
     auth: u32,
-    /// Memory of each domain at most, and now.
+    /// Maximum memory of each domain, and its memory now.
     max_kib: u32,
     memory_kib: u32,
-    /// Sizes that balloons were told.
+    /// Sizes that were set for balloons.
     targets_kib: Vec<u64>,
-    /// Domains of the list beside these.
+    /// Number of further domains in the list.
     others: u16,
-    /// The description of each domain, and the end of its devices.
+    /// Description of each domain, without the end of its devices.
     xml: &'static str,
-    /// The description that each is configured by, and how often that was asked for.
+    /// Configured description of each domain, and the number of requests for it.
     configured: &'static str,
     configured_calls: usize,
-    /// The state of each domain and its reason.
+    /// State of each domain, and its reason.
     state: [u32; 2],
     attached: &'static str,
-    /// The second of the last statistics of the guests; setting a period advances it.
+    /// Second of the guests' last statistics; setting a period advances it.
     stats_s: u64,
     calls: Vec<i32>,
     libvirt: Libvirt,
@@ -126,7 +126,7 @@ impl Scene {
         }
     }
 
-    /// Both sides take their turns until nothing moves any more.
+    /// Runs both sides until nothing moves any more.
     fn settle(&mut self) -> Vec<Event> {
         for _ in 0..60 {
             self.libvirt.turn(None, self.now_ms, &mut self.events);
@@ -226,7 +226,7 @@ impl Scene {
 
     fn send(&mut self, message: &[u8]) {
         let length = words(&[message.len() as u32 + 4]);
-        // One that has gone away does not get it.
+        // A closed connection does not get the message.
         let _ = self.peers.last_mut().unwrap().write_all(&[&length, message].concat());
     }
 
@@ -263,7 +263,7 @@ fn a_domain_is_found_watched_and_gone() {
     scene.send_event(EVENT_REBOOT, 1, 5, &[]);
     assert_eq!(scene.settle(), [Event::Rebooted(id), Event::Actual(id, Bytes(1 << 29))]);
     scene.send_event(EVENT_LIFECYCLE, 1, 4, &[5, 1]);
-    assert_eq!(scene.settle(), [], "one that ran before it");
+    assert_eq!(scene.settle(), [], "event of an earlier domain");
     scene.send_event(EVENT_LIFECYCLE, 1, -1, &[5, 1]);
     let ended = [Event::State(id, RunState::Dead), Event::Gone(id, "it was destroyed".into())];
     assert_eq!(scene.settle(), ended);
@@ -273,7 +273,7 @@ fn a_domain_is_found_watched_and_gone() {
 }
 
 #[test]
-fn the_newest_target_is_asked_for_and_its_outcome_reported() {
+fn only_newest_target_is_sent_and_its_outcome_reported() {
     let mut scene = Scene::new(&[(1, 5)]);
     let id = ids(&scene.settle())[0];
     for size in [300, 200, 100] {
@@ -287,7 +287,7 @@ fn the_newest_target_is_asked_for_and_its_outcome_reported() {
 }
 
 #[test]
-fn statistics_are_asked_for_once_and_the_period_does_not_stay() {
+fn statistics_are_requested_once_and_period_is_restored() {
     let mut scene = Scene::new(&[(1, 5)]);
     let id = ids(&scene.settle())[0];
     scene.libvirt.ask_stats(id, 0);
@@ -295,10 +295,10 @@ fn statistics_are_asked_for_once_and_the_period_does_not_stay() {
     let events = scene.at(scene.libvirt.next_ms());
     let [Event::Stats(_, stats)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((stats.updated_s, stats.free, stats.total), (101, Some(Bytes(77 << 10)), None));
-    assert_eq!(stats.available, Some(Bytes(1 << 30)), "it reports more than it can have");
+    assert_eq!(stats.available, Some(Bytes(1 << 30)), "capped at its memory");
     assert_eq!(scene.calls(SET_PERIOD), 2);
     assert_eq!(scene.at(20_000), []);
-    assert_eq!(scene.calls(STATS), 2, "nobody asked");
+    assert_eq!(scene.calls(STATS), 2, "no request was made");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn a_guest_that_hangs_is_reported_and_its_neighbour_served() {
 }
 
 #[test]
-fn many_that_hang_cost_the_others_nothing() {
+fn many_hung_guests_do_not_delay_the_others() {
     let mut scene = Scene::new(&[(1, 5), (2, 6), (3, 7), (4, 8), (5, 9)]);
     let found = ids(&scene.settle());
     scene.stuck = vec![b'1', b'2', b'3', b'4'];
@@ -336,7 +336,7 @@ fn many_that_hang_cost_the_others_nothing() {
     scene.libvirt.set_target(found[4], Bytes(1 << 20), 5_000);
     let events = scene.settle();
     assert!(events.contains(&Event::Taken(found[4], Bytes(1 << 20))), "{events:?}");
-    // They are looked at by a call that does not hang, until they answer.
+    // The hung guests are checked by a call that does not reach the hypervisor, until they respond.
     assert_eq!(scene.at(8_000), []);
     scene.stuck = vec![b'4'];
     let events = scene.at(11_000);
@@ -347,9 +347,9 @@ fn many_that_hang_cost_the_others_nothing() {
     assert!(!events.contains(&Event::Answers(found[3], true)), "{events:?}");
 }
 
-/// What was not sent is never done; what was may be, so that nothing is said of it.
+/// An unsent request is never carried out. A sent one may be, so no failure is reported for it.
 #[test]
-fn a_guest_is_not_stopped_by_a_word_that_is_old() {
+fn guest_is_not_paused_by_an_old_request() {
     let mut scene = Scene::new(&[(1, 5)]);
     let id = ids(&scene.settle())[0];
     scene.silent = Some(SUSPEND);
@@ -370,7 +370,7 @@ fn a_guest_is_not_stopped_by_a_word_that_is_old() {
     let lost = "the connection to libvirt was lost".to_owned();
     assert!(scene.at(11_100).contains(&Event::Stays(id, lost)));
     scene.at(13_000);
-    assert_eq!(scene.calls(SUSPEND), 1, "nobody wants it any more");
+    assert_eq!(scene.calls(SUSPEND), 1, "the request is outdated");
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
     )));
     assert_eq!(events, expected);
     assert_eq!(scene.libvirt.next_ms(), 1_100);
-    // One was restarted meanwhile, and one has ended.
+    // One domain was restarted meanwhile, and one has ended.
     scene.domains = BTreeMap::from([(1, 5), (2, 16)]);
     let events = scene.at(1_100);
     let again = Event::Gone(found[1], "it was restarted".into());
@@ -403,7 +403,7 @@ fn a_lost_connection_is_made_again_and_the_guests_are_the_same() {
 }
 
 #[test]
-fn trouble_is_reported_once_and_retried_ever_more_seldom() {
+fn trouble_is_reported_once_and_retried_with_backoff() {
     let mut scene = Scene::new(&[]);
     scene.listener = None;
     let events = scene.settle();
@@ -422,7 +422,7 @@ fn trouble_is_reported_once_and_retried_ever_more_seldom() {
     assert!(sentence.contains("start its daemon"), "{sentence}");
 }
 
-/// The trouble that is reported of a daemon prepared like this, by the time it must be clear.
+/// Returns the problem that is reported for a daemon prepared like this, until `at_ms`.
 fn trouble(prepare: impl FnOnce(&mut Scene), at_ms: u64) -> String {
     let mut scene = Scene::new(&[(1, 5)]);
     prepare(&mut scene);

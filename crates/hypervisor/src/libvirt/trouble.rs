@@ -1,4 +1,4 @@
-//! Messages for a libvirt that cannot be used: one sentence each, with what would help.
+//! Messages for a libvirt that cannot be used: one sentence each, with the remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::Owner;
 /// A guest's hypervisor hangs.
 pub(super) const SILENT: &str = "its hypervisor does not answer libvirt";
 
-/// There is no socket at any of the places.
+/// No socket exists at any of the paths.
 pub(super) fn no_socket(sockets: &[PathBuf], uri: &str) -> String {
     let places: Vec<_> = sockets.iter().map(|path| path.display().to_string()).collect();
     format!(
@@ -21,7 +21,7 @@ pub(super) fn no_socket(sockets: &[PathBuf], uri: &str) -> String {
     )
 }
 
-/// A socket is there and cannot be connected to.
+/// A socket exists, but cannot be connected to.
 pub(super) fn no_connection(socket: &Path, error: &io::Error) -> String {
     let socket = socket.display();
     match error.kind() {
@@ -40,7 +40,7 @@ pub(super) fn no_connection(socket: &Path, error: &io::Error) -> String {
     }
 }
 
-/// The socket of a daemon is a user's who does not count, or nobody's.
+/// The daemon's socket belongs to an untrusted user, or has no owner.
 pub(super) fn not_ours(socket: &Path, owner: Option<Owner>) -> String {
     let socket = socket.display();
     match owner {
@@ -69,12 +69,12 @@ pub(super) fn lost(socket: &Path, loss: &Loss) -> String {
     }
 }
 
-/// A step of the connection was not answered in time.
+/// A step of the connection timed out.
 pub(super) fn silent(socket: &Path) -> String {
     format!("libvirt at {} does not answer: look at its daemon", socket.display())
 }
 
-/// The list of domains does not come.
+/// The list of domains is late.
 pub(super) fn no_list(socket: &Path) -> String {
     format!(
         "libvirt at {} does not list its domains: one of them is busy, or the daemon hangs; those \
@@ -92,7 +92,7 @@ pub(super) fn too_many(socket: &Path, left_out: usize) -> String {
     )
 }
 
-/// No proof that we could give is wanted.
+/// No supported authentication method is offered.
 pub(super) fn no_proof(socket: &Path) -> String {
     format!(
         "libvirt at {} wants a password, and pinhead has none to give: allow its socket without \
@@ -116,7 +116,7 @@ pub(super) fn refused(socket: &Path, uri: &str, step: Step, failure: &Failure) -
     }
 }
 
-/// A domain cannot be described.
+/// A domain has no valid description.
 pub(super) fn no_description(name: &str, reason: &str) -> String {
     format!("Domain {name} of libvirt is left alone, as its description cannot be read: {reason}")
 }

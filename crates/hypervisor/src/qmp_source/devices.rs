@@ -1,5 +1,5 @@
-//! The devices of a QEMU that pinhead speaks with: its balloon, and the port of a daemon. They may
-//! be attached and taken away while it runs.
+//! The devices of a QEMU that pinhead uses: its balloon, and the port of a daemon. They may be
+//! attached and detached at run time.
 
 use std::path::PathBuf;
 
@@ -8,23 +8,21 @@ use qmp::{Chardev, Command, Property, Reply, Value};
 use super::link::{Link, Purpose};
 use crate::{Capabilities, Pinned};
 
-/// Serial ports that are asked for their names. QEMU's own bus has room for 31.
+/// Most serial ports that are probed. QEMU's own bus has room for 31.
 const PORTS_MAX: usize = 8;
-/// The name of the daemon's port.
 const PORT_NAME: &str = "org.pinhead.0";
-/// Parents, in QEMU's tree, of the devices that were given an id, and those that were not.
+/// Parents, in QEMU's object tree, of the devices with an id and of those without.
 const DEVICES: [&str; 2] = ["/machine/peripheral", "/machine/peripheral-anon"];
-/// The beginning of the kinds of devices that are passed through and reach all of a guest's memory.
+/// Prefix of the types of passed-through devices, which can access all guest memory.
 const PASSED_DEVICE: &str = "child<vfio-pci";
 
-/// A virtio-serial port.
 #[derive(Debug, Default)]
 struct SerialPort {
     is_ours: bool,
     chardev: Option<String>,
 }
 
-/// The answers about devices so far.
+/// Responses about devices so far.
 #[derive(Debug, Default)]
 pub(super) struct DeviceLook {
     chardevs: Vec<Chardev>,
@@ -36,18 +34,17 @@ pub(super) struct DeviceLook {
     has_passed_device: bool,
 }
 
-/// The devices that are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Devices {
-    /// The path of the balloon in QEMU's tree.
+    /// Path of the balloon in QEMU's object tree.
     pub(super) balloon: Option<String>,
     pub(super) can: Capabilities,
-    /// The socket of the daemon's port.
+    /// Socket of the daemon's port.
     pub(super) port: Option<PathBuf>,
 }
 
 impl DeviceLook {
-    /// Asks which devices there are.
+    /// Requests the lists of devices.
     pub(super) fn begin(link: &mut Link, now_ms: u64) -> DeviceLook {
         link.ask(Purpose::Chardevs, Command::QueryChardev, now_ms);
         for path in DEVICES {
@@ -56,7 +53,6 @@ impl DeviceLook {
         DeviceLook::default()
     }
 
-    /// Returns whether an answer belongs to a look.
     pub(super) fn is_ours(purpose: &Purpose) -> bool {
         matches!(
             purpose,
@@ -70,7 +66,6 @@ impl DeviceLook {
         )
     }
 
-    /// Takes an answer.
     pub(super) fn answer(&mut self, purpose: Purpose, reply: Reply, link: &mut Link, now_ms: u64) {
         match (purpose, reply) {
             (Purpose::Chardevs, Reply::Chardevs(list)) => self.chardevs = list,
@@ -94,7 +89,7 @@ impl DeviceLook {
         }
     }
 
-    /// Asks the devices of interest for more.
+    /// Requests the properties of the relevant devices.
     fn devices(&mut self, parent: &str, list: &[Property], link: &mut Link, now_ms: u64) {
         let mut get = |purpose, path: &str, property| {
             link.ask(purpose, Command::QomGet { path: path.to_owned(), property }, now_ms);
@@ -116,8 +111,8 @@ impl DeviceLook {
         }
     }
 
-    /// Returns what was found when all was answered, of a QEMU that tells its balloon's size or
-    /// does not.
+    /// Returns the devices once all responses are there. `has_balloon` is true if QEMU reports a
+    /// balloon's size.
     pub(super) fn finish(self, has_balloon: bool) -> Devices {
         let port = self.ports.iter().find(|port| port.is_ours);
         let can = Capabilities {
@@ -133,7 +128,7 @@ impl DeviceLook {
     }
 }
 
-/// The socket on which a character device waits for a client, such as the PATH of
+/// Returns the socket on which a character device listens, such as the PATH of
 /// `disconnected:unix:PATH,server=on`.
 fn listens_at(chardevs: &[Chardev], label: &str) -> Option<PathBuf> {
     let filename = &chardevs.iter().find(|device| device.label == label)?.filename;

@@ -1,7 +1,7 @@
-//! Finds sockets by patterns such as `/run/pinhead/up/*/*.qmp`, and whose they are.
+//! Search for sockets by patterns such as `/run/pinhead/up/*/*.qmp`, with their owners.
 //!
-//! A directory of a user who does not count costs one look at its owner. What a user who counts
-//! may cost is bounded for each: a full directory of one hides nobody else's guests.
+//! A directory of an untrusted user costs one check of its owner. The cost of a trusted user's
+//! directories is bounded per user: a full directory of one user hides no guests of another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -18,52 +18,50 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use crate::owner::{Directory, Refused};
 use crate::{Owner, Trust};
 
-/// Entries of one directory that are looked at. A directory with more is nobody's run directory,
-/// and reading it every two seconds would cost more than all guests.
+/// Entries read of one directory at most. A larger directory is no run directory, and reading it
+/// every two seconds would cost more than all guests.
 const ENTRIES_MAX: usize = 16_384;
 
-/// Entries that one pattern is worth in all. A user who may write where a pattern leads can put
-/// links there to one full directory as often as they like.
+/// Entries read for one pattern at most. A user with write access to a matching directory can
+/// create any number of links there to one full directory.
 const LOOKED_MAX: usize = 65_536;
-/// The same of one user who is named: a directory of some hundred guests, and more.
+/// The same limit for a named user: enough for some hundred guests.
 const LOOKED_OF_OTHERS: usize = 4_096;
-/// The same of one that is not: whether there is a socket is all that is asked.
+/// The same limit for an untrusted user, as only the presence of a socket matters.
 const LOOKED_OF_STRANGERS: usize = 256;
-/// Users who do not count that are counted: two tell as much as all of them.
+/// Most untrusted users that are recorded. Two users are as informative as all of them.
 const OTHERS_MAX: usize = 64;
 
-/// A path whose parts may hold `*` for any characters and `?` for one. As in a shell, neither
-/// stands for the dot that hides a name.
+/// A path pattern: `*` stands for any characters and `?` for one. As in a shell, neither matches
+/// the leading dot of a hidden name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     parts: Vec<String>,
-    /// Entries of one directory that are looked at.
+    /// Entries read of one directory at most.
     pub(super) entries_max: usize,
 }
 
-/// A socket that was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Socket {
     pub(super) path: PathBuf,
-    /// Another number means another socket of the same name.
+    /// Inode of the socket. Another inode means another socket of the same name.
     pub(super) inode: u64,
-    /// Whose it is.
     pub(super) owner: Owner,
 }
 
-/// What a search has found.
+/// Results of a search.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     pub(super) sockets: Vec<Socket>,
-    /// Directories that may not be read.
+    /// Directories without read permission.
     pub(super) denied: Vec<PathBuf>,
-    /// Directories that anybody may write.
+    /// Directories that any user may write to.
     pub(super) open: Vec<PathBuf>,
-    /// The first directory of each owner with more entries than are looked at.
+    /// The first directory of each owner that was not read to its end.
     pub(super) cut: BTreeMap<Owner, PathBuf>,
-    /// Users who do not count, and have something where guests are.
+    /// Untrusted users with a socket in a place for guests.
     pub(super) others: BTreeSet<Owner>,
-    /// Entries that the current pattern has cost, by the owner of their directory.
+    /// Entries read for the current pattern, by the owner of their directory.
     looked: BTreeMap<Owner, usize>,
 }
 
@@ -74,14 +72,14 @@ impl fmt::Display for Glob {
 }
 
 impl Glob {
-    /// Takes an absolute pattern; `None` for any other, and for one that climbs.
+    /// Parses an absolute pattern. Any other pattern, or one with `..`, gives `None`.
     pub(super) fn new(pattern: &str) -> Option<Glob> {
         let parts: Vec<String> = pattern.strip_prefix('/')?.split('/').map(str::to_owned).collect();
         let is_plain = |part: &String| !part.is_empty() && part != "." && part != "..";
         parts.iter().all(is_plain).then_some(Glob { parts, entries_max: ENTRIES_MAX })
     }
 
-    /// Adds what is there now of users who count.
+    /// Adds the current sockets of trusted users.
     pub(super) fn find(&self, trust: &Trust, search: &mut Search) {
         search.looked.clear();
         let Some((last, directories)) = self.parts.split_last() else { return };
@@ -96,7 +94,6 @@ impl Glob {
     }
 }
 
-/// One pattern's search.
 struct Finder<'a> {
     trust: &'a Trust,
     search: &'a mut Search,
@@ -104,7 +101,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    /// Follows a pattern. `at` is the path as the pattern has it, with links in it.
+    /// Follows a pattern. `at` is the path as written in the pattern, including links.
     fn descend(&mut self, at: &Path, dir: &Directory, directories: &[String], last: &str) {
         let Some((part, deeper)) = directories.split_first() else {
             return self.sockets(at, dir, last);
@@ -151,7 +148,7 @@ impl Finder<'_> {
                 continue;
             }
             match dir.owner_of_all() {
-                // Nothing has to be asked about each: they are the directory's owner's.
+                // Everything in the directory belongs to its owner, so no entry needs a check.
                 Some(owner) if kind.is_socket() => {
                     let (path, inode) = (entry.path(), entry.ino());
                     self.search.sockets.push(Socket { path, inode, owner });
@@ -181,7 +178,7 @@ impl Finder<'_> {
         self.search.cut.entry(owner).or_insert_with(|| at.to_path_buf());
     }
 
-    /// The entries of a directory. One that is not there has none.
+    /// Returns the entries of a directory. A missing directory has no entries.
     fn entries(&mut self, at: &Path, dir: &Directory) -> Vec<DirEntry> {
         let most = if dir.owner.is_trusted() { LOOKED_MAX } else { LOOKED_OF_OTHERS };
         let looked = self.search.looked.entry(dir.owner).or_default();
@@ -190,7 +187,7 @@ impl Finder<'_> {
             self.cut(at, dir.owner);
             return Vec::new();
         }
-        // A directory costs something as well, if there is nothing in it.
+        // Even an empty directory has a cost.
         *looked += 1;
         match fs::read_dir(at) {
             Ok(mut all) => {
@@ -210,8 +207,8 @@ impl Finder<'_> {
     }
 }
 
-/// True if another user's directory holds a socket that fits, or more than is looked at. No link or
-/// mount of that user's is followed: it could lead anywhere, or keep us waiting.
+/// Returns true if another user's directory holds a matching socket, or too many entries to read.
+/// Links and mounts of that user are not followed: they could lead anywhere, or block this process.
 fn has_socket(dir: &Path, deeper: &[String], last: &str) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, dir, flags, Mode::empty());
@@ -257,7 +254,8 @@ fn matches(pattern: &str, entry: &DirEntry) -> bool {
     fits(pattern.as_bytes(), entry.file_name().as_bytes())
 }
 
-/// Whether a name fits a pattern: a hidden one fits only a pattern that begins with a dot.
+/// Returns true if a name matches a pattern. A hidden name matches only a pattern that begins with
+/// a dot.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let hides = name.first() == Some(&b'.') && pattern.first() != Some(&b'.');
     !hides && base::glob::matches_bytes(pattern, name)
@@ -282,7 +280,7 @@ mod tests {
         {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
-        // What would take forever if every `*` were tried again.
+        // Retrying every `*` would take forever here.
         assert!(!fits(&"*a".repeat(40), &"a".repeat(39)));
     }
 
@@ -320,7 +318,7 @@ mod tests {
             tree.file(&format!("other/{file}"), "");
         }
         std::fs::create_dir(tree.path().join("up")).unwrap();
-        // Each link is another directory to look at, and costs its owner nothing.
+        // Each link is another directory to read, and costs its owner nothing.
         for link in 0..1_000 {
             std::os::unix::fs::symlink("../other", tree.path().join(format!("up/{link}"))).unwrap();
         }

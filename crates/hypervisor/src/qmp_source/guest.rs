@@ -1,4 +1,4 @@
-//! A guest that was found: the questions to it, and its events.
+//! A guest that was found: the requests to it, and its events.
 
 use std::path::Path;
 
@@ -15,16 +15,17 @@ use crate::ram::RamPace;
 use crate::stats_question::StatsQuestion;
 use crate::{BALLOON_MIN, BalloonStats, BlockStats, Event, Id, Machine, ProcessId, RunState};
 
-/// A QEMU answers within milliseconds; one that has not by then is stopped, or hangs.
+/// Timeout of a response. A QEMU responds within milliseconds, so a slower one is stopped or hangs.
 const SILENT_MS: u64 = 5_000;
-/// QEMU tells nobody that a DIMM or a virtual CPU was plugged: it is asked so often.
+/// Interval of requests for the machine, as QEMU has no event for a plugged DIMM or vCPU.
 const MACHINE_MS: u64 = 60_000;
-/// The same where it seems to be another: a QEMU may make it seem so all the time.
+/// The same interval after a sign of a change. It is not 0, as a QEMU could show such signs all the
+/// time.
 const CHANGED_MS: u64 = 10_000;
-/// The longest text of QEMU's that is passed on.
+/// Longest text of QEMU that is passed on.
 const WORDS_BYTES_MAX: usize = 200;
 
-/// What has changed since the last turn.
+/// Changes since the last turn.
 #[derive(Debug, Default)]
 struct News {
     actual: Option<Bytes>,
@@ -34,42 +35,41 @@ struct News {
     vcpu_tids: Option<Vec<u32>>,
     blocks: Option<BlockStats>,
     is_new_boot: bool,
-    /// Statistics that were asked for again, and are to be reported again.
+    /// Recent statistics that were requested again and are to be reported again.
     repeated: Option<BalloonStats>,
 }
 
-/// Its machine, of which QEMU does not tell all that changes.
+/// The guest's machine, of which QEMU does not report all changes.
 #[derive(Debug)]
 struct Watched {
     machine: Machine,
-    /// The size that its balloon told last, which is without the memory beside it.
+    /// Last size of the balloon, without the memory that the balloon does not count.
     balloon: Bytes,
-    /// Memory by virtio-mem.
     beside: Bytes,
     ram_pace: RamPace,
     numbers: ThreadNumbers,
     asked_ms: u64,
-    /// It may be another by now.
+    /// True if the machine may have changed.
     is_due: bool,
-    /// It has told its balloon's size when it was asked last.
+    /// True if QEMU reported the balloon's size at the last request.
     has_balloon: bool,
 }
 
-/// A guest. What changes more than once in a turn is reported once, as it was last: a QEMU that
-/// floods us with events does not flood those above.
+/// A guest. Several changes in a turn are reported once, with the last value, so that a QEMU that
+/// floods with events does not flood the manager.
 #[derive(Debug)]
 pub(super) struct QmpGuest {
     pub(super) id: Id,
     pub(super) process: Option<ProcessId>,
     devices: Devices,
-    /// A look at its devices that is not over.
+    /// Device probe under way.
     look: Option<Box<DeviceLook>>,
     run: RunState,
     is_moving: bool,
     reported: RunState,
     news: News,
     watched: Watched,
-    /// The newest target, while QEMU is busy with an older one.
+    /// The newest target, while QEMU works on an older one.
     wanted: Option<Bytes>,
     question: StatsQuestion,
     is_silent: bool,
@@ -113,7 +113,8 @@ impl QmpGuest {
         }
     }
 
-    /// Asks for a size, now or when QEMU has answered for the last one. The error is why not.
+    /// Requests a size, now or once QEMU has responded to the last request. The error is the reason
+    /// for a refusal.
     pub(super) fn set_target(
         &mut self,
         target: Bytes,
@@ -132,7 +133,7 @@ impl QmpGuest {
         Ok(())
     }
 
-    /// Stops the virtual CPUs, or lets them run. The error is why that cannot be asked.
+    /// Pauses or resumes the vCPUs. The error is the reason why no request can be sent.
     pub(super) fn set_running(
         &mut self,
         runs: bool,
@@ -146,8 +147,8 @@ impl QmpGuest {
         }
     }
 
-    /// Asks for statistics, unless they are being asked for, have just come, or nobody would
-    /// answer.
+    /// Requests statistics, unless a request is under way, a response has just come, or no driver
+    /// would respond.
     pub(super) fn ask_stats(&mut self, link: &mut Link, now_ms: u64) {
         let runs = self.reported == RunState::Running && !self.is_silent;
         let can = self.devices.balloon.is_some() && self.devices.can.statistics;
@@ -157,7 +158,7 @@ impl QmpGuest {
         }
     }
 
-    /// Makes the question's calls, as far as there is room for them.
+    /// Makes the calls of the request, as far as there is room for them.
     fn make_calls(&mut self, link: &mut Link, now_ms: u64) {
         let Some(device) = &self.devices.balloon else { return };
         while let Some(call) = self.question.next() {
@@ -167,8 +168,8 @@ impl QmpGuest {
         }
     }
 
-    /// Asks for the size and, because QEMU reports migrations by itself only if a client has
-    /// enabled that, whether the guest migrates.
+    /// Requests the size, and the migration state, as QEMU reports migrations only to a client that
+    /// has enabled the event.
     pub(super) fn ask_actual(&mut self, link: &mut Link, now_ms: u64) {
         if self.devices.can.balloon {
             ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
@@ -182,7 +183,7 @@ impl QmpGuest {
             ask_once(Purpose::Memdevs, Command::QueryMemdev, link, now_ms);
             ask_once(Purpose::Beside, Command::QueryMemoryDevices, link, now_ms);
             ask_once(Purpose::Vcpus, Command::QueryCpusFast, link, now_ms);
-            // An answer to an earlier look would be taken for one to this.
+            // A response to an earlier probe would be mistaken for one to this.
             if !link.waits_for(DeviceLook::is_ours) {
                 ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
                 self.look = Some(Box::new(DeviceLook::begin(link, now_ms)));
@@ -198,7 +199,6 @@ impl QmpGuest {
         ask_once(Purpose::Status, Command::QueryStatus, link, now_ms);
     }
 
-    /// Takes an answer.
     pub(super) fn answer(
         &mut self,
         purpose: Purpose,
@@ -223,14 +223,14 @@ impl QmpGuest {
                     Err(failure) => Event::Refused(self.id, cut(&failure.desc).to_owned()),
                 });
                 if let Some(wanted) = self.wanted.take() {
-                    // It has a balloon, or it would not have wanted anything.
+                    // The guest has a balloon, or it would have no pending target.
                     let _ = self.set_target(wanted, link, now_ms);
                 }
             }
             (Purpose::Running(_), Err(failure)) => {
                 events.push(Event::Stays(self.id, cut(&failure.desc).to_owned()));
             }
-            // By the event alone it would not be known why a guest is stopped.
+            // The event alone does not tell the reason why a guest is stopped.
             (Purpose::Running(_), Ok(_)) => self.ask_status(link, now_ms),
             (Purpose::Actual, Ok(Reply::Balloon { actual_bytes })) => {
                 self.news.actual = Some(Bytes(actual_bytes));
@@ -283,20 +283,19 @@ impl QmpGuest {
         self.make_calls(link, now_ms);
     }
 
-    /// Leaves the guest unasked, as it was found.
+    /// Ends the request for statistics and restores the guest's period.
     pub(super) fn end_stats(&mut self, link: &mut Link, now_ms: u64) {
         self.question.give_up();
         self.make_calls(link, now_ms);
     }
 
-    /// Takes an event.
     pub(super) fn event(&mut self, name: &str, data: &Value, link: &mut Link, now_ms: u64) {
         match name {
             "BALLOON_CHANGE" => {
                 let actual = data.get("actual").and_then(Value::as_u64).map(Bytes);
                 self.news.actual = actual.or(self.news.actual);
             }
-            // QEMU tells of these alone that something was plugged, or unplugged.
+            // Only these events of QEMU show that something was plugged or unplugged.
             "MEMORY_DEVICE_SIZE_CHANGE" | "DEVICE_DELETED" | "ACPI_DEVICE_OST" => {
                 self.watched.is_due = true;
             }
@@ -328,7 +327,7 @@ impl QmpGuest {
         }
     }
 
-    /// Ends a look at its devices when all of it was answered, and reports what has changed.
+    /// Ends a device probe once all responses are there, and reports changes.
     fn end_look(&mut self, link: &Link, events: &mut Vec<Event>) {
         let is_open =
             |purpose: &Purpose| DeviceLook::is_ours(purpose) || matches!(purpose, Purpose::Actual);
@@ -344,7 +343,6 @@ impl QmpGuest {
         }
     }
 
-    /// Does what time asks for.
     pub(super) fn tick(&mut self, link: &mut Link, now_ms: u64, events: &mut Vec<Event>) {
         self.question.due(now_ms);
         self.make_calls(link, now_ms);
@@ -355,7 +353,6 @@ impl QmpGuest {
         }
     }
 
-    /// When it wants its next turn.
     pub(super) fn next_ms(&self, link: &Link) -> u64 {
         if self.news.repeated.is_some() {
             return 0;
@@ -364,14 +361,13 @@ impl QmpGuest {
         stats.min(self.silent_ms(link).unwrap_or(u64::MAX))
     }
 
-    /// When it is to be told that it does not answer. The QEMU of a guest that is parked answers
-    /// nobody, and that is no fault of its.
+    /// Returns the time at which the guest is reported as not responding. The QEMU of a parked
+    /// guest is stopped, so it is exempt.
     fn silent_ms(&self, link: &Link) -> Option<u64> {
         let may_be_silent = !self.is_silent && !matches!(self.run, RunState::Paused(_));
         link.waits_since_ms().filter(|_| may_be_silent).map(|ms| ms + SILENT_MS)
     }
 
-    /// Reports what has changed in this turn.
     pub(super) fn report(&mut self, root: &Path, events: &mut Vec<Event>) {
         let news = std::mem::take(&mut self.news);
         let News { actual, memory, ram, beside, vcpu_tids, blocks, is_new_boot, repeated } = news;
@@ -384,7 +380,7 @@ impl QmpGuest {
             .then(|| watched.balloon.plus(watched.beside));
         let machine = &mut watched.machine;
         let memory = memory.map(|memory| within(memory, self.process, root));
-        // No machine has none: a process that is about to end may show that.
+        // A machine has memory: a process about to end may show 0.
         let memory = memory.filter(|memory| *memory > Bytes::ZERO);
         let tids =
             vcpu_tids.map(|tids| own_threads(&tids, self.process, &mut watched.numbers, root));
@@ -397,7 +393,7 @@ impl QmpGuest {
             machine.vcpu_tids = tids.unwrap_or_else(|| machine.vcpu_tids.clone());
             events.push(Event::Machine(self.id, machine.clone()));
         }
-        // More than it can have is no mistake of QEMU's.
+        // A balloon larger than the memory is no mistake of QEMU, but a sign of plugged memory.
         watched.is_due |= actual.is_some_and(|actual| actual > machine.memory);
         if is_new_boot {
             events.push(Event::Rebooted(self.id));
@@ -412,7 +408,7 @@ impl QmpGuest {
         events.extend(blocks.map(|blocks| Event::Blocks(self.id, blocks)));
     }
 
-    /// Why it is gone, in words.
+    /// Returns the reason for the end, in words.
     pub(super) fn end(self, reason: &str) -> String {
         match self.last_words {
             Some(words) => format!("{reason}: {words}"),

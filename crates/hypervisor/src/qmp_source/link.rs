@@ -1,4 +1,4 @@
-//! One connection to a QEMU's monitor: bytes, budget, and which answer is whose.
+//! One connection to a QEMU's monitor: bytes, budget, and the open requests.
 
 use std::io;
 use std::path::Path;
@@ -10,24 +10,24 @@ use rustix::event::PollFlags;
 use crate::{Owner, ProcessId, peer};
 use reactor::{Budget, Connection, read_some, write_some};
 
-/// Bytes a second that a QEMU may send. Its events come at most once a second a kind, and are
-/// some 200 bytes each; our own questions make it send more, but seldom.
+/// Bytes per second that a QEMU may send. Events come at most once a second per kind, with some 200
+/// bytes each. Responses to our own requests are larger, but rare.
 const BYTES_A_SECOND: u64 = 64 * 1024;
-/// Bytes that a QEMU may send at once: the longest answer that is read at all, and another.
+/// Bytes that a QEMU may send at once: the longest accepted response, and another.
 const BURST: u64 = 2 * qmp::MESSAGE_BYTES_MAX as u64;
-/// Bytes taken from one QEMU in one turn, so that the others have theirs.
+/// Most bytes read from one QEMU per turn, so that the others get their turn.
 const TURN: usize = 64 * 1024;
-/// The least that a read costs of the budget: a QEMU that sends its bytes one by one wakes us for
-/// each of them.
+/// Least cost of a read. A QEMU that sends single bytes causes a wake-up for each of them.
 const READ_COST: u64 = 1024;
-/// Lines that are no QMP, or answers that nobody asked for, until the connection is given up. A
-/// real QEMU sends none.
+/// Invalid QMP lines or unrequested responses before the connection is closed. A real QEMU sends
+/// none.
 const GARBAGE_MAX: u32 = 8;
 
-/// The reason of the end of a QEMU that has exited.
+/// Reason for the end of a guest when its QEMU has exited.
 pub(super) const CLOSED: &str = "QEMU closed its monitor";
 
-/// A QEMU that ends with a question of ours unread resets the connection instead of closing it.
+/// Formats an error. A QEMU that exits with a request unread resets the connection instead of
+/// closing it.
 fn failed(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof
@@ -37,7 +37,7 @@ fn failed(error: &io::Error) -> String {
     }
 }
 
-/// What an answer is for.
+/// Purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Name,
@@ -55,23 +55,22 @@ pub(super) enum Purpose {
     /// The devices with an id, or those without.
     Devices(&'static str),
     DeflateOnOom,
-    /// The statistics of the balloon, if it has any.
+    /// Presence of balloon statistics.
     StatsThere,
     PageReporting,
-    /// The name and the character device of a serial port, by its place in the probe's list.
+    /// Name and character device of a serial port, by its index in the probe's list.
     PortName(usize),
     PortChardev(usize),
     Target(Bytes),
-    /// The virtual CPUs are stopped, or let run.
+    /// Running or pausing the vCPUs.
     Running(bool),
-    /// The statistics, as the guest gave them last.
+    /// The last statistics of the guest.
     StatsKnown,
-    /// How often the guest is asked for them, read and set.
+    /// Polling period of the statistics, read and set.
     StatsPeriod,
     StatsSet(u32),
 }
 
-/// A message of a QEMU.
 #[derive(Debug)]
 pub(super) enum Received {
     Ready,
@@ -79,7 +78,7 @@ pub(super) enum Received {
     Event { name: String, data: Value },
 }
 
-/// A command that waits for its answer.
+/// A command without a response yet.
 #[derive(Debug)]
 struct Open {
     ticket: Ticket,
@@ -87,7 +86,6 @@ struct Open {
     asked_ms: u64,
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Link {
     stream: Connection,
@@ -99,7 +97,6 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Connects to the socket of a user.
     pub(super) fn connect(path: &Path, owner: Owner, now_ms: u64) -> io::Result<Link> {
         Ok(Link {
             stream: crate::owner::connect(path, owner)?.into(),
@@ -111,7 +108,7 @@ impl Link {
         })
     }
 
-    /// Who listens on the other end, and by which process, as the kernel knows it.
+    /// Returns the user and the process at the other end, as reported by the kernel.
     pub(super) fn peer(&self, owner: Owner, root: &Path) -> (Option<Owner>, Option<ProcessId>) {
         peer::of(&self.stream, owner, root)
     }
@@ -120,7 +117,7 @@ impl Link {
         &self.stream
     }
 
-    /// What to wait for. A QEMU without a budget is not listened to.
+    /// Returns the poll flags. A connection over its budget is not read.
     pub(super) fn flags(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
         if self.budget.left() > 0 {
@@ -132,7 +129,7 @@ impl Link {
         flags
     }
 
-    /// Whether it is to be listened to again when time has passed.
+    /// Returns true if the connection is not read until its budget is refilled.
     pub(super) fn is_over_budget(&self) -> bool {
         self.budget.left() == 0
     }
@@ -142,36 +139,35 @@ impl Link {
         self.refilled_ms = now_ms;
     }
 
-    /// Asks, unless too much waits for an answer already.
+    /// Sends a request, unless too many are open. Returns true if the request was sent.
     pub(super) fn ask(&mut self, purpose: Purpose, command: Command, now_ms: u64) -> bool {
         let Ok(ticket) = self.client.ask(command) else { return false };
         self.open.push(Open { ticket, purpose, asked_ms: now_ms });
         true
     }
 
-    /// Whether an answer for such a purpose is still to come.
+    /// Returns true if a response for such a purpose is still to come.
     pub(super) fn waits_for(&self, is_it: impl Fn(&Purpose) -> bool) -> bool {
         self.open.iter().any(|open| is_it(&open.purpose))
     }
 
-    /// When the command was asked that waits longest for its answer.
+    /// Returns the time of the oldest open request.
     pub(super) fn waits_since_ms(&self) -> Option<u64> {
         self.open.iter().map(|open| open.asked_ms).min()
     }
 
-    /// Counts from now how long answers are waited for: a QEMU that was stopped has not hung.
+    /// Restarts the timeouts of all open requests, as a stopped QEMU has not hung.
     pub(super) fn wait_anew(&mut self, now_ms: u64) {
         self.open.iter_mut().for_each(|open| open.asked_ms = now_ms);
     }
 
-    /// Hands over what waits to be sent, as much as the socket takes.
     pub(super) fn send(&mut self) -> Result<(), String> {
         let sent = write_some(&*self.stream, self.client.output());
         self.client.advance(sent.map_err(|error| failed(&error))?);
         Ok(())
     }
 
-    /// Reads what has come. The error is the reason, for people, why nothing more will come.
+    /// Reads messages. The error is a readable reason why no more messages will come.
     pub(super) fn receive(&mut self, out: &mut Vec<Received>) -> Result<(), String> {
         let mut buffer = [0; TURN];
         let room = TURN.min(usize::try_from(self.budget.left()).unwrap_or(TURN));

@@ -6,8 +6,8 @@
 //!                                             └──► Guest ◄─► balloon, statistics, state
 //! ```
 //!
-//! A QEMU that hangs, floods or speaks nonsense costs its own connection: each has a budget of
-//! bytes, a bound on open questions, and a time in which it must answer.
+//! A QEMU that hangs, floods or sends garbage costs only its own connection. Each connection has a
+//! budget of bytes, a limit of open requests, and a timeout.
 
 mod devices;
 mod glob;
@@ -34,41 +34,41 @@ use glob::{Glob, Search, Socket};
 use place::{Common, Place};
 use trouble::Trouble;
 
-/// Sockets of guests of `pinhead up`, started by root and by others. A monitor serves one client:
-/// nobody else's is looked at unless it is named.
+/// Sockets of guests of `pinhead up`, started by root and by other users. A monitor serves one
+/// client, so other sockets are only used if they are named.
 pub const QMP_PATTERNS: [&str; 2] = ["/run/pinhead/up/*/*.qmp", "/run/user/*/pinhead/up/*/*.qmp"];
 
-/// How often new sockets are looked for.
+/// Interval between two searches for new sockets.
 const SCAN_MS: u64 = 2_000;
-/// Sockets of one pattern that are looked after. Each costs a descriptor, of which a process has
-/// some thousands.
+/// Most sockets of one pattern that are managed. Each needs a descriptor, and a process has some
+/// thousands.
 const PLACES_MAX: usize = 4_096;
-/// The same of one user who is named.
+/// The same limit for one named user.
 const PLACES_OF_OTHERS: usize = 256;
-/// New connections in one turn, so that those that are there have theirs soon.
+/// Most new connections per turn, so that existing connections are served soon.
 const CONNECTS_A_TURN: usize = 64;
 
-/// All QEMUs whose monitors fit some patterns.
+/// All QEMUs with monitors that match some patterns.
 #[derive(Debug)]
 pub struct QmpSource {
     globs: Vec<Glob>,
     common: Common,
     places: BTreeMap<PathBuf, Place>,
     guests: BTreeMap<Id, PathBuf>,
-    /// Users who do not count, and have something where guests are.
+    /// Untrusted users with a socket in a place for guests.
     others: BTreeSet<Owner>,
-    /// Reported at the next turn.
+    /// Events for the next turn.
     unreported: Vec<Event>,
     next_scan_ms: u64,
-    /// What the next place is called in a poll set.
+    /// Key of the next place in a poll set.
     next_key: u64,
-    /// Sockets of one pattern that are looked after.
+    /// Most sockets of one pattern that are managed.
     places_max: usize,
 }
 
 impl QmpSource {
-    /// Looks for sockets that fit any of these absolute paths, whose parts may hold `*` and `?`.
-    /// Each socket of a user who counts is one guest, named by `ids`.
+    /// Creates a source for sockets that match any of these absolute paths, in which `*` and `?`
+    /// are wildcards. Each socket of a trusted user is one guest, with an id from `ids`.
     pub fn new<P: AsRef<str>>(
         patterns: &[P],
         trust: Trust,
@@ -77,7 +77,8 @@ impl QmpSource {
         QmpSource::under(PathBuf::from("/"), patterns, trust, ids)
     }
 
-    /// The same with another root than `/` for /proc. The patterns are taken as they are.
+    /// The same as [`QmpSource::new`], with another root than `/` for /proc. The patterns do not
+    /// change with the root.
     pub fn under<P: AsRef<str>>(
         root: PathBuf,
         patterns: &[P],
@@ -137,7 +138,7 @@ impl QmpSource {
             }
         }
         for path in gone {
-            // A QEMU whose socket was removed under it still speaks.
+            // A QEMU still responds after its socket was removed.
             if self.places.get(&path).is_some_and(|place| place.link().is_none()) {
                 self.places.remove(&path);
                 self.common.troubles.over(&Trouble::Socket(path));
@@ -161,9 +162,8 @@ impl QmpSource {
         }
     }
 
-    /// The sockets of one pattern that are looked after. Where there are too many, those that are
-    /// connected stay, and the new ones take the places of those behind which nobody was. The
-    /// owners that have too many are returned too.
+    /// Chooses the sockets of one pattern to manage, and returns the owners with too many of them.
+    /// Above the limit connected sockets stay. New sockets replace the sockets that had no QEMU.
     fn chosen(&self, mut sockets: Vec<Socket>) -> (Vec<Socket>, BTreeMap<Owner, Crowd>) {
         let rank = |socket: &Socket| self.places.get(&socket.path).map_or(1, Place::rank);
         let most =
@@ -177,7 +177,7 @@ impl QmpSource {
                 return false;
             }
             crowd.chosen += 1;
-            // The least worth comes last.
+            // The sockets are sorted by rank, so the last chosen one has the worst.
             crowd.is_connected = rank(socket) == 0;
             true
         });
@@ -185,7 +185,7 @@ impl QmpSource {
         (sockets, crowds)
     }
 
-    /// Keeps the list of guests in step with what was reported of them.
+    /// Updates the map of guests from their events.
     fn note(&mut self, path: PathBuf, events: &[Event]) {
         for event in events {
             match event {
@@ -201,12 +201,12 @@ impl QmpSource {
     }
 }
 
-/// Sockets of one owner that fit one pattern.
+/// Sockets of one owner that match one pattern.
 #[derive(Default)]
 struct Crowd {
     chosen: usize,
     left_out: usize,
-    /// All that are chosen are connected, so that none makes room for one that is left out.
+    /// True if all chosen sockets are connected, so that none can be replaced.
     is_connected: bool,
 }
 
@@ -228,7 +228,7 @@ fn not_searched(glob: &Glob, dir: &Path) -> String {
     )
 }
 
-/// One sentence for all directories that may not be read; other users' are often many.
+/// Formats one sentence for all directories without read permission, which are often many.
 fn cannot_look(denied: &[PathBuf]) -> Option<String> {
     let (first, others) = denied.split_first()?;
     let more = match others.len() {
@@ -239,7 +239,7 @@ fn cannot_look(denied: &[PathBuf]) -> Option<String> {
     Some(format!("No right to look for QMP sockets in {first}{more}: run as root to see them"))
 }
 
-/// One sentence for all directories whose guests are nobody's.
+/// Formats one sentence for all directories that any user may write to.
 fn open_to_all(open: &[PathBuf]) -> Option<String> {
     let (first, others) = open.split_first()?;
     let more = match others.len() {
@@ -281,7 +281,7 @@ impl Hypervisor for QmpSource {
             if place.link().is_none() {
                 continue;
             }
-            // Without the readiness of each, all are tried: none of them waits.
+            // Without readiness all connections are tried. None of them blocks.
             let flags = match &mut ready {
                 Some(ready) => ready.flags(place.key),
                 None => PollFlags::IN,
@@ -317,7 +317,7 @@ impl Hypervisor for QmpSource {
         if let Err(reason) = asked.set_target(target, link, now_ms) {
             self.unreported.push(Event::Refused(guest, reason));
         } else {
-            // A broken connection is seen, and reported, in the next turn.
+            // A broken connection is noticed and reported in the next turn.
             let _ = link.send();
         }
     }
@@ -353,7 +353,7 @@ impl Hypervisor for QmpSource {
 }
 
 impl Drop for QmpSource {
-    /// No guest is left asked for statistics.
+    /// Restores the period of statistics of all guests.
     fn drop(&mut self) {
         for place in self.places.values_mut() {
             if let Some((guest, link)) = place.guest() {

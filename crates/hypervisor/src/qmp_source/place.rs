@@ -1,7 +1,7 @@
-//! A socket that may have a QEMU behind it, from the first try to the last.
+//! A socket that may have a QEMU behind it, from the first connection to the last.
 //!
 //! ```text
-//!   Idle ─► greeted? ─► asked what it is ─► a guest
+//!   Idle ─► greeted? ─► probe under way ─► a guest
 //!     ▲         │               │              │ its end
 //!     └── later, and later ◄────┴──────────────┘
 //! ```
@@ -20,37 +20,37 @@ use super::probe::{Listener, Probe};
 use super::trouble::{Trouble, Troubles};
 use crate::{Event, IdSource, Owner, ProcessId, Trust};
 
-/// The time that a QEMU has to greet. It serves one client at a time, and keeps the others waiting
-/// without a greeting: for longer our place is another's.
+/// Time for a QEMU's greeting. QEMU serves one client at a time and keeps others waiting without a
+/// greeting. After this time another client holds the monitor.
 const GREETING_MS: u64 = 5_000;
-/// The time that it has for an answer while it is asked what it is. It is twice as long with each
-/// try, so that a QEMU on a busy host is found at last.
+/// Time for a response during the probe. It doubles with each attempt, so that a QEMU on a busy
+/// host is found at last.
 const ANSWER_MS: u64 = 5_000;
 const ANSWER_MAX_MS: u64 = 30_000;
-/// The wait before a socket is tried again, and the longest: it doubles with each failure.
+/// First and longest wait before the next attempt. The wait doubles with each failure.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MAX_MS: u64 = 30_000;
-/// The kernel names the process that called listen last. A launcher that hands its QEMU a
-/// listening socket is named until QEMU calls listen itself, right at its start: the second
-/// look, after this, sees QEMU, one that lies, or a program that stands before it.
+/// Wait before the second look at the listener. The kernel reports the process that called listen
+/// last. A launcher that hands QEMU a listening socket is reported until QEMU calls listen itself,
+/// right at its start. After that the second look sees QEMU, a lying QEMU, or a program in front of
+/// it.
 const SECOND_LOOK_MS: u64 = 200;
-/// A guest that was there for so long is one that stays.
+/// Age from which a guest counts as stable.
 const STEADY_MS: u64 = 10_000;
-/// A connection that has spent its budget of bytes is read again after this.
+/// Wait before a connection over its budget of bytes is read again.
 const OVER_BUDGET_MS: u64 = 250;
-/// A user who has spent what they may cost is served again after this.
+/// Wait before a user over its allowance is served again.
 const SPENT_MS: u64 = 1_000;
 
-/// What places share.
 #[derive(Debug)]
 pub(super) struct Common {
     pub(super) root: PathBuf,
     pub(super) ids: IdSource,
-    /// Whose guests count.
+    /// Users with managed guests.
     pub(super) trust: Trust,
-    /// The processes of the guests that are there, so that a QEMU with two monitors is one guest.
+    /// Processes of the present guests, so that a QEMU with two monitors is one guest.
     pub(super) known: BTreeSet<ProcessId>,
-    /// What is wrong, and what other users have cost.
+    /// Reported problems, and the allowances of users.
     pub(super) troubles: Troubles,
 }
 
@@ -66,7 +66,7 @@ enum Stage {
     Greeting,
     Probing {
         probe: Box<Probe>,
-        /// Something happened to the guest while it was asked.
+        /// True if an event of the guest arrived during the probe.
         is_restless: bool,
     },
     Up(Box<QmpGuest>),
@@ -76,42 +76,41 @@ enum Stage {
 struct Active {
     link: Link,
     listener: Listener,
-    /// When it was made; for a guest, when it was found.
+    /// Time of the connection; for a guest, the time at which it was found.
     since_ms: u64,
     is_second_look: bool,
-    /// The time that it has for an answer.
+    /// Time for a response.
     answer_ms: u64,
     stage: Stage,
 }
 
-/// A socket.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// What its connection is called in a poll set.
+    /// Key of the connection in a poll set.
     pub(super) key: u64,
     path: PathBuf,
     inode: u64,
     owner: Owner,
     active: Option<Active>,
-    /// Nobody listened when it was tried last.
+    /// True if no process listened at the last attempt.
     is_dead: bool,
     failures: u32,
     next_try_ms: u64,
-    /// The last connection was to a process that is not the one that runs the guest.
+    /// True if the last connection was to a process other than the guest's.
     is_second_look: bool,
 }
 
-/// Why a connection is given up.
+/// Reason for giving up a connection.
 enum End {
-    /// With this error.
+    /// An error.
     Failed(String),
-    /// It has not answered in time.
+    /// No response in time.
     Silent,
-    /// Its guest is known through another socket.
+    /// The guest is known through another socket.
     Twice,
-    /// The kernel names a process on the other end that has none of the guest's threads.
+    /// The kernel reports a process at the other end that has none of the guest's threads.
     Stranger,
-    /// Its owner has had as many guests come as they may for now.
+    /// The owner has used up the allowance for new guests.
     TooMany,
 }
 
@@ -135,7 +134,7 @@ impl Place {
         self.active.as_ref().map(|active| &active.link)
     }
 
-    /// The guest and its connection, if there is one.
+    /// Returns the guest and its connection, if there is one.
     pub(super) fn guest(&mut self) -> Option<(&mut QmpGuest, &mut Link)> {
         match &mut self.active {
             Some(Active { link, stage: Stage::Up(guest), .. }) => Some((guest, link)),
@@ -143,13 +142,13 @@ impl Place {
         }
     }
 
-    /// The directory of a socket on which nobody listened.
+    /// Returns the directory of a socket without a listener.
     pub(super) fn dead_in(&self) -> Option<&Path> {
         self.path.parent().filter(|_| self.is_dead)
     }
 
-    /// How much it is worth to look after it, the least the most: one that is connected, one that
-    /// was not tried yet, one that failed.
+    /// Returns the rank for the choice of sockets, the best first: connected, not tried yet,
+    /// failed.
     pub(super) fn rank(&self) -> u8 {
         match (&self.active, self.failures) {
             (Some(_), _) => 0,
@@ -158,8 +157,8 @@ impl Place {
         }
     }
 
-    /// The socket is there: with another number, or another owner, it is another QEMU's, worth a
-    /// try now.
+    /// Takes note that the socket exists. Another inode or owner means another QEMU, so the next
+    /// attempt is due now.
     pub(super) fn seen(&mut self, socket: &Socket, now_ms: u64) {
         if (self.inode, self.owner) != (socket.inode, socket.owner) {
             (self.inode, self.owner) = (socket.inode, socket.owner);
@@ -180,7 +179,8 @@ impl Place {
         if link.is_over_budget() { timer.min(link.refilled_ms + OVER_BUDGET_MS) } else { timer }
     }
 
-    /// Connects when it is time to. Whether a system call was made, for a bound on them.
+    /// Connects if the next attempt is due. Returns true if a system call was made, as the caller
+    /// limits them.
     pub(super) fn connect(
         &mut self,
         now_ms: u64,
@@ -224,7 +224,7 @@ impl Place {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// Takes what has come, and does what time asks for.
+    /// Processes received messages and timers.
     pub(super) fn turn(
         &mut self,
         ready: PollFlags,
@@ -249,14 +249,14 @@ impl Place {
                     common.known.remove(&process);
                 }
                 events.push(Event::Gone(guest.id, guest.end(&reason)));
-                // One that comes and goes at once is not worth a try each second.
+                // A guest that comes and goes at once is not retried each second.
                 if now_ms >= active.since_ms + STEADY_MS {
                     self.failures = 0;
                 }
                 self.retry_later(now_ms);
             }
             (_, End::Twice) => {
-                // It is tried again, seldom: the other socket may go.
+                // The next attempt is late but needed, as the other socket may go away.
                 self.next_try_ms = now_ms + RETRY_MAX_MS;
             }
             (_, End::Stranger) => {
@@ -299,7 +299,7 @@ impl Active {
         }
         outcome.map_err(End::Failed)?;
         if closed && self.link.is_over_budget() {
-            // The rest is not read: poll would report the hang-up until it is.
+            // The rest is not read, and poll reports the hang-up until it is.
             return Err(End::Failed(CLOSED.into()));
         }
         self.promote(now_ms, path, common, events)?;
@@ -334,7 +334,7 @@ impl Active {
         }
     }
 
-    /// Goes to the next stage when this one has all that it needs, or gives up in time.
+    /// Moves to the next stage once this one is complete, or fails on a timeout.
     fn promote(
         &mut self,
         now_ms: u64,
@@ -357,7 +357,7 @@ impl Active {
         if stranger.is_some() && !self.is_second_look {
             return Err(End::Stranger);
         }
-        // A QEMU that lies of its threads counts by its process all the same.
+        // A QEMU that lies about its threads is accepted if its process is large enough.
         if let Some(ProcessId { pid, .. }) =
             stranger.filter(|process| !probe.fits(*process, &common.root))
         {
@@ -395,7 +395,7 @@ impl Active {
     }
 }
 
-/// What is wrong with a socket that did not get as far as a guest.
+/// Describes the problem of a socket without a guest.
 fn words(path: &Path, stage: &Stage, end: End) -> String {
     let path = path.display();
     match (stage, end) {
@@ -412,7 +412,7 @@ fn rights_of(path: &Path) -> Trouble {
     Trouble::Rights(path.parent().unwrap_or(path).to_path_buf())
 }
 
-/// What a failed connection is about, and what would help.
+/// Describes a failed connection and a remedy.
 fn refused(path: &Path, owner: Owner, error: &io::Error) -> (Trouble, String) {
     let directory = path.parent().unwrap_or(path);
     let shown = path.display();
@@ -440,7 +440,7 @@ fn refused(path: &Path, owner: Owner, error: &io::Error) -> (Trouble, String) {
     (Trouble::Socket(path.to_path_buf()), words)
 }
 
-/// One sentence for all sockets of a directory.
+/// Formats one sentence for all sockets of a directory.
 fn no_rights(directory: &Path) -> String {
     let directory = directory.display();
     format!("No right to open the QMP sockets in {directory}: run as root, or as their owner")

@@ -1,4 +1,4 @@
-//! What a QEMU answers when it is asked what it is.
+//! Identification of a QEMU: the requests, and their responses.
 
 use std::path::Path;
 
@@ -11,9 +11,8 @@ use super::state;
 use crate::process::ThreadNumbers;
 use crate::{Found, Owner, Pause, ProcessId, ProcessView, RunState};
 
-/// The longest name that is kept; what is behind is cut off.
+/// Longest name that is kept; the rest is cut off.
 const NAME_BYTES_MAX: usize = 255;
-/// The answers so far.
 #[derive(Debug, Default)]
 pub(super) struct Probe {
     name: Option<String>,
@@ -21,7 +20,7 @@ pub(super) struct Probe {
     memory: Option<u64>,
     ram: Vec<Bytes>,
     actual: Option<u64>,
-    /// Memory that the balloon does not count. A QEMU that cannot be asked has none.
+    /// Memory that the balloon does not count; 0 for a QEMU without that command.
     beside: u64,
     status: Option<qmp::RunState>,
     is_moving: bool,
@@ -30,33 +29,32 @@ pub(super) struct Probe {
     numbers: ThreadNumbers,
 }
 
-/// Who listens on a monitor's socket.
+/// Process that listens on a monitor's socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Listener {
-    /// Whose the socket is.
     pub(super) owner: Owner,
-    /// As whom the listener runs.
+    /// User that the process runs as.
     pub(super) user: Option<Owner>,
     pub(super) process: Option<ProcessId>,
 }
 
-/// The result, when everything was answered.
+/// Result of a complete probe.
 #[derive(Debug)]
 pub(super) struct Probed {
     pub(super) found: Found,
-    /// Where the balloon is in QEMU's tree.
+    /// Path of the balloon in QEMU's object tree.
     pub(super) balloon: Option<String>,
-    /// Memory that it does not count.
+    /// Memory that the balloon does not count.
     pub(super) beside: Bytes,
-    /// How it runs, apart from whether it moves.
+    /// Run state, apart from migration.
     pub(super) run: RunState,
     pub(super) is_moving: bool,
-    /// The numbers of its threads, as far as they were looked for.
+    /// Known thread numbers of the process.
     pub(super) numbers: ThreadNumbers,
 }
 
 impl Probe {
-    /// Asks for what every QEMU can be asked.
+    /// Sends the requests that every QEMU accepts.
     pub(super) fn begin(link: &mut Link, now_ms: u64) -> Probe {
         for (purpose, command) in [
             (Purpose::Name, Command::QueryName),
@@ -74,7 +72,7 @@ impl Probe {
         Probe { devices: DeviceLook::begin(link, now_ms), ..Probe::default() }
     }
 
-    /// Takes an answer. A command that failed leaves unknown what it was asked for.
+    /// Takes a response. After a failed command its value stays unknown.
     pub(super) fn answer(
         &mut self,
         purpose: Purpose,
@@ -107,25 +105,24 @@ impl Probe {
         }
     }
 
-    /// The balloon has changed while we asked.
     pub(super) fn balloon_changed(&mut self, actual_bytes: u64) {
         self.actual = Some(actual_bytes);
     }
 
-    /// Whether this process can be the one that runs the guest: it has at least one of the
+    /// Returns true if this process can be the guest's QEMU: it has at least one of the vCPU
     /// threads that QEMU names, if QEMU names any.
     pub(super) fn runs_in(&mut self, process: ProcessId, root: &Path) -> bool {
         let tids = &self.vcpu_tids;
         tids.is_empty() || !own_threads(tids, Some(process), &mut self.numbers, root).is_empty()
     }
 
-    /// Returns whether this process has room for the memory that its guest is said to have.
+    /// Returns true if the process's mappings are as large as the reported memory of its guest.
     pub(super) fn fits(&self, process: ProcessId, root: &Path) -> bool {
         let said = self.memory.or(self.actual).map(Bytes);
         said.is_none_or(|said| within(said, Some(process), root) == said)
     }
 
-    /// All that was learnt; `None` if it is nothing that has memory.
+    /// Returns the result; `None` if the QEMU has no memory.
     pub(super) fn finish(
         mut self,
         socket: &Path,
@@ -154,7 +151,7 @@ impl Probe {
             can,
             port,
             state: state::joined(run, self.is_moving),
-            // One that receives a saved state looks as one that moves here.
+            // A QEMU that loads a saved state looks the same as one that receives a migration.
             is_restored: false,
             source: socket.display().to_string(),
         };
@@ -163,14 +160,14 @@ impl Probe {
     }
 }
 
-/// What a process says that its guest has, as far as the process has room for it: whoever has a
-/// socket may say anything.
+/// Caps the reported memory of a guest at the mapped memory of its process, as the report is not
+/// trustworthy.
 pub(super) fn within(memory: Bytes, process: Option<ProcessId>, root: &Path) -> Bytes {
     let view = process.and_then(|process| ProcessView::open_under(root, process));
     view.and_then(|view| view.mapped()).map_or(memory, |mapped| memory.min(mapped))
 }
 
-/// A guest without a name is called like its socket.
+/// Returns the name for a guest without a name: its socket's.
 fn stem(socket: &Path) -> String {
     cut(&socket.file_stem().unwrap_or_default().to_string_lossy()).to_owned()
 }
@@ -179,8 +176,8 @@ fn cut(name: &str) -> &str {
     &name[..name.floor_char_boundary(NAME_BYTES_MAX)]
 }
 
-/// The threads of the process that QEMU names, by their numbers here. One that was broken out of
-/// could name anybody's.
+/// Returns the threads of the process that QEMU names, by their numbers here. A compromised QEMU
+/// could name the threads of any process.
 pub(super) fn own_threads(
     tids: &[u32],
     process: Option<ProcessId>,

@@ -1,8 +1,8 @@
-//! QEMU's words for how a guest runs.
+//! Translation of QEMU's run states.
 
 use crate::{Pause, RunState};
 
-/// How a guest runs by the answer to `query-status`.
+/// Returns the run state for a response to `query-status`.
 pub(super) fn of_status(status: &qmp::RunState) -> RunState {
     match status.status.as_str() {
         "inmigrate" | "finish-migrate" | "postmigrate" => RunState::Migrating,
@@ -24,8 +24,8 @@ fn pause(word: &str) -> Pause {
     }
 }
 
-/// How it runs by the name of an event, where that alone decides. What it was matters: a guest
-/// that has shut down is stopped afterwards, and is dead all the same.
+/// Returns the run state after an event, if the event alone decides. The state before matters: a
+/// guest that has shut down is stopped afterwards, and is still dead.
 pub(super) fn of_event(name: &str, now: RunState) -> Option<RunState> {
     match name {
         "SHUTDOWN" | "GUEST_PANICKED" => Some(RunState::Dead),
@@ -37,13 +37,13 @@ pub(super) fn of_event(name: &str, now: RunState) -> Option<RunState> {
     }
 }
 
-/// Whether a migration of this status is under way. One that is completed is over: the
-/// source of a migration has a status of its own for that, and its destination runs.
+/// Returns true if a migration with this status is under way. A completed one is over: the source
+/// has a run state of its own for that, and the destination runs.
 pub(super) fn is_moving(status: &str) -> bool {
     !matches!(status, "none" | "completed" | "failed" | "cancelled")
 }
 
-/// Both together.
+/// Combines the run state with a migration.
 pub(super) fn joined(run: RunState, is_moving: bool) -> RunState {
     match run {
         RunState::Running | RunState::Paused(_) if is_moving => RunState::Migrating,

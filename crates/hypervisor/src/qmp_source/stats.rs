@@ -1,4 +1,4 @@
-//! The question for statistics through a monitor: its calls as commands, and QEMU's answer read.
+//! The request for statistics through a monitor: its calls as commands, and QEMU's responses.
 
 use counters::Bytes;
 use qmp::{Command, Value};
@@ -7,11 +7,11 @@ use super::link::{Link, Purpose};
 use crate::BalloonStats;
 use crate::stats_question::{LookPace, StatsCall};
 
-/// A look is one command on a socket of this guest alone, answered within a fraction of a
+/// A poll is one command on a socket of this guest alone, with a response in a fraction of a
 /// millisecond.
 pub(super) const PACE: LookPace = LookPace { first_ms: 4, most_ms: 250 };
 
-/// Makes a call of the question. False if too much waits for an answer already.
+/// Makes a call of the request. Returns false if too many requests are open.
 pub(super) fn make(call: StatsCall, device: &str, link: &mut Link, now_ms: u64) -> bool {
     let get = |property| Command::QomGet { path: device.to_owned(), property };
     let (purpose, command) = match call {
@@ -26,14 +26,13 @@ pub(super) fn make(call: StatsCall, device: &str, link: &mut Link, now_ms: u64) 
     link.ask(purpose, command, now_ms)
 }
 
-/// Whether an answer is for the question.
+/// Returns true if a response belongs to the request.
 pub(super) fn is_ours(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::StatsPeriod | Purpose::StatsKnown | Purpose::StatsSet(_))
 }
 
-/// Reads a balloon's `guest-stats`. QEMU shows a statistic that the guest did not give as the
-/// largest number; one that is no number is missing as well. A guest that has never answered has
-/// no statistics.
+/// Parses a balloon's `guest-stats`. QEMU shows an unreported statistic as the largest number; an
+/// invalid number counts as unreported as well. A guest that has never responded has no statistics.
 pub(super) fn parse(value: &Value) -> Option<BalloonStats> {
     let updated_s = value.get("last-update")?.as_u64().filter(|seconds| *seconds > 0)?;
     let stats = value.get("stats")?.as_object()?;

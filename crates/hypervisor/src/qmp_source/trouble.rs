@@ -1,7 +1,8 @@
-//! What is wrong with places, each thing reported once; and what users may cost who are named.
+//! Problems with sockets and directories, each reported once, and limits on the cost of named
+//! users.
 //!
-//! Root's own sockets are reported in full. A user can make sockets and guests without end: of
-//! them as many are connected to, taken and told as leave the others' history in the journal.
+//! Root's own sockets are reported in full. A user can create any number of sockets and guests. The
+//! limits keep such a user from filling the connections and the journal of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,44 +11,41 @@ use reactor::Budget;
 
 use crate::{Event, Owner};
 
-/// Troubles that are remembered, so that each is reported once. What comes on top is not told.
+/// Most problems that are remembered to report each only once. Problems beyond it are not reported.
 const TROUBLES_MAX: usize = 1_024;
-/// Connections a second to sockets of one user who is named, and at once.
+/// Connections to the sockets of one named user per second, and at once.
 const CONNECTS_A_SECOND: u64 = 16;
 const CONNECTS_AT_ONCE: u64 = 64;
-/// What one guest that comes, or one trouble, costs such a user: one each ten seconds, and 32 at
-/// once.
+/// Cost of one new guest or one problem for a named user: one per ten seconds, and 32 at once.
 const NEWS: u64 = 1_000;
 const NEWS_A_SECOND: u64 = 100;
 const NEWS_AT_ONCE: u64 = 32 * NEWS;
 
-/// What a trouble is about.
+/// Subject of a problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trouble {
-    /// Directories that may not be read.
     Search,
-    /// Directories that anybody may write.
+    /// Directories that any user may write to.
     Open,
     /// Sockets in this directory may not be opened.
     Rights(PathBuf),
-    /// Nobody listens on sockets in this directory.
+    /// No process listens on sockets in this directory.
     Dead(PathBuf),
-    /// More sockets of an owner fit this pattern than are looked after.
+    /// More sockets of an owner match this pattern than are managed.
     Full(String, Owner),
-    /// An owner's directories hold more than is looked at for this pattern.
+    /// An owner's directories hold more entries than are read for this pattern.
     Cut(String, Owner),
-    /// One socket.
     Socket(PathBuf),
 }
 
-/// What a user who is named may still cost.
+/// Remaining allowance of a named user.
 #[derive(Debug)]
 struct Allowance {
     connects: Budget,
     news: Budget,
 }
 
-/// The troubles that were reported, and what users have left.
+/// Reported problems, and the allowances of users.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     reported: BTreeMap<Trouble, String>,
@@ -55,7 +53,7 @@ pub(super) struct Troubles {
 }
 
 impl Troubles {
-    /// Reports a trouble, unless it was reported already.
+    /// Reports a problem unless it was reported before.
     pub(super) fn report(
         &mut self,
         owner: Owner,
@@ -77,12 +75,12 @@ impl Troubles {
         }
     }
 
-    /// Forgets a trouble that is over, so that it is reported when it comes again.
+    /// Forgets a solved problem, so that it is reported when it occurs again.
     pub(super) fn over(&mut self, trouble: &Trouble) {
         self.reported.remove(trouble);
     }
 
-    /// Forgets what a search for sockets finds, but for these troubles that are there still.
+    /// Forgets the problems found by searches, except those that persist.
     pub(super) fn keep(&mut self, still: &BTreeSet<Trouble>) {
         self.reported.retain(|trouble, _| match trouble {
             Trouble::Dead(_) | Trouble::Full(..) | Trouble::Cut(..) => still.contains(trouble),
@@ -90,12 +88,12 @@ impl Troubles {
         });
     }
 
-    /// Whether one more connection to a user's sockets is to be tried now.
+    /// Returns true if one more connection to a user's sockets is allowed now.
     pub(super) fn may_connect(&mut self, owner: Owner, now_ms: u64) -> bool {
         self.spend(owner, now_ms, |allowance| (&mut allowance.connects, 1))
     }
 
-    /// Whether one more guest of a user, or one more trouble, is to be reported now.
+    /// Returns true if one more guest or problem of a user may be reported now.
     pub(super) fn may_come(&mut self, owner: Owner, now_ms: u64) -> bool {
         self.spend(owner, now_ms, |allowance| (&mut allowance.news, NEWS))
     }

@@ -1,4 +1,4 @@
-//! The question without a transport.
+//! Tests of the state machine without a transport.
 
 use super::*;
 
@@ -8,14 +8,14 @@ fn known(second: u64) -> Option<BalloonStats> {
     Some(BalloonStats { updated_s: second, ..BalloonStats::default() })
 }
 
-/// A question about a guest that was found with this period.
+/// Creates a machine for a guest that was found with this period.
 fn question(home_s: u32) -> StatsQuestion {
     let mut question = StatsQuestion::new(PACE);
     question.found(home_s);
     question
 }
 
-/// Asks once from nothing, with the answer at the second look.
+/// Makes one request from the idle state, with the response at the second poll.
 fn ask_once(question: &mut StatsQuestion, now_ms: u64, second: u64, home_s: u32) {
     assert_eq!(question.begin(now_ms), None);
     if question.home_s.is_none() {
@@ -55,7 +55,7 @@ fn an_answer_is_reported_once_and_the_period_is_put_back() {
 }
 
 #[test]
-fn what_is_fresh_is_given_again_and_a_guest_is_not_asked_twice_in_a_second() {
+fn fresh_response_is_returned_again_within_a_second() {
     let mut question = question(0);
     ask_once(&mut question, 1_000, 50, 0);
     assert_eq!(question.begin(1_300), known(50));
@@ -65,11 +65,11 @@ fn what_is_fresh_is_given_again_and_a_guest_is_not_asked_twice_in_a_second() {
     assert_eq!(question.next(), Some(StatsCall::Known));
     question.give_up();
     question.forget();
-    assert_eq!(question.begin(1_300), None, "they are of the boot before");
+    assert_eq!(question.begin(1_300), None, "the response is of the boot before");
 }
 
-/// A guest that answers 30 ms after each question, is asked at these times, and is reset once.
-/// Gives when it answered.
+/// Simulates a guest that responds 30 ms after each request, gets requests at these times, and is
+/// reset once. Returns the times of its responses.
 fn answers(question: &mut StatsQuestion, asked_ms: &[u64], reset_ms: u64) -> Vec<u64> {
     let (mut answers, mut stats, mut comes) = (Vec::new(), known(1), None);
     for now_ms in 0..6_000 {
@@ -101,7 +101,7 @@ fn answers(question: &mut StatsQuestion, asked_ms: &[u64], reset_ms: u64) -> Vec
 
 #[test]
 fn report_h01_a_guest_is_asked_after_a_reset_at_any_moment() {
-    // Twice a second, so that some of the questions are held back.
+    // Two requests per second, so that some of them are held back.
     let asked_ms: Vec<u64> = (0..12).map(|n| n * 500 + 7).collect();
     for reset_ms in (0..3_000).step_by(3) {
         let mut question = question(0);
@@ -112,7 +112,7 @@ fn report_h01_a_guest_is_asked_after_a_reset_at_any_moment() {
 }
 
 #[test]
-fn a_guest_that_does_not_answer_is_asked_twice_and_left_as_it_was() {
+fn silent_guest_is_asked_twice_and_its_period_restored() {
     let mut question = question(0);
     assert_eq!(question.begin(0), None);
     let (mut now_ms, mut looks, mut marks) = (0, 0, 0);
@@ -155,10 +155,10 @@ fn a_period_that_may_be_set_is_put_back_whatever_happens() {
     question.failed();
     question.period_is_set(MARK_S, 0);
     let restored = Some(StatsCall::SetPeriod(0));
-    assert_eq!(question.next(), restored, "whatever becomes of the call before");
+    assert_eq!(question.next(), restored, "restored despite the failed call");
     question.failed();
-    assert_eq!(question.next(), None, "what cannot be put back is not tried forever");
-    // One that a manager before us left.
+    assert_eq!(question.next(), None, "a failed restore is not retried forever");
+    // A period left behind by an earlier manager.
     for mark_s in [MARK_S, OLD_MARK_S] {
         let mut question = StatsQuestion::new(PACE);
         question.found(mark_s);

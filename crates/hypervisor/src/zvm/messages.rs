@@ -1,13 +1,14 @@
-//! Special messages to the kernels of z/VM's users, one program run for each, one at a time.
+//! Special messages to the kernels of z/VM's users, each sent by one run of a program, one at a
+//! time.
 //!
 //! ```text
-//!   put(user, pages) ─► what waits: the newest of each user ─► PROGRAM smsg USER CMM SHRINK n
+//!   put(user, pages) ─► waiting: the newest of each user ─► PROGRAM smsg USER CMM SHRINK n
 //!                                                                 │ its end, or its deadline
 //!                                          turn() ─► Answer ◄─────┘
 //! ```
 //!
-//! `CMM SHRINK n` sets the size of the pool of the kernel's `cmm` module, whatever it was: 0 gives
-//! all of it back. (`CMM RELEASE n` would take n pages more, for a while.)
+//! `CMM SHRINK n` sets the size of the pool of the kernel's `cmm` module, regardless of its size
+//! before: 0 returns all of it. (`CMM RELEASE n` would take n more pages for a while.)
 
 use super::name::UserId;
 use crate::Id;
@@ -21,17 +22,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// CP answers a message at once. A program that could run for so long and has not ended hangs.
+/// Timeout of the program, counted while it could run. CP answers a message at once, so a slower
+/// program hangs.
 const DEADLINE_MS: u64 = 5_000;
-/// Where the kernel gives no descriptor of a child, its end is looked for so often.
+/// Interval of the checks for the program's end if the kernel has no pidfd.
 const LOOK_MS: u64 = 50;
-/// Elsewhere the time that it has had is looked at so often.
+/// Interval of the checks of the timeout otherwise.
 const TIME_LOOK_MS: u64 = 1_000;
-/// What is read of the words of a program that failed, and what is shown of them.
+/// Bytes read of a failed program's output, and the characters shown of them.
 const WORDS_BYTES: usize = 1_024;
 const WORDS_SHOWN: usize = 120;
 
-/// A message that is to be sent.
 #[derive(Debug)]
 struct Message {
     guest: Id,
@@ -39,32 +40,29 @@ struct Message {
     pages: u64,
 }
 
-/// The program that sends one.
+/// The program that sends a message.
 #[derive(Debug)]
 struct Running {
     child: Child,
-    /// Readable when it has ended.
+    /// Readable once the program has ended.
     descriptor: Option<OwnedFd>,
     message: Message,
-    /// The time that it has had.
     had: Chance,
     look_ms: u64,
-    /// Its deadline is over, and it was ended.
+    /// True if the program was killed after its timeout.
     is_ended: bool,
 }
 
-/// What became of a message.
+/// Result of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Whose pool.
+    /// Guest with the pool.
     pub(crate) guest: Id,
-    /// Its size.
     pub(crate) pages: u64,
-    /// Why it was not sent, if it was not.
+    /// Reason for a failure to send.
     pub(crate) sent: Result<(), String>,
 }
 
-/// The messages of a source.
 #[derive(Debug)]
 pub(crate) struct Messages {
     program: PathBuf,
@@ -73,13 +71,12 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// To be sent by this program.
+    /// Creates an empty queue with the program that sends messages.
     pub(crate) fn by(program: PathBuf) -> Messages {
         Messages { program, waiting: VecDeque::new(), running: None }
     }
 
-    /// Sends a message when those before it are sent. One that still waits for the same guest is
-    /// not worth sending any more.
+    /// Queues a message. It replaces a message that still waits for the same guest.
     pub(crate) fn put(&mut self, guest: Id, user: UserId, pages: u64) {
         match self.waiting.iter_mut().find(|message| message.guest == guest) {
             Some(message) => message.pages = pages,
@@ -87,20 +84,20 @@ impl Messages {
         }
     }
 
-    /// A guest is gone: what waits for it is for nobody.
+    /// Drops the waiting messages of a guest that is gone.
     pub(crate) fn forget(&mut self, guest: Id) {
         self.waiting.retain(|message| message.guest != guest);
     }
 
-    /// What is waited for.
+    /// Returns the descriptor to poll.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.running.as_ref()?.descriptor.as_ref()?.as_fd())
     }
 
-    /// When a turn is wanted even if nothing can be read.
+    /// Returns the time at which a turn is due even without readiness.
     pub(crate) fn next_ms(&self) -> u64 {
         match &self.running {
-            // Nothing is done about one that the kernel itself keeps, but to wait for its end.
+            // A killed program stuck in the kernel leaves nothing to do but wait for its end.
             Some(running) if running.is_ended && running.descriptor.is_some() => u64::MAX,
             Some(running) => running.look_ms,
             None if self.waiting.is_empty() => u64::MAX,
@@ -108,7 +105,7 @@ impl Messages {
         }
     }
 
-    /// Takes the end of one message, and begins with the next.
+    /// Handles the end of one message, and begins the next.
     pub(crate) fn turn(&mut self, now_ms: u64) -> Vec<Answer> {
         let mut answers = Vec::new();
         if let Some(running) = &mut self.running {
@@ -120,7 +117,7 @@ impl Messages {
                     DEADLINE_MS / 1000
                 )))),
                 Look::Ended(sent) => {
-                    // That one was too late was told.
+                    // The timeout was reported before.
                     if !running.is_ended {
                         answers.push(running.answer(sent));
                     }
@@ -161,7 +158,7 @@ impl Messages {
 
 enum Look {
     Runs,
-    /// It was ended just now, because its time is over.
+    /// The program was killed just now after its timeout.
     Late,
     Ended(Result<(), String>),
 }
@@ -182,7 +179,7 @@ impl Running {
             Ok(None) if self.is_ended => Look::Runs,
             Ok(None) if self.had.look(now_ms, || Work::of_process(pid)) < DEADLINE_MS => Look::Runs,
             Ok(None) => {
-                // It is our own child that nobody has waited for: no other process is meant.
+                // The child has not been reaped, so its number cannot belong to another process.
                 let _ = self.child.kill();
                 self.is_ended = true;
                 Look::Late
@@ -194,7 +191,7 @@ impl Running {
         Answer { guest: self.message.guest, pages: self.message.pages, sent }
     }
 
-    /// Why it failed: in CP's words, if there are any.
+    /// Returns the reason for a failure, in CP's words if there are any.
     fn why(&mut self, status: ExitStatus) -> String {
         let words = [first_words(self.child.stdout.take()), first_words(self.child.stderr.take())];
         words.into_iter().flatten().next().unwrap_or_else(|| status.to_string())
@@ -202,7 +199,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// What nobody waits for any more is not to be sent later, when another message may have been.
+    /// Kills the program. Its message must not be sent later, possibly after a newer one.
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = self.child.kill();
@@ -210,7 +207,7 @@ impl Drop for Running {
     }
 }
 
-/// The first line that has words. What is not there yet never comes: the program has ended.
+/// Returns the first line with text. The program has ended, so no more output will come.
 fn first_words<T: Read + AsFd>(output: Option<T>) -> Option<String> {
     let mut output = output?;
     let flags = fcntl_getfl(&output).ok()?;
@@ -239,7 +236,7 @@ mod tests {
         set.wait(30_000).unwrap();
     }
 
-    /// The next answers, at a time that stands still while the program runs.
+    /// Returns the next answers, with the time standing still while the program runs.
     fn answers(messages: &mut Messages, now_ms: u64) -> Vec<Answer> {
         loop {
             let found = messages.turn(now_ms);
@@ -251,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_sent_one_after_the_other_and_the_newest_of_a_guest_alone() {
+    fn messages_are_sent_in_order_and_only_newest_of_a_guest() {
         let mut messages = Messages::by("true".into());
         messages.put(Id(1), user("LINUX01"), 7);
         messages.put(Id(2), user("LINUX02"), 8);
@@ -282,15 +279,15 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_hangs_is_ended_and_the_next_message_waits_for_that() {
-        // It writes on end to a pipe that nobody reads.
+    fn hung_program_is_killed_before_next_message_is_sent() {
+        // `yes` writes forever to a pipe without a reader.
         let mut messages = Messages::by("yes".into());
         messages.put(Id(1), user("A"), 1);
         assert_eq!((messages.turn(0), messages.next_ms()), (Vec::new(), 1_000));
         messages.put(Id(2), user("B"), 1);
         assert_eq!(messages.turn(100_000), [], "the machine was paused");
         assert_eq!(messages.next_ms(), 101_000);
-        // It may have waited for a CPU meanwhile.
+        // The program may have waited for a CPU meanwhile.
         let mut seconds = 101..160;
         let late = seconds.find_map(|second| messages.turn(second * 1_000).pop());
         let late = late.expect("it hangs");

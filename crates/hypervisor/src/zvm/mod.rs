@@ -1,14 +1,14 @@
-//! z/VM's users as guests: what z/VM counts of them (DIAGNOSE X'2FC', as the kernel hands it out in
-//! debugfs), and the pool of their kernels' `cmm` as their balloon, by special messages.
+//! z/VM users as guests. Their counters come from z/VM (DIAGNOSE X'2FC', in the kernel's debugfs).
+//! Their kernels' `cmm` pool is the balloon, set by special messages.
 //!
 //! ```text
 //!   diag_2fc ─► zmon::hypfs ─► User ─► Found, Counted, Actual, Gone
 //!   set_target ─► Messages: vmcp smsg USER CMM SHRINK n ─► Taken, Refused
 //! ```
 //!
-//! This process runs in a guest itself, so that the memory of its own kernel is not what guests
-//! share. z/VM tells neither what a user has free nor how large its pool is: what it gave is seen
-//! by what of it is in memory.
+//! This process runs in a guest itself, so the memory of its own kernel is not the memory that
+//! guests share. z/VM reports neither a user's free memory nor the size of its pool. Only the
+//! resident memory shows how much a user gave.
 
 mod messages;
 mod name;
@@ -33,29 +33,29 @@ use user::User;
 use zmon::hypfs::{Guest, guests};
 use zmon::to_ebcdic;
 
-/// Where z/VM's users are found.
+/// Name of z/VM as a source of guests.
 pub const ZVM_SOURCE: &str = "z/VM";
 
-/// A longer file has more users than there are on any z/VM: 64 Ki of them.
+/// Longest file that is read. A longer file has more users than any z/VM: 64 Ki of them.
 const FILE_MAX: u64 = 8 << 20;
-/// Users that are looked at. More are logged on to no z/VM that runs Linux.
+/// Most users that are managed or shown. No z/VM with Linux guests has more logged on.
 const USERS_MAX: usize = 10_000;
 
-/// What is known of a z/VM.
+/// Options for a z/VM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZvmOptions {
     /// The file of DIAGNOSE X'2FC'.
     pub counters: PathBuf,
     /// The program that sends commands to CP.
     pub program: PathBuf,
-    /// Patterns of the users whose memory is managed. None at all are shown only.
+    /// Name patterns of the users with managed memory. Without patterns all users are only shown.
     pub managed: Vec<String>,
-    /// The user in which this process runs, if that is known: it is shown only, since it would have
-    /// to wait for itself.
+    /// The user that this process runs in, if known. It is only shown, as it would have to wait for
+    /// itself.
     pub own: Option<String>,
-    /// What users may have of z/VM's memory together.
+    /// Memory of z/VM for all users together.
     pub memory: Option<Bytes>,
-    /// How often is read what nobody asks for.
+    /// Interval of the reads without a request.
     pub interval_ms: u64,
 }
 
@@ -67,19 +67,19 @@ pub struct Zvm {
     users: BTreeMap<Id, User>,
     names: BTreeMap<String, Id>,
     messages: Messages,
-    /// Events that came of a call.
+    /// Events caused by a call.
     events: Vec<Event>,
     read_ms: Option<u64>,
     is_asked: bool,
-    /// What all users have in memory, by the last reading.
+    /// Memory of all users, by the last read.
     used: Option<Bytes>,
     trouble: Option<String>,
-    /// There were more users than are looked at, which was told.
+    /// True if there were too many users and that was reported.
     is_cut: bool,
 }
 
 impl Zvm {
-    /// Nobody was looked for yet.
+    /// Creates a source without users.
     pub fn new(options: ZvmOptions, ids: IdSource) -> Zvm {
         let messages = Messages::by(options.program.clone());
         Zvm {
@@ -97,7 +97,7 @@ impl Zvm {
         }
     }
 
-    /// What is asked for is read at once, but no more than twice in an interval.
+    /// Returns the time of the next read. A request shortens the interval to a half.
     fn due_ms(&self) -> u64 {
         let wait_ms = match self.is_asked {
             true => self.options.interval_ms / 2,
@@ -164,7 +164,8 @@ impl Zvm {
         gone.into_iter().for_each(|id| self.gone(id, "it has logged off", events));
     }
 
-    /// Whether this is the user that was known: it has not logged off since, and is as large.
+    /// Returns true if this is the known user: it has not logged off since, and its size is
+    /// unchanged.
     fn is_same(&self, id: Id, counted: &Guest) -> bool {
         self.users.get(&id).is_some_and(|user| {
             counted.elapsed_us >= user.counted.elapsed_us
@@ -278,7 +279,7 @@ fn found(name: &str, user: &User) -> Found {
     Found {
         name: name.to_owned(),
         uuid: uuid_of(name),
-        // z/VM says who they are, and whoever runs this was given class B by it.
+        // z/VM authenticates its users, and has granted class B to the user of this process.
         owner: Owner::own(),
         user: None,
         process: None,
@@ -290,7 +291,7 @@ fn found(name: &str, user: &User) -> Found {
             pinned: None,
             balloon: is_managed,
             statistics: is_managed,
-            // The kernel's cmm gives its pages back before anybody is killed.
+            // The kernel's cmm returns its pages before the OOM killer runs.
             deflate_on_oom: is_managed.then_some(true),
             page_reporting: None,
             port: false,
@@ -302,7 +303,7 @@ fn found(name: &str, user: &User) -> Found {
     }
 }
 
-/// z/VM knows no UUIDs. A user's name is its own in a z/VM, and stands for one.
+/// Returns a UUID made of the user's name, as z/VM has no UUIDs and names are unique in a z/VM.
 fn uuid_of(name: &str) -> [u8; 16] {
     let mut uuid = [0; 16];
     uuid[..4].copy_from_slice(b"z/VM");
@@ -310,7 +311,7 @@ fn uuid_of(name: &str) -> [u8; 16] {
     uuid
 }
 
-/// What is in the file. One that is none does not keep this process waiting.
+/// Reads the counters. A FIFO at the path does not block this process.
 fn counted(path: &Path) -> Result<Vec<Guest>, String> {
     let read = || -> io::Result<Vec<u8>> {
         let flags = OFlags::NONBLOCK.bits().cast_signed();

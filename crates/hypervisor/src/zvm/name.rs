@@ -1,15 +1,15 @@
-//! Names of z/VM's users that may stand in a command.
+//! Names of z/VM users that are safe in a command.
 
-/// Characters of a name.
+/// Longest name, in characters.
 const LENGTH_MAX: usize = 8;
 
-/// A user's name that means nothing else to CP or to a program that is given it: names come from
-/// outside, and one such as `-b` would be an option.
+/// A user's name without a special meaning for CP or for the program that gets it. Names are
+/// untrusted, and one such as `-b` would be an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UserId(String);
 
 impl UserId {
-    /// The name, if it is one.
+    /// Parses a name; `None` if it is invalid.
     pub(crate) fn of(name: &str) -> Option<UserId> {
         let is_long = name.is_empty() || name.len() > LENGTH_MAX;
         let starts_well =
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_name_of_a_user_is_in_no_command() {
+    fn invalid_user_name_is_rejected() {
         for name in ["LINUX01", "A", "$ALLOC$", "@#_-+$1Z", "0ABCDEFG"] {
             assert_eq!(UserId::of(name).unwrap().as_str(), name);
         }

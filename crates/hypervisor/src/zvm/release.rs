@@ -1,4 +1,4 @@
-//! Giving pools back when the manager is no more.
+//! Release of all pools after the end of the manager.
 
 use super::messages::Messages;
 use super::name::UserId;
@@ -7,25 +7,26 @@ use reactor::{PollFlags, PollSet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What a manager that is no more had begun to send is sent by then: its program may outlive it.
+/// Time after which the messages of a killed manager have been sent, as its program may outlive it.
 const SURE_MS: u64 = 6_000;
 
-/// Empties the pools of some users: after a manager that was killed each a second time, when
-/// nothing of that manager's can come any more.
+/// Empties the pools of some users. After a killed manager each pool is emptied a second time, once
+/// none of that manager's messages can arrive any more.
 #[derive(Debug)]
 pub struct ZvmRelease {
     messages: Messages,
     users: BTreeMap<Id, UserId>,
-    /// Why the last message to a user was not sent; `None` where it was.
+    /// Result of the last message to each user.
     outcomes: BTreeMap<Id, Result<(), String>>,
-    /// When all are to be sent once more, if they are.
+    /// Time at which all messages are sent once more, if they are.
     again_ms: Option<u64>,
-    /// How many answers are still to come.
+    /// Number of answers still to come.
     open: usize,
 }
 
 impl ZvmRelease {
-    /// Of users of these names, by their numbers. What is no name of a user has no pool.
+    /// Starts the release for users of these names, by their numbers. An invalid name has no pool
+    /// and is skipped.
     pub fn of(program: PathBuf, users: impl IntoIterator<Item = (u64, String)>) -> ZvmRelease {
         let users = users.into_iter().filter_map(|(id, name)| Some((Id(id), UserId::of(&name)?)));
         let mut release = ZvmRelease {
@@ -39,7 +40,7 @@ impl ZvmRelease {
         release
     }
 
-    /// The same, of a manager that was killed just now.
+    /// Schedules a second release, for a manager that was killed just now.
     #[must_use]
     pub fn and_again(self, now_ms: u64) -> ZvmRelease {
         let again_ms = (!self.users.is_empty()).then_some(now_ms.saturating_add(SURE_MS));
@@ -53,25 +54,25 @@ impl ZvmRelease {
         self.open = self.users.len();
     }
 
-    /// Whether nothing is left to do.
+    /// Returns true if nothing is left to do.
     pub fn is_over(&self) -> bool {
         self.again_ms.is_none() && self.open == 0
     }
 
-    /// Adds what it waits for.
+    /// Adds the descriptors to poll.
     pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         if let Some(descriptor) = self.messages.fd() {
             set.add(0, descriptor, PollFlags::IN);
         }
     }
 
-    /// When it wants its next turn.
+    /// Returns the time of the next turn.
     pub fn next_ms(&self) -> u64 {
         let waits = self.again_ms.filter(|_| self.open == 0);
         self.messages.next_ms().min(waits.unwrap_or(u64::MAX))
     }
 
-    /// Goes on.
+    /// Handles answers, and starts the second release when it is due.
     pub fn turn(&mut self, now_ms: u64) {
         for answer in self.messages.turn(now_ms) {
             self.open = self.open.saturating_sub(1);
@@ -83,7 +84,7 @@ impl ZvmRelease {
         }
     }
 
-    /// How many have all their memory, and who has not and why.
+    /// Returns the number of users with all their memory, and the other users with the reasons.
     pub fn outcomes(&self) -> (usize, Vec<(String, String)>) {
         let why = |id: &Id| match self.outcomes.get(id) {
             Some(Ok(())) => None,
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_pool_is_emptied_at_once_and_again_when_nothing_can_come_any_more() {
+    fn pool_is_emptied_at_once_and_again_after_pending_messages() {
         let users =
             [(1, "LINUX01".to_owned()), (2, "no name".to_owned()), (3, "LINUX03".to_owned())];
         let mut release = ZvmRelease::of("true".into(), users).and_again(0);
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_reached_is_told_with_the_reason() {
+    fn unreachable_user_is_reported_with_the_reason() {
         let mut release = ZvmRelease::of("/nonexistent".into(), [(1, "A".to_owned())]);
         assert_eq!(release.outcomes().1, [("A".into(), "there was no time for it".into())]);
         release.turn(0);

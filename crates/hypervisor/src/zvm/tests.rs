@@ -1,4 +1,4 @@
-//! z/VM's users, by a file that the test writes.
+//! Tests of z/VM's users, with a file of counters written by the test.
 
 use super::*;
 use std::fs;
@@ -73,7 +73,7 @@ fn users_are_found_counted_and_gone() {
     assert_eq!(scene.zvm.host_memory(), HostMemory::Known { total, available });
     let (one, two) = (*one, *two);
 
-    // It is read again after its time, or after half of that if somebody asks.
+    // The file is read again after the interval, or after half of it on a request.
     assert_eq!((scene.zvm.next_ms(), scene.turn(999)), (1_000, Vec::new()));
     scene.zvm.ask_stats(one, 10);
     assert_eq!(scene.zvm.next_ms(), 500);
@@ -88,8 +88,8 @@ fn users_are_found_counted_and_gone() {
         _ => None,
     };
     let found: Vec<_> = events.iter().filter_map(of).collect();
-    assert_eq!(found, [("LINUX09".to_owned(), false)], "it is this one");
-    // It is another that has been there for less time.
+    assert_eq!(found, [("LINUX09".to_owned(), false)], "the user of this process");
+    // A user with less elapsed time has logged on again.
     scene.write(&[guest("LINUX01", 30, 2)]);
     let events = scene.turn(2_500);
     assert_eq!(events[0], Event::Gone(one, "it has logged on again".into()));
@@ -97,7 +97,7 @@ fn users_are_found_counted_and_gone() {
 }
 
 #[test]
-fn a_pool_is_told_its_size_and_what_came_of_it_is_seen_in_what_z_vm_counts() {
+fn pool_size_is_sent_and_its_effect_is_seen_in_the_counters() {
     let mut scene = Scene::new("pool", &["*"]);
     scene.write(&[guest("LINUX01", 1_000, 1), guest("bad-one", 1_000, 1)]);
     scene.turn(0);
@@ -128,7 +128,7 @@ fn a_pool_is_told_its_size_and_what_came_of_it_is_seen_in_what_z_vm_counts() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_once_and_nothing_is_known_meanwhile() {
+fn unreadable_file_is_reported_once_and_data_is_unknown() {
     let mut scene = Scene::new("gone", &["*"]);
     let events = scene.turn(0);
     assert!(matches!(events.as_slice(), [Event::Trouble(text)] if text.contains("2fc")));
@@ -155,5 +155,5 @@ fn finding2_16_zvm_users_beyond_the_bound_are_told_once() {
     let Some(Event::Trouble(words)) = events.first() else { panic!("{:?}", events.first()) };
     assert!(words.contains("10001 users: only the first 10000"), "{words}");
     let events = scene.turn(10_000);
-    assert!(!events.iter().any(|event| matches!(event, Event::Trouble(_))), "it is told once");
+    assert!(!events.iter().any(|event| matches!(event, Event::Trouble(_))), "reported once");
 }

@@ -1,57 +1,55 @@
-//! One of z/VM's users, and what of its memory it has left, by what z/VM counts of it.
+//! One z/VM user, and an estimate of its memory from z/VM's counters.
 
 use super::name::UserId;
 use base::{KIB, PAGE_BYTES};
 use counters::Bytes;
 use zmon::hypfs::Guest;
 
-/// CP counts some of its own for a user as resident: a part of its size, in thousandths.
+/// Part of a user's size that CP uses for itself and counts as resident, in thousandths.
 const CPS_OWN_PERMILLE: u64 = 10;
 
-/// A user that is logged on.
 #[derive(Debug)]
 pub(crate) struct User {
-    /// What z/VM counted last.
+    /// The last counters of z/VM.
     pub(crate) counted: Guest,
-    /// Where messages to it go, if its memory is managed.
+    /// Destination of messages, if the user's memory is managed.
     pub(crate) address: Option<UserId>,
-    /// What its pool was last told to leave it.
+    /// Memory that the last message left to the user.
     told: Bytes,
-    /// What it has.
     pub(crate) actual: Bytes,
 }
 
 impl User {
-    /// As it was found: what its pool has nobody tells, and an empty one is assumed.
+    /// Creates a user as found. The size of its pool is unknown and assumed to be 0.
     pub(crate) fn new(counted: Guest, address: Option<UserId>) -> User {
         let size = size_of(&counted);
         User { counted, address, told: size, actual: size }
     }
 
-    /// What it was defined with.
+    /// Returns the defined size of the user.
     pub(crate) fn size(&self) -> Bytes {
         size_of(&self.counted)
     }
 
-    /// What of it is in z/VM's memory.
+    /// Returns the user's memory that is resident in z/VM.
     pub(crate) fn used(&self) -> Bytes {
         kib(self.counted.memory_used)
     }
 
-    /// The size of the pool that leaves it so much.
+    /// Returns the pool size, in pages, that leaves this much memory to the user.
     pub(crate) fn pool(&self, left: Bytes) -> u64 {
         self.size().less(left).0 / PAGE_BYTES
     }
 
-    /// It was sent a message with a pool of this size. Growing is done when its kernel hears of it;
-    /// what it gives is seen.
+    /// Takes note of a message with a pool of this size. Growth of the user's memory counts at
+    /// once; a reduction counts when the counters show it.
     pub(crate) fn told(&mut self, pages: u64) {
         self.told = self.size().less(Bytes(pages.saturating_mul(PAGE_BYTES)));
         self.actual = self.actual.max(self.told);
     }
 
-    /// z/VM has counted again. A kernel does not say how large its pool is, and may have grown it
-    /// as far as it could; but nobody has less than what of it is in memory.
+    /// Takes new counters of z/VM. The kernel does not report the size of its pool, which may be
+    /// smaller than requested. The estimate is never below the resident memory.
     pub(crate) fn count(&mut self, counted: Guest) {
         self.counted = counted;
         let least = self.used().less(self.size().permille(CPS_OWN_PERMILLE));
@@ -76,24 +74,24 @@ mod tests {
     }
 
     #[test]
-    fn a_user_has_given_what_is_no_more_in_memory() {
+    fn user_size_follows_its_resident_memory() {
         let mut user = User::new(counted(900), None);
         assert_eq!(user.actual, Bytes::mib(1_000));
         user.told(user.pool(Bytes::mib(600)));
-        assert_eq!(user.actual, Bytes::mib(1_000), "nothing was seen of it yet");
+        assert_eq!(user.actual, Bytes::mib(1_000), "no effect counted yet");
         let mut has = |used| {
             user.count(counted(used));
             user.actual.as_mib()
         };
-        assert_eq!(has(900), 890, "what was never in memory it may have given");
+        assert_eq!(has(900), 890, "untouched memory may be given");
         assert_eq!(has(700), 690);
         assert_eq!(has(605), 600, "some of it is CP's own");
         assert_eq!(has(300), 600);
-        // It was loaded anew, with an empty pool, and uses what it was to leave.
+        // The module was loaded again with an empty pool, and the memory is in use.
         assert_eq!(has(800), 790);
         user.told(user.pool(Bytes::mib(900)));
-        assert_eq!(user.actual, Bytes::mib(900), "what is given back is there at once");
-        // What cannot be true is cut to what it was defined with.
+        assert_eq!(user.actual, Bytes::mib(900), "growth counts at once");
+        // Impossible counters are capped at the defined size.
         user.count(counted(u64::MAX >> 20));
         assert_eq!(user.actual, Bytes::mib(1_000));
     }

@@ -1,4 +1,4 @@
-//! Makes an image: a tree in the cache, then a file system of it, then its name.
+//! Construction of a disk image: a tree in the cache, then a file system of it, then its name.
 //!
 //! ```text
 //!   CACHE/disks/lock                    one process at a time makes an image
@@ -8,7 +8,7 @@
 //!                    NAME-KEY.packages  their versions, and the date
 //! ```
 //!
-//! Only root makes images, in its own cache. Where that is the system's, /var/cache/pinhead, every
+//! Only root makes images, in its own cache. If that is the system's, /var/cache/pinhead, every
 //! user's guests take them from there.
 
 use std::fs::{self, File, Metadata, TryLockError};
@@ -28,7 +28,7 @@ use crate::sources::debian_sources;
 use crate::tool::{run, run_and_follow};
 use crate::{Arch, Cache, Error};
 
-/// What goes to `/usr/lib/pinhead` of the image.
+/// The files in `/usr/lib/pinhead` of the image.
 const FILES: [(&str, &str); 6] = [
     ("start", include_str!("start.sh")),
     ("take-password", include_str!("take-password.sh")),
@@ -40,8 +40,8 @@ const FILES: [(&str, &str); 6] = [
 
 const CUSTOMIZE: &str = include_str!("customize.sh");
 
-/// What no server of ours reads: half of the packages' bytes. The large libraries compile
-/// PostgreSQL's queries to machine code, which its settings here switch off.
+/// Files that no server here reads: half of the packages' bytes. The large libraries compile
+/// PostgreSQL's queries to machine code, which its settings here disable.
 const LEFT_OUT: [&str; 8] = [
     "/usr/share/doc/*",
     "/usr/share/man/*",
@@ -53,15 +53,15 @@ const LEFT_OUT: [&str; 8] = [
     "/usr/lib/postgresql/*/lib/bitcode/*",
 ];
 
-/// How large the guest's disk is. What is not used of it takes no room on the host, and what a
-/// guest writes goes to its own overlay.
+/// The size of the guest's disk. Unused space takes no room on the host, and a guest's writes go to
+/// its own overlay.
 const DISK_SIZE: &str = "4G";
 
-/// Old images of a name are removed beyond this number: each change of ours to them makes one,
-/// and each has hundreds of megabytes.
+/// Number of images kept of a name; older ones are removed. Each change to pinhead's files makes an
+/// image of hundreds of megabytes.
 const KEPT_IMAGES: usize = 2;
 
-/// The steps that mmdebstrap reports, and how far they are, in thousandths.
+/// The steps that mmdebstrap reports, and the progress at each, in thousandths.
 const STEPS: [(&str, &str, u16); 7] = [
     ("I: running apt-get update", "fetching packages", 20),
     ("I: downloading packages", "fetching packages", 100),
@@ -72,20 +72,19 @@ const STEPS: [(&str, &str, u16); 7] = [
     ("I: cleaning package lists", "making pages and database", 850),
 ];
 
-/// Which image is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Of whatever packages.
+    /// Of any packages.
     Any,
     /// Of the newest packages.
     Newer,
 }
 
 impl Software {
-    /// Makes the image, or finds it in the cache. It has the host's architecture: the packages'
-    /// own programs run while they are installed.
+    /// Makes the image, or finds it in the cache. It has the host's architecture: the packages' own
+    /// programs run while they are installed.
     ///
-    /// Installing packages as Debian does it needs root.
+    /// Making an image needs root, because packages are installed as Debian does it.
     pub fn build(
         self,
         cache: &Cache,
@@ -101,11 +100,11 @@ impl Software {
             self.make_alone(cache, Wanted::Any, progress)?;
         }
         progress(Progress { what: "done", permille: 1000 });
-        // Others may have been let into the cache since.
+        // The file's rights may have changed since.
         check_file(&path)
     }
 
-    /// Makes the image of the newest packages, also if there is one.
+    /// Makes the image of the newest packages, even if there is one.
     pub fn rebuild(
         self,
         cache: &Cache,
@@ -116,7 +115,7 @@ impl Software {
         Ok(cache.root().join(self.place(self.arch()?)))
     }
 
-    /// The name of its file in the cache's directory for an architecture.
+    /// Returns the name of the image's file in the cache's directory for an architecture.
     pub(crate) fn file_name(self) -> String {
         format!("{}-{:016x}.img", self.name(), self.key())
     }
@@ -132,7 +131,7 @@ impl Software {
         })
     }
 
-    /// Makes the image when no other process makes one.
+    /// Makes the image once no other process makes one.
     fn make_alone(
         self,
         cache: &Cache,
@@ -161,7 +160,7 @@ impl Software {
         result.and(remove_file(&part))
     }
 
-    /// Distinguishes what would make different images.
+    /// Returns a hash that differs for different images.
     fn key(self) -> u64 {
         let lists = [self.packages().join(" "), self.services().join(" "), LEFT_OUT.join(" ")];
         let files = FILES.iter().flat_map(|(name, content)| [*name, content]);
@@ -198,12 +197,12 @@ impl Software {
         })?;
         progress(Progress { what: "making the file system", permille: 900 });
         let mut mkfs = tool("mkfs.ext4");
-        // Tables that are written now are not written later by each guest into its own overlay.
+        // Tables that are written now are not written later by each guest into its overlay.
         mkfs.args(["-q", "-F", "-L", "pinhead", "-m", "0", "-N", "65536", "-J", "size=16"])
             .args(["-E", "lazy_itable_init=0,lazy_journal_init=0", "-d"])
             .args([tree.as_os_str(), part.as_os_str(), DISK_SIZE.as_ref()]);
         run(&mut mkfs, "install e2fsprogs")?;
-        // One that finds the name finds the whole image, also after the host has lost its power.
+        // A process that finds the name finds the whole image, even after a power failure.
         File::open(part).and_then(|file| file.sync_all()).file("write", part)?;
         remove_old(path, self.name())?;
         record(&tree, made_s, &path.with_extension(OF_DISK))?;
@@ -211,11 +210,11 @@ impl Software {
     }
 
     fn mmdebstrap(self, arch: Arch, work: &Path, tree: &Path) -> Result<Command, Error> {
-        // What it starts, a database among it, is in a process namespace of its own and ends with
-        // it; so do its mounts.
+        // Processes that it starts, a database among them, are in their own process namespace and
+        // end with it; so do its mounts.
         let mut command = tool("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap"]);
-        // It keeps what it unpacks on the way below TMPDIR; /tmp may be small.
+        // It keeps files that it unpacks below TMPDIR; /tmp may be small.
         command.env("TMPDIR", work.join("tmp")).env("LC_ALL", "C").env("HOME", work);
         command.args(["--variant=essential", "--mode=root", "--format=directory"]);
         command.arg(format!("--architectures={}", arch.debian()));
@@ -224,7 +223,7 @@ impl Software {
         for path in LEFT_OUT {
             command.arg(format!("--dpkgopt=path-exclude={path}"));
         }
-        // The only database is ours, made below; Debian's script would make one beside it.
+        // The only database is the one made below; Debian's script would make another.
         command.arg(
             "--essential-hook=mkdir -p \"$1/etc/postgresql-common\" && \
              echo create_main_cluster=false > \"$1/etc/postgresql-common/createcluster.conf\"",
@@ -244,7 +243,7 @@ impl Software {
     }
 }
 
-/// A tool of the system's administrator, whose directories not every user's PATH has.
+/// Returns a command for an administrator's tool, in directories that not every user's PATH has.
 fn tool(name: &str) -> Command {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/sbin:/sbin");
@@ -253,8 +252,8 @@ fn tool(name: &str) -> Command {
     command
 }
 
-/// Waits until no other process makes an image; the kernel lets go of the lock when that process
-/// ends, however it ends.
+/// Waits until no other process makes an image. The kernel releases the lock whenever that process
+/// ends.
 fn lock(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> {
     let file = open_lock(path)?;
     match file.try_lock() {
@@ -267,7 +266,8 @@ fn lock(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<File, Error> 
     Ok(file)
 }
 
-/// Leaves room for one more image of this name. A QEMU that runs keeps what it has opened.
+/// Removes old images of this name, so that there is room for one more. A running QEMU keeps its
+/// open file.
 fn remove_old(path: &Path, name: &str) -> Result<(), Error> {
     let directory = path.parent().unwrap_or(path);
     let own = |path: &Path| {
@@ -285,7 +285,6 @@ fn remove_old(path: &Path, name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes down which packages a tree has.
 fn record(tree: &Path, made_s: u64, path: &Path) -> Result<(), Error> {
     let mut query = Command::new("dpkg-query");
     query.arg(format!("--admindir={}", tree.join("var/lib/dpkg").display()));
@@ -310,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_cache_is_taken_as_it_is_and_old_images_go() {
+    fn cached_image_is_used_as_it_is_and_old_images_go() {
         let Some(arch) = Arch::host() else { return };
         let root = std::env::temp_dir().join(format!("images-rootfs-{}", std::process::id()));
         let cache = Cache::at(&root).unwrap();

@@ -1,4 +1,4 @@
-//! Debian root file systems with real servers, made on the spot from Debian's packages.
+//! Debian root file systems with real servers, made on this host from Debian's packages.
 //!
 //! ```text
 //!   apt's Debian sources ─► mmdebstrap ─► customize.sh ─► mkfs.ext4 -d ─► CACHE/disks/ARCH/
@@ -6,10 +6,10 @@
 //!                                          database)
 //! ```
 //!
-//! An image is made once for a cache and is there whole or not at all. Nothing ever writes to it:
-//! guests have it through a [`crate::Disk`], by any number at the same time. It boots without
-//! systemd: the guest's first process is the one of every guest, and `/usr/lib/pinhead/start` of
-//! the image starts its services.
+//! An image is made once for a cache and is complete or absent. It is never written to: any number
+//! of guests use it at the same time through a [`crate::Disk`]. It boots without systemd: the
+//! guest's init process is the same as in every guest. `/usr/lib/pinhead/start` of the image starts
+//! its services.
 
 mod build;
 mod settings;
@@ -17,7 +17,7 @@ mod settings;
 pub use settings::Settings;
 
 base::named! {
-    /// Which servers an image has, by its name in a farm's file.
+    /// The servers of an image, by its name in a farm's file.
     pub enum Software {
         /// nginx: pages of 27 KiB on port 80, and `/app` handed on to an application server.
         Nginx = "debian-nginx",
@@ -31,18 +31,17 @@ base::named! {
     }
 }
 
-/// How far the making of an image is.
+/// The progress of making an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is being done, in words.
+    /// The current step, in words.
     pub what: &'static str,
-    /// How much of all of it is done, in thousandths. The parts are weighed by how long they
-    /// usually take.
+    /// Progress in thousandths. The steps are weighed by their usual duration.
     pub permille: u16,
 }
 
 impl Software {
-    /// Its services, in the order in which they start.
+    /// Returns its services, in the order in which they start.
     pub fn services(self) -> &'static [&'static str] {
         match self {
             Software::Nginx => &["nginx"],
@@ -56,12 +55,12 @@ impl Software {
         let of_service = |service: &&str| -> &'static [&'static str] {
             match *service {
                 "nginx" => &["nginx"],
-                // It runs Python without a process that wakes up to look after the others.
+                // uWSGI runs Python without a master process that wakes up regularly.
                 "app" => &["uwsgi-core", "uwsgi-plugin-python3", "python3-psycopg2"],
                 _ => &["postgresql"],
             }
         };
-        // What the guest's own scripts need besides what Debian calls essential.
+        // Packages needed by the guest's scripts besides Debian's essential ones.
         let mut packages = vec!["busybox-static"];
         packages.extend(self.services().iter().flat_map(of_service));
         packages

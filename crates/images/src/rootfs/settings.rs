@@ -2,26 +2,26 @@
 
 use std::net::SocketAddrV4;
 
-/// Settings of a guest with [`super::Software`]; what is `None` stays as the image has it.
+/// Settings of a guest with [`super::Software`]; `None` leaves the image's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Which of the image's services are started: all of them unless given.
+    /// The services to start: all of the image unless given.
     pub services: Option<Vec<&'static str>>,
-    /// Where nginx finds the application server: in the same guest, port 8000, unless given.
-    /// Another guest is reached if this one is linked with it.
+    /// The application server's address for nginx: the same guest, port 8000, unless given. Another
+    /// guest is reached if this guest is linked with it.
     pub app: Option<SocketAddrV4>,
-    /// Where the application server finds PostgreSQL: in the same guest, port 5432, unless given.
+    /// PostgreSQL's address for the application server: the same guest, port 5432, unless given.
     pub database: Option<SocketAddrV4>,
     /// The application server's heap, in MiB: 16 unless given.
     pub heap_mib: Option<u32>,
-    /// How many requests the application server works on at the same time: 4 unless given.
+    /// Number of requests that the application server handles concurrently: 4 unless given.
     pub threads: Option<u32>,
     /// PostgreSQL's shared buffers, in MiB: 16 unless given.
     pub shared_mib: Option<u32>,
 }
 
 impl Settings {
-    /// The words, for the kernel's command line.
+    /// Returns the words for the kernel's command line.
     pub fn kernel_words(&self) -> Vec<String> {
         let services = self.services.as_ref().map(|names| names.join(","));
         [
@@ -45,7 +45,7 @@ mod tests {
 
     const OTHER: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);
 
-    /// A word that the image's script does not know would be lost without a trace.
+    /// A word unknown to the image's script would be ignored silently.
     #[test]
     fn the_image_knows_every_word() {
         let all = Settings {

@@ -1,8 +1,8 @@
-//! Ballooning against page hinting, after the study of 2009: databases on twice overcommitted
-//! memory, and a guest that claims memory while the others have touched all of theirs.
+//! Ballooning against page hinting, after the study of 2009. Databases run on twice overcommitted
+//! memory, or a guest claims memory after the others have touched all of theirs.
 //!
-//! The manager's balloon is CMM1; free page reporting is what is left today of CMM2's page states:
-//! it gives back what is free, and knows nothing of what could be discarded.
+//! The manager's balloon replaces CMM1. Free page reporting is what remains today of CMM2's page
+//! states: it returns free pages, and does not know discardable ones.
 
 mod run;
 mod view;
@@ -13,48 +13,48 @@ pub use view::view;
 use crate::site::RIVALS;
 use policy::rivals::Kind;
 
-/// How memory gets from one guest to another.
+/// A way in which memory moves between guests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub name: &'static str,
-    /// Whose rules move memory by the balloon; `None` where nobody does.
+    /// Manager's rules that move memory by the balloon; `None` without a manager.
     pub rules: Option<Kind>,
     pub reporting: bool,
-    /// Whether the manager also pages out who sleeps.
+    /// True if the manager also pages out sleeping guests.
     pub page_out: bool,
-    /// Whether the host has less than all of them could use.
+    /// True if the host has less memory than all guests could use.
     pub limited: bool,
 }
 
 const NOTHING: Way =
     Way { name: "nothing", rules: None, reporting: false, page_out: false, limited: true };
-/// A host with memory for all: what a way can gain at most, against doing nothing.
+/// A host with memory for all guests: the upper limit of any way's gain.
 const NO_LIMIT: Way = Way { name: "no limit", limited: false, ..NOTHING };
 const BALLOON: Way = Way { name: "balloon", rules: Some(Kind::Pinhead), ..NOTHING };
 const REPORTING: Way = Way { name: "page reporting", reporting: true, ..NOTHING };
 const BOTH: Way = Way { name: "both", reporting: true, ..BALLOON };
-/// Ours: all levers that there are.
+/// Pinhead's way: all available levers.
 const OURS: Way = Way { name: "both, page-out", page_out: true, ..BOTH };
-/// Ours where guests report no free pages.
+/// Pinhead's way if guests report no free pages.
 const UNREPORTED: Way = Way { name: "balloon, page-out", page_out: true, ..BALLOON };
 
-/// The ways that are run when none is named. Six rounds of them take about an hour and a half.
+/// Ways that run by default. Six rounds of them take about an hour and a half.
 const USUAL: [Way; 4] = [NOTHING, REPORTING, BOTH, OURS];
 
-/// All ways: the study's, page-out beside them, a host that has enough, and other managers' rules.
+/// Returns all ways: the study's, page-out, a host with enough memory, and other managers' rules.
 pub(crate) fn ways() -> Vec<Way> {
     let rival = |rules: &Kind| Way { name: rules.name(), rules: Some(*rules), ..NOTHING };
     let ours = [NO_LIMIT, NOTHING, BALLOON, REPORTING, BOTH, OURS, UNREPORTED];
     ours.into_iter().chain(RIVALS.iter().map(rival)).collect()
 }
 
-/// A case: what is run, and the way.
+/// Returns a case's name from the load and the way.
 pub(crate) fn case(what: &str, way: &str) -> String {
     format!("{what}: {way}")
 }
 
 pub(crate) const OLTP: &str = "OLTP";
-/// The same on a host that pages to what is as slow as a disk.
+/// The same on a host with swap as slow as a disk.
 pub(crate) const OLTP_DISK: &str = "OLTP, disk";
 pub(crate) const CLAIM: &str = "claim";
 
@@ -62,7 +62,6 @@ pub(crate) const CLAIM: &str = "claim";
 pub(crate) const CLAIMS: [(&str, u64); 3] =
     [("small claim", 50), ("medium claim", 100), ("large claim", 150)];
 
-/// The phases.
 pub(crate) mod phase {
     pub const MANAGE: &str = "manager";
     pub const FILL: &str = "memory is touched";

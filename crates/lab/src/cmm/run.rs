@@ -1,4 +1,4 @@
-//! The phases, carried out.
+//! Execution of the phases.
 
 use super::{CLAIM, CLAIMS, OLTP, OLTP_DISK, USUAL, Way, case, phase, ways};
 use crate::promotion::Promotion;
@@ -13,48 +13,50 @@ use std::time::Duration;
 
 const UP_MAX: Duration = Duration::from_secs(900);
 const FILL_MAX: Duration = Duration::from_secs(300);
-/// A guest whose host pages to a disk reads on no longer: each page of its cache may first have to
-/// be read back from there, only to be written over.
+/// Limit of reading. A guest on a host that pages to a disk stops then. Each page of its cache may
+/// have to be read back from that disk, only to be overwritten.
 const FILL_S: u32 = 60;
 const CLAIM_MAX: Duration = Duration::from_secs(300);
-/// Memory of a database guest, of which its buffers have a part and its file cache the rest.
+/// Memory of a database guest, shared by its buffers and its file cache.
 const DATABASE_MIB: u64 = 256;
-/// Memory of a guest of the claim, and what of it can be touched beside its kernel.
+/// Memory of a guest of the claim, and the part that can be touched next to its kernel.
 const TOUCHER_MIB: u64 = 192;
 const TOUCH_MIB: u64 = 110;
-/// A guest that has hardly run for so long sleeps: phases are shorter than the manager's default.
+/// Time after which a nearly idle guest counts as asleep: phases are shorter than the manager's
+/// default.
 const ASLEEP_AFTER: Duration = Duration::from_secs(10);
-/// What a QEMU has of its own, which nobody can take: 48 to 51 are measured, and a few of page
-/// tables and what the kernel cannot take at the moment. With 40 it killed one, once in five runs,
-/// while its swap was nearly empty.
+/// A QEMU's own memory, which cannot be taken: 48 to 51 MiB are measured. Page tables, and memory
+/// that the kernel cannot take at the moment, add some. With 40 MiB the kernel killed one QEMU,
+/// once in five runs, while its swap was nearly empty.
 const OWN_MIB: u64 = 64;
-/// The same of a database's, whose translated code has 64 MiB for itself: 76 to 84 are measured.
+/// A database guest's own memory: its translated code has 64 MiB, and 76 to 84 MiB are measured in
+/// total.
 const DATABASE_OWN_MIB: u64 = 96;
-/// What of a claimed guest's memory is in use before anything is touched.
+/// Memory in use in a claimed guest before anything is touched.
 const BASE_MIB: u64 = 40;
 
-/// A claim comes when the others are at rest, as in the study: guests there had freed their memory
-/// long before. Free pages are reported two seconds after they became free, by guests' own CPUs:
-/// a claim that came at once measured how fast this machine was that hour, in which it wrote from
-/// none to 8,300 pages.
+/// Wait before a claim: the other guests must be at rest, as in the study, where guests had freed
+/// their memory long before. Guests report free pages two seconds after they became free, on their
+/// own CPUs. An immediate claim measured this machine's speed in that hour, and wrote from none to
+/// 8,300 pages.
 const AT_REST: Settle = Settle { step: Duration::from_secs(3), most: Duration::from_secs(30) };
 
-/// Transactions a second that each guest is asked for: about half of what two CPUs did for six of
-/// them without a rate, 45 to 63 a second together. Without one all CPU is used, whatever the
-/// memory does, and paging costs nothing that anybody could have used.
+/// Transactions per second of each guest. Six guests on two CPUs did 45 to 63 in total without a
+/// limit, and this is about half of that. Without a limit all CPU time is used, whatever the memory
+/// does, and paging costs nothing that could have been used.
 const RATE: u32 = 4;
-/// How long the databases are used before they are measured: a manager that has just come takes
-/// and gives most in its first minute, and what was paged out of programs comes back.
+/// Time of load before the measurement: a new manager moves most memory in its first minute, and
+/// paged-out parts of programs come back.
 const WARM_S: u32 = 60;
-/// Why a case cannot be run whose host pages to a disk, if it cannot.
+/// The reason if a case with paging to a disk cannot be run.
 const NO_DISK: &str = "this machine cannot limit reads of zram: that takes Linux 6.3, and \
     `blkio` of cgroups of version 1, or `io` handed on in version 2";
 
-/// Statements of accounts that a transaction looks up, of 60,000 in 234 MiB: a page of the disk
-/// each. What a guest is to keep of them in its cache is what memory is for here.
+/// Statements of accounts that a transaction reads, of 60,000 in 234 MiB: each is one page of the
+/// disk. The guest's memory serves to cache them.
 const STATEMENTS: usize = 6;
 
-/// Runs it.
+/// Runs the experiment.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let guests = u64::from(bench.asked.guests.unwrap_or(if quick { 2 } else { 6 }));
@@ -95,7 +97,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// A farm that is up, and its manager if this way has one.
+/// Starts a farm, and its manager if this way has one.
 fn start(
     run: &mut bench::Case<'_, '_>,
     way: &Way,
@@ -126,7 +128,7 @@ fn oltp(
     guests: u64,
     seconds: u32,
 ) -> Result<(), Error> {
-    // Twice overcommitted: half of what the guests think they have.
+    // Memory is twice overcommitted: the host has half of what the guests see.
     let limit_mib = guests * (DATABASE_MIB / 2 + DATABASE_OWN_MIB);
     let farm = format!(
         "name = \"oltp\"\n{}[[class]]\nname = \"db\"\ncount = {guests}\n\
@@ -140,7 +142,7 @@ fn oltp(
             .unwrap_or_default()
     );
     let Some((site, manager)) = start(run, way, &farm, limit_mib)? else { return Ok(()) };
-    // The file cache fills what the buffers leave, as it does on a server that lives long.
+    // The file cache fills the remaining memory, as on a long-running server.
     run.phase(phase::FILL, |measures| {
         let fill = format!(
             "timeout {FILL_S} dd if=/dev/vda of=/dev/null bs=1M count=220 2> /dev/null \
@@ -150,7 +152,7 @@ fn oltp(
         Reading::of(site.guests(), false).note(measures);
         Ok(())
     })?;
-    // The same rows in the same order for all ways of a round.
+    // All ways of a round use the same rows in the same order.
     let seed = run.seed();
     let warm = run.phase(phase::WARM, |measures| {
         let mut latencies_ms = transactions(&site, seed, seconds.min(WARM_S))?;
@@ -181,7 +183,7 @@ fn oltp(
 }
 
 fn claim(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64) -> Result<(), Error> {
-    // All that the guests have when they have touched it, and the one that claims at rest.
+    // The limit covers all memory touched by the guests, and the claiming guest at rest.
     let limit_mib = guests * (BASE_MIB + TOUCH_MIB + OWN_MIB) + BASE_MIB + OWN_MIB;
     let class = |class: &str, count: u64, memory: u64| {
         format!(
@@ -201,7 +203,8 @@ fn claim(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64) -> Result<(), Er
     let claimers: Vec<Guest> = site.class("claimer").cloned().collect();
     let job = |guests, job, limit| jobs::inside(&site, guests, &job, "/tmp", limit);
     for (size, mib) in CLAIMS {
-        // Each claim finds the others as the first did: all of their memory touched, and free.
+        // Each claim finds the other guests in the same state: all of their memory touched, and
+        // free.
         let touched = run.phase(phase::FILL, |measures| {
             job(&touchers, Job::Claim { mib: TOUCH_MIB, claim: Claim::Held }, FILL_MAX)?;
             job(&touchers, Job::Release, FILL_MAX)?;
@@ -226,7 +229,7 @@ fn claim(run: &mut bench::Case<'_, '_>, way: &Way, guests: u64) -> Result<(), Er
     Ok(())
 }
 
-/// One transaction, as an application server makes it, for pgbench.
+/// Returns a pgbench script with one transaction of an application server.
 fn script() -> String {
     let accounts: String =
         (0..STATEMENTS).map(|n| format!("\\set s{n} random(1, 60000)\n")).collect();
@@ -242,12 +245,12 @@ fn script() -> String {
     )
 }
 
-/// Runs transactions in all guests at their rate for so long, and gives how long each took, from
-/// the moment at which it was due, in ms.
+/// Runs transactions in all guests at their rate for this long. Returns each latency in ms,
+/// measured from the due time.
 fn transactions(site: &Site, seed: u64, seconds: u32) -> Result<Vec<f64>, Error> {
     let script: Vec<String> = script().lines().map(base::shell_word).collect();
     let line = |guest: usize| {
-        // Guests that drew the same numbers would all work and rest at the same moments.
+        // With equal seeds all guests would work and rest at the same moments.
         let seed = seed.wrapping_add(guest as u64);
         format!(
             "rm -f /tmp/oltp.*; printf '%s\\n' {} > /tmp/oltp.sql && \
@@ -275,7 +278,7 @@ fn transactions(site: &Site, seed: u64, seconds: u32) -> Result<Vec<f64>, Error>
     Ok(all_ms)
 }
 
-/// Runs a line in all guests at once, which each has by its place, and gives their outputs.
+/// Runs a line in all guests at once, by the guest's index, and returns their outputs.
 fn everywhere(
     site: &Site,
     line: impl Fn(usize) -> String,
@@ -294,7 +297,7 @@ fn everywhere(
     })
 }
 
-/// How long a transaction took, in ms: the third field of a line of pgbench's log, in us.
+/// Returns a transaction's latency in ms, from the third field of a line of pgbench's log, in us.
 fn latency_ms(line: &str) -> Option<f64> {
     let us: u64 = line.split_ascii_whitespace().nth(2)?.parse().ok()?;
     Some(us as f64 / 1000.0)
@@ -316,12 +319,14 @@ fn note_balloon(measures: &mut Measures, manager: Option<&Manager>) -> Result<()
     Ok(())
 }
 
-/// Where the host pages to a disk, the guests' own disks are as fast as that all together.
+/// Returns a guest disk's read rate: if the host pages to a disk, the guests' disks together are as
+/// fast as that.
 fn own_disk_reads(guests: u64) -> u64 {
     u64::from(DISK_READS) / guests
 }
 
-/// `disk_reads` is how many pages come back in a second, where the host pages to a disk.
+/// Returns the farm's limits. `disk_reads` is the number of pages that come back per second if the
+/// host pages to a disk.
 fn limits(way: &Way, limit_mib: u64, disk_reads: Option<u32>) -> String {
     if !way.limited {
         return String::new();

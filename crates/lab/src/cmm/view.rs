@@ -1,4 +1,4 @@
-//! A result, next to what the study found.
+//! The view of a result, next to the study's findings.
 
 use super::{
     BOTH, CLAIM, CLAIMS, NO_LIMIT, NOTHING, OLTP, OLTP_DISK, OURS, Way, case, phase, ways,
@@ -12,10 +12,10 @@ const ABOUT: &str = "Databases on half of the memory that they think they have, 
     claims memory after the others have touched all of theirs and freed it: ways to move memory. \
     After a study of CMM1 and CMM2 (Kammerer, 2009).";
 
-/// What a way can be run with.
+/// Loads that a way can be run with.
 const WHATS: [&str; 3] = [CLAIM, OLTP_DISK, OLTP];
 
-/// All that is shown.
+/// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),
@@ -30,7 +30,7 @@ pub fn view(outcome: &Outcome) -> View {
     }
 }
 
-/// A measure of a way against that of doing nothing.
+/// Returns the ratio of a way's measure to that of doing nothing.
 fn against(outcome: &Outcome, what: &str, way: &str, phase: &str, name: &str) -> Option<Spread> {
     outcome.ratio(&case(what, way), &case(what, NOTHING.name), phase, name)
 }
@@ -77,7 +77,6 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     [&on_disk, &of(&OURS, told)[..], &of(&BOTH, "both"), &promotion].concat()
 }
 
-/// The ways that were run.
 fn ran(outcome: &Outcome) -> Vec<Way> {
     let ran = outcome.cases();
     let is_there = |way: &Way| WHATS.iter().any(|what| ran.contains(&&*case(what, way.name)));

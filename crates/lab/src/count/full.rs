@@ -1,34 +1,34 @@
-//! When the machine is full: a rule for each thing that can run out, checked in the order in which
-//! it hurts.
+//! Detection of a full machine: a rule for each resource that can run out, checked in the order of
+//! their harm.
 
 use std::fmt;
 
-/// The host keeps this much of its memory.
+/// Minimum of available memory of the host.
 const AVAILABLE_MIN_MIB: f64 = 512.0;
-/// Swap is nearly full when less than this part of it is left.
+/// Minimum part of free swap; below it swap is nearly full.
 const SWAP_LEFT_MIN: f64 = 0.05;
-/// A server that takes longer than this to answer serves nobody.
+/// Maximum time of a server's response; beyond it the server is useless.
 const PROBE_MAX_S: f64 = 1.0;
-/// As many probes as a median needs that one late answer does not turn.
+/// Number of probes: enough that one late response does not change their median.
 const PROBES: usize = 5;
-/// The CPUs are full when no server has come up for this long.
+/// Time without a new server after which the CPUs count as full.
 const NO_MORE_S: f64 = 60.0;
 
-/// How a machine stands while servers start on it.
+/// State of a machine while servers start on it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Standing {
-    /// What the host could still give.
+    /// Available memory of the host.
     pub available_mib: f64,
-    /// Its swap, and what of it is free.
+    /// Size of its swap, and the free part.
     pub swap_mib: f64,
     pub swap_free_mib: f64,
-    /// How long the last probes took, oldest first; one without an answer took for ever.
+    /// Times of the last probes, oldest first; infinite without a response.
     pub probes_s: Vec<f64>,
-    /// How long ago the last server came up, or the first was begun.
+    /// Time since the last server came up, or since the first was begun.
     pub since_last_s: f64,
 }
 
-/// What ended a count.
+/// The resource that ended a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Full {
     Memory { available_mib: f64 },
@@ -37,7 +37,7 @@ pub(super) enum Full {
     Cpu { since_last_s: f64 },
 }
 
-/// What the machine has run out of, if anything.
+/// Returns the resource that the machine has run out of, if any.
 pub(super) fn full(now: &Standing) -> Option<Full> {
     if now.available_mib < AVAILABLE_MIN_MIB {
         return Some(Full::Memory { available_mib: now.available_mib });

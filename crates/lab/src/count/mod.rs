@@ -1,8 +1,7 @@
-//! How many servers at the same time: each is parked when nobody asks it for a while, so that what
-//! sleeps costs neither CPU nor private memory, and answers when it is asked.
+//! The number of servers that run at the same time. Each is parked after a while without requests,
+//! so that a sleeping server costs neither CPU nor private memory, and wakes for a request.
 //!
-//! The machine is full by rule ([`full`]), not when it breaks: what ended the count is in the
-//! result.
+//! The machine is full by rule ([`full`]), not when it breaks: the reason is part of the result.
 
 mod full;
 mod run;
@@ -11,19 +10,19 @@ mod view;
 pub use run::run;
 pub use view::view;
 
-/// Counts that are compared, up to the one that was asked for.
+/// Counts to compare, below the requested one.
 const MARKS: [u32; 4] = [100, 500, 1000, 2000];
-/// As many as a farm may have.
+/// Maximum number of guests in a farm.
 pub const COUNT_MAX: u32 = 2000;
 
-/// A count, and what its case is called.
+/// A count and its case's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub name: String,
     pub servers: u32,
 }
 
-/// The counts up to the one that was asked for; the largest of all if none was.
+/// Returns the counts up to the requested one, or up to the largest.
 pub(crate) fn counts(asked: Option<u32>) -> Vec<Count> {
     let last = asked.unwrap_or(COUNT_MAX).min(COUNT_MAX);
     let below = MARKS.into_iter().filter(|mark| *mark < last);
@@ -31,7 +30,6 @@ pub(crate) fn counts(asked: Option<u32>) -> Vec<Count> {
     below.chain([last]).map(count).collect()
 }
 
-/// The phases.
 pub(crate) mod phase {
     pub const START: &str = "start";
     pub const PARKED: &str = "all are parked";
@@ -40,7 +38,6 @@ pub(crate) mod phase {
     pub const END: &str = "end";
 }
 
-/// What the phases note.
 pub(crate) mod measure {
     pub const ANSWER: &str = "servers that answer";
     pub const READY: &str = "all answer after";
@@ -59,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_comes_after_the_smaller_counts() {
+    fn requested_count_comes_after_the_smaller_ones() {
         let servers = |asked| counts(asked).iter().map(|one| one.servers).collect::<Vec<_>>();
         assert_eq!(servers(Some(1000)), [100, 500, 1000]);
         assert_eq!(servers(Some(700)), [100, 500, 700]);

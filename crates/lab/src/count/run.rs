@@ -1,4 +1,4 @@
-//! The phases, carried out.
+//! Execution of the phases.
 
 use super::full::{Full, Standing, full};
 use super::{Count, counts, measure, phase};
@@ -15,36 +15,38 @@ use std::time::Duration;
 
 /// Memory of each server.
 const MEMORY_MIB: u64 = 96;
-/// What of it can be paged out at most, for each: compressed memory is made that large.
+/// Maximum that can be paged out of each server; it sets the size of compressed memory.
 const PAGED_MIB: u64 = 40;
-/// The port of the first server on the host; below those from which the kernel chooses.
+/// Host port of the first server, below the kernel's ephemeral ports.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 2_100;
-/// How often the farm is asked for its servers, how often one of them, and how often is told.
+/// Intervals between two requests for the farm's servers, between two probes of one server, and
+/// between two progress messages.
 const LOOK: Duration = Duration::from_millis(500);
 const SOON: Duration = Duration::from_millis(50);
 const PROBE_S: f64 = 5.0;
 const TELL_S: f64 = 10.0;
-/// Over how long it is judged how fast servers come up.
+/// Time window for the rate at which servers come up.
 const RATE_S: f64 = 30.0;
-/// Servers whose start is compared: the first so many and the last.
+/// Number of servers at the start and at the end, for a comparison of their start times.
 const HUNDRED: usize = 100;
-/// Until all are parked, beside the time after which they are, and for each of them.
+/// Limit until all are parked, in addition to their idle time, and for each of them.
 const PARK_MAX: Duration = Duration::from_secs(60);
 const PARK_EACH: Duration = Duration::from_millis(200);
-/// The host is at rest when it has nearly as much as so long ago, and is waited for so often.
+/// The host is at rest if its memory changes by less than this in this time; the last number limits
+/// the checks.
 const REST: Duration = Duration::from_secs(3);
 const REST_MIB: f64 = 8.0;
 const REST_LOOKS: u32 = 20;
 
-/// How long things take in the full and in the short form.
+/// Durations in the full and in the short form.
 #[derive(Clone, Copy)]
 struct Pace {
     park: Duration,
     idle: Duration,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let seconds = Duration::from_secs;
     let pace = match bench.asked.quick {
@@ -75,7 +77,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// A count, from nothing to nothing. False if the machine was full before.
+/// Runs a count from start to end. Returns false if the machine was full before.
 fn one(
     run: &mut bench::Case<'_, '_>,
     tools: &Tools,
@@ -124,7 +126,7 @@ fn one(
     Ok(true)
 }
 
-/// Asks every server once, unless that fills the machine: whoever wakes takes memory.
+/// Requests every server's page once, unless that fills the machine: a waking server takes memory.
 fn wipe(measures: &mut Measures, site: &Site) -> Result<Option<Full>, Error> {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -146,12 +148,13 @@ fn wipe(measures: &mut Measures, site: &Site) -> Result<Option<Full>, Error> {
     })
 }
 
-/// How servers came up.
+/// Start times of the servers.
 #[derive(Debug, Default)]
 struct Climb {
-    /// When image and template were made and the first was begun, in seconds from the command on.
+    /// Time until image and template were made and the first server was begun, in seconds from the
+    /// command on.
     begun_s: f64,
-    /// When the n-th answered for the first time.
+    /// Times of the first responses, in order.
     answered_s: Vec<f64>,
     probes_s: Vec<f64>,
     ended_by: Option<Full>,
@@ -180,7 +183,7 @@ impl Climb {
         measures.note("probes meanwhile without an answer", "", lost as f64);
     }
 
-    /// What is told while they come up.
+    /// Returns a progress message during the start.
     fn line(&self, now_s: f64, all: usize, before: &Host) -> String {
         let ready = self.ready();
         let lately = self.answered_s.iter().rev().take_while(|at| now_s - **at < RATE_S).count();
@@ -201,7 +204,7 @@ impl Climb {
     }
 }
 
-/// Waits until all servers answer, or the machine is full.
+/// Waits until all servers respond, or the machine is full.
 fn climb(
     site: &mut Site,
     seed: u64,
@@ -212,7 +215,7 @@ fn climb(
     let mut rng = Rng::new(seed);
     let mut climb = Climb::default();
     let (mut probed_s, mut told_s) = (0.0, 0.0);
-    // Image and template are made before there are servers.
+    // Image and template are made before any server exists.
     while site.guests().is_empty() {
         crate::stop::check_stop()?;
         site.look()?;
@@ -256,7 +259,6 @@ fn indices<T>(all: &[T], is_it: impl Fn(&T) -> bool) -> Vec<usize> {
     all.iter().enumerate().filter(|(_, one)| is_it(one)).map(|(at, _)| at).collect()
 }
 
-/// Waits until nobody is awake.
 fn all_parked(site: &mut Site, pace: Pace, tell: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let longest = pace.park + PARK_MAX + PARK_EACH * site.guests().len() as u32;
     let began_s = clock::seconds();
@@ -283,7 +285,7 @@ fn all_parked(site: &mut Site, pace: Pace, tell: &mut dyn FnMut(&str)) -> Result
     }
 }
 
-/// CPU and memory of them all while nobody asks them.
+/// Measures CPU and memory of all servers without requests.
 fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Error> {
     run.phase(phase::IDLE, |measures| {
         let (from, own_s) = (Reading::of(site.guests(), false), site.own_cpu_s());
@@ -303,9 +305,9 @@ fn idle(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Er
     Ok(())
 }
 
-/// Whose the host's memory is. The rest is what the kernel has for them: processes, sockets,
-/// descriptors, the tables of compressed memory. What all share are pages of files, which the host
-/// can give to others, and counts as available.
+/// Notes the owners of the host's memory. The rest is kernel memory for the servers: processes,
+/// sockets, descriptors, the tables of compressed memory. Shared memory consists of file pages,
+/// which the host can reclaim, and counts as available.
 fn owners(site: &Site, before: &Host, measures: &mut Measures) {
     let Some(held) = Held::of(site.guests(), &Reading::of(site.guests(), false)) else { return };
     let Used { all_mib, compressed_mib, tables_mib } = before.used();
@@ -335,7 +337,7 @@ impl Standing {
     }
 }
 
-/// What a count has of the host's memory by now.
+/// Use of the host's memory by a count so far.
 struct Used {
     all_mib: f64,
     compressed_mib: f64,
@@ -355,7 +357,7 @@ impl Host {
         }
     }
 
-    /// When what ended before has given its memory back, which the kernel does behind its end.
+    /// Waits until the host is at rest: the kernel frees the memory of ended processes later.
     fn at_rest() -> Result<Host, Error> {
         let mut last = Host::now();
         for _ in 0..REST_LOOKS {
@@ -385,7 +387,7 @@ impl Host {
 }
 
 fn farm(servers: u32, pace: Pace) -> String {
-    // Another experiment of this machine hardly has the same.
+    // Another experiment on this machine is unlikely to have the same ports.
     let port = PORTS_FROM + std::process::id() % 10 * PORTS_STEP;
     format!(
         "name = \"count\"\n[limits]\nzram = \"{} MiB\"\n[[class]]\nname = \"web\"\n\

@@ -1,4 +1,4 @@
-//! A result: the counts beside each other.
+//! The view of a result: the counts side by side.
 
 use super::{measure, phase};
 use crate::figure::figure;
@@ -9,7 +9,7 @@ const ABOUT: &str = "Web servers from one template, all at once, each parked whe
     it for a while: how many of them one machine has, and what they cost. Penguins on a Pin Head \
     (van der Heij, 2006) had 100 Linux servers on a P/390 with 128 MB.";
 
-/// A column: its head, the phase, the measure.
+/// Columns: heading, phase, measure.
 const COLUMNS: &[(&str, &str, &str)] = &[
     ("answer", phase::START, measure::ANSWER),
     ("all after, s", phase::START, measure::READY),
@@ -31,7 +31,7 @@ const COLUMNS: &[(&str, &str, &str)] = &[
     ("down, s", phase::END, "took"),
 ];
 
-/// What is promised of a count: its servers, the claim, the phase, the measure, the bound.
+/// The promises: number of servers, claim, phase, measure, bound.
 const PROMISES: &[(u32, &str, &str, &str, f64)] = &[
     (100, "100 answer, s (<= 12)", phase::START, measure::READY, 12.0),
     (100, "private memory of each, MiB (<= 0.5)", phase::PARKED, measure::PRIVATE, 0.5),
@@ -44,7 +44,7 @@ const PROMISES: &[(u32, &str, &str, &str, f64)] = &[
     (1000, "1,000: down, s (<= 7)", phase::END, "took", 7.0),
 ];
 
-/// All that is shown.
+/// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),

@@ -1,9 +1,9 @@
-//! How many servers on a pin head: the three experiments of the talk of 2006, with web servers
+//! The number of servers on a pin head: the three experiments of the talk of 2006, with web servers
 //! from one template.
 //!
-//! Sharing equal pages is today's shared kernel and shared binaries (NSS and DCSS), compressed
-//! memory is expanded storage, a swap file is the paging disk, swap on zram in the guest is the
-//! virtual disk (VDISK), and the manager's balloon is CMM.
+//! Sharing equal pages replaces the shared kernel and shared binaries (NSS and DCSS). Compressed
+//! memory replaces expanded storage, and a swap file the paging disk. Swap on zram in the guest
+//! replaces the virtual disk (VDISK), and the manager's balloon CMM.
 
 mod run;
 mod view;
@@ -13,37 +13,36 @@ pub use view::view;
 
 use policy::rivals::Kind;
 
-/// One way to run the servers.
+/// A way to run the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
-    /// What it is called.
     name: &'static str,
-    /// As many servers as this at most: the first experiment had 40.
+    /// Maximum number of servers: the first experiment had 40.
     guests_max: u32,
-    /// Whether what is equal is shared: the template's memory, and what KSM finds.
+    /// True if equal pages are shared, by the template and by KSM.
     ksm: bool,
-    /// Whether all of them are limited, and to what.
+    /// Limit of all servers together, if any.
     limit: Option<Limit>,
-    /// By whose rules a manager moves their memory; `None` where there is none.
+    /// Rules of the manager that moves their memory; `None` without a manager.
     rules: Option<Kind>,
-    /// Whether it also pages out who sleeps, to compressed memory of the host.
+    /// True if the manager also pages out sleeping guests, to compressed memory of the host.
     pages_out: bool,
-    /// Whether each has swap on compressed memory of its own.
+    /// True if each server has swap on compressed memory of its own.
     guest_swap: bool,
-    /// Whether one of them is hit 250 times, and booted again.
+    /// True if one server is hit 250 times, and booted again.
     single: bool,
 }
 
-/// How much of the host's memory all servers of a case have together.
+/// Memory of the host for all servers of a case together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// A quarter of what they have without sharing.
+    /// A quarter of their memory without sharing.
     Quarter,
-    /// So much for each.
+    /// This much for each server.
     EachMib(u32),
 }
 
-/// Those that the promises are about.
+/// Cases of the promises.
 pub(crate) const FREE: &str = "no limit";
 pub(crate) const LIMITED: &str = "limited, managed";
 pub(crate) const SHARED: &str = "sharing";
@@ -62,7 +61,7 @@ const PLAIN: Case = Case {
     single: false,
 };
 
-/// All of them; the limit of the later ones is made from the memory of the first.
+/// All cases; the limit of later cases is derived from the memory of the first.
 pub(crate) const CASES: &[Case] = &[
     Case { single: true, ..PLAIN },
     Case { name: FORTY, guests_max: 40, ksm: true, ..PLAIN },
@@ -79,18 +78,18 @@ pub(crate) const CASES: &[Case] = &[
     Case { name: "limited, senpai", rules: Some(Kind::Senpai), ..MANAGED },
 ];
 
-/// Those that the claims are about: six rounds of them fit into an hour. The others are run when
-/// they are named.
+/// Cases of the claims: six rounds of them fit into an hour. The others run only when they are
+/// named.
 pub(crate) const USUAL: &[&str] = &[FREE, SHARED, PAGED, SQUEEZED, LIMITED];
 
 const MANAGED: Case =
     Case { ksm: true, limit: Some(Limit::Quarter), rules: Some(Kind::Pinhead), ..PLAIN };
 
-/// What a guest has of the host's memory that is nobody else's, and that with what is compressed.
+/// Names of measures: a guest's private memory of the host, and the same with its compressed
+/// memory.
 pub(crate) const PRIVATE: &str = "private a guest";
 pub(crate) const BOTH: &str = "private and compressed a guest";
 
-/// The phases.
 pub(crate) mod phase {
     pub const START: &str = "start";
     pub const SETTLE: &str = "settle";

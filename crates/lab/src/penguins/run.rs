@@ -1,4 +1,4 @@
-//! The phases, carried out.
+//! Execution of the phases.
 
 use super::{CASES, Case, Limit, USUAL, phase};
 use crate::clock::wait;
@@ -10,32 +10,33 @@ use crate::{Bench, Error, bench, clock};
 use policy::rivals::Kind;
 use std::time::Duration;
 
-/// A hundred servers are to answer within half a minute; what takes longer is measured too.
+/// Limit of the start. A hundred servers are to respond within half a minute; slower ones are
+/// measured too.
 const UP_MAX: Duration = Duration::from_secs(600);
-/// A reboot under emulation takes some seconds, on a full machine many more.
+/// Limit of a reboot, which takes some seconds under emulation, and many more on a full machine.
 const REBOOT_MAX: Duration = Duration::from_secs(180);
-/// What memory a server has without sharing when nobody measured it, in MiB.
+/// Assumed memory of a server without sharing if it was not measured, in MiB.
 const GUESS_MIB: f64 = 72.0;
 /// Memory of each server.
 const MEMORY_MIB: u64 = 96;
-/// The port of the first server on the host; below those from which the kernel chooses.
+/// Host port of the first server, below the kernel's ephemeral ports.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 1_100;
 
-/// How long things take in the full and in the short form.
+/// Durations in the full and in the short form.
 #[derive(Clone, Copy)]
 struct Pace {
     guests: u32,
     idle: Duration,
     settle: Settle,
-    /// After how long a guest counts as asleep, where who sleeps is paged out, and how long one
-    /// waits for what comes back of it: that is the working set of an idle server.
+    /// Time after which a guest counts as asleep and is paged out, and the wait for returning
+    /// pages. These pages are the working set of an idle server.
     asleep_after: Duration,
     paged: Duration,
     hits: usize,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let seconds = Duration::from_secs;
     let pace = match bench.asked.quick {
@@ -67,7 +68,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let cases = bench.leave_out(cases, is_impossible, NO_PAGE_OUT);
     bench.rounds(repetitions, &cases, |run| {
         let Some(case) = CASES.iter().find(|case| case.name == run.name()) else { return Ok(()) };
-        // With no more than these it would be another case again.
+        // With no more guests than the maximum, this case would repeat another one.
         if case.guests_max < u32::MAX && guests <= case.guests_max {
             return Ok(());
         }
@@ -79,7 +80,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// A case. `unshared_mib` is what a server has in memory when all have been hit.
+/// Runs a case. `unshared_mib` is a server's memory after all have been hit.
 fn one(
     run: &mut bench::Case<'_, '_>,
     case: &Case,
@@ -176,7 +177,7 @@ fn idle(
     Ok(())
 }
 
-/// One server hit many times, and booted again.
+/// Hits one server many times, and boots it again.
 fn single(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Error> {
     let (Some(last), Some(page)) = (site.guests().last(), site.targets("web", 80, "/").pop())
     else {
@@ -204,14 +205,14 @@ fn single(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), 
     Ok(())
 }
 
-/// What they have once memory has come to rest.
+/// Returns the guests' memory after it has settled.
 fn settled(site: &Site, pace: Pace) -> Reading {
     pace.settle.wait(site.guests());
     Reading::of(site.guests(), true)
 }
 
 fn settings(case: &Case, rules: Kind, count: u32, limit_mib: u64, pace: Pace) -> Settings {
-    // Without a limit there is room for all of them, with their QEMUs' own.
+    // Without a limit there is room for all guests and their QEMUs.
     let budget_mib = match case.limit {
         Some(_) => limit_mib.max(64),
         None => u64::from(count) * (MEMORY_MIB + 64),
@@ -240,7 +241,7 @@ fn farm(case: &Case, count: u32, limit_mib: u64) -> String {
     }
     let copy = if case.ksm { "" } else { "copy = true\n" };
     let swap = if case.guest_swap { "swap = \"zram:48 MiB\"\n" } else { "" };
-    // Another experiment of this machine hardly has the same.
+    // Another experiment on this machine is unlikely to have the same ports.
     let port = PORTS_FROM + std::process::id() % 20 * PORTS_STEP;
     format!(
         "name = \"penguins\"\n[limits]\n{limits}[[class]]\nname = \"web\"\ncount = {count}\n\

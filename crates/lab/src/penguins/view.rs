@@ -1,4 +1,4 @@
-//! A result, next to the talk's figures.
+//! The view of a result, next to the talk's figures.
 
 use super::{BOTH, CASES, FORTY, FREE, LIMITED, PAGED, PRIVATE, SHARED, SQUEEZED, phase};
 use crate::figure::figure;
@@ -11,7 +11,7 @@ const ABOUT: &str = "Web servers from one template, one hit after the other over
     to a quarter of what they have without sharing. After Penguins on a Pin Head (van der Heij, \
     2006): 100 Linux servers on a P/390 with 128 MB.";
 
-/// A column of our own table: its head, the phase, the measure.
+/// Columns of our own table: heading, phase, measure.
 const COLUMNS: &[(&str, &str, &str)] = &[
     ("all answer, s", phase::START, "all answer after"),
     ("resident, MiB", phase::AFTER, "resident a guest"),
@@ -30,7 +30,7 @@ const COLUMNS: &[(&str, &str, &str)] = &[
     ("failed", phase::WIPES[0], "failed"),
 ];
 
-/// All that is shown.
+/// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),
@@ -40,12 +40,11 @@ pub fn view(outcome: &Outcome) -> View {
     }
 }
 
-/// How much slower a wipe of a case is than the same one without a limit.
+/// Returns the ratio of a case's average response time to the same wipe without a limit.
 fn against_free(outcome: &Outcome, case: &str, phase: &str) -> Option<Spread> {
     outcome.ratio(case, FREE, phase, "average")
 }
 
-/// The cases that were run.
 fn ran(outcome: &Outcome) -> impl Iterator<Item = &'static str> {
     let ran = outcome.cases();
     CASES.iter().map(|case| case.name).filter(move |name| ran.contains(name))
@@ -56,7 +55,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
         let wipes = phase::WIPES.iter().flat_map(|wipe| outcome.values(case, wipe, "failed"));
         wipes.map(|(_, failed)| failed).collect::<Vec<f64>>()
     };
-    // The wipe whose interval reaches furthest is the one that a claim must hold for.
+    // A claim must hold for the wipe with the highest interval.
     let worse = |a: Spread, b: Spread| if b.high > a.high { b } else { a };
     let paged = phase::WIPES[1..].iter();
     let paged = paged.filter_map(|wipe| outcome.ratio(PAGED, SHARED, wipe, "average"));
@@ -114,7 +113,7 @@ fn ours(outcome: &Outcome) -> Table {
     )
 }
 
-/// Pages a second that came from further away than compressed memory.
+/// Formats the pages per second that came from storage slower than compressed memory.
 fn disks(outcome: &Outcome, phase: &str) -> String {
     let of = |measure| outcome.median(LIMITED, phase, measure);
     match (of("swap in"), of("in from zram")) {

@@ -1,8 +1,8 @@
 //! The two farms, as files for `pinhead up`.
 
-/// What a guest serves: its image, its port inside, its heap, and the memory with which it was seen
-/// to serve under load, below which no size is looked for: one with less may hang for minutes, and
-/// all that ask it.
+/// A kind of guest: its image, its port inside, its heap, and the smallest memory with which it
+/// served under load. The search tries no smaller size: such a guest may hang for minutes, and its
+/// clients too.
 struct Kind {
     image: &'static str,
     port: u32,
@@ -15,15 +15,15 @@ const APP: Kind = Kind { image: "debian-app", port: 8000, heap_mib: Some(48), bo
 const WEB: Kind = Kind { image: "debian-nginx", port: 80, heap_mib: None, boots_mib: 88 };
 const COMBINED: Kind = Kind { image: "debian-combo", port: 80, heap_mib: Some(48), boots_mib: 144 };
 
-/// A guest. Its port on the host is the farm's first and its place.
+/// A guest. Its host port is the farm's first port plus its index.
 struct Role {
     class: &'static str,
     kind: Kind,
-    /// The word for its kernel that names the server that it asks, and that one's place.
+    /// The kernel argument that names its server, and the server's index.
     asks: Option<(&'static str, usize)>,
 }
 
-/// The study's guests, whose memory was four times as large, on a machine forty times as fast.
+/// The study's guests, with a quarter of their memory, on a machine forty times slower.
 const ROLES: [Role; 8] = [
     Role { class: "dba", kind: DATABASE, asks: None },
     Role { class: "dbb", kind: DATABASE, asks: None },
@@ -35,15 +35,14 @@ const ROLES: [Role; 8] = [
     Role { class: "combob", kind: COMBINED, asks: None },
 ];
 
-/// CPUs and memory of each managed guest: more than any of them needs. Guests that are sized by
-/// hand have as many CPUs to be put on, of which those beyond their size are off: an emulator that
-/// has but one is 2 to 10 % faster, which no policy could make good.
+/// CPUs and memory of each managed guest, more than any of them needs. Guests sized by hand have as
+/// many CPUs, and those beyond their size are off. An emulator with a single CPU is 2 to 10 %
+/// faster, which no policy could make up for.
 const MANAGED_CPUS: u32 = 4;
 pub(super) const MANAGED_MIB: u32 = 512;
-/// Compressed memory of the host, for what managed guests do not touch.
+/// Compressed memory of the host, for pages that managed guests do not touch.
 const ZRAM_MIB: u32 = 2048;
 
-/// How large a guest is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub class: &'static str,
@@ -51,17 +50,17 @@ pub(super) struct Size {
     pub memory_mib: u32,
 }
 
-/// The least memory that a guest of a class comes up with.
+/// Returns the smallest memory with which a guest of a class comes up.
 pub(super) fn boots_mib(class: &str) -> Option<u32> {
     ROLES.iter().find(|role| role.class == class).map(|role| role.kind.boots_mib)
 }
 
-/// The classes, in the farms' order.
+/// Returns the classes, in the farms' order.
 pub(super) fn classes() -> [&'static str; ROLES.len()] {
     std::array::from_fn(|at| ROLES[at].class)
 }
 
-/// The guests of these classes, or all of them if there are none, larger than any of them needs.
+/// Returns guests of these classes, or of all if none is given, larger than any of them needs.
 pub(super) fn large(only: &[&str]) -> Vec<Size> {
     let size =
         |role: &Role| Size { class: role.class, cpus: MANAGED_CPUS, memory_mib: MANAGED_MIB };
@@ -69,7 +68,7 @@ pub(super) fn large(only: &[&str]) -> Vec<Size> {
     ROLES.iter().filter(is_wanted).map(size).collect()
 }
 
-/// The file of a farm with guests of these sizes, whose CPUs are all on as they start.
+/// Returns the file of a farm with guests of these sizes, with all CPUs on at the start.
 pub(super) fn text(name: &str, sizes: &[Size], has_zram: bool, first_port: u32) -> String {
     let mut out = format!("name = \"{name}\"\n");
     if has_zram {
@@ -79,7 +78,7 @@ pub(super) fn text(name: &str, sizes: &[Size], has_zram: bool, first_port: u32) 
     for (place, Role { class, kind, asks }) in (0..).zip(&ROLES) {
         let Some(Size { memory_mib, .. }) = size_of(class) else { continue };
         let asked = asks.and_then(|(what, place)| Some((what, ROLES.get(place)?)));
-        // A class that is not started cannot be linked with, and is not asked then.
+        // A class that is not started cannot be linked with, and gets no requests.
         let asked = asked.filter(|(_, other)| size_of(other.class).is_some());
         let asks = asked.map(|(what, Role { class: to, kind: Kind { port, .. }, .. })| {
             format!(

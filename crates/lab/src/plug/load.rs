@@ -1,5 +1,5 @@
-//! The load of a case: requests at a fixed rate, in the same order for all cases of a round, and
-//! what the guests use meanwhile.
+//! The load of a case, and the guests' resource use during it. Requests come at a fixed rate, in
+//! the same order for all cases of a round.
 //!
 //! ```text
 //!   calibrate: the hand-sized farm ─► rate at which it has 60 % of the CPU, and its memory
@@ -20,40 +20,40 @@ use load::{Pattern, Target};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What the farm has of the host's memory at the rate that was found.
+/// Name of the measure of the farm's host memory at the found rate.
 pub(super) const HELD: &str = "held";
 /// CPUs of the farm that are on, before and after a load.
 pub(super) const CPUS_ON: &str = "CPUs on";
-/// What of the CPU the hand-sized farm is to have in a step of the search: below saturation, where
-/// a rate can be served and latencies tell something. The long
-/// loads of 2026-11-26 came to 48 to 55 %.
+/// Part of the CPU that the hand-sized farm is to use in a step of the search. It is below
+/// saturation, where a rate can be served and latencies are meaningful. The long loads of
+/// 2026-11-26 came to 48 to 55 %.
 const GOAL: f64 = 0.55;
-/// A rate so near to the one before it, as a part of it, is near enough.
+/// Maximum relative difference to the previous rate at which the search ends.
 const NEAR: f64 = 0.05;
-/// The rate that is tried first, and how much the next may differ from it.
+/// First rate of the search, and the bounds of the change in each step.
 const FIRST_RATE: f64 = 8.0;
 const CHANGE: std::ops::RangeInclusive<f64> = 0.4..=3.0;
-/// Requests under way at once: more than that wait, and their time counts.
+/// Maximum number of requests in flight: further ones wait, and their waiting time counts.
 const IN_FLIGHT_MAX: usize = 256;
-/// Turns of all clients' requests that are shuffled each for itself.
+/// Number of turns of all clients' requests, each shuffled separately.
 const TURNS: usize = 20;
 
-/// How long a load is, and how it is looked at.
+/// Length of a load, and its sampling.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Requests of a measured load.
     pub requests: u32,
-    /// How long it runs before it is measured.
+    /// Time of the load before the measurement.
     pub warm: Duration,
-    /// How often memory is looked at.
+    /// Interval of the memory samples.
     pub sample: Duration,
-    /// How long a step of the calibration takes, and how many there may be.
+    /// Duration of a calibration step, and the maximum number of steps.
     pub step: Duration,
     pub steps_max: u32,
 }
 
-/// Pages of the sets in the order in which they are asked: as often as each set has clients, and
-/// shuffled, so that no two sets march in step.
+/// Returns the pages of the sets in the order of the requests. Each page occurs as often as its set
+/// has clients, and the order is shuffled, so that no two sets run in step.
 pub(super) fn order(site: &Site, sets: &[Set], seed: u64) -> Vec<Target> {
     let pages = |set: &Set| site.targets(set.class, 80, PAGE);
     let turn: Vec<Target> = sets
@@ -76,7 +76,7 @@ fn shuffled<T: Clone>(turn: &[T], seed: u64) -> Vec<T> {
     all
 }
 
-/// Looks for the rate at which a farm has [`GOAL`] of so many CPUs, and notes each step of it.
+/// Searches for the rate at which a farm uses [`GOAL`] of this many CPUs, and notes each step.
 pub(super) fn calibrate(
     run: &mut bench::Case<'_, '_>,
     site: &Site,
@@ -115,9 +115,9 @@ pub(super) fn calibrate(
     Ok(())
 }
 
-/// The next rate to try, when a request took so many seconds of CPU at this one: idle time of the
-/// guests is in it, so that it falls as the rate grows. How busy they were is not asked: where
-/// others take the CPU away, that is less however high the rate is.
+/// Returns the next rate, from the CPU seconds of a request at this one. The cost includes the
+/// guests' idle time, so it falls as the rate grows. The CPUs' use is not considered: other
+/// processes that take CPU time reduce it at any rate.
 fn next_rate(rate: f64, cost_s: f64, cpus: u32) -> f64 {
     let goal = if cost_s > 0.0 { GOAL * f64::from(cpus.max(1)) / cost_s } else { f64::INFINITY };
     let next = goal.clamp(rate * *CHANGE.start(), rate * *CHANGE.end());
@@ -128,16 +128,16 @@ pub(super) fn open(rate: f64) -> Pattern {
     Pattern::Open { rate, in_flight_max: IN_FLIGHT_MAX }
 }
 
-/// What is looked at while a load is on, in MiB.
+/// A sample during a load, in MiB.
 #[derive(Clone, Copy, Debug, Default)]
 struct Views {
-    /// What the balloons leave the guests.
+    /// Memory that the balloons leave the guests.
     size: Option<f64>,
     resident: f64,
     held: Option<Held>,
 }
 
-/// A load at a rate, with CPU time and memory while it is on.
+/// Runs a load at a rate, and notes CPU time and memory during it.
 pub(super) fn measured(
     measures: &mut Measures,
     site: &Site,
@@ -146,12 +146,12 @@ pub(super) fn measured(
     rate: f64,
     shape: Shape,
 ) -> Result<(), Error> {
-    // What guests have free only they know, and to ask one starts five processes in it, which takes
-    // long under emulation: while the load is on that would be in what is measured.
+    // Only the guests know their free memory. Querying a guest starts five processes in it, which
+    // takes long under emulation. During the load this would distort the measurement.
     let told_before = Told::of(site, manager);
     jobs::load(&mut Measures::default(), targets.to_vec(), open(rate), shape.warm)?;
     let duration = Duration::from_secs_f64(f64::from(shape.requests) / rate);
-    // What serves them is the guests' and the manager's.
+    // The cost of serving is that of the guests and of the manager.
     let reading = || -> Result<Reading, Error> {
         let mut reading = Reading::of(site.guests(), false);
         reading.cpu_s += manager.map_or(Ok(0.0), Manager::cpu_s)?;
@@ -170,7 +170,7 @@ pub(super) fn measured(
             samples
         });
         let driven = jobs::load(measures, targets.to_vec(), open(rate), duration);
-        // Before the sampler has ended its pause: guests idle meanwhile.
+        // The reading precedes the end of the sampler's pause, during which guests idle.
         let to = reading();
         is_over.store(true, Ordering::Relaxed);
         let told_after = Told::of(site, manager);
@@ -188,7 +188,7 @@ pub(super) fn measured(
     };
     measures.note(CPUS_ON, "", mean(&|told| told.cpus));
     let own = mean(&|told| told.mib);
-    // A farm that is not done in time pays for the rest, too.
+    // A farm that is late also pays for the additional time.
     let seconds = to.at_s - from.at_s;
     measures.note(super::VIEWS[0], "GiB s", own.map(|mib| mib / 1024.0 * seconds));
     note_memory(measures, &samples, seconds);
@@ -200,7 +200,7 @@ pub(super) fn note_usage(measures: &mut Measures, from: &Reading, to: &Reading) 
     measures.note("CPU", "% of a core", usage.rate(|reading| reading.cpu_s * 100.0));
     let steal = usage.ratio(|reading| reading.steal_s, |reading| reading.vcpu_s + reading.steal_s);
     measures.note("steal", "%", steal.map(|part| part * 100.0));
-    // With what others of this machine took: a reader sees whether it was left in peace.
+    // The host's busy time includes other processes: it shows the reader any disturbance.
     let busy = usage.ratio(|reading| reading.host_busy_s, |reading| reading.host_all_s);
     measures.note("host busy", "%", busy.map(|part| part * 100.0));
 }
@@ -223,7 +223,7 @@ fn note_memory(measures: &mut Measures, samples: &[Views], seconds: f64) {
     });
 }
 
-/// How a measure of memory and time ends.
+/// Suffix of measures of memory and time.
 const TIMES: &str = " x time";
 
 fn views(site: &Site, manager: Option<&Manager>) -> Views {
@@ -232,11 +232,11 @@ fn views(site: &Site, manager: Option<&Manager>) -> Views {
     Views { size: size_mib(site, manager), resident: reading.resident_mib, held }
 }
 
-/// What only guests can tell, of all of them.
+/// Values that only guests can report, for all of them.
 struct Told {
-    /// What is theirs, less what their kernels have free.
+    /// Memory of the guests, minus the free memory of their kernels.
     mib: f64,
-    /// CPUs that are on.
+    /// Number of CPUs that are on.
     cpus: f64,
 }
 
@@ -252,10 +252,10 @@ impl Told {
     }
 }
 
-/// What the guests see as theirs: their memory less what they have given up.
+/// Returns the guests' own memory: their size minus their balloons.
 pub(super) fn size_mib(site: &Site, manager: Option<&Manager>) -> Option<f64> {
     match manager {
-        // While there is a manager the monitors are its own.
+        // A running manager owns the monitors.
         Some(manager) => Some(manager.left_mib().ok()? * site.guests().len() as f64),
         None => site.guests().iter().map(|guest| site.balloon_mib(guest)).sum(),
     }
@@ -265,8 +265,8 @@ pub(super) fn size_mib(site: &Site, manager: Option<&Manager>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// What a request costs on a farm that takes so much when it idles and so much a request, when
-    /// others leave it a part of two CPUs; and the rate that is found with it.
+    /// Simulates the search on a farm with this idle cost and cost per request, while other
+    /// processes leave it a part of two CPUs. Returns the found rate.
     fn found(idle: f64, each: f64, left: f64) -> f64 {
         let mut rate = FIRST_RATE;
         for _ in 0..12 {
@@ -281,17 +281,17 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_is_found_on_a_farm_that_idles_on_one_that_saturates_and_beside_others() {
+    fn rate_is_found_for_idle_saturated_and_shared_farms() {
         for (idle, each) in [(0.04, 0.024), (0.2, 0.08), (0.0, 0.8), (0.05, 0.001)] {
             let right = (GOAL * 2.0 - idle) / each;
             for left in [1.0, 0.3] {
                 let rate = found(idle, each, left);
-                // Beside others idle time counts for more, and nothing else changes.
+                // Next to other processes, idle time counts for more, and nothing else changes.
                 assert!(rate <= right * 1.1 && rate >= right * 0.6, "{idle} {each}: {rate}");
             }
         }
         assert_eq!(next_rate(8.0, 0.0, 2), 24.0);
-        assert_eq!(next_rate(0.1, 1000.0, 1), 0.1, "it does not come down to nothing");
+        assert_eq!(next_rate(0.1, 1000.0, 1), 0.1, "the rate stays above zero");
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! The rules against sizing by hand, after the study of 2012: two triplets of a web server, an
-//! application server and a database, and two guests with all three. The study's clients had no
-//! think time; at saturation rounds spread by tens of percent, so that here requests come at a
-//! rate that the guests sized by hand serve with 60 % of the CPU, and latencies are compared.
+//! The rules against sizing by hand, after the study of 2012. Its guests are two triplets of a web
+//! server, an application server and a database, and two guests with all three. The study's clients
+//! had no think time. At saturation the results of rounds differ by tens of percent. So requests
+//! come at a rate that the hand-sized guests serve with 60 % of the CPU, and latencies are
+//! compared.
 //!
-//! Two farms are there at the same time, so that all is measured within one run: one that is
-//! sized by hand, by a search on the other before it starts, and one whose guests have every CPU
-//! and more memory than they need, with rules to give it back; what those do not touch may go to
-//! compressed memory of the host. Between two configurations only the rules change.
+//! Two farms exist at the same time, so that everything is measured within one run. One is sized by
+//! hand, by a search on the other before it starts. The guests of the other have every CPU and more
+//! memory than they need, with rules to give it back. Untouched memory of those may go to
+//! compressed memory of the host. Only the rules change between two configurations.
 
 mod farms;
 mod load;
@@ -22,13 +23,13 @@ use policy::rivals::Kind;
 
 /// The baseline.
 pub(crate) const HAND: &str = "hand-sized";
-/// Our own policy: CPUs by the rules that serve best here, and memory from the manager. Without
-/// rules for CPUs it had 80 % of the throughput, as `no rules` has: 32 virtual CPUs on 2.
+/// Our own policy: the CPU rules that serve best here, and memory from the manager. Without CPU
+/// rules it had 80 % of the throughput, like `no rules`: 32 virtual CPUs on 2.
 pub(crate) const OURS: &str = "pinhead";
-/// Guests with all CPUs and memory, which nothing takes away.
+/// Guests with all CPUs and memory, and without rules.
 pub(crate) const ALL: &str = "no rules";
 
-/// Runs with a course of their own.
+/// Runs with phases of their own.
 pub(crate) const DYNAMIC: &str = "dynamic";
 pub(crate) const STEAL: &str = "steal";
 
@@ -38,15 +39,14 @@ pub(crate) const FARMS: &str = "the farms";
 pub(crate) const SIZES: &str = "sizes by hand";
 pub(crate) const CALIBRATION: &str = "calibration";
 
-/// Cases that are run when none is named: six rounds of them fit into an hour.
+/// Cases that run by default: six rounds of them fit into an hour.
 pub(crate) const USUAL: &[&str] = &[HAND, "cpu-real-load", OURS, DYNAMIC, STEAL];
 
-/// Memory over time: what the guests' kernels have in use, what the host has for nobody else, and
-/// that with what lies compressed.
+/// Memory over time: in use by the guests' kernels, private on the host, and private including
+/// compressed memory.
 pub(crate) const VIEWS: [&str; 3] =
     ["Linux's own x time", "private x time", "private and compressed x time"];
 
-/// The phases.
 pub(crate) mod phase {
     pub const START: &str = "start";
     pub const MEMORY: &str = "memory";
@@ -60,7 +60,7 @@ pub(crate) mod phase {
     pub const BUILD: &str = "build while the pool grows";
 }
 
-/// Whom clients ask, and how many they are: so much of all requests goes to this class.
+/// A class with its number of clients, and so its share of all requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Set {
     pub class: &'static str,
@@ -78,12 +78,12 @@ pub(crate) const SETS: &[Set] = &[
 /// Every page goes through all three servers.
 pub(crate) const PAGE: &str = "/app";
 
-/// The rules for CPUs where a manager moves memory. Those that switch CPUs as the load comes and
-/// goes cost latency: for half a minute after each switch an emulated guest translates anew.
+/// The CPU rules when a manager moves memory. Rules that switch CPUs with the load cost latency:
+/// for half a minute after each switch an emulated guest translates its code again.
 const RULES: &str = "cpu-steady";
 
-/// The cases, in the order in which they are run: the baseline, the published configurations,
-/// ours, and other managers' rules in place of ours.
+/// Returns the cases, in the order of execution: the baseline, the published configurations, ours,
+/// and other managers' rules in place of ours.
 pub(crate) fn cases() -> Vec<(&'static str, Option<&'static str>)> {
     let mut cases: Vec<_> =
         crate::published::PLUG.iter().map(|row| (row.name, row.preset)).collect();
@@ -93,7 +93,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Option<&'static str>)> {
     cases
 }
 
-/// By whose rules a manager moves memory in a case; `None` where there is none.
+/// Returns the rules of the manager in a case; `None` without a manager.
 pub(crate) fn rules_of(case: &str) -> Option<Kind> {
     match case {
         OURS => Some(Kind::Pinhead),

@@ -1,4 +1,4 @@
-//! The phases, carried out.
+//! Execution of the phases.
 
 use super::farms::{large, text};
 use super::load::{HELD, Shape, calibrate, measured, note_usage, order, size_mib};
@@ -14,16 +14,16 @@ use load::Job;
 use policy::rivals::Kind;
 use std::time::Duration;
 
-/// Eight guests with Debian on two emulated cores.
+/// Limit of the start: eight guests with Debian on two emulated cores.
 const UP_MAX: Duration = Duration::from_secs(900);
-/// A daemon is replaced in a guest.
+/// Limit of the replacement of a guest's daemon.
 const RULES_MAX: Duration = Duration::from_secs(60);
 const BUILD_MAX: Duration = Duration::from_secs(600);
-/// Ports of a farm, and from where on; see the same of the wipe.
+/// First port of a farm, and the distance of two farms' ports; see the wipe's experiment.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;
 
-/// How long things take.
+/// Durations of the phases.
 #[derive(Clone, Copy)]
 struct Pace {
     shape: Shape,
@@ -40,9 +40,9 @@ const fn seconds(count: u64) -> Duration {
 const QUICK: Shape =
     Shape { requests: 30, warm: seconds(2), sample: seconds(1), step: seconds(3), steps_max: 3 };
 
-/// As many requests as a 95th percentile of a round needs to be steady. Before them every case has
-/// the same load for a minute: a manager that has just come takes and gives most in that time, and
-/// one of servers has been there for days.
+/// As many requests as the 95th percentile of a round needs to be steady. Each case first has the
+/// same load for a minute. A new manager moves most memory in that time, and a server's manager has
+/// run for days.
 const FULL: Shape = Shape {
     requests: 2000,
     warm: seconds(60),
@@ -51,8 +51,8 @@ const FULL: Shape = Shape {
     steps_max: 8,
 };
 
-/// A daemon that ends gives all CPUs back, and rules that unplug what idles look twenty times
-/// first: a server that has been there for days has that behind it.
+/// Time for unplugging. A daemon that ends gives all CPUs back, and rules that unplug idle CPUs
+/// look twenty times first: a long-running server is past that.
 const UNPLUG: Duration = seconds(25);
 
 const QUICK_SEARCH: Search = Search {
@@ -73,7 +73,7 @@ const FULL_SEARCH: Search = Search {
     turn: seconds(25),
 };
 
-/// Runs it.
+/// Runs the experiment.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let only: &[&str] = if quick { &["comboa"] } else { &[] };
@@ -139,7 +139,7 @@ pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     })
 }
 
-/// The cases to run; the baseline is always one of them.
+/// Returns the cases to run; the baseline is always included.
 fn chosen(bench: &Bench<'_>) -> Result<Vec<&'static str>, Error> {
     let mut all: Vec<&'static str> = cases().into_iter().map(|(case, _)| case).collect();
     all.extend([DYNAMIC, STEAL]);
@@ -150,8 +150,8 @@ fn chosen(bench: &Bench<'_>) -> Result<Vec<&'static str>, Error> {
     Ok(chosen)
 }
 
-/// A farm, how many requests a second it gets, and what of the host's memory the guests have then
-/// that are sized by hand.
+/// A farm, its rate in requests per second, and the host memory of the hand-sized guests at that
+/// rate.
 #[derive(Clone, Copy)]
 struct Driven<'a> {
     site: &'a Site,
@@ -163,7 +163,7 @@ fn start(run: &mut bench::Case<'_, '_>, farm: &str) -> Result<Option<Site>, Erro
     run.start(farm, UP_MAX, |site, measures| Reading::of(site.guests(), false).note(measures))
 }
 
-/// A configuration: its rules, then the load.
+/// Runs a configuration: its rules, then the load.
 fn one(
     run: &mut bench::Case<'_, '_>,
     preset: Option<&str>,
@@ -176,7 +176,7 @@ fn one(
         if !give_rules(run, site, preset)? {
             return Ok(());
         }
-        // Before the manager comes: guests that idle beside it are paged out.
+        // This precedes the manager, which would page out guests that idle.
         wait(pace.unplug);
     }
     let manager = match rules_of(run.name()) {
@@ -193,9 +193,9 @@ fn one(
     Ok(())
 }
 
-/// Puts a preset's rules into all guests of a site; none are rules that never act. Guests that have
-/// them keep their daemon as it is: one that ends puts all CPUs on, and an emulated guest is slower
-/// for minutes after each that comes or goes. A server has had its rules for days.
+/// Installs a preset's rules in all guests of a site; `None` means rules that never act. Guests
+/// with these rules keep their daemon, because an ending daemon puts all CPUs on. Each CPU that
+/// comes or goes slows an emulated guest for minutes. A server has had its rules for days.
 fn give_rules(
     run: &mut bench::Case<'_, '_>,
     site: &Site,
@@ -235,8 +235,9 @@ fn manage(
     rules: Kind,
     pace: Pace,
 ) -> Result<Option<Manager>, Error> {
-    // Guests are to use as much as those that are sized by hand, with what each QEMU has of its
-    // own: with more nothing would be asked back. What is held free is nobody's, and comes on top.
+    // The guests' budget equals the use of the hand-sized guests, including each QEMU's own memory:
+    // with more, the manager would take nothing back. The set point is free memory, and is added on
+    // top.
     let set_point_mib = held_mib as u64 / 10;
     let settings = Settings {
         rules,
@@ -246,14 +247,14 @@ fn manage(
         page_out_after: (rules == Kind::Pinhead).then_some(ASLEEP_AFTER),
     };
     run.manage(phase::START, site, &settings, |_, _| {
-        // Rules have had as long, from their daemon's start to the load.
+        // The rules had the same time, from their daemon's start to the load.
         wait(pace.rest);
         Ok(())
     })
 }
 
-/// Load on one half, rest, load on the other, rest, load on the first again. Each half gets what
-/// it gets of the whole load.
+/// Runs a load on one half, a rest, a load on the other, a rest, and a load on the first again.
+/// Each half gets its share of the whole load.
 fn dynamic(
     run: &mut bench::Case<'_, '_>,
     driven: Driven<'_>,
@@ -281,7 +282,7 @@ fn dynamic(
             _ => {
                 let part = clients(half) / clients(sets);
                 let rate = rate * part;
-                // Not as many requests as a case has: a seventh of its time.
+                // The number of requests corresponds to a seventh of a case's time.
                 let requests = (f64::from(pace.shape.requests) * part / 7.0).max(10.0) as u32;
                 let shape = Shape { requests, warm: Duration::ZERO, ..pace.shape };
                 let targets = order(site, half, seed);
@@ -292,7 +293,7 @@ fn dynamic(
     Ok(())
 }
 
-/// A build in one guest while its pool grows: what it is kept waiting for.
+/// Runs a build in one guest while its pool grows, and measures its waits.
 fn steal(run: &mut bench::Case<'_, '_>, site: &Site, pace: Pace) -> Result<(), Error> {
     if !give_rules(run, site, Some("memory-7"))? {
         return Ok(());

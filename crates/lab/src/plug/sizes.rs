@@ -1,5 +1,5 @@
-//! Sizes by hand, found: of each guest the least memory at which it does not wait for memory, and
-//! the fewest CPUs, with which pages come as fast as from large guests.
+//! The search for sizes by hand. It finds each guest's smallest memory without waits, and the
+//! fewest CPUs with which pages come as fast as from large guests.
 //!
 //! ```text
 //!   large guests ─► memory: every guest pinned ever smaller, each judged by its own waits
@@ -7,11 +7,11 @@
 //!                   both:   large against found, in turns; memory grows while p95 is worse
 //! ```
 //!
-//! Sizes that just do for a quarter of a minute were seen to hang under the same load later: what
-//! is found has an eighth more.
+//! Sizes that barely suffice for a quarter of a minute were seen to hang under the same load later.
+//! So the found size gets an eighth more.
 //!
-//! A guest that has too little memory waits for it long before its users can tell: that decides
-//! within seconds, and for all guests at the same time, where p95 takes minutes for each.
+//! A guest with too little memory waits long before its users notice. Its waits decide within
+//! seconds, for all guests at the same time, while p95 takes minutes for each.
 
 use super::farms::{MANAGED_MIB, Size, boots_mib};
 use super::load::{Shape, calibrate, open, order};
@@ -25,60 +25,60 @@ use policy::rivals::Kind;
 use std::path::Path;
 use std::time::Duration;
 
-/// A task of a guest may wait for memory for so much of the time, in percent: as much as senpai
-/// lets it.
+/// Maximum part of the time in which a guest's tasks may wait for memory, in percent: the limit of
+/// senpai.
 const WAIT_MAX: f64 = 0.1;
-/// p95 may be so much of that of large guests.
+/// Maximum ratio of p95 to that of large guests.
 const P95_MAX: f64 = 1.02;
-/// A size that just does, or one whose p95 is worse, grows by one of so many parts; the latter so
-/// often at most.
+/// A size that barely suffices, or one with a worse p95, grows by one part in this many; the latter
+/// at most this often.
 const GROWTH: u32 = 8;
 const GROWTHS_MAX: u32 = 1;
-/// A guest that takes longer to say how it is has too little memory.
+/// Limit of a guest's response; a slower guest has too little memory.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
-/// The next size is less by one of so many parts.
+/// Each next size is smaller by one part in this many.
 const STEP: u32 = 8;
-/// A balloon has come to its target if it is this near.
+/// Maximum distance of a balloon that has reached its target.
 const NEAR_MIB: u32 = 4;
-/// What a guest's hypervisor has for itself at most, for which there is room as well.
+/// Maximum memory of a guest's hypervisor, which the budget includes.
 const ROOM_MIB: u32 = 256;
-/// A guest takes a CPU off in this time, and one that had far too little memory a moment ago comes
-/// to itself.
+/// Limit of taking a CPU offline, also in a guest that had far too little memory a moment ago and
+/// must recover.
 const PLUG_MAX: Duration = Duration::from_secs(300);
 
-/// How it is done.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
-    /// How long guests have after a change of their memory, and after one of their CPUs: emulated
-    /// ones are slower for half a minute after it, whatever their number is.
+    /// Settling times after a change of memory, and after one of CPUs. A change of CPUs slows
+    /// emulated guests for half a minute, independent of their number.
     pub settle: Duration,
     pub switch: Duration,
-    /// How long they are looked at then.
+    /// Duration of the observation that follows.
     pub look: Duration,
-    /// Sizes this near to each other are one, in MiB.
+    /// Step of sizes in MiB: closer ones count as equal.
     pub grid_mib: u32,
-    /// How often, and how long each time, two ways are compared.
+    /// Number of turns in a comparison of two ways, and the duration of each.
     pub turns: u32,
     pub turn: Duration,
 }
 
-/// Ever smaller sizes of a guest, until one does not fit: what is far too small would cost it, and
-/// those that ask it, more than it tells.
+/// The descending search for a guest's size, which stops at the first that does not fit. A much
+/// smaller size would harm the guest and its clients, without more information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Descent {
     boots: u32,
     has: u32,
-    /// The smallest that fits.
+    /// Smallest size that fits.
     fits: u32,
-    /// The largest that does not.
+    /// Largest size that does not fit.
     fails: u32,
-    /// The one to try next, if any is left.
+    /// Next size to try, if any.
     next: Option<u32>,
 }
 
 impl Descent {
-    /// Of a guest that comes up with so much, has so much and has so much of that in use: half as
-    /// much again is tried first.
+    /// Starts the search for a guest with this smallest size, this memory, and this much in use.
+    /// The first try is one and a half times the memory in use.
     fn from(boots: u32, has: u32, in_use: u32, grid: u32) -> Descent {
         let mut descent = Descent { boots, has, fits: has, fails: 0, next: None };
         descent.look_at(in_use + in_use / 2, grid);
@@ -96,7 +96,7 @@ impl Descent {
         }
     }
 
-    /// Tries a size next, if it may tell something.
+    /// Sets the next size, if it can give new information.
     fn look_at(&mut self, size: u32, grid: u32) {
         let size = size.next_multiple_of(grid).max(self.boots);
         let is_new = size > self.fails && size < self.fits.min(self.has);
@@ -104,7 +104,7 @@ impl Descent {
     }
 }
 
-/// Looks for the sizes on a farm of large guests, and notes each step and what was found.
+/// Searches for the sizes on a farm of large guests, and notes each step and the result.
 pub(super) fn search(
     run: &mut bench::Case<'_, '_>,
     site: &Site,
@@ -122,7 +122,7 @@ pub(super) fn search(
         let latency = outcome.all.latency_us();
         latency.map(|one| one.p95_us as f64 / 1e6).ok_or_else(|| failed("No page was served"))
     };
-    // A manager with room for all of them does what is said by hand, and nothing else.
+    // The manager has room for all guests: it only carries out the sizes set by hand.
     let room_mib = site.guests().len() as u64 * u64::from(MANAGED_MIB + ROOM_MIB);
     let settings = Settings {
         rules: Kind::Pinhead,
@@ -136,11 +136,11 @@ pub(super) fn search(
     };
     let by_hand = Hand { site, manager: &manager, search, load: &load };
     by_hand.find(run, cpus)?;
-    // The guests are used as large ones after that; their memory they get as the manager ends.
+    // The farm then serves as the large guests; their memory returns with the manager's end.
     by_hand.cpus(u32::MAX)
 }
 
-/// What was found in a result, of these guests.
+/// Returns the sizes found in a result, for these guests.
 pub(super) fn found(outcome: &Outcome, large: &[Size]) -> Option<Vec<Size>> {
     let run = outcome.run(SIZES, 1)?;
     let sizes = run.phases.iter().find(|phase| phase.name == phase::SIZES)?;
@@ -152,7 +152,7 @@ pub(super) fn found(outcome: &Outcome, large: &[Size]) -> Option<Vec<Size>> {
     large.iter().map(of).collect()
 }
 
-/// The search of another result, of this machine, that found sizes for all of these guests.
+/// Returns the search of another result, of this machine, if it has sizes for all of these guests.
 pub(super) fn of_another(
     path: &Path,
     machine: &Machine,
@@ -181,7 +181,7 @@ struct Hand<'a> {
     site: &'a Site,
     manager: &'a Manager,
     search: Search,
-    /// Loads the guests for so long and gives p95 in seconds.
+    /// Loads the guests for this long, and returns p95 in seconds.
     load: Load<'a>,
 }
 
@@ -194,7 +194,7 @@ impl Hand<'_> {
         let more = |mib: u32| (mib + mib / GROWTH).next_multiple_of(self.search.grid_mib);
         let grow = |mib: &mut u32| *mib = more(*mib).min(MANAGED_MIB);
         sizes.iter_mut().for_each(grow);
-        // Those that had too little in the last step come to themselves first.
+        // Guests that had too little memory in the last step first recover.
         self.size(&large)?;
         let of = ["the host's CPUs", "one CPU each"];
         let counts = [host_cpus, 1];
@@ -204,7 +204,7 @@ impl Hand<'_> {
         };
         let cpus = if slower.median <= P95_MAX { 1 } else { host_cpus };
         self.cpus(cpus)?;
-        // In the first turn it would be the large guests that pay for that.
+        // Otherwise the large guests would pay for that in the first turn.
         (self.load)(&mut Measures::default(), switch)?;
         let mut growths = 0;
         let slower = loop {
@@ -233,7 +233,7 @@ impl Hand<'_> {
         Ok(())
     }
 
-    /// The least memory of each guest at which it does not wait.
+    /// Finds the smallest memory of each guest without waits.
     fn memory(&self, run: &mut bench::Case<'_, '_>) -> Result<Option<Vec<u32>>, Error> {
         let guests = self.site.guests();
         let grid = self.search.grid_mib;
@@ -242,7 +242,7 @@ impl Hand<'_> {
             let available = Inside::read(self.site, &guest.name)?.available_mib;
             let available =
                 available.ok_or_else(|| failed(&format!("{class} does not tell what it has")))?;
-            // With what its kernel has for itself and never tells.
+            // The value includes memory that the kernel uses for itself and never reports.
             let in_use = MANAGED_MIB.saturating_sub(available as u32);
             let boots = boots_mib(class).unwrap_or(MANAGED_MIB);
             Ok(Descent::from(boots, MANAGED_MIB, in_use, grid))
@@ -257,8 +257,8 @@ impl Hand<'_> {
                 self.size(&tried)?;
                 (self.load)(&mut Measures::default(), self.search.settle)?;
                 let before = self.look();
-                // Who asks one that does not answer waits for it, so that nothing can be said of
-                // the others: they have their turn in the next step.
+                // Clients of an unresponsive server wait for it, so the other guests cannot be
+                // judged: their turn is the next step.
                 if before.contains(&None) {
                     let judged = before.iter().map(|answer| answer.is_none().then_some(false));
                     return Ok(judged.collect());
@@ -289,8 +289,8 @@ impl Hand<'_> {
         Ok(Some(descents.iter().map(|descent| descent.fits).collect()))
     }
 
-    /// How long some task of each guest has waited for memory, in microseconds. One that does not
-    /// answer has too little.
+    /// Returns the time for which tasks of each guest have waited for memory, in microseconds. A
+    /// guest that does not respond has too little.
     fn look(&self) -> Vec<Option<f64>> {
         let of = |guest: &Guest| {
             Inside::read_within(self.site, &guest.name, ANSWER_MAX).ok()?.memory_wait_us
@@ -298,7 +298,7 @@ impl Hand<'_> {
         self.site.guests().iter().map(of).collect()
     }
 
-    /// How much slower the second of two ways is than the first: the ratios of their p95.
+    /// Returns the ratios of the second way's p95 to the first's.
     fn in_turns(
         &self,
         run: &mut bench::Case<'_, '_>,
@@ -323,28 +323,28 @@ impl Hand<'_> {
         Ok(Spread::of(ratios))
     }
 
-    /// Pins the guests to these sizes, in their order.
+    /// Pins the guests to these sizes, in order.
     fn size(&self, sizes_mib: &[u32]) -> Result<(), Error> {
         let mut pairs = self.site.guests().iter().zip(sizes_mib);
         pairs.try_for_each(|(guest, mib)| self.manager.pin(&guest.name, *mib))
     }
 
-    /// Lets every guest run on so many CPUs, or on all that it has.
+    /// Lets every guest run on this many CPUs, or on all that it has.
     fn cpus(&self, count: u32) -> Result<(), Error> {
         self.site.guests().iter().try_for_each(|guest| put_on(self.site, guest, count))
     }
 }
 
-/// Takes the CPUs off that guests have beyond their sizes.
+/// Takes the CPUs beyond the guests' sizes offline.
 pub(super) fn take_off(site: &Site, sizes: &[Size]) -> Result<(), Error> {
     let size_of = |guest: &Guest| sizes.iter().find(|size| size.class == guest.class);
     let mut sized = site.guests().iter().filter_map(|guest| Some((guest, size_of(guest)?)));
     sized.try_for_each(|(guest, size)| put_on(site, guest, size.cpus))
 }
 
-/// Lets a guest run on so many CPUs, or on all that it has.
+/// Lets a guest run on this many CPUs, or on all that it has.
 fn put_on(site: &Site, guest: &Guest, count: u32) -> Result<(), Error> {
-    // The first cannot be taken off, and has no file where that is so.
+    // The first CPU may not be removable, and then has no file.
     let line = format!(
         "n=1; for f in /sys/devices/system/cpu/cpu[1-9]*/online; do \
          [ $n -lt {count} ] && v=1 || v=0; n=$((n + 1)); \
@@ -357,8 +357,8 @@ fn put_on(site: &Site, guest: &Guest, count: u32) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// The size that is found of a guest that needs so much and has so much in use, and in how
-    /// many steps.
+    /// Returns the size found for a guest with this need and this much in use, and the number of
+    /// steps.
     fn found(needs: u32, in_use: u32) -> (u32, u32) {
         let mut descent = Descent::from(96, MANAGED_MIB, in_use, 8);
         let mut steps = 0;
@@ -371,18 +371,18 @@ mod tests {
 
     #[test]
     fn sizes_go_down_from_what_is_in_use_until_one_does_not_fit() {
-        // 152, 128, 112; 96 does not fit.
+        // The sizes are 152, 128, 112; 96 does not fit.
         assert_eq!(found(100, 100), (112, 4));
-        assert_eq!(found(1, 100), (96, 4), "it must come up with it");
+        assert_eq!(found(1, 100), (96, 4), "the guest must come up");
         assert_eq!(found(140, 100), (152, 2));
-        // Half as much again, 152, is not enough: 232, 200, 168.
+        // The first try, 152, is not enough: 232, 200, 168.
         assert_eq!(found(160, 100), (168, 4));
         assert_eq!(found(1, 20), (96, 1));
         assert_eq!(found(510, 200), (MANAGED_MIB, 2), "304, 456");
         assert_eq!(found(1, 400), (MANAGED_MIB, 0), "nothing smaller is to be tried");
     }
 
-    /// A search of one round that came to its end, or did not.
+    /// Returns the result of a search of one round, finished or not.
     fn searched(finished: bool) -> Outcome {
         let mut measures = Measures::default();
         for (class, cpus, mib) in [("weba", 1.0, 104.0), ("dba", 2.0, 160.0)] {
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sizes_of_another_result_are_taken_over_whole_or_not_at_all() {
+    fn sizes_of_another_result_are_taken_over_whole_or_not() {
         let dir = std::env::temp_dir().join(format!("lab-sizes-{}", std::process::id()));
         let large = |class| vec![Size { class, cpus: 4, memory_mib: 512 }];
         let other_machine = Machine { cpus: 64, ..Machine::default() };
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_read_from_the_result() {
+    fn found_sizes_are_read_from_the_result() {
         let large = [
             Size { class: "weba", cpus: 4, memory_mib: 512 },
             Size { class: "dba", cpus: 4, memory_mib: 512 },

@@ -1,4 +1,4 @@
-//! A result, next to the study's table.
+//! The view of a result, next to the study's table.
 
 use super::load::CPUS_ON;
 use super::{ALL, CALIBRATION, DYNAMIC, HAND, OURS, SIZES, STEAL, VIEWS, cases, phase};
@@ -13,13 +13,13 @@ const ABOUT: &str = "Two triplets and two combined servers, asked at a rate that
     the study of cpuplugd's rules (Doelle and Sutera, 2012), which concludes that one set of rules \
     cannot keep both throughput and size.";
 
-/// The measures that are compared with those of the baseline, and with the study's.
+/// Measures that are compared with the baseline's and with the study's.
 const MEASURES: [&str; 4] = ["throughput", "CPU", "size, Linux view", "size, hypervisor view"];
 
-/// Those that only we have.
+/// Measures that only we have.
 const OURS_ONLY: [&str; 7] = ["p50", "p95", "CPU a request", CPUS_ON, VIEWS[0], VIEWS[1], VIEWS[2]];
 
-/// All that is shown.
+/// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),
@@ -36,17 +36,16 @@ pub fn view(outcome: &Outcome) -> View {
     }
 }
 
-/// A case against the baseline.
+/// Returns the ratio of a case's measure to the baseline's.
 fn against(outcome: &Outcome, case: &str, measure: &str) -> Option<Spread> {
     outcome.ratio(case, HAND, phase::LOAD, measure)
 }
 
-/// The same for a cell of a table.
+/// Formats this ratio for a table.
 fn against_cell(outcome: &Outcome, case: &str, measure: &str) -> String {
     cell(against(outcome, case, measure).map(percent))
 }
 
-/// The configurations that were run.
 fn ran(outcome: &Outcome) -> impl Iterator<Item = &'static str> {
     let ran = outcome.cases();
     cases().into_iter().map(|(case, _)| case).filter(move |case| ran.contains(case))
@@ -56,7 +55,7 @@ fn findings(outcome: &Outcome) -> Vec<Finding> {
     let percent = |measure| against(outcome, OURS, measure).map(|s| s.times(100.0));
     let at_most =
         |promise: &str, measure, bound| Finding::at_most(promise, percent(measure), bound, "%");
-    // At saturation a request fails for other reasons than what is compared.
+    // At saturation, requests fail for reasons other than the compared rules.
     let is_at_rate = !outcome.values(CALIBRATION, phase::FOUND, "rate").is_empty();
     let failed = outcome.values(OURS, phase::LOAD, "failed").into_iter().filter(|_| is_at_rate);
     let failed: Vec<f64> = failed.map(|(_, count)| count).collect();
@@ -121,7 +120,7 @@ fn comparison(outcome: &Outcome) -> Table {
     )
 }
 
-/// How requests are served and what they cost, which the study did not tell.
+/// Returns the table of latencies and costs of requests, which the study did not publish.
 fn service(outcome: &Outcome) -> Table {
     let mut heads = vec!["Configuration"];
     heads.extend(OURS_ONLY);
@@ -147,7 +146,7 @@ fn service(outcome: &Outcome) -> Table {
     )
 }
 
-/// The search for the sizes.
+/// Returns the table of the search for the sizes.
 fn sizes(outcome: &Outcome) -> Table {
     let steps = outcome.run(SIZES, 1).map_or(&[][..], |run| &run.phases);
     let classes = super::farms::classes();
@@ -181,7 +180,7 @@ fn sizes(outcome: &Outcome) -> Table {
     Table::new(title, &heads, steps.iter().filter_map(row).collect(), &note)
 }
 
-/// The search for the rate.
+/// Returns the table of the search for the rate.
 fn calibration(outcome: &Outcome) -> Table {
     let mut rows = Vec::new();
     for run in outcome.runs.iter().filter(|run| run.case == CALIBRATION) {

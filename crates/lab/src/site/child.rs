@@ -1,4 +1,4 @@
-//! A program of ours as a child, which dies with us.
+//! A pinhead program as a child, which ends with this process.
 
 use crate::Error;
 use std::ffi::OsStr;
@@ -7,13 +7,13 @@ use std::process::Command;
 use std::time::Duration;
 use vm::{Deadline, Process};
 
-/// A child that is asked to end gives back what it took in this time, or is killed.
+/// Limit of a child's exit on request, in which it gives memory back; then it is killed.
 const END: Duration = Duration::from_secs(60);
 
-/// A running child. Dropping it ends it, and waits until it has ended.
+/// A running child. Dropping it ends it, and waits for its exit.
 #[derive(Debug)]
 pub(super) struct Child {
-    /// What it is, for errors.
+    /// Description for errors.
     what: &'static str,
     process: Process,
 }
@@ -36,12 +36,12 @@ impl Child {
         self.process.id()
     }
 
-    /// The beginning of its standard error.
+    /// Returns the beginning of its standard error.
     pub(super) fn stderr(&self) -> String {
         self.process.stderr().trim_end().to_owned()
     }
 
-    /// The error of one that is no more.
+    /// Returns an error if the child has ended.
     pub(super) fn check(&mut self) -> Result<(), Error> {
         let what = self.what;
         match self.process.try_wait() {
@@ -58,7 +58,7 @@ impl Drop for Child {
     fn drop(&mut self) {
         let pid = self.id().to_string();
         let _ = Command::new("kill").args(["-s", "TERM", &pid]).status();
-        // One that does not end is killed with its process.
+        // A child that does not exit is killed when `Process` is dropped.
         let _ = self.process.wait(Deadline::after(END));
     }
 }

@@ -1,4 +1,4 @@
-//! What guests' QEMUs hold of the host's memory, apart from what they share with others.
+//! Host memory of guests' QEMUs, apart from memory shared with others.
 //!
 //! ```text
 //!   /proc/PID/smaps_rollup ─► private, swapped ─┐
@@ -13,21 +13,21 @@ use std::fs;
 /// Memory of several guests together, in MiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Held {
-    /// In the host's memory, and mapped by nobody else.
+    /// Resident on the host, and mapped by no other process.
     pub private_mib: f64,
-    /// What they map that others map too, their programs most of all: that of the guest with the
-    /// most of it, since it is there once for all.
+    /// Memory mapped by several processes, mostly their programs: the largest value of any guest,
+    /// since it exists once for all.
     pub shared_mib: f64,
-    /// What of them lies in swap, as large as it was.
+    /// Swapped memory, in its original size.
     pub swapped_mib: f64,
-    /// What that takes of the host's memory where it lies compressed. Where nothing does, swap is
-    /// a disk, and is counted in full: it is the guests' all the same.
+    /// Host memory taken by swapped pages in compressed memory. Without compressed memory, swap is
+    /// a disk, and is counted in full: it still belongs to the guests.
     pub compressed_mib: f64,
 }
 
 impl Held {
-    /// Asks the kernel, which walks all of their memory for it. A guest that cannot be read makes
-    /// the sum unknown.
+    /// Queries the kernel, which walks all of the guests' memory. An unreadable guest makes the sum
+    /// unknown.
     pub fn of(guests: &[Guest], host: &Reading) -> Option<Held> {
         let mut held = Held::default();
         for guest in guests {
@@ -38,7 +38,7 @@ impl Held {
         Some(held)
     }
 
-    /// All of it that the host's memory has.
+    /// Returns all of their memory on the host.
     pub fn all_mib(&self) -> f64 {
         self.private_mib + self.shared_mib + self.compressed_mib
     }
@@ -52,7 +52,7 @@ impl Held {
     }
 }
 
-/// How much zram takes for what it holds. It does not tell whose pages compress how well.
+/// Returns zram's compression ratio. zram does not report it by process.
 fn ratio(host: &Reading) -> f64 {
     match host.zram_holds_mib {
         holds if holds > 0.0 => (host.zram_mib / holds).min(1.0),
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_memory_is_what_nobody_else_maps_and_swap_counts_as_it_is_compressed() {
+    fn unshared_memory_is_private_and_swap_counts_compressed() {
         let text = b"Rss: 204800 kB\nPss: 100000 kB\nShared_Clean: 61440 kB\nShared_Dirty: 0 kB\n\
                      Private_Clean: 2048 kB\nPrivate_Dirty: 141312 kB\nSwap: 30720 kB\n";
         let mut held = Held::default();

@@ -1,4 +1,4 @@
-//! A guest's own counters, of its kernel, read through its shell.
+//! Counters of a guest's kernel, read through its shell.
 
 use super::Site;
 use crate::{Error, Measures};
@@ -7,32 +7,32 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A guest's counters at a moment. What its kernel does not have is missing.
+/// A guest's counters at a moment. Values that its kernel lacks are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Inside {
     /// Pages swapped in and out.
     pub swapped: Option<f64>,
-    /// Microseconds in which some task waited for memory.
+    /// Time in which some task waited for memory, in microseconds.
     pub memory_wait_us: Option<f64>,
-    /// And for a disk.
+    /// Time in which some task waited for a disk, in microseconds.
     pub io_wait_us: Option<f64>,
-    /// Memory that its processes or its cache have in use, in MiB.
+    /// Memory in use by processes or cache, in MiB.
     pub used_mib: Option<f64>,
-    /// Memory that nothing has in use.
+    /// Memory without use, in MiB.
     pub free_mib: Option<f64>,
-    /// Memory that its processes could still get.
+    /// Memory that processes could still get, in MiB.
     pub available_mib: Option<f64>,
-    /// CPUs that are on.
+    /// Number of CPUs that are on.
     pub cpus: Option<f64>,
 }
 
 impl Inside {
-    /// Asks a guest.
+    /// Queries a guest.
     pub fn read(site: &Site, guest: &str) -> Result<Inside, Error> {
         Inside::read_within(site, guest, LIMIT)
     }
 
-    /// Asks a guest that may take no longer than this.
+    /// Queries a guest with this limit.
     pub fn read_within(site: &Site, guest: &str, limit: Duration) -> Result<Inside, Error> {
         let line = "cat /proc/stat /proc/vmstat; \
                     sed 's/^some/memory/' /proc/pressure/memory 2> /dev/null; \
@@ -40,7 +40,7 @@ impl Inside {
         Ok(Inside::parse(&site.sh(guest, line, limit)?))
     }
 
-    /// Reads what the guest has answered. What is no number there is missing.
+    /// Parses the guest's output. Invalid numbers are missing.
     pub fn parse(text: &str) -> Inside {
         let whole = |name| value_of(text.as_bytes(), name);
         let number = |name| whole(name).map(|number| number as f64);
@@ -65,9 +65,9 @@ impl Inside {
         }
     }
 
-    /// Notes what has happened since an earlier moment.
+    /// Notes the growth since an earlier moment.
     pub fn note_since(&self, from: &Inside, seconds: f64, measures: &mut Measures) {
-        // A counter that has fallen is of another boot, or the guest's own words.
+        // A counter that decreased is from another boot, or made up by the guest.
         let grew = |now: Option<f64>, then: Option<f64>| {
             Some((now? - then?) / seconds).filter(|rate| *rate >= 0.0)
         };
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_found_and_what_is_not_there_is_missing() {
+    fn counters_are_found_and_absent_ones_are_missing() {
         let text = "cpu 5 0 0 9\ncpu0 3 0 0 5\ncpu2 2 0 0 4\nintr 7 1\npswpin 3\npswpout 4\n\
                     memory avg10=0.00 avg60=0.00 avg300=0.00 total=50000\n\
                     full avg10=0.00 total=1\nMemTotal:  2048 kB\nMemFree: 1024 kB\n\

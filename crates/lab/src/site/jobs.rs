@@ -1,4 +1,4 @@
-//! Loads as experiments use them: from outside, such as the wipe over all servers, and jobs inside.
+//! Loads of experiments: from outside, such as the wipe over all servers, and jobs inside.
 
 use super::Guest;
 use crate::{Error, Measures};
@@ -7,13 +7,13 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A request that takes longer than the published study's worst has failed.
+/// Limit of a request: the published study's worst time.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// A server that is there answers in this time.
+/// Limit of the response of a running server.
 const SOON: Duration = Duration::from_secs(2);
-/// A server that takes longer for a single page does not serve it.
+/// Limit of a single page; a slower server does not serve it.
 const PROBE_MAX: Duration = Duration::from_secs(10);
-/// A wipe over a thousand servers that each take long.
+/// Limit of a wipe over a thousand slow servers.
 pub const WIPE_MAX: Duration = Duration::from_secs(3600);
 
 /// One request after the other, one for each target.
@@ -24,7 +24,7 @@ pub fn wipe(measures: &mut Measures, targets: Vec<Target>) -> Result<(), Error> 
     wipe_until(measures, targets, &NEVER)
 }
 
-/// The same until something else is over.
+/// Runs a wipe until a flag is set.
 pub fn wipe_until(
     measures: &mut Measures,
     mut targets: Vec<Target>,
@@ -39,12 +39,12 @@ pub fn wipe_until(
     Ok(())
 }
 
-/// Whether a page is served now.
+/// Returns true if a page is served now.
 pub fn answers(page: &Target) -> Result<bool, Error> {
     Ok(run(vec![page.clone()], ONE_BY_ONE, SOON, SOON, &NEVER)?.all.answered == 1)
 }
 
-/// How long a page takes now, in seconds; for ever, if it is not served.
+/// Returns the present time of a page, in seconds; infinite if it is not served.
 pub fn probe(page: &Target) -> Result<f64, Error> {
     let answer = run(vec![page.clone()], ONE_BY_ONE, PROBE_MAX, PROBE_MAX, &NEVER)?.all;
     Ok(match answer.latency_us() {
@@ -53,7 +53,7 @@ pub fn probe(page: &Target) -> Result<f64, Error> {
     })
 }
 
-/// Puts a load on servers, for so long at most, and notes latencies.
+/// Puts a load on servers, for at most this long, and notes latencies.
 pub fn load(
     measures: &mut Measures,
     targets: Vec<Target>,
@@ -65,7 +65,7 @@ pub fn load(
     Ok(outcome)
 }
 
-/// The same until something else is over, and for so long at most.
+/// Runs a load until a flag is set, and for at most this long.
 pub fn load_until(
     measures: &mut Measures,
     targets: Vec<Target>,
@@ -78,7 +78,7 @@ pub fn load_until(
     Ok(outcome)
 }
 
-/// A load of its own length.
+/// Flag of a load that ends by itself.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 fn run(
@@ -94,12 +94,12 @@ fn run(
         Ok(()) | Err(_) => ControlFlow::Break(()),
     };
     let outcome = load::run(&plan, &mut watch)?;
-    // What was cut short by a signal is no figure.
+    // A load interrupted by a signal gives no figure.
     crate::stop::check_stop()?;
     Ok(outcome)
 }
 
-/// Runs a job in guests at once, in a directory of theirs, and gives the seconds of each round.
+/// Runs a job in guests at once, in a directory of theirs, and returns the seconds of each round.
 pub fn inside(
     site: &dyn Exec,
     guests: &[Guest],
@@ -112,7 +112,7 @@ pub fn inside(
     reports.into_iter().map(|report| Ok(report.rounds_s?)).collect()
 }
 
-/// Notes a tally: answers, failures, rate, latencies in seconds.
+/// Notes a tally: responses, failures, rate, latencies in seconds.
 fn note(measures: &mut Measures, outcome: &Outcome) {
     let tally = &outcome.all;
     measures.note("answered", "", tally.answered as f64);

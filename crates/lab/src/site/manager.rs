@@ -1,4 +1,4 @@
-//! `pinhead host` over the guests of one site, and nobody else's.
+//! `pinhead host` over the guests of one site only.
 
 use super::child::Child;
 use super::{LOOK, Site, Tools};
@@ -13,38 +13,39 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vm::Deadline;
 
-/// How long the manager may take to be there, and to answer while the machine is full.
+/// Limits of the manager's start, and of its response on a full machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(20);
 
 /// The settings of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Whose rules move memory.
+    /// Rules that move memory.
     pub rules: Kind,
-    /// What the guests may use together, in MiB: a machine with more memory plays a host that is
-    /// full.
+    /// Memory that the guests may use together, in MiB: a machine with more memory acts as a full
+    /// host.
     pub budget_mib: u64,
-    /// What of it is to be free, in MiB.
+    /// Part of the budget that is to be free, in MiB.
     pub set_point_mib: u64,
-    /// Whether it leaves KSM alone, because the farm's own tiers drive it: two would fight.
+    /// True if it leaves KSM alone, because the farm's own tiers control it: two controllers would
+    /// conflict.
     pub leaves_ksm: bool,
-    /// After how long a guest counts as asleep, whose memory then goes to the host's swap, behind
-    /// it that of others while the host is short; `None` leaves all where it is.
+    /// Time after which a guest counts as asleep. Its memory then goes to the host's swap, followed
+    /// by that of others while the host is short; `None` disables page-out.
     pub page_out_after: Option<Duration>,
 }
 
-/// Other managers, whose rules a case may be run with in place of ours. Page reporting alone and
-/// nothing at all take no manager.
+/// Other managers: a case may use their rules in place of ours. Page reporting alone needs no
+/// manager.
 pub const RIVALS: [Kind; 4] = [Kind::Mom, Kind::Proxmox, Kind::Pi, Kind::Senpai];
 
-/// A guest that has hardly run for so long sleeps, if the manager's settings say nothing else.
+/// The manager's default time after which a nearly idle guest counts as asleep.
 pub const ASLEEP_AFTER: Duration = Duration::from_secs(30);
 
-/// Why a case cannot be run that pages guests out, if it cannot.
+/// The reason if a case with page-out cannot be run.
 pub const NO_PAGE_OUT: &str = "this program's manager has no [pageout]";
 
-/// Whether the manager of this program pages guests out: it knows the settings of it.
+/// Returns true if this program's manager pages guests out, which its settings parser shows.
 pub fn has_page_out() -> bool {
     let text = page_out(Some(ASLEEP_AFTER));
     manager::config::parse(&text, &manager::config::Place::default()).is_ok()
@@ -67,7 +68,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts one over a site's guests and waits until it knows all of them.
+    /// Starts a manager over a site's guests, and waits until it has data of all.
     pub fn start(tools: &Tools, site: &Site, settings: &Settings) -> Result<Manager, Error> {
         let dir = site.dir();
         let socket = dir.join("host.sock");
@@ -96,14 +97,14 @@ impl Manager {
         }
     }
 
-    /// What the balloons leave a guest on average, in MiB.
+    /// Returns the average memory that the balloons leave a guest, in MiB.
     pub fn left_mib(&self) -> Result<f64, Error> {
         let ps = self.ps()?;
         let left: u64 = ps.guests.iter().filter_map(|guest| guest.actual_bytes).sum();
         Ok(left as f64 / ps.guests.len().max(1) as f64 / 1_048_576.0)
     }
 
-    /// Gives a guest so much, whatever its kernel and the host would like.
+    /// Sets a guest's memory, whatever its kernel's or the host's need is.
     pub fn pin(&self, guest: &str, mib: u32) -> Result<(), Error> {
         let size = Share::Bytes(Bytes::mib(mib.into()));
         match ask(
@@ -116,7 +117,7 @@ impl Manager {
         }
     }
 
-    /// CPU time that it has used so far, with that of its page-out, in seconds.
+    /// Returns the manager's CPU time so far, including its page-out, in seconds.
     pub fn cpu_s(&self) -> Result<f64, Error> {
         let levers = self.levers()?;
         let page_out = levers.levers.iter().find(|lever| lever.name == "page-out");
@@ -124,7 +125,7 @@ impl Manager {
         Ok((levers.manager_cpu_us + page_out_us) as f64 / 1e6)
     }
 
-    /// What each of its levers gained and cost.
+    /// Returns the gain and the cost of each of its levers.
     pub fn levers(&self) -> Result<Levers, Error> {
         match ask(&self.socket, &Ask::Levers, ANSWER)? {
             Answer::Levers(levers) => Ok(*levers),
@@ -132,7 +133,7 @@ impl Manager {
         }
     }
 
-    /// The guests as it sees them.
+    /// Returns the manager's guests.
     pub fn ps(&self) -> Result<Ps, Error> {
         match ask(&self.socket, &Ask::Ps, ANSWER)? {
             Answer::Ps(ps) => Ok(ps),

@@ -1,4 +1,4 @@
-//! What a site's guests use of the host, read twice and compared.
+//! The host's resources used by a site's guests, from the difference of two readings.
 //!
 //! ```text
 //!   /proc/PID of each QEMU ─► CPU time, dispatches, resident ─┐
@@ -13,28 +13,26 @@ use procfs::{Root, TaskDir, TaskSeen, USER_HZ};
 use std::fs;
 use std::time::Duration;
 
-/// The kernel's page.
 const PAGE_BYTES: f64 = 4096.0;
 const MIB: f64 = 1_048_576.0;
-/// Threads of one QEMU that are looked at.
+/// Maximum number of threads read of one QEMU.
 const THREADS_MAX: usize = 512;
-/// zram devices of a host.
 const ZRAM_MAX: usize = 64;
 
-/// Memory that changes by less than this share in a step has come to rest.
+/// Maximum relative change of settled memory in a step.
 const REST: f64 = 0.01;
 
-/// How one waits for memory to come to rest.
+/// Parameters of the wait for settled memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Settle {
-    /// The steps in which one looks.
+    /// Interval of the checks.
     pub step: Duration,
-    /// The longest that is waited.
+    /// Maximum wait.
     pub most: Duration,
 }
 
 impl Settle {
-    /// Waits until what these guests have in the host's memory has come to rest.
+    /// Waits until these guests' host memory has settled.
     pub fn wait(self, guests: &[Guest]) {
         let used = |reading: &Reading| reading.resident_mib - reading.shared_mib;
         let mut last = Reading::of(guests, false);
@@ -51,65 +49,65 @@ impl Settle {
     }
 }
 
-/// What the guests and the host had used up to a moment.
+/// Counters of the guests and the host up to a moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// When, in seconds.
+    /// Time, in seconds.
     pub at_s: f64,
-    /// Guests' QEMUs that could be read.
+    /// Number of guests' QEMUs that could be read.
     pub guests: usize,
-    /// CPU time of all of them, in seconds.
+    /// CPU time of all QEMUs, in seconds.
     pub cpu_s: f64,
-    /// What of it their virtual CPUs had.
+    /// CPU time of their virtual CPUs.
     pub vcpu_s: f64,
     /// Time in which their virtual CPUs were ready and did not run.
     pub steal_s: f64,
-    /// How often threads of theirs were given a CPU.
+    /// Dispatches of their threads.
     pub dispatches: f64,
-    /// How often their virtual CPUs were.
+    /// Dispatches of their virtual CPUs.
     pub vcpu_dispatches: f64,
-    /// What they have in the host's memory; what is shared counts in full for each.
+    /// Resident memory on the host; shared memory counts in full for each.
     pub resident_mib: f64,
-    /// The same with shared memory divided by the number of its sharers.
+    /// Resident memory with shared pages divided among their sharers.
     pub proportional_mib: Option<f64>,
-    /// What of them lies in swap.
+    /// Swapped memory.
     pub swapped_mib: f64,
-    /// CPU time of the host that was used, in seconds, and that there was.
+    /// Busy CPU time of the host, in seconds.
     pub host_busy_s: f64,
-    /// All CPU time of the host, in seconds.
+    /// Total CPU time of the host, in seconds.
     pub host_all_s: f64,
-    /// Pages that the host has swapped in and out, over all of its swap.
+    /// Pages that the host has swapped in, over all of its swap.
     pub swap_in: f64,
-    /// Pages out.
+    /// Pages that the host has swapped out.
     pub swap_out: f64,
-    /// What of the pages in came from compressed memory.
+    /// Swapped-in pages that came from compressed memory.
     pub zram_in: f64,
-    /// Memory that compressed pages take, and what they held before.
+    /// Memory that compressed pages take.
     pub zram_mib: f64,
-    /// What was put into compressed memory, as large as it was.
+    /// Contents of compressed memory, in their original size.
     pub zram_holds_mib: f64,
-    /// Memory that sharing saves.
+    /// Memory saved by sharing.
     pub shared_mib: f64,
-    /// What the host could still give.
+    /// Available memory of the host.
     pub available_mib: f64,
 }
 
-/// What happened between two readings.
+/// The use between two readings.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage<'a> {
-    /// The earlier.
+    /// The earlier reading.
     pub from: &'a Reading,
-    /// The later.
+    /// The later reading.
     pub to: &'a Reading,
 }
 
 impl Usage<'_> {
-    /// How long it was.
+    /// Returns the elapsed time.
     pub fn seconds(&self) -> f64 {
         self.to.at_s - self.from.at_s
     }
 
-    /// What one counter grew by over what another one did.
+    /// Returns the growth of one counter divided by that of another.
     pub fn ratio(
         &self,
         of: impl Fn(&Reading) -> f64,
@@ -119,28 +117,28 @@ impl Usage<'_> {
         (grown > 0.0).then(|| (of(self.to) - of(self.from)) / grown)
     }
 
-    /// So much of a counter in a second.
+    /// Returns a counter's growth per second.
     pub fn rate(&self, of: impl Fn(&Reading) -> f64) -> Option<f64> {
         self.ratio(of, |reading| reading.at_s)
     }
 
-    /// The same for one guest.
+    /// Returns a counter's growth per second and guest.
     fn rate_each(&self, of: impl Fn(&Reading) -> f64) -> Option<f64> {
         let guests = self.to.guests as f64;
         self.rate(of).filter(|_| guests > 0.0).map(|rate| rate / guests)
     }
 
-    /// Total CPU time of the guests over what their virtual CPUs had.
+    /// Returns the ratio of the guests' total CPU time to that of their virtual CPUs.
     fn t_to_v(&self) -> Option<f64> {
         self.ratio(|reading| reading.cpu_s, |reading| reading.vcpu_s)
     }
 
-    /// How much of the host's CPU time was used, in percent of all.
+    /// Returns the host's busy CPU time, in percent of all.
     fn host_busy_percent(&self) -> Option<f64> {
         self.ratio(|reading| reading.host_busy_s * 100.0, |reading| reading.host_all_s)
     }
 
-    /// Notes what every phase has.
+    /// Notes the measures of every phase.
     pub fn note(&self, measures: &mut Measures) {
         let percent = self.rate_each(|reading| reading.cpu_s * 100.0);
         measures.note("CPU a guest", "% of a core", percent);
@@ -158,8 +156,8 @@ impl Usage<'_> {
 }
 
 impl Reading {
-    /// Reads everything of these guests. `maps` also asks how much of their memory is shared,
-    /// which makes the kernel walk all of it.
+    /// Reads all counters of these guests. `maps` includes the proportional share of memory, for
+    /// which the kernel walks all of it.
     pub fn of(guests: &[Guest], maps: bool) -> Reading {
         let mut reading = Reading { at_s: clock::seconds(), ..Reading::default() };
         let pids = || guests.iter().filter_map(|guest| guest.pid);
@@ -186,7 +184,7 @@ impl Reading {
     }
 }
 
-/// CPU time of a process, all of its threads together, in seconds.
+/// Returns the CPU time of a process, for all of its threads, in seconds.
 pub(super) fn cpu_s(pid: u32) -> f64 {
     let mut tasks = TaskDir::open(&Root::default());
     tasks.of_process(pid, THREADS_MAX).iter().map(|task| task.ran.run_ns as f64 / 1e9).sum()
@@ -200,7 +198,7 @@ fn process(pid: u32, reading: &mut Reading) -> Option<()> {
         let dispatches = ran.dispatches as f64;
         reading.cpu_s += run;
         reading.dispatches += dispatches;
-        // QEMU names its threads so: "CPU 0/TCG", "CPU 0/KVM".
+        // QEMU names these threads "CPU 0/TCG" or "CPU 0/KVM".
         let name = tasks.read(pid, Some(tid), "comm").unwrap_or_default();
         if name.starts_with(b"CPU ") {
             vcpus += 1;
@@ -223,7 +221,7 @@ fn proportional_mib(pid: u32) -> Option<f64> {
 fn host(reading: &mut Reading) {
     let read = |path: &str| fs::read(path).unwrap_or_default();
     let value = |text: &[u8], name| value_of(text, name).unwrap_or(0) as f64;
-    // Behind these is time of guests, which is in that of user mode already.
+    // The next columns are guest time, which user time already includes.
     let ticks = counts::parse(&read("/proc/stat")).cpu.unwrap_or_default();
     let [user, nice, system, idle, io_wait, irq, soft_irq, steal, ..] = ticks.map(|n| n as f64);
     let busy = user + nice + system + irq + soft_irq + steal;

@@ -1,5 +1,5 @@
-//! A farm for an experiment, made by the product itself: `pinhead up` as a child, `pinhead host`
-//! beside it if there is to be a manager.
+//! A farm for an experiment, made by pinhead itself: `pinhead up` as a child, and `pinhead host` if
+//! there is to be a manager.
 //!
 //! ```text
 //!   FARM.toml ─► pinhead up (child) ─► PID/control ─► guests, exec
@@ -7,8 +7,9 @@
 //!                      └─► QEMUs, tiers ─► meter: what they use
 //! ```
 //!
-//! The children die with us, however we end; the host's settings come back when `pinhead up`
-//! ends in peace, which a dropped [`Site`] waits for, or else with the next start of anything.
+//! The children end with this process, whatever ends it. The host's settings are restored when
+//! `pinhead up` ends in order, which dropping a [`Site`] waits for, or otherwise by pinhead's next
+//! start.
 
 mod child;
 pub mod held;
@@ -31,21 +32,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vm::{Deadline, Monitor, Output, Scratch};
 
-/// Pages a second that come back from a disk, as some with heads together or a small volume of a
-/// cloud give them: the hosts of the studies paged to disks. Compressed memory gives one back in
-/// 0.01 ms, beside 40 ms of an emulated CPU that a transaction takes: what paging costs is not seen
-/// there. With 200, guests that nobody manages do not get through their start.
+/// Pages per second that come back from a disk, such as several drives or a small cloud volume. The
+/// hosts of the studies paged to disks. Compressed memory returns a page in 0.01 ms, while a
+/// transaction takes 40 ms of an emulated CPU: paging has no visible cost there. With 200 pages,
+/// unmanaged guests do not finish their start.
 pub const DISK_READS: u32 = 1000;
-/// How a result calls that.
+/// Name of this setting in a result.
 pub const HOST_DISK: &str = "pages from the host's disk, 1/s";
-/// How often is looked whether something has happened.
+/// Interval of polls.
 const LOOK: Duration = Duration::from_millis(50);
-/// After this a guest that reboots has left its old life, also on a busy machine.
+/// Time after which a rebooting guest has left its previous boot, also on a busy machine.
 const GONE: Duration = Duration::from_secs(3);
-/// A monitor answers at once; on a full machine it takes some.
+/// Limit of a monitor's response: it is immediate, except on a full machine.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Where the product is, and where its farms put their sockets.
+/// Paths of pinhead, and of its farms' sockets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tools {
     /// The `pinhead` program.
@@ -54,19 +55,19 @@ pub struct Tools {
     pub farms: PathBuf,
 }
 
-/// A farm that is up. Dropping it ends it and waits until the host is as it was.
+/// A running farm. Dropping it ends it, and waits until the host is restored.
 #[derive(Debug)]
 pub struct Site {
     process: Child,
     dir: Scratch,
     socket: PathBuf,
     guests: Vec<Guest>,
-    /// How long it took until the last guest answered.
+    /// Time until the last guest responded.
     pub ready_s: f64,
 }
 
 impl Site {
-    /// Starts the farm that a `FARM.toml` describes, and waits until all of its guests are ready.
+    /// Starts the farm described by a `FARM.toml`, and waits until all of its guests are ready.
     pub fn up(tools: &Tools, farm: &str, limit: Duration) -> Result<Site, Error> {
         let mut site = Site::begin(tools, farm)?;
         let deadline = Deadline::after(limit);
@@ -85,7 +86,7 @@ impl Site {
         Ok(site)
     }
 
-    /// Starts the farm, and waits for nothing: [`Site::look`] tells how far it is.
+    /// Starts the farm without waiting: [`Site::look`] shows its progress.
     pub fn begin(tools: &Tools, farm: &str) -> Result<Site, Error> {
         let all = std::env::temp_dir();
         let dir = Scratch::new("lab").map_err(Error::file("make a directory in", &all))?;
@@ -96,33 +97,33 @@ impl Site {
         Ok(Site { process, dir, socket, guests: Vec::new(), ready_s: 0.0 })
     }
 
-    /// The guests, in the order of the farm's file.
+    /// Returns the guests, in the order of the farm's file.
     pub fn guests(&self) -> &[Guest] {
         &self.guests
     }
 
-    /// The guests of a class.
+    /// Returns the guests of a class.
     pub fn class<'a>(&'a self, class: &'a str) -> impl Iterator<Item = &'a Guest> {
         self.guests.iter().filter(move |guest| guest.class == class)
     }
 
-    /// CPU time of the farm's own process, in seconds.
+    /// Returns the CPU time of the farm's own process, in seconds.
     pub fn own_cpu_s(&self) -> f64 {
         meter::cpu_s(self.process.id())
     }
 
-    /// The directory of the guests' sockets, for a manager.
+    /// Returns the directory of the guests' sockets, for a manager.
     pub fn sockets(&self) -> &Path {
         self.socket.parent().unwrap_or(Path::new("/"))
     }
 
-    /// A directory of the site's own, which goes with it.
+    /// Returns a directory of the site, which is removed with it.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// What a guest's balloon leaves it in MiB, asked at its second monitor. Nobody else may have
-    /// that: a manager has.
+    /// Returns the memory that a guest's balloon leaves it in MiB, from its second monitor. The
+    /// monitor must be free: a manager would own it.
     pub fn balloon_mib(&self, guest: &Guest) -> Option<f64> {
         let path = self.sockets().join(format!("{}.qmp", guest.name));
         let mut monitor = Monitor::new(UnixStream::connect(path).ok()?);
@@ -132,12 +133,12 @@ impl Site {
         }
     }
 
-    /// A page of every guest of a class, at its port of this number, for the load.
+    /// Returns targets for a page of every guest of a class, at this port.
     pub fn targets(&self, class: &str, port: u16, path: &str) -> Vec<Target> {
         self.class(class).filter_map(|guest| self.target(guest, port, path)).collect()
     }
 
-    /// A page of one of them.
+    /// Returns the target for a page of one guest.
     pub fn target(&self, guest: &Guest, port: u16, path: &str) -> Option<Target> {
         Some(Target {
             name: guest.name.clone(),
@@ -147,7 +148,7 @@ impl Site {
         })
     }
 
-    /// Runs a command in a guest and returns its output. A status that is not 0 is an error.
+    /// Runs a command in a guest and returns its output. A status other than 0 is an error.
     pub fn sh(&self, guest: &str, line: &str, limit: Duration) -> Result<String, Error> {
         let output = self.run(guest, line, limit)?;
         match output.code {
@@ -166,8 +167,8 @@ impl Site {
         Ok(ExecOutput { code, text })
     }
 
-    /// Reboots a guest from inside, and waits until it serves its page again. A command that is
-    /// under way while a guest goes has no end, so it is not asked by one.
+    /// Reboots a guest from inside, and waits until it serves its page again. The command runs in
+    /// the background, because a command that runs during the reboot never ends.
     pub fn restart(&self, guest: &str, page: &Target, limit: Duration) -> Result<(), Error> {
         self.sh(guest, "(sleep 1; reboot -f) < /dev/null > /dev/null 2>&1 &", limit)?;
         wait(GONE);
@@ -182,7 +183,7 @@ impl Site {
         Err(Error::Failed(format!("{guest} is not back after {} s", limit.as_secs())))
     }
 
-    /// Asks the farm how its guests are. Gives whether every one is ready; a farm or a guest that
+    /// Queries the farm for its guests, and returns true if all are ready. A farm or a guest that
     /// has ended is an error.
     pub fn look(&mut self) -> Result<bool, Error> {
         self.process.check()?;
@@ -198,7 +199,7 @@ impl Site {
         Ok(!self.guests.is_empty() && self.guests.iter().all(|row| row.ready))
     }
 
-    /// The guests as the farm sees them now.
+    /// Returns the guests as the farm reports them.
     fn ask(&self) -> Option<Vec<Guest>> {
         Some(service::table(&self.socket).ok()?.guests)
     }

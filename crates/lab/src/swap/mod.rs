@@ -1,12 +1,12 @@
-//! A virtual disk for swap, after the study of 2001: the same tar in a large guest, in a small
-//! one that swaps to memory, and in a small one that has no such swap; other guests beside it
-//! answer a few hits a second, all of them within one limit.
+//! A virtual disk for swap, after the study of 2001. The same tar runs in a large guest, in a small
+//! one that swaps to memory, and in a small one without such swap. Other guests serve a few hits a
+//! second at the same time, all within one limit.
 //!
-//! The limit is what makes the study's effect possible: a large guest keeps the tar's files in a
-//! cache, which the host has no memory for, and the others' pages go out for it. So it is short
-//! even of what the large guest's files take, and the tar reads them again and again. And the host
-//! pages to what is as slow as a disk, as the study's did: compressed memory gives back what went
-//! out so soon that the others do not wait (15 ms beside the large guest, 10 beside the small one).
+//! The limit makes the study's effect possible. A large guest keeps the tar's files in its cache,
+//! the host has no memory for that, and pages out the other guests. So the limit is even smaller
+//! than the large guest's files, and the tar reads them repeatedly. The host pages to swap as slow
+//! as a disk, as in the study. With compressed memory the others hardly wait (15 ms next to the
+//! large guest, 10 ms next to the small one).
 
 mod run;
 mod view;
@@ -19,13 +19,13 @@ use policy::rivals::Kind;
 /// A guest that runs the tar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
-    /// What it is called, here and in the study.
+    /// Name, here and in the study.
     pub name: &'static str,
-    /// Its memory.
+    /// Memory of the guest.
     pub memory_mib: u32,
-    /// Its swap on compressed memory of its own; 0 is none.
+    /// Swap on compressed memory of its own; 0 for none.
     pub swap_mib: u32,
-    /// By whose rules a manager moves memory; `None` where there is none, as in the study.
+    /// Rules of the manager that moves memory; `None` without a manager, as in the study.
     pub rules: Option<Kind>,
 }
 
@@ -33,14 +33,14 @@ pub(crate) const LARGE: Case =
     Case { name: "large guest", memory_mib: 384, swap_mib: 0, rules: None };
 pub(crate) const SMALL: Case =
     Case { name: "small guest, swap in memory", memory_mib: 96, swap_mib: 100, rules: None };
-/// Nobody has to size the guest where a manager takes its cache.
+/// With a manager that takes the guest's cache, the guest need not be sized.
 pub(crate) const MANAGED: Case =
     Case { name: "large guest, pinhead", rules: Some(Kind::Pinhead), ..LARGE };
-/// The study's three, and ours: run when none is named.
+/// The study's three cases, and ours: run by default.
 pub(crate) const USUAL: [Case; 4] =
     [LARGE, SMALL, Case { name: "small guest, no such swap", swap_mib: 0, ..SMALL }, MANAGED];
 
-/// All cases: other managers' rules are run when they are named.
+/// Returns all cases: those with other managers' rules run only when they are named.
 pub(crate) fn cases() -> Vec<Case> {
     let rivals = [
         ("large guest, mom", Kind::Mom),
@@ -52,7 +52,6 @@ pub(crate) fn cases() -> Vec<Case> {
     USUAL.into_iter().chain(rivals).collect()
 }
 
-/// The phases.
 pub(crate) mod phase {
     pub const MANAGE: &str = "manager";
     pub const SETTLE: &str = "until all have their memory";

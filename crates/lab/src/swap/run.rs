@@ -1,4 +1,4 @@
-//! The phases, carried out.
+//! Execution of the phases.
 
 use super::{Case, USUAL, cases, phase};
 use crate::promotion::Promotion;
@@ -14,32 +14,32 @@ use std::time::Duration;
 
 const UP_MAX: Duration = Duration::from_secs(300);
 const TAR_MAX: Duration = Duration::from_secs(900);
-/// A response within this is a trivial one, as the study counts.
+/// Maximum latency of a trivial response in the study.
 const TRIVIAL_US: u64 = 200_000;
-/// Hits a second on all of the others together.
+/// Hits per second on all other guests together.
 const PATTERN: Pattern = Pattern::Open { rate: 5.0, in_flight_max: 1000 };
-/// Memory of each of the others, and what of the host's all guests have together, QEMUs' own
-/// included: what a small guest with its cache needs, of which 64 are its translated code, and what
-/// the others need to stay at it. The full form's large guest would have all of it for itself, and
-/// as much again.
+/// Memory of each other guest, its part of the limit, and the rest of the limit. All guests share
+/// the limit, including the QEMUs' own memory. It covers a small guest with its cache, 64 MiB of
+/// translated code, and the other guests' active memory. The full form's large guest would use
+/// twice all of that alone.
 const OTHER_MIB: u32 = 96;
 const OTHER_USES_MIB: u32 = 24;
 const LIMIT_MIB: u32 = 176;
-/// Files of the tar: as they are, in the archive, and out of it, they are three times as large.
+/// Size of the tar's files: as files, in the archive and unpacked, they take three times as much.
 const FILE_KIB: u32 = 256;
-/// See the same of the wipe.
+/// Ports as in the wipe's experiment.
 const PORTS_FROM: u32 = 10_000;
 const PORTS_STEP: u32 = 32;
 
-/// What all cases have alike.
+/// Common properties of all cases.
 struct Host {
-    /// Guests beside the one with the tar.
+    /// Number of guests next to the one with the tar.
     others: u32,
-    /// Pages that come back from its swap in a second; `None` where no kernel counts them.
+    /// Pages that come back from swap per second; `None` if the kernel cannot limit them.
     disk_reads: Option<u32>,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub fn run(bench: &mut Bench<'_>) -> Result<(), Error> {
     let quick = bench.asked.quick;
     let others = bench.asked.guests.unwrap_or(if quick { 1 } else { 3 });
@@ -84,7 +84,7 @@ fn one(
         None => None,
     };
     let targets = site.targets("web", 80, "/");
-    // While the last guests started, memory of the first went out: it comes back first.
+    // Starting the last guests paged out memory of the first: it must come back first.
     run.phase(phase::SETTLE, |measures| {
         respond(measures, &targets, seconds, &AtomicBool::new(false))
     })?;
@@ -111,7 +111,7 @@ fn settings(rules: Kind, limit_mib: u64) -> Settings {
     }
 }
 
-/// The others' response for as long as the tar runs, and how its guest is.
+/// Measures the other guests' responses while the tar runs, and the state of its guest.
 fn tar(measures: &mut Measures, site: &Site, targets: &[Target], job: &Job) -> Result<(), Error> {
     let guest: Vec<Guest> = site.class("job").cloned().collect();
     let Some(Guest { name, .. }) = guest.first() else {
@@ -157,7 +157,7 @@ fn respond(
     let all = &outcome.all;
     let asked = all.answered + all.failed_all();
     if asked > 0 {
-        // A timeout has its latency; other failures have none.
+        // A timeout has a latency; other failures have none.
         let others = all.failed_all() - all.failed(Failure::Timeout);
         let slow = all.at_least(TRIVIAL_US) + others;
         let trivial = (asked.saturating_sub(slow)) as f64 / asked as f64 * 100.0;
@@ -198,10 +198,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_of_the_full_form_is_short_of_what_the_large_guest_would_take() {
+    fn full_form_host_is_short_of_the_large_guests_cache() {
         let (others, files) = (3, 320);
         assert!(limit_mib(others) < 250);
-        // Source, archive and copy.
+        // The sum covers source, archive and copy.
         let cache_mib = 3 * files * FILE_KIB / 1024;
         assert!(cache_mib < LARGE.memory_mib, "the large guest keeps all of them");
         assert!(cache_mib > limit_mib(others) - others * OTHER_USES_MIB, "the host cannot");

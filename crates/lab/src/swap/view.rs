@@ -1,4 +1,4 @@
-//! A result, next to the study's table.
+//! The view of a result, next to the study's table.
 
 use super::{LARGE, MANAGED, SMALL, cases, phase};
 use crate::figure::figure;
@@ -10,7 +10,7 @@ const ABOUT: &str = "The same tar in a large guest, whose cache it fills, in a s
     a second; all of them share one limit. After a study of swap on a virtual disk (Velocity \
     Software, 2001).";
 
-/// All that is shown.
+/// Returns the view.
 pub fn view(outcome: &Outcome) -> View {
     View {
         about: ABOUT.to_owned(),

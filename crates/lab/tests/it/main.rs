@@ -1,4 +1,4 @@
-//! Results of experiments, as they are kept and shown.
+//! Results of experiments, stored and shown.
 
 mod results;
 mod rounds;

@@ -73,7 +73,7 @@ fn a_phase_that_fails_keeps_what_it_measured() {
     let [(path, Ok(read))] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(read.values("plain", "squeeze", "guests"), [(1, 3.0)]);
     assert_eq!(read.values("plain", "squeeze", "nothing"), []);
-    // No claim rests on a case that came apart, whichever of its phases failed.
+    // A case with a failed phase supports no claim, whichever phase failed.
     assert_eq!(read.values("plain", "wipe", "p99"), [(1, 0.5)]);
     assert!(read.spread("plain", "wipe", "p99").is_some());
     assert_eq!(read.interval("plain", "wipe", "p99"), None);
@@ -101,7 +101,7 @@ fn only_the_cases_that_were_asked_for() {
 }
 
 #[test]
-fn a_case_that_cannot_be_run_is_left_out_with_its_reason_once() {
+fn impossible_case_is_left_out_with_its_reason_once() {
     let mut progress = |_: &str| {};
     let mut bench =
         Bench::new(asked(directory("left-out")), outcome(), catalog::view, &mut progress);
@@ -113,7 +113,7 @@ fn a_case_that_cannot_be_run_is_left_out_with_its_reason_once() {
 }
 
 #[test]
-fn what_is_no_result_is_refused_with_a_reason() {
+fn invalid_result_is_refused_with_a_reason() {
     let json = serde_json::to_string(&outcome()).unwrap();
     let error = shelf::parse(json.replace("\"format\":2", "\"format\":9").as_bytes()).unwrap_err();
     assert_eq!(error, "its field `format` is 9, and this program knows 1 to 2");
@@ -227,7 +227,7 @@ fn two_results_are_compared_measure_by_measure() {
 }
 
 #[test]
-fn what_another_result_found_is_taken_over_once_and_instead_of_what_was_left_open() {
+fn other_result_is_taken_over_once_and_replaces_open_runs() {
     let run = |rate, finished| {
         let (name, unit) = ("rate".to_owned(), "1/s".to_owned());
         let measures = vec![Measure { name, unit, value: rate }];

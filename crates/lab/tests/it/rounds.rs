@@ -1,12 +1,12 @@
-//! Cases that take turns, and an experiment that is ended and goes on.
+//! Cases that take turns, and a resumed experiment.
 
 use crate::results::{asked, directory, outcome};
 use lab::outcome::Machine;
 use lab::{Bench, Error, Outcome, catalog, resumed, shelf};
 use std::path::Path;
 
-/// Runs rounds of cases, each with one phase that measures its seed. The turn of this number,
-/// counted from 1, does not come: the experiment is ended before it. Gives the turns taken.
+/// Runs rounds of cases, each with one phase that measures its seed. The experiment is ended before
+/// the turn of this number, counted from 1. Returns the turns taken.
 fn rounds(
     dir: &Path,
     head: Outcome,
@@ -48,7 +48,7 @@ fn cases_take_turns_and_those_of_a_round_have_one_seed() {
 }
 
 #[test]
-fn what_was_ended_goes_on_and_what_had_come_to_its_end_is_not_run_again() {
+fn interrupted_experiment_resumes_without_finished_runs() {
     let dir = directory("resume");
     assert_eq!(resumed(&dir, &outcome()).unwrap(), None, "there is nothing to go on with");
     let (turns, result) = rounds(&dir, outcome(), &["a", "b", "c"], 5);
@@ -61,7 +61,7 @@ fn what_was_ended_goes_on_and_what_had_come_to_its_end_is_not_run_again() {
     result.unwrap();
     assert_eq!(turns, ["b 2", "c 2"]);
     let found = shelf::list(&dir).unwrap();
-    let [(_, Ok(read))] = found.as_slice() else { panic!("it is one file: {found:?}") };
+    let [(_, Ok(read))] = found.as_slice() else { panic!("not one file: {found:?}") };
     assert_eq!(read.runs.len(), 6);
     let head = resumed(&dir, &later).unwrap().unwrap();
     assert!(rounds(&dir, head, &["a", "b", "c"], usize::MAX).0.is_empty(), "nothing is left");
@@ -69,7 +69,7 @@ fn what_was_ended_goes_on_and_what_had_come_to_its_end_is_not_run_again() {
 }
 
 #[test]
-fn a_run_that_failed_or_was_cut_is_run_again_and_its_failure_is_not_forgotten() {
+fn failed_or_cut_run_is_repeated_and_its_failure_is_noted() {
     let dir = directory("again");
     let mut progress = |_: &str| {};
     let mut bench = Bench::new(asked(dir.clone()), outcome(), catalog::view, &mut progress);
@@ -98,7 +98,7 @@ fn a_run_that_failed_or_was_cut_is_run_again_and_its_failure_is_not_forgotten() 
 }
 
 #[test]
-fn a_torn_file_and_what_was_measured_elsewhere_are_not_gone_on_with() {
+fn torn_file_and_foreign_results_are_not_resumed() {
     let dir = directory("torn");
     rounds(&dir, outcome(), &["a"], usize::MAX).1.unwrap();
     let path = shelf::list(&dir).unwrap().remove(0).0;
@@ -149,7 +149,7 @@ fn figures_of_other_settings_are_not_mixed() {
 }
 
 #[test]
-fn a_round_that_was_begun_on_other_farms_is_begun_anew() {
+fn round_begun_on_other_farms_is_repeated() {
     let dir = directory("open");
     rounds(&dir, outcome(), &["a", "b"], 4).1.unwrap_err();
     let kept = resumed(&dir, &outcome()).unwrap().expect("a result");

@@ -1,4 +1,4 @@
-//! Loads on a web server of our own and on jobs.
+//! Loads on a test web server, and jobs.
 
 mod jobs;
 mod web;

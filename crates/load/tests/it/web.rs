@@ -1,4 +1,4 @@
-//! Loads on servers of ours on the loopback, whose delays and faults are known.
+//! Loads on test servers on the loopback, with known delays and faults.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
@@ -30,7 +30,7 @@ fn run_to_end(plan: &Plan) -> Outcome {
     run(plan, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
-/// A server that answers the first request after 400 ms, and the others after `others_ms`.
+/// Starts a server that answers the first request after 400 ms, and the others after `others_ms`.
 fn slow_at_first(others_ms: u64) -> Arc<Server> {
     Server::start(move |n| {
         let delay_ms = if n == 0 { 400 } else { others_ms };
@@ -38,7 +38,7 @@ fn slow_at_first(others_ms: u64) -> Arc<Server> {
     })
 }
 
-// The bounds on time in these tests are lower ones: a busy machine makes answers later.
+// The bounds on time in these tests are lower ones: a busy machine delays responses.
 const LATE_US: u64 = 100_000;
 
 #[test]
@@ -48,7 +48,8 @@ fn open_loop_charges_a_stall_with_all_requests_it_kept_back() {
     let open = run_to_end(&plan(&[&server], pattern, Duration::from_millis(500)));
     let all = &open.all;
     assert_eq!((all.answered, all.failed_all()), (50, 0));
-    // Forty were due before the first answer. All but the last ten of them waited for longer.
+    // Forty requests were due before the first response. All but the last ten of them waited
+    // longer.
     let late = all.at_least(LATE_US);
     assert!(late >= 30, "{late} late: {}", open.to_text());
     assert!(all.latency_us().unwrap().p50_us > LATE_US, "{}", open.to_text());
@@ -61,7 +62,7 @@ fn closed_loop_is_corrected_for_requests_a_stall_kept_back() {
     let pattern = Pattern::Closed { clients: 1, expected_interval };
     let closed = run_to_end(&plan(&[&server], pattern, Duration::from_millis(500)));
     let all = &closed.all;
-    // The last one begins before the end. Nothing but the first answer tells of the stall.
+    // The last request begins before the end. Only the first response shows the stall.
     assert!((1..=11).contains(&all.answered), "{}", closed.to_text());
     assert!(all.at_least(400_000) >= 1, "{}", closed.to_text());
     let corrected = all.corrected_us().unwrap();
@@ -71,7 +72,7 @@ fn closed_loop_is_corrected_for_requests_a_stall_kept_back() {
 
 #[test]
 fn outcome_has_the_latencies_of_the_server() {
-    // One of ten takes a quarter of a second, the others next to nothing.
+    // One response of ten takes a quarter of a second, the others next to nothing.
     let server = Server::start(|n| {
         let delay = if n % 10 == 9 { 250 } else { 0 };
         Answer::page("x").after(Duration::from_millis(delay))
@@ -159,7 +160,7 @@ fn a_connection_serves_many_requests_if_it_may() {
     assert!(outcome.all.answered > 10);
     assert!(server.connections() <= 3, "{}", server.connections());
 
-    // A server that gives connections up without a word: nothing fails for it.
+    // A server that closes connections silently causes no failure.
     let server = Server::start(|_| Answer::page("once").and_close());
     plan.targets[0].address = server.address();
     let outcome = run_for_some(&plan);

@@ -1,5 +1,4 @@
-//! The settings as a whole: defaults that depend on the place, and what must be true of several
-//! keys together.
+//! The settings as a whole: defaults that depend on the place, and checks of several keys together.
 
 use std::path::PathBuf;
 
@@ -16,14 +15,14 @@ use super::settings::{
 };
 use super::zvm::zvm;
 
-/// The directories that a user's sockets are in, mostly.
+/// Directories with the sockets of most users.
 const USUAL_OWN_DIR: &str = "/run/user/*/pinhead";
-/// Classes in a file: more than there are guests on any host.
+/// Classes in a file, at most: more than any host has guests.
 const CLASSES_MAX: usize = 1000;
-/// Users in a file.
+/// Users in a file, at most.
 const USERS_MAX: usize = 1000;
 
-/// Builds the settings; what is wrong is reported to the reader.
+/// Builds the settings. Faults are reported to the reader.
 pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> Settings {
     let zvm = zvm(reader, tree);
     let place = &Place { host_total: zvm.host_total().or(place.host_total), ..place.clone() };
@@ -64,7 +63,8 @@ pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> 
     }
 }
 
-/// Guests of this kernel have memory of this guest, and not of z/VM: one manager has one host.
+/// Refuses other sources next to z/VM. Guests of this kernel have memory of this guest, and not of
+/// z/VM: one manager has one host.
 fn keep_zvm_alone(reader: &mut Reader<'_>, at: &Entries<'_, '_>, sources: &mut Sources) {
     let has_uris = matches!(&sources.libvirt, Libvirt::Uris(uris) if !uris.is_empty());
     for (key, is_used) in [("qmp", !sources.qmp.is_empty()), ("libvirt", has_uris)] {
@@ -91,7 +91,7 @@ fn default_socket(place: &Place) -> Option<PathBuf> {
     }
 }
 
-/// The parts of users, each of whom is named as a source and has one part.
+/// Reads the parts of users. Each user must be a source, and has one part.
 fn users(reader: &mut Reader<'_>, tree: &Tree<'_>, named: &[String]) -> Vec<UserSettings> {
     let mut users: Vec<UserSettings> = Vec::new();
     for (user, at) in reader.tables::<UserSettings>(tree, USERS_MAX) {
@@ -111,7 +111,7 @@ fn users(reader: &mut Reader<'_>, tree: &Tree<'_>, named: &[String]) -> Vec<User
     users
 }
 
-/// reserve < set point, hysteresis < set point - reserve, set point < all.
+/// Checks reserve < set point, hysteresis < set point - reserve, set point < all.
 fn check_set_point(
     reader: &mut Reader<'_>,
     at: &Entries<'_, '_>,
@@ -140,8 +140,8 @@ fn check_set_point(
     }
 }
 
-/// Numbers that can be compared with each other: parts with parts, sizes with sizes, and
-/// both where the host's memory is known.
+/// Returns numbers that can be compared with each other: shares with shares, sizes with sizes, and
+/// both if the host's memory is known.
 fn comparable<const N: usize>(shares: [Share; N], place: &Place) -> [Option<u64>; N] {
     let are_parts = shares.iter().all(|share| matches!(share, Share::Permille(_)));
     shares.map(|share| match (share, place.host_total) {
@@ -169,7 +169,8 @@ fn classes(reader: &mut Reader<'_>, tree: &Tree<'_>) -> Vec<Class> {
     classes
 }
 
-/// min <= pin <= max where they are of one kind, and not both pinned and released.
+/// Checks min <= pin <= max where these are of one kind, and that a class is not both pinned and
+/// released.
 fn check_order(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
     let max = Some(class.max);
     for (key, low, low_name, high, high_name) in [
@@ -190,7 +191,8 @@ fn check_order(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
     }
 }
 
-/// A part and a size cannot be compared before a guest's memory is known.
+/// Returns true if `a` is more than `b`. A share and a size cannot be compared before a guest's
+/// memory is known.
 fn is_more(a: Share, b: Share) -> bool {
     match (a, b) {
         (Share::Permille(a), Share::Permille(b)) => a > b,

@@ -1,4 +1,4 @@
-//! Values that only a host's settings have, and how they are read.
+//! Values of a host's settings, and their parsers.
 
 use std::path::PathBuf;
 
@@ -8,57 +8,58 @@ use settings::{Converted, DeValue, Wrong, kind, list, shown, truth, words, wrong
 
 use crate::scrape::Listen;
 
-/// The libvirt that is asked.
+/// The libvirt sources to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Libvirt {
-    /// The system's, if its socket is there.
+    /// The system's libvirt, if its socket exists.
     Auto,
-    /// These; none if it is empty.
+    /// The listed ones; an empty list for none.
     Uris(Vec<LibvirtUri>),
 }
 
-/// A libvirt.
+/// The address of a libvirt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibvirtUri {
-    /// `qemu:///system` or `qemu:///session`.
+    /// URI: `qemu:///system` or `qemu:///session`.
     pub uri: String,
-    /// Its socket, if it was named (`qemu+unix:///system?socket=/path`).
+    /// Path of the socket, if given (`qemu+unix:///system?socket=/path`).
     pub socket: Option<PathBuf>,
 }
 
-/// The treatment of KSM.
+/// Mode of KSM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KsmMode {
-    /// It is driven, if it is there and may be written.
+    /// The manager drives KSM, if the files exist and can be written.
     Auto,
-    /// The kernel's search is stopped.
+    /// The kernel's scan is stopped.
     Off,
-    /// Nothing; it is only shown.
+    /// KSM is only shown.
     Leave,
 }
 
-/// The guests whose memory goes to the host's swap.
+/// Guests that are paged out to the host's swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOutMode {
-    /// Those that sleep, and while the host is short those that run.
+    /// Sleeping guests, and running guests while the host is short.
     All,
-    /// Those that sleep.
+    /// Sleeping guests only.
     Sleepers,
-    /// None.
+    /// No guests.
     Off,
 }
 
-/// The rights of the control socket's group.
+/// Rights of the control socket's group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupMay {
-    /// Ask for what the manager knows.
+    /// Members may read the manager's state.
     #[default]
     Ask,
-    /// Give it orders as well.
+    /// Members may also send orders.
     Set,
 }
 
-/// The name of a socket has 108 bytes, and is made with a suffix before it gets its own.
+/// Longest path of a socket. A socket's name has 108 bytes, and the file is created with a suffix
+/// first.
 const SOCKET_MAX: usize = 100;
 
 fn begins_with_slash(path: String) -> Converted<String> {
@@ -84,7 +85,8 @@ pub(super) fn globs(value: &DeValue<'_>) -> Converted<Vec<String>> {
     list(value)?.into_iter().map(glob).collect()
 }
 
-/// A pattern of paths of sockets. What a shell or QEMU would understand beside that fits nothing.
+/// Reads a pattern of socket paths. Other syntax of shells or QEMU is refused, because it would
+/// match nothing.
 fn glob(pattern: String) -> Converted<String> {
     let is_between = |from, to| pattern.split_once(from).is_some_and(|(_, end)| end.contains(to));
     let text = shown(&pattern);

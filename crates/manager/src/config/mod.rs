@@ -5,8 +5,8 @@
 //!                └────────── every fault with its line and column ──────────┘
 //! ```
 //!
-//! A file is taken whole or not at all, and all its faults are reported at once. [`parse`] is a
-//! function of the text alone; [`load`] reads the file, and the one of the shadow policy.
+//! A file is read completely or not at all, and all its faults are reported at once. [`parse`] is a
+//! function of the text alone; [`load`] reads the file, and the file of the shadow policy.
 
 mod build;
 mod kinds;
@@ -26,21 +26,21 @@ pub use zvm::{ZvmMode, ZvmSettings};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file that is read where none is named.
+/// Path of the settings by default.
 pub const DEFAULT_PATH: &str = "/etc/pinhead/host.toml";
 
-/// What was loaded.
+/// Loaded settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loaded {
-    /// The file in force; none where everything is as by default.
+    /// Path of the file in force; `None` if all settings are defaults.
     pub path: Option<PathBuf>,
-    /// What holds.
+    /// Settings in force.
     pub settings: Settings,
-    /// The second policy, of which `[host]`, `[policy]` and the classes count.
+    /// Settings of the shadow policy, of which `[host]`, `[policy]` and the classes count.
     pub shadow: Option<Settings>,
 }
 
-/// Reads a file's text. Paths in it are as they were typed, see [`Settings::below`].
+/// Reads a file's text. Relative paths stay relative, see [`Settings::below`].
 pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
     let mut reader = ::settings::Reader::new(text);
     let tree = reader.tree(settings::SECTIONS);
@@ -48,8 +48,8 @@ pub fn parse(text: &str, place: &Place) -> Result<Settings, Vec<ConfigError>> {
     reader.finish(settings)
 }
 
-/// Reads a file and that of its shadow policy. Without a path the default one is read, and if
-/// that is not there, everything is as by default.
+/// Reads a file and the file of its shadow policy. Without a path the default file is read. If that
+/// does not exist, all settings are defaults.
 pub fn load(path: Option<&Path>, place: &Place) -> Result<Loaded, LoadError> {
     load_or(path, Path::new(DEFAULT_PATH), place)
 }

@@ -1,4 +1,4 @@
-//! The place in which a manager runs: its user's directories and the host's memory.
+//! The surroundings of a manager: its user's directories and the host's memory.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -8,25 +8,25 @@ use std::path::{Path, PathBuf};
 use base::Bytes;
 use hypervisor::Owner;
 
-/// The surroundings that the defaults depend on.
+/// Surroundings that the defaults depend on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// True if the manager runs as root.
     pub is_root: bool,
-    /// `$XDG_RUNTIME_DIR`: where a user's libvirt is.
+    /// `$XDG_RUNTIME_DIR`, with the sockets of a user's libvirt.
     pub runtime_dir: Option<PathBuf>,
     /// Directory of this user's sockets: see [`own_dir`].
     pub own_dir: Option<PathBuf>,
-    /// Reason for which there is none, and what helps.
+    /// Reason for a missing `own_dir`, with advice.
     pub no_own_dir: Option<String>,
-    /// `$XDG_STATE_HOME`: what a user's programs keep.
+    /// `$XDG_STATE_HOME`, with the state of a user's programs.
     pub state_dir: Option<PathBuf>,
-    /// The host's memory, to compare parts with sizes.
+    /// Memory of the host, to compare shares with sizes.
     pub host_total: Option<Bytes>,
 }
 
 impl Place {
-    /// That of this process.
+    /// Returns the surroundings of this process.
     pub fn of_this_process(host_total: Option<Bytes>) -> Place {
         let dir = |name: &str| std::env::var_os(name).map(PathBuf::from);
         let dir = |name: &str| dir(name).filter(|path| path.is_absolute());
@@ -42,7 +42,8 @@ impl Place {
         }
     }
 
-    /// The journal: root's below /var/lib, others' in their own directory for what programs keep.
+    /// Returns the path of the journal: root's below /var/lib, other users' in their state
+    /// directory.
     pub fn journal(&self) -> Option<PathBuf> {
         match self.is_root {
             true => Some("/var/lib/pinhead/journal.db".into()),
@@ -51,9 +52,9 @@ impl Place {
     }
 }
 
-/// Directory of this user's sockets: root's below /run, others' where their session has it, or else
-/// one of their own in the directory for temporary files. That one is made if it is not there.
-/// Another user may have made it first, which is an error.
+/// Returns the directory of this user's sockets: for root below /run, for others in the session's
+/// directory. Without a session, it is a directory in the directory for temporary files, which is
+/// created if missing. Another user may have created it first, which is an error.
 pub fn own_dir() -> io::Result<PathBuf> {
     let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     match session.filter(|dir| dir.is_absolute() && dir.is_dir()) {
@@ -80,10 +81,10 @@ fn temporary(below: &Path) -> io::Result<PathBuf> {
     }
     let refused =
         |fault: String, advice: &str| Err(no_place(io::ErrorKind::PermissionDenied, fault, advice));
-    // A link may be somebody else's, and lead anywhere.
+    // A link may belong to another user, and lead anywhere.
     let found = std::fs::symlink_metadata(&dir).map_err(cannot)?;
     match Owner::of_directory(&dir) {
-        // In a directory for all, nobody but its owner can remove it.
+        // In a shared directory, only its owner can remove it.
         _ if Owner(found.uid()) != Owner::own() => {
             refused(format!("belongs to user {}", found.uid()), "")
         }
@@ -105,13 +106,13 @@ mod tests {
         let own = temporary(dir.path()).unwrap();
         assert!(own.ends_with(format!("pinhead-{}", rustix::process::geteuid().as_raw())));
         assert_eq!(fs::metadata(&own).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_eq!(temporary(dir.path()).unwrap(), own, "it is there already");
+        assert_eq!(temporary(dir.path()).unwrap(), own, "the directory exists already");
         fs::set_permissions(&own, Permissions::from_mode(0o777)).unwrap();
         let error = temporary(dir.path()).unwrap_err().to_string();
         assert!(error.contains("is not this user's alone: remove it, or set"), "{error}");
         fs::remove_dir(&own).unwrap();
         symlink("/", &own).unwrap();
-        assert!(temporary(dir.path()).is_err(), "somebody has put a link there");
+        assert!(temporary(dir.path()).is_err(), "a link is refused");
     }
 
     #[test]

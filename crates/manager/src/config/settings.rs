@@ -1,4 +1,4 @@
-//! The settings as they hold: checked, and with defaults where nothing was configured.
+//! The checked settings, with defaults for everything that was not configured.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -19,29 +19,30 @@ use super::kinds::{
 use super::zvm::ZvmSettings;
 use crate::scrape::Listen;
 
-/// A sample older than this decides nothing, or one older by `LATE_MS` than an interval where that
-/// is longer: a guest that answers too late for one pass is judged by that answer at the next.
+/// Age above which a sample is too old for a decision. With a long interval, the limit is the
+/// interval plus `LATE_MS`: a response that is too late for one pass counts in the next.
 const STALE_MS: u64 = 1000;
 const LATE_MS: u64 = 500;
 /// Milliseconds in a day.
 const DAY_MS: u64 = 86_400_000;
 /// The weight of a guest without a class.
 const SHARES: u32 = 100;
-/// What a user's guests may have together of the host, where nothing is set.
+/// A user's default part of the host, for all of the user's guests together.
 const USER_MAX: Share = Share::Permille(250);
-/// A shorter interval would be spent on reading, and guests answer no faster. With a longer one a
-/// lease would run out between two passes.
+/// Allowed intervals. A shorter interval would be spent on reading, and guests answer no faster.
+/// With a longer one, a lease would run out between two passes.
 const INTERVAL_MS: RangeInclusive<u64> = 100..=10_000;
-/// With all of it taxed away, an idle guest would have no claim at all.
+/// Highest tax on idle memory. At 100% an idle guest would have no claim at all.
 const IDLE_TAX_MAX: u64 = 990;
-/// Timers run at least every few seconds in a guest that does nothing.
+/// Allowed times before page-out. Even an idle guest's timers run every few seconds.
 const PAGE_OUT_MS: RangeInclusive<u64> = 5_000..=DAY_MS;
-/// A journal that holds a day of a hundred guests.
+/// Smallest journal: a day of a hundred guests.
 const JOURNAL_MIN: Bytes = Bytes::mib(1);
-/// Engines take a sample a second, and show nothing of what comes less than once a minute.
+/// Allowed push intervals. Engines take a sample a second at most, and show nothing of samples less
+/// frequent than one a minute.
 const PUSH_MS: RangeInclusive<u64> = 1_000..=60_000;
 
-/// Everything that a file can set.
+/// All settings of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `[host]`
@@ -54,7 +55,7 @@ pub struct Settings {
     pub policy: PolicySettings,
     /// `[[user]]`
     pub users: Vec<UserSettings>,
-    /// `[[class]]`, in their order.
+    /// `[[class]]`, in the order of the file.
     pub classes: Vec<Class>,
     /// `[ksm]`
     pub ksm: KsmMode,
@@ -71,7 +72,7 @@ pub struct Settings {
 }
 
 settings::table! {
-    /// How the host is to be kept.
+    /// Targets for the host's memory.
     #[derive(Copy)]
     pub struct HostSettings in "host" {
         /// free memory that the host is to have
@@ -98,7 +99,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// Where guests are looked for.
+    /// Sources of guests.
     pub struct Sources in "sources" {
         /// patterns of paths of unix sockets, with `*` and `?`; none switches this off
         qmp: Vec<String> = globs, else "pinhead's";
@@ -110,7 +111,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// How it is decided.
+    /// Settings of decisions.
     pub struct PolicySettings in "policy" {
         /// whose rules move memory: pinhead's, or another manager's, to compare
         kind: Kind = policy_kind, "pinhead";
@@ -136,7 +137,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// The part of a user who is named in `[sources] users`.
+    /// Limits of a user named in `[sources] users`.
     pub struct UserSettings in "user" {
         /// the user, as `[sources] users` has it
         name: String = words, else "needed";
@@ -148,7 +149,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// Guests with something in common.
+    /// A class of guests.
     pub struct Class in "class" {
         /// its name
         name: String = words, else "needed";
@@ -175,7 +176,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// Whether equal pages of guests are shared.
+    /// Settings of KSM.
     pub struct KsmSettings in "ksm" {
         /// `auto` drives it, `off` stops it, `leave` leaves it
         mode: KsmMode = ksm_mode, "auto";
@@ -183,7 +184,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// Whether memory of guests goes to the host's swap.
+    /// Settings of page-out to the host's swap.
     #[derive(Copy)]
     pub struct PageOutSettings in "pageout" {
         /// `sleepers` takes it of guests that sleep, `all` also of those that run while the host
@@ -204,7 +205,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// The record of decisions.
+    /// Settings of the journal.
     pub struct JournalSettings in "journal" {
         /// where decisions are kept
         path: Option<PathBuf> = absolute, else "/var/lib/pinhead/journal.db";
@@ -221,7 +222,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// Recordings of everything.
+    /// Settings of recordings.
     pub struct MonitorSettings in "monitor" {
         /// whether anything is recorded
         record: bool = truth, "true";
@@ -241,7 +242,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// The socket.
+    /// Settings of the control socket.
     pub struct ControlSettings in "control" {
         /// where the manager is asked
         socket: Option<PathBuf> = socket, else "/run/pinhead/host.sock";
@@ -253,7 +254,7 @@ settings::table! {
 }
 
 settings::table! {
-    /// The metrics.
+    /// Settings of metrics.
     pub struct MetricsSettings in "metrics" {
         /// where metrics are served: an address and port, or a socket's path
         listen: Option<Listen> = listen, else "nowhere";
@@ -289,21 +290,22 @@ pub(super) const SECTIONS: &[Section] = &[
     MetricsSettings::SECTION,
 ];
 
-/// What all guests of a user who is named are together, by which their part of the host is divided.
+/// Totals of all guests of a user named in the settings, by which the user's part of the host is
+/// divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserPart {
-    /// The user, as the settings have it.
+    /// Name of the user in the settings.
     pub user: String,
-    /// The memory that the user's guests were started with.
+    /// Memory at start of all the user's guests.
     pub memory: Bytes,
-    /// How many they are.
+    /// Number of the user's guests.
     pub guests: u32,
-    /// The memory of the host.
+    /// Memory of the host.
     pub host_total: Bytes,
 }
 
 impl Settings {
-    /// How the arbiter is to keep a host of this size.
+    /// Returns the arbiter's configuration for a host of this size.
     pub fn arbiter(&self, host_total: Bytes) -> Config {
         Config {
             set_point: self.host.set_point.of(host_total),
@@ -315,12 +317,12 @@ impl Settings {
         }
     }
 
-    /// What guests may use together on a host of this size, if that is less than all.
+    /// Returns the budget of all guests on a host of this size, if below the size of the host.
     pub fn budget(&self, host_total: Bytes) -> Option<Bytes> {
         self.host.budget.map(|budget| budget.of(host_total)).filter(|size| *size < host_total)
     }
 
-    /// The entitlement of a guest of this name and size, and the class that it comes from.
+    /// Returns the limits of a guest of this name and size, and the class that sets the limits.
     pub fn limits(&self, name: &str, memory: Bytes) -> (Limits, Option<&str>) {
         let fits =
             |class: &&Class| class.patterns.iter().any(|pattern| glob::matches(pattern, name));
@@ -332,8 +334,9 @@ impl Settings {
         (limits, class.map(|class| class.name.as_str()))
     }
 
-    /// The same of a guest that may be another user's: that user's part of the host is divided
-    /// among the user's guests. No class has it, for the user could give it any name.
+    /// Returns the limits of a guest that may belong to another user. That user's part of the host
+    /// is divided among the user's guests. These guests have no class, because the user could
+    /// choose any name.
     pub fn entitlement(
         &self,
         name: &str,
@@ -356,12 +359,12 @@ impl Settings {
         Limits { min, ordered: false, max, shares, mode: Mode::Managed }
     }
 
-    /// Whether memory of guests of this class may go to the host's swap.
+    /// Returns true if guests of this class may be paged out to the host's swap.
     pub fn may_page_out(&self, class: &str) -> bool {
         self.classes.iter().find(|found| found.name == class).is_none_or(|found| found.page_out)
     }
 
-    /// The same, with paths relative to `dir`.
+    /// Returns the same settings with paths relative to `dir`.
     #[must_use]
     pub fn below(mut self, dir: &Path) -> Settings {
         let policy = &mut self.policy;
@@ -374,7 +377,7 @@ impl Settings {
 }
 
 impl MonitorSettings {
-    /// How much is kept; what was begun of a day or an hour counts whole.
+    /// Returns the limits of recordings. A started day or hour counts in full.
     pub fn keep(&self) -> Keep {
         let whole = |ms: u64, unit_ms: u64| u32::try_from(ms.div_ceil(unit_ms)).unwrap_or(u32::MAX);
         Keep {
@@ -397,14 +400,14 @@ impl Class {
     }
 }
 
-/// What of `all` a guest gets whose memory is this much of `whole`.
+/// Returns a guest's part of `all` if its memory is `memory` of `whole`.
 fn divided(memory: Bytes, all: Bytes, whole: Bytes) -> Bytes {
     let part = u128::from(memory.0) * u128::from(all.0) / u128::from(whole.0.max(1));
     Bytes(u64::try_from(part).unwrap_or(u64::MAX))
 }
 
-/// Parts and sizes can be compared only now that the guest's memory is known: what is too much
-/// for it is cut to what it has, and the minimum wins.
+/// Returns the limits of a guest. Shares and sizes can only be compared once the guest's memory is
+/// known. Sizes are cut to the guest's memory, and the minimum wins over the maximum.
 fn limits(min: Option<Share>, max: Share, shares: u32, mode: Mode, memory: Bytes) -> Limits {
     let min = min.map_or_else(|| agent::floor(memory), |min| min.of(memory)).min(memory);
     Limits { min, ordered: false, max: max.of(memory).min(memory).max(min), shares, mode }

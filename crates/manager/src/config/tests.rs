@@ -11,7 +11,7 @@ fn ok(text: &str) -> Settings {
     parse(text, &place()).unwrap_or_else(|errors| panic!("{errors:#?}"))
 }
 
-/// The errors of a text, as `line:column key: message (help)`.
+/// Returns the errors of a text, as `line:column key: message (help)`.
 fn errors(text: &str) -> Vec<String> {
     let Err(errors) = parse(text, &place()) else { panic!("taken: {text}") };
     errors.iter().map(ToString::to_string).collect()
@@ -23,7 +23,7 @@ fn an_empty_file_is_the_defaults() {
     let total = Bytes::mib(16 << 10);
     let expected = policy::arbiter::Config::of_host(total);
     assert_eq!(settings.arbiter(total), expected);
-    // A guest that is asked once in an interval, and answers late, is judged by what it said.
+    // A guest with one request in an interval and a late response is judged by that response.
     let stale_ms = |interval: &str| {
         ok(&format!("[host]\ninterval = \"{interval}\"\n")).arbiter(total).stale_ms
     };
@@ -40,7 +40,7 @@ fn an_empty_file_is_the_defaults() {
 }
 
 #[test]
-fn recordings_are_next_to_the_journal_and_kept_as_long_as_configured() {
+fn recordings_are_next_to_the_journal_and_kept_as_configured() {
     let dir = |text: &str| ok(text).monitor.dir.unwrap();
     assert_eq!(dir(""), std::path::Path::new("/var/lib/pinhead/recordings"));
     assert_eq!(dir("[journal]\npath = '/a/j.db'"), std::path::Path::new("/a/recordings"));
@@ -72,7 +72,7 @@ fn report_h14_sources_that_fit_no_socket_are_refused() {
 fn report_h11_no_default_takes_the_monitor_of_another_program() {
     let defaults = ok("").sources.qmp;
     assert!(!defaults.is_empty());
-    // A monitor serves one client: that of Proxmox, of Incus or of libvirt is theirs.
+    // A monitor serves one client: Proxmox, Incus and libvirt need theirs.
     assert!(defaults.iter().all(|pattern| pattern.contains("/pinhead/up/")), "{defaults:?}");
 }
 
@@ -80,7 +80,7 @@ fn report_h11_no_default_takes_the_monitor_of_another_program() {
 fn the_example_is_the_defaults() {
     let example = include_str!("../../../../packaging/host.toml");
     assert_eq!(ok(example), ok(""));
-    // With the comments' marks gone it is a full example, and right.
+    // Without the comment signs the file is a full and valid example.
     let is_setting = |line: &&str| line.starts_with("#[") || line.contains(" = ");
     let full: Vec<_> = example.lines().filter(is_setting).collect();
     let full = full.join("\n").replace('#', "");
@@ -114,7 +114,7 @@ fn the_first_class_that_fits_counts() {
     let (limits, class) = settings.limits("LNX12", gib);
     assert_eq!(class, Some("web"));
     assert_eq!((limits.min, limits.max, limits.shares), (gib.permille(250), Bytes::mib(512), 300));
-    // A size that is more than the guest's memory is its memory.
+    // A size above the guest's memory is cut to that memory.
     let (limits, class) = settings.limits("late", gib);
     assert_eq!((class, limits.mode), (Some("db"), Mode::Pinned(gib)));
     let settings = ok("");
@@ -163,7 +163,7 @@ fn all_faults_are_reported_with_their_places() {
 #[test]
 fn parts_and_sizes_are_compared_where_the_hosts_memory_is_known() {
     let text = "[host]\nset_point = '10%'\nreserve = '3 GiB'\nhysteresis = '1%'\n";
-    assert!(parse(text, &place()).is_ok(), "the memory of the host is not known yet");
+    assert!(parse(text, &place()).is_ok(), "the host's memory is unknown");
     let of_host = |gib: u64| Place { host_total: Some(Bytes::mib(gib << 10)), ..place() };
     assert!(parse(text, &of_host(64)).is_ok());
     assert_eq!(parse(text, &of_host(16)).unwrap_err()[0].key, "host.reserve");
@@ -174,7 +174,7 @@ fn parts_and_sizes_are_compared_where_the_hosts_memory_is_known() {
 }
 
 #[test]
-fn what_is_no_toml_has_a_place_too() {
+fn invalid_toml_is_reported_with_its_place() {
     let found = errors("[host\nset_point = '10%'\n");
     assert!(found[0].starts_with("1:6: this is no TOML"), "{found:?}");
     assert!(errors("class = 1")[0].contains("[[class]]"));
@@ -219,7 +219,7 @@ fn sources_are_checked() {
 }
 
 #[test]
-fn a_shadow_is_read_from_the_directory_of_the_file_and_has_none_of_its_own() {
+fn shadow_is_read_relative_to_its_file_and_has_no_shadow_itself() {
     let dir = crate::control::scratch::Scratch::new();
     let main = dir.file("host.toml", "[policy]\nshadow = 'other.toml'\nrules = 'r'\n");
     dir.file("other.toml", "[host]\nset_point = '20%'\n");
@@ -252,9 +252,9 @@ fn the_part_of_a_user_is_divided_among_the_users_guests() {
     assert_eq!((one.max, one.shares, one.mode), (gib(2), 30, Mode::Managed), "no class of ours");
     let claimed = limits(part("alice", gib(64), 2), gib(62));
     assert_eq!((claimed.max, claimed.shares), (Bytes::mib(3968), 15));
-    assert!(claimed.min < gib(1), "the minimum is a part of what it may have: {}", claimed.min);
+    assert!(claimed.min < gib(1), "the minimum is a part of the maximum: {}", claimed.min);
     let endless = limits(part("bob", Bytes(u64::MAX), 3), Bytes(u64::MAX));
-    assert_eq!(endless.max, gib(4), "a quarter of the host where nothing is set");
+    assert_eq!(endless.max, gib(4), "a quarter of the host by default");
 }
 
 #[test]

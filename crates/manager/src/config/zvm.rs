@@ -1,4 +1,4 @@
-//! Users of the z/VM in whose guest the manager runs.
+//! Users of the z/VM that runs the manager's own guest.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,17 @@ use settings::{
 
 use super::kinds::absolute;
 
-/// CP counts no faster, and a longer wait would leave a guest in need alone.
+/// Allowed intervals. CP counts no faster, and a longer interval would leave a guest in need alone.
 const INTERVAL_MS: RangeInclusive<u64> = 1_000..=10_000;
 
-/// What is done about z/VM.
+/// Mode of z/VM's users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZvmMode {
-    /// Nothing.
+    /// Users are ignored.
     Off,
-    /// Its users are shown and recorded.
+    /// Users are shown and recorded.
     Watch,
-    /// Their memory is moved as well.
+    /// Users are shown and recorded, and their memory is moved.
     Manage,
 }
 
@@ -38,7 +38,7 @@ impl ZvmMode {
 }
 
 settings::table! {
-    /// z/VM, where the manager runs in one of its guests.
+    /// Settings of z/VM, for a manager in one of its guests.
     pub struct ZvmSettings in "zvm" {
         /// `watch` shows z/VM's users, `manage` moves their memory as well, `off` does neither
         mode: ZvmMode = one_of("mode", ZvmMode::ALL, ZvmMode::name), "off";
@@ -93,7 +93,7 @@ fn program(value: &DeValue<'_>) -> Converted<PathBuf> {
     }
 }
 
-/// Reads the table, and what must be true of several of its keys.
+/// Reads the table, and checks the keys that depend on each other.
 pub(super) fn zvm(reader: &mut Reader<'_>, tree: &Tree<'_>) -> ZvmSettings {
     let (zvm, at): (ZvmSettings, _) = reader.table(tree);
     if zvm.mode != ZvmMode::Manage || !reader.is_ok() {
@@ -113,22 +113,22 @@ pub(super) fn zvm(reader: &mut Reader<'_>, tree: &Tree<'_>) -> ZvmSettings {
 }
 
 impl ZvmSettings {
-    /// Whether z/VM is looked at.
+    /// Returns true if z/VM's users are shown or managed.
     pub fn is_on(&self) -> bool {
         self.mode != ZvmMode::Off
     }
 
-    /// The memory of the host that is managed, where that is not this machine.
+    /// Returns the memory of the managed host, if that is not this machine.
     pub fn host_total(&self) -> Option<Bytes> {
         self.memory.filter(|_| self.is_on())
     }
 
-    /// Patterns of the users whose memory is moved.
+    /// Returns patterns of the users with managed memory.
     pub fn managed(&self) -> &[String] {
         if self.mode == ZvmMode::Manage { &self.users } else { &[] }
     }
 
-    /// A pass must have counters that are no older than it allows.
+    /// Checks the interval: a pass needs counters that are no older than one pass.
     pub(super) fn check_interval(
         &self,
         reader: &mut Reader<'_>,
@@ -142,7 +142,7 @@ impl ZvmSettings {
         }
     }
 
-    /// Adds the users of the configuration file of VMRM, if one is named.
+    /// Adds the users of VMRM's configuration file, if configured.
     pub(super) fn read_notify(&mut self) -> Result<(), LoadError> {
         let Some(path) = self.notify.as_deref().filter(|_| self.mode == ZvmMode::Manage) else {
             return Ok(());
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn z_vm_is_managed_alone_and_only_those_who_are_named() {
+    fn managed_z_vm_excludes_other_sources_and_unnamed_users() {
         let text = "[zvm]\nmode = 'manage'\nmemory = '64 GiB'\nusers = ['linux*', 'ORA?']\n";
         let settings = parse(text, &Place::default()).unwrap();
         assert_eq!(settings.zvm.managed(), ["LINUX*", "ORA?"]);
@@ -192,16 +192,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_off_says_nothing_about_this_host() {
+    fn zvm_memory_is_ignored_when_the_mode_is_off() {
         let text = "[host]\nset_point = '2 GiB'\n[zvm]\nmemory = '1 GiB'\n";
         let place = Place { host_total: Some(Bytes::mib(4_096)), ..Place::default() };
         assert_eq!(parse(text, &place).unwrap().zvm.host_total(), None);
         let on = text.to_owned() + "mode = 'watch'\n";
-        assert!(parse(&on, &place).is_err(), "nothing would be left of 1 GiB");
+        assert!(parse(&on, &place).is_err(), "the set point exceeds 1 GiB");
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_told_with_its_place() {
+    fn missing_and_wrong_keys_are_reported_with_their_place() {
         let bare = faults("[zvm]\nmode = 'manage'\n");
         assert!(bare.contains("2:8: zvm.mode: nobody is named"), "{bare}");
         let sizeless = faults("[zvm]\nmode = 'manage'\nusers = ['A']\n");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_vmrm_was_to_notify_is_managed_and_what_is_wrong_there_is_told_with_its_file() {
+    fn vmrm_notify_adds_users_and_its_faults_name_the_file() {
         let dir = std::env::temp_dir().join(format!("pinhead-vmrm-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let path = dir.join("host.toml");

@@ -11,20 +11,20 @@ use rustix::net::{RecvFlags, recv};
 use super::client::OUT_MAX;
 use super::{Answer, Ask, Error, Request, decode_answer, encode_request};
 
-/// The number of the only request of a connection.
+/// Number of the only request of a connection.
 const ID: u64 = 1;
-/// Bytes that are looked at in one go.
+/// Bytes read ahead at once.
 const PEEK_BYTES: usize = 64 << 10;
 
-/// Asks a manager or a farm and waits for its answer. Without a sign of it for `patience` there is
-/// none.
+/// Sends a request to a manager or a farm and returns its response. Without any data for `patience`
+/// the request fails.
 pub fn ask(path: &Path, ask: &Ask, patience: Duration) -> Result<Answer, Error> {
     let stream = connect(path, patience)?;
     exchange(stream, path, ask, patience).map(|(_, answer)| answer)
 }
 
-/// Asks a process of this user or of root, and returns the connection with the answer: after some
-/// requests a stream follows.
+/// Sends a request to a process of this user or of root. Returns the connection with the response:
+/// after some requests a stream follows.
 pub fn open(path: &Path, ask: &Ask, patience: Duration) -> Result<(UnixStream, Answer), Error> {
     let stream = connect(path, patience)?;
     match reactor::is_own_user(&stream) {
@@ -33,7 +33,7 @@ pub fn open(path: &Path, ask: &Ask, patience: Duration) -> Result<(UnixStream, A
     }
 }
 
-/// One that takes nobody is waited for no longer than one that does not answer.
+/// Connects within `patience`, also to a listener that accepts no connections.
 fn connect(path: &Path, patience: Duration) -> Result<UnixStream, Error> {
     reactor::connect_within(path, patience).map_err(|error| explain(path, patience, error))
 }
@@ -56,8 +56,8 @@ fn exchange(
     }
 }
 
-/// Reads a line, and nothing of the stream behind it, which may be a guest's: bytes are looked at
-/// before they are taken.
+/// Reads a line, and nothing of the stream after it, which may be a guest's: bytes are peeked at
+/// before they are read.
 fn read_line(mut stream: &UnixStream) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut seen = vec![0; PEEK_BYTES];
@@ -86,7 +86,7 @@ fn explain(path: &Path, patience: Duration, error: io::Error) -> Error {
     let path = path.to_path_buf();
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     match (errno, error.kind()) {
-        // A socket whose manager is dead refuses.
+        // The socket of a dead manager refuses connections.
         (Some(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR), _) => Error::NoManager { path },
         (Some(Errno::ACCESS | Errno::PERM), _) => Error::NoRight { path },
         (_, io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {

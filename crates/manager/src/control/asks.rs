@@ -1,110 +1,111 @@
-//! Requests. A manager serves those about a host's memory, a farm those about the guests that it
-//! runs, and both serve `park` and `wake`.
+//! Requests. A manager serves requests about a host's memory, a farm serves requests about its
+//! guests, and both serve `park` and `wake`.
 
 use serde::{Serialize, Serializer};
 
 use super::Whose;
 use crate::config::Share;
 
-/// A question, or an order.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Ask {
-    /// The guests.
+    /// List the guests.
     Ps,
-    /// Change what a guest is entitled to, until it or the manager ends.
+    /// Change a guest's limits, until the guest or the manager ends.
     Set {
-        /// Its name or UUID.
+        /// Name or UUID of the guest.
         guest: String,
-        /// What is changed.
+        /// Change of the limits.
         #[serde(flatten)]
         change: Change,
     },
     /// Stop a guest's virtual CPUs and have its memory paged out, until it is woken.
     Park {
-        /// Its name or UUID.
+        /// Name or UUID of the guest.
         guest: String,
     },
-    /// Let a parked guest run again.
+    /// Resume a parked guest.
     Wake {
-        /// Its name or UUID.
+        /// Name or UUID of the guest.
         guest: String,
     },
-    /// Free memory for a guest that is about to start. The answer comes when it is there, or when
-    /// the time is over.
+    /// Free memory for a guest that is about to start. The response comes when the memory is free,
+    /// or after the timeout.
     Reserve {
-        /// How much.
+        /// Size of the memory.
         mib: u64,
-        /// How long to wait for it.
+        /// Timeout of the request.
         timeout_ms: u64,
-        /// How long it is held, once it is there.
+        /// Time for which the free memory is held.
         hold_ms: u64,
     },
-    /// The memory was used, or is not needed.
+    /// Cancel a reservation: the memory was used, or is not needed.
     Unreserve {
-        /// The number that the answer to `reserve` gave.
+        /// Number of the reservation, from the response to `reserve`.
         reservation: u64,
     },
-    /// The numbers that the last passes saw of a guest.
+    /// Return the last passes' inputs for a guest.
     Inputs {
-        /// Its name or UUID.
+        /// Name or UUID of the guest.
         guest: String,
     },
-    /// A guest's tasks. Its daemon is asked, which wakes it.
+    /// Return a guest's tasks. The request to the daemon wakes the guest.
     Scan {
-        /// Its name or UUID.
+        /// Name or UUID of the guest.
         guest: String,
     },
-    /// What happened in the last second.
+    /// Return the activity of the last second.
     Interval {
-        /// Whose processes are in the answer: they are most of it.
+        /// Guests with processes in the response: processes are most of it.
         #[serde(skip_serializing_if = "Whose::is_everybody")]
         processes: Whose,
     },
-    /// What each lever on the host's memory gained and cost.
+    /// Return the gain and cost of each lever on the host's memory.
     Levers,
-    /// The manager itself.
+    /// Return the status of the manager.
     Status,
     /// Read the settings again.
     Reload,
-    /// A farm and its guests, as it sees them.
+    /// List a farm and its guests.
     Farm,
-    /// The last output of a guest's console.
+    /// Return the last output of a guest's console.
     Logs {
-        /// Its name.
+        /// Name of the guest.
         guest: String,
     },
-    /// A guest's console, both ways.
+    /// Attach to a guest's console.
     Console {
-        /// Its name.
+        /// Name of the guest.
         guest: String,
     },
     /// Run a line in a guest's shell.
     Exec {
-        /// Its name.
+        /// Name of the guest.
         guest: String,
-        /// The line.
+        /// Line to run.
         command: String,
     },
-    /// The files that a guest's rules look at.
+    /// Return the files that a guest's rules read.
     Capture {
-        /// Its name.
+        /// Name of the guest.
         guest: String,
     },
-    /// Leave the ports and balloons of all guests to a manager.
+    /// Hand over the ports and balloons of all guests to a manager.
     Lend,
     /// End the farm.
     Down,
 }
 
 impl Ask {
-    /// The word under `do`, as it is written.
+    /// Returns the value of `do` in JSON.
     pub fn verb(&self) -> String {
         let request = serde_json::json!(self);
         request["do"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Returns whether it changes something: a member of the socket's group may not ask for it.
+    /// Returns true if the request changes something: members of the socket's group need a right
+    /// for it.
     pub(super) fn is_order(&self) -> bool {
         match self {
             Ask::Set { .. }
@@ -130,21 +131,21 @@ impl Ask {
     }
 }
 
-/// A change of what a guest is entitled to.
+/// A change of a guest's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "what", content = "value", rename_all = "kebab-case")]
 pub enum Change {
-    /// It never gets less.
+    /// Lower limit of the guest's memory.
     Min(#[serde(serialize_with = "as_text")] Share),
-    /// It never gets more.
+    /// Upper limit of the guest's memory.
     Max(#[serde(serialize_with = "as_text")] Share),
-    /// Its weight.
+    /// Weight of the guest.
     Shares(u32),
-    /// It has this much.
+    /// Fixed size of the guest.
     Pin(#[serde(serialize_with = "as_text")] Share),
-    /// It is not managed any more.
+    /// End of the guest's management.
     Release,
-    /// It is managed again, by its class.
+    /// Management by the guest's class again.
     Manage,
 }
 

@@ -1,4 +1,4 @@
-//! One client: its requests, the answers that wait for it, and how long it may stay.
+//! One client: its requests, its waiting responses, and its timeouts.
 
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -7,52 +7,52 @@ use reactor::Budget;
 use reactor::{Lines, Outbox, Received};
 use rustix::event::PollFlags;
 
-/// Requests a second that a client may make: a screen that is drawn ten times a second makes 20.
+/// Requests per second of a client: a screen drawn ten times a second sends 20.
 const REQUESTS_A_SECOND: u64 = 50;
-/// Requests that it may make at once.
+/// Requests of a client in a burst.
 const REQUESTS_BURST: u64 = 100;
-/// Requests that may be open. A client with more is read again when some are answered.
+/// Open requests of a client. A client with more is read again when some are answered.
 const OPEN_MAX: usize = 8;
-/// Bytes that may wait for a client. An answer about a thousand guests has about a megabyte, and
-/// the requests that may be open could all be that.
+/// Bytes that may wait for a client. A response about a thousand guests has about a megabyte, and
+/// each open request may have such a response.
 pub(super) const OUT_MAX: usize = 8 << 20;
-/// Above this a client has to read its answers before its requests are read again.
+/// Bytes waiting above which a client must read its responses before its requests are read again.
 const OUT_FULL: usize = 64 * 1024;
-/// A client that sends nothing is disconnected after this time.
+/// Time after which a silent client is disconnected.
 const IDLE_MS: u64 = 60_000;
-/// A client that reads nothing of what waits for it is disconnected after this time.
+/// Time after which a client is disconnected that reads nothing of its waiting responses.
 const UNREAD_MS: u64 = 10_000;
 
-/// The process at the other end, as the kernel saw it when the connection was made.
+/// The process at the other end, as recorded by the kernel when the connection was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its process; 0 where it is in a namespace of processes that is not seen from here.
+    /// Process ID; 0 for a process in a PID namespace that is invisible from here.
     pub pid: u32,
-    /// Its user.
+    /// User ID.
     pub uid: u32,
-    /// Its group.
+    /// Group ID.
     pub gid: u32,
 }
 
-/// Why a client is disconnected.
+/// Reason for a client's disconnection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gone {
-    /// It has left, as clients do.
+    /// The client has left.
     Left,
-    /// It sent nothing for long.
+    /// The client has sent nothing for long.
     Idle,
-    /// It did not take its answers.
+    /// The client has not read its responses.
     Unread,
-    /// It asked too often.
+    /// The client has sent requests too often.
     Flood,
-    /// Its line does not end.
+    /// The client's line is too long.
     LongLine,
-    /// It is the idlest one, and another wants its place.
+    /// The client was idle longest, and a new client needed its place.
     Displaced,
 }
 
 impl Gone {
-    /// A clause for the operator; `None` where there is nothing to report.
+    /// Returns a clause for the operator; `None` if there is nothing to report.
     pub(super) fn why(self) -> Option<&'static str> {
         match self {
             Gone::Left | Gone::Idle => None,
@@ -71,13 +71,13 @@ pub(super) struct Client {
     input: Lines,
     line_max: usize,
     out: Outbox,
-    /// Requests without an answer.
+    /// Requests without a response.
     pub(super) open: usize,
     budget: Budget,
     pub(super) active_ms: u64,
-    /// When something was last taken of what waits, or nothing waited.
+    /// Time at which the client last read something, or at which nothing waited.
     taken_ms: u64,
-    /// It will ask no more, and may still read.
+    /// True if the client sends no more requests. It may still read.
     ended: bool,
 }
 
@@ -97,20 +97,20 @@ impl Client {
         }
     }
 
-    /// Returns whether it waits for nothing, neither an answer nor the rest of one.
+    /// Returns true if the client waits for no response, and for no rest of one.
     pub(super) fn is_idle(&self) -> bool {
         self.open == 0 && self.out.is_empty()
     }
 
-    /// Ends the connection. Another handle of it may be a lease: its client has to see that half
-    /// an answer is all that comes.
+    /// Ends the connection. Another handle of it may be a lease: its client must see that half a
+    /// response is all that comes.
     pub(super) fn close(self) {
         if !self.out.is_empty() {
             let _ = self.stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// What to wait for.
+    /// Returns the poll flags to wait for.
     pub(super) fn flags(&self) -> PollFlags {
         let mut flags = PollFlags::empty();
         if !self.ended && self.has_room() {
@@ -126,7 +126,7 @@ impl Client {
         self.open < OPEN_MAX && self.out.len() <= OUT_FULL
     }
 
-    /// When its time is over, unless something happens.
+    /// Returns the time of the client's timeout, unless something happens before.
     pub(super) fn until_ms(&self) -> u64 {
         if !self.out.is_empty() {
             self.taken_ms.saturating_add(UNREAD_MS)
@@ -137,7 +137,7 @@ impl Client {
         }
     }
 
-    /// Takes what has come and hands over what waits.
+    /// Reads input and writes waiting responses.
     pub(super) fn turn(&mut self, flags: PollFlags, now_ms: u64) -> Result<(), Gone> {
         if flags.contains(PollFlags::HUP) || flags.contains(PollFlags::ERR) {
             return Err(Gone::Left);
@@ -157,7 +157,7 @@ impl Client {
     }
 
     fn receive(&mut self, now_ms: u64) -> Result<(), Gone> {
-        // What is kept stays below two lines, whatever is sent at once.
+        // The input stays below two lines, whatever the client sends at once.
         if self.input.len() > self.line_max {
             return if self.input.has_line() { Ok(()) } else { Err(Gone::LongLine) };
         }
@@ -173,8 +173,8 @@ impl Client {
         Ok(())
     }
 
-    /// The next line, without its end, if the client may be served. It is open until it is
-    /// answered.
+    /// Returns the next line without its end, if the client may be served. The line is open until
+    /// its response.
     pub(super) fn next_line(&mut self) -> Result<Option<Vec<u8>>, Gone> {
         loop {
             if !self.has_room() {
@@ -184,7 +184,7 @@ impl Client {
             if self.budget.left() == 0 {
                 return Err(Gone::Flood);
             }
-            // Empty lines cost as well, or they would be a flood of their own.
+            // Empty lines count as well, or they would be a flood of their own.
             self.budget.spend(1);
             let line = line.trim_ascii();
             if !line.is_empty() {
@@ -194,12 +194,12 @@ impl Client {
         }
     }
 
-    /// Whether there is more to do for it without anything new coming in.
+    /// Returns true if a line can be served without new input.
     pub(super) fn has_more(&self) -> bool {
         self.has_room() && self.input.has_line()
     }
 
-    /// Queues an answer. It is handed over in this turn or a later one.
+    /// Queues a response, which is sent in this turn or a later one.
     pub(super) fn answer(&mut self, line: &[u8], now_ms: u64) -> Result<(), Gone> {
         self.open = self.open.saturating_sub(1);
         if self.out.len().saturating_add(line.len()) > OUT_MAX {

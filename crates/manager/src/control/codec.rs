@@ -1,7 +1,7 @@
-//! Lines of JSON to requests, and answers to lines.
+//! Conversion of JSON lines to requests, and of responses to lines.
 //!
-//! Requests are read by hand and not by serde: an answer names the member that is wrong and the
-//! right form, and nothing that is not looked at can be in a request.
+//! Requests are parsed without serde, so that a response names the wrong member and the right form.
+//! A request cannot contain an unread member.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -9,21 +9,22 @@ use serde_json::{Map, Value, json};
 use super::{Answer, Ask, Change, Failure, Whose};
 use crate::config::Share;
 
-/// The protocol's version.
+/// Version of the protocol.
 pub const VERSION: u64 = 1;
 
-/// The longest line of all. Most of it is a command for a guest's shell; a manager takes less.
+/// Longest line. Most of it is a command for a guest's shell; a manager takes less.
 pub const LINE_MAX: usize = 64 * 1024;
-/// The longest name of a guest in a request; libvirt and QEMU take no longer one in a file name.
+/// Longest name of a guest in a request: neither libvirt nor QEMU takes a longer one in a file
+/// name.
 pub const NAME_MAX: usize = 255;
-/// The largest reservation, 4 PiB.
+/// Largest reservation, 4 PiB.
 const MIB_MAX: u64 = 1 << 32;
-/// Nobody waits longer for memory; an open request keeps its connection.
+/// Longest timeout of a reservation; an open request keeps its connection.
 const TIMEOUT_MAX_MS: u64 = 10 * 60_000;
-/// Memory that is held is of no use to anyone.
+/// Longest time for which a reservation is held: held memory is of no use to others.
 const HOLD_MAX_MS: u64 = 60 * 60_000;
 
-/// The words under `do`.
+/// Values of `do`.
 pub const VERBS: [&str; 19] = [
     "ps",
     "set",
@@ -47,25 +48,25 @@ pub const VERBS: [&str; 19] = [
 ];
 const WHATS: [&str; 6] = ["min", "max", "shares", "pin", "release", "manage"];
 
-/// A request, with the number that its answer carries.
+/// A request, with the number of its response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The client's own number.
+    /// Number chosen by the client.
     pub id: u64,
-    /// What is asked.
+    /// The request itself.
     pub ask: Ask,
 }
 
-/// A line that is no request. It is answered all the same.
+/// A line that is not a request. It gets a response all the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRequest {
-    /// The client's number, where there was one.
+    /// Number chosen by the client, if there is one.
     pub id: Option<u64>,
-    /// What is wrong.
+    /// Reason and advice.
     pub failure: Failure,
 }
 
-/// The members of a request that have not been looked at.
+/// Members of a request that have not been read so far.
 struct Members(Map<String, Value>);
 
 /// Reads a line, without its line end.
@@ -142,7 +143,7 @@ fn change(members: &mut Members) -> Result<Change, Failure> {
         "min" => Change::Min(members.share()?),
         "max" => Change::Max(members.share()?),
         "pin" => Change::Pin(members.share()?),
-        // It fits: the bound is below that of the type.
+        // The limit is below that of the type, so the cast keeps the value.
         "shares" => Change::Shares(members.number("value", 1, 1_000_000)? as u32),
         "release" => Change::Release,
         "manage" => Change::Manage,
@@ -159,7 +160,7 @@ fn unknown(kind: &str, name: &str, known: &[&str]) -> Failure {
     Failure::new(format!("There is no {kind} `{}`", shown(name))).help(help)
 }
 
-/// A piece of a request for a message: short, and without control characters.
+/// Returns a piece of a request for a message: short, and without control characters.
 fn shown(text: &str) -> String {
     text.chars().take(40).collect::<String>().escape_debug().to_string()
 }
@@ -219,14 +220,14 @@ impl Members {
     }
 }
 
-/// The line that asks this, with its line end.
+/// Returns the line of a request, with its line end.
 pub fn encode_request(request: &Request) -> Vec<u8> {
     let mut object = json!(request.ask);
     (object["v"], object["id"]) = (VERSION.into(), request.id.into());
     format!("{object}\n").into_bytes()
 }
 
-/// The line that answers, with its line end.
+/// Returns the line of a response, with its line end.
 pub fn encode_answer(id: Option<u64>, answer: &Result<Answer, Failure>) -> Vec<u8> {
     let object = match answer {
         Ok(answer) => json!({ "id": id, "ok": answer }),
@@ -235,8 +236,8 @@ pub fn encode_answer(id: Option<u64>, answer: &Result<Answer, Failure>) -> Vec<u
     format!("{object}\n").into_bytes()
 }
 
-/// An answer's line. It is read straight into its types: one of a hundred guests has a thousand
-/// numbers, and is read each second.
+/// A response's line. It is read straight into its types: with a hundred guests a line contains a
+/// thousand numbers, and there is one a second.
 #[derive(Deserialize)]
 struct Line {
     id: Option<u64>,
@@ -244,7 +245,7 @@ struct Line {
     error: Option<Failure>,
 }
 
-/// Reads an answer's line. An answer without a number is to a line that had none.
+/// Reads a response's line. A response without a number is about a line without a number.
 pub fn decode_answer(line: &[u8]) -> Result<(Option<u64>, Result<Answer, Failure>), String> {
     let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match (line.error, line.ok) {

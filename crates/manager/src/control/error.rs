@@ -1,11 +1,11 @@
-//! What can go wrong with the control socket, at either end.
+//! Errors of the control socket, at either end.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Failure;
 
-/// The socket cannot be had, or gave no answer.
+/// The socket cannot be opened, or there was no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("Another pinhead host{}", who(*.pid, .path))]
@@ -19,7 +19,7 @@ pub enum Error {
     NoSuchGroup { group: String },
     #[error("Cannot {step} {path}")]
     Step {
-        /// What was tried, such as "make the directory".
+        /// Action that failed, such as "make the directory".
         step: &'static str,
         path: PathBuf,
         source: io::Error,

@@ -1,4 +1,4 @@
-//! The number of a group.
+//! Lookup of a group's number.
 
 use std::path::Path;
 

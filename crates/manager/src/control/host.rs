@@ -1,59 +1,60 @@
-//! The host as it is shown, and who has what of its memory.
+//! The host and the owners of its memory, for display.
 
 use serde::{Deserialize, Serialize};
 
-/// Who has what of the host's memory: each byte once.
+/// Owners of the host's memory: each byte counts once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnersRow {
-    /// Memory in use, in the next ones together: total less available, and what of that counts as
-    /// available all the same: guests' shared memory in files, ZFS's cache that gives way.
+    /// Memory in use, as the sum of the next fields: total less available, plus used memory that
+    /// counts as available. Such memory is guests' shared memory in files and ZFS's shrinkable
+    /// cache.
     pub used_bytes: Option<u64>,
-    /// Memory of guests, each for itself.
+    /// Memory of guests, without shared memory.
     pub guests_bytes: u64,
-    /// Their hypervisors' own.
+    /// Own memory of hypervisors.
     pub hypervisors_bytes: u64,
-    /// What guests have together, once: templates, programs.
+    /// Memory that guests share, counted once: templates, programs.
     pub shared_bytes: u64,
-    /// What compressed swap takes.
+    /// Memory of compressed swap.
     pub compressed_bytes: Option<u64>,
-    /// The manager's own.
+    /// Memory of the manager.
     pub manager_bytes: Option<u64>,
-    /// Huge pages that are set aside, guests' among them.
+    /// Reserved huge pages, with those of guests.
     #[serde(default)]
     pub huge_pages_bytes: u64,
-    /// ZFS's cache.
+    /// Memory of ZFS's cache.
     #[serde(default)]
     pub zfs_bytes: u64,
-    /// Everything else.
+    /// All other memory in use.
     pub other_bytes: Option<u64>,
 }
 
-/// The host.
+/// Memory of the host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostRow {
-    /// MemTotal, with the huge pages that are set aside.
+    /// MemTotal, with reserved huge pages.
     pub total_bytes: Option<u64>,
-    /// What could be handed out without swapping, within the budget if there is one.
+    /// Memory available without swapping, within the budget if there is one.
     pub available_bytes: Option<u64>,
-    /// Who has what of it.
+    /// Owners of the memory in use.
     #[serde(default)]
     pub owners: OwnersRow,
-    /// What it is to have free.
+    /// Set point: the free memory to keep.
     pub set_point_bytes: u64,
-    /// How far that may be missed.
+    /// Tolerance of the set point.
     pub hysteresis_bytes: u64,
-    /// What no grant touches.
+    /// Free memory that no grant touches.
     pub reserve_bytes: u64,
-    /// What guests may use together, if that is bounded.
+    /// Budget of all guests together, if there is one.
     pub budget_bytes: Option<u64>,
-    /// What was granted and has not been taken up yet.
+    /// Memory granted and not yet taken up.
     pub promised_bytes: Option<u64>,
-    /// What reservations hold.
+    /// Memory held by reservations.
     pub reserved_bytes: Option<u64>,
     /// Time in which some task waited for memory, in thousandths.
     pub psi_permille: Option<f64>,
-    /// Pages a second from swap.
+    /// Pages swapped in per second.
     pub swap_in_pages_s: Option<f64>,
-    /// Pages a second to swap.
+    /// Pages swapped out per second.
     pub swap_out_pages_s: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! The levers on the host's memory as they are shown: what each gained and cost.
+//! The levers on the host's memory, with gain and cost, for display.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,60 +9,61 @@ pub struct Levers {
     pub levers: Vec<LeverRow>,
     /// The guests, by name.
     pub guests: Vec<PagedOutRow>,
-    /// CPU time of the manager without that of page-out, in microseconds since its start.
+    /// CPU time of the manager without page-out, in microseconds since its start.
     pub manager_cpu_us: u64,
-    /// How long the manager has run.
+    /// Time since the manager's start.
     pub uptime_ms: u64,
 }
 
-/// A lever. What it does not have, or nobody measures, is null.
+/// A lever. A value that it does not have or that is not measured is null.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeverRow {
-    /// Its name: page-reporting, balloon, page-out, ksm.
+    /// Name of the lever: page-reporting, balloon, page-out, ksm.
     pub name: String,
-    /// `on`, `off`, or why it rests.
+    /// State: `on`, `off`, or the reason for a rest.
     pub state: String,
-    /// Why it is off.
+    /// Reason for being off.
     pub why: Option<String>,
-    /// Guests that are there and have it, or were taken from by it.
+    /// Present guests with the lever, or with memory taken by it.
     pub guests: Option<u64>,
-    /// How often it was used.
+    /// Number of uses.
     pub times: Option<u64>,
-    /// What the host got by it: of KSM and the balloon now, of others since the manager's start.
+    /// Gain of the host: for KSM and the balloon the current gain, for others since the manager's
+    /// start.
     pub gained_bytes: Option<u64>,
-    /// What that takes where it is now, if it is compressed.
+    /// Size of that memory in compressed swap, if it is compressed.
     pub compressed_bytes: Option<u64>,
     /// CPU time since the manager's start, in microseconds.
     pub cost_us: Option<u64>,
     /// CPU time now, in percent of one core.
     pub cost_percent: Option<f64>,
-    /// What came back of it.
+    /// Memory that came back.
     pub came_back_bytes: Option<u64>,
-    /// What of that came back later than in the first look after a taking: promotion.
+    /// Part of it that came back later than in the first look after a page-out: promotion.
     pub promoted_bytes: Option<u64>,
-    /// How often it had to rest because tasks of the host waited for memory.
+    /// Number of rests because tasks of the host waited for memory.
     pub alarms: Option<u64>,
 }
 
-/// A guest, as page-out has it. Its name comes from outside: escape it before it is shown.
+/// Page-out of a guest. The name comes from outside: escape it before display.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PagedOutRow {
-    /// Its name.
+    /// Name of the guest.
     pub name: String,
-    /// How it stands, such as `awake`, `out`, `rests`, `incompressible`.
+    /// State, such as `awake`, `out`, `rests`, `incompressible`.
     pub state: String,
-    /// How often it was paged out.
+    /// Number of page-outs.
     pub times: u64,
-    /// When it was last, in milliseconds since 1970.
+    /// Time of the last page-out, in milliseconds since 1970.
     pub at_ms: Option<i64>,
-    /// What the host got then.
+    /// Gain of the host by the last page-out.
     pub gained_bytes: Option<u64>,
-    /// What compressed memory grew by then.
+    /// Growth of compressed memory by the last page-out.
     pub compressed_bytes: Option<u64>,
-    /// CPU time of that, in microseconds.
+    /// CPU time of the last page-out, in microseconds.
     pub cost_us: Option<u64>,
-    /// What came back of it since.
+    /// Memory that has come back since.
     pub came_back_bytes: Option<u64>,
-    /// What it held a minute after: its working set, measured.
+    /// Memory resident a minute after the page-out: the measured working set.
     pub working_set_bytes: Option<u64>,
 }

@@ -1,23 +1,23 @@
-//! What happened in the last second, as the control socket reports it.
+//! Activity of the last second, as the control socket reports it.
 //!
-//! Values stand under the names of the tables in crate `model`: a counter's is what it grew
-//! by, a gauge's is its mean. What is not known is left out, and a name that the reader does not
-//! know is skipped, so that the two may be of different versions.
+//! Values have the names of the tables in crate `model`. A counter's value is its growth, a gauge's
+//! value is its mean. Unknown values are left out. A reader skips unknown names, so that the two
+//! sides may have different versions.
 
 use std::collections::BTreeMap;
 
 use model::{Field, GuestIdentity, Interval, Over, ProcessName, Row};
 use serde::{Deserialize, Serialize};
 
-/// The guests whose processes are wanted.
+/// Selection of guests for which processes are reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "serde_json::Value")]
 pub enum Whose {
-    /// Those of all guests.
+    /// All guests.
     Everybody,
-    /// None.
+    /// No guest.
     Nobody,
-    /// Those of a guest: its name or UUID.
+    /// One guest, by name or UUID.
     Guest(String),
 }
 
@@ -37,14 +37,14 @@ impl From<Whose> for serde_json::Value {
     }
 }
 
-/// The answer to `interval`.
+/// Response to `interval`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Passed {
-    /// When it began, in milliseconds since 1970.
+    /// Start of the interval, in milliseconds since 1970.
     pub from_ms: i64,
-    /// How long it is.
+    /// Length of the interval.
     pub length_ms: u64,
-    /// How long the last look at everything took.
+    /// Duration of the monitor's last round.
     pub round_us: u64,
     /// The host.
     pub host: Values,
@@ -57,13 +57,13 @@ pub struct Passed {
 /// Values over a span of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Values {
-    /// How much of the span is known.
+    /// Known part of the span.
     pub covered_ms: u64,
-    /// The values by their fields' names.
+    /// Values by the names of their fields.
     pub values: BTreeMap<String, u64>,
 }
 
-/// How a guest's identity stands in JSON.
+/// A guest's identity in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "GuestIdentity")]
 struct Identity {
@@ -75,26 +75,26 @@ struct Identity {
     boot: String,
 }
 
-/// A guest.
+/// Activity of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GuestPassed {
-    /// Which guest it is.
+    /// Identity of the guest.
     #[serde(flatten, with = "Identity")]
     pub who: GuestIdentity,
-    /// The guest as a whole.
+    /// Values of the whole guest.
     pub seen: Values,
-    /// Its processes, between the last two reports of its daemon.
+    /// Processes of the guest, between the last two reports of its daemon.
     pub processes: Vec<ProcessPassed>,
 }
 
-/// A process inside of a guest.
+/// Activity of a process in a guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessPassed {
-    /// Its name, from the guest.
+    /// Name of the process, from the guest.
     pub name: String,
-    /// Its number in the guest.
+    /// Process ID in the guest.
     pub pid: u32,
-    /// What it did.
+    /// Values of the process.
     pub seen: Values,
 }
 
@@ -116,12 +116,12 @@ impl Values {
 }
 
 impl Passed {
-    /// All of an interval.
+    /// Returns all of an interval.
     pub fn of(interval: &Interval, round_us: u64) -> Passed {
         Passed::with(interval, round_us, &Whose::Everybody)
     }
 
-    /// An interval, with the processes that are wanted.
+    /// Returns an interval with the selected processes.
     pub fn with(interval: &Interval, round_us: u64, processes: &Whose) -> Passed {
         let is_wanted = |who: &GuestIdentity| match processes {
             Whose::Everybody => true,
@@ -151,7 +151,7 @@ impl Passed {
         }
     }
 
-    /// The interval.
+    /// Converts back to an interval.
     pub fn interval(&self) -> Interval {
         let mut interval = Interval {
             from_ms: self.from_ms,

@@ -1,13 +1,13 @@
-//! The control socket: how the manager is asked, and how it answers.
+//! The control socket, with its requests and responses.
 //!
 //! ```text
 //!   client ─► a line of JSON ─► decode ─► Ask ─► the manager ─► Answer ─► a line of JSON ─► client
-//!             (bounded, counted)          └ who asks: pid, uid, gid
+//!             (bounded, counted)          └ the peer: pid, uid, gid
 //! ```
 //!
-//! A unix stream socket; each line is one request or one answer, see docs/host.md. Who may open
-//! the socket's file may ask. A client that floods, does not read, or is silent for long loses
-//! its connection, and nobody else notices.
+//! A unix stream socket. Each line is one request or one response, see docs/host.md. Any user that
+//! may open the socket's file may send requests. A client that floods, does not read, or is silent
+//! for long is disconnected, without an effect on other clients.
 
 mod ask;
 mod asks;

@@ -1,23 +1,23 @@
-//! Who may do what, of those whom the socket's mode lets in.
+//! Permissions of clients that the socket's mode lets in.
 //!
-//! The owner and root may do everything. Anybody else is a member of the socket's group, and may
-//! look; whether members may also change something is a setting. The user is the one that the
-//! kernel saw when the connection was made.
+//! The owner and root may send any request. Any other user is a member of the socket's group, and
+//! may read. A setting decides whether members may also change something. The user is the one that
+//! the kernel recorded when the connection was made.
 
 use super::{Ask, Failure, Peer};
 use crate::config::GroupMay;
 
-/// What clients may do that are not the owner.
+/// Rights of clients other than the owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rights {
-    /// Members of the group, if there is one.
+    /// Rights of the group's members, if there is a group.
     pub(super) group: Option<GroupMay>,
-    /// The user that the manager runs as.
+    /// User that runs the manager.
     pub(super) owner: u32,
 }
 
 impl Rights {
-    /// Whether a client may have this.
+    /// Checks whether a client may send a request.
     pub(super) fn check(self, peer: Peer, ask: &Ask) -> Result<(), Failure> {
         let is_owner = [0, self.owner].contains(&peer.uid);
         match self.group {
@@ -43,7 +43,7 @@ mod tests {
     use crate::control::{Change, Whose};
 
     #[test]
-    fn members_of_the_group_look_and_change_nothing_unless_that_is_set() {
+    fn group_members_only_read_unless_the_setting_allows_changes() {
         let guest = || "web1".to_owned();
         let orders = [
             Ask::Set { guest: guest(), change: Change::Release },

@@ -1,51 +1,51 @@
 //! A guest's tasks, as the control socket reports them.
 //!
-//! Counts are since the guest's boot, the task's start, or the start of the guest's process:
-//! a client that wants rates asks twice and takes the difference.
+//! Counts are since the guest's boot, the task's start, or the start of the guest's process. A
+//! client computes rates from two requests.
 
 use agent::AskCounts;
 use serde::{Deserialize, Serialize};
 use wire::Totals;
 
-/// The answer to `scan`.
+/// Response to `scan`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scanned {
-    /// The guest's name.
+    /// Name of the guest.
     pub guest: String,
-    /// When, in milliseconds since 1970.
+    /// Time of the scan, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Counts up with each scan of this guest.
+    /// Number of the scan of this guest.
     pub sequence: u32,
-    /// The scan whose counts the tasks' earlier ones are; 0 for none.
+    /// Number of the scan with the tasks' earlier counts; 0 for none.
     pub previous: u32,
-    /// What the guest's process has used on the host.
+    /// Usage of the guest's process on the host.
     pub host: HostSide,
-    /// What this manager has asked the guest's daemon so far: each wakes it once.
+    /// Requests of this manager to the guest's daemon so far: each wakes the daemon once.
     #[serde(with = "Asks")]
     pub asked: AskCounts,
-    /// What the guest's kernel counts of all tasks together.
+    /// Counts of the guest's kernel for all tasks together.
     #[serde(with = "TotalsRow")]
     pub totals: Totals,
-    /// Its tasks, those dispatched most often first.
+    /// Tasks of the guest, most dispatches first.
     pub tasks: Vec<TaskRow>,
 }
 
-/// What the threads of a guest's process have used on the host.
+/// Usage of the threads of a guest's process on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostSide {
-    /// Nanoseconds that its virtual CPUs ran.
+    /// CPU time of the virtual CPUs, in nanoseconds.
     pub vcpu_run_ns: Option<u64>,
-    /// Nanoseconds that they were ready and did not run.
+    /// Time for which virtual CPUs were ready and did not run, in nanoseconds.
     pub vcpu_delay_ns: Option<u64>,
-    /// Times that they were dispatched.
+    /// Dispatches of the virtual CPUs.
     pub vcpu_dispatches: Option<u64>,
-    /// Nanoseconds that its other threads ran.
+    /// CPU time of the other threads, in nanoseconds.
     pub other_run_ns: Option<u64>,
-    /// Times that these were dispatched.
+    /// Dispatches of the other threads.
     pub other_dispatches: Option<u64>,
 }
 
-/// How the counts of questions to a daemon stand in JSON.
+/// Counts of requests to a daemon, in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "AskCounts")]
 struct Asks {
@@ -54,7 +54,7 @@ struct Asks {
     scans: u64,
 }
 
-/// How the counts of all tasks of a guest together stand in JSON.
+/// Counts of all tasks of a guest together, in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Totals")]
 struct TotalsRow {
@@ -75,44 +75,44 @@ struct TotalsRow {
     scan_us: Option<u64>,
 }
 
-/// A task of a guest. Its texts come from the guest: escape them before they are shown.
+/// A task of a guest. Its texts come from the guest: escape them before display.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRow {
-    /// Its number.
+    /// Thread ID of the task.
     pub tid: u32,
-    /// The number of its process.
+    /// Process ID of the task.
     pub pid: u32,
-    /// process, thread or kernel.
+    /// Kind: process, thread or kernel.
     pub kind: String,
-    /// Its name.
+    /// Name of the task.
     pub name: String,
-    /// The letter of its state.
+    /// Letter of the task's state.
     pub state: Option<char>,
-    /// Where in the kernel it waits.
+    /// Kernel function in which the task waits.
     pub wchan: Option<String>,
-    /// When it started, in ticks since the boot.
+    /// Start time, in ticks since the boot.
     pub start_ticks: Option<u64>,
-    /// Ticks in user mode; of a process, those of all its threads.
+    /// Ticks in user mode; for a process, of all its threads.
     pub user_ticks: Option<u64>,
-    /// The same in the kernel.
+    /// Ticks in the kernel; for a process, of all its threads.
     pub system_ticks: Option<u64>,
-    /// Those of children that have ended, in user mode.
+    /// Ticks of ended children in user mode.
     pub child_user_ticks: Option<u64>,
-    /// Those of children that have ended, in the kernel.
+    /// Ticks of ended children in the kernel.
     pub child_system_ticks: Option<u64>,
-    /// Nanoseconds that it ran.
+    /// CPU time, in nanoseconds.
     pub run_ns: Option<u64>,
-    /// Times that it was dispatched.
+    /// Number of dispatches.
     pub dispatches: Option<u64>,
-    /// Nanoseconds that it ran, as they were at the previous scan.
+    /// CPU time at the previous scan, in nanoseconds.
     pub run_before_ns: Option<u64>,
-    /// Times that it was dispatched, as they were at the previous scan.
+    /// Number of dispatches at the previous scan.
     pub dispatches_before: Option<u64>,
-    /// Its process's memory.
+    /// Resident memory of the task's process.
     pub resident_bytes: Option<u64>,
-    /// Its faults that had to read.
+    /// Major faults of the task.
     pub major_faults: Option<u64>,
-    /// Threads of its process.
+    /// Threads of the task's process.
     pub threads: Option<u64>,
 }
 

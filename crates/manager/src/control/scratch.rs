@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Directories that this process has made so far, so that each has a name of its own.
+/// Directories that this process has created so far, so that each gets a name of its own.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A directory that is removed when it is dropped.
+/// A directory that is removed when dropped.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -23,7 +23,7 @@ impl Scratch {
         &self.0
     }
 
-    /// Writes a file with its directories.
+    /// Writes a file, and creates its directories.
     pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.0.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -15,55 +15,55 @@ use super::socket::Socket;
 use super::{Answer, Ask, Error, Failure};
 use crate::config::GroupMay;
 
-/// Clients of a manager at once. When all places are taken, the idlest client that waits for
-/// nothing goes.
+/// Clients of a manager at once. If all places are taken, the client that has been idle longest and
+/// waits for nothing is disconnected.
 pub const CLIENTS_MAX: usize = 32;
-/// Requests taken of one client in one turn.
+/// Requests of one client served in one turn.
 const REQUESTS_A_TURN: usize = 4;
-/// The listening socket in a poll set. Clients count from 1.
+/// Key of the listening socket in a poll set. Keys of clients start at 1.
 const LISTENER: u64 = 0;
-/// Notes for the operator that are kept; more are dropped.
+/// Stored notes for the operator; more are dropped.
 const NOTES_MAX: usize = 16;
 
-/// What a server takes.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Clients at once.
     pub clients: usize,
-    /// The longest line, in bytes.
+    /// Longest line, in bytes.
     pub line: usize,
 }
 
 impl Bounds {
-    /// Of a manager: the longest request has a guest's name, and some numbers.
+    /// Limits of a manager: the longest request contains a guest's name and some numbers.
     pub const MANAGER: Bounds = Bounds { clients: CLIENTS_MAX, line: 4096 };
-    /// Of a farm: some clients wait for minutes, and commands are long.
+    /// Limits of a farm: some clients wait for minutes, and commands are long.
     pub const FARM: Bounds = Bounds { clients: 128, line: LINE_MAX };
 }
 
-/// A connection; never used again.
+/// Identity of a connection, never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
-/// A request to be answered with [`Server::answer`], at once or later.
+/// A request to answer with [`Server::answer`], at once or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The connection.
+    /// Connection of the client.
     pub client: ClientId,
-    /// The request's number in it.
+    /// Number of the request, by the client.
     pub id: u64,
-    /// The process that asks.
+    /// Process of the client.
     pub peer: Peer,
-    /// What is asked.
+    /// The request itself.
     pub ask: Ask,
 }
 
-/// The way back to a client that waits for an answer.
+/// Address of a client that waits for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
-    /// The connection.
+    /// Connection of the client.
     pub client: ClientId,
-    /// The client's own number of its request.
+    /// Number of the request, by the client.
     pub id: u64,
 }
 
@@ -81,8 +81,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes the socket, for the owner and, if one is named, a group. Another manager that has it
-    /// is an error; what a dead one has left is replaced.
+    /// Creates the socket for the owner and, if given, a group. A live manager with this socket is
+    /// an error; the socket of a dead one is replaced.
     pub fn open(path: &Path, group: Option<&str>, bounds: Bounds) -> Result<Server, Error> {
         Ok(Server {
             socket: Socket::open(path, group)?,
@@ -99,19 +99,19 @@ impl Server {
         })
     }
 
-    /// The socket's file.
+    /// Returns the path of the socket.
     pub(crate) fn path(&self) -> &Path {
         &self.socket.path
     }
 
-    /// The same, with what members of the group may do.
+    /// Returns the same server with these rights of the group's members.
     #[must_use]
     pub fn group_may(mut self, may: GroupMay) -> Server {
         self.rights.group = self.rights.group.map(|_| may);
         self
     }
 
-    /// Adds what it waits for.
+    /// Adds descriptors to the poll set.
     pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         set.add(LISTENER, self.socket.listener.as_fd(), self.acceptor.flags());
         for (id, client) in &self.clients {
@@ -119,7 +119,7 @@ impl Server {
         }
     }
 
-    /// When it wants its next turn, even if nothing can be read.
+    /// Returns the time of the next turn without any input.
     pub fn next_ms(&self) -> u64 {
         let has_more = self.clients.values().any(Client::has_more);
         let untils = self.clients.values().map(Client::until_ms);
@@ -127,26 +127,26 @@ impl Server {
         if has_more { 0 } else { next }
     }
 
-    /// How many clients there are.
+    /// Returns the number of clients.
     pub fn clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// Clients that have left, or were disconnected, since this was asked last.
+    /// Returns the clients that have left or were disconnected since the last call.
     pub fn take_left(&mut self) -> Vec<ClientId> {
         std::mem::take(&mut self.left)
     }
 
-    /// Notes for the operator: clients that were disconnected, and why.
+    /// Returns notes for the operator about disconnected clients.
     pub fn take_notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Takes what has come, by which of its descriptors are ready.
+    /// Handles the ready descriptors.
     pub fn turn(&mut self, ready: &[Event], now_ms: u64, asked: &mut Vec<Asked>) {
         let mut gone = Vec::new();
         let mut ready = Lookup::new(ready);
-        // The listening socket's event, if any, comes first; it is tried anyway.
+        // The listening socket's event, if any, comes first. An accept is tried in any case.
         ready.flags(LISTENER);
         for (id, client) in &mut self.clients {
             let flags = ready.flags(id.0);
@@ -160,7 +160,7 @@ impl Server {
         self.accept(now_ms, asked);
     }
 
-    /// Answers a request. A client that has left needs none.
+    /// Answers a request. A client that has left needs no response.
     pub fn answer(
         &mut self,
         client: ClientId,
@@ -174,19 +174,20 @@ impl Server {
         }
     }
 
-    /// Hands over the connection of a client that goes on as a stream, behind its request. Bytes
-    /// that the client has sent behind that line are lost: it waits for the answer first.
+    /// Takes the connection of a client that continues as a stream after its request. Bytes that
+    /// the client has sent after that line are lost: it waits for the response first.
     pub fn take(&mut self, client: ClientId) -> Option<UnixStream> {
         self.left.push(client);
         Some(self.clients.remove(&client)?.stream)
     }
 
-    /// Returns a second handle of a client's connection, which so stays open until that goes.
+    /// Returns a second handle of a client's connection, which stays open until the handle is
+    /// closed.
     pub fn lease(&self, client: ClientId) -> Option<UnixStream> {
         self.clients.get(&client)?.stream.try_clone().ok()
     }
 
-    /// Hangs up on all clients.
+    /// Disconnects all clients.
     pub fn hang_up(&mut self) {
         for (id, client) in std::mem::take(&mut self.clients) {
             self.left.push(id);
@@ -213,7 +214,7 @@ impl Server {
             self.given += 1;
             let id = ClientId(self.given);
             let mut client = Client::new(stream, peer, self.bounds.line, now_ms);
-            // Most have sent their request before they are accepted.
+            // Most clients have sent their request before they are accepted.
             match serve(id, &mut client, self.rights, PollFlags::IN, now_ms, asked) {
                 Ok(()) => drop(self.clients.insert(id, client)),
                 Err(why) => self.note_gone(peer, why),
@@ -221,7 +222,7 @@ impl Server {
         }
     }
 
-    /// Disconnects the client that has sent nothing for longest and waits for nothing.
+    /// Disconnects the idle client that has been silent for longest.
     fn make_room(&mut self) -> bool {
         let idle = self.clients.iter().filter(|(_, client)| client.is_idle());
         let Some((id, _)) = idle.min_by_key(|(_, client)| client.active_ms) else { return false };
@@ -253,7 +254,7 @@ impl Server {
     }
 }
 
-/// One client's turn. Lines that are no requests are answered here.
+/// Serves one client in a turn. Lines that are not requests are answered here.
 fn serve(
     id: ClientId,
     client: &mut Client,

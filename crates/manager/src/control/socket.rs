@@ -1,13 +1,13 @@
-//! The socket's file: had by one manager at a time, and open to nobody too early.
+//! The socket's file: used by one manager at a time, and closed to others until its mode is set.
 //!
 //! ```text
 //!   SOCKET.lock, held until death ─► SOCKET.new: 0600, bound, its group, 0660 ─► renamed: SOCKET
 //! ```
 //!
-//! The lock proves that its holder lives: the kernel lets it go however its holder ends, so a
-//! socket whose lock is free is a dead manager's and is replaced. The mode is set before the file
-//! is there, since what a socket is bound with is its own, and the name that clients know comes
-//! last.
+//! The lock proves that its holder is alive: the kernel releases it at any end of the holder. A
+//! socket with a free lock is therefore a dead manager's and is replaced. The mode is set before
+//! the file exists, because a socket keeps the mode it is bound with. The name known to clients
+//! comes last.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -20,10 +20,11 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::{Error, group};
 
-/// Clients that wait to be taken.
+/// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// A socket that is ours. Its file goes with it; that of the lock stays, empty of meaning.
+/// A socket of this process. Dropping it removes its file; the lock's file stays, without a
+/// meaning.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) listener: UnixListener,
@@ -32,7 +33,7 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
-    /// Makes the socket.
+    /// Creates the socket.
     pub(crate) fn open(path: &Path, group: Option<&str>) -> Result<Socket, Error> {
         let group = group.map(|name| group::find(Path::new("/etc/group"), name)).transpose()?;
         let step = |step, path: &Path| {
@@ -70,7 +71,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // The lock is still ours, so the file is too.
+        // This process still holds the lock, so the file is its own too.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -34,7 +34,7 @@ impl House {
         UnixStream::connect(self.path()).unwrap()
     }
 
-    /// One turn in which every descriptor may be ready.
+    /// Runs one turn in which each descriptor may be ready.
     fn turn(&mut self, now_ms: u64) -> Vec<Asked> {
         let mut asked = Vec::new();
         self.server.turn(&[], now_ms, &mut asked);
@@ -111,7 +111,7 @@ fn a_wrong_request_is_answered_with_the_right_form() {
 }
 
 #[test]
-fn a_request_is_answered_with_its_number_and_its_asker_is_known() {
+fn request_is_answered_with_its_number_and_has_its_peer() {
     let mut house = House::new();
     let mut client = house.connect();
     client.write_all(&line(Ask::Ps)).unwrap();
@@ -172,7 +172,7 @@ fn every_answer_comes_back_as_it_was_written() {
     }
 }
 
-/// What clients of other versions read and write: these lines are as they have always been.
+/// The words that clients of other versions read and write: these lines must never change.
 #[test]
 fn the_words_of_the_protocol_stay_as_they_are() {
     let line = |row: &GuestRow| serde_json::to_string(row).unwrap();
@@ -192,7 +192,7 @@ fn the_words_of_the_protocol_stay_as_they_are() {
     let decision = r#""age_ms":null,"action":"grow","clause":"setpoint","reason":null,"#;
     assert!(text.contains(decision), "{text}");
     assert_eq!(serde_json::from_str::<GuestRow>(&text).unwrap(), row);
-    // A clause of another version is none, and the rest of the row still counts.
+    // A clause of another version is read as `None`, and the rest of the row still counts.
     let other = text.replace("setpoint", "of-tomorrow");
     let row = serde_json::from_str::<GuestRow>(&other).unwrap();
     assert_eq!((row.clause, row.action), (None, Some(SizeAction::Grow)));
@@ -215,7 +215,7 @@ fn the_words_of_the_protocol_stay_as_they_are() {
 }
 
 #[test]
-fn a_flood_an_endless_line_and_silence_cost_the_connection_and_nobody_else() {
+fn flood_endless_line_and_silence_close_only_their_connection() {
     let mut house = House::new();
     let mut good = house.connect();
     let mut flood = house.connect();
@@ -261,7 +261,7 @@ fn a_slow_reader_is_disconnected_and_its_queue_is_bounded() {
             house.server.answer(request.client, request.id, &answer, 0);
         }
     }
-    assert!(total < 20, "it is not read while answers wait");
+    assert!(total < 20, "the client is not read while answers wait");
     assert_eq!(house.server.clients(), 1);
     house.turn(9_999);
     assert_eq!(house.server.clients(), 1);
@@ -280,7 +280,7 @@ fn the_idlest_client_makes_room_and_those_that_wait_do_not() {
     assert_eq!(house.server.clients(), CLIENTS_MAX);
     let mut late = house.connect();
     late.write_all(&line(Ask::Ps)).unwrap();
-    assert_eq!(house.turn(20).len(), 1, "it has a place");
+    assert_eq!(house.turn(20).len(), 1, "the late client has a place");
     assert_eq!(house.server.clients(), CLIENTS_MAX);
     for mut client in &clients {
         let _ = client.write_all(&line(Ask::Ps));
@@ -294,7 +294,7 @@ fn the_idlest_client_makes_room_and_those_that_wait_do_not() {
 }
 
 #[test]
-fn a_client_that_has_only_stopped_to_write_still_gets_its_answer() {
+fn half_closed_client_still_gets_its_answer() {
     let mut house = House::new();
     let mut client = house.connect();
     client.write_all(&line(Ask::Ps)).unwrap();
@@ -307,7 +307,7 @@ fn a_client_that_has_only_stopped_to_write_still_gets_its_answer() {
     client.read_to_string(&mut text).unwrap();
     assert!(text.contains("unreserve"), "{text}");
     assert_eq!(house.server.clients(), 0);
-    // One that is gone altogether is not waited for, and does not wake us forever.
+    // A client that is gone altogether is dropped at once, and causes no more wake-ups.
     let gone = house.connect();
     house.turn(3);
     drop(gone);
@@ -321,7 +321,7 @@ fn a_client_that_has_only_stopped_to_write_still_gets_its_answer() {
 }
 
 #[test]
-fn one_manager_has_the_socket_and_a_dead_ones_is_replaced() {
+fn socket_has_one_manager_and_is_replaced_after_its_death() {
     let house = House::new();
     let mode = |path: &PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&house.path()), 0o600);
@@ -333,7 +333,7 @@ fn one_manager_has_the_socket_and_a_dead_ones_is_replaced() {
     let House { dir, server } = house;
     drop(server);
     assert!(!path.exists());
-    // A dead manager leaves its socket, and nobody holds the lock.
+    // A dead manager leaves its socket, without a lock.
     drop(UnixListener::bind(&path).unwrap());
     let group = rustix::process::getgid().as_raw().to_string();
     let server = Server::open(&path, Some(&group), Bounds::MANAGER).unwrap();
@@ -355,7 +355,7 @@ fn errors_of_the_command_line_explain_what_is_wrong() {
     let listener = UnixListener::bind(&path).unwrap();
     assert!(matches!(asked(&path), Error::NoAnswer { .. }));
     drop(listener);
-    assert!(matches!(asked(&path), Error::NoManager { .. }), "its manager is dead");
+    assert!(matches!(asked(&path), Error::NoManager { .. }), "the manager is dead");
 
     let mut house = House::new();
     let path = house.path();
@@ -364,19 +364,19 @@ fn errors_of_the_command_line_explain_what_is_wrong() {
         if let Some(asked) = house.turn(0).pop() {
             break asked;
         }
-        assert!(!caller.is_finished(), "it has given up");
+        assert!(!caller.is_finished(), "the caller has given up");
     };
     house.server.answer(asked.client, asked.id, &Err(Failure::new("Not now")), 0);
     assert!(matches!(caller.join().unwrap(), Err(Error::Refused(f)) if f.message == "Not now"));
 }
 
-/// The bounds as SPECIFICATION.md has them, whatever the code calls them.
+/// The limits of SPECIFICATION.md, independent of the constants in the code.
 #[test]
 fn a_client_may_ask_50_times_a_second_and_100_times_at_once() {
     let mut house = House::new();
     let mut client = house.connect();
     house.turn(0);
-    // How many of so many requests are heard, each of which is answered at once.
+    // Sends `count` requests, answers each at once, and returns how many were received.
     let mut heard = |house: &mut House, count: usize, now_ms: u64| {
         let mut all = 0;
         let _ = client.write_all(&line(Ask::Unreserve { reservation: 1 }).repeat(count));
@@ -423,7 +423,7 @@ fn there_are_32_places_and_8_mib_of_answers_may_wait() {
         house.turn(1);
         house.server.clients() == 1
     };
-    assert!(is_kept(1 << 20), "what the kernel has taken waits there");
+    assert!(is_kept(1 << 20), "a part waits in the kernel");
     assert!(!is_kept(1_300_000), "ten million bytes");
 }
 
@@ -436,7 +436,7 @@ fn connection_goes_on_as_a_stream_when_it_is_taken() {
     let mut stream = house.server.take(asked[0].client).unwrap();
     assert_eq!((house.server.clients(), house.server.take_left()), (0, vec![asked[0].client]));
     stream.write_all(b"login: ").unwrap();
-    // It is nobody's to disconnect any more.
+    // The server no longer disconnects the stream.
     house.turn(1_000_000);
     let mut text = [0; 7];
     client.read_exact(&mut text).unwrap();
@@ -460,8 +460,8 @@ fn lease_outlives_its_client_unless_half_an_answer_is_left() {
         drop(lease);
         ended
     };
-    assert!(!lent(10), "it goes on");
-    assert!(lent(4 << 20), "its client sees the end");
+    assert!(!lent(10), "the connection stays open");
+    assert!(lent(4 << 20), "the client sees the end");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Answers. These are the protocol's own types: a change here is a change of the protocol, and
-//! belongs into docs/host.md.
+//! Responses of the control socket. The types are the protocol: a change here changes the protocol
+//! and belongs in docs/host.md.
 //!
-//! Units stand last in names. What is not known is null.
+//! Units stand last in names. An unknown value is null.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,27 +14,27 @@ use serde::{Deserialize, Serialize};
 use super::words::{GuestMode, GuestRunState, SizeAction};
 use super::{Captured, ConsoleLog, FarmTable, HostRow, Lent, Levers, Passed, Scanned};
 
-/// A guest is asleep whose virtual CPUs run less of the time than this, in percent of one CPU. An
-/// idle Linux keeps below it, emulated too, but where it is built to tick without work.
+/// Limit below which a guest counts as asleep: CPU time of its virtual CPUs, in percent of one CPU.
+/// An idle Linux stays below this, also under emulation, unless its kernel ticks without work.
 pub const ASLEEP_PERCENT: u64 = 2;
 
-/// A request that was not served.
+/// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Why not, as a sentence.
+    /// Reason for the failure, as a sentence.
     pub message: String,
-    /// What would be right.
+    /// Advice on a correct request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
 
 impl Failure {
-    /// A failure without advice.
+    /// Returns a failure without advice.
     pub fn new(message: impl Into<String>) -> Failure {
         Failure { message: message.into(), help: None }
     }
 
-    /// The same, with advice.
+    /// Returns the same failure with advice.
     #[must_use]
     pub fn help(self, help: impl Into<String>) -> Failure {
         Failure { help: Some(help.into()), ..self }
@@ -48,47 +48,47 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What is answered.
+/// A response to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "of", rename_all = "kebab-case")]
 pub enum Answer {
-    /// To `ps`.
+    /// Response to `ps`.
     Ps(Ps),
-    /// To `set`: what holds now.
+    /// Response to `set`: the limits now in force.
     Set(Entitled),
-    /// To `park` and `wake`.
+    /// Response to `park` and `wake`.
     Park(Parked),
-    /// To `reserve`.
+    /// Response to `reserve`.
     Reserve(Reserved),
-    /// To `unreserve`.
+    /// Response to `unreserve`.
     Unreserve {},
-    /// To `inputs`.
+    /// Response to `inputs`.
     Inputs(Inputs),
-    /// To `scan`.
+    /// Response to `scan`.
     Scan(Box<Scanned>),
-    /// To `interval`.
+    /// Response to `interval`.
     Interval(Box<Passed>),
-    /// To `levers`.
+    /// Response to `levers`.
     Levers(Box<Levers>),
-    /// To `status`.
+    /// Response to `status`.
     Status(Box<Status>),
-    /// To `reload`.
+    /// Response to `reload`.
     Reload(Reloaded),
-    /// To `farm`.
+    /// Response to `farm`.
     Farm(FarmTable),
-    /// To `logs`.
+    /// Response to `logs`.
     Logs(ConsoleLog),
-    /// To `console`: the connection is the guest's terminal from here on.
+    /// Response to `console`. From then on the connection is the guest's terminal.
     Console {},
-    /// To `exec`: the output of the command follows, and then its end.
+    /// Response to `exec`. The command's output and its end follow.
     Exec {},
-    /// To `capture`.
+    /// Response to `capture`.
     Capture(Captured),
-    /// To `lend`: the lease ends with the connection.
+    /// Response to `lend`. The lease ends with the connection.
     Lend(Lent),
-    /// To `down`: the number of guests that end.
+    /// Response to `down`.
     Down {
-        /// How many they are.
+        /// Number of guests that end.
         guests: usize,
     },
 }
@@ -96,9 +96,9 @@ pub enum Answer {
 /// A guest that was parked or woken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parked {
-    /// Its name.
+    /// Name of the guest.
     pub guest: String,
-    /// Why its memory stays where it is, if it is not to be paged out.
+    /// Reason for not paging out its memory, if any.
     pub kept: Option<String>,
 }
 
@@ -113,119 +113,120 @@ pub struct Ps {
     pub guests: Vec<GuestRow>,
 }
 
-/// KSM: its gain and its cost.
+/// State, gain and cost of KSM.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KsmRow {
-    /// Whether the manager drives it.
+    /// True if the manager drives KSM.
     pub driven: bool,
-    /// Whether the kernel scans.
+    /// True if the kernel scans.
     pub runs: Option<bool>,
-    /// How hard it looks: off, hard, steady, slow, rest.
+    /// Rate of scanning: off, hard, steady, slow, rest.
     #[serde(default, with = "super::words")]
     pub phase: Option<Phase>,
-    /// Memory that needs no place of its own any more.
+    /// Memory saved by merging.
     pub gain_bytes: Option<u64>,
-    /// That without what KSM keeps for itself.
+    /// Memory saved, less KSM's own memory.
     pub profit_bytes: Option<i64>,
-    /// CPU time of its thread, in percent of one core.
+    /// CPU time of KSM's thread, in percent of one core.
     pub cost_percent: Option<f64>,
 }
 
-/// A guest. Its texts come from outside: escape them before they are shown.
+/// A row of the table of guests. Its texts come from outside: escape them before display.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GuestRow {
-    /// Its number in this manager.
+    /// Number of the guest in this manager.
     pub id: u64,
-    /// Its name.
+    /// Name of the guest.
     pub name: String,
-    /// Its UUID, empty if it has none.
+    /// UUID of the guest, empty if it has none.
     pub uuid: String,
-    /// Its process on the host.
+    /// Process of the guest on the host.
     pub pid: Option<u32>,
-    /// Where it was found.
+    /// Source that found the guest.
     pub source: String,
-    /// Its class.
+    /// Class of the guest.
     pub class: Option<String>,
-    /// Who decides about it.
+    /// Mode of the guest: managed, pinned or released.
     pub mode: GuestMode,
-    /// How it runs.
+    /// Run state of the guest.
     pub state: GuestRunState,
-    /// Why nothing may be asked of it, or nothing is known of it, if so.
+    /// Reason for leaving the guest alone, such as missing data.
     pub unusable: Option<String>,
-    /// Whether a daemon inside speaks to us.
+    /// True if a guest daemon is connected.
     pub daemon: bool,
-    /// What it was started with.
+    /// Memory at start.
     pub memory_bytes: u64,
-    /// What it has.
+    /// Actual memory, as the balloon leaves it.
     pub actual_bytes: Option<u64>,
-    /// The target of its balloon.
+    /// Target of the balloon.
     pub target_bytes: Option<u64>,
-    /// What it never gets less than.
+    /// Lower limit of the guest's memory.
     pub min_bytes: u64,
-    /// What it never gets more than.
+    /// Upper limit of the guest's memory.
     pub max_bytes: u64,
-    /// Its weight.
+    /// Weight of the guest.
     pub shares: u32,
-    /// Its own memory that is in the host's, and nobody else's.
+    /// Guest memory resident on the host and private to the guest.
     pub resident_bytes: Option<u64>,
-    /// What its process has there for itself: that, and its hypervisor's own.
+    /// Private resident memory of the guest's process: guest memory and the hypervisor's own part.
     pub private_bytes: Option<u64>,
-    /// What of that is its hypervisor's own and no memory of the guest.
+    /// The hypervisor's own part of the private memory.
     pub own_bytes: Option<u64>,
-    /// Whether that was measured; else it is an estimate.
+    /// True if the hypervisor's own part was measured, false if it is estimated.
     pub own_measured: bool,
-    /// What it has together with others: of a template, of programs.
+    /// Resident memory shared with other processes: of a template, of programs.
     pub shared_bytes: Option<u64>,
-    /// What of the host's memory its swapped part takes, compressed.
+    /// Host memory used by the guest's compressed swap.
     pub compressed_bytes: Option<u64>,
-    /// What it could use without swapping.
+    /// Memory available in the guest without swapping.
     pub available_bytes: Option<u64>,
-    /// What it needs beyond what it has.
+    /// Memory that the guest needs in addition to its actual memory.
     pub need_bytes: Option<u64>,
-    /// Percent of one CPU that its virtual CPUs ran.
+    /// CPU time of the virtual CPUs, in percent of one CPU.
     pub cpu_percent: Option<f64>,
-    /// Percent of one CPU that they waited for one.
+    /// Time for which virtual CPUs waited for a CPU, in percent of one CPU.
     pub steal_percent: Option<f64>,
-    /// Time in which some task of it waited for memory, in thousandths.
+    /// Time in which some task of the guest waited for memory, in thousandths.
     pub psi_permille: Option<f64>,
-    /// How old its newest sample is.
+    /// Age of the newest sample.
     pub age_ms: Option<u64>,
-    /// What the last decision did.
+    /// Action of the last decision.
     pub action: Option<SizeAction>,
-    /// The clause that decided.
+    /// Clause of the last decision.
     #[serde(default, with = "super::words")]
     pub clause: Option<Clause>,
-    /// Why, as a sentence.
+    /// Reason for the last decision, as a sentence.
     pub reason: Option<String>,
-    /// How often it was moved back and forth.
+    /// Number of reversals of the balloon's direction.
     pub reversals: u32,
-    /// Its virtual CPUs ran less than [`ASLEEP_PERCENT`] of one CPU over the last five seconds, as
-    /// the host sees it.
+    /// True if the virtual CPUs ran less than [`ASLEEP_PERCENT`] of one CPU over the last five
+    /// seconds, as measured on the host.
     pub asleep: bool,
-    /// What of it the host has swapped out.
+    /// Guest memory in the host's swap.
     pub swapped_bytes: Option<u64>,
-    /// Faults a second of its process for which the host had to read.
+    /// Major faults of the guest's process, per second.
     pub host_major_faults_s: Option<f64>,
-    /// Time in which some task of its cgroup on the host waited for memory, in thousandths.
+    /// Time in which some task of its control group on the host waited for memory, in thousandths.
     pub host_psi_permille: Option<f64>,
-    /// Free memory that came back by itself, by page reporting.
+    /// Memory returned by free page reporting.
     pub reported_bytes: u64,
-    /// Whether free pages come back by themselves; null if that is unknown.
+    /// True if free page reporting is on; null if unknown.
     pub page_reporting: Option<bool>,
-    /// Whether its kernel takes memory back before it kills; null if that is unknown.
+    /// True if the guest's kernel deflates the balloon before an OOM kill; null if unknown.
     pub deflate_on_oom: Option<bool>,
-    /// The threads of its virtual CPUs on the host, in their order; empty if they are unknown.
+    /// Threads of the virtual CPUs on the host, in order of the CPUs; empty if unknown.
     #[serde(default)]
     pub vcpu_tids: Vec<u32>,
 }
 
 impl GuestRow {
-    /// Whether the monitor's guest is this one. A name alone may be two guests'.
+    /// Returns true if the row is about this guest of the monitor. A name is not enough, because
+    /// two guests may have the same name.
     pub fn is_of(&self, who: &GuestIdentity) -> bool {
         who.name == self.name && who.pid == self.pid && (who.uuid == self.uuid || who.pid.is_some())
     }
 
-    /// How it is, in a word: what stands under STATE wherever guests are listed.
+    /// Returns the guest's state in a word, as listed under STATE.
     pub fn state_name(&self) -> &'static str {
         match (self.state, self.mode) {
             (GuestRunState::Running, GuestMode::Managed) if self.asleep => "asleep",
@@ -236,148 +237,148 @@ impl GuestRow {
     }
 }
 
-/// What a guest is entitled to.
+/// Limits of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entitled {
-    /// Its name.
+    /// Name of the guest.
     pub guest: String,
-    /// Its class.
+    /// Class of the guest.
     pub class: Option<String>,
-    /// Who decides about it.
+    /// Mode of the guest.
     pub mode: GuestMode,
-    /// What it has, if it is pinned.
+    /// Pinned size, if the guest is pinned.
     pub pin_bytes: Option<u64>,
-    /// It never gets less.
+    /// Lower limit of the guest's memory.
     pub min_bytes: u64,
-    /// It never gets more.
+    /// Upper limit of the guest's memory.
     pub max_bytes: u64,
-    /// Its weight.
+    /// Weight of the guest.
     pub shares: u32,
 }
 
-/// Memory that is held for a client.
+/// Memory reserved for a client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reserved {
-    /// Its number, for `unreserve`.
+    /// Number of the reservation, for `unreserve`.
     pub reservation: u64,
-    /// How much is held.
+    /// Size of the reservation.
     pub mib: u64,
-    /// How long.
+    /// Duration of the reservation.
     pub hold_ms: u64,
 }
 
-/// What the rules and the arbiter saw of a guest.
+/// Inputs of the rules and the arbiter for a guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inputs {
-    /// Its name.
+    /// Name of the guest.
     pub guest: String,
-    /// When, in milliseconds since 1970.
+    /// Time of the inputs, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Counters by name, such as `guest.available`, the newest value first.
+    /// Counters by name, such as `guest.available`, newest value first.
     pub values: BTreeMap<String, Vec<Option<f64>>>,
-    /// The arbiter's numbers by name.
+    /// The arbiter's inputs by name.
     pub inputs: BTreeMap<String, Option<f64>>,
-    /// What was decided with them.
+    /// Action of the decision.
     pub action: Option<SizeAction>,
-    /// The clause that decided.
+    /// Clause of the decision.
     #[serde(default, with = "super::words")]
     pub clause: Option<Clause>,
-    /// Why, as a sentence.
+    /// Reason for the decision, as a sentence.
     pub reason: Option<String>,
-    /// The bounds that were hit.
+    /// Bounds that limited the decision.
     pub bounds: Vec<String>,
 }
 
-/// The manager.
+/// Status of the manager.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// Its process.
+    /// Process of the manager.
     pub pid: u32,
-    /// Its version.
+    /// Version of the manager.
     pub version: String,
-    /// How long it has run.
+    /// Time since the start.
     pub uptime_ms: u64,
-    /// Whether it only decides, and does nothing.
+    /// True in a dry run: decisions are not carried out.
     pub dry_run: bool,
-    /// Its settings.
+    /// File of settings.
     pub config: Option<String>,
-    /// The operator's rules.
+    /// File of the operator's rules.
     pub rules: Option<String>,
-    /// The second policy's settings.
+    /// File of the shadow policy's settings.
     pub shadow: Option<String>,
     /// The host.
     pub host: HostRow,
     /// KSM.
     pub ksm: KsmRow,
-    /// Where guests come from.
+    /// Sources of guests.
     pub sources: Vec<SourceRow>,
-    /// What holds if the manager dies.
+    /// Lease that restores guests if the manager dies.
     pub lease: LeaseRow,
-    /// The record of decisions.
+    /// Journal of decisions.
     pub journal: JournalRow,
-    /// Guests that are there.
+    /// Number of guests.
     pub guests: usize,
-    /// Those of them that are managed.
+    /// Number of managed guests.
     pub managed: usize,
-    /// Passes so far.
+    /// Number of passes since the start.
     pub passes: u64,
-    /// What the last one took.
+    /// Duration of the last pass.
     pub pass_us: Option<u64>,
-    /// CPU time of the manager without that of page-out, in percent of one core since its start.
+    /// CPU time of the manager without page-out, in percent of one core since the start.
     pub cpu_percent: Option<f64>,
-    /// CPU time of page-out, in the same way.
+    /// CPU time of page-out, in percent of one core since the start.
     #[serde(default)]
     pub page_out_cpu_percent: Option<f64>,
-    /// Its memory.
+    /// Resident memory of the manager.
     pub resident_bytes: Option<u64>,
-    /// Clients at this socket.
+    /// Clients of the control socket.
     pub clients: usize,
-    /// What it has to complain about, newest last.
+    /// Current troubles, newest last.
     pub troubles: Vec<String>,
 }
 
 /// A source of guests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SourceRow {
-    /// Its name, such as `qmp`.
+    /// Name of the source, such as `qmp`.
     pub name: String,
-    /// Guests of it.
+    /// Number of guests of the source.
     pub guests: usize,
-    /// What is wrong with it.
+    /// Trouble of the source, if any.
     pub trouble: Option<String>,
 }
 
-/// The lease.
+/// Status of the lease.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LeaseRow {
-    /// The keeper's process; null if there is none at the moment.
+    /// Process of the keeper; null without a running keeper.
     pub keeper_pid: Option<u32>,
-    /// Guests that it would restore.
+    /// Guests that the keeper would restore.
     pub guests: usize,
-    /// How often a keeper had to be started again.
+    /// Restarts of the keeper.
     pub restarts: u64,
 }
 
-/// The journal.
+/// Status of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JournalRow {
-    /// Its file.
+    /// File of the journal.
     pub path: Option<String>,
-    /// Entries that wait to be written.
+    /// Entries waiting to be written.
     pub waiting: u64,
-    /// Entries that were lost.
+    /// Entries lost.
     pub lost: u64,
-    /// What is wrong with it.
+    /// Trouble of the journal, if any.
     pub trouble: Option<String>,
 }
 
-/// The settings were read again.
+/// Result of reading the settings again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// The file.
+    /// File of settings.
     pub config: Option<String>,
-    /// Guests whose limits have changed.
+    /// Guests with changed limits.
     pub changed_guests: usize,
-    /// What takes a restart to take effect.
+    /// Changes that need a restart.
     pub notes: Vec<String>,
 }

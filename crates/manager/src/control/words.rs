@@ -1,4 +1,4 @@
-//! Values of the protocol that are one word of a few.
+//! Values of the protocol from a fixed list of words.
 
 use base::named;
 use policy::arbiter::{Action, Clause, Mode};
@@ -6,59 +6,59 @@ use policy::ksm::Phase;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 named! {
-    /// Who decides about a guest.
+    /// Mode of a guest.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum GuestMode {
-        /// The manager.
+        /// The manager decides.
         #[default]
         Managed = "managed",
-        /// The operator has fixed its size.
+        /// The operator has fixed the size.
         Pinned = "pinned",
-        /// Nobody: nothing is asked of it.
+        /// The guest is left alone.
         Released = "released",
     }
 }
 
 named! {
-    /// How a guest runs.
+    /// Run state of a guest.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum GuestRunState {
-        /// It runs.
+        /// The guest runs.
         Running = "running",
-        /// Its virtual CPUs stand still because this manager was asked for it.
+        /// The virtual CPUs are stopped at this manager's request.
         Parked = "parked",
-        /// Somebody else has paused it.
+        /// Another program has paused the guest.
         Paused = "paused",
-        /// It is moving to another host.
+        /// The guest is moving to another host.
         Migrating = "migrating",
-        /// It has stopped.
+        /// The guest has stopped.
         Dead = "dead",
-        /// Its hypervisor does not answer.
+        /// The hypervisor does not answer.
         #[default]
         Silent = "silent",
     }
 }
 
 named! {
-    /// What was decided about a guest's size. The manager answers with the first three; its
-    /// journal has the others too.
+    /// Decision about a guest's size. Responses of the manager contain the first three; its journal
+    /// also contains the others.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum SizeAction {
-        /// It stays.
+        /// The size stays.
         #[default]
         Hold = "hold",
-        /// It gets more.
+        /// The guest gets more.
         Grow = "grow",
-        /// It gives some.
+        /// The guest gives some.
         Shrink = "shrink",
-        /// The operator let it go.
+        /// The operator released the guest.
         Release = "release",
-        /// Its balloon does not move.
+        /// The balloon does not move.
         Stuck = "stuck",
-        /// Another manager has it.
+        /// The guest is left to another manager.
         LetGo = "let-go",
     }
 }
@@ -83,7 +83,8 @@ impl From<Action> for SizeAction {
     }
 }
 
-/// A type of another crate that the protocol calls by a name. A name of another version is none.
+/// A type of another crate with names in the protocol. A name from another version is read as
+/// `None`.
 pub(super) trait Named: Copy {
     fn name(self) -> &'static str;
     fn of_name(name: &str) -> Option<Self>;
@@ -117,7 +118,7 @@ pub(super) fn serialize<T: Named, S: Serializer>(
     value.map(Named::name).serialize(serializer)
 }
 
-/// Reads the value of a name.
+/// Reads a value by its name.
 pub(super) fn deserialize<'de, T: Named, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {

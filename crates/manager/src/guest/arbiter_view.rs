@@ -4,7 +4,7 @@ use base::PAGE_BYTES;
 use counters::Bytes;
 use policy::arbiter::Memory;
 
-/// A daemon's sample, capped at what the guest can have.
+/// Returns a daemon's sample, capped at the guest's maximum.
 pub fn memory_of(sample: &wire::Memory, actual: Bytes, most: Bytes, at_ms: u64) -> Memory {
     let size = |kib: Option<u64>| kib.map(|kib| Bytes(kib.saturating_mul(1024)).min(most));
     Memory {
@@ -29,7 +29,7 @@ pub fn memory_of(sample: &wire::Memory, actual: Bytes, most: Bytes, at_ms: u64) 
     }
 }
 
-/// A balloon's statistics, in the same terms.
+/// Returns a balloon's statistics in the same form.
 pub fn memory_of_stats(stats: &hypervisor::BalloonStats, actual: Bytes, at_ms: u64) -> Memory {
     let pages = |size: Option<Bytes>| size.map(|size| size.0 / PAGE_BYTES);
     Memory {

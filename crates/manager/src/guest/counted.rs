@@ -1,9 +1,10 @@
-//! A user of z/VM: what z/VM counts of it, and what the arbiter takes of that.
+//! A user of z/VM: z/VM's counters, and the arbiter's view of them.
 //!
-//! z/VM tells what a user has in memory and how often it was found waiting for a page. It does not
-//! tell what of that the user's kernel could do without. So as long as a user does not wait, half
-//! of what it has in memory counts as in use, and when it waits all of it does: from then on that
-//! is the size that it needs, and it is forgotten within an hour. What a user is asked for beyond
+//! z/VM reports a user's resident memory and the samples that found it waiting for a page. It does
+//! not report what the user's kernel could do without. Half of the resident memory counts as in use
+//! while the user does not wait, and all of it once the user waits. From then on that is the size
+//! needed, which is forgotten within an hour. A request for more than that is an attempt, in steps,
+//! and waiting ends it.
 //! that is an attempt, in steps, and waiting ends it.
 
 use crate::outside::{InHost, Own};
@@ -15,29 +16,30 @@ use policy::arbiter::Memory;
 use zmon::hypfs::Guest;
 use zvm::CountedUser;
 
-/// A user waits if at least this part of its last samples found it waiting for a page, in
-/// thousandths, and one of the newest did.
+/// Limit for a waiting user: the part of its last samples that found it waiting for a page, in
+/// thousandths. One of the newest samples must be among them.
 const WAITS_PERMILLE: u32 = 50;
-/// How many samples are the last ones.
+/// Number of last samples.
 const SAMPLES: u32 = 20;
-/// What a user was seen to need is forgotten within this.
+/// Time in which a user's known need decays to zero.
 const FORGET_MS: u64 = 3_600_000;
 
-/// What is known of a user by what z/VM counts.
+/// State of a user from z/VM's counters.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
     user: CountedUser,
     before: Option<Guest>,
-    /// Samples of late, and those that found it waiting for a page.
+    /// Recent samples, and the ones that found the user waiting for a page.
     samples: (u32, u32),
     usage: Option<Usage>,
-    /// What it had in memory when it waited last, and when that was.
+    /// Resident memory when the user last waited, and the time of that.
     needed: Option<(Bytes, u64)>,
     resident: Bytes,
 }
 
 impl Counted {
-    /// Takes a reading of a user whose pool leaves it so much: its memory as it was seen then.
+    /// Takes a reading of a user with a pool that leaves it `actual`. Returns the memory at that
+    /// time.
     pub(super) fn take(&mut self, user: &Guest, actual: Bytes, now_ms: u64) -> Memory {
         self.user.add(user);
         let kib = |size: u64| Bytes(size.saturating_mul(KIB));
@@ -63,10 +65,10 @@ impl Counted {
         }
     }
 
-    /// Compares a reading with the one before. Whether it waits for pages.
+    /// Compares a reading with the one before. Returns true if the user waits for pages.
     fn look(&mut self, now: &Guest) -> bool {
         let before = self.before.replace(now.clone());
-        // What was counted before another logon is not compared.
+        // Counters from before another logon are not compared.
         let Some(before) = before.filter(|before| before.elapsed_us <= now.elapsed_us) else {
             return false;
         };
@@ -92,7 +94,7 @@ impl Counted {
         waiting > 0 && u64::from(waited) * 1000 >= u64::from(samples) * u64::from(WAITS_PERMILLE)
     }
 
-    /// What it was seen to need, as far as that is not forgotten.
+    /// Returns the known need, as far as it is not forgotten.
     fn needed(&self, now_ms: u64) -> Bytes {
         let Some((needed, at_ms)) = self.needed else { return Bytes::ZERO };
         let left_ms = FORGET_MS.saturating_sub(now_ms.saturating_sub(at_ms));
@@ -100,18 +102,18 @@ impl Counted {
         Bytes(u64::try_from(left).unwrap_or(u64::MAX))
     }
 
-    /// What of it is in z/VM's memory: all of that is its own.
+    /// Returns the resident memory in z/VM, all of which is the user's own.
     pub(super) fn held(&self) -> InHost {
         let own = Own { size: Bytes::ZERO, is_measured: true };
         InHost { private: self.resident, own, ..InHost::default() }
     }
 
-    /// What its virtual CPUs used between the last two readings.
+    /// Returns the usage of virtual CPUs between the last two readings.
     pub(super) fn usage(&self) -> Option<Usage> {
         self.usage
     }
 
-    /// What is recorded of it: as z/VM has counted it.
+    /// Returns z/VM's counters, for the record.
     pub fn row(&self) -> Row<GuestField> {
         self.user.row()
     }
@@ -142,16 +144,16 @@ mod tests {
     }
 
     #[test]
-    fn half_of_what_is_in_memory_may_be_asked_for_until_a_user_waits() {
+    fn half_of_resident_memory_is_available_until_a_user_waits() {
         let mut counted = Counted::default();
         assert_eq!(available(&mut counted, &guest(1, 800, 0), GIB, 1_000), 624);
         assert_eq!(counted.held().of_guest(), Bytes::mib(800));
-        assert_eq!(available(&mut counted, &guest(2, 150, 0), GIB, 2_000), 924, "its minimum");
+        assert_eq!(available(&mut counted, &guest(2, 150, 0), GIB, 2_000), 924, "the minimum");
         assert_eq!(counted.usage().unwrap().cpu_percent, 25.0);
-        // It has 600 MiB left, and is found waiting in three of ten samples.
+        // The user has 600 MiB left, and three of ten samples find it waiting.
         let small = Bytes::mib(600);
         assert_eq!(available(&mut counted, &guest(3, 590, 3), small, 3_000), 10);
-        // It has got what it needs, which is remembered and then forgotten.
+        // The user has what it needs. The need is remembered and then forgotten.
         assert_eq!(available(&mut counted, &guest(4, 700, 3), GIB, 4_000), 1_024 - 590);
         let half = 3_000 + FORGET_MS / 2;
         assert_eq!(available(&mut counted, &guest(5, 500, 3), GIB, half), 1_024 - 295);
@@ -159,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn a_user_whose_pages_z_vm_has_taken_lacks_nothing_that_its_pool_could_give() {
+    fn user_paged_out_by_z_vm_needs_no_more_from_its_pool() {
         let mut counted = Counted::default();
         counted.take(&guest(1, 300, 0), GIB, 1_000);
         assert_eq!(available(&mut counted, &guest(2, 300, 9), GIB, 2_000), 724);
     }
 
     #[test]
-    fn one_wait_among_many_samples_is_none_and_a_counter_may_begin_anew() {
+    fn single_wait_and_restarted_counters_count_as_no_wait() {
         let mut counted = Counted::default();
         let mut has = |second: u32, waited: u32| {
             available(&mut counted, &guest(second, 1_000, waited), GIB, u64::from(second) * 1_000)
@@ -174,6 +176,6 @@ mod tests {
         assert_eq!(has(1, 0), 524);
         assert_eq!(has(31, 1), 524, "one of 300");
         assert_eq!(has(32, 1), 524);
-        assert_eq!(has(1, 0), 524, "it began anew");
+        assert_eq!(has(1, 0), 524, "the counters restarted");
     }
 }

@@ -1,4 +1,4 @@
-//! What a guest's virtual CPUs do, seen from outside: what they use, and whether the guest sleeps.
+//! Activity of a guest's virtual CPUs, seen from the host: CPU usage, and whether the guest sleeps.
 //!
 //! ```text
 //!   schedstat, 4 a second ─┬─► since the newest sample ─► worth asking? (arbiter)
@@ -8,19 +8,19 @@
 use crate::control::ASLEEP_PERCENT;
 use hypervisor::{Found, ThreadRan, Usage, Vcpus};
 
-/// Virtual CPUs that used less than this since a sample have changed nothing worth asking for:
-/// a kernel that turns over in its sleep, and the answer to the question itself.
+/// CPU time since a sample below which a new request is not worth it: a kernel's housekeeping and
+/// the response to the request itself.
 const IDLE_MS: f64 = 20.0;
-/// The same as a share of the time since the sample, in percent of one CPU.
+/// The same limit as a share of the time since the sample, in percent of one CPU.
 const IDLE_PERCENT: f64 = 2.0;
-/// How often those of a guest that sleeps soundly are read.
+/// Interval between readings of a guest that sleeps soundly.
 pub(crate) const SOUND_TICK_MS: u64 = 1_000;
-/// How long usage is averaged for people.
+/// Window over which usage is averaged for display.
 const WINDOW_MS: u64 = 1_000;
-/// How many of these windows have to be quiet together before a guest counts as asleep.
+/// Number of windows that must be quiet together before a guest counts as asleep.
 const ASLEEP_WINDOWS: usize = 5;
 
-/// What was used since a moment, in milliseconds of a CPU.
+/// CPU time since a start, in milliseconds of a CPU.
 #[derive(Debug, Default)]
 struct Window {
     start_ms: u64,
@@ -28,7 +28,7 @@ struct Window {
     stolen_ms: f64,
 }
 
-/// How long they have stood still because the guest is parked.
+/// Time for which the virtual CPUs stood still in a parked guest.
 #[derive(Debug, Default)]
 struct Stands {
     since_ms: Option<u64>,
@@ -39,24 +39,24 @@ struct Stands {
 #[derive(Debug, Default)]
 pub struct CpuWatch {
     vcpus: Option<Vcpus>,
-    /// What they do could be read at the last tick.
+    /// True if the last tick could read the threads.
     is_watched: bool,
     tick_ms: Option<u64>,
-    /// What they have used since the newest sample of the guest's memory.
+    /// CPU time since the newest sample of the guest's memory.
     ran_ms: f64,
     window: Window,
-    /// What they ran in the last whole windows, in percent of one CPU, from oldest to newest.
-    /// Empty places are windows that were not seen.
+    /// Usage in the last whole windows, in percent of one CPU, from oldest to newest. `None` is a
+    /// window without a reading.
     recent_percent: [Option<f64>; ASLEEP_WINDOWS],
     parked: Stands,
-    /// Whether they ran, where somebody else counts it.
+    /// True if the virtual CPUs ran, as counted by the hypervisor.
     ran_elsewhere: Option<bool>,
-    /// What they used in the last whole window.
+    /// Usage in the last whole window.
     pub usage: Option<Usage>,
 }
 
 impl CpuWatch {
-    /// Those of a guest that was found. Nothing is seen of threads that are not known.
+    /// Returns the watch of a new guest. Unknown threads show nothing.
     pub fn new(found: &Found, now_ms: u64) -> CpuWatch {
         let window = Window { start_ms: now_ms, ..Window::default() };
         let mut watch = CpuWatch { window, ..CpuWatch::default() };
@@ -64,14 +64,14 @@ impl CpuWatch {
         watch
     }
 
-    /// Some were plugged or unplugged.
+    /// Takes over the guest's threads after a hotplug.
     pub fn watch(&mut self, found: &Found) {
         let process = found.process.filter(|_| !found.vcpu_tids.is_empty());
         self.vcpus = process.map(|process| Vcpus::new(process.pid, &found.vcpu_tids));
     }
 
-    /// Reads them, those of a guest that sleeps soundly once a second: what they use since the last
-    /// time, in percent of one CPU.
+    /// Reads the threads, of a soundly sleeping guest once a second. Returns the usage since the
+    /// last reading, in percent of one CPU.
     pub fn tick(&mut self, is_sound: bool, now_ms: u64) -> Option<f64> {
         let since_ms = self.tick_ms.map(|then_ms| now_ms.saturating_sub(then_ms));
         if is_sound && since_ms.is_some_and(|ms| ms < SOUND_TICK_MS) {
@@ -82,7 +82,7 @@ impl CpuWatch {
         self.take(usage, before, now_ms)
     }
 
-    /// Adds what was used from `before` until now; `None` if that could not be seen.
+    /// Adds the usage from `before` until now; `None` if it could not be read.
     fn take(&mut self, usage: Option<Usage>, before: u64, now_ms: u64) -> Option<f64> {
         self.is_watched = usage.is_some();
         let Some(usage) = usage else {
@@ -107,15 +107,15 @@ impl CpuWatch {
         Some(usage.cpu_percent)
     }
 
-    /// What each of their threads has counted, if that was read at this turn of the loop: then
-    /// the monitor need not ask the kernel for the same.
+    /// Returns each thread's counters if they were read at this turn of the loop. The monitor then
+    /// need not read them again.
     pub fn just_read(&self, now_ms: u64) -> &[ThreadRan] {
         let read = self.vcpus.as_ref().and_then(Vcpus::read);
         read.filter(|(at_ms, _)| *at_ms == now_ms).map_or(&[], |(_, ran)| ran)
     }
 
-    /// Takes what they used between two readings of a hypervisor's own counters; `None` where there
-    /// was one only.
+    /// Takes the usage between two readings of a hypervisor's own counters; `None` after the first
+    /// reading.
     pub fn counted(&mut self, usage: Option<Usage>) {
         let Some(usage) = usage else { return };
         self.ran_elsewhere = Some(usage.cpu_percent > 0.0);
@@ -124,8 +124,8 @@ impl CpuWatch {
         self.usage = Some(usage);
     }
 
-    /// Whether they have run of late: in this window or in the last. `None` where that cannot be
-    /// seen, or was not looked at for so long.
+    /// Returns true if the virtual CPUs ran in this window or in the last. Returns `None` if that
+    /// is unknown.
     pub fn runs(&self) -> Option<bool> {
         if self.ran_elsewhere.is_some() {
             return self.ran_elsewhere;
@@ -134,12 +134,12 @@ impl CpuWatch {
         Some(usage.cpu_percent > 0.0 || self.window.ran_ms > 0.0)
     }
 
-    /// Time that they have run in all, in nanoseconds, where it can be seen.
+    /// Returns the CPU time in all, in nanoseconds, if it can be read.
     pub fn ran_ns(&self) -> Option<u64> {
         self.vcpus.as_ref()?.run_ns()
     }
 
-    /// They stand still because the guest is parked, or do no longer.
+    /// Notes that the guest was parked or woken.
     pub fn set_parked(&mut self, is_parked: bool, now_ms: u64) {
         let parked = &mut self.parked;
         match (parked.since_ms, is_parked) {
@@ -152,30 +152,30 @@ impl CpuWatch {
         }
     }
 
-    /// Whether they stand still because the guest is parked.
+    /// Returns true if the guest is parked.
     pub fn is_parked(&self) -> bool {
         self.parked.since_ms.is_some()
     }
 
-    /// For how long they have, since the guest was found.
+    /// Returns the time parked since the guest was found.
     pub fn parked_ms(&self, now_ms: u64) -> u64 {
         let since = |since_ms| now_ms.saturating_sub(since_ms);
         self.parked.before_ms + self.parked.since_ms.map_or(0, since)
     }
 
-    /// The guest's memory is known again.
+    /// Notes a new sample of the guest's memory.
     pub fn sampled(&mut self) {
         self.ran_ms = 0.0;
     }
 
-    /// Whether the guest is asleep: they have hardly run over the last seconds, as the host sees
-    /// it. One that was not seen for so long is not known to sleep.
+    /// Returns true if the guest is asleep: its virtual CPUs have hardly run over the last seconds.
+    /// A guest without readings for that long does not count as asleep.
     pub fn is_asleep(&self) -> bool {
         let seen: Option<f64> = self.recent_percent.iter().copied().sum();
         seen.is_some_and(|sum| sum < (ASLEEP_PERCENT * ASLEEP_WINDOWS as u64) as f64)
     }
 
-    /// Whether they have hardly run since the newest sample, which is so old.
+    /// Returns true if the virtual CPUs have hardly run since the newest sample, `age_ms` old.
     pub fn was_idle_for(&self, age_ms: u64) -> bool {
         self.is_watched && self.ran_ms <= IDLE_MS.max(age_ms as f64 * IDLE_PERCENT / 100.0)
     }
@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(cpu.parked_ms(10_500), 4_500);
     }
 
-    /// Looks four times a second for so many seconds at CPUs that run so much of the time, and says
-    /// in which of them the guest was asleep at the end.
+    /// Reads four times a second, for `seconds`, CPUs at a constant usage. Returns for each second
+    /// whether the guest was asleep at its end.
     fn watch(cpu: &mut CpuWatch, now_ms: &mut u64, seconds: usize, percent: f64) -> Vec<bool> {
         let quarter = |cpu: &mut CpuWatch, now_ms: &mut u64| {
             let before = *now_ms;
@@ -216,22 +216,22 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_sleeps_that_has_hardly_run_for_five_seconds_whenever_it_was_asked() {
+    fn guest_is_asleep_after_five_quiet_seconds() {
         let (mut cpu, mut now_ms) = (CpuWatch::default(), 0);
         let new = watch(&mut cpu, &mut now_ms, 5, 0.5);
-        assert_eq!(new, [false, false, false, false, true], "what was not seen is not known");
-        // It was asked a moment ago: nothing was used since, and the last second was all work.
+        assert_eq!(new, [false, false, false, false, true], "unseen windows do not count as quiet");
+        // A request has just come: nothing ran since, but the last second was all work.
         assert_eq!(watch(&mut cpu, &mut now_ms, 1, 105.0), [false]);
         cpu.sampled();
-        assert!(cpu.was_idle_for(0), "its sample is new and holds");
-        assert!(!cpu.is_asleep(), "it runs at {:?}", cpu.usage);
+        assert!(cpu.was_idle_for(0), "the new sample holds");
+        assert!(!cpu.is_asleep(), "the guest runs at {:?}", cpu.usage);
         let after = watch(&mut cpu, &mut now_ms, 6, 0.5);
         assert_eq!(after, [false, false, false, false, true, true]);
         assert!(!cpu.was_idle_for(100), "{} ms since its sample", cpu.ran_ms);
     }
 
     #[test]
-    fn what_was_read_at_this_turn_is_handed_on_and_what_is_older_is_not() {
+    fn thread_counters_are_shared_only_in_the_turn_that_read_them() {
         let pid = std::process::id();
         let memory = counters::Bytes::mib(64);
         let found = Found {
@@ -257,16 +257,16 @@ mod tests {
     }
 
     #[test]
-    fn work_that_goes_on_and_rests_is_no_sleep_and_what_is_not_seen_neither() {
+    fn intermittent_work_and_unread_threads_are_not_sleep() {
         let (mut cpu, mut now_ms) = (CpuWatch::default(), 0);
         assert_eq!(watch(&mut cpu, &mut now_ms, 5, 1.9).last(), Some(&true));
         assert_eq!(watch(&mut cpu, &mut now_ms, 5, 2.1).last(), Some(&false));
         assert_eq!(watch(&mut cpu, &mut now_ms, 5, 0.0).last(), Some(&true));
-        // A fifth of a CPU for one second of five is two percent twice over.
+        // A fifth of a CPU for one second of five is four percent of a CPU, twice the limit.
         assert_eq!(watch(&mut cpu, &mut now_ms, 1, 20.0), [false]);
         watch(&mut cpu, &mut now_ms, 5, 0.0);
         cpu.take(None, now_ms, now_ms + 250);
         assert_eq!(cpu.usage.map(|usage| usage.cpu_percent), None);
-        assert!(!cpu.is_asleep(), "its threads could not be read");
+        assert!(!cpu.is_asleep(), "the threads could not be read");
     }
 }

@@ -1,39 +1,39 @@
-//! What a guest asks for: a size for its rules, and memory at once.
+//! Demand of a guest: a size for its rules, and memory at once.
 
 use counters::Bytes;
 use reactor::Budget;
 
-/// Passes a second that a guest's reports may bring forward, besides those that come anyway, and
-/// how many at once: a guest that grows fast reports it some times, and one that never stops would
-/// have all others looked at ten times a second.
+/// Passes per second that a guest's reports may bring forward, and the largest burst. A fast
+/// growing guest reports a few times. A guest that never stops would otherwise cause ten passes a
+/// second over all guests.
 const HURRIES_A_SECOND: u64 = 2;
 const HURRIES_BURST: u64 = 20;
 
-/// What a guest asks for.
+/// Demand of a guest.
 #[derive(Debug)]
 pub struct GuestDemand {
-    /// The size that its own rules are content with.
+    /// Size that satisfies the guest's own rules.
     pub request: Option<Bytes>,
-    /// The number of a request of its rules, until it is answered.
+    /// Number of the open request of its rules.
     pub sequence: Option<u32>,
-    /// Whether it reported that it waits for memory, since the last pass.
+    /// True if the guest has reported since the last pass that it waits for memory.
     pub is_urgent: bool,
     hurries: Budget,
 }
 
 impl GuestDemand {
-    /// It asks for nothing yet.
+    /// Returns the empty demand of a new guest.
     pub fn new(now_ms: u64) -> GuestDemand {
         let hurries = Budget::new(HURRIES_A_SECOND, HURRIES_BURST, now_ms);
         GuestDemand { request: None, sequence: None, is_urgent: false, hurries }
     }
 
-    /// Its rules have ended, and ask for nothing.
+    /// Drops the request of rules that have ended.
     pub fn withdraw(&mut self) {
         (self.request, self.sequence) = (None, None);
     }
 
-    /// Whether it may have the next pass at once.
+    /// Returns true if the guest may have the next pass at once.
     pub fn may_hurry(&mut self, now_ms: u64) -> bool {
         self.hurries.refill(now_ms);
         let may = self.hurries.left() > 0;
@@ -41,7 +41,7 @@ impl GuestDemand {
         may
     }
 
-    /// Another boot asks for nothing yet.
+    /// Drops the demand of an earlier boot.
     pub fn rebooted(&mut self) {
         self.withdraw();
         self.is_urgent = false;

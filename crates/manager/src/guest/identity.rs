@@ -1,23 +1,23 @@
-//! A guest's identity: a new boot makes it another one.
+//! A guest's identity, which changes with each boot.
 
 use hypervisor::Found;
 use model::GuestIdentity;
 use std::sync::Arc;
 
-/// A guest that starts again is noted at most this often; none boots in less.
+/// Shortest interval between two notes of a reboot; no guest boots faster.
 const BOOT_NOTE_MS: u64 = 2_000;
-/// The host that it says it was on before is noted at most this often.
+/// Shortest interval between two notes of the host that a guest came from.
 const ORIGIN_NOTE_MS: u64 = 60_000;
 
 /// A guest's identity, through its boots.
 #[derive(Debug)]
 pub struct IdentityTracker {
-    /// Its identity.
+    /// Current identity.
     pub who: Arc<GuestIdentity>,
-    /// The class that its name put it in; empty for none. What is in the journal already stays as
-    /// it is when this changes.
+    /// Class by the guest's name; empty for none. Journal entries already written keep the old
+    /// class.
     pub class: String,
-    /// The class that its `pinhead up` has it in; empty for none.
+    /// Class in the guest's `pinhead up`; empty for none.
     farm_class: String,
     boot: Option<[u8; 16]>,
     boots: u32,
@@ -26,7 +26,7 @@ pub struct IdentityTracker {
 }
 
 impl IdentityTracker {
-    /// That of a guest as it was found.
+    /// Returns the tracker of a guest as it was found.
     pub fn new(found: &Found, class: String) -> IdentityTracker {
         let who = Arc::new(identity(found, &class, None, 0));
         IdentityTracker {
@@ -40,7 +40,7 @@ impl IdentityTracker {
         }
     }
 
-    /// Takes the class that its `pinhead up` has it in. It is told where the settings have none.
+    /// Takes the class from the guest's `pinhead up`, which counts if the settings have none.
     pub fn has_farm_class(&mut self, class: &str, found: &Found) {
         if self.farm_class != class {
             class.clone_into(&mut self.farm_class);
@@ -48,29 +48,29 @@ impl IdentityTracker {
         }
     }
 
-    /// The class that the settings have it in, or else its `pinhead up`; empty for none.
+    /// Returns the class by the settings, or else by `pinhead up`; empty for none.
     pub fn class(&self) -> &str {
         if self.class.is_empty() { &self.farm_class } else { &self.class }
     }
 
-    /// It has started again.
+    /// Notes a reboot.
     pub fn rebooted(&mut self, found: &Found) {
         self.boots += 1;
         self.renew(found);
     }
 
-    /// Whether that is to be noted.
+    /// Returns true if a reboot is worth a note.
     pub fn is_worth_a_note(&mut self, now_ms: u64) -> bool {
         is_due(&mut self.noted_ms, BOOT_NOTE_MS, now_ms)
     }
 
-    /// It says on which host it was before: whether that is to be noted. It may say what it likes,
-    /// and as often.
+    /// Returns true if the reported origin of the guest is worth a note. The guest may report any
+    /// host, at any rate.
     pub fn is_origin_worth_a_note(&mut self, now_ms: u64) -> bool {
         is_due(&mut self.origin_noted_ms, ORIGIN_NOTE_MS, now_ms)
     }
 
-    /// Its daemon reported its boot. True if that is another one than before.
+    /// Takes the boot ID reported by the daemon. Returns true if it is another one than before.
     pub fn is_new_boot(&mut self, boot: [u8; 16], found: &Found) -> bool {
         let before = self.boot.replace(boot);
         if before == Some(boot) {
@@ -98,7 +98,7 @@ fn identity(found: &Found, class: &str, boot: Option<[u8; 16]>, boots: u32) -> G
     }
 }
 
-/// Whether something that was noted then may be noted again, and that it is.
+/// Returns true if a note is due again, and then counts it as noted.
 fn is_due(noted_ms: &mut Option<u64>, every_ms: u64, now_ms: u64) -> bool {
     let is_due = noted_ms.is_none_or(|at| now_ms >= at + every_ms);
     if is_due {
@@ -117,7 +117,7 @@ mod tests {
         let mut tracker = IdentityTracker::new(&found, String::new());
         tracker.has_farm_class("web", &found);
         assert_eq!((tracker.class(), tracker.who.class.as_str()), ("web", "web"));
-        // The settings are read again: what is in the journal stays.
+        // The settings are read again: journal entries keep their class.
         tracker.class = "slow".into();
         assert_eq!((tracker.class(), tracker.who.class.as_str()), ("slow", "web"));
         tracker.rebooted(&found);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_guest_says_all_the_time_is_noted_now_and_then() {
+    fn frequent_reports_are_noted_at_a_limited_rate() {
         let mut noted_ms = None;
         let noted = (0..=120).filter(|s| is_due(&mut noted_ms, ORIGIN_NOTE_MS, s * 1_000));
         assert_eq!(noted.collect::<Vec<_>>(), [0, 60, 120]);

@@ -1,5 +1,4 @@
-//! The state of a guest's memory: what was reported, what the arbiter takes of it, and what of it
-//! is in the host's memory.
+//! The state of a guest's memory: reports, the arbiter's view of them, and the resident part.
 
 use super::arbiter_view::{memory_of, memory_of_stats};
 use super::counted::Counted;
@@ -8,56 +7,56 @@ use counters::Bytes;
 use hypervisor::{BalloonStats, Usage};
 use policy::arbiter::Memory;
 
-/// What of a guest that sleeps is in the host's memory is read this often.
+/// Interval between readings of a sleeping guest's resident memory.
 const RESIDENT_MS: u64 = 5_000;
 
-/// A guest that was left on its way by a manager that has ended comes to rest within this.
+/// Time after which a balloon that a former manager left in motion has come to rest.
 const SETTLE_MS: u64 = 15_000;
 
-/// Pages of a balloon that its hypervisor has not let go of yet, at most.
+/// Balloon pages that the hypervisor has not freed yet, at most.
 const SLACK: Bytes = Bytes::mib(8);
 
-/// Questions to which a balloon has given no number since its guest started, before it is said to
-/// report none. They are asked once a second.
+/// Requests without a number from the balloon, since the guest's start, after which the balloon
+/// counts as mute. There is one request a second.
 const MUTE_QUESTIONS: u32 = 10;
 
-/// A balloon that is asked and tells nothing, and what helps.
+/// Message about a mute balloon, with advice.
 pub(crate) const MUTE: &str = "its balloon reports no numbers: its driver or its service is not \
     there; load virtio_balloon in it, or start BLNSVR in Windows";
 
 /// A report of a guest's memory.
 #[derive(Clone, Debug)]
 pub enum MemorySample {
-    /// Its daemon.
+    /// Sample of the guest's daemon.
     Daemon(Box<wire::Memory>),
-    /// The statistics of its balloon.
+    /// Statistics of the balloon.
     Balloon(Box<BalloonStats>),
 }
 
-/// A guest's memory.
+/// Memory of a guest.
 #[derive(Debug, Default)]
 pub struct GuestMemory {
-    /// The memory that it has.
+    /// Actual memory of the guest.
     pub actual: Bytes,
-    /// The same as its hypervisor told it, which may be more than it was known to be able to have.
+    /// Actual memory as the hypervisor reported it, which may exceed the known size of the guest.
     pub told: Bytes,
-    /// The last size that its balloon was asked for, by this manager.
+    /// Last target of the balloon, set by this manager.
     pub target: Option<Bytes>,
-    /// What the arbiter takes of the last sample, as old as the question.
+    /// The arbiter's view of the last sample, dated at the time of the request.
     pub view: Option<Memory>,
-    /// The last sample as it was sent: this is what is recorded.
+    /// Last sample as it was sent, for the record.
     pub last_sample: Option<MemorySample>,
-    /// What z/VM counts of it, if it is a user of that.
+    /// z/VM's counters, if the guest is a user of z/VM.
     pub counted: Option<Counted>,
-    /// Since when a question is open.
+    /// Time of an open request.
     pub question_ms: Option<u64>,
-    /// When its balloon was asked for statistics.
+    /// Time of the last request for balloon statistics.
     pub stats_asked_ms: Option<u64>,
-    /// What it has in the host's memory.
+    /// Memory resident on the host.
     pub held: Option<InHost>,
-    /// Page-out takes from it: what leaves it has not come back by page reporting.
+    /// Set while page-out takes memory: what leaves is not returned by page reporting.
     pub is_taken: bool,
-    /// Free memory that came back without the balloon, by page reporting.
+    /// Memory returned by free page reporting.
     pub reported: Bytes,
     before: Before,
     answers: Answers,
@@ -65,62 +64,63 @@ pub struct GuestMemory {
     restore: Restore,
 }
 
-/// A guest's memory when it was asked for less.
+/// Memory of a guest before a request to shrink.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
-    /// The most that the host saw of it.
+    /// Largest size seen by the host.
     had: Bytes,
-    /// The most that its process had for itself.
+    /// Largest private memory of the process.
     held: Option<Bytes>,
 }
 
-/// The answers to questions for a guest's memory, counted.
+/// Counts of responses to requests for memory samples.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answers {
     samples: u32,
-    /// Questions for statistics since its daemon told a number last.
+    /// Requests for statistics since the daemon's last number.
     missing: u32,
-    /// Its balloon has given a number since the guest started: its driver is there.
+    /// Set once the balloon has reported a number since the guest's start: its driver is loaded.
     by_balloon: bool,
 }
 
-/// The size that a guest is to have when nobody manages it any more.
+/// Size that the guest gets back when management ends.
 #[derive(Clone, Copy, Debug, Default)]
 struct Restore {
     size: Bytes,
-    /// Until then its balloon may be on its way to what an earlier manager had asked it for.
+    /// Time until which the balloon may still move to a former manager's target.
     settles_ms: u64,
-    /// It was known when the guest was found, of a manager here.
+    /// True if the size is known from a manager on this host.
     is_certain: bool,
-    /// The target that it left for more: its driver goes back to that if it was only away.
+    /// Target before a rise of the balloon. A driver that was only reloaded goes back to this
+    /// target.
     risen_from: Option<Bytes>,
 }
 
 impl GuestMemory {
-    /// Of a guest that has so much.
+    /// Returns the state of a guest with `actual` memory.
     pub fn new(actual: Bytes) -> GuestMemory {
         let restore = Restore { size: actual, ..Restore::default() };
         GuestMemory { actual, told: actual, restore, ..GuestMemory::default() }
     }
 
-    /// The size that it is to have when its manager ends: as it was found, or as others have set
-    /// it since.
+    /// Returns the size to restore at the manager's end: the size as found, or as others have set
+    /// since.
     pub fn restore(&self) -> Bytes {
         self.restore.size
     }
 
-    /// It has less than it had, by the doing of an earlier manager or of its `pinhead up`.
+    /// Notes that the guest has less than `size`, because of a former manager or its `pinhead up`.
     pub fn had(&mut self, size: Bytes, now_ms: u64) {
         let settles_ms = now_ms + SETTLE_MS;
         self.restore = Restore { size, settles_ms, ..Restore::default() };
     }
 
-    /// What it is to have is known of a manager here, and nobody's word counts beside that.
+    /// Makes the size to restore certain: it comes from a manager here, and no other report counts.
     pub fn settle_restore(&mut self) {
         self.restore.is_certain = true;
     }
 
-    /// Its configuration has this much for it. Returns whether that counts.
+    /// Takes the size in the guest's configuration. Returns true if it counts.
     pub fn is_configured(&mut self, size: Bytes, now_ms: u64) -> bool {
         if !self.restore.is_certain {
             self.had(size.max(self.actual), now_ms);
@@ -128,7 +128,7 @@ impl GuestMemory {
         !self.restore.is_certain
     }
 
-    /// Others have set its balloon to a size, or its kernel has taken memory back.
+    /// Handles a balloon moved by others, or by the guest's kernel that took memory back.
     pub fn left_at(&mut self, size: Bytes, rose: bool, is_own: bool, now_ms: u64) {
         if is_own || now_ms < self.restore.settles_ms {
             self.restore.size = self.restore.size.max(size);
@@ -138,23 +138,23 @@ impl GuestMemory {
         (self.restore.size, self.target) = (size, None);
     }
 
-    /// Returns whether a size is on the way down to what this manager has asked for.
+    /// Returns true if a size is on the way down to this manager's target.
     pub fn is_on_its_way(&self, size: Bytes) -> bool {
         self.target.is_some_and(|target| target <= size.plus(SLACK))
     }
 
-    /// Memory was plugged into it, or unplugged: it is to have that as well, or no more.
+    /// Handles hotplug of memory: the size to restore changes by the same amount.
     pub fn replugged(&mut self, before: Bytes, now: Bytes) {
         self.actual = self.told.min(now);
         self.restore.size = self.restore.size.plus(now.less(before)).less(before.less(now));
     }
 
-    /// What it has now, or will have if its balloon is on its way down, or goes back to it.
+    /// Returns the actual size, or the target if the balloon is on its way down or returns to it.
     pub fn least(&self) -> Bytes {
         self.target.or(self.restore.risen_from).unwrap_or(self.actual).min(self.actual)
     }
 
-    /// Its balloon is asked for this size.
+    /// Notes a new target of the balloon.
     pub fn ask(&mut self, size: Bytes) {
         self.before.had = self.had_before(size);
         if size < self.actual {
@@ -163,11 +163,11 @@ impl GuestMemory {
         (self.target, self.restore.risen_from) = (Some(size), None);
     }
 
-    /// The most of it that the host saw when it was asked for less, up to a target that it is to be
-    /// given now. What a guest says that it had is no measure of what was taken from it.
+    /// Returns the largest size that the host saw before a request to shrink, up to a new target.
+    /// The guest's own report is no measure of what was taken from it.
     pub fn had_before(&self, size: Bytes) -> Bytes {
         match size < self.actual {
-            // What it has from a template it has as well, and would have to get back.
+            // Memory shared with a template counts too: the guest would have to get it back.
             true => self
                 .before
                 .had
@@ -176,25 +176,26 @@ impl GuestMemory {
         }
     }
 
-    /// What of it is in the host's memory, and nobody else's.
+    /// Returns the resident memory private to the guest.
     pub fn resident(&self) -> Option<Bytes> {
         self.held.map(|held| held.of_guest())
     }
 
-    /// The part of it that is in the host's memory for certain.
+    /// Returns the part of the guest's memory that is certainly resident.
     pub fn touched(&self) -> Bytes {
         let held = self.held.map(|held| held.of_guest().less(held.own.doubtful()));
         held.unwrap_or(self.actual).min(self.actual)
     }
 
-    /// Whether more of the host's memory counts as the guest's than its balloon leaves it: what is
-    /// its hypervisor's own was measured wrong, or has grown since.
+    /// Returns true if more resident memory counts as the guest's than the balloon leaves it. The
+    /// hypervisor's own part was then measured wrong, or has grown since.
     pub fn holds_more_than_it_has(&self) -> bool {
         self.resident().is_some_and(|holds| holds > self.actual.plus(SLACK))
     }
 
-    /// Memory that the host has got of it by the balloon: of its whole process, for its
-    /// hypervisor's own part may have been measured meanwhile, and no more than it lacks.
+    /// Returns the memory that the host gained by the balloon, no more than the guest lacks. It is
+    /// computed from the whole process, because the hypervisor's own part may have been measured
+    /// since.
     pub fn gained_by_balloon(&self) -> Option<Bytes> {
         let is_asked = self.target.is_some_and(|target| target < self.before.had);
         let both = self.before.held.zip(self.held);
@@ -202,13 +203,13 @@ impl GuestMemory {
         is_asked.then(|| came.min(self.before.had.less(self.actual)))
     }
 
-    /// The view once there are two samples: rates need two, so the first one puts no guest to
-    /// sleep.
+    /// Returns the view after two samples. Rates need two samples, so the first one puts no guest
+    /// to sleep.
     pub fn settled_view(&self) -> Option<Memory> {
         self.view.filter(|_| self.answers.samples >= 2)
     }
 
-    /// Takes its daemon's sample, and when that was true at least. True if it is news.
+    /// Takes the daemon's sample, which is at least as new as `true_ms`. Returns true if it is new.
     pub fn daemon_sample(
         &mut self,
         sample: &wire::Memory,
@@ -222,19 +223,19 @@ impl GuestMemory {
         true
     }
 
-    /// Its balloon is asked for statistics.
+    /// Notes a request for statistics.
     pub fn stats_are_asked(&mut self, now_ms: u64) {
         self.stats_asked_ms = Some(now_ms);
         self.answers.missing = self.answers.missing.saturating_add(1);
     }
 
-    /// True if its balloon is asked and has given no number since the guest started. One that has
-    /// ceased to may have its driver in a guest that hangs.
+    /// Returns true if the balloon has answered no request with a number since the guest's start. A
+    /// balloon that has become silent may have its driver in a hung guest.
     pub fn is_mute(&self) -> bool {
         !self.answers.by_balloon && self.answers.missing > MUTE_QUESTIONS
     }
 
-    /// Takes its balloon's statistics, as old as the question.
+    /// Takes the balloon's statistics, dated at the time of the request.
     pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
         let at_ms = self.stats_asked_ms.unwrap_or(now_ms);
         if [stats.total, stats.free, stats.available].iter().any(Option::is_some) {
@@ -244,7 +245,8 @@ impl GuestMemory {
         self.sampled(memory_of_stats(stats, self.actual, at_ms));
     }
 
-    /// Takes what z/VM counts of it: that is all that is known. Gives what its virtual CPUs used.
+    /// Takes z/VM's counters, which are all data about the guest. Returns the usage of the virtual
+    /// CPUs.
     pub(super) fn count(&mut self, user: &zmon::hypfs::Guest, now_ms: u64) -> Option<Usage> {
         let counted = self.counted.get_or_insert_default();
         let view = counted.take(user, self.actual, now_ms);
@@ -260,13 +262,14 @@ impl GuestMemory {
         self.question_ms = None;
     }
 
-    /// Whether what is in the host's memory was not read for long.
+    /// Returns true if resident memory was last read long ago.
     pub fn is_resident_old(&self, now_ms: u64) -> bool {
         self.resident_ms.is_none_or(|at| now_ms >= at + RESIDENT_MS)
     }
 
-    /// So much of it is in the host's memory now. What has left since the last time has come back
-    /// by page reporting, if the guest reports and neither its balloon nor page-out takes it.
+    /// Takes a reading of resident memory. Memory that has left since the last reading was returned
+    /// by page reporting. This holds if the guest has page reporting and neither its balloon nor
+    /// page-out takes memory.
     pub fn read_held(&mut self, now: Option<InHost>, reports: bool, now_ms: u64) {
         self.resident_ms = Some(now_ms);
         let Some(now) = now else { return };
@@ -277,7 +280,7 @@ impl GuestMemory {
         self.held = Some(now);
     }
 
-    /// Earlier reports do not hold after a reboot.
+    /// Drops earlier reports, which do not hold after a reboot.
     pub fn rebooted(&mut self) {
         (self.view, self.last_sample) = (None, None);
         (self.answers, self.before) = (Answers::default(), Before::default());
@@ -303,10 +306,10 @@ mod tests {
         memory.balloon_sample(&some, 11_000);
         assert!(!memory.is_mute());
         (0..11).for_each(|second| memory.stats_are_asked(12_000 + second * 1000));
-        assert!(!memory.is_mute(), "its driver is there, and its time stands still");
+        assert!(!memory.is_mute(), "its driver is loaded, and the guest hangs");
         memory.rebooted();
         (0..11).for_each(|second| memory.stats_are_asked(30_000 + second * 1000));
-        assert!(memory.is_mute(), "its next kernel may have none");
+        assert!(memory.is_mute(), "the next kernel may have no driver");
     }
 
     #[test]
@@ -328,15 +331,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_guest_cannot_hold_is_seen() {
+    fn resident_memory_beyond_the_balloons_size_is_detected() {
         let mut memory = GuestMemory::new(Bytes::mib(116));
-        assert!(!memory.holds_more_than_it_has(), "nothing is known");
+        assert!(!memory.holds_more_than_it_has(), "there is no reading");
         let own = Own { size: Bytes::mib(11), is_measured: true };
         memory.held = Some(InHost { private: Bytes::mib(172), own, ..InHost::default() });
         assert!(memory.holds_more_than_it_has());
         let own = Own { size: Bytes::mib(78), is_measured: true };
         memory.held = Some(InHost { private: Bytes::mib(200), own, ..InHost::default() });
-        assert!(!memory.holds_more_than_it_has(), "some pages are still on their way");
+        assert!(!memory.holds_more_than_it_has(), "some pages are not freed yet");
     }
 
     #[test]
@@ -348,7 +351,7 @@ mod tests {
         memory.left_at(Bytes::mib(120), true, false, SETTLE_MS);
         assert_eq!(memory.restore(), Bytes::mib(120));
         memory.left_at(Bytes::mib(110), true, true, SETTLE_MS);
-        assert_eq!(memory.restore(), Bytes::mib(120), "its kernel took a part back");
+        assert_eq!(memory.restore(), Bytes::mib(120), "the guest's kernel took a part back");
     }
 
     #[test]
@@ -359,8 +362,8 @@ mod tests {
         memory.left_at(Bytes::mib(256), true, false, SETTLE_MS);
         assert_eq!((memory.target, memory.least()), (None, Bytes::mib(94)));
         memory.actual = Bytes::mib(94);
-        assert_eq!(memory.restore(), Bytes::mib(256), "its driver has gone back");
-        // Others have set it to more, and to less again.
+        assert_eq!(memory.restore(), Bytes::mib(256), "the driver has gone back to its target");
+        // Others have raised the size, and lowered it again.
         memory.left_at(Bytes::mib(200), true, false, SETTLE_MS);
         memory.actual = Bytes::mib(150);
         memory.left_at(Bytes::mib(150), false, false, SETTLE_MS);

@@ -1,4 +1,4 @@
-//! One guest: what it is, what it may have, and what is known of it now.
+//! One guest: its identity, its limits, and its current state.
 
 mod arbiter_view;
 mod counted;
@@ -32,46 +32,46 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A guest has slept soundly that was not asked for so long; it is looked at once a second.
+/// Age of a sample after which an idle guest sleeps soundly. Such a guest is read once a second.
 const SOUND_MS: u64 = 5_000;
 
-/// A guest that is managed.
+/// A guest under management.
 #[derive(Debug)]
 pub struct ManagedGuest {
-    /// Its number.
+    /// Number of the guest.
     pub id: Id,
-    /// The source that found it, by its place among the sources.
+    /// Index of the source that found the guest.
     pub source: usize,
-    /// What it was found to be.
+    /// Description of the guest from its source.
     pub found: Found,
-    /// What it is entitled to.
+    /// Limits of the guest's memory.
     pub limits: Limits,
-    /// All guests of its owner together, where that is neither root nor the manager's own user.
+    /// Totals of all guests of its owner, unless that is root or the manager's own user.
     pub part: Option<UserPart>,
-    /// Whether the `pinhead up` that started it has handed it over.
+    /// State of the handover by its `pinhead up`.
     lent: Lent,
-    /// How it runs.
+    /// Run state of the guest.
     pub state: RunState,
-    /// Whether its hypervisor answers.
+    /// True if the hypervisor answers.
     pub answers: bool,
-    /// Its daemon.
+    /// Port of the guest's daemon.
     pub daemon: DaemonPort,
-    /// Its memory.
+    /// Memory of the guest.
     pub memory: GuestMemory,
-    /// What it asks for.
+    /// Demand of the guest.
     pub demand: GuestDemand,
-    /// What it did with its disks, by the last report of its hypervisor.
+    /// Disk counters, from the hypervisor's last report.
     pub blocks: Option<BlockStats>,
-    /// Its process, as the host sees it.
+    /// Process of the guest, as seen on the host.
     pub outside: Outside,
-    /// Its identity in the journal: uuid, process and boot.
+    /// Identity in the journal: uuid, process and boot.
     pub identity: IdentityTracker,
-    /// Its virtual CPUs.
+    /// Virtual CPUs of the guest.
     pub cpu: CpuWatch,
 }
 
 impl ManagedGuest {
-    /// A guest as it was found.
+    /// Returns a guest as its source found it.
     pub fn new(
         id: Id,
         source: usize,
@@ -103,12 +103,12 @@ impl ManagedGuest {
         }
     }
 
-    /// The size that it is to have when the manager ends, within its maximum.
+    /// Returns the size to restore at the manager's end, within the maximum.
     pub fn restore(&self) -> Bytes {
         self.memory.restore().min(self.limits.max)
     }
 
-    /// Sets its limits by the settings, and by what was set by hand.
+    /// Sets the limits from the settings and the operator's override.
     pub(crate) fn entitle(&mut self, settings: &Settings, over: Option<&Override>) {
         let Found { name, memory, .. } = &self.found;
         let (limits, class) = settings.entitlement(name, *memory, self.part.as_ref());
@@ -116,18 +116,19 @@ impl ManagedGuest {
         self.limits = over.map_or(limits, |over| over.applied(limits, self.found.memory));
     }
 
-    /// Its balloon has come to a size that this manager has not asked for.
+    /// Handles a balloon that reached a size without this manager's request.
     pub(crate) fn left_at(&mut self, size: Bytes, rose: bool, now_ms: u64) {
         if !rose && self.memory.is_on_its_way(size) {
             return;
         }
-        // Its kernel may take memory back without a word.
+        // The guest's kernel may deflate the balloon without a notice.
         let is_own = rose && self.found.can.deflate_on_oom == Some(true);
         self.memory.left_at(size, rose, is_own, now_ms);
     }
 
-    /// Its daemon says that it was on another host: the manager there has taken what it lacks.
-    /// Returns whether that counts: once, and only if its hypervisor was seen to receive it.
+    /// Handles a daemon's report that the guest was on another host: the manager there took what
+    /// the guest lacks. Returns true if the report counts: once, and only if the hypervisor
+    /// received a migration.
     pub(crate) fn has_come_from_elsewhere(&mut self, now_ms: u64) -> bool {
         let is_seen = self.found.state == RunState::Migrating;
         if is_seen {
@@ -137,38 +138,38 @@ impl ManagedGuest {
         is_seen
     }
 
-    /// It was restored, or has moved here, and its configuration has so much memory for it. What it
-    /// lacks of that was taken before it came. Returns whether that counts.
+    /// Handles a guest that was restored or has moved here, with `size` in its configuration. What
+    /// it lacks of that was taken before it came. Returns true if the size counts.
     pub(crate) fn is_configured(&mut self, size: Bytes, now_ms: u64) -> bool {
         if size <= self.memory.actual {
-            // Of a domain that is not kept libvirt has no other configuration than what it has.
+            // For a transient domain, libvirt returns the current size as the configuration.
             return false;
         }
-        // Its daemon's word counts no more: that gives it all that it can have.
+        // The daemon's report no longer counts: it would give the guest all of its memory.
         if self.found.state == RunState::Migrating {
             self.found.state = RunState::Running;
         }
         self.memory.is_configured(size.min(self.found.memory), now_ms)
     }
 
-    /// The arbiter's name for it.
+    /// Returns the arbiter's key of the guest.
     pub fn key(&self) -> Key {
         Key(self.id.0)
     }
 
-    /// Its identity in the journal: uuid, process and boot.
+    /// Returns the identity in the journal: uuid, process and boot.
     pub fn who(&self) -> &Arc<GuestIdentity> {
         &self.identity.who
     }
 
-    /// Whether something that its hypervisor says is to be noted. Another user's may say it as
-    /// often as that user likes.
+    /// Returns true if an event of the hypervisor is worth a note. Notes about other users' guests
+    /// are limited in rate, because such a user can cause any number of events.
     pub fn may_note(&mut self, now_ms: u64) -> bool {
         self.part.is_none() || self.identity.is_worth_a_note(now_ms)
     }
 
-    /// It is in this state. While it was stopped it has counted no time, and its daemon is told
-    /// what time it is.
+    /// Sets the run state. A stopped guest counts no time, so its daemon gets the time when it
+    /// resumes.
     pub(crate) fn is_in(&mut self, state: RunState, now: Now) {
         let before = std::mem::replace(&mut self.state, state);
         if matches!((before, state), (RunState::Paused(_), RunState::Running))
@@ -179,19 +180,20 @@ impl ManagedGuest {
         self.is_parked_by_its_farm(now.ms);
     }
 
-    /// Only its `pinhead up` stops the guests of one: it has parked those that stand still.
+    /// Notes a park by the guest's `pinhead up`. Only `pinhead up` stops its guests, so a paused
+    /// guest counts as parked.
     pub(crate) fn is_parked_by_its_farm(&mut self, now_ms: u64) {
         if run_dir(&self.found).is_some() {
             self.cpu.set_parked(self.state == RunState::Paused(Pause::ByHand), now_ms);
         }
     }
 
-    /// Up to four times a second: its daemon, and what its virtual CPUs did.
+    /// Serves the daemon's port and reads the virtual CPUs, up to four times a second.
     pub fn tick(&mut self, now_ms: u64) {
         if self.lent != Lent::No {
             self.daemon.tick(now_ms);
         }
-        // A hundred guests sleep: looking at their virtual CPUs is most of what they cost.
+        // Reading the virtual CPUs is most of the cost of a hundred sleeping guests.
         if let Some(cpu_percent) = self.cpu.tick(self.is_sound(now_ms), now_ms) {
             self.daemon.link.load(cpu_percent, now_ms);
         }
@@ -200,13 +202,13 @@ impl ManagedGuest {
         }
     }
 
-    /// Whether it sleeps soundly: nothing was worth asking for some time.
+    /// Returns true if the guest sleeps soundly: no request was worth it for some time.
     pub fn is_sound(&self, now_ms: u64) -> bool {
         let sampled_ms = self.memory.view.map_or(now_ms, |memory| memory.at_ms);
         now_ms.saturating_sub(sampled_ms) >= SOUND_MS && self.is_idle_since_sample(now_ms)
     }
 
-    /// Its `pinhead up` has handed it over, or keeps it: then its port is left alone.
+    /// Sets the state of the handover. A port kept by `pinhead up` is left alone.
     pub fn lend(&mut self, lent: Lent) {
         self.lent = lent;
         if lent == Lent::No {
@@ -214,26 +216,26 @@ impl ManagedGuest {
         }
     }
 
-    /// Takes the class that its `pinhead up` has it in, by its name there.
+    /// Takes the class of the guest in its `pinhead up`, by the guest's name there.
     pub fn has_farm_class(&mut self, classes: &BTreeMap<String, String>) {
-        // Another user's guest has that user's name before its own.
+        // Another user's guest has that user's name as a prefix.
         let name = self.found.name.rsplit('/').next().unwrap_or_default();
         if let Some(class) = classes.get(name) {
             self.identity.has_farm_class(class, &self.found);
         }
     }
 
-    /// Whether its virtual CPUs have hardly run since its newest sample, which so still holds. That
-    /// is no state of a guest: one that worked hard a second ago and was asked since is idle too.
-    /// What people are shown is [`CpuWatch::is_asleep`].
+    /// Returns true if the virtual CPUs have hardly run since the newest sample, which then still
+    /// holds. This is not a guest's state: a guest that worked hard a second ago and has a newer
+    /// sample is idle too. [`CpuWatch::is_asleep`] is the state for display.
     pub fn is_idle_since_sample(&self, now_ms: u64) -> bool {
         self.memory
             .settled_view()
             .is_some_and(|memory| self.cpu.was_idle_for(now_ms.saturating_sub(memory.at_ms)))
     }
 
-    /// Whether what is known of its memory still holds, so that nobody need wake it to ask. A
-    /// daemon that came after its balloon had told is still to tell: it knows more.
+    /// Returns true if the memory sample still holds, so that a request need not wake the guest. It
+    /// does not hold if a daemon came after the balloon's sample: the daemon reports more.
     pub fn is_known(&self, now_ms: u64) -> bool {
         let agent = self.daemon.link.agent();
         let is_balloons = matches!(self.memory.last_sample, Some(MemorySample::Balloon(_)));
@@ -241,30 +243,30 @@ impl ManagedGuest {
         !is_to_tell && self.is_idle_since_sample(now_ms)
     }
 
-    /// Takes its daemon's sample of its memory, and when that was true at least.
+    /// Takes the daemon's memory sample, which is at least as new as `true_ms`.
     pub fn daemon_sample(&mut self, sample: &wire::Memory, true_ms: Option<u64>) {
         if self.memory.daemon_sample(sample, true_ms, self.found.memory) {
             self.cpu.sampled();
         }
     }
 
-    /// Takes its balloon's statistics.
+    /// Takes the balloon's statistics.
     pub fn balloon_sample(&mut self, stats: &BalloonStats, now_ms: u64) {
         self.memory.balloon_sample(stats, now_ms);
         self.cpu.sampled();
     }
 
-    /// Takes what z/VM counts of it.
+    /// Takes z/VM's counters of the guest.
     pub fn count(&mut self, user: &zmon::hypfs::Guest, now_ms: u64) {
         let usage = self.memory.count(user, now_ms);
         self.cpu.counted(usage);
     }
 
-    /// Its memory on the host, read while it runs or its balloon moves. What left it without
-    /// the balloon's doing came back by page reporting.
+    /// Reads the memory resident on the host, while the guest runs or its balloon moves. Memory
+    /// that left without the balloon came back by free page reporting.
     pub fn read_resident(&mut self, now_ms: u64) {
         if self.demand.is_urgent {
-            // It says that it waits: what it does and holds is seen as it is now.
+            // A guest that reports a need is judged by its current state.
             self.cpu.tick(false, now_ms);
             self.outside.look_at_swap();
         }
@@ -272,24 +274,24 @@ impl ManagedGuest {
         self.memory.read_held(self.outside.held(), reports, now_ms);
     }
 
-    /// Whether what its hypervisor has for itself is to be measured again.
+    /// Returns true if the hypervisor's own part is to be measured again.
     pub fn is_own_due(&self, now_ms: u64) -> bool {
         self.outside.is_own_due(self.memory.holds_more_than_it_has(), now_ms)
     }
 
-    /// Page-out takes what it can of its memory.
+    /// Notes that page-out of the guest begins.
     pub fn page_out_begins(&mut self) {
         self.memory.is_taken = true;
     }
 
-    /// Page-out is over: what it took is elsewhere, and has not come back by page reporting.
+    /// Notes that page-out has ended. What it took did not come back by free page reporting.
     pub fn page_out_ended(&mut self, now_ms: u64) {
         self.outside.was_paged_out();
         self.read_resident(now_ms);
         self.memory.is_taken = false;
     }
 
-    /// Memory or virtual CPUs were plugged into it, or unplugged.
+    /// Takes over memory and virtual CPUs after a hotplug.
     pub fn replugged(&mut self, machine: Machine) {
         let Machine { memory, ram, vcpu_tids } = machine;
         if (memory, &ram) != (self.found.memory, &self.found.ram) {
@@ -305,7 +307,7 @@ impl ManagedGuest {
         }
     }
 
-    /// Its balloon or its daemon's port was attached, or taken away.
+    /// Takes over the balloon and the daemon's port after a hotplug.
     pub fn has_devices(&mut self, can: Capabilities, port: Option<PathBuf>) {
         self.found.can = can;
         if port != self.found.port {
@@ -314,7 +316,7 @@ impl ManagedGuest {
         }
     }
 
-    /// It has started again: earlier reports no longer hold.
+    /// Handles a reboot: earlier reports no longer hold.
     pub fn rebooted(&mut self) {
         self.identity.rebooted(&self.found);
         self.memory.rebooted();
@@ -322,7 +324,7 @@ impl ManagedGuest {
         self.daemon.link.rebooted();
     }
 
-    /// The arbiter's input.
+    /// Returns the arbiter's input.
     pub fn sample(&self, now_ms: u64) -> GuestSample {
         GuestSample {
             key: self.key(),
@@ -343,7 +345,7 @@ impl ManagedGuest {
         }
     }
 
-    /// Its process, as the arbiter takes it. What z/VM tells of a user is of no process.
+    /// Returns the process for the arbiter. z/VM's counters of a user do not belong to a process.
     fn process(&self) -> Process {
         let held = self.memory.held;
         let of_process = held.filter(|_| self.memory.counted.is_none());
@@ -355,13 +357,13 @@ impl ManagedGuest {
         }
     }
 
-    /// The reason for which its memory stays in the host's, by its machine or by its process.
+    /// Returns the reason why the guest's memory stays resident, by its machine or its process.
     pub(crate) fn pinned(&self) -> Option<Pinned> {
         self.found.can.pinned.or_else(|| self.outside.pinned(self.found.memory))
     }
 
-    /// Returns whether it may be given memory: it is awake, or is owed some by the operator's word
-    /// or by its own rules.
+    /// Returns true if the guest may be given memory: it is awake, or its limits or rules entitle
+    /// it to more.
     pub(crate) fn may_grow(&self, now_ms: u64) -> bool {
         let least = match self.limits.mode {
             Mode::Managed => self.limits.min,
@@ -372,7 +374,7 @@ impl ManagedGuest {
         asks || self.memory.actual < least || !self.is_idle_since_sample(now_ms)
     }
 
-    /// It as one of those that its control groups are for.
+    /// Returns the guest as a member of its control groups.
     pub(crate) fn member(&self, may_grow: bool) -> Member<'_> {
         Member {
             groups: &self.outside.groups,
@@ -391,7 +393,7 @@ impl ManagedGuest {
             });
         }
         if self.part.is_some() && self.found.process.is_none() {
-            // Another user can hide its process, and with it all that its claims are held against.
+            // Another user can hide the process, and with it the evidence for the guest's claims.
             return Usable::No("it is another user's, and its process is not to be seen");
         }
         if !self.answers {

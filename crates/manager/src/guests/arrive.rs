@@ -1,4 +1,4 @@
-//! A guest as it comes, and the memory that it has and may have.
+//! The arrival of a guest, its memory, and its limits.
 
 use super::{Entitlement, Guests};
 use crate::attach::{Lent, run_dir};
@@ -9,11 +9,11 @@ use counters::Bytes;
 use hypervisor::{Found, Id, Machine, Owner, ZVM_SOURCE};
 use store::kinds;
 
-/// Bytes of a name: no request names a guest by more.
+/// Longest name of a guest, in bytes: no request contains a longer one.
 const NAME_BYTES_MAX: usize = crate::control::NAME_MAX;
 
 impl Guests {
-    /// A guest has this much now. One that has what it had before is no longer held.
+    /// Takes a guest's new size. A guest with its former size is released by the keeper.
     pub(super) fn sized(&mut self, id: Id, actual: Bytes) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         guest.memory.told = actual;
@@ -24,7 +24,7 @@ impl Guests {
         }
     }
 
-    /// Memory or virtual CPUs of a guest came or went: what it may have follows.
+    /// Takes over hotplug of memory or virtual CPUs, and sets the limits again.
     pub(super) fn replugged(
         &mut self,
         id: Id,
@@ -38,7 +38,7 @@ impl Guests {
         guest.entitle(by.settings, self.overrides.get(&id));
         let (memory, owner) = (guest.found.memory, guest.found.owner);
         let mut effects = vec![Effect::Memory(MemoryEvent::LimitsChanged)];
-        // A guest can have that happen as often as it likes.
+        // A guest can cause hotplug events at any rate.
         if memory != before && guest.identity.is_worth_a_note(now.ms) {
             let mib = |size: Bytes| size.0 >> 20;
             let text = format!("its memory was {} MiB, and is {} MiB", mib(before), mib(memory));
@@ -68,7 +68,7 @@ impl Guests {
         let mut effects = Vec::new();
         let owner = found.owner;
         let part = self.users.stranger(owner).map(|user| {
-            // It is never taken for one of ours, whatever it calls itself.
+            // The prefix keeps the guest from being taken for one of ours, whatever its name is.
             found.name = format!("{user}/{}", found.name);
             found.name.truncate(found.name.floor_char_boundary(NAME_BYTES_MAX));
             self.users.part(&user, std::iter::once(found.memory))
@@ -88,7 +88,7 @@ impl Guests {
         };
         let left = by.lease.size_of(&guest.found).or(saved);
         let had = match run_dir(&guest.found) {
-            // Its daemon has given its `pinhead up` what it lacks.
+            // The daemon has given `pinhead up` what the guest lacks.
             Some(_) => Some(guest.found.memory),
             None => left.map(|size| size.min(guest.found.memory)),
         };
@@ -97,14 +97,14 @@ impl Guests {
             guest.memory.settle_restore();
         }
         if guest.found.is_restored {
-            // It comes up again as one that boots, and its balloon may be on its way to a target
-            // from before.
+            // A restored guest counts as rebooted: its balloon may be on its way to a former
+            // target.
             effects.push(Effect::Memory(MemoryEvent::Rebooted(id)));
         }
         guest.part = part;
         guest.is_parked_by_its_farm(now.ms);
         if by.acts && run_dir(&guest.found).is_some() {
-            // Until its `pinhead up` has answered.
+            // The port is left alone until `pinhead up` has answered.
             guest.lend(Lent::No);
         }
         effects.push(Effect::note(kinds::FOUND, text, Some(guest.who())));
@@ -112,21 +112,22 @@ impl Guests {
         self.guests.insert(id, guest);
         effects.push(Effect::Parking(ParkEvent::Found(id)));
         effects.extend(self.share_out(owner, by));
-        // What an earlier manager took is this one's to give back.
+        // This manager must restore what a former manager took.
         if by.acts
             && let Some(guest) = self.guests.get(&id)
         {
             let size = guest.memory.actual;
             effects.push(Effect::Hold { guest: id, size });
             if left.is_some_and(|left| size < left) && guest.found.can.balloon {
-                // It may be on its way to what that one had asked for last.
+                // The balloon may be on its way to the former manager's last target.
                 effects.push(Effect::SetTarget { guest: id, size });
             }
         }
         effects
     }
 
-    /// A guest's configuration has so much for it, which it is to have again if it came with less.
+    /// Takes the size in a guest's configuration, which is to be restored if the guest came with
+    /// less.
     pub(super) fn configured(&mut self, id: Id, size: Bytes, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         match guest.is_configured(size, now.ms) {
@@ -135,7 +136,7 @@ impl Guests {
         }
     }
 
-    /// Tells of the first guest without a process that is seen, and what follows for all of them.
+    /// Reports the first guest without a visible process, and the consequences for all such guests.
     fn tell_unseen(&mut self, guest: &ManagedGuest) -> Option<Effect> {
         let Found { name, process, source, .. } = &guest.found;
         let is_unseen = process.is_none() && source != ZVM_SOURCE;
@@ -149,7 +150,7 @@ impl Guests {
         )))
     }
 
-    /// Divides a user's part of the host among the user's guests, which are others than before.
+    /// Divides a user's part of the host again, after a change of the user's guests.
     pub(super) fn share_out(&mut self, owner: Owner, by: Entitlement<'_>) -> Option<Effect> {
         let user = self.users.stranger(owner)?;
         let of_user = |guest: &&ManagedGuest| guest.found.owner == owner;
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!(one.restore(), Bytes::mib(160));
         one.guests.react(one.id, DaemonEvent::CameFrom("x".into()), now(2));
         assert_eq!(one.restore(), Bytes::mib(160));
-        // One that is not kept has no configuration but what it has: that takes nothing.
+        // A transient domain has only its current size as configuration: that changes nothing.
         one.step(GuestEvent::Source(0, Event::Configured(one.id, small)), 3);
         assert_eq!(one.restore(), Bytes::mib(160));
     }
@@ -195,11 +196,11 @@ mod tests {
             (effects.len(), one.restore())
         };
         let mut one = OneGuest::start(memory, small);
-        assert_eq!(says(&mut one), (1, small), "it is noted");
-        // It was found while its memory was still on its way here.
+        assert_eq!(says(&mut one), (1, small), "the report is noted");
+        // The guest was found while its memory was still on its way here.
         let guest = one.guests.guests.get_mut(&one.id).unwrap();
         guest.found.state = RunState::Migrating;
-        assert_eq!(says(&mut one), (1, memory), "the keeper is told");
+        assert_eq!(says(&mut one), (1, memory), "the keeper gets the size");
         let guest = one.guests.guests.get_mut(&one.id).unwrap();
         guest.memory.left_at(small, false, false, 3_600_000);
         assert_eq!(says(&mut one), (0, small), "once");

@@ -1,4 +1,4 @@
-//! Room that control groups leave their guests, and how the kernel ends those that have none.
+//! Room in the control groups of guests, and the OOM kills in these groups.
 
 use crate::groups::{Groups, Member, Rooms};
 use crate::guest::ManagedGuest;
@@ -7,16 +7,16 @@ use procfs::{AllKills, Root, Shortage};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// One of so many sleepers is looked at in each turn: a hundred of them cost two reads a second.
+/// Turns in which each sleeper is read once: a hundred sleepers cost two reads a second.
 const SLEEPERS: u64 = 12;
 
-/// Looks for the manager's own groups, and at their bounds.
+/// Looks up the manager's own groups with their limits.
 pub(super) fn own() -> Groups {
     Groups::of(Path::new("/"), "self", &AllKills::default())
 }
 
-/// Looks at the processes of guests. Of one that sleeps only the kernel's kills are counted, and
-/// sometimes what KSM has merged: what others' processes came to while it slept is no sign of its
+/// Looks at the processes of guests. For a sleeper, only the kernel's kills are counted, and now
+/// and then the pages merged by KSM. Kills of other processes during its sleep are no sign of its
 /// own end.
 pub(super) fn look(guests: &mut BTreeMap<Id, ManagedGuest>, turn: u64, now_ms: u64) {
     let kills = AllKills::read(&Root::default());
@@ -32,13 +32,13 @@ pub(super) fn look(guests: &mut BTreeMap<Id, ManagedGuest>, turn: u64, now_ms: u
     }
 }
 
-/// Looks at the groups of one guest, and at their bounds.
+/// Looks up the groups of one guest with their limits.
 pub(super) fn renew(guest: &mut ManagedGuest) {
     guest.outside.look_at_groups(&AllKills::read(&Root::default()));
 }
 
-/// Reads the room that groups with a bound have left, of guests that are awake or are to be grown
-/// all the same: other sleepers ask for nothing, and each guest of a farm has such a group.
+/// Reads the room in limited groups, for guests that are awake or must grow. Other sleepers ask for
+/// nothing, and each guest of a farm has such a group.
 pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms: u64) -> Rooms {
     let may_grow = |guest: &ManagedGuest| guest.may_grow(now_ms);
     let members: Vec<Member<'_>> =
@@ -52,8 +52,8 @@ pub(super) fn read(guests: &mut BTreeMap<Id, ManagedGuest>, own: &Groups, now_ms
     rooms
 }
 
-/// A sentence about a guest that is gone, by its hypervisor's word or the kernel's. A kill that may
-/// be another's is no news of one that had ended before.
+/// Returns a sentence about a guest that is gone, by the hypervisor's report or the kernel's. A
+/// kill that may be another process's is not reported for a guest that had ended before.
 pub(super) fn end_of(guest: &ManagedGuest, why: &str) -> String {
     let has_ended = guest.state == RunState::Dead;
     let killed = guest.outside.groups.killed();
@@ -98,11 +98,11 @@ mod tests {
             read(&mut one.guests.guests, &Groups::default(), 9_000);
             one.guests.get(id).unwrap().outside.most.map(Bytes::as_mib)
         };
-        assert_eq!(most(Override::default(), 500), None, "it asks for nothing");
+        assert_eq!(most(Override::default(), 500), None, "a sleeper asks for nothing");
         let has = Some(Bytes::mib(512));
         let min = Override { min: Some(Bytes::mib(800)), ..Override::default() };
         assert_eq!(most(min, 500), Some(512 + 500 - 60));
-        assert_eq!(most(Override { min: has, ..min }, 400), Some(952), "it has that already");
+        assert_eq!(most(Override { min: has, ..min }, 400), Some(952), "no change of size");
         let pinned = |size| Override { mode: Some(Mode::Pinned(size)), ..Override::default() };
         assert_eq!(most(pinned(Bytes::mib(800)), 300), Some(512 + 300 - 60));
         assert_eq!(most(pinned(Bytes::mib(512)), 200), Some(752));
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(most(released, 100), Some(512 + 100 - 60));
     }
 
-    /// Of this process KSM has merged nothing.
+    /// KSM has merged no pages of this process.
     #[test]
     fn merged_pages_of_sleepers_are_looked_at_in_turn() {
         let mut one = OneGuest::start(Bytes::mib(1024), Bytes::mib(512));
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(looks.count(), 2, "one turn in twelve");
     }
 
-    /// The end of a guest that is told so, in a group in which others were killed since its look.
+    /// Returns the note about a guest's end, in a group with other kills since its last look.
     fn end(is_shut_down: bool, is_looked_at: bool) -> String {
         let kernel = FakeKernel::new(1, 1);
         let kills = |count: u64| {
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn end_in_order_is_not_told_as_a_kill() {
         let in_order = "it is gone: it shut down";
-        assert_eq!(end(true, false), in_order, "another was killed");
-        assert_eq!(end(false, true), in_order, "long before its end");
+        assert_eq!(end(true, false), in_order, "another process was killed");
+        assert_eq!(end(false, true), in_order, "the kill was long before the end");
         assert!(end(false, false).starts_with("its QEMU may have been killed"));
     }
 }

@@ -1,8 +1,8 @@
-//! The guests: which there are, what they reported, and what is asked of them.
+//! The guests, their reports, and requests to them.
 //!
 //! ```text
 //!   hypervisors' events ─┐
-//!   daemons' ports ──────┼─► Guests ─► Effects: questions, notes, "a pass is needed"
+//!   daemons' ports ──────┼─► Guests ─► Effects: requests, notes, "a pass is needed"
 //!   time ────────────────┘
 //! ```
 
@@ -33,22 +33,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::{Fate, kinds};
 use wire::{AtHost, Pressure, ToGuest};
 
-/// Characters of the name of a host that a guest tells of.
+/// Characters of a host's name reported by a guest, at most.
 const NAME_MAX: usize = 64;
-/// Names that an error message lists at most.
+/// Names in an error message, at most.
 const NAMES_MAX: usize = 12;
 
-/// Guests without a balloon are looked at so often.
+/// Interval between requests to guests without a balloon.
 const DEVICES_MS: u64 = 60_000;
 
-/// What guests are judged by.
+/// Settings and state by which guests are judged.
 #[derive(Clone, Copy)]
 pub(crate) struct Entitlement<'a> {
-    /// The settings that hold.
+    /// Settings in force.
     pub settings: &'a Settings,
-    /// Whether decisions are carried out.
+    /// True if decisions are carried out.
     pub acts: bool,
-    /// The lease, by which guests are to have sizes again that a manager has left less.
+    /// Lease with the sizes to restore after a manager that left guests smaller.
     pub lease: &'a Lease,
 }
 
@@ -56,30 +56,30 @@ pub(crate) struct Entitlement<'a> {
 #[derive(Default)]
 pub(crate) struct Guests {
     users: Users,
-    /// What the host is called, since the manager started.
+    /// Name of the host at the manager's start.
     host_name: String,
     guests: BTreeMap<Id, ManagedGuest>,
     overrides: BTreeMap<Id, Override>,
-    /// Guests that are watched closely.
+    /// Guests under close watch.
     attended: BTreeMap<Id, Attention>,
     /// The manager's own control groups.
     own_groups: Groups,
-    /// The room that the bounds of control groups leave.
+    /// Memory that the limits of control groups leave free.
     pub(crate) rooms: Rooms,
-    /// The sizes of guests that are gone and may be brought back.
+    /// Sizes of gone guests that may come back.
     saved: SavedSizes,
-    /// When guests without a balloon were looked at last.
+    /// Time of the last request to guests without a balloon.
     looked_ms: u64,
-    /// Looks at the guests' processes.
+    /// Number of looks at the guests' processes.
     looks: u64,
-    /// A guest without a process that is seen was told of.
+    /// Set once a guest without a visible process was reported.
     is_unseen_told: bool,
-    /// Guests that have ever come.
+    /// Guests that have ever arrived.
     pub(crate) arrivals: u64,
 }
 
 impl Guests {
-    /// None yet, on a host of this name; those of these users are to be managed as well as the
+    /// Returns an empty set for a host of this name. Guests of `users` are managed as well as the
     /// manager's own.
     pub(crate) fn new(users: Users, host_name: String) -> Guests {
         Guests { users, host_name, ..Guests::default() }
@@ -97,39 +97,39 @@ impl Guests {
         self.guests.len()
     }
 
-    /// How many users have guests here, with those whose guests are not managed.
+    /// Returns the number of users with guests here; `others` are users with unmanaged guests.
     pub(crate) fn owners(&self, mut others: BTreeSet<Owner>) -> usize {
         others.extend(self.iter().map(|guest| guest.found.owner));
         others.len()
     }
 
-    /// What the operator has set by hand for a guest.
+    /// Returns the operator's overrides for a guest.
     pub(crate) fn override_of(&self, guest: Id) -> Override {
         self.overrides.get(&guest).copied().unwrap_or_default()
     }
 
-    /// Why a guest is watched closely, if it is.
+    /// Returns the reason for a close watch of a guest, if any.
     pub(crate) fn attention(&self, guest: Id) -> Attention {
         self.attended.get(&guest).copied().unwrap_or_default()
     }
 
-    /// What each guest is entitled to.
+    /// Returns the limits of each guest.
     pub(crate) fn limits(&self) -> BTreeMap<Id, Limits> {
         self.iter().map(|guest| (guest.id, guest.limits)).collect()
     }
 
-    /// Whether an answer about some guest's memory, asked for now, is still to come.
+    /// Returns true if a request for a guest's memory made now is unanswered.
     pub(crate) fn has_open_question(&self, now: Now) -> bool {
         self.iter().any(|guest| guest.memory.question_ms == Some(now.ms))
     }
 
-    /// Whether this is one of the guests, in this boot.
+    /// Returns true if the identity is of a present guest, in this boot.
     pub(crate) fn is_present(&self, who: &GuestIdentity) -> bool {
         self.iter().any(|guest| guest.who().is_same(who))
     }
 
-    /// The guest of a name, a UUID, or the path of a monitor. Another user's has that user's name
-    /// before its own, and is not found by its UUID, which is what the user says.
+    /// Returns the guest with this name, UUID or monitor path. Another user's guest has that user's
+    /// name as a prefix. It is not found by its UUID, which that user chooses.
     pub(crate) fn find(&self, name: &str) -> Result<&ManagedGuest, Failure> {
         let is_at = |found: &Found| found.has_monitor() && found.source == name;
         let fits = |guest: &ManagedGuest| {
@@ -161,7 +161,7 @@ impl Guests {
         }
     }
 
-    /// Adds the ports of daemons to what is waited for.
+    /// Adds the ports of daemons to the poll set.
     pub(crate) fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         for guest in self.iter() {
             if let Some((connection, flags)) = guest.daemon.link.connection() {
@@ -202,7 +202,7 @@ impl Guests {
                 self.overrides.insert(id, over);
                 let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
                 guest.entitle(by.settings, Some(&over));
-                // Its groups may have got other bounds just before, by the same hand.
+                // The operator may have changed the limits of its groups just before.
                 groups::renew(guest);
                 return vec![Effect::Memory(MemoryEvent::LimitsChanged)];
             }
@@ -216,7 +216,7 @@ impl Guests {
                 self.with(id, |guest| guest.cpu.set_parked(is_parked, now.ms));
             }
             GuestEvent::AskScan(id) => self.with(id, |guest| {
-                // Whether a daemon is there was looked at; one that has just gone does not answer.
+                // The caller has checked for a daemon. A daemon that has just gone does not answer.
                 let _ = guest.daemon.link.ask_tasks();
             }),
             GuestEvent::Grant { guest, keeps, reason } => self.with(guest, |guest| {
@@ -255,13 +255,13 @@ impl Guests {
 
     fn tick(&mut self, now: Now) -> Vec<Effect> {
         self.guests.values_mut().for_each(|guest| guest.tick(now.ms));
-        // A balloon that moves is watched; QEMU reports that once a second at most.
+        // A moving balloon is watched: QEMU reports its size once a second at most.
         let moving = self.attended.iter().filter(|(_, attention)| attention.moves);
         let moving = moving.filter_map(|(id, _)| self.guests.get(id));
         moving.map(|guest| Effect::AskActual { guest: guest.id, source: guest.source }).collect()
     }
 
-    /// Asks guests that have run since they were asked last.
+    /// Sends requests to guests that have run since the last request.
     fn ask(&mut self, now: Now) -> Vec<Effect> {
         let mut effects = Vec::with_capacity(2 * self.guests.len());
         let looks = now.ms.saturating_sub(self.looked_ms) >= DEVICES_MS;
@@ -276,7 +276,7 @@ impl Guests {
                 continue;
             }
             if !guest.found.can.balloon {
-                // One may have been attached since, or a daemon's port.
+                // A balloon or a daemon's port may have been attached since.
                 effects.extend(
                     looks.then_some(Effect::AskActual { guest: *id, source: guest.source }),
                 );
@@ -295,7 +295,7 @@ impl Guests {
     fn read_resident(&mut self, now: Now) {
         for (id, guest) in &mut self.guests {
             let moves = self.attended.get(id).is_some_and(|attention| attention.moves);
-            // One that sleeps may have given pages back since it was looked at last.
+            // A sleeping guest may have returned pages since the last look.
             let tells = moves || guest.demand.is_urgent;
             if tells || !guest.is_idle_since_sample(now.ms) || guest.memory.is_resident_old(now.ms)
             {
@@ -362,7 +362,7 @@ impl Guests {
                 effects.extend(self.share_out(guest.found.owner, by));
                 return effects;
             }
-            // The loop reports it: it is no guest's.
+            // The loop reports trouble, because it belongs to no guest.
             Event::Trouble(_) => {}
         }
         Vec::new()
@@ -372,7 +372,7 @@ impl Guests {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         guest.rebooted();
         let mut effects = vec![Effect::Memory(MemoryEvent::Rebooted(id)), Effect::NewBoot(id)];
-        // It may report that a hundred times a second: the journal is for the others too.
+        // A guest may report a hundred reboots a second: the journal is for the others too.
         if guest.identity.is_worth_a_note(now.ms) {
             effects.push(Effect::note(kinds::REBOOTED, "it has started again", Some(guest.who())));
         }
@@ -399,7 +399,7 @@ impl Guests {
                 if guest.has_come_from_elsewhere(now.ms) {
                     effects.push(Effect::Hold { guest: id, size: guest.memory.least() });
                 }
-                // It may say that a hundred times a second, and whatever it likes.
+                // A guest may send any text here, a hundred times a second.
                 if guest.identity.is_origin_worth_a_note(now.ms) {
                     let text = format!("it says that it was on {} before", plain(&host, NAME_MAX));
                     effects.push(Effect::note(kinds::CAME_FROM, text, Some(guest.who())));
@@ -421,12 +421,12 @@ impl Guests {
             DaemonEvent::Tasks(scan) => return vec![Effect::Scanned(id, scan)],
             DaemonEvent::Need(Pressure::Memory) => {
                 guest.demand.is_urgent = true;
-                // Its numbers come with the need; if they do not, this brings them.
+                // The sample comes with the need; this request is for the case that it does not.
                 guest.daemon.link.ask_sample(now.ms);
             }
             DaemonEvent::Bye => guest.demand.withdraw(),
-            // A guest that waits for a CPU is served by the host's scheduler, a status is shown
-            // and recorded as it stands, and nobody asks for files or names here.
+            // The host's scheduler serves a guest that waits for a CPU. A status is shown and
+            // recorded as it is. The manager requests no files or names.
             DaemonEvent::Need(Pressure::Cpu)
             | DaemonEvent::Status
             | DaemonEvent::File(_)
@@ -436,14 +436,14 @@ impl Guests {
         self.hurry_for(id, now)
     }
 
-    /// Brings the next pass forward for a guest, unless it wants that all the time.
+    /// Brings the next pass forward for a guest, within its rate limit.
     fn hurry_for(&mut self, id: Id, now: Now) -> Vec<Effect> {
         let may = self.guests.get_mut(&id).is_some_and(|guest| guest.demand.may_hurry(now.ms));
         if may { vec![Effect::Hurry] } else { Vec::new() }
     }
 }
 
-/// The word that names this guest and no other.
+/// Returns a word that names this guest and no other.
 fn address(guest: &ManagedGuest) -> &str {
     match guest.found.has_monitor() {
         true => &guest.found.source,

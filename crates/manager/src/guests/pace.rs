@@ -1,4 +1,4 @@
-//! How often all guests are looked at, and when what hypervisors have for themselves is measured.
+//! Rate of looks at all guests, and the order of measures of hypervisors' own memory.
 
 use super::Guests;
 use crate::effect::{Attention, Now};
@@ -6,14 +6,14 @@ use crate::guest::{ManagedGuest, SOUND_TICK_MS};
 use counters::Bytes;
 use hypervisor::Id;
 
-/// How often guests are looked at of which one is awake or moves.
+/// Interval between looks while a guest is awake or moves.
 const TICK_MS: u64 = 250;
-/// New guests with so much memory together are looked at in a turn, and one at least.
+/// Total memory of new guests measured in a turn; at least one is measured.
 const NEW_A_TURN: Bytes = Bytes::mib(1024);
 
 impl Guests {
-    /// After how long all of them are looked at again: while they sleep soundly and nothing is
-    /// moved, there is nothing to be seen in between.
+    /// Returns the time to the next look at all guests. While all sleep soundly and nothing is
+    /// moved, a look more often would show nothing.
     pub(crate) fn tick_ms(&self, now: Now) -> u64 {
         let rests = |guest: &ManagedGuest| {
             let is_watched = self.attention(guest.id) != Attention::default();
@@ -22,9 +22,10 @@ impl Guests {
         if self.iter().all(rests) { SOUND_TICK_MS } else { TICK_MS }
     }
 
-    /// What hypervisors have for themselves: a few a turn of which it is not known, else one that
-    /// was paged out since, else the one that ran and was looked at longest ago. Of a guest whose
-    /// balloon moves it stays as it is, so that what the host gets is not told by two measures.
+    /// Measures hypervisors' own memory: in a turn some unmeasured guests, or else one guest. A
+    /// guest that was paged out comes before the one that has run and has the oldest measure. A
+    /// guest with a moving balloon is left out, so that the host's gain is not computed from two
+    /// measures.
     pub(super) fn measure_own(&mut self, now: Now) {
         let moves = |id: &Id| self.attended.get(id).is_some_and(|attention| attention.moves);
         let still = self.guests.iter_mut().filter(|(id, _)| !moves(id));
@@ -58,7 +59,7 @@ mod tests {
     use crate::guests::testing::{OneGuest, now};
 
     #[test]
-    fn guests_that_sleep_are_looked_at_once_a_second_until_one_moves() {
+    fn sleeping_guests_are_read_once_a_second_until_one_moves() {
         let memory = Bytes::mib(1024);
         let mut one = OneGuest::start(memory, memory);
         for second in 1..3 {
@@ -70,22 +71,22 @@ mod tests {
             one.step(event, second);
             one.guests.tick_ms(now(second))
         };
-        assert_eq!(step(GuestEvent::Tick, 3), TICK_MS, "it was asked a moment ago");
+        assert_eq!(step(GuestEvent::Tick, 3), TICK_MS, "the guest had a request a moment ago");
         assert_eq!(step(GuestEvent::Tick, 9), SOUND_TICK_MS);
         let moves = Attention { moves: true, strained: false };
         assert_eq!(step(GuestEvent::Attend(id, moves), 9), TICK_MS);
         assert_eq!(step(GuestEvent::Attend(id, Attention::default()), 9), SOUND_TICK_MS);
-        // Page-out has to end when its guest wakes.
+        // Page-out must end when its guest wakes.
         assert_eq!(step(GuestEvent::PageOutBegins(id), 9), TICK_MS);
     }
 
     #[test]
-    fn a_hypervisor_is_measured_again_whose_guest_has_run_though_it_was_asked_just_now() {
+    fn hypervisor_is_measured_again_after_its_guest_has_run() {
         let memory = Bytes::mib(64);
-        // What is mapped here is no smaller than that.
+        // The mapping is at least as large as the guest's memory.
         let room = std::hint::black_box(vec![1_u8; memory.0 as usize]);
-        // Beside it the process has what all tests have. If that were more than the balloon leaves
-        // the guest, the measure would look wrong and be repeated sooner.
+        // The process also has the memory of all other tests. If that exceeded the guest's size,
+        // the measure would look wrong and be repeated sooner.
         let mut one = OneGuest::start(memory, Bytes::mib(1 << 20));
         let measured = |one: &mut OneGuest, second| {
             one.step(GuestEvent::PassBegins, second);
@@ -96,13 +97,13 @@ mod tests {
             one.step(GuestEvent::Tick, second);
         }
         assert_eq!(measured(&mut one, 2), Some(2_000));
-        // It was not seen for long enough to be asleep.
+        // The guest was not seen long enough to count as asleep.
         one.step(GuestEvent::Tick, 3);
         one.tell(61);
         assert_eq!(measured(&mut one, 61), Some(2_000), "a minute is not over");
         one.tell(62);
         assert_eq!(measured(&mut one, 62), Some(62_000));
-        // It is seen to sleep after five seconds, and was measured since.
+        // The guest counts as asleep after five seconds, and was measured since.
         for second in 63..72 {
             one.step(GuestEvent::Tick, second);
         }
@@ -110,8 +111,8 @@ mod tests {
         for second in 123..190 {
             one.step(GuestEvent::Tick, second);
         }
-        assert_eq!(measured(&mut one, 190), Some(122_000), "it has slept since");
-        // Page-out takes of the hypervisor, too: that is not waited for.
+        assert_eq!(measured(&mut one, 190), Some(122_000), "the guest has slept since");
+        // Page-out takes memory of the hypervisor, too: a new measure is due at once.
         one.step(GuestEvent::PageOutBegins(one.id), 191);
         one.step(GuestEvent::PageOutEnded(one.id), 191);
         assert_eq!(measured(&mut one, 192), Some(192_000));

@@ -1,23 +1,23 @@
-//! Sizes of guests that are gone and may be brought back: a saved domain comes back with what its
-//! balloon left it when it was saved, in another process and under another id.
+//! Sizes of gone guests that may come back. A saved domain comes back with the size that its
+//! balloon had when it was saved, in another process and with another id.
 
 use counters::Bytes;
 use hypervisor::{Found, ZVM_SOURCE};
 use std::collections::VecDeque;
 
-/// Guests that are remembered at most: those that went last.
+/// Guests with stored sizes, at most: the last ones gone.
 const SIZES_MAX: usize = 1_024;
 
-/// The source of a guest, and its UUID there.
+/// Source of a guest, and its UUID there.
 type Name = (String, [u8; 16]);
 
-/// The sizes that such guests were to have.
+/// Sizes that such guests had to get back.
 #[derive(Debug, Default)]
 pub(super) struct SavedSizes(VecDeque<(Name, Bytes)>);
 
 impl SavedSizes {
-    /// Keeps the size that a guest was to have when it went. What a monitor says of itself is no
-    /// identity: only libvirt's domains are known again.
+    /// Stores the size that a gone guest had to get back. A monitor's own report is no identity:
+    /// only libvirt's domains are recognized.
     pub(super) fn keep(&mut self, found: &Found, size: Bytes) {
         if found.has_monitor() || found.source == ZVM_SOURCE {
             return;
@@ -29,7 +29,7 @@ impl SavedSizes {
         self.0.push_back((name(found), size));
     }
 
-    /// Returns the size of a guest, which is forgotten here.
+    /// Takes out the size of a guest.
     pub(super) fn take(&mut self, found: &Found) -> Option<Bytes> {
         let name = name(found);
         let at = self.0.iter().position(|(kept, _)| *kept == name)?;

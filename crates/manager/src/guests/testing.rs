@@ -1,4 +1,4 @@
-//! A guest of tests, whose virtual CPU is a thread that waits.
+//! A guest for tests, with a waiting thread as its virtual CPU.
 
 use super::{Entitlement, Guests};
 use crate::config::{Place, Settings, load};
@@ -9,18 +9,18 @@ use hypervisor::{BalloonStats, Event, Fake, Found, Id, IdSource, ProcessId};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// A guest of this process, and those who look at it.
+/// A guest in this process, with its owner.
 pub(super) struct OneGuest {
     pub id: Id,
     pub guests: Guests,
     settings: Settings,
     memory: Bytes,
-    /// Its virtual CPU, which ends when nothing can be sent to it any more.
+    /// Virtual CPU, which ends when its channel is closed.
     vcpu: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl OneGuest {
-    /// It was started with so much memory, and its balloon leaves it so much.
+    /// Starts a guest with `memory`, of which its balloon leaves `actual`.
     pub fn start(memory: Bytes, actual: Bytes) -> OneGuest {
         let (tell, told) = channel();
         let (end, ended) = channel::<()>();
@@ -53,12 +53,12 @@ impl OneGuest {
         self.guests.step(by, event, now(second));
     }
 
-    /// Returns the size that it is to have again.
+    /// Returns the size to restore.
     pub fn restore(&self) -> Bytes {
         self.guests.get(self.id).unwrap().memory.restore()
     }
 
-    /// Its balloon tells that all of its memory is available.
+    /// Reports all of the guest's memory as available, by its balloon.
     pub fn tell(&mut self, second: u64) {
         let (total, available) = (Some(self.memory), Some(self.memory));
         let stats = BalloonStats { updated_s: second, total, available, ..BalloonStats::default() };

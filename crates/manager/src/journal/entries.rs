@@ -1,10 +1,10 @@
-//! From what was decided to what the journal keeps.
+//! Conversion of decisions and outcomes to journal entries.
 
 use counters::Bytes;
 use policy::arbiter::{Arrival, Decision, Outcome};
 use store::{Fate, Policy, Word};
 
-/// A decision as the journal keeps it.
+/// Returns the journal entry of a decision.
 pub(crate) fn decision(
     decision: &Decision,
     policy: Policy,
@@ -30,7 +30,7 @@ pub(crate) fn decision(
     }
 }
 
-/// What came of a decision, as the journal keeps it.
+/// Returns the journal entry of an outcome.
 pub(crate) fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
     store::Outcome {
         at_ms,
@@ -46,7 +46,7 @@ pub(crate) fn outcome(outcome: &Outcome, at_ms: i64) -> store::Outcome {
     }
 }
 
-/// The end of a decision whose guest refused, or went.
+/// Returns the outcome of a decision for a guest that refused or is gone.
 pub(crate) fn ended(fate: Fate, actual: Bytes, at_ms: i64) -> store::Outcome {
     store::Outcome { at_ms, fate, reached_bytes: actual.0, host_got_bytes: None }
 }

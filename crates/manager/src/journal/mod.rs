@@ -1,4 +1,4 @@
-//! The journal's writer: events, decisions, and what came of them.
+//! The journal's writer: events, decisions and their outcomes.
 
 mod entries;
 
@@ -12,23 +12,23 @@ use std::path::Path;
 use std::sync::Arc;
 use store::{Fate, News, Pruned, Ticket, Word, Writer};
 
-/// How often what is too old is removed.
+/// Interval between removals of old entries.
 const PRUNE_MS: u64 = 60_000;
-/// Milliseconds of the journal that go in a millisecond of the manager's, at most. A clock that
-/// runs ahead for an hour costs a day of a month. A journal that was left for a month is in order
+/// Milliseconds of journal entries removed per millisecond of the manager's clock, at most. A clock
+/// that runs ahead for an hour then costs a day of a month. A journal left for a month is in order
 /// again after 30 hours.
 const AGES: i64 = 25;
 
-/// The journal, and the decisions whose outcome is still to come.
+/// The journal, and the decisions without an outcome so far.
 pub(crate) struct JournalWriter {
     writer: Writer,
     tickets: BTreeMap<Id, Ticket>,
-    /// Moves that have come to an end, and may be a step of a longer movement.
+    /// Ended moves, which may be a step of a longer movement.
     ended: BTreeMap<Id, Ticket>,
     next_prune_ms: u64,
-    /// The last time of the manager's at which old entries went, and up to when they have gone.
+    /// Manager's time of the last removal, and the wall time up to which entries were removed.
     gone: Option<(u64, i64)>,
-    /// Why nothing can be written at the moment.
+    /// Reason why nothing can be written at the moment.
     trouble: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl JournalWriter {
         JournalWriter { writer, tickets, ended, next_prune_ms, gone: None, trouble: None }
     }
 
-    /// Keeps an event.
+    /// Writes an event.
     pub(crate) fn note(
         &mut self,
         kind: &'static str,
@@ -51,7 +51,7 @@ impl JournalWriter {
         self.writer.event(guest, event);
     }
 
-    /// Keeps a decision. One that moves a guest has an outcome later.
+    /// Writes a decision. A decision that moves a guest has an outcome later.
     pub(crate) fn decided(
         &mut self,
         guest: Id,
@@ -66,7 +66,7 @@ impl JournalWriter {
         }
     }
 
-    /// Keeps what came of a guest's last move.
+    /// Writes the outcome of a guest's last move.
     pub(crate) fn outcome(&mut self, guest: Id, row: store::Outcome) {
         if let Some(ticket) = self.tickets.remove(&guest) {
             self.writer.outcome(ticket, row);
@@ -77,20 +77,20 @@ impl JournalWriter {
         }
     }
 
-    /// A guest's last move goes on: what comes of its next step comes of it.
+    /// Continues a guest's last move: the outcome of the next step is written to the same entry.
     pub(crate) fn goes_on(&mut self, guest: Id) {
         if let Some(ticket) = self.ended.remove(&guest) {
             self.tickets.insert(guest, ticket);
         }
     }
 
-    /// Writes what waits. Returns a message about that, once.
+    /// Writes waiting entries. Returns a message about a change, once.
     pub(crate) fn flush(&mut self) -> Option<String> {
         let news = self.writer.flush()?;
         Some(self.heard(&news))
     }
 
-    /// Writes all that waits, at the manager's end. Returns messages about that.
+    /// Writes all waiting entries, at the manager's end. Returns messages about failures.
     pub(crate) fn finish(mut self) -> Vec<String> {
         let news = self.writer.finish();
         let mut messages: Vec<_> = news.iter().map(|news| self.heard(news)).collect();
@@ -111,7 +111,7 @@ impl JournalWriter {
         in_words(news)
     }
 
-    /// Removes some of what is too old or too much, from time to time.
+    /// Removes some old or surplus entries, from time to time.
     pub(crate) fn prune(&mut self, keep_ms: u64, max_bytes: u64, now: Now) -> Option<String> {
         if now.ms < self.next_prune_ms {
             return None;
@@ -126,13 +126,14 @@ impl JournalWriter {
                 (false, Some(format!("The journal's old entries cannot be removed: {error}")))
             }
         };
-        // What comes faster than it goes would outgrow any bound.
+        // Without a pause: entries may come faster than a slow removal, and would outgrow any
+        // limit.
         self.next_prune_ms = now.ms + if has_more { 0 } else { PRUNE_MS };
         trouble
     }
 
-    /// Up to when entries are too old; `None` while the journal is not open. That time is the wall
-    /// clock's, but it does not jump with it: it begins with the oldest entry.
+    /// Returns the time up to which entries are too old, or `None` while the journal is not open.
+    /// The time follows the wall clock without its jumps: it starts at the oldest entry.
     fn old(&mut self, keep_ms: u64, now: Now) -> Result<Option<i64>, store::Error> {
         let Some(journal) = self.writer.journal() else { return Ok(None) };
         let old_ms = now.wall_ms.saturating_sub(i64::try_from(keep_ms).unwrap_or(i64::MAX));
@@ -142,12 +143,12 @@ impl JournalWriter {
         };
         let passed_ms = i64::try_from(now.ms.saturating_sub(then_ms)).unwrap_or(i64::MAX);
         let before_ms = gone_ms.saturating_add(passed_ms.saturating_mul(AGES)).min(old_ms);
-        // A clock that is set back brings nothing back.
+        // A clock that is set back restores nothing.
         self.gone = Some((now.ms, gone_ms.max(before_ms)));
         Ok(Some(before_ms))
     }
 
-    /// How it is, but for its place.
+    /// Returns the status without the path.
     pub(crate) fn row(&self) -> JournalRow {
         let waiting = self.writer.queued() as u64;
         let trouble = self.trouble.clone();
@@ -171,7 +172,7 @@ fn in_words(news: &News) -> String {
     }
 }
 
-/// A file of the manager's that somebody else had locked.
+/// Returns the message about a manager's file that another process had locked.
 pub(crate) fn held(path: &Path, by: &str) -> String {
     let path = path.display();
     format!(
@@ -185,19 +186,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_journal_that_cannot_be_written_to_has_the_reason_in_its_row() {
+    fn unwritable_journal_has_the_reason_in_its_row() {
         let nowhere = Writer::new(std::path::Path::new("/dev/null/journal"));
         let mut journal = JournalWriter::new(nowhere, 0);
         assert_eq!(journal.row(), JournalRow::default());
         journal.note("start", "The manager starts".into(), None, Now { ms: 1, wall_ms: 1 });
-        let message = journal.flush().expect("it fails");
+        let message = journal.flush().expect("the write fails");
         let row = journal.row();
         assert_eq!(row.waiting, 1);
         assert!(message.contains(&row.trouble.expect("a reason")), "{message}");
     }
 
     #[test]
-    fn what_comes_of_the_steps_of_a_movement_comes_of_its_one_entry() {
+    fn outcomes_of_a_movements_steps_go_to_its_one_entry() {
         let writer = Writer::to(store::Journal::in_memory().expect("a journal"));
         let mut journal = JournalWriter::new(writer, 0);
         let (id, who) = (Id(1), Arc::new(model::GuestIdentity::default()));
@@ -229,7 +230,7 @@ mod tests {
         journal.outcome(id, came(6, 5));
         assert_eq!(journal.flush(), None);
         let mut found = Vec::new();
-        let kept = journal.writer.journal().expect("it is open");
+        let kept = journal.writer.journal().expect("the journal is open");
         let range = store::Range { from_ms: 0, to_ms: 9 };
         let guests = kept.guests().expect("guests").iter().map(|row| row.key).collect();
         let read = kept.decisions(&store::Query { guests, range, policy: None }, |decided| {
@@ -245,7 +246,7 @@ mod tests {
     const HOUR_MS: i64 = 3_600_000;
     const KEEP_MS: i64 = 30 * 24 * HOUR_MS;
 
-    /// A journal with an entry each hour of so many, the last one at hour 0.
+    /// Returns a journal with an entry for each of `hours` hours, the last one at hour 0.
     fn hourly(hours: i64) -> JournalWriter {
         let writer = Writer::to(store::Journal::in_memory().expect("a journal"));
         let mut journal = JournalWriter::new(writer, 0);
@@ -257,7 +258,8 @@ mod tests {
         journal
     }
 
-    /// Entries that are left after so many minutes at a time, in hours after the last entry.
+    /// Prunes once a minute for `minutes`, starting `at_hour` after the last entry. Returns the
+    /// number of remaining entries.
     fn left(journal: &mut JournalWriter, minutes: u64, at_hour: i64) -> usize {
         for minute in 1..=minutes {
             let ms = journal.next_prune_ms.max(minute * PRUNE_MS);
@@ -266,7 +268,7 @@ mod tests {
             assert_eq!(journal.prune(keep_ms, u64::MAX, Now { ms, wall_ms }), None);
         }
         let ever = store::Range { from_ms: i64::MIN, to_ms: i64::MAX };
-        let kept = journal.writer.journal().expect("it is open");
+        let kept = journal.writer.journal().expect("the journal is open");
         kept.events(&[], ever, u32::MAX).expect("events").len()
     }
 
@@ -274,7 +276,7 @@ mod tests {
     fn finding2_15_clock_that_runs_ahead_costs_a_day_an_hour() {
         let mut journal = hourly(700);
         assert_eq!(left(&mut journal, 5, 0), 700);
-        // Ninety days ahead, for an hour, and then as it should be.
+        // Ninety days ahead, for an hour, and then correct again.
         let after = left(&mut journal, 65, 90 * 24);
         assert!((670..700).contains(&after), "{after}");
         assert_eq!(left(&mut journal, 5, 0), after);

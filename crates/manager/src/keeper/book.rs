@@ -1,4 +1,4 @@
-//! The state of the manager's guests as the keeper received it, and whether the time has come.
+//! The state of the manager's guests as the keeper received it, and the verdict on the manager.
 
 use std::collections::BTreeMap;
 
@@ -8,41 +8,41 @@ use procfs::{Chance, Work};
 use super::{Held, Order, Place};
 use crate::ksm::Saved;
 
-/// More guests than that are on no host; the manager's own bound is lower.
+/// Limit of guests. No host has as many; the manager's own limit is lower.
 const GUESTS_MAX: usize = 10_000;
-/// The keeper looks at least this often, so that it notices that it was late itself. If it was, the
+/// Longest interval between checks, so that the keeper notices its own delays. After a delay the
 /// manager may not have run either, and its silence means nothing yet.
 const LOOK_MS: u64 = 2000;
 
-/// How long to be patient.
+/// Timeouts of a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A manager that could have run for so long without a beat hangs.
+    /// Time that a manager could have run without a heartbeat, after which it counts as hung.
     pub beat_ms: u64,
-    /// A rescue that takes longer is given up.
+    /// Time after which a rescue is given up.
     pub rescue_ms: u64,
 }
 
 impl Default for Limits {
-    /// Seven beats of the manager, and the promise of the lease.
+    /// Returns seven heartbeats of the manager, and the promise of the lease.
     fn default() -> Limits {
         Limits { beat_ms: 15_000, rescue_ms: super::RESCUE_MS }
     }
 }
 
-/// What is to be done now.
+/// Action that is due now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Wait for a message of the manager, at most until then.
+    /// Wait for a message of the manager, at most until a time.
     Wait {
-        /// When to look again.
+        /// Time of the next check.
         until_ms: u64,
     },
-    /// The manager has ended in order: there is nothing to do.
+    /// Leave: the manager has ended in order.
     Leave,
-    /// The manager is dead.
+    /// Restore the guests: the manager is dead.
     Rescue,
-    /// The manager hangs: end it, then rescue.
+    /// Kill the hung manager, then restore the guests.
     End,
 }
 
@@ -51,11 +51,12 @@ pub enum Verdict {
 pub struct Book {
     guests: BTreeMap<u64, Held>,
     parked: BTreeMap<u64, Held>,
-    /// Free memory of the host that is not given to anyone.
+    /// Free memory of the host that no guest gets.
     pub reserve: Bytes,
-    /// KSM's settings to put back, if any.
+    /// KSM's settings to restore, if any.
     pub ksm: Option<Saved>,
-    /// The time that it has had for the next sign of life; before the first nobody can be late.
+    /// Time that the manager has had for the next heartbeat. Before the first heartbeat it cannot
+    /// be late.
     beat: Option<Chance>,
     /// The manager's last message, if it ended in order.
     done: Option<bool>,
@@ -73,7 +74,8 @@ impl Book {
             Order::Drop(id) => drop(self.guests.remove(&id)),
             Order::Parked(held) => keep(&mut self.parked, held),
             Order::Awake(id) => drop(self.parked.remove(&id)),
-            // Whom to end is a matter of descriptors, and no decision. It is a sign of life too.
+            // The descriptor of the manager is handled elsewhere. The message counts as a heartbeat
+            // too.
             Order::Beat(_) | Order::Manager { .. } => self.beat = Some(Chance::since(now_ms)),
             Order::Reserve(bytes) => self.reserve = Bytes(bytes),
             Order::Ksm(saved) => self.ksm = saved,
@@ -81,8 +83,9 @@ impl Book {
         }
     }
 
-    /// Decides now. Call it after all messages so far were taken; `has_ended` means that the
-    /// manager's end of the pipe is closed, and `work` is that of its loop.
+    /// Returns the action that is due now. Call it after all messages so far were taken.
+    /// `has_ended` is set if the manager's end of the pipe is closed, and `work` returns the work
+    /// of its loop.
     pub fn verdict(
         &mut self,
         has_ended: bool,
@@ -104,34 +107,35 @@ impl Book {
         }
     }
 
-    /// The guests that have given memory up.
+    /// Returns the guests that have given up memory.
     pub fn guests(&self) -> impl Iterator<Item = &Held> {
         self.guests.values()
     }
 
-    /// Those of them whose memory is this host's, and to be had of what that has free.
+    /// Returns the guests that have given up memory of this host, which comes out of its free
+    /// memory.
     pub fn of_this_host(&self) -> impl Iterator<Item = &Held> {
         self.guests().filter(|held| !matches!(held.place, Place::Messages { .. }))
     }
 
-    /// The guests that are parked.
+    /// Returns the parked guests.
     pub fn parked(&self) -> impl Iterator<Item = &Held> {
         self.parked.values()
     }
 
-    /// All guests for which something is to be done; one that is parked and has given memory up is
-    /// there twice.
+    /// Returns all guests with work to do. A parked guest that has given up memory is contained
+    /// twice.
     pub fn all(&self) -> impl Iterator<Item = &Held> {
         self.guests().chain(self.parked())
     }
 
-    /// Whether the manager has asked for the rescue itself, because it ends.
+    /// Returns true if the manager has requested the rescue itself, because it ends.
     pub fn is_asked_for(&self) -> bool {
         self.done.is_some()
     }
 }
 
-/// Keeps the newest of a guest.
+/// Stores the newest state of a guest.
 fn keep(among: &mut BTreeMap<u64, Held>, held: Held) {
     if among.len() < GUESTS_MAX || among.contains_key(&held.id) {
         among.insert(held.id, held);
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_ends_is_a_dead_manager_unless_it_ended_in_order() {
+    fn closed_pipe_means_a_dead_manager_unless_it_ended_in_order() {
         let mut book = Book::new();
         assert_eq!(book.verdict(true, || None, LIMITS, 0), Verdict::Leave, "nothing was taken");
         book.take(Order::Guest(held(1)), 0);
@@ -161,14 +165,14 @@ mod tests {
         assert_eq!(
             book.verdict(true, || None, LIMITS, 0),
             Verdict::Rescue,
-            "KSM is to be put back"
+            "KSM must be restored at the end"
         );
         book.take(Order::Ksm(None), 0);
         book.take(Order::Parked(held(2)), 0);
         assert_eq!(
             book.verdict(true, || None, LIMITS, 0),
             Verdict::Rescue,
-            "a guest is to run again"
+            "a guest must be resumed"
         );
         book.take(Order::Awake(2), 0);
         assert_eq!(book.verdict(true, || None, LIMITS, 0), Verdict::Leave);
@@ -208,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_of_the_whole_machine_the_manager_has_its_time_again() {
+    fn manager_has_its_full_time_again_after_a_machine_pause() {
         let mut book = Book::new();
         book.take(Order::Beat(1), 0);
         book.verdict(false, || None, LIMITS, 1000);
@@ -220,8 +224,8 @@ mod tests {
         assert_eq!(now_ms, 115_000);
     }
 
-    /// Looks at a manager that is silent from the start and does so in each second, and returns the
-    /// second in which it is ended.
+    /// Checks each second a manager that is silent from the start. Returns the second in which the
+    /// manager is ended.
     fn ended_after(delay_ms: u64, work: Work) -> Option<u64> {
         let mut book = Book::new();
         book.take(Order::Beat(1), 0);
@@ -234,15 +238,15 @@ mod tests {
     #[test]
     fn manager_is_spared_when_its_host_lets_it_not_run() {
         let free = Work::default();
-        assert_eq!(ended_after(0, free), Some(15), "it waits for nothing");
+        assert_eq!(ended_after(0, free), Some(15), "the manager waits for nothing");
         let short = ended_after(800, free);
-        assert_eq!(short, Some(71), "it has a fifth of a CPU");
+        assert_eq!(short, Some(71), "the manager has a fifth of a CPU");
         let disk = ended_after(0, Work { waits_for_disk: true, ..free });
-        assert_eq!(disk, Some(150), "a disk that is gone keeps nobody's memory forever");
+        assert_eq!(disk, Some(150), "a lost disk does not keep guests' memory forever");
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn book_holds_a_bounded_number_of_guests() {
         let mut book = Book::new();
         for id in 0..20_000 {
             book.take(Order::Guest(held(id)), 0);

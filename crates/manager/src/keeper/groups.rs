@@ -1,4 +1,4 @@
-//! Room that the control groups of a rescue's guests leave them.
+//! Room in the control groups of a rescue's guests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::Book;
 use crate::groups::{Groups, Member, Rooms};
 use crate::outside::owned;
 
-/// The most that a hypervisor has for itself, about: nothing measures that here.
+/// Estimate of the largest own part of a hypervisor, which is not measured here.
 const OWN_MOST: Bytes = Bytes::mib(64);
 
-/// A guest and its groups.
+/// A guest with its groups.
 struct Bounded {
     id: u64,
     groups: Groups,
@@ -23,14 +23,14 @@ struct Bounded {
     swapped: Bytes,
 }
 
-/// The guests of a rescue, as far as their groups go.
+/// The guests of a rescue, as members of their groups.
 pub(super) struct GuestGroups {
     own: Groups,
     guests: Vec<Bounded>,
 }
 
 impl GuestGroups {
-    /// Those of a book.
+    /// Returns the guests of a book.
     pub(super) fn of(book: &Book, root: &Path) -> GuestGroups {
         let guests = book.of_this_host().map(|held| {
             let (process, actual) = (held.process(), Bytes(held.held));
@@ -63,13 +63,13 @@ impl GuestGroups {
         Rooms::of(&members, &self.own)
     }
 
-    /// The most that each of those may have that are bounded.
+    /// Returns the most that each limited guest may have.
     pub(super) fn most(&self) -> BTreeMap<u64, Bytes> {
         let rooms = self.rooms();
         self.members().filter_map(|(id, member)| Some((id, rooms.most(&member)?))).collect()
     }
 
-    /// The part of the host's free memory that the group of this process and all guests has.
+    /// Returns the part of the host's free memory within the group of this process and all guests.
     pub(super) fn within(&self, free: Bytes) -> Bytes {
         self.rooms().common().map_or(free, |(_, left)| left.min(free))
     }
@@ -106,7 +106,7 @@ mod tests {
             GuestGroups::of(&book, kernel.root().path()).most().get(&1).map(|most| most.as_mib())
         };
         let of_group = Some(200 + 140 - 16);
-        assert_eq!(most(264, 0), of_group, "it has touched all that it has");
-        assert_eq!(most(24, 240), of_group, "and so has one that shares its memory");
+        assert_eq!(most(264, 0), of_group, "the guest has touched all its memory");
+        assert_eq!(most(24, 240), of_group, "a guest with shared memory has touched all of it");
     }
 }

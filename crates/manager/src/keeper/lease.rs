@@ -1,8 +1,7 @@
 //! The manager's end of the pipe.
 //!
-//! It never waits: what the keeper does not take yet is kept as the newest state of each guest,
-//! so a keeper that hangs costs a bounded amount of memory, and one that has died is replaced and
-//! sent everything again.
+//! The lease never waits: the newest state of each guest is kept until the keeper takes it. A hung
+//! keeper costs a bounded amount of memory. A dead keeper is replaced and gets everything again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -19,23 +18,25 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use super::order::{Held, Order, encode};
 use crate::ksm::Saved;
 
-/// How often the manager gives a sign of life.
+/// Interval of the manager's heartbeat.
 pub const BEAT_MS: u64 = 2000;
-/// A keeper that died is replaced after this time.
+/// Time after which a dead keeper is replaced.
 const RESTART_MS: u64 = 1000;
-/// A keeper that could have run for this time and takes nothing hangs, and is replaced.
+/// Time that a keeper could have run and has read nothing, after which it counts as hung and is
+/// replaced.
 const STUCK_MS: u64 = 30_000;
 
-/// Keepers that are started for the end, if each is killed.
+/// Keepers started for the end of the manager, if each is killed.
 const ENDS_MAX: u32 = 3;
 
-/// Work of the keeper or the manager, by its loop. One that was stopped by a signal hangs.
+/// Returns the work of the keeper's or the manager's loop. A loop stopped by a signal counts as
+/// hung.
 pub(super) fn loops_work(pid: u32) -> Option<Work> {
     let work = Work::of_first_thread(pid)?;
     Some(Work { is_stopped: false, ..work })
 }
 
-/// Guests of one kind, and of which of them the keeper does not know yet how they are.
+/// Guests of one kind, and the changes that the keeper has not got yet.
 #[derive(Debug, Default)]
 struct Told {
     guests: BTreeMap<u64, Held>,
@@ -43,7 +44,7 @@ struct Told {
 }
 
 impl Told {
-    /// Whether that is news.
+    /// Stores a guest. Returns true if its state is new.
     fn put(&mut self, held: Held) -> bool {
         let is_news = self.guests.get(&held.id) != Some(&held);
         if is_news {
@@ -53,7 +54,7 @@ impl Told {
         is_news
     }
 
-    /// Whether it was there.
+    /// Removes a guest. Returns true if it was present.
     fn remove(&mut self, id: u64) -> bool {
         let was_there = self.guests.remove(&id).is_some();
         if was_there {
@@ -62,12 +63,12 @@ impl Told {
         was_there
     }
 
-    /// A new keeper knows nothing.
+    /// Marks all guests as changed, for a new keeper.
     fn tell_all(&mut self) {
         self.changed = self.guests.keys().copied().collect();
     }
 
-    /// The lines for what has changed.
+    /// Appends the lines for all changes.
     fn lines(&mut self, is: fn(Held) -> Order, is_not: fn(u64) -> Order, out: &mut Vec<u8>) {
         for id in std::mem::take(&mut self.changed) {
             let held = self.guests.get(&id).cloned();
@@ -82,29 +83,28 @@ pub struct Lease {
     program: PathBuf,
     arguments: Vec<OsString>,
     keeper: Option<(Child, ChildStdin)>,
-    /// Keepers that were killed and may not have ended yet.
+    /// Killed keepers that may not have ended yet.
     killed: Vec<Child>,
     held: Told,
     parked: Told,
     reserve: Bytes,
     ksm: Option<Saved>,
-    /// The reserve or KSM's settings are not known to it yet.
+    /// True if the keeper has not got the reserve or KSM's settings yet.
     is_news: bool,
     out: Vec<u8>,
     beats: u64,
     next_ms: u64,
-    /// The time that the keeper has had since it last took something, or nothing waited for it.
+    /// Time that the keeper has had since it last read something, or since nothing waited for it.
     taken: Chance,
-    /// How often a keeper was replaced.
+    /// Number of replaced keepers.
     pub restarts: u64,
-    /// The keeper was there when it was looked for, a while after it had been started.
+    /// True if the keeper was alive when it was checked, a while after its start.
     lives: bool,
 }
 
 impl Lease {
-    /// Starts a keeper: this program with these arguments, which is to call
-    /// [`run`](super::run) with its standard input. Its messages go to our standard
-    /// error.
+    /// Starts a keeper: this program with these arguments, which must call [`run`](super::run) with
+    /// its standard input. Its messages go to our standard error.
     pub fn start(program: PathBuf, arguments: Vec<OsString>, now_ms: u64) -> io::Result<Lease> {
         let taken = Chance::since(now_ms);
         let mut lease = Lease { program, arguments, next_ms: now_ms, taken, ..Lease::default() };
@@ -113,8 +113,8 @@ impl Lease {
         Ok(lease)
     }
 
-    /// A guest has this much less than it should, or will have: to be called before the target
-    /// is set. One that has all its memory is no longer held.
+    /// Notes that a guest has less than it should, or will have: to be called before the target is
+    /// set. A guest with all its memory is released.
     pub fn hold(&mut self, held: Held) {
         if held.held >= held.restore {
             return self.release(held.id);
@@ -124,42 +124,42 @@ impl Lease {
         }
     }
 
-    /// A guest has all its memory, or is gone.
+    /// Notes that a guest has all its memory, or is gone.
     pub fn release(&mut self, id: u64) {
         if self.held.remove(id) {
             self.flush();
         }
     }
 
-    /// A guest's virtual CPUs are about to be stopped: they are to run again.
+    /// Notes that a guest's virtual CPUs are about to be stopped, so that the keeper resumes them.
     pub fn park(&mut self, held: Held) {
         if self.parked.put(held) {
             self.flush();
         }
     }
 
-    /// A guest's virtual CPUs run again, or it is gone.
+    /// Notes that a guest's virtual CPUs run again, or that it is gone.
     pub fn awake(&mut self, id: u64) {
         if self.parked.remove(id) {
             self.flush();
         }
     }
 
-    /// The free memory of the host that is not given to anyone.
+    /// Sets the host's free memory that no guest gets.
     pub fn set_reserve(&mut self, reserve: Bytes) {
         self.is_news |= self.reserve != reserve;
         self.reserve = reserve;
         self.flush();
     }
 
-    /// KSM's settings to put back, if any.
+    /// Sets KSM's settings to restore, if any.
     pub fn set_ksm(&mut self, saved: Option<Saved>) {
         self.is_news |= self.ksm != saved;
         self.ksm = saved;
         self.flush();
     }
 
-    /// Gives a sign of life, and replaces a keeper that has died.
+    /// Sends a heartbeat, and replaces a dead keeper.
     pub fn turn(&mut self, now_ms: u64) {
         self.killed.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         if let Some((child, _)) = &mut self.keeper {
@@ -197,36 +197,37 @@ impl Lease {
         self.flush();
     }
 
-    /// The keeper's process, if there is one.
+    /// Returns the keeper's process, if there is one.
     pub fn keeper_pid(&self) -> Option<u32> {
         self.keeper.as_ref().map(|(child, _)| child.id())
     }
 
-    /// Whether a keeper would restore the guests: a keeper that ends as soon as it is started is
-    /// none.
+    /// Returns true if a keeper would restore the guests. A keeper that ends right after its start
+    /// does not count.
     pub fn is_kept(&self) -> bool {
         self.lives && self.keeper.is_some()
     }
 
-    /// How many guests it would restore.
+    /// Returns the number of guests that the keeper would restore.
     pub fn held(&self) -> usize {
         self.held.guests.len()
     }
 
-    /// The manager has put everything back: the keeper may go. It is waited for, which takes no
-    /// time, since it has nothing to do. A lease that is merely dropped is one that is used.
+    /// Ends the keeper after the manager has restored everything. The wait is short, because the
+    /// keeper has nothing to do. A lease that is merely dropped is used.
     pub fn done(self) -> io::Result<ExitStatus> {
         self.end(true)
     }
 
-    /// The manager ends, and the keeper puts everything back. Its exit status shows whether it
-    /// could. The manager must have let go of its guests before: QEMU's monitors serve one.
+    /// Ends the manager's side, so that the keeper restores everything. The exit status shows
+    /// whether it could. The manager must have closed its connections before: a QEMU monitor serves
+    /// one client.
     pub fn finish(self) -> io::Result<ExitStatus> {
         self.end(false)
     }
 
-    /// What ended the manager may have ended its keeper too, such as `killall` by their common
-    /// name: then another one does it.
+    /// The manager's killer may have killed the keeper too, such as `killall` by their common name.
+    /// Then another keeper restores the guests.
     fn end(mut self, is_done: bool) -> io::Result<ExitStatus> {
         let mut tries = 1..ENDS_MAX;
         loop {
@@ -279,8 +280,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Kills a keeper that hangs. It is our own child that nobody has waited for, so its number is
-    /// still its own. Later turns wait for its end: the kernel may keep it, and it does no more.
+    /// Kills a hung keeper. It is our own child without a wait so far, so its process ID is still
+    /// its own. Later turns wait for its end, which the kernel may delay.
     fn give_up(&mut self) {
         self.lives = false;
         if let Some((mut child, _)) = self.keeper.take() {
@@ -289,7 +290,7 @@ impl Lease {
         }
     }
 
-    /// Writes what is new, as far as there is room. A message that was begun is ended first.
+    /// Writes changes as far as the pipe has room. A message in progress is completed first.
     fn flush(&mut self) {
         loop {
             if self.out.is_empty() {
@@ -302,8 +303,8 @@ impl Lease {
             match pipe.write(&self.out) {
                 Ok(count) => drop(self.out.drain(..count)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A full pipe gets the rest later; one whose reader is gone is handled in the
-                // next turn.
+                // A full pipe gets the rest later. A pipe without a reader is handled in the next
+                // turn.
                 Err(_) => return,
             }
         }
@@ -345,7 +346,7 @@ mod tests {
         let mut lease = Lease::start("sleep".into(), vec!["1000".into()], 0).unwrap();
         let pid = Pid::from_child(&lease.keeper.as_ref().unwrap().0);
         lease.give_up();
-        // Its end has not been waited for: it is still there to be seen, as often as one looks.
+        // Without a wait the ended process can still be seen, any number of times.
         let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), end).unwrap();
         lease.turn(1);

@@ -1,16 +1,16 @@
-//! The lease: if the manager dies, however it dies, its guests have their memory back.
+//! The lease: if the manager dies for any reason, its guests get their memory back.
 //!
 //! ```text
 //!   manager: Lease ── a line a change, a beat each 2 s ──► keeper: Book ── the pipe ends, or no
 //!                                                                  beat came for 15 s ──► Rescue
 //!   Rescue, once a second: free memory, divided by what is missing ──► targets ──► the guests
-//!   Wakes: who is parked runs again ────────────────────────────────────────────► the guests
+//!   Wakes: parked guests run again ─────────────────────────────────────────────► the guests
 //! ```
 //!
-//! The keeper is a process of its own, so that it lives when the manager does not. It does nothing
-//! but wait, and holds no connection to any guest before it is needed: QEMU's monitors serve one
-//! client, and that is the manager. Its decisions are pure: [`Book`] decides when, [`Rescue`]
-//! what, and [`Wakes`] who runs again.
+//! The keeper is a process of its own, so that it outlives the manager. It only waits, and holds no
+//! connection to a guest before a rescue: QEMU's monitors serve one client, which is the manager.
+//! Its decisions are pure: [`Book`] decides the time of a rescue, [`Rescue`] the targets, and
+//! [`Wakes`] the guests to resume.
 
 mod book;
 mod groups;

@@ -11,87 +11,87 @@ use serde::{Deserialize, Serialize};
 
 use crate::ksm::Saved;
 
-/// The longest line: a guest's has a path, which the kernel bounds to 4096 bytes, twice.
+/// Longest line: a guest's line contains a path twice, and the kernel limits a path to 4096 bytes.
 pub const LINE_MAX: usize = 32 * 1024;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// The sender: the process that is ended if it hangs.
+    /// The manager's process, which the keeper kills if it hangs.
     Manager {
-        /// Its number.
+        /// Process ID.
         pid: u32,
-        /// When it started, so that no other process is taken for it.
+        /// Start time of the process, so that no other process is mistaken for it.
         start_ticks: u64,
     },
-    /// A guest has less than it had, or is about to.
+    /// A guest has less memory than before, or is about to.
     Guest(Held),
-    /// A guest has what it had, or is gone.
+    /// A guest has its former memory, or is gone.
     Drop(u64),
-    /// A guest is parked, or about to be: its virtual CPUs are to run again.
+    /// A guest is parked or about to be parked: its virtual CPUs must run again.
     Parked(Held),
-    /// A guest is parked no longer, or is gone.
+    /// A guest is no longer parked, or is gone.
     Awake(u64),
-    /// The manager lives. The number only makes lines differ.
+    /// The manager's heartbeat. The number only makes lines differ.
     Beat(u64),
-    /// Free memory of the host that is not given to anyone.
+    /// Free memory of the host that no guest gets.
     Reserve(u64),
-    /// KSM's settings as they were found; null if they need no restoring.
+    /// KSM's former settings; null if they need no restoring.
     Ksm(Option<Saved>),
-    /// The manager ends in order: with `true` it has put everything back itself, with `false` the
-    /// keeper is to do it as soon as the pipe is closed.
+    /// The manager ends in order. With `true` it has restored everything itself, with `false` the
+    /// keeper must do it as soon as the pipe is closed.
     Done(bool),
 }
 
-/// Where a guest is reached.
+/// Address of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
-    /// The path of a QMP socket.
+    /// Path of a QMP socket.
     Qmp(String),
-    /// libvirt.
+    /// A domain of libvirt.
     Libvirt {
-        /// Such as `qemu:///system`.
+        /// URI, such as `qemu:///system`.
         uri: String,
-        /// Its socket, where it is not the usual one.
+        /// Path of libvirt's socket, unless it is the default.
         socket: Option<String>,
     },
-    /// Special messages to the kernel of a user of z/VM, by the guest's name.
+    /// Special messages to the kernel of a z/VM user, by the guest's name.
     Messages {
-        /// What sends them.
+        /// Program that sends the messages.
         program: String,
     },
 }
 
-/// A guest that has given memory up, or is parked.
+/// A guest that has given up memory, or is parked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Its number in the manager.
+    /// Number of the guest in the manager.
     pub id: u64,
-    /// Its name, for messages.
+    /// Name of the guest, for messages.
     pub name: String,
-    /// Where it is reached.
+    /// Address of the guest.
     pub place: Place,
-    /// Whose guest it is.
+    /// User that owns the guest.
     pub owner: u32,
-    /// Its UUID, to find it in libvirt.
+    /// UUID of the guest, to find it in libvirt.
     pub uuid: [u8; 16],
-    /// Its process: one that was started since has its memory already.
+    /// Process of the guest. A process started later has all its memory.
     pub process: Option<(u32, u64)>,
-    /// What it is to have, in bytes.
+    /// Size to restore, in bytes.
     pub restore: u64,
-    /// The target of its balloon, in bytes.
+    /// Target of the balloon, in bytes.
     pub held: u64,
-    /// What of the rest the manager took from it, by what the host had seen it hold. Whatever
-    /// else it lacks it lacks by its own word.
+    /// Memory that the manager took, by what the host had seen resident. Any other gap is the
+    /// guest's own claim.
     #[serde(default)]
     pub taken: u64,
 }
 
 impl Held {
-    /// A guest as it was found, from which nothing was taken yet; a socket is named where
-    /// libvirt's is not the usual one.
+    /// Returns a guest from which nothing was taken so far. `socket` is the path of libvirt's
+    /// socket, unless it is the default.
     pub fn of(id: Id, found: &Found, socket: Option<&str>, restore: Bytes, held: Bytes) -> Held {
         let place = if found.has_monitor() {
             Place::Qmp(found.source.clone())
@@ -111,21 +111,21 @@ impl Held {
         }
     }
 
-    /// Its process.
+    /// Returns the guest's process.
     pub fn process(&self) -> Option<ProcessId> {
         self.process.map(|(pid, start_ticks)| ProcessId { pid, start_ticks })
     }
 }
 
-/// The line, with its end.
+/// Returns the line with its end.
 pub fn encode(order: &Order) -> Vec<u8> {
-    // Nothing in an order can fail to be written: it has no maps with odd keys.
+    // Serialization cannot fail: an order contains no maps with keys other than strings.
     let mut line = serde_json::to_vec(order).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-/// Reads a line, without its end. What is no order is nothing.
+/// Reads a line without its end. Returns `None` for anything but an order.
 pub fn decode(line: &[u8]) -> Option<Order> {
     if line.len() > LINE_MAX {
         return None;
@@ -135,7 +135,7 @@ pub fn decode(line: &[u8]) -> Option<Order> {
 
 #[cfg(test)]
 impl Held {
-    /// A guest with so many bytes to have again, to have now, and taken.
+    /// Returns a guest with this size to restore, current target and taken memory, in bytes.
     pub(crate) fn example(id: u64, restore: u64, held: u64, taken: u64) -> Held {
         let place = Place::Qmp("/a".into());
         let (owner, uuid, process) = (0, [0; 16], None);

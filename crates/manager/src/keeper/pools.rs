@@ -1,22 +1,22 @@
-//! The pools of z/VM's users, given back by the keeper.
+//! The pools of z/VM's users, released by the keeper.
 //!
-//! Their memory is not this host's, and z/VM pages what it lacks: all of them get all of it at
-//! once, whatever is free here.
+//! The users' memory is not this host's, and z/VM pages what it lacks. All users get all of it at
+//! once, whatever this host has free.
 
 use super::{Book, Place};
 use hypervisor::ZvmRelease;
 use reactor::PollSet;
 use std::collections::BTreeMap;
 
-/// The owner of these descriptors among those of a rescue: sources are counted from 0.
+/// Key of the pools' descriptors in a rescue's poll set: the keys of sources start at 0.
 const OWNER: u64 = u64::MAX;
 
-/// By the program that sends messages.
+/// Releases by the program that sends messages.
 #[derive(Debug)]
 pub(super) struct Pools(Vec<ZvmRelease>);
 
 impl Pools {
-    /// Those of a book.
+    /// Returns the pools of a book.
     pub(super) fn of(book: &Book, now_ms: u64) -> Pools {
         let mut users: BTreeMap<&str, Vec<(u64, String)>> = BTreeMap::new();
         for held in book.guests() {
@@ -26,7 +26,7 @@ impl Pools {
         }
         let release = |(program, users): (&str, Vec<(u64, String)>)| {
             let release = ZvmRelease::of(program.into(), users);
-            // One that ends in order has ended what it had begun.
+            // A manager that ended in order has also ended its programs.
             if book.is_asked_for() { release } else { release.and_again(now_ms) }
         };
         Pools(users.into_iter().map(release).collect())
@@ -49,7 +49,7 @@ impl Pools {
         self.0.iter_mut().for_each(|release| release.turn(now_ms));
     }
 
-    /// Logs the outcome, if there was a pool. Returns whether every user was told.
+    /// Logs the outcome if there was a pool. Returns true if every user got its message.
     pub(super) fn report(&self, log: &mut dyn FnMut(&str)) -> bool {
         let mut are_all_told = true;
         for release in &self.0 {

@@ -1,11 +1,12 @@
-//! Which guest gets how much back, and when: pure.
+//! The schedule of a rescue: which guest gets how much back, and when. A pure module.
 //!
-//! Nobody knows any more who is under pressure, so those that miss least are made whole first when
-//! all fits. Otherwise what the manager took comes first, to everyone the same part of it, and then
-//! all get as much as each other of what they lack besides: that is by their own word, and who
-//! claims to lack most must not have most. What is handed out is
-//! remembered: a guest that was given memory takes it up later, and until then the host's free
-//! memory still shows it.
+//! The state of pressure of the guests is lost with the manager. If all missing memory fits, the
+//! guests with the smallest gaps come first. Otherwise the memory taken by the manager comes first,
+//! the same fraction for every guest. The rest is divided equally among guests, up to the rest of
+//! their gaps. That rest is the guest's own claim, so a large claim must not bring a large part.
+//!
+//! Handed-out memory is remembered: a guest uses new memory later, and until then the host's free
+//! memory still contains it.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +16,32 @@ use super::Held;
 use policy::arbiter::{Part, divide};
 use procfs::Chance;
 
-/// The promise of the lease.
+/// Time within which the lease promises to restore guests.
 pub const RESCUE_MS: u64 = 30_000;
-/// What does not fit is tried again after this time.
+/// Interval between two attempts to hand out what does not fit.
 const AGAIN_MS: u64 = 1000;
-/// Guests that have not been reached are waited for this long.
+/// Time for which memory is kept for guests that are not reached yet.
 const SEEK_MS: u64 = 3000;
-/// A smaller gift is not worth a command, unless it is all that is missing.
+/// Smallest gift worth a command, unless less than this is missing.
 const GIFT_MIN: Bytes = Bytes::mib(1);
 
-/// What became of a guest.
+/// Outcome of the rescue for a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has its memory, or will have as soon as it takes it.
+    /// The guest has its memory, or will have it as soon as it deflates its balloon.
     Restored,
-    /// It is gone or was restarted, and why that is known.
+    /// The guest is gone or was restarted, with the evidence.
     Gone(String),
-    /// There was no room for all of it.
+    /// The host had no room for all of the guest's memory.
     Missing {
-        /// What it did not get.
+        /// Memory that the guest did not get.
         bytes: Bytes,
-        /// The last error of its hypervisor, if it refused.
+        /// Last error of the guest's hypervisor, if it refused.
         refusal: Option<String>,
     },
-    /// It has all that its control groups leave it, and lacks so much.
+    /// The guest has all that its control groups allow, and lacks this much.
     Bounded(Bytes),
-    /// Its hypervisor did not answer.
+    /// The guest's hypervisor did not answer.
     Unreached,
 }
 
@@ -48,19 +49,19 @@ pub enum Outcome {
 struct Patient {
     name: String,
     restore: Bytes,
-    /// What it is to have before anybody gets more: with what was taken from it.
+    /// Size that the guest gets before any guest gets more: its size plus what was taken from it.
     own: Bytes,
-    /// What it has, or was given and may take.
+    /// Memory that the guest has or was given.
     level: Bytes,
-    /// Its size, which may be more than it is to be given.
+    /// Size of the guest, which may exceed `restore`.
     actual: Bytes,
-    /// What of that is a gift.
+    /// Part of `level` that was given.
     given: Bytes,
     is_reached: bool,
-    /// The target that was asked for last, and what it cost.
+    /// Last target requested, and its cost.
     asked: Option<(Bytes, Bytes)>,
     refusal: Option<String>,
-    /// Memory that it does not get because its control groups have no more.
+    /// Memory beyond the limits of its control groups.
     beyond: Bytes,
     outcome: Option<Outcome>,
 }
@@ -72,14 +73,14 @@ pub struct Rescue {
     reserve: Bytes,
     limit_ms: u64,
     began_ms: u64,
-    /// The time that the keeper has had for it.
+    /// Time that the keeper has had for the rescue.
     chance: Chance,
-    /// Free memory when something was last handed out, and the least that was seen since.
+    /// Free memory at the last gift, and the least seen since.
     seen: Option<(Bytes, Bytes)>,
-    /// What was handed out and had not been taken up then.
+    /// Memory handed out and not yet taken up at that time.
     pending: Bytes,
     stepped_ms: Option<u64>,
-    /// A guest was reached, or has failed, since the last step.
+    /// True if a guest was reached or has failed since the last step.
     is_news: bool,
 }
 
@@ -88,19 +89,19 @@ impl Patient {
         self.restore.less(self.level)
     }
 
-    /// What it missed when the rescue began.
+    /// Returns what the guest lacked when the rescue began.
     fn missed(&self) -> Bytes {
         self.missing().plus(self.given)
     }
 
-    /// What of that was taken from it.
+    /// Returns the part of that gap that the manager took.
     fn taken(&self) -> Bytes {
         self.own.less(self.level.less(self.given))
     }
 }
 
 impl Rescue {
-    /// A rescue of these guests, which leaves `reserve` free.
+    /// Returns a rescue of these guests that leaves `reserve` free.
     pub fn new<'a>(
         guests: impl Iterator<Item = &'a Held>,
         reserve: Bytes,
@@ -125,7 +126,7 @@ impl Rescue {
         }
     }
 
-    /// The same with guests that their control groups leave this much at most.
+    /// Returns the same rescue with guests limited by their control groups.
     #[must_use]
     pub fn within(mut self, most: &BTreeMap<u64, Bytes>) -> Rescue {
         for (id, patient) in &mut self.patients {
@@ -138,21 +139,21 @@ impl Rescue {
         self
     }
 
-    /// A guest was reached, and has this much.
+    /// Notes that a guest was reached and has this much.
     pub fn reached(&mut self, id: u64, actual: Bytes) {
         if let Some(patient) = self.patients.get_mut(&id) {
             patient.is_reached = true;
             patient.actual = actual;
-            // A gift that it has not taken up yet counts, and is not handed out again.
+            // A gift not taken up yet counts, and is not handed out again.
             if patient.asked.is_none() && patient.given == Bytes::ZERO {
-                // One that says that it has less than it was left may say so of any size.
+                // A guest may report any size: less than it was left with does not count.
                 patient.level = patient.level.max(actual.min(patient.restore));
             }
             self.is_news = true;
         }
     }
 
-    /// A target was taken.
+    /// Notes that the guest's hypervisor took a target.
     pub fn taken(&mut self, id: u64, target: Bytes) {
         if let Some(patient) = self.patients.get_mut(&id)
             && patient.asked.is_some_and(|(asked, _)| asked == target)
@@ -167,7 +168,7 @@ impl Rescue {
         }
     }
 
-    /// The last target was refused: it is tried again.
+    /// Notes that the last target was refused. It is tried again.
     pub fn refused(&mut self, id: u64, reason: &str) {
         if let Some(patient) = self.patients.get_mut(&id)
             && let Some((_, cost)) = patient.asked.take()
@@ -179,7 +180,7 @@ impl Rescue {
         }
     }
 
-    /// A guest is gone, or is another one.
+    /// Notes that a guest is gone or was replaced.
     pub fn gone(&mut self, id: u64, reason: &str) {
         if let Some(patient) = self.patients.get_mut(&id)
             && patient.outcome.is_none()
@@ -189,7 +190,7 @@ impl Rescue {
         }
     }
 
-    /// A guest's connection is lost; it may come back.
+    /// Notes that a guest's connection is lost. It may come back.
     pub fn lost(&mut self, id: u64) {
         if let Some(patient) = self.patients.get_mut(&id) {
             patient.is_reached = false;
@@ -197,7 +198,7 @@ impl Rescue {
         }
     }
 
-    /// Returns whether a guest lacks something, as far as is known: one that its groups bound does.
+    /// Returns true if a guest lacks memory, as far as is known, also because its groups limit it.
     pub fn is_left(&self, id: u64) -> bool {
         let is_over = |patient: &Patient| {
             matches!(patient.outcome, Some(Outcome::Restored | Outcome::Gone(_)))
@@ -205,29 +206,29 @@ impl Rescue {
         self.patients.get(&id).is_some_and(|patient| !is_over(patient))
     }
 
-    /// Takes a look at the time: after a pause of the whole machine it has all of it again.
+    /// Checks the clock. After a pause of the whole machine the rescue has its full time again.
     pub fn looks(&mut self, now_ms: u64) {
         self.began_ms = now_ms.saturating_sub(self.chance.look(now_ms, || None));
     }
 
-    /// Whether nothing more can be done, or the time is over.
+    /// Returns true if nothing is left to do or the time is over.
     pub fn is_over(&self, now_ms: u64) -> bool {
         self.is_late(now_ms) || self.patients.values().all(|patient| patient.outcome.is_some())
     }
 
-    /// Whether the time is over.
+    /// Returns true if the time is over.
     pub fn is_late(&self, now_ms: u64) -> bool {
         now_ms >= self.began_ms.saturating_add(self.limit_ms)
     }
 
-    /// When it wants its next step, if nothing happens before.
+    /// Returns the time of the next step if nothing happens before.
     pub fn next_ms(&self, now_ms: u64) -> u64 {
         let again = self.stepped_ms.map_or(now_ms, |stepped| stepped.saturating_add(AGAIN_MS));
         again.min(self.began_ms.saturating_add(self.limit_ms))
     }
 
-    /// The targets to ask for now, the smallest gift first. `available` is the host's free memory;
-    /// while it is not known, nobody gets anything.
+    /// Returns the targets to request now, smallest gift first. `available` is the host's free
+    /// memory: while it is unknown, nothing is handed out.
     pub fn step(&mut self, available: Option<Bytes>, now_ms: u64) -> Vec<(u64, Bytes)> {
         let is_due = self.stepped_ms.is_none_or(|at| now_ms >= at.saturating_add(AGAIN_MS));
         let Some(available) = available.filter(|_| is_due || self.is_news) else {
@@ -243,8 +244,8 @@ impl Rescue {
             Some(_) => patient.given > Bytes::ZERO,
         };
         let missing: Bytes = all().filter(counts).map(Patient::missing).sum();
-        // Everyone's part is one of all that there is to give, so those that were reached first
-        // have no more of it than others.
+        // Each part is one of all memory to give, so that guests reached first get no more than
+        // others.
         let pot = room.plus(all().map(|patient| patient.given).sum());
         let fits = missing <= room;
         let due = self.due(pot, &counts);
@@ -262,14 +263,14 @@ impl Rescue {
             let missing = patient.missing();
             let due = due.get(id).map_or(Bytes::ZERO, |due| due.less(patient.given));
             let gift = if fits { missing } else { due.min(missing).min(room) };
-            // With nothing missing its target is set all the same: the present one may be lower.
+            // With nothing missing the target is still set: the present one may be lower.
             if gift < missing && gift < GIFT_MIN {
                 continue;
             }
             room = room.less(gift);
             patient.level = patient.level.plus(gift);
             patient.given = patient.given.plus(gift);
-            // Nothing is taken from one that has more: the guest, or somebody else, wanted that.
+            // A larger size stays: the guest or another program wanted it.
             let whole = patient.restore.max(patient.actual);
             let target = if gift == missing { whole } else { patient.level };
             patient.asked = Some((target, gift));
@@ -283,7 +284,7 @@ impl Rescue {
         targets
     }
 
-    /// What each of those that count is due of all that there is to give.
+    /// Returns what each counted guest is due of the whole pot.
     fn due(&self, pot: Bytes, counts: &dyn Fn(&&Patient) -> bool) -> BTreeMap<u64, Bytes> {
         let all: Vec<(&u64, &Patient)> =
             self.patients.iter().filter(|(_, patient)| counts(patient)).collect();
@@ -296,22 +297,22 @@ impl Rescue {
         all.iter().zip(more).map(|((id, patient), more)| (**id, due(patient, more))).collect()
     }
 
-    /// What may still be handed out. What was handed out and is not taken up yet is still seen
-    /// as free, so it is not counted twice.
+    /// Returns what may still be handed out. Memory handed out and not taken up still shows as
+    /// free, and must not count twice.
     fn room(&mut self, available: Bytes) -> Bytes {
         let (start, least) = self.seen.unwrap_or((available, available));
         self.seen = Some((start, least.min(available)));
         available.less(self.reserve).less(self.not_taken_up(available))
     }
 
-    /// Free memory that became less was taken up by those who had been given it. That some has
-    /// become free again since is not theirs.
+    /// Returns the handed-out memory that guests have not taken up. A fall of free memory counts as
+    /// taken up; a later rise is not theirs.
     fn not_taken_up(&self, available: Bytes) -> Bytes {
         let (start, least) = self.seen.unwrap_or((available, available));
         self.pending.less(start.less(least))
     }
 
-    /// What became of each guest, with its name.
+    /// Returns the outcome of each guest, with its name.
     pub fn outcomes(&self) -> Vec<(&str, Outcome)> {
         let outcome = |patient: &Patient| match &patient.outcome {
             Some(outcome) => outcome.clone(),
@@ -322,7 +323,7 @@ impl Rescue {
     }
 }
 
-/// The part of `pot` that is due to a guest from which `taken` of `all` was taken.
+/// Returns the part of `pot` due to a guest that lost `taken` of `all`.
 fn part(taken: Bytes, pot: Bytes, all: Bytes) -> Bytes {
     let part = u128::from(pot.0) * u128::from(taken.0) / u128::from(all.0.max(1));
     Bytes(u64::try_from(part).unwrap_or(u64::MAX)).min(taken)

@@ -21,32 +21,32 @@ use super::{Book, Limits, Outcome, Rescue, Verdict, Wakes};
 use crate::clock::Clock;
 use crate::parked::strike_out;
 
-/// A manager that was killed is gone within this time, unless the kernel itself waits for it.
+/// Time in which a killed manager is gone, unless the kernel itself waits for it.
 const DEATH_MS: u64 = 5000;
 
-/// How to run.
+/// Options of a keeper.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How long to be patient.
+    /// Timeouts.
     pub limits: Limits,
-    /// Where /proc and /sys are; `/` but for tests.
+    /// Root of /proc and /sys; `/` except in tests.
     pub root: Root,
-    /// File in which the manager writes down the guests that are parked or have given memory.
+    /// File in which the manager lists guests that are parked or have given memory.
     pub parked: Option<PathBuf>,
 }
 
-/// How it ended.
+/// Result of a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The manager ended in order.
     Released,
-    /// All that could be given was given.
+    /// All that could be restored was restored.
     Restored,
-    /// Some guest did not get all that it should have.
+    /// Some guest did not get its full size.
     Partly,
 }
 
-/// The manager, as the keeper sees it.
+/// The pipe from the manager.
 struct Line<F> {
     pipe: F,
     input: Vec<u8>,
@@ -60,8 +60,8 @@ struct Manager {
     descriptor: OwnedFd,
 }
 
-/// Waits for the manager's end, and does what is to be done then. Messages go to `log`, a
-/// sentence at a time.
+/// Waits for the manager's end, and restores its guests. Messages go to `log`, a sentence at a
+/// time.
 pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io::Result<Ended> {
     let clock = Clock::start();
     settle(&options.root);
@@ -102,7 +102,7 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
     }
 }
 
-/// What is to be done for its guests.
+/// Describes the work for the manager's guests.
 fn to_do(book: &Book) -> &'static str {
     match (book.guests().next().is_some(), book.parked().next().is_some()) {
         (false, true) => "its parked guests run again",
@@ -111,26 +111,28 @@ fn to_do(book: &Book) -> &'static str {
     }
 }
 
-/// Score with which the kernel never kills a process when memory is short: the keeper's.
+/// OOM score adjustment of the keeper: the kernel never kills it.
 const NEVER: &str = "-1000";
-/// Score of the manager. All but its keeper is killed first, whatever it holds.
+/// OOM score adjustment of the manager. The kernel kills everything but the keeper first, whatever
+/// the manager's size.
 const LATE: &str = "-900";
 
-/// Leaves the manager's session, so that what ends that does not end this, and asks the kernel to
-/// kill anything else first when memory is short. Neither is needed for the work.
+/// Leaves the manager's session, so that the keeper survives the session's end. Asks the kernel to
+/// kill other processes first when memory is short. The keeper works without either.
 fn settle(root: &Root) {
-    // The leader of a process group cannot, and has a session of its own, or none to leave.
+    // The call fails for the leader of a process group, which has a session of its own or none to
+    // leave.
     let _ = rustix::process::setsid();
     set_score(root, NEVER);
 }
 
-/// Asks the kernel to kill a manager when there is nothing else but its keeper to kill.
+/// Asks the kernel to kill a manager last, just before its keeper.
 pub(crate) fn spare_manager(root: &Root) {
     set_score(root, LATE);
 }
 
-/// Sets this process's score. A lower one than it began with takes CAP_SYS_RESOURCE: without that
-/// the kernel chooses by size, as ever.
+/// Sets this process's score. A score below the initial one takes CAP_SYS_RESOURCE. Without it the
+/// kernel chooses by size, as usual.
 fn set_score(root: &Root, score: &str) {
     let file = root.path().join("proc/self/oom_score_adj");
     let opened = File::options().write(true).open(file);
@@ -138,7 +140,7 @@ fn set_score(root: &Root, score: &str) {
 }
 
 impl<F: AsFd> Line<F> {
-    /// Takes what the manager has sent.
+    /// Reads the manager's messages.
     fn read(&mut self, book: &mut Book, clock: &Clock) -> io::Result<()> {
         let mut buffer = [0; 16 * 1024];
         match rustix::io::read(&self.pipe, &mut buffer) {
@@ -149,7 +151,7 @@ impl<F: AsFd> Line<F> {
         }
         while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.input.drain(..=end).collect();
-            // A line that is no order is from another version: the rest still counts.
+            // An unknown line is from another version: the rest still counts.
             let Some(order) = decode(line.trim_ascii()) else { continue };
             if let Order::Manager { pid, start_ticks } = order {
                 self.manager = manager(ProcessId { pid, start_ticks });
@@ -162,7 +164,7 @@ impl<F: AsFd> Line<F> {
         Ok(())
     }
 
-    /// Kills the manager, and nobody else, and waits until its connections are closed.
+    /// Kills the manager, and no other process, and waits until its connections are closed.
     fn end_manager(&self) {
         let Some(Manager { descriptor, .. }) = &self.manager else { return };
         if pidfd_send_signal(descriptor, Signal::KILL).is_ok() {
@@ -174,8 +176,8 @@ impl<F: AsFd> Line<F> {
     }
 }
 
-/// A descriptor of the manager. It was opened by number, so whose it is is looked at afterwards:
-/// from then on no other process can be meant.
+/// Opens a descriptor of the manager. The process is checked after the open by number: from then on
+/// the descriptor cannot mean another process.
 fn manager(process: ProcessId) -> Option<Manager> {
     let pid = Pid::from_raw(i32::try_from(process.pid).ok()?)?;
     let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
@@ -241,7 +243,7 @@ fn rescue(
     Ok(report_wakes(wakes, ended, log))
 }
 
-/// The host's free memory, now, and the part of ZFS's cache that gives way.
+/// Returns the host's free memory, with the shrinkable part of ZFS's cache.
 fn available(memory: &mut Option<Reader>, root: &Root) -> Option<Bytes> {
     let mut row = [f64::NAN];
     memory.as_mut()?.read(0.0, &mut row).ok()?;
@@ -281,7 +283,7 @@ fn report(rescue: &Rescue, is_partly: bool, log: &mut dyn FnMut(&str)) -> Ended 
     ended
 }
 
-/// Nothing is said where nobody was parked.
+/// Reports the parked guests. Without parked guests there is no message.
 fn report_wakes(wakes: Wakes, ended: Ended, log: &mut dyn FnMut(&str)) -> Ended {
     let (awake, failed) = wakes.outcomes();
     if awake > 0 {
@@ -293,7 +295,7 @@ fn report_wakes(wakes: Wakes, ended: Ended, log: &mut dyn FnMut(&str)) -> Ended 
     if failed.is_empty() { ended } else { Ended::Partly }
 }
 
-/// Waits until one of them is ready or the time is over.
+/// Waits until a descriptor is ready or the time is over.
 fn wait(set: PollSet<'_>, until_ms: u64, clock: &Clock) -> io::Result<Ready> {
     set.wait(until_ms.saturating_sub(clock.ms()).min(60_000))
 }
@@ -309,7 +311,7 @@ mod tests {
         kernel.write("proc/self/oom_score_adj", "");
         spare_manager(&kernel.root());
         assert_eq!(kernel.read("proc/self/oom_score_adj"), "-900");
-        // It begins with the manager's.
+        // The keeper starts with the manager's score.
         kernel.write("proc/self/oom_score_adj", "");
         settle(&kernel.root());
         assert_eq!(kernel.read("proc/self/oom_score_adj"), "-1000");

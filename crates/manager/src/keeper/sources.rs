@@ -10,16 +10,16 @@ use reactor::{PollSet, Ready};
 
 use super::{Book, Held, Place, Rescue, Wakes};
 
-/// The sources of all guests in the book, and the ids that they give to guests.
+/// Sources of all guests in the book, and the ids that they give to guests.
 pub(super) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
-    /// By the id that a source gives: which source, and which guest in the book.
+    /// Source and guest in the book, by the source's id of the guest.
     places: BTreeMap<Id, (usize, u64)>,
 }
 
 impl Sources {
-    /// Sources for all guests of a book. Each guest has its own connection, so one that hangs
-    /// keeps no other waiting.
+    /// Opens sources for all guests of a book. Each guest has its own connection, so that a hung
+    /// guest delays no other.
     pub(super) fn of(book: &Book) -> Sources {
         let ids = IdSource::new();
         let trust = Trust::naming(book.all().map(|held| Owner(held.owner)));
@@ -28,7 +28,7 @@ impl Sources {
         let mut libvirts: BTreeMap<&Place, Libvirt> = BTreeMap::new();
         for held in book.all() {
             match &held.place {
-                // One path that cannot be looked for is one guest's trouble.
+                // An invalid path affects only its own guest.
                 Place::Qmp(path) if QmpSource::new(&[path], trust.clone(), ids.clone()).is_ok() => {
                     paths.push(path);
                 }
@@ -51,7 +51,7 @@ impl Sources {
         Sources { sources, places: BTreeMap::new() }
     }
 
-    /// What is waited for; a source's place among the sources is its owner's number.
+    /// Returns the descriptors to wait for. The owner of each is the source's index.
     pub(super) fn poll_set(&self) -> PollSet<'_> {
         let mut set = PollSet::new();
         for (at, source) in self.sources.iter().enumerate() {
@@ -60,12 +60,12 @@ impl Sources {
         set
     }
 
-    /// When a turn is wanted even if nothing comes.
+    /// Returns the time of the next turn without any event.
     pub(super) fn next_ms(&self) -> u64 {
         self.sources.iter().map(|source| source.next_ms()).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes what has come, and hands it to the rescue. Who is parked is let run.
+    /// Handles events, and passes them to the rescue. Parked guests are resumed.
     pub(super) fn turn(
         &mut self,
         ready: Option<&Ready>,
@@ -86,7 +86,7 @@ impl Sources {
         }
     }
 
-    /// Asks for targets.
+    /// Sets targets.
     pub(super) fn ask(&mut self, targets: &[(u64, counters::Bytes)], now_ms: u64) {
         for (guest, target) in targets {
             let who = self.places.iter().find(|(_, (_, held))| held == guest);
@@ -99,7 +99,7 @@ impl Sources {
     }
 }
 
-/// Takes an event. The guest that is to run, if it is one of those that are parked.
+/// Handles an event. Returns the id of a parked guest that must be resumed.
 fn learn(
     event: Event,
     (at, now_ms): (usize, u64),
@@ -148,7 +148,7 @@ fn learn(
                 wakes.stays(guest, &reason);
             }
         }
-        // It may be found again: whether its process lives is looked at by itself.
+        // The guest may be found again. Its process is checked separately.
         Event::Gone(id, _) => {
             if let Some((_, guest)) = places.remove(&id) {
                 rescue.lost(guest);
@@ -168,13 +168,13 @@ fn learn(
     None
 }
 
-/// Whether a guest was found where the book has it. Names and UUIDs are what a guest's monitor
-/// says, so that they count only behind the right socket, of the right owner.
+/// Returns true if a guest was found at the place that the book contains. Names and UUIDs come from
+/// the guest's monitor. They count only behind the right socket, of the right owner.
 fn is_at(held: &Held, found: &Found) -> bool {
     let is_there = match &held.place {
         Place::Qmp(path) => found.has_monitor() && *path == found.source,
         Place::Libvirt { uri, .. } => *uri == found.source && held.uuid == found.uuid,
-        // Nobody looks for them.
+        // The keeper does not search for guests of z/VM.
         Place::Messages { .. } => false,
     };
     is_there && Owner(held.owner) == found.owner
@@ -187,7 +187,7 @@ mod tests {
     use hypervisor::Fake;
 
     #[test]
-    fn finding_04_a_fake_with_a_libvirt_guests_uuid_is_not_that_guest() {
+    fn finding_04_fake_with_a_libvirt_guests_uuid_is_another_guest() {
         let found = |source: &str| Found {
             source: source.into(),
             ..Fake::found("victim", Bytes::mib(512))

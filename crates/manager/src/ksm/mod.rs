@@ -1,12 +1,12 @@
-//! The kernel's page sharing (KSM): read, driven, and put back as it was found.
+//! The kernel's page sharing (KSM): read, driven, and restored to its former settings.
 //!
 //! ```text
 //!   /sys/kernel/mm/ksm/*, ksmd's CPU time ─► policy::ksm::Ksm::step ─► run, pages_to_scan, ...
 //!                     what was found at the start ─► Saved ─► the keeper, or put back at the end
 //! ```
 //!
-//! What to do is decided in [`policy::ksm`]. Here are the files, and the manners: another
-//! program that changes the settings while we drive them is left alone from then on.
+//! Decisions are made in [`policy::ksm`]. This module has the files, and one rule: KSM is left
+//! alone after another program has changed its settings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 use crate::config::KsmMode;
 use crate::control::KsmRow;
 
-/// The settings as they were found.
+/// KSM's settings as found at the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved(Vec<(String, String)>);
 
 impl Saved {
-    /// Writes them back; gives the files that could not be written, with their reasons.
+    /// Restores the settings. Returns the files that could not be written, with the reasons.
     pub fn put_back(&self, root: &Path) -> Vec<(PathBuf, io::Error)> {
         KsmFiles::at(root).put_back(&self.0)
     }
@@ -35,9 +35,9 @@ impl Saved {
 pub struct Ksm {
     files: KsmFiles,
     is_driven: bool,
-    /// A message to the operator, once.
+    /// A message to the operator, reported once.
     note: Option<String>,
-    /// That it rests for the sake of several users was reported.
+    /// Set once a rest because of several users was reported.
     is_apart_told: bool,
     saved: Option<Saved>,
     written: Option<Settings>,
@@ -47,19 +47,19 @@ pub struct Ksm {
     cost_permille: Option<u64>,
 }
 
-/// CPU time at a moment.
+/// CPU time at one time.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     at_ms: u64,
     cpu_us: u64,
 }
 
-/// CPU time is shown over spans of this length.
+/// Length of the spans over which CPU time is shown.
 const COST_MS: u64 = 10_000;
 
 impl Ksm {
-    /// Looks at what is there, below a root that is `/` but for tests. Nothing is changed but by
-    /// the mode `off`, which stops the kernel's search at once.
+    /// Opens KSM below `root`, which is `/` except in tests. Only the mode `off` changes something:
+    /// it stops the kernel's scan at once.
     pub fn open(root: &Path, mode: KsmMode) -> Ksm {
         let mut ksm = Ksm {
             files: KsmFiles::at(root),
@@ -102,12 +102,12 @@ impl Ksm {
         ksm
     }
 
-    /// What was found at the start, if anything of it may have been changed since.
+    /// Returns the settings found at the start, if they may have been changed since.
     pub fn saved(&self) -> Option<&Saved> {
         self.saved.as_ref()
     }
 
-    /// The message to the operator, once.
+    /// Returns the message to the operator, once.
     pub fn take_note(&mut self) -> Option<String> {
         self.note.take()
     }
@@ -119,7 +119,7 @@ impl Ksm {
         self.counters
     }
 
-    /// Writes the kernel's settings, if we drive it.
+    /// Writes the kernel's settings, if the manager drives KSM.
     pub fn drive(&mut self, sample: &Sample, now_ms: u64) {
         if !self.is_driven || self.is_changed_by_another() {
             return;
@@ -141,12 +141,12 @@ impl Ksm {
         self.written = Some(settings);
     }
 
-    /// Memory that needs no place of its own any more.
+    /// Returns the memory saved by merging.
     pub(crate) fn gain(&self) -> Option<Bytes> {
         self.counters.pages_sharing.map(Pages::bytes)
     }
 
-    /// Gain and cost, for `ps` and `status`.
+    /// Returns gain and cost, for `ps` and `status`.
     pub fn row(&self) -> KsmRow {
         KsmRow {
             driven: self.is_driven,
@@ -158,14 +158,15 @@ impl Ksm {
         }
     }
 
-    /// Puts everything back as it was found. What another program has set since stays.
+    /// Restores the settings. Later changes by another program stay.
     pub fn restore(&mut self) -> Vec<(PathBuf, io::Error)> {
         self.is_driven = false;
         self.saved.take().map_or_else(Vec::new, |saved| self.files.put_back(&saved.0))
     }
 
-    /// If the settings are not those that were written last, another program drives KSM, such as
-    /// ksmtuned: then it has it, and what was found at the start is no longer ours to put back.
+    /// Returns true if another program, such as ksmtuned, has changed the settings written last.
+    /// KSM is then left to that program, and the settings found at the start are no longer
+    /// restored.
     fn is_changed_by_another(&mut self) -> bool {
         let Some(written) = self.written else { return false };
         let runs = self.files.run().is_none_or(|run| (run == 1) == written.runs);
@@ -195,7 +196,7 @@ impl Ksm {
         }
     }
 
-    /// A write that fails ends the driving, and is reported once.
+    /// Writes a file. A failure ends the driving, and is reported once.
     fn write(&mut self, name: &str, text: &str) {
         if let Err(error) = self.files.write(name, text) {
             self.is_driven = false;

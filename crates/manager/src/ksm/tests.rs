@@ -50,7 +50,7 @@ fn driven(tree: &Scratch) -> [String; 4] {
 }
 
 #[test]
-fn it_is_driven_and_put_back_as_it_was_found() {
+fn ksm_is_driven_and_restored_to_its_former_settings() {
     let tree = tree();
     let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
     assert_eq!(ksm.take_note(), None);
@@ -66,7 +66,7 @@ fn it_is_driven_and_put_back_as_it_was_found() {
 }
 
 #[test]
-fn what_was_saved_survives_the_way_to_the_keeper_and_names_no_other_file() {
+fn saved_settings_reach_the_keeper_and_name_no_other_file() {
     let tree = tree();
     let ksm = Ksm::open(tree.path(), KsmMode::Off);
     let text = serde_json::to_string(ksm.saved().unwrap()).unwrap();
@@ -116,13 +116,13 @@ fn a_kernel_without_ksm_is_reported_once() {
 }
 
 #[test]
-fn finding_11_it_stops_when_a_guest_of_another_user_comes_and_says_so_once() {
+fn finding_11_ksm_stops_with_a_note_when_a_second_user_comes() {
     let tree = tree();
     let mut ksm = Ksm::open(tree.path(), KsmMode::Auto);
     turn(&mut ksm, 0);
     assert_eq!(driven(&tree)[3], "1");
     turn_of(&mut ksm, 2, 1000);
-    assert_eq!(driven(&tree)[3], "0", "what is joined is not separated, which 2 would do");
+    assert_eq!(driven(&tree)[3], "0", "merged pages stay merged, unlike with 2");
     assert_eq!(ksm.row().phase, Some(Phase::Apart));
     let note = ksm.take_note().unwrap();
     assert!(note.contains("guests of 2 users"), "{note}");

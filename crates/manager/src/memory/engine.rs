@@ -1,9 +1,9 @@
-//! A policy at work: the arbiter with its settings and the operator's rules, or other managers'
+//! A policy engine: the arbiter with its settings and the operator's rules, or with other managers'
 //! rules (`[policy] kind`), which the arbiter carries out.
 //!
-//! An acting engine sees the guests as they are. A shadow (a second policy, or a dry run) decides
-//! but changes nothing; it sees the guests as if its own targets had been met: what it would have
-//! taken from a guest is free on its host, and not available in its guest.
+//! An active engine sees the guests as they are. A shadow (a second policy, or a dry run) decides
+//! but changes nothing. It sees the guests as if its own targets had been met. Memory that it would
+//! have taken is free on the host, and not available in the guest.
 
 use super::rules::{GuestContext, OperatorRules};
 use crate::Error;
@@ -16,34 +16,34 @@ use policy::arbiter::{
 use policy::rivals::{Kind, Rival, Scene};
 use std::collections::BTreeMap;
 
-/// A policy.
+/// A policy with its state.
 #[derive(Debug)]
 pub(crate) struct PolicyEngine {
-    /// What remembers and decides, or carries out what `rival` decides.
+    /// The arbiter, which decides, or carries out the decisions of `rival`.
     pub arbiter: Arbiter,
-    /// Other managers' rules, where the settings ask for them.
+    /// Other managers' rules, if configured.
     rival: Option<Rival>,
-    /// How it wants its host.
+    /// Targets for the host's memory.
     pub config: Config,
-    /// The operator's rules, if there are any.
+    /// The operator's rules, if any.
     pub rules: Option<OperatorRules>,
-    /// What each guest would have, in a shadow; `None` where decisions are carried out.
+    /// Imagined size of each guest in a shadow; `None` if decisions are carried out.
     imagined: Option<BTreeMap<Key, Bytes>>,
-    /// Whether what its passes know is recorded.
+    /// True if the inputs of passes are recorded.
     is_recorded: bool,
-    /// What the last pass knew, if it is to be recorded.
+    /// Inputs of the last pass, if recorded.
     seen: Option<Seen>,
 }
 
-/// What a pass knew, as it is recorded.
+/// Inputs of a pass, as recorded.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) host: Row<PassField>,
     pub(super) guests: Vec<(Key, Row<PassGuestField>)>,
 }
 
-/// The engine that acts, unless this is a dry run, and a shadow with its settings, if the settings
-/// ask for one.
+/// Returns the engine that acts, or that only decides in a dry run. A shadow with its settings
+/// follows if configured.
 pub(crate) fn engines(
     loaded: &Loaded,
     acts: bool,
@@ -65,14 +65,14 @@ pub(crate) fn engines(
     Ok((engine, shadow))
 }
 
-/// How a host of this size is kept: parts are parts of what guests may use.
+/// Returns the targets for a host of this size. Shares are shares of what guests may use.
 pub(crate) fn plan(settings: &Settings, total: Bytes) -> Config {
     settings.arbiter(settings.budget(total).unwrap_or(total))
 }
 
 impl PolicyEngine {
-    /// Takes over what an engine of before knows of the guests. What other managers' rules remember
-    /// is of use to the same rules only.
+    /// Takes over the guests' state from an earlier engine. The state of other managers' rules is
+    /// of use to the same rules only.
     pub fn succeed(&mut self, before: PolicyEngine) {
         self.arbiter = before.arbiter;
         self.is_recorded = before.is_recorded;
@@ -82,17 +82,17 @@ impl PolicyEngine {
         }
     }
 
-    /// What its passes know is recorded from now on.
+    /// Records the inputs of passes from now on.
     pub fn record(&mut self) {
         self.is_recorded = true;
     }
 
-    /// What the last pass knew, if it is to be recorded.
+    /// Returns the inputs of the last pass, if recorded.
     pub(super) fn take_seen(&mut self) -> Option<Seen> {
         self.seen.take()
     }
 
-    /// One pass over the host and its guests.
+    /// Runs one pass over the host and its guests.
     pub fn decide(&mut self, scene: &Scene<'_>, contexts: &BTreeMap<Key, GuestContext>) -> Pass {
         let Some(imagined) = self.imagined.as_ref() else { return self.pass(scene, contexts) };
         let mut freed = 0i128;
@@ -147,7 +147,7 @@ impl PolicyEngine {
         pass
     }
 
-    /// What a pass knew.
+    /// Returns the inputs of a pass.
     fn see(&self, scene: &Scene<'_>, said: &BTreeMap<Key, RuleVerdicts>) -> Seen {
         let host = PassHost {
             config: self.config,
@@ -163,7 +163,7 @@ impl PolicyEngine {
     }
 }
 
-/// A guest as it would be with another size, and what its host would have gained.
+/// Returns a guest as it would be with another size, and the gain of its host.
 fn as_if(sample: &GuestSample, size: Option<Bytes>) -> (GuestSample, i128) {
     let (Some(size), Some(actual)) = (size, sample.actual) else { return (*sample, 0) };
     let mut shadowed = *sample;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_have_been_taken_is_free_on_the_host_and_gone_from_the_guest() {
+    fn imagined_shrink_frees_host_memory_and_leaves_the_guest_less() {
         let (shadowed, gain) = as_if(&sample(600), Some(Bytes::mib(700)));
         assert_eq!(shadowed.actual, Some(Bytes::mib(700)));
         assert_eq!(shadowed.memory.unwrap().available, Some(Bytes::mib(300)));
@@ -242,11 +242,11 @@ mod tests {
     fn a_dry_run_of_other_rules_sees_its_own_targets_met() {
         let config = Config::of_host(Bytes::mib(10_000));
         let mut engine = dry(config, Rival::of(Kind::Proxmox));
-        // 1300 MiB lack to a fifth: 900 are there to be had, 100 every ten seconds.
+        // 1300 MiB lack to a fifth: 900 can be had, 100 every ten seconds.
         assert_eq!(moves(&mut engine), 5);
         let imagined = engine.imagined.as_ref().and_then(|sizes| sizes.get(&Key(1)).copied());
         assert_eq!(imagined, Some(Bytes::mib(500)));
-        // The same rules go on from where they were, others begin.
+        // The same rules keep their state; other rules start from scratch.
         let remembered = engine.rival.clone();
         assert_ne!(remembered, Rival::of(Kind::Proxmox));
         let mut next = dry(config, Rival::of(Kind::Proxmox));
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// How often a minute moves a guest that has 800 of its 1000 MiB to spare.
+    /// Returns the moves per minute of a guest with 800 of its 1000 MiB to spare.
     fn moves(engine: &mut PolicyEngine) -> usize {
         let mut moves = 0;
         for second in 1..60 {

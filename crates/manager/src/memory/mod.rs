@@ -1,4 +1,4 @@
-//! The memory of all guests: when to decide, what was decided, and the target of each guest.
+//! The memory of all guests: the time of decisions, the decisions, and each guest's target.
 //!
 //! ```text
 //!   World (guests' samples, the host's reading) ─► PolicyEngine ─► Pass ─► Effects: targets,
@@ -36,7 +36,7 @@ use trace::Trace;
 
 /// The policy that acts, its shadow, and what was decided about each guest.
 pub(crate) struct Memory {
-    /// The engine that acts, or would.
+    /// The active engine; in a dry run its decisions are not carried out.
     pub(crate) engine: PolicyEngine,
     shadow: Option<(PolicyEngine, Settings)>,
     records: BTreeMap<Id, Record>,
@@ -44,7 +44,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// With a policy that acts, whose passes may be recorded, and a shadow.
+    /// Returns the owner with an active policy and a shadow. `is_recorded` is set if passes are
+    /// recorded.
     pub(crate) fn new(
         mut engine: PolicyEngine,
         shadow: Option<(PolicyEngine, Settings)>,
@@ -56,18 +57,17 @@ impl Memory {
         Memory { engine, shadow, records: BTreeMap::new(), trace: Trace::default() }
     }
 
-    /// What was decided about a guest.
+    /// Returns the decisions about a guest.
     pub(crate) fn record(&self, guest: Id) -> Option<&Record> {
         self.records.get(&guest)
     }
 
-    /// The numbers of some guest's last pass, for those in it that are the host's.
+    /// Returns some guest's inputs of the last pass, for the values in it that are the host's.
     pub(crate) fn newest(&self) -> Option<&policy::arbiter::Inputs> {
         self.records.values().find_map(|record| record.recent.front())
     }
 
-    /// Takes other policies. What is known of the guests stays known: only how it is judged
-    /// changes.
+    /// Replaces the policies. The state of guests is kept: only the judgement changes.
     pub(crate) fn replace(
         &mut self,
         mut engine: PolicyEngine,
@@ -78,7 +78,7 @@ impl Memory {
         self.shadow = shadow;
     }
 
-    /// Takes the host's size, which parts of it depend on.
+    /// Takes the host's size, from which some settings are computed.
     pub(crate) fn resize(&mut self, settings: &Settings, total: Bytes) {
         self.engine.config = plan(settings, total);
         if let Some((shadow, settings)) = &mut self.shadow {
@@ -118,7 +118,7 @@ impl Memory {
         }
     }
 
-    /// Hands the keeper what each guest lacks of what it is to have again.
+    /// Sends the keeper each guest's gap to its size to restore.
     fn hold_all(&self, world: &World<'_>) -> Vec<Effect> {
         let mut effects = vec![Effect::SetReserve(self.engine.config.reserve)];
         if world.acts {
@@ -134,13 +134,14 @@ impl Memory {
         let mut samples: Vec<GuestSample> =
             world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
         if let Some(total) = world.host.machine().map(|machine| machine.all) {
-            // A guest may say that it is of any size: more than the host has it cannot get.
+            // A guest may report any size: it cannot get more than the host has.
             for Limits { min, max, .. } in samples.iter_mut().map(|sample| &mut sample.limits) {
                 (*min, *max) = ((*min).min(total), (*max).min(total));
             }
         }
         if world.acts && !world.is_leased {
-            // No keeper would give back what is taken now: every guest keeps at least what it has.
+            // Memory taken now would not be returned without a keeper: every guest keeps at least
+            // its size.
             for sample in &mut samples {
                 sample.limits.min = sample.limits.min.max(sample.actual.unwrap_or(Bytes::ZERO));
             }
@@ -189,7 +190,7 @@ impl Memory {
             let decision = &explained(decision, guest);
             let row = journal::decision(decision, Policy::Active, world.acts, now.wall_ms);
             let command = decision.command.filter(|_| world.acts);
-            // Where nothing is moved nothing comes of it: each step is told.
+            // If nothing is moved there is no outcome: each step is recorded.
             effects.push(match decision.goes_on && command.is_some() {
                 true => Effect::GoesOn(id),
                 false => Effect::Decided {
@@ -202,11 +203,12 @@ impl Memory {
             let record = self.records.entry(id).or_default();
             record.last = Some((decision.clone(), now.wall_ms));
             if let Some(size) = command {
-                // The lease first: a manager that dies between the two has promised too much, and
-                // not taken what nobody would give back. What is given back counts when it is
+                // The lease comes first. A manager that dies between the two has then promised too
+                // much, but has taken nothing without a promise. Returned memory counts once it is
                 // there.
                 effects.push(hold(guest, size.min(guest.memory.actual)));
-                // Its daemon first, which would take the change for its kernel's doing.
+                // The daemon comes first: otherwise it would take the change for its kernel's
+                // doing.
                 let reason = decision.to_string();
                 effects.push(Effect::Guests(GuestEvent::Grant { guest: id, keeps: size, reason }));
                 effects.push(Effect::SetTarget { guest: id, size });
@@ -218,7 +220,7 @@ impl Memory {
         self.refuse(pass, world, effects);
     }
 
-    /// A request that the pass gave nothing for is answered with what there is, and why.
+    /// Answers requests that got nothing in this pass with the guest's size and the reason.
     fn refuse(&self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
         for guest in world.guests.iter().filter(|guest| guest.demand.sequence.is_some()) {
             let is_granted = |decision: &Decision| {
@@ -237,8 +239,8 @@ impl Memory {
         }
     }
 
-    /// Tells why nothing is known of guests that are held for it, when their balloons turn out to
-    /// report no numbers.
+    /// Records the reason for stale data of held guests, once their balloons turn out to report no
+    /// numbers.
     fn tell_mute(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
         for (id, record) in &mut self.records {
             let Some(guest) = world.guests.get(*id) else { continue };
@@ -261,7 +263,7 @@ impl Memory {
         }
     }
 
-    /// Leaves guests to another manager that moves them, and reports that.
+    /// Leaves guests to another manager that moves their balloons, and reports that.
     fn leave_to_others(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
         for (id, record) in &mut self.records {
             let is_foreign = self.engine.arbiter.is_foreign(Key(id.0), now.ms);
@@ -277,7 +279,8 @@ impl Memory {
         }
     }
 
-    /// Keeps the numbers of this pass, and has guests watched that move or wait for memory.
+    /// Stores the inputs of this pass, and puts guests under close watch that move or wait for
+    /// memory.
     fn remember(&mut self, pass: &Pass, world: &World<'_>, effects: &mut Vec<Effect>) {
         let Memory { engine, records, .. } = self;
         for (key, inputs) in &pass.inputs {
@@ -291,7 +294,7 @@ impl Memory {
         }
     }
 
-    /// The shadow decides over the same samples, with its own limits.
+    /// Lets the shadow decide over the same samples, with its own limits.
     fn shadow_pass(
         &mut self,
         scene: &Scene<'_>,
@@ -324,7 +327,7 @@ impl Memory {
         }
     }
 
-    /// What rules can ask for besides the arbiter's numbers; nothing where there are no rules.
+    /// Returns the values for rules besides the arbiter's inputs; empty without rules.
     fn contexts(
         &self,
         world: &World<'_>,
@@ -340,23 +343,23 @@ impl Memory {
     }
 }
 
-/// Has the keeper give a guest back what it had, beyond a size.
+/// Returns the effect by which the keeper holds a guest's former size against `size`.
 fn hold(guest: &ManagedGuest, size: Bytes) -> Effect {
     Effect::Hold { guest: guest.id, size }
 }
 
-/// How closely a guest is to be watched.
+/// Returns the reasons to watch a guest closely.
 fn attention_of(arbiter: &Arbiter, key: Key) -> Attention {
     Attention { moves: arbiter.target(key).is_some(), strained: arbiter.is_strained(key) }
 }
 
-/// A decision with the reason for which nothing is known of its guest, if there is one.
+/// Returns a decision with the reason for its guest's stale data, if there is one.
 fn explained(decision: &Decision, guest: &ManagedGuest) -> Decision {
     let is_mute = decision.clause == Clause::Stale && guest.memory.is_mute();
     Decision { detail: if is_mute { MUTE } else { decision.detail }, ..decision.clone() }
 }
 
-/// What the operator should not have to look for.
+/// Returns a message that the operator should not have to look for.
 fn news(decision: &Decision, guest: &ManagedGuest) -> Option<Effect> {
     let name = &guest.found.name;
     let is_returned = decision.action == Action::Grow;
@@ -377,7 +380,7 @@ fn news(decision: &Decision, guest: &ManagedGuest) -> Option<Effect> {
     }
 }
 
-/// What rules can ask for of a guest and its host, besides the arbiter's numbers.
+/// Returns the values for rules about a guest and its host, besides the arbiter's inputs.
 pub(crate) fn context_of(
     guest: &ManagedGuest,
     world: &World<'_>,

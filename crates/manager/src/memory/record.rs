@@ -1,45 +1,45 @@
-//! What is kept of the decisions about a guest.
+//! Record of the decisions about a guest.
 
 use crate::effect::{Attention, Effect, GuestEvent};
 use hypervisor::Id;
 use policy::arbiter::{Clause, Decision, Inputs};
 use std::collections::VecDeque;
 
-/// Passes whose numbers are kept, so that rules that look back can be explained.
+/// Number of passes with stored inputs, so that rules over several passes can be explained.
 const RECENT: usize = 8;
 
 /// The last decisions about a guest.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
-    /// What was decided last, and when by the wall clock.
+    /// Last decision, and its time by the wall clock.
     pub last: Option<(Decision, i64)>,
-    /// The numbers of the last passes, the newest first.
+    /// Inputs of the last passes, newest first.
     pub recent: VecDeque<Inputs>,
-    /// Clause that the operator was told of, until something else is decided of it.
+    /// Last clause reported to the operator, until a decision has another clause.
     pub told: Option<Clause>,
-    /// The operator was told that its memory stays in the host's.
+    /// Set once the guest's pinned memory was reported to the operator.
     is_locked_told: bool,
-    /// Another manager moves its balloon.
+    /// True while another manager moves the balloon.
     pub is_foreign: bool,
-    /// Its balloon has reported no number since the guest started.
+    /// True if the balloon has reported no number since the guest's start.
     pub is_mute: bool,
-    /// How closely it is watched.
+    /// Reasons for a close watch of the guest.
     pub attention: Attention,
 }
 
 impl Record {
-    /// Keeps the numbers of a pass.
+    /// Stores the inputs of a pass.
     pub(crate) fn remember(&mut self, inputs: Inputs) {
         self.recent.truncate(RECENT - 1);
         self.recent.push_front(inputs);
     }
 
-    /// True if the operator is to be told why this was decided. A report that comes late between
-    /// two decisions for the same reason is no news.
+    /// Returns true if the reason for a decision must be reported to the operator. A late sample
+    /// between two decisions for the same reason does not repeat the report.
     pub(crate) fn is_news(&mut self, clause: Clause) -> bool {
         match clause {
             Clause::Stuck | Clause::NoYield => self.told.replace(clause) != Some(clause),
-            // Another user's process may lock its memory and let it go as often as it likes.
+            // Another user's process may lock and unlock its memory any number of times.
             Clause::Locked => !std::mem::replace(&mut self.is_locked_told, true),
             Clause::Stale | Clause::Unusable => false,
             _ => {
@@ -49,7 +49,7 @@ impl Record {
         }
     }
 
-    /// Has the guest watched like this from now on, if that is news.
+    /// Sets the reasons for a close watch. Returns an effect if they have changed.
     pub(crate) fn attend(&mut self, guest: Id, attention: Attention) -> Option<Effect> {
         let before = std::mem::replace(&mut self.attention, attention);
         (before != attention).then_some(Effect::Guests(GuestEvent::Attend(guest, attention)))
@@ -74,6 +74,6 @@ mod tests {
         let clauses = [Clause::Locked, Clause::Unusable, Clause::Locked, Clause::Content];
         let told = clauses.map(|clause| record.is_news(clause));
         assert_eq!(told, [true, false, false, false]);
-        assert!(!record.is_news(Clause::Locked), "it may lock its memory again and again");
+        assert!(!record.is_news(Clause::Locked), "repeated locking is reported once");
     }
 }

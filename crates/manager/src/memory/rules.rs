@@ -1,4 +1,4 @@
-//! The operator's rules: what they come to for each guest in a pass.
+//! The operator's rules, and their verdicts for each guest in a pass.
 
 use crate::Error;
 use crate::machine::HostRates;
@@ -8,21 +8,21 @@ use rules::host::HostProgram;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Numbers of a guest and of the host that rules can ask for and the arbiter does not need.
+/// Values of a guest and of the host for rules, besides the arbiter's inputs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct GuestContext {
     pub min: Bytes,
     pub max: Bytes,
     pub shares: u32,
-    /// Percent of one CPU that its virtual CPUs ran.
+    /// CPU time of the virtual CPUs, in percent of one CPU.
     pub cpu: Option<f64>,
-    /// Percent of one CPU that they waited for one.
+    /// Time for which virtual CPUs waited for a CPU, in percent of one CPU.
     pub steal: Option<f64>,
     pub cache: Option<Bytes>,
     pub host: HostMetrics,
 }
 
-/// Numbers of the host, the same for every guest of a pass.
+/// Values of the host, the same for each guest of a pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HostMetrics {
     pub total: Option<Bytes>,
@@ -31,7 +31,7 @@ pub(crate) struct HostMetrics {
     pub ksm: Option<Bytes>,
 }
 
-/// A compiled file of rules and what it remembers of each guest.
+/// A compiled file of rules, with a history of each guest.
 #[derive(Debug)]
 pub(crate) struct OperatorRules {
     program: HostProgram,
@@ -39,7 +39,7 @@ pub(crate) struct OperatorRules {
 }
 
 impl OperatorRules {
-    /// Rules that know nothing yet.
+    /// Returns rules without any history.
     pub fn new(program: HostProgram) -> OperatorRules {
         OperatorRules { program, histories: BTreeMap::new() }
     }
@@ -63,9 +63,9 @@ impl OperatorRules {
         }
     }
 
-    /// What the rules want of a guest. Until the history is full they want nothing, but where one
-    /// of them guards what is taken, nothing is: a rule without a value vetoes what would be taken,
-    /// because something is not known.
+    /// Returns the rules' verdicts for a guest. Until the history is full there are none, except
+    /// that rules which guard against shrinking forbid it. A rule without a value forbids
+    /// shrinking, because data is missing.
     pub fn verdicts(&mut self, key: Key, inputs: &Inputs, context: &GuestContext) -> RuleVerdicts {
         let program = &self.program;
         let history = self.histories.entry(key).or_insert_with(|| program.history());
@@ -97,13 +97,13 @@ impl OperatorRules {
         }
     }
 
-    /// Forgets guests that are gone.
+    /// Drops the histories of guests that are gone.
     pub fn retain(&mut self, is_there: impl Fn(Key) -> bool) {
         self.histories.retain(|key, _| is_there(*key));
     }
 }
 
-/// A counter's value; `None` where it is not known.
+/// Returns a counter's value; `None` if it is unknown.
 pub(crate) fn value(counter: HostCounter, inputs: &Inputs, context: &GuestContext) -> Option<f64> {
     let mib = |size: Option<Bytes>| size.map(|size| size.0 as f64 / f64::from(1 << 20));
     let count = |value: Option<u64>| value.map(|value| value as f64);

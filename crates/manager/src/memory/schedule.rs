@@ -1,23 +1,22 @@
-//! When the next pass is.
+//! The time of the next pass.
 
-/// How long a pass waits for samples that were asked for.
+/// Time for which a pass waits for requested samples.
 const PATIENCE_MS: u64 = 200;
-/// Passes that a need calls for are at least this far apart.
+/// Shortest interval between passes that a need brings forward.
 const URGENT_MS: u64 = 100;
-/// Nothing is moved before the guests were looked at for this long: the state of the world
-/// comes first.
+/// Time after the start without any move: the state of the guests must be known first.
 const SETTLE_MS: u64 = 2_000;
 
-/// When guests are asked, and when a pass begins.
+/// The times of requests to guests and of passes.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     start_ms: u64,
     next_ask_ms: u64,
     pass_ms: Option<u64>,
     last_pass_ms: u64,
-    /// Passes so far.
+    /// Number of passes.
     passes: u64,
-    /// What the last one took.
+    /// Duration of the last pass.
     pass_us: Option<u64>,
 }
 
@@ -31,12 +30,12 @@ impl Schedule {
         }
     }
 
-    /// When something is due.
+    /// Returns the time at which something is due.
     pub(crate) fn next_ms(&self) -> u64 {
         self.next_ask_ms.min(self.pass_ms.unwrap_or(u64::MAX))
     }
 
-    /// Whether guests are to be asked now; then the next time is an interval later.
+    /// Returns true if requests to guests are due, and then sets the next time an interval later.
     pub(crate) fn is_time_to_ask(&mut self, interval_ms: u64, now_ms: u64) -> bool {
         let is_time = now_ms >= self.next_ask_ms;
         if is_time {
@@ -45,24 +44,24 @@ impl Schedule {
         is_time
     }
 
-    /// Guests were asked: a pass follows, after a while if answers are to come.
+    /// Notes that requests were sent. A pass follows, after a wait if responses are to come.
     pub(crate) fn asked(&mut self, are_answers_open: bool, now_ms: u64) {
         let at = if are_answers_open { now_ms + PATIENCE_MS } else { now_ms };
         self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));
     }
 
-    /// A pass is to come as soon as one may.
+    /// Brings the next pass forward as far as possible.
     pub(crate) fn hurry(&mut self, now_ms: u64) {
         let at = (self.last_pass_ms + URGENT_MS).max(now_ms);
         self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));
     }
 
-    /// No answer is waited for any more.
+    /// Starts a waiting pass: all requests are answered.
     pub(crate) fn all_answered(&mut self, now_ms: u64) {
         self.pass_ms = self.pass_ms.map(|_| now_ms);
     }
 
-    /// Whether a pass is to begin now. One that comes before the guests are known is left out.
+    /// Returns true if a pass is due. A pass before the guests are known is left out.
     pub(crate) fn is_time_to_pass(&mut self, now_ms: u64) -> bool {
         if self.pass_ms.is_none_or(|due| now_ms < due) {
             return false;
@@ -72,13 +71,13 @@ impl Schedule {
         now_ms.saturating_sub(self.start_ms) >= SETTLE_MS
     }
 
-    /// A pass was made.
+    /// Notes a pass.
     pub(crate) fn passed(&mut self, took_us: u64) {
         self.passes += 1;
         self.pass_us = Some(took_us);
     }
 
-    /// Passes so far, and what the last one took.
+    /// Returns the number of passes and the duration of the last one.
     pub(crate) fn count_and_cost(&self) -> (u64, Option<u64>) {
         (self.passes, self.pass_us)
     }
@@ -99,7 +98,7 @@ mod tests {
         schedule.hurry(5_120);
         assert!(!schedule.is_time_to_pass(5_199));
         assert!(schedule.is_time_to_pass(5_200));
-        assert!(!schedule.is_time_to_pass(9_000), "nobody asked for it");
+        assert!(!schedule.is_time_to_pass(9_000), "no pass is due");
     }
 
     #[test]

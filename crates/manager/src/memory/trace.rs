@@ -1,4 +1,4 @@
-//! What each pass knew, for the recordings: so it can be decided again.
+//! The inputs of each pass, for recordings: a pass can be decided again from them.
 
 use super::engine::Seen;
 use crate::effect::Now;
@@ -8,10 +8,10 @@ use model::{PassEvent, PassGuest, PassInput};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Events that wait for the next pass at most: a guest that starts again and again fills no memory.
+/// Events that wait for the next pass, at most: a guest in a reboot loop must not fill memory.
 const EVENTS_MAX: usize = 1_000;
 
-/// Counts passes, and notes what happens between them.
+/// Number of passes, and the events between them.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     number: u64,
@@ -19,14 +19,14 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Something that the policy was told.
+    /// Notes an event for the policy.
     pub(super) fn note(&mut self, event: PassEvent) {
         if self.events.len() < EVENTS_MAX {
             self.events.push(event);
         }
     }
 
-    /// A pass that knew this.
+    /// Returns the record of a pass with its inputs.
     pub(super) fn pass(&mut self, seen: Seen, world: &World<'_>, now: Now) -> PassInput {
         let number = self.number;
         self.number += 1;

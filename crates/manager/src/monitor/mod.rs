@@ -1,17 +1,16 @@
-//! The monitor: what is recorded of everything, once a second, next to the manager and never in
-//! its way.
+//! The monitor: records everything once a second, next to the manager and without delaying it.
 //!
 //! ```text
 //!   Recorder ─► ManagerView ─► a queue of two ─► a thread: Collector ─► Moment ─┬─► Sink
 //!    (what is known)           (never waits)     (what the kernel counts)       └─► Live
 //! ```
 //!
-//! The manager only hands over what it knows. Reading files of a hundred processes and writing to a
-//! disk that may be slow is done in a thread of its own. That one does not give way: where CPUs
-//! are short it would be held up for seconds in the midst of a moment, and what it reads would
-//! not be of one moment and not add up. If it is late, moments are left out, which is a gap; if
-//! the host is short, what is costly to read is read seldom: counters lose nothing by it, and how
-//! often it happened is recorded.
+//! The manager only hands over its view. A thread of its own reads the files of a hundred processes
+//! and writes to a disk that may be slow. This thread keeps its normal priority. With a lower
+//! priority a CPU shortage would hold it up for seconds within a moment, and the values of the
+//! moment would not add up. A late monitor leaves out moments, which shows as a gap. On a short
+//! host, costly values are read seldom: counters lose nothing by that, and the record contains how
+//! often it happened.
 
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
@@ -25,56 +24,56 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Views that wait for a monitor that is late.
+/// Views that may wait for a late monitor.
 const QUEUE: usize = 2;
-/// A round that took longer than this shows that the host is short of CPU or of disk.
+/// Duration of a round that shows a shortage of CPU or disk on the host.
 const ROUND_MAX_US: u64 = 100_000;
-/// After such a round so many others do the least.
+/// Rounds with the least work after a round longer than [`ROUND_MAX_US`].
 const LEAST_ROUNDS: u32 = 10;
-/// Open files of the process that are counted upon: a hundred guests have some two thousand.
+/// Limit of open files assumed at most: a hundred guests need some two thousand.
 const FILES_MAX: u64 = 65_536;
-/// The part of them that the monitor leaves to the manager.
+/// Open files left to the manager.
 const FILES_LEFT: u64 = 512;
-/// Messages that nobody has taken yet.
+/// Messages kept until they are taken.
 const NOTICES_MAX: usize = 20;
 
 mod recording;
 
 pub use recording::Recording;
 
-/// Where moments are kept.
+/// Storage for moments.
 pub trait Sink: Send {
-    /// Keeps a moment. Returns messages to the operator, each once.
+    /// Stores a moment. Returns messages to the operator, each once.
     fn record(&mut self, moment: &Moment) -> Option<String>;
 
-    /// Keeps what passes of the policy knew, where it keeps such. Returns messages as
+    /// Stores the inputs of the policy's passes, if the sink keeps such. Returns messages as
     /// [`record`](Sink::record) does.
     fn passes(&mut self, _passes: &[PassInput]) -> Option<String> {
         None
     }
 
-    /// The last moment was given: what is still in memory is written.
+    /// Writes what is still in memory after the last moment.
     fn finish(&mut self) -> Option<String>;
 }
 
-/// What is known at the moment, for questions.
+/// The newest data, for requests.
 #[derive(Clone, Debug)]
 pub struct Live {
     /// The newest moment.
     pub moment: Arc<Moment>,
     before: Arc<Moment>,
-    /// What the last two reports of processes differ by.
+    /// Differences between the last two reports of processes.
     processes: Arc<Reported>,
-    /// How long the last round took, in microseconds, without the sink.
+    /// Duration of the last round without the sink, in microseconds.
     pub round_us: u64,
 }
 
-/// What the processes of guests did between the last two reports of their daemons.
+/// Activity of guests' processes between the last two reports of their daemons.
 type Reported = BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>;
 
 impl Live {
-    /// What happened between the newest moment and the one before. Processes are as they were
-    /// reported last, over the time between their last two reports.
+    /// Returns what happened between the newest moment and the one before. Processes are reported
+    /// seldom: their values cover the time between their last two reports.
     pub fn interval(&self) -> Interval {
         let mut interval = Interval::between(&self.before, &self.moment);
         interval.processes.clone_from(&self.processes);
@@ -85,27 +84,27 @@ impl Live {
 #[derive(Debug, Default)]
 struct Shared {
     live: Option<Live>,
-    /// Why nothing comes any more.
+    /// Reason why recording has stopped.
     failure: Option<String>,
     notices: VecDeque<String>,
 }
 
-/// The monitor of a manager. It ends with this value.
+/// The monitor of a manager. Dropping the value ends the monitor.
 #[derive(Debug)]
 pub struct Monitor {
     queue: Option<SyncSender<Box<ManagerView>>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Mutex<Shared>>,
-    /// Moments that were left out.
+    /// Moments left out.
     pub missed: u64,
-    /// Whether moments are kept anywhere.
+    /// True if moments are recorded in a sink.
     pub records: bool,
-    /// The moment that [`newest`](Monitor::newest) gave last.
+    /// Time of the moment that [`newest`](Monitor::newest) returned last.
     given_ms: i64,
 }
 
 impl Monitor {
-    /// Starts one that reads below a root.
+    /// Starts a monitor that reads below `root`.
     pub fn start(root: &Path, sink: Option<Box<dyn Sink>>) -> std::io::Result<Monitor> {
         let (queue, views) = sync_channel(QUEUE);
         let records = sink.is_some();
@@ -122,10 +121,10 @@ impl Monitor {
                 processes: Arc::default(),
                 least: 0,
             };
-            // Here and not by whoever waits for the thread's end, which is that of the manager.
+            // A panic is caught here, because the join happens only at the end of the manager.
             if catch_unwind(AssertUnwindSafe(|| worker.run(&views))).is_err() {
                 let shared = Arc::clone(&worker.shared);
-                // Its sink may be the one that has panicked, and may do so again.
+                // The sink may have caused the panic, and may panic again when dropped.
                 let _ = catch_unwind(AssertUnwindSafe(move || drop(worker)));
                 fail(&shared);
             }
@@ -141,7 +140,7 @@ impl Monitor {
         })
     }
 
-    /// Gives a view. If the monitor is late, it is left out: nobody waits.
+    /// Sends a view. A late monitor does not get it: the manager does not wait.
     pub fn send(&mut self, view: Box<ManagerView>) {
         let sent = self.queue.as_ref().map(|queue| queue.try_send(view));
         if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
@@ -149,12 +148,12 @@ impl Monitor {
         }
     }
 
-    /// What is known at the moment; `None` before the second moment.
+    /// Returns the newest data, or `None` before the second moment.
     pub fn live(&self) -> Option<Live> {
         lock(&self.shared).live.clone()
     }
 
-    /// The newest moment, if it was not given before.
+    /// Returns the newest moment unless it was returned before.
     pub fn newest(&mut self) -> Option<Arc<Moment>> {
         let moment = self.live()?.moment;
         let is_new = moment.at_ms != self.given_ms;
@@ -162,7 +161,7 @@ impl Monitor {
         is_new.then_some(moment)
     }
 
-    /// What happened in the last second.
+    /// Returns what happened in the last second.
     pub(crate) fn passed(&self, processes: &Whose) -> Result<Answer, Failure> {
         if let Some(failure) = self.failure() {
             return Err(Failure::new(failure));
@@ -175,17 +174,17 @@ impl Monitor {
         Ok(Answer::Interval(Box::new(passed)))
     }
 
-    /// Why nothing is recorded and shown any more, if that is so.
+    /// Returns the reason why recording has stopped, if it has.
     pub fn failure(&self) -> Option<String> {
         lock(&self.shared).failure.clone()
     }
 
-    /// The messages since the last call.
+    /// Returns the messages since the last call.
     pub fn take_notices(&self) -> Vec<String> {
         lock(&self.shared).notices.drain(..).collect()
     }
 
-    /// Ends it: what it was sent is recorded.
+    /// Ends the monitor after it has recorded all views sent.
     pub fn finish(mut self) -> Vec<String> {
         self.end();
         self.take_notices()
@@ -219,8 +218,8 @@ impl Shared {
     }
 }
 
-/// The thread has ended by a fault of ours: that is told at once, and what it had last is not
-/// shown as if it were of this moment. Who sees the one finds the other.
+/// Reports that the thread has ended by a fault of ours. The live data goes at the same time, so
+/// that old values do not appear as current.
 fn fail(shared: &Mutex<Shared>) {
     let text = "The monitor has failed: nothing more is recorded, and nothing new is shown or \
                 served as metrics, until the manager is started again";
@@ -231,27 +230,27 @@ fn fail(shared: &Mutex<Shared>) {
     }
 }
 
-/// How many files the monitor may have open.
+/// Returns how many files the monitor may have open.
 fn files_max() -> usize {
     let now = getrlimit(Resource::Nofile).current.map_or(FILES_MAX, |now| now.min(FILES_MAX));
     usize::try_from(now.saturating_sub(FILES_LEFT).max(now / 2)).unwrap_or(usize::MAX)
 }
 
-/// The processes of a guest, as its daemon has reported them.
+/// Processes of a guest as reported by its daemon.
 type Processes = BTreeMap<ProcessName, Row<ProcessField>>;
 
-/// What the thread has.
+/// State of the monitor's thread.
 struct Worker {
     clock: Clock,
     collector: Collector,
     sink: Option<Box<dyn Sink>>,
     shared: Arc<Mutex<Shared>>,
     before: Option<Arc<Moment>>,
-    /// The last report of each guest's daemon, and when it came.
+    /// Last report of each guest's daemon, and its time.
     reports: BTreeMap<GuestIdentity, (i64, Processes)>,
-    /// What the last two reports differ by.
+    /// Differences between the last two reports.
     processes: Arc<Reported>,
-    /// Rounds that are still to do the least.
+    /// Rounds left with the least work.
     least: u32,
 }
 
@@ -266,7 +265,7 @@ impl Worker {
         }
     }
 
-    /// What has run since the last round is recorded too.
+    /// Records what has run since the last round.
     fn last(&mut self) {
         let (Some(before), Some(sink)) = (&self.before, &mut self.sink) else { return };
         let moment = self.collector.last(before, clock::wall_ms(), self.clock.ms());
@@ -278,12 +277,12 @@ impl Worker {
     fn round(&mut self, mut view: ManagerView) {
         let passes = std::mem::take(&mut view.passes);
         let care = if view.is_short || self.least > 0 { Care::Least } else { Care::Usual };
-        // What is read is true now, and not when the manager spoke.
+        // The values are of now, not of the time when the manager sent the view.
         let (at_ms, from_us) = (clock::wall_ms(), self.clock.us());
         let view = ManagerView { at_ms, now_ms: self.clock.ms(), ..view };
         let moment = Arc::new(self.collector.collect(view, care));
         let round_us = self.clock.us().saturating_sub(from_us);
-        // Guests that have just come take longer, which means nothing for the host.
+        // A round that opens new guests takes longer, which does not show a short host.
         let is_late = round_us > ROUND_MAX_US && self.collector.opened() == 0;
         self.least = match is_late {
             true => LEAST_ROUNDS,
@@ -295,14 +294,14 @@ impl Worker {
         }
         self.take_processes(&moment);
         if let Some(before) = self.before.replace(Arc::clone(&moment)) {
-            // What happened between them is worked out when somebody asks.
+            // The interval is computed on request only.
             let processes = Arc::clone(&self.processes);
             lock(&self.shared).live = Some(Live { moment, before, processes, round_us });
         }
     }
 
-    /// Daemons report processes once a minute: two reports are compared, however
-    /// many moments are between them.
+    /// Compares the last two reports of processes. Daemons report them once a minute, with many
+    /// moments between two reports.
     fn take_processes(&mut self, moment: &Moment) {
         for (who, now) in &moment.processes {
             let last = self.reports.insert(who.clone(), (moment.at_ms, now.clone()));
@@ -314,7 +313,7 @@ impl Worker {
             Arc::make_mut(&mut self.processes).insert(who.clone(), grown.collect());
         }
         self.reports.retain(|who, _| moment.guests.contains_key(who));
-        // What is live has them too: they are copied for a change, and mostly nobody has gone.
+        // The live data shares this map: a copy is made only if a guest has gone.
         if self.processes.keys().any(|who| !moment.guests.contains_key(who)) {
             let is_there = |who: &GuestIdentity| moment.guests.contains_key(who);
             Arc::make_mut(&mut self.processes).retain(|who, _| is_there(who));

@@ -1,11 +1,11 @@
-//! Moments and passes into the recordings of the store.
+//! A sink that writes moments and passes into the store's recordings.
 
 use super::Sink;
 use model::{Moment, PassInput};
 use std::path::Path;
 use store::{Keep, News, PassRecorder, Recorder};
 
-/// Milliseconds of an hour.
+/// Milliseconds in an hour.
 const HOUR_MS: i64 = 3_600_000;
 
 /// The recordings in a directory.
@@ -13,8 +13,8 @@ const HOUR_MS: i64 = 3_600_000;
 pub struct Recording(Option<(Recorder, PassRecorder)>);
 
 impl Recording {
-    /// Recordings in this directory, which is made with the first moment. Passes are kept for as
-    /// long as samples of a second, and have half as much room.
+    /// Returns recordings in this directory, which is created with the first moment. Passes are
+    /// kept as long as samples of single seconds, in half as much room.
     pub fn new(dir: &Path, keep: Keep) -> Recording {
         let keep_ms = i64::from(keep.raw_hours) * HOUR_MS;
         let passes = PassRecorder::new(dir, keep_ms, keep.raw_bytes / 2);
@@ -22,7 +22,7 @@ impl Recording {
     }
 }
 
-/// What is told of news about some of what is recorded.
+/// Returns the message about a change in the recordings.
 fn told(what: &str, news: News) -> String {
     match news {
         News::Failed(error) => {
@@ -50,7 +50,7 @@ impl Sink for Recording {
 
     fn passes(&mut self, passes: &[PassInput]) -> Option<String> {
         let (_, recorder) = self.0.as_mut()?;
-        // In their order: an iterator that is asked for its last would begin with that.
+        // The loop keeps the order: an iterator asked for its last item would start with that.
         let mut news = None;
         for pass in passes {
             news = recorder.record(pass).or(news);

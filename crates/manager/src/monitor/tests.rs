@@ -4,10 +4,10 @@ use model::HostField;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// Far more than a round takes.
+/// Time far above the duration of a round.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sends each moment on, and waits for an outcome before it continues.
+/// A sink that passes each moment on, and waits for an outcome before it continues.
 struct Slow {
     seen: Sender<Moment>,
     go: Receiver<Option<String>>,
@@ -56,14 +56,14 @@ fn known(processes: Processes) -> GuestView {
 #[test]
 fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
     let mut scene = scene();
-    // The first is being recorded, two wait, the others find no room; nobody waits here.
+    // The first moment is being recorded, two wait, and the others find no room. No call waits.
     scene.monitor.send(view(vec![]));
     scene.seen.recv_timeout(PATIENCE).unwrap();
     for _ in 0..QUEUE + 3 {
         scene.monitor.send(view(vec![]));
     }
     assert_eq!(scene.monitor.missed, 3);
-    // One more is what has run since.
+    // The last word is for what has run since.
     for word in [None, Some("the disk is full".to_owned()), None, None] {
         scene.go.send(word).unwrap();
     }
@@ -72,7 +72,7 @@ fn a_slow_sink_delays_nobody_and_leaves_moments_out() {
 }
 
 #[test]
-fn what_is_live_is_the_last_two_moments() {
+fn live_data_is_the_last_two_moments() {
     let mut scene = scene();
     assert!(scene.monitor.live().is_none());
     let reported = |run| {
@@ -85,13 +85,13 @@ fn what_is_live_is_the_last_two_moments() {
         scene.seen.recv_timeout(PATIENCE).unwrap();
         scene.go.send(None).unwrap();
     }
-    // The last is live only when the sink has had it: the end waits for that, and records once
-    // more.
+    // The last moment is live only after the sink has had it. The end waits for that, and records
+    // once more.
     scene.go.send(None).unwrap();
     scene.monitor.end();
     let live = scene.monitor.live().unwrap();
     assert_eq!(live.moment.host.get(HostField::Guests), Some(1));
-    assert!(live.moment.processes.is_empty(), "they were reported before");
+    assert!(live.moment.processes.is_empty(), "the last moment has no report");
     let interval = live.interval();
     let processes = interval.processes.values().next().unwrap();
     let init = processes.values().next().unwrap();
@@ -118,7 +118,7 @@ fn a_sink_that_panics_ends_the_recording_and_not_the_manager() {
 }
 
 #[test]
-fn finding_16_a_dead_monitor_is_told_at_once() {
+fn finding_16_dead_monitor_is_reported_at_once() {
     struct Broken;
     impl Sink for Broken {
         fn record(&mut self, _: &Moment) -> Option<String> {
@@ -135,12 +135,12 @@ fn finding_16_a_dead_monitor_is_told_at_once() {
     let clock = Clock::start();
     while monitor.failure().is_none() {
         let waited_ms = u128::from(clock.ms());
-        assert!(waited_ms < PATIENCE.as_millis(), "told at the end only");
+        assert!(waited_ms < PATIENCE.as_millis(), "the failure is reported at the end only");
         std::thread::yield_now();
     }
     let notices = monitor.take_notices();
     assert!(notices.iter().any(|text| text.contains("has failed")), "{notices:?}");
     assert!(monitor.live().is_none());
     assert!(monitor.passed(&Whose::Nobody).is_err_and(|f| f.to_string().contains("has failed")));
-    assert_eq!(monitor.finish(), [""; 0], "it is told once");
+    assert_eq!(monitor.finish(), [""; 0], "the failure is reported once");
 }

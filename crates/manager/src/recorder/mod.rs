@@ -1,4 +1,4 @@
-//! What the manager knows, handed to the monitor once a second.
+//! The manager's view of guests and host, sent to the monitor once a second.
 
 mod row;
 #[cfg(test)]
@@ -14,14 +14,14 @@ use hypervisor::{Id, RunState};
 use model::{GuestField, HostField, PassInput, Row};
 use std::collections::BTreeMap;
 
-/// How often the hypervisor of a guest that runs is asked what the guest did with its disks.
+/// Interval between requests for disk counters of running guests.
 const BLOCKS_MS: u64 = 15_000;
 
-/// Passes that wait for the next second at most.
+/// Passes that wait for the next second, at most.
 const PASSES_MAX: usize = 256;
 
-/// The times of the last recorded reports, so that each is recorded once, and what passes knew
-/// since the last second.
+/// Times of the last recorded reports, so that each is recorded once, and inputs of passes since
+/// the last second.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     scans_ms: BTreeMap<Id, u64>,
@@ -30,14 +30,14 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A pass knew this. One that is left out is seen by the numbers of the others.
+    /// Takes the inputs of a pass. A missing pass shows by the numbers of the others.
     pub(crate) fn passed(&mut self, pass: PassInput) {
         if self.passes.len() < PASSES_MAX {
             self.passes.push(pass);
         }
     }
 
-    /// Once a second: with what daemons have reported of their processes, and what is known of the
+    /// Sends a view once a second, with the daemons' reports of processes and the state of the
     /// manager itself.
     pub(crate) fn step(
         &mut self,

@@ -1,8 +1,8 @@
-//! What is recorded of a guest by the manager: its own values, and those that the
-//! hypervisor, the balloon and the daemon reported, unchanged. None is the policy's conclusion.
+//! Recorded values of a guest: the manager's own, and unchanged reports of the hypervisor, the
+//! balloon and the daemon. None is a conclusion of the policy.
 //!
-//! Sizes are capped at what the guest can have. Where no daemon runs, the balloon's statistics
-//! stand under the daemon's fields too, as far as they mean the same: a reader of
+//! Sizes are capped at the guest's maximum. Without a daemon, the balloon's statistics are recorded
+//! in the daemon's fields too, as far as they have the same meaning. A reader of
 //! `own_available_bytes` need not know which of the two a guest has.
 
 use crate::control::Scanned;
@@ -40,7 +40,7 @@ fn bytes(kib: Option<u64>) -> Option<u64> {
     kib.map(|kib| kib.saturating_mul(KIB))
 }
 
-/// The values of a guest by the manager, the hypervisor and the daemon.
+/// Returns a guest's values by the manager, the hypervisor and the daemon.
 fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     let mut row = Row::default();
     let vcpus = guest.found.vcpu_tids.len() as u64;
@@ -62,7 +62,7 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
         _ => {}
     }
     put_working_set(&mut row);
-    // z/VM tells what is resident, and not whose of it others are as well.
+    // z/VM reports resident memory without a split into private and shared.
     if let Some(held) = guest.memory.held.filter(|_| guest.memory.counted.is_none()) {
         row.extend([
             (G::Private, Some(held.private.0)),
@@ -90,17 +90,17 @@ fn row_of(guest: &ManagedGuest, now: Now) -> Row<G> {
     all
 }
 
-/// Its working set: what it could not do without, by one rule whoever told the numbers. A balloon
-/// does not tell what of the cache is in use, and then it is not known.
+/// Sets the working set: memory that the guest could not do without, by one rule for all sources. A
+/// balloon does not report the active part of the cache; the working set is then unknown.
 pub(super) fn put_working_set(row: &mut Row<G>) {
     let [actual, available, active] =
         [G::Actual, G::OwnAvailable, G::OwnActiveFile].map(|field| row.get(field));
     let used = actual.zip(available).map(|(actual, available)| actual.saturating_sub(available));
-    // More than it has: some of the cache that is in use is not even available.
+    // The sum may exceed the guest's size: some of the active cache is not even available.
     row.set(G::OwnWorkingSet, used.zip(active).map(|(used, active)| used.saturating_add(active)));
 }
 
-/// Its memory, as its daemon reported it.
+/// Sets memory as reported by the daemon.
 pub(super) fn put_memory(row: &mut Row<G>, sample: &wire::Memory, most: u64) {
     let size = |kib: Option<u64>| bytes(kib).map(|bytes| bytes.min(most));
     let ns = |us: Option<u64>| us.and_then(|us| us.checked_mul(1000));
@@ -127,7 +127,7 @@ pub(super) fn put_memory(row: &mut Row<G>, sample: &wire::Memory, most: u64) {
     ]);
 }
 
-/// Its balloon's statistics, once as they are and once under the daemon's fields.
+/// Sets the balloon's statistics, unchanged and in the daemon's fields.
 pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats) {
     let [total, free, available, cached, swap_in, swap_out] =
         [stats.total, stats.free, stats.available, stats.caches, stats.swap_in, stats.swap_out]
@@ -152,7 +152,7 @@ pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats) {
     ]);
 }
 
-/// Its CPUs and its rules, as its daemon reported them.
+/// Sets CPUs and rules as reported by the daemon.
 fn put_status(row: &mut Row<G>, status: &wire::Status, most: u64) {
     let size = |kib: u64| Some(kib.saturating_mul(KIB).min(most));
     row.extend([
@@ -173,7 +173,7 @@ fn put_status(row: &mut Row<G>, status: &wire::Status, most: u64) {
     ]);
 }
 
-/// The guest as a whole, as its daemon reported it with its processes.
+/// Sets values of the whole guest, as its daemon reported them with its processes.
 pub(super) fn put_system(row: &mut Row<G>, system: &wire::System) {
     let root = system.root_total_kib.zip(system.root_available_kib);
     let used = root.filter(|(total, _)| *total > 0).map(|(total, available)| {
@@ -196,7 +196,7 @@ pub(super) fn put_system(row: &mut Row<G>, system: &wire::System) {
     ]);
 }
 
-/// What its daemon's kernel counts of all tasks, and what its virtual CPUs had run by then.
+/// Sets the guest kernel's counts of all tasks, and the CPU time of the virtual CPUs at that time.
 pub(super) fn put_scan(row: &mut Row<G>, scanned: &Scanned) {
     let totals = &scanned.totals;
     row.extend([

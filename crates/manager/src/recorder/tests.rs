@@ -4,7 +4,7 @@ use hypervisor::BalloonStats;
 use model::{GuestField, Row};
 
 #[test]
-fn what_a_guest_reports_is_capped_at_what_it_can_have() {
+fn guest_reports_are_capped_at_the_guests_maximum() {
     let sample = wire::Memory {
         total_kib: Some(u64::MAX - 1),
         free_kib: Some(10),
@@ -24,7 +24,7 @@ fn what_a_guest_reports_is_capped_at_what_it_can_have() {
 }
 
 #[test]
-fn the_working_set_is_one_measure_whoever_told_the_numbers() {
+fn working_set_is_the_same_measure_for_balloon_and_daemon() {
     let mut by_balloon = Row::default();
     by_balloon.set(GuestField::Actual, Some(Bytes::mib(96).0));
     let mut by_daemon = by_balloon.clone();
@@ -38,7 +38,7 @@ fn the_working_set_is_one_measure_whoever_told_the_numbers() {
         row.get(GuestField::OwnWorkingSet)
     };
     let both = [working(&mut by_balloon), working(&mut by_daemon)];
-    assert_eq!(both, [None, None], "nobody has told what cache is in use");
+    assert_eq!(both, [None, None], "the active cache is unknown");
     for row in [&mut by_balloon, &mut by_daemon] {
         row.set(GuestField::OwnActiveFile, Some(Bytes::mib(5).0));
         assert_eq!(working(row), Some(Bytes::mib(41).0));
@@ -66,7 +66,7 @@ fn the_root_file_system_of_a_guest_is_recorded_as_a_share() {
 }
 
 #[test]
-fn a_balloons_statistics_are_recorded_as_they_are_and_as_the_daemons() {
+fn balloon_statistics_are_recorded_in_both_sets_of_fields() {
     let stats = BalloonStats {
         updated_s: 1_700_000_000,
         total: Some(Bytes::mib(90)),
@@ -89,5 +89,5 @@ fn a_balloons_statistics_are_recorded_as_they_are_and_as_the_daemons() {
         (GuestField::BalloonCached, Bytes::mib(20).0),
         (GuestField::BalloonSwapIn, 4096 * 3 + 1),
     ];
-    assert_eq!(row.known().collect::<Vec<_>>(), expected, "what was not reported is missing");
+    assert_eq!(row.known().collect::<Vec<_>>(), expected, "unreported values are missing");
 }

@@ -1,4 +1,4 @@
-//! A change that the operator asks for: whether it can be, and what it comes to.
+//! A change of a guest's limits: its check and its result.
 
 use crate::config::Share;
 use crate::control::{Change, Failure};
@@ -7,10 +7,10 @@ use crate::guest::ManagedGuest;
 use counters::Bytes;
 use policy::arbiter::Mode;
 
-/// No guest lives in less.
+/// Smallest size in which a guest can run.
 const SIZE_MIN: Bytes = Bytes::mib(16);
 
-/// Takes a change into what was set by hand, if the guest can have it.
+/// Adds a change to the operator's overrides, if the guest allows it.
 pub(super) fn changed(
     over: &mut Override,
     change: Change,
@@ -66,7 +66,7 @@ pub(super) fn changed(
     Ok(())
 }
 
-/// What is changed, in words.
+/// Describes the change in words.
 pub(super) fn in_words(change: Change) -> String {
     let share = |share: Share| match share {
         Share::Permille(permille) => format!("{} %", permille as f64 / 10.0),

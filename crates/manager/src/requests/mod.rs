@@ -1,4 +1,4 @@
-//! What clients of the control socket ask to be changed: limits by hand, and reservations.
+//! Requests for changes: limits by hand, and reservations.
 
 mod change;
 
@@ -12,10 +12,10 @@ use policy::arbiter::{self, Clause, Key, Mode};
 use std::collections::BTreeMap;
 use store::kinds;
 
-/// Names that an error message lists at most.
+/// Names in an error message, at most.
 const NAMES_MAX: usize = 12;
 
-/// A reservation whose client waits.
+/// A reservation with a waiting client.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     to: Return,
@@ -23,11 +23,11 @@ struct Waiting {
     hold_ms: u64,
 }
 
-/// Requests that change something, and those that wait for their answer.
+/// Requests that change something, and waiting reservations.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     waiting: BTreeMap<u64, Waiting>,
-    /// Reservations so far.
+    /// Number of reservations.
     reservations: u64,
 }
 
@@ -71,7 +71,7 @@ impl Requests {
         }
     }
 
-    /// Nothing is freed for a client that has left before it was answered.
+    /// Cancels the reservations of a client that has left before the response.
     fn left(&mut self, client: ClientId) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.waiting.retain(|reservation, waiting| {
@@ -134,7 +134,7 @@ impl Requests {
     }
 }
 
-/// Changes a guest's entitlement, and answers with the new one.
+/// Changes a guest's limits, and returns the new ones.
 fn set(
     world: &World<'_>,
     name: &str,
@@ -169,7 +169,7 @@ fn set(
     Ok((effects, entitled))
 }
 
-/// The guests that gave no more, by the clause that stood against it.
+/// Returns the guests that gave no more, by the clause that prevented it.
 fn refusals(world: &World<'_>, refused: &[(Key, Clause)]) -> String {
     let mut by_clause: BTreeMap<Clause, Vec<&str>> = BTreeMap::new();
     for (key, clause) in refused {

@@ -1,4 +1,4 @@
-//! A manager's beginning, new settings, and its end.
+//! A manager's start, new settings, and its end.
 
 use super::parts::{Options, Parts};
 use super::timers::Timers;
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use store::kinds;
 
 impl Manager {
-    /// Starts a manager by a file of settings, or by the usual one.
+    /// Starts a manager with a file of settings, by default the usual one.
     pub fn start(config_path: Option<PathBuf>, options: Options) -> Result<Manager, Error> {
         let (parts, mut notices) = start::parts(config_path, options)?;
         let mut manager = Manager::new(parts)?;
@@ -33,7 +33,7 @@ impl Manager {
         Ok(manager)
     }
 
-    /// A manager that has looked at its host, and knows no guest yet.
+    /// Returns a manager that has read its host, without guests so far.
     pub fn new(parts: Parts) -> Result<Manager, Error> {
         let Parts { clock, options, place, config_path, loaded, .. } = parts;
         let (engine, shadow) = engines(&loaded, !options.dry_run, Bytes::ZERO)?;
@@ -101,7 +101,7 @@ impl Manager {
         self.step_guests(GuestEvent::Settings, now);
     }
 
-    /// Reads the settings again: all of them are taken, or none.
+    /// Reads the settings again: all of them take effect, or none.
     pub(super) fn reload(&mut self, now: Now) -> Result<Reloaded, Failure> {
         let total = self.host.machine().map(|machine| machine.total);
         let place = Place { host_total: total, ..self.run.place.clone() };
@@ -143,8 +143,8 @@ impl Manager {
         }
     }
 
-    /// The end: the journal is written, KSM is as it was found, and the keeper gives back what
-    /// was taken. Returns messages to the operator.
+    /// Ends the manager: the journal is written, KSM's settings are restored, and the keeper
+    /// restores guests. Returns messages to the operator.
     pub fn finish(mut self) -> Vec<String> {
         let text = match self.run.options.dry_run {
             false => "the manager ends, gives all memory back and wakes whom it has parked",
@@ -158,11 +158,11 @@ impl Manager {
         self.notices.extend(self.devices.journal.flush());
         let Manager { devices, guests, mut notices, .. } = self;
         let Devices { lease, sources, attachments, control, monitor, journal, .. } = devices;
-        // A monitor serves one client: the keeper needs ours to be closed.
+        // A QEMU monitor serves one client: our connections must be closed before the keeper's.
         drop((sources, guests, attachments));
         notices.extend(lease.finish());
-        // Last, for a disk may be slow, and a copy of a locked journal is waited for. Until then
-        // nobody else may write to them.
+        // The monitor and the journal come last: a disk may be slow, and a copy of a locked journal
+        // takes time. The socket stays until then, so that no other manager writes to them.
         notices.extend(monitor.into_iter().flat_map(Monitor::finish));
         notices.extend(journal.finish());
         drop(control);
@@ -170,7 +170,7 @@ impl Manager {
     }
 }
 
-/// An error with its causes, for a client.
+/// Returns an error with its causes, for a client.
 fn refused(error: &dyn std::error::Error) -> Failure {
     Failure::new(base::chain(error))
 }

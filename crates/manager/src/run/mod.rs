@@ -6,7 +6,7 @@
 //!             └──────────────── time, control socket ◄─────────────────┘
 //! ```
 //!
-//! Nothing here waits but the poll. A guest that hangs, floods or lies is one guest's trouble.
+//! Nothing here waits but the poll. A guest that hangs, floods or lies affects only itself.
 
 mod life;
 mod parts;
@@ -46,25 +46,25 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use timers::Timers;
 
-/// KSM, the lease's beat and the journal's age are looked at this often.
+/// Interval of KSM, the lease's heartbeat and the journal's pruning.
 const SLOW_MS: u64 = 1_000;
-/// How often the processes of guests that run are looked at, beyond what decisions need.
+/// Interval between looks at processes of running guests, beyond the needs of decisions.
 const LOOK_MS: u64 = 5_000;
-/// After this time the number of guests that were found is reported.
+/// Time after the start at which the number of guests is reported.
 const GREETING_MS: u64 = 3_000;
 
-/// How this manager runs.
+/// Circumstances of this manager's run.
 struct Run {
     clock: Clock,
     options: Options,
     place: Place,
     config_path: Option<PathBuf>,
-    /// The settings file that holds, be it named or the usual one.
+    /// Settings file in force: named by the user, or the default.
     config_in_force: Option<PathBuf>,
     start_ms: u64,
 }
 
-/// What the loop reads and writes; no owner has any of it.
+/// Devices that the loop reads and writes. No owner has access to them.
 struct Devices {
     sources: Sources,
     attachments: Attachments,
@@ -98,7 +98,7 @@ pub struct Manager {
     notices: Vec<String>,
 }
 
-/// Who owns a descriptor in the manager's poll set; sources follow each other from the last.
+/// Keys of owners in the manager's poll set. Sources have the keys from `SOURCES` up.
 mod owner {
     pub(super) const STOP: u64 = 0;
     pub(super) const RELOAD: u64 = 1;
@@ -109,7 +109,7 @@ mod owner {
     pub(super) const SOURCES: u64 = 6;
 }
 
-/// What the owners may read of the manager, with their own part borrowed for writing.
+/// Read access of owners to the manager, with the owner's own part borrowed for writing.
 macro_rules! world {
     ($manager:expr) => {
         World {
@@ -126,7 +126,7 @@ macro_rules! world {
 }
 
 impl Manager {
-    /// One turn: waits for what comes next, at most until something is due, and deals with it.
+    /// Runs one turn: waits for the next event, at most until something is due, and handles it.
     pub fn turn(&mut self, signals: &Signals<'_>) -> Result<Turn, Error> {
         let ready = self.wait(signals)?;
         let now = self.now();
@@ -293,7 +293,7 @@ impl Manager {
         answers::status(&self.view(now), own)
     }
 
-    /// CPU time of the manager without that of page-out.
+    /// Returns the CPU time of the manager without page-out.
     fn own_cpu_us(&self) -> u64 {
         (self.run.clock.cpu_ns() / 1000).saturating_sub(self.devices.page_out.cpu_us())
     }
@@ -350,7 +350,7 @@ impl Manager {
         self.perform(effects, now);
     }
 
-    /// What page-out's thread has done, and what it is to do.
+    /// Takes the reports of page-out's thread, and gives it new work.
     fn page_out(&mut self, now: Now) {
         for report in self.devices.page_out.reports() {
             self.step_page_outs(PageOutEvent::Reported(Box::new(report)), now);
@@ -368,7 +368,7 @@ impl Manager {
         self.perform(effects, now);
     }
 
-    /// Publishes the monitor's newest moment, if there is one and a client could see it.
+    /// Publishes the monitor's newest moment, if there is a new one and metrics are served.
     fn publish(&mut self) {
         let Devices { scrape: Some(scrape), monitor: Some(monitor), .. } = &mut self.devices else {
             return;
@@ -388,16 +388,16 @@ impl Manager {
         let before = total(&self.host);
         self.notices.extend(self.host.observe(read, now.ms));
         if total(&self.host).is_some_and(|total| before != Some(total)) {
-            // Another host may be read later than this machine, and any may become larger.
+            // The data of another host may come later than this machine's, and any host may grow.
             self.configure(now);
         }
         if self.page_outs.take_worked(self.devices.page_out.slices()) {
-            // What goes to swap at our own wish is no sign that the host is short.
+            // Swapping by our own page-out is no sign of a short host.
             self.host.rates.swap_out_s = None;
         }
     }
 
-    /// One pass over all guests.
+    /// Runs one pass over all guests.
     fn pass(&mut self, now: Now) {
         let before_us = self.run.clock.us();
         self.read_host(now);
@@ -408,7 +408,7 @@ impl Manager {
         self.schedule.passed(self.run.clock.us() - before_us);
     }
 
-    /// What is done once a second.
+    /// Does the work of each second.
     fn slow(&mut self, now: Now) {
         let sample = self.ksm_sample(now);
         let Devices { lease, ksm, .. } = &mut self.devices;
@@ -442,18 +442,18 @@ impl Manager {
         self.perform(trouble.into_iter().map(Effect::Complain).collect(), now);
     }
 
-    /// By how much the host, or the budget, has less free than it is to have: page-out and the
-    /// balloon go by one answer, or one would wait for the other.
+    /// Returns by how much the free memory of the host or the budget is short. Page-out and the
+    /// balloon use the same value, or each would wait for the other.
     fn lack(&self) -> Bytes {
         let lack = self.memory.engine.arbiter.lack();
         self.host.machine().map_or(Bytes::ZERO, |_| lack)
     }
 
-    /// What a decision about KSM depends on.
+    /// Returns the inputs of KSM's decision.
     fn ksm_sample(&mut self, now: Now) -> ksm::Sample {
         let plan = self.memory.engine.config;
         let world = world!(self);
-        // Within the budget: as short as the arbiter finds the host.
+        // Within the budget: the same shortage as the arbiter sees.
         let available = world.host.available(world.settings, world.owners().sum());
         ksm::Sample {
             guests: self.guests.len(),
@@ -466,7 +466,7 @@ impl Manager {
         }
     }
 
-    /// Reports, once, how many guests there are, or where they were looked for.
+    /// Reports, once, the number of guests, or the places that were searched.
     fn greet(&mut self, now: Now) {
         let is_early = now.ms.saturating_sub(self.run.start_ms) < GREETING_MS;
         if is_early || std::mem::replace(&mut self.timers.is_greeted, true) {
@@ -481,18 +481,18 @@ impl Manager {
         });
     }
 
-    /// Messages for the terminal or the log, each once.
+    /// Returns messages for the terminal or the log, each once.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Whether the time that it was given is over.
+    /// Returns true if the given run time is over.
     pub fn is_over(&self) -> bool {
         let ran_ms = self.run.clock.ms().saturating_sub(self.run.start_ms);
         self.run.options.for_ms.is_some_and(|for_ms| ran_ms >= for_ms)
     }
 
-    /// How many guests there are.
+    /// Returns the number of guests.
     pub fn guests(&self) -> usize {
         self.guests.len()
     }

@@ -14,63 +14,63 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use store::Writer;
 
-/// How to run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Decide and journal, and touch nothing.
+    /// True to decide and write the journal only.
     pub dry_run: bool,
-    /// End after so long.
+    /// Time after which the manager ends.
     pub for_ms: Option<u64>,
 }
 
-/// What wakes the manager from outside.
+/// Signals that wake the manager from outside.
 #[derive(Clone, Copy, Debug)]
 pub struct Signals<'a> {
-    /// Readable when it is to end.
+    /// Readable when the manager must end.
     pub stop: BorrowedFd<'a>,
-    /// Readable when its configuration is to be read again.
+    /// Readable when the configuration must be read again.
     pub reload: BorrowedFd<'a>,
 }
 
-/// What a turn was ended by.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Go on.
+    /// Continue.
     On,
-    /// It is to end.
+    /// End the manager.
     Stop,
-    /// It is to read its configuration again.
+    /// Read the configuration again.
     Reload,
 }
 
-/// What a manager is made of.
+/// Parts of a manager.
 pub struct Parts {
-    /// Its clock.
+    /// Clock of the manager.
     pub clock: Clock,
-    /// How to run.
+    /// Options of the run.
     pub options: Options,
-    /// What defaults depend on.
+    /// Properties of the host and the user that defaults depend on.
     pub place: Place,
-    /// The file of settings, if one was named.
+    /// Path of the settings file, if given.
     pub config_path: Option<PathBuf>,
     /// The settings, with those of a shadow policy.
     pub loaded: Loaded,
-    /// Whose guests are managed besides root's and this process's user's.
+    /// Users with managed guests, besides root and this process's user.
     pub users: Users,
-    /// Where guests come from.
+    /// Sources of guests.
     pub sources: Vec<Box<dyn Hypervisor>>,
-    /// The host's counters.
+    /// Reader of the host's counters.
     pub reader: MachineReader,
-    /// The record of decisions.
+    /// Journal of decisions.
     pub journal: Writer,
-    /// The socket.
+    /// Control socket.
     pub control: Server,
-    /// What holds if this process ends.
+    /// Lease that restores guests if this process ends.
     pub lease: Lease,
-    /// The kernel's page sharing.
+    /// Driver of the kernel's page sharing.
     pub ksm: Ksm,
-    /// What hands guests' memory to the kernel.
+    /// Thread that pages out guests' memory.
     pub page_out: PageOutWorker,
-    /// What records, if anything does.
+    /// Monitor, if anything is recorded or shown.
     pub monitor: Option<Monitor>,
 }

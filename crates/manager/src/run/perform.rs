@@ -1,5 +1,5 @@
-//! What owners want done, done: questions to hypervisors, the lease, the journal, answers to
-//! clients, and what one owner has for another.
+//! Effects carried out: requests to hypervisors, the lease, the journal, responses to clients, and
+//! events from one owner to another.
 
 use super::Manager;
 use crate::attach::Answers;
@@ -96,7 +96,7 @@ impl Manager {
         }
     }
 
-    /// What came of asking those that started guests for them.
+    /// Handles results of the handover by `pinhead up`.
     pub(super) fn attached(&mut self, answers: Answers, now: Now) {
         for (dir, lent) in answers.lent {
             self.step_guests(GuestEvent::Lent(dir, lent), now);

@@ -1,6 +1,6 @@
-//! What is due by the clock alone.
+//! Timers of the loop.
 
-/// When things are due that come by the clock alone.
+/// Times at which the clock alone makes something due.
 pub(super) struct Timers {
     pub tick_ms: u64,
     pub slow_ms: u64,
@@ -9,14 +9,13 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// All of it is due at this moment.
+    /// Returns timers that are all due now.
     pub fn due(now_ms: u64) -> Timers {
         Timers { tick_ms: now_ms, slow_ms: now_ms, look_ms: now_ms, is_greeted: false }
     }
 
-    /// Guests were looked at, and are again after so long: sooner if all else is looked at before,
-    /// for a turn that does that looks at guests as well, and what it reads of them is what the
-    /// monitor is told.
+    /// Sets the time of the next look at guests, which is no later than the work of each second. A
+    /// turn with that work also looks at guests, and the monitor gets these readings.
     pub fn ticked(&mut self, after_ms: u64, now_ms: u64) {
         let tick_ms = now_ms.saturating_add(after_ms);
         let is_ahead = self.slow_ms > now_ms;
@@ -32,7 +31,7 @@ mod tests {
     fn guests_are_looked_at_no_later_than_all_else() {
         let mut timers = Timers::due(1_000);
         timers.ticked(1_000, 1_000);
-        assert_eq!(timers.tick_ms, 2_000, "all else is due in this turn, and not ahead");
+        assert_eq!(timers.tick_ms, 2_000, "the work of each second is due in this turn");
         for (slow_ms, tick_ms) in [(1_900, 1_900), (2_000, 2_000), (9_000, 2_000)] {
             timers.slow_ms = slow_ms;
             timers.ticked(1_000, 1_000);

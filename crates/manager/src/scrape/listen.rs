@@ -1,19 +1,19 @@
-//! Where the metrics are served.
+//! The address at which metrics are served.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where scrapers connect to.
+/// Address for scrapers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// An address of this host.
     Tcp(SocketAddr),
-    /// A socket in the file system, open to its owner.
+    /// A socket in the file system, accessible to its owner only.
     Unix(PathBuf),
 }
 
 impl Listen {
-    /// As it is written.
+    /// Returns the address as in the settings.
     pub fn shown(&self) -> String {
         match self {
             Listen::Tcp(address) => address.to_string(),

@@ -6,8 +6,8 @@
 //!   accept ─► read one request ────┴─► answer it ─► close
 //! ```
 //!
-//! Nothing here waits. A client that asks for something else, asks too slowly or does not read
-//! its answer is disconnected; one that asks often gets the same text again.
+//! Nothing here waits. A client with a wrong or slow request, or without interest in its response,
+//! is disconnected. Frequent requests get the same text again.
 
 mod listen;
 mod push;
@@ -31,11 +31,11 @@ use std::rc::Rc;
 
 /// Clients at once: a host has one or two scrapers.
 const CLIENTS_MAX: usize = 16;
-/// A request must be there after this time,
+/// Timeout of a request.
 const REQUEST_MS: u64 = 5_000;
-/// and its answer be taken after this one: the text of 100 guests has half a megabyte.
+/// Timeout of a response: the text of 100 guests has half a megabyte.
 const ANSWER_MS: u64 = 30_000;
-/// The listening socket in a poll set. Clients count from 1.
+/// Key of the listening socket in a poll set. Keys of clients start at 1.
 const LISTENER: u64 = 0;
 
 #[derive(Debug)]
@@ -49,12 +49,12 @@ struct Client {
     key: u64,
     stream: UnixStream,
     input: Vec<u8>,
-    /// What is to be sent; the text is shared by all clients.
+    /// Response to send; all clients share the text.
     out: Option<Reply>,
     until_ms: u64,
 }
 
-/// A client is done with, well or badly.
+/// The end of a client, with or without an error.
 struct Done;
 
 /// The server of the metrics.
@@ -62,13 +62,13 @@ struct Done;
 pub struct ScrapeServer {
     listener: Listener,
     clients: Vec<Client>,
-    /// Clients so far.
+    /// Number of clients so far.
     given: u64,
     acceptor: Acceptor,
     text: Text,
 }
 
-/// The newest values, and their text in both formats as far as a client has asked.
+/// The newest values, and their text in both formats as far as requested.
 #[derive(Debug)]
 struct Text {
     latest: Latest,
@@ -79,8 +79,8 @@ struct Text {
 }
 
 impl ScrapeServer {
-    /// Serves what the settings ask for; `None` if they do not. A failure is reported to the
-    /// operator, and is no reason not to manage guests.
+    /// Returns the configured server; `None` without one. A failure is reported to the operator,
+    /// and does not stop the management of guests.
     pub(crate) fn of(settings: &MetricsSettings) -> (Option<ScrapeServer>, Option<String>) {
         let Some(listen) = &settings.listen else { return (None, None) };
         let (host, version) = (push::host_name(settings), push::VERSION.to_owned());
@@ -92,7 +92,7 @@ impl ScrapeServer {
         }
     }
 
-    /// Begins to listen. The metrics carry the host's name.
+    /// Starts to listen. The metrics contain the host's name.
     pub fn open(
         listen: &Listen,
         host: String,
@@ -115,7 +115,7 @@ impl ScrapeServer {
         Ok(ScrapeServer { listener, clients: Vec::new(), given: 0, acceptor, text })
     }
 
-    /// The address that it has got, of those that were asked for.
+    /// Returns the address in use.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().ok(),
@@ -123,20 +123,19 @@ impl ScrapeServer {
         }
     }
 
-    /// Takes the newest values in. Guests that a moment leaves out are shown as they were seen
-    /// last, while they are present.
+    /// Takes the newest values. Present guests that a moment leaves out keep their last values.
     pub fn publish(&mut self, moment: &Moment, is_present: &dyn Fn(&GuestIdentity) -> bool) {
         self.text.latest.take(moment, is_present);
         self.text.made = [None, None];
     }
 
-    /// Nothing new will come: what was true once is not served as if it still were.
+    /// Drops all values, because no new ones will come: old values must not appear as current.
     pub fn forget(&mut self) {
         self.text.latest = Latest::new(self.text.processes);
         self.text.made = [None, None];
     }
 
-    /// Adds what it waits for.
+    /// Adds descriptors to the poll set.
     pub fn fds<'a>(&'a self, set: &mut PollSet<'a>) {
         set.add(LISTENER, self.listener.as_fd(), self.acceptor.flags());
         for client in &self.clients {
@@ -145,17 +144,17 @@ impl ScrapeServer {
         }
     }
 
-    /// When it wants its next turn, even if nothing can be read.
+    /// Returns the time of the next turn without any input.
     pub fn next_ms(&self) -> u64 {
         let untils = self.clients.iter().map(|client| client.until_ms);
         untils.chain(self.acceptor.next_ms()).min().unwrap_or(u64::MAX)
     }
 
-    /// Takes what has come and hands over what waits, by which of its descriptors are ready.
+    /// Handles the ready descriptors.
     pub fn turn(&mut self, ready: &[Event], now_ms: u64) {
         let ScrapeServer { clients, text, .. } = self;
         let mut ready = Lookup::new(ready);
-        // The listening socket's event, if any, comes first; it is tried anyway.
+        // The listening socket's event, if any, comes first. An accept is tried in any case.
         ready.flags(LISTENER);
         clients.retain_mut(|client| {
             let is_ready = !ready.flags(client.key).is_empty();
@@ -178,14 +177,15 @@ impl ScrapeServer {
                 out: None,
                 until_ms: now_ms.saturating_add(REQUEST_MS),
             };
-            // Most have sent their request before they are accepted.
+            // Most clients have sent their request before they are accepted.
             if client.turn(&mut self.text, now_ms).is_ok() && self.has_room() {
                 self.clients.push(client);
             }
         }
     }
 
-    /// Whether there is room for one more; the one that has asked for nothing for longest goes.
+    /// Returns true if there is room for another client. If all places are taken, the oldest client
+    /// without a request is disconnected.
     fn has_room(&mut self) -> bool {
         if self.clients.len() < CLIENTS_MAX {
             return true;
@@ -230,7 +230,7 @@ impl Client {
                     (head, if wants_body { body } else { "".into() })
                 }
                 Err(refusal) => {
-                    // What is left unread would make the kernel cut the answer off.
+                    // Unread input would make the kernel cut the response off.
                     let _ = self.stream.read(&mut buffer);
                     (refusal.answer(), "".into())
                 }
@@ -247,7 +247,7 @@ impl Client {
         if matches!(reply.send(&self.stream), Ok(false)) { Ok(()) } else { Err(Done) }
     }
 
-    /// Its time is over: a client that has not asked is answered with a timeout, once.
+    /// Handles a timeout: a client without a request gets a timeout response, once.
     fn expire(&mut self, now_ms: u64) -> Result<(), Done> {
         if self.out.is_some() {
             return Err(Done);

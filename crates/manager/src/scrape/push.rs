@@ -1,35 +1,34 @@
-//! Metrics pushed to an engine, on their way to the recordings.
+//! Metrics pushed to an engine, before they reach the recordings.
 //!
 //! ```text
 //!   the monitor's thread ─► Sink: MetricsPush ─► Recording
 //!                                  └─► Pusher, a thread that waits for the engine
 //! ```
 //!
-//! What goes wrong at the engine is reported once, and delays nobody.
+//! Trouble at the engine is reported once, and delays nothing.
 
 use crate::config::MetricsSettings;
 use crate::monitor::Sink;
 use metrics::{Latest, Pusher};
 use model::{Moment, PassInput};
 
-/// The version that metrics carry.
+/// Version in the metrics.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A sink that pushes what goes through it.
+/// A sink that pushes all moments.
 pub struct MetricsPush {
     next_sink: Option<Box<dyn Sink>>,
     pusher: Pusher,
-    /// What has come since the last push.
+    /// Values since the last push.
     pending: Latest,
     interval_ms: i64,
     next_ms: i64,
-    /// The last reported trouble.
+    /// Last reported trouble.
     last_trouble: Option<String>,
     lost: u64,
 }
 
-/// Puts a sink that pushes before another one, if the settings ask for it, and gives what
-/// stands in its way.
+/// Puts a pushing sink before another one, if configured. Returns the reason if it cannot start.
 pub fn pushing(
     settings: &MetricsSettings,
     next_sink: Option<Box<dyn Sink>>,
@@ -53,11 +52,11 @@ pub fn pushing(
 }
 
 impl MetricsPush {
-    /// Offers what has come, and returns messages about the pushing.
+    /// Offers new values to the pusher, and returns messages about it.
     fn push(&mut self, moment: &Moment) -> Option<String> {
-        // A guest that has not run is left out, as it is of the recordings.
+        // A guest that has not run is left out, as in the recordings.
         self.pending.take(moment, &|_| true);
-        // Half a second is not waited for: moments come about once a second.
+        // Half a second of delay is tolerated: moments come about once a second.
         let is_due = moment.at_ms.saturating_add(500) >= self.next_ms;
         let is_early = self.next_ms.saturating_sub(moment.at_ms) > self.interval_ms;
         if is_due || is_early {
@@ -100,7 +99,7 @@ impl Sink for MetricsPush {
     }
 }
 
-/// The name of the host: by the settings, or by its kernel.
+/// Returns the name of the host, by the settings or by its kernel.
 pub(crate) fn host_name(settings: &MetricsSettings) -> String {
     if let Some(name) = &settings.host {
         return name.clone();

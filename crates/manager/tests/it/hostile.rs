@@ -1,4 +1,5 @@
-//! What guests, clients and fate do to a manager, and what has to hold all the same.
+//! Hostile guests and clients, and failures around a manager: the invariants that must hold all the
+//! same.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -7,7 +8,7 @@ use counters::Bytes;
 use hypervisor::{Balloon, Event, Id};
 use std::fs;
 
-/// Guests that were shrunk, and a host that lacks nothing any more.
+/// Returns a shrunk guest, on a host that is no longer short.
 fn shrunk(scene: &mut Scene) -> Id {
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
@@ -20,21 +21,21 @@ fn shrunk(scene: &mut Scene) -> Id {
 }
 
 #[test]
-fn report_h10_rises_that_nobody_explains_keep_the_lease() {
+fn report_h10_unexplained_rises_of_a_balloon_keep_the_lease() {
     let mut scene = Scene::kept("lease-foreign", "");
     let guest = shrunk(&mut scene);
     let size = Bytes::mib(scene.actual(guest) + 200);
     scene.fake.set_actual(guest, size);
     scene.run(3_000);
-    assert_eq!(scene.held(), 1, "its kernel may have done that: it lacks memory all the same");
+    assert_eq!(scene.held(), 1, "the rise may be the kernel's, and the guest still lacks memory");
     for more in [300, 400, 500] {
         scene.fake.set_actual(guest, size.plus(Bytes::mib(more)));
         scene.run(4_000);
     }
-    assert_eq!(scene.held(), 1, "it may have done all of them");
+    assert_eq!(scene.held(), 1, "all rises may be the kernel's");
     scene.fake.set_actual(guest, Bytes::mib(600));
     scene.run(4_000);
-    assert_eq!(scene.held(), 0, "a guest's kernel takes nothing from it");
+    assert_eq!(scene.held(), 0, "a guest's kernel never inflates the balloon");
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn a_guest_is_held_until_it_has_all_its_memory() {
     assert!(scene.ask(&mut client, request).is_some());
     scene.run(2_000);
     assert!(scene.actual(guest) < 4096);
-    assert_eq!(scene.held(), 1, "its target is higher, and it has not grown");
+    assert_eq!(scene.held(), 1, "the target is higher, but the guest has not grown");
     scene.fake.set_balloon(guest, Balloon::Quick);
     scene.run(15_000);
     assert_eq!((scene.actual(guest), scene.held()), (4096, 0));
@@ -62,7 +63,7 @@ fn a_guest_whose_maximum_is_raised_is_held_for_the_new_one() {
     let mut scene = Scene::kept("lease-max", &class("2 GiB"));
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     scene.run(10_000);
-    assert_eq!((scene.actual(guest), scene.held()), (2048, 0), "it has its maximum");
+    assert_eq!((scene.actual(guest), scene.held()), (2048, 0), "the guest has its maximum");
     fs::write(scene.dir.join("host.toml"), class("4 GiB")).unwrap();
     scene.manager.reload_and_report();
     scene.run(1_000);
@@ -70,7 +71,7 @@ fn a_guest_whose_maximum_is_raised_is_held_for_the_new_one() {
 }
 
 #[test]
-fn a_client_that_waits_for_a_reservation_is_answered_when_it_is_let_go() {
+fn waiting_client_is_answered_when_its_reservation_is_cancelled() {
     let mut scene = Scene::new("unreserve", "");
     scene.guest("web", FOUR, Bytes::mib(3900));
     write_meminfo(&scene.dir, GIB);
@@ -87,7 +88,7 @@ fn a_client_that_waits_for_a_reservation_is_answered_when_it_is_let_go() {
 }
 
 #[test]
-fn nobody_reserves_for_a_client_that_has_left() {
+fn reservation_ends_when_its_client_has_left() {
     let mut scene = Scene::new("reserve-gone", "");
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     scene.run(5_000);
@@ -99,12 +100,12 @@ fn nobody_reserves_for_a_client_that_has_left() {
     scene.run(2_000);
     let before = scene.actual(guest);
     scene.run(20_000);
-    assert_eq!(scene.actual(guest), before, "memory is taken for nobody");
+    assert_eq!(scene.actual(guest), before, "no memory is taken for the reservation");
     write_meminfo(&scene.dir, 15 * GIB);
     scene.run(2_000);
     let mut other = scene.client();
     let ps = scene.ask(&mut other, r#"{"v":1,"id":1,"do":"ps"}"#).unwrap();
-    assert_eq!(ps["ok"]["host"]["reserved_bytes"], 0, "and held for nobody");
+    assert_eq!(ps["ok"]["host"]["reserved_bytes"], 0, "no memory is held for it either");
 }
 
 #[test]
@@ -122,11 +123,11 @@ fn a_guest_that_boots_without_end_does_not_fill_the_journal() {
     }
     let size = fs::metadata(scene.dir.join("journal.db")).unwrap().len();
     assert!(size < 4 << 20, "{size} bytes");
-    assert!(scene.decisions("quiet").len() >= kept, "its neighbour's history is gone");
+    assert!(scene.decisions("quiet").len() >= kept, "the other guest's history is gone");
 }
 
 #[test]
-fn a_rule_that_guards_guests_does_so_before_it_has_seen_enough() {
+fn guarding_rule_forbids_shrinking_before_its_history_is_full() {
     let dir = std::env::temp_dir().join(format!("pinhead-host-{}-guard", std::process::id()));
     fs::create_dir_all(&dir).unwrap();
     let rules = dir.join("guard.rules");
@@ -136,19 +137,19 @@ fn a_rule_that_guards_guests_does_so_before_it_has_seen_enough() {
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(20_000);
-    assert_eq!(scene.actual(guest), 4096, "it was not looked at for thirty passes yet");
+    assert_eq!(scene.actual(guest), 4096, "there were fewer than thirty passes");
     scene.run(40_000);
     assert!(scene.actual(guest) < 3500);
     let before = scene.actual(guest);
     scene.manager.reload_and_report();
     write_meminfo(&scene.dir, GIB / 2);
     scene.run(5_000);
-    assert_eq!(scene.actual(guest), before, "new rules know nothing yet");
+    assert_eq!(scene.actual(guest), before, "new rules have no history");
     fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
-fn without_a_keeper_nothing_is_taken_that_nobody_would_give_back() {
+fn manager_takes_no_memory_without_a_keeper() {
     let mut scene = Scene::kept_by("keeperless", "", "true");
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
@@ -164,7 +165,7 @@ fn without_a_keeper_nothing_is_taken_that_nobody_would_give_back() {
     assert_eq!(count, 1, "{notices:?}");
 }
 
-/// Waits until no child of this process that has this name runs.
+/// Waits until no child of this process with this name runs.
 fn wait_for_the_end_of(name: &str) {
     let own = std::process::id().to_string();
     let runs = |stat: String| {

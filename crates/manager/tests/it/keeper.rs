@@ -1,8 +1,7 @@
-//! The keeper as a process: a manager that is killed, one that hangs, one that ends in order.
+//! The keeper as a process, with a manager that is killed, hangs, or ends in order.
 //!
-//! Processes, all of this program: two that play QEMUs, a dummy manager that holds a lease, and the
-//! keeper that the lease starts. Each is a test of its own, which does nothing unless it is given
-//! a directory to work in.
+//! All processes run this program: two play QEMUs, a dummy manager holds a lease, and the lease
+//! starts the keeper. Each is a test of its own, which does nothing without a directory to work in.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,22 +22,22 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 const DIR: &str = "PINHEAD_TEST_DIR";
-/// The name of a QEMU, or the numbers of both.
+/// Name of a QEMU, or the process IDs of both.
 const QEMU: &str = "PINHEAD_TEST_QEMU";
 const GUESTS: [&str; 2] = ["a", "b"];
-/// A file that is there while the guests stand still, and the one in which they are written down.
+/// File that exists while the guests are stopped, and the file that lists them.
 const PAUSED: &str = "paused";
 const PARKED: &str = "parked";
-/// A file that is there where the guests' sizes are written down.
+/// File that exists if the guests' sizes are to be listed.
 const SHRUNK: &str = "shrunk";
-/// Longer than anything here takes, also on a busy machine.
+/// Time longer than anything here takes, also on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 const RESTORE: Bytes = Bytes::mib(512);
 const HELD: Bytes = Bytes::mib(200);
-/// What is not given to anyone.
+/// Memory that no guest gets.
 const RESERVE: Bytes = Bytes::mib(40);
 
-/// A guest that answers what every QEMU is asked, and writes down the targets that it is given.
+/// Plays a QEMU: answers the usual commands, and prints the targets of its balloon.
 #[test]
 fn a_qemu() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
@@ -47,8 +46,8 @@ fn a_qemu() {
     println!("listens 0");
     for stream in listener.incoming() {
         let stream = stream.expect("a client");
-        // The first client is the keeper: whether the manager still lives when it comes.
-        let manager = fs::read_to_string(dir.join("manager")).expect("its numbers");
+        // The first client is the keeper. Print whether the manager still lives at that time.
+        let manager = fs::read_to_string(dir.join("manager")).expect("the manager's numbers");
         let (pid, start_ticks) = manager.split_once(' ').expect("two");
         let number = |text: &str| text.parse::<u64>().expect("a number");
         let pid = u32::try_from(number(pid)).expect("a number");
@@ -105,7 +104,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A manager with two guests that have given memory up, and its keeper.
+    /// Returns a manager with two guests that have given up memory, and its keeper.
     fn new(name: &str, available_mib: u64) -> Scene {
         Scene::at(Scene::dir(name), available_mib)
     }
@@ -144,7 +143,7 @@ impl Scene {
         let mut numbers = numbers(&mut manager);
         let (_, pid) = numbers.next().expect("the keeper's number");
         let keeper = ProcessId::of(u32::try_from(pid).expect("a number")).expect("a keeper");
-        // The rest of its output is read, so that it never waits.
+        // The rest of the output is read, so that the manager never waits.
         thread::spawn(move || numbers.count());
         Scene { dir, qemus, manager, keeper, told }
     }
@@ -154,12 +153,12 @@ impl Scene {
         kill_process(pid, signal).expect("a signal");
     }
 
-    /// The targets that the guests were given, once both have one.
+    /// Returns the guests' targets, once both have one.
     fn targets(&self) -> BTreeMap<&'static str, u64> {
         self.targets_while(&|_| true)
     }
 
-    /// The same, where the manager must have ended before any guest was asked.
+    /// Returns the same, but the manager must have ended before any guest got a target.
     fn targets_after_its_end(&self) -> BTreeMap<&'static str, u64> {
         self.targets_while(&|lives| !lives)
     }
@@ -169,7 +168,7 @@ impl Scene {
         while targets.len() < 2 {
             let (name, word, number) = self.told.recv_timeout(LONG).expect("a target");
             match word.as_str() {
-                "lives" => assert!(may_be(number == 1), "the manager lives, and {name} is asked"),
+                "lives" => assert!(may_be(number == 1), "{name} has a client before the end"),
                 _ => drop(targets.insert(name, number)),
             }
         }
@@ -183,7 +182,7 @@ impl Scene {
 
     fn wait(&mut self) {
         let _ = self.manager.kill();
-        self.manager.wait().expect("its end");
+        self.manager.wait().expect("the manager's end");
         let mut waited = Duration::ZERO;
         while self.keeper.is_alive() {
             assert!(waited < LONG, "the keeper stays");
@@ -193,7 +192,7 @@ impl Scene {
 }
 
 impl Drop for Scene {
-    /// Without its manager the keeper ends by itself.
+    /// The keeper ends by itself after its manager.
     fn drop(&mut self) {
         let _ = self.manager.kill();
         let _ = self.manager.wait();
@@ -205,14 +204,14 @@ impl Drop for Scene {
     }
 }
 
-/// Lets other processes run; gives how long.
+/// Lets other processes run. Returns the time spent.
 fn pause(ms: u32) -> Duration {
     let time = Timespec { tv_sec: 0, tv_nsec: i64::from(ms) * 1_000_000 };
     poll(&mut [], Some(&time)).expect("a poll of nothing");
     Duration::from_millis(ms.into())
 }
 
-/// This program again, in one of its parts.
+/// Starts this program again, in one of its parts.
 fn child(part: &str, dir: &Path, qemu: &str) -> Child {
     Command::new(std::env::current_exe().expect("a program"))
         .args(["--exact", &format!("keeper::{part}"), "--nocapture"])
@@ -223,7 +222,7 @@ fn child(part: &str, dir: &Path, qemu: &str) -> Child {
         .expect("a child")
 }
 
-/// The words with numbers that a child writes, among what the test harness writes.
+/// Returns the words with numbers that a child prints, among the test harness's output.
 fn numbers(child: &mut Child) -> impl Iterator<Item = (String, u64)> + Send + use<> {
     let output = BufReader::new(child.stdout.take().expect("its output"));
     output.lines().map_while(Result::ok).filter_map(|line| {
@@ -234,10 +233,10 @@ fn numbers(child: &mut Child) -> impl Iterator<Item = (String, u64)> + Send + us
     })
 }
 
-/// A line of a guest that the dummy manager does not know.
+/// The line of a guest that is unknown to the dummy manager.
 const NOT_FOUND: &str = "1 1\n";
 
-/// The dummy manager.
+/// Plays a manager.
 #[test]
 fn a_manager() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
@@ -298,7 +297,7 @@ fn a_manager() {
     }
 }
 
-/// The keeper.
+/// Runs the keeper.
 #[test]
 fn a_keeper() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
@@ -311,12 +310,12 @@ fn a_keeper() {
 }
 
 #[test]
-fn a_killed_managers_guests_have_their_memory_back() {
+fn guests_of_a_killed_manager_get_their_memory_back() {
     let scene = Scene::new("kill", 4096);
-    assert!(scene.told.try_recv().is_err(), "nobody is asked while it lives");
+    assert!(scene.told.try_recv().is_err(), "no guest gets a connection while the manager lives");
     scene.signal(Signal::KILL);
     let all = BTreeMap::from(GUESTS.map(|name| (name, RESTORE.0)));
-    // Its keeper hears of its end while the kernel is still taking it apart.
+    // The keeper may see the end while the kernel is still tearing the manager down.
     assert_eq!(scene.targets(), all);
     let run = scene.dir.join("root/sys/kernel/mm/ksm/run");
     assert_eq!(fs::read_to_string(run).expect("a setting"), "0");
@@ -331,7 +330,7 @@ fn finding2_18_keeper_leaves_written_down_what_it_has_not_woken() {
     scene.signal(Signal::KILL);
     scene.wait();
     let written = fs::read_to_string(scene.dir.join(PARKED)).expect("a file");
-    assert_eq!(written, NOT_FOUND, "a guest that its manager had not found yet");
+    assert_eq!(written, NOT_FOUND, "a guest still unknown to its manager stays listed");
 }
 
 #[test]
@@ -355,15 +354,15 @@ fn a_hanging_manager_is_ended_first() {
     scene.signal(Signal::STOP);
     assert_eq!(scene.targets_after_its_end().len(), 2);
     let status = scene.manager.wait().expect("its end");
-    assert!(!status.success(), "it was killed: {status}");
+    assert!(!status.success(), "the manager was killed: {status}");
     scene.end();
 }
 
 #[test]
-fn what_the_host_does_not_have_is_divided() {
+fn short_host_memory_is_divided_among_guests() {
     let scene = Scene::new("short", 100);
     scene.signal(Signal::KILL);
-    // Of 100 MiB that are free 40 are nobody's.
+    // Of 100 MiB free, 40 are the reserve.
     let each = HELD.0 + (30 << 20);
     assert_eq!(scene.targets().into_values().collect::<Vec<_>>(), [each, each]);
     scene.end();
@@ -381,7 +380,7 @@ fn a_manager_that_ends_in_order_leaves_the_rest_to_its_keeper() {
 }
 
 #[test]
-fn a_keeper_that_was_killed_with_its_manager_is_replaced_for_the_end() {
+fn keeper_killed_with_its_manager_is_replaced_for_the_end() {
     let mut scene = Scene::new("both", 4096);
     let how = scene.dir.join("how");
     fs::write(&how, "without").expect("a file");

@@ -1,4 +1,4 @@
-//! The whole manager over guests that are not there, with a clock that is turned by hand.
+//! The whole manager with fake guests and a manual clock.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,16 +13,16 @@ use std::fs;
 use store::{Fate, Journal, Range, kinds};
 
 #[test]
-fn a_host_below_its_set_point_takes_what_is_idle_and_writes_down_why() {
+fn host_below_its_set_point_takes_idle_memory_with_a_reason() {
     let mut scene = Scene::new("setpoint", "");
     let hoarder = scene.guest("hoarder", FOUR, Bytes::mib(500));
     let busy = scene.guest("busy", FOUR, Bytes::mib(3900));
     scene.run(5_000);
-    assert_eq!((scene.actual(hoarder), scene.actual(busy)), (4096, 4096), "nobody lacks anything");
+    assert_eq!((scene.actual(hoarder), scene.actual(busy)), (4096, 4096), "no guest lacks memory");
     write_meminfo(&scene.dir, GIB);
     scene.run(10_000);
     assert!(scene.actual(hoarder) < 3000, "{}", scene.actual(hoarder));
-    assert_eq!(scene.actual(busy), 4096, "it has nothing to spare");
+    assert_eq!(scene.actual(busy), 4096, "the busy guest has nothing to spare");
     let decisions = scene.decisions("hoarder");
     let shrink = decisions.iter().find(|d| d.decision.action == "shrink").unwrap();
     assert_eq!(shrink.decision.clause, "setpoint");
@@ -47,7 +47,7 @@ fn a_dry_run_decides_and_moves_nothing() {
 }
 
 #[test]
-fn a_guest_that_cannot_be_asked_is_held_and_the_others_are_served() {
+fn unreachable_guest_is_held_and_other_guests_are_served() {
     let mut scene = Scene::new("held", "");
     let paused = scene.guest("paused", FOUR, Bytes::mib(500));
     let silent = scene.guest("silent", FOUR, Bytes::mib(500));
@@ -105,11 +105,11 @@ fn a_stuck_balloon_is_left_out_within_its_time_and_reported() {
     let notices = scene.manager.take_notices().join("\n");
     assert!(notices.contains("The balloon of stuck does not move"), "{notices}");
     let (_, _, last) = *scene.fake.targets().last().unwrap();
-    assert_eq!(last, FOUR, "it is asked for what it has");
+    assert_eq!(last, FOUR, "the last target is the actual size");
 }
 
 #[test]
-fn a_guest_that_goes_in_mid_move_leaves_an_outcome_and_a_new_one_starts_afresh() {
+fn guest_gone_in_mid_move_leaves_an_outcome_and_no_state() {
     let mut scene = Scene::new("gone", "");
     let first = scene.guest("web", FOUR, Bytes::mib(500));
     scene.fake.set_balloon(first, Balloon::Slow(Bytes::mib(1)));
@@ -120,14 +120,14 @@ fn a_guest_that_goes_in_mid_move_leaves_an_outcome_and_a_new_one_starts_afresh()
     let second = scene.guest("web", FOUR, Bytes::mib(3900));
     scene.run(5_000);
     assert_ne!(first, second);
-    assert_eq!(scene.actual(second), 4096, "what the first could spare is not asked of it");
+    assert_eq!(scene.actual(second), 4096, "the first guest's target is not inherited");
     let fates: Vec<Fate> =
         scene.decisions("web").iter().flat_map(|d| &d.outcomes).map(|o| o.fate).collect();
     assert!(fates.contains(&Fate::Gone), "{fates:?}");
 }
 
 #[test]
-fn another_manager_of_the_same_balloon_is_noticed_and_left_alone() {
+fn guest_moved_by_another_manager_is_noticed_and_left_alone() {
     let mut scene = Scene::new("foreign", "");
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
     scene.run(5_000);
@@ -137,7 +137,7 @@ fn another_manager_of_the_same_balloon_is_noticed_and_left_alone() {
     }
     write_meminfo(&scene.dir, GIB);
     scene.run(30_000);
-    assert_eq!(scene.fake.targets(), [], "it is the other's");
+    assert_eq!(scene.fake.targets(), [], "the guest is the other manager's");
     let notices = scene.manager.take_notices().join("\n");
     assert!(notices.contains("Somebody else moves the balloon of web"), "{notices}");
     let journal = Journal::read_only(&scene.dir.join("journal.db")).unwrap();
@@ -148,7 +148,7 @@ fn another_manager_of_the_same_balloon_is_noticed_and_left_alone() {
 }
 
 #[test]
-fn one_process_that_is_found_twice_is_managed_once() {
+fn process_found_twice_is_managed_once() {
     let mut scene = Scene::new("twice", "");
     let process = Some(hypervisor::ProcessId { pid: 4_000_000, start_ticks: 7 });
     for source in ["/run/a.qmp", "qemu:///system"] {
@@ -166,7 +166,7 @@ fn settings_are_read_again_all_or_nothing() {
     let guest = scene.guest("web1", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(15_000);
-    assert_eq!(scene.actual(guest), 3072, "its class keeps 3 GiB for it");
+    assert_eq!(scene.actual(guest), 3072, "the class keeps 3 GiB for the guest");
     let file = scene.dir.join("host.toml");
     fs::write(&file, "[[class]]\nname = \"web\"\nmatch = [\"web*\"]\nmin = \"2 GiB\"\nmaxx = 1\n")
         .unwrap();
@@ -188,7 +188,7 @@ fn a_guest_in_need_gets_what_its_neighbour_has_to_spare() {
     let starved = scene.guest("starved", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);
     scene.run(20_000);
-    // The host stays at its reserve: nothing is free but what the hoarder still gives.
+    // The host stays at its reserve: only what the hoarder still gives is free.
     write_meminfo(&scene.dir, 500 << 20);
     scene.run(5_000);
     let before = scene.actual(starved);
@@ -197,7 +197,7 @@ fn a_guest_in_need_gets_what_its_neighbour_has_to_spare() {
     write_meminfo(&scene.dir, 900 << 20);
     scene.run(10_000);
     assert!(scene.actual(starved) > before, "{before} -> {}", scene.actual(starved));
-    assert!(scene.actual(hoarder) >= 614, "its minimum is 15 % of 4 GiB");
+    assert!(scene.actual(hoarder) >= 614, "the minimum is 15 % of 4 GiB");
     assert!(scene.clauses("starved").contains(&"need".to_owned()));
 }
 
@@ -215,8 +215,7 @@ fn a_rebooted_guest_is_another_one_in_the_journal() {
     assert_eq!(boots.len(), 2, "{boots:?}");
 }
 
-/// A DIMM of the operator's stays, whatever is asked of the balloon, and goes when it is unplugged.
-/// Its process holds too little to back more than it has.
+/// The guest's process holds too little memory to back more than its actual size.
 #[test]
 fn ordered_minimum_is_given_by_the_manager() {
     let mut scene = Scene::kept("ordered", "");
@@ -240,6 +239,7 @@ fn ordered_minimum_is_given_by_the_manager() {
     assert!(scene.actual(guest) >= 2048, "{:?}", scene.decisions("web"));
 }
 
+/// The operator's DIMM counts for the guest, whatever the balloon's target.
 #[test]
 fn report_h02_a_guest_has_what_was_plugged_into_it() {
     let mut scene = Scene::kept("plugged", "");
@@ -269,10 +269,10 @@ fn report_h02_a_guest_has_what_was_plugged_into_it() {
     scene.run(3_000);
     let targets: Vec<u64> = scene.fake.targets().iter().map(|(.., to)| to.0 >> 20).collect();
     let pinned = targets.iter().position(|mib| *mib == 200).expect("pinned");
-    assert!(targets[pinned..].contains(&512), "its DIMM is taken away: {targets:?}");
+    assert!(targets[pinned..].contains(&512), "the DIMM is taken away: {targets:?}");
 }
 
-/// A QEMU that is not to be seen counts all the same.
+/// A QEMU without a visible process counts all the same.
 #[test]
 fn report_h09_guest_without_a_process_counts_in_a_budget() {
     let mut scene = Scene::kept("unseen", "[host]\nbudget = \"6 GiB\"\n");
@@ -287,7 +287,7 @@ fn report_h09_guest_without_a_process_counts_in_a_budget() {
     assert!(has < 6 << 10, "a budget of 6 GiB is overrun: {has} MiB");
 }
 
-/// Guests of one image, in containers and without a UUID: their monitors' paths tell them apart.
+/// Guests of one image, in containers and without a UUID, differ in the paths of their monitors.
 #[test]
 fn report_h13_namesakes_are_named_by_their_monitors() {
     let mut scene = Scene::kept("twins", "");
@@ -328,7 +328,7 @@ fn report_h04_attached_balloon_is_used() {
     let pin = r#"{"v":1,"id":1,"do":"set","guest":"web","what":"pin","value":"1 GiB"}"#;
     scene.ask(&mut client, pin);
     scene.run(5_000);
-    assert_eq!(scene.fake.targets(), [], "it has no balloon");
+    assert_eq!(scene.fake.targets(), [], "the guest has no balloon");
     scene.fake.emit(Event::Devices(guest, can, None));
     scene.run(5_000);
     assert_eq!(scene.actual(guest), 1024);

@@ -1,4 +1,4 @@
-//! The manager with a monitor: what is recorded, and that nobody waits for it.
+//! The manager with a monitor: the recorded values, and no delays by the monitor.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -19,10 +19,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use store::Writer;
 
-/// Far more than a round takes.
+/// Time far above the duration of a round.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Hands moments over, one for each word that it gets; it says when it has one, and waits.
+/// A sink that passes on one moment for each word that it gets. It signals the arrival of a moment,
+/// and then waits for the word.
 struct Hands {
     begun: Sender<()>,
     moments: Sender<Moment>,
@@ -125,7 +126,7 @@ fn a_moment_has_the_host_and_every_guest() {
         scene.fake.add(Fake::found(name, Bytes::mib(1024)));
     }
     scene.run(1000);
-    // The first may be from before the guests were found.
+    // The first moment may be from before the guests were found.
     let first = scene.next();
     let moment = if first.guests.len() == 2 {
         first
@@ -135,30 +136,30 @@ fn a_moment_has_the_host_and_every_guest() {
     };
     assert_eq!(moment.host.get(HostField::Total), Some(16 << 30));
     assert_eq!(moment.host.get(HostField::Guests), Some(2));
-    assert_eq!(moment.host.get(HostField::Idle), None, "this host has no such file");
+    assert_eq!(moment.host.get(HostField::Idle), None, "this host has no file for it");
     assert!(moment.host.get(HostField::SetPoint).is_some());
     assert!(moment.host.get(HostField::OwnRun).is_some());
-    assert!(moment.at_ms > 1_000_000_000_000, "by the clock that people read");
+    assert!(moment.at_ms > 1_000_000_000_000, "the wall clock counts");
     let web = guest(&moment, "web1");
     assert_eq!(web.get(GuestField::Memory), Some(1 << 30));
     assert_eq!(web.get(GuestField::Actual), Some(1 << 30));
     assert!(web.get(GuestField::Minimum).is_some());
-    assert_eq!(web.get(GuestField::VcpuRun), None, "its process is not known");
-    assert_eq!(web.get(GuestField::OwnTotal), None, "no daemon has reported it");
+    assert_eq!(web.get(GuestField::VcpuRun), None, "the process is unknown");
+    assert_eq!(web.get(GuestField::OwnTotal), None, "there is no daemon");
 }
 
 #[test]
-fn nobody_waits_for_a_sink_that_hangs_and_missed_moments_are_counted() {
+fn hung_sink_delays_nothing_and_missed_moments_are_counted() {
     let mut scene = Scene::new("hangs");
     scene.fake.add(Fake::found("web1", Bytes::mib(1024)));
-    // Half a minute of the manager's time passes while nothing can be recorded: the sink has the
-    // first moment, and two wait behind it.
+    // Half a minute of the manager's time passes without a recording: the sink has the first
+    // moment, and two wait behind it.
     scene.run(1000);
     scene.begun.recv_timeout(PATIENCE).unwrap();
     scene.run(30_000);
     let missed = |moment: &Moment| moment.host.get(HostField::MissedMoments).unwrap();
     assert_eq!(missed(&scene.next()), 0);
-    // Two waited; the next one counts those that found no room.
+    // Two moments have waited. The next one counts those without room.
     (0..2).for_each(|_| drop(scene.next()));
     scene.run(1000);
     let moment = scene.next();

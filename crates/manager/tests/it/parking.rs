@@ -1,4 +1,4 @@
-//! Guests that are parked and woken by word, over hypervisors that obey, refuse and hang.
+//! Guests parked and woken on request, with hypervisors that obey, refuse and hang.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
-/// A scene with a keeper, and a guest in it.
+/// Returns a scene with a keeper and a guest.
 fn scene(name: &str) -> (Scene, Id) {
     let mut scene = Scene::kept(name, "");
     let guest = scene.guest("web", FOUR, Bytes::mib(500));
-    // A keeper has to be seen alive before anybody is parked.
+    // The keeper must be alive before a guest can be parked.
     scene.run(5_000);
     (scene, guest)
 }
@@ -34,7 +34,7 @@ fn state(scene: &mut Scene) -> String {
 }
 
 #[test]
-fn a_guest_is_parked_and_woken_and_each_is_answered_when_it_is_done() {
+fn park_and_wake_are_answered_when_they_are_done() {
     let (mut scene, guest) = scene("park");
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
     let parked = asked(&mut scene, "park");
@@ -42,14 +42,14 @@ fn a_guest_is_parked_and_woken_and_each_is_answered_when_it_is_done() {
     let kept = parked["ok"]["kept"].as_str().unwrap();
     assert!(kept.contains("no test hands memory"), "{kept}");
     assert_eq!(state(&mut scene), "parked");
-    assert!(asked(&mut scene, "park")["error"].is_null(), "it is parked already");
+    assert!(asked(&mut scene, "park")["error"].is_null(), "a parked guest stays parked");
     assert!(asked(&mut scene, "wake")["error"].is_null());
     assert_eq!(state(&mut scene), "running");
     assert_eq!(scene.fake.runs(), [(guest, false), (guest, true)]);
 }
 
 #[test]
-fn who_is_paused_or_runs_again_by_another_hand_is_left_alone() {
+fn guest_paused_or_resumed_by_others_is_left_alone() {
     let (mut scene, guest) = scene("hands");
     scene.fake.set_state(guest, RunState::Paused(Pause::ByHand));
     scene.run(500);
@@ -68,7 +68,7 @@ fn who_is_paused_or_runs_again_by_another_hand_is_left_alone() {
 }
 
 #[test]
-fn report_h14_a_full_disk_is_told_to_whoever_parks_or_wakes() {
+fn report_h14_full_disk_is_named_when_park_or_wake_is_refused() {
     let (mut scene, guest) = scene("full");
     scene.fake.set_state(guest, RunState::Paused(Pause::DiskError));
     scene.run(500);
@@ -80,9 +80,9 @@ fn report_h14_a_full_disk_is_told_to_whoever_parks_or_wakes() {
     }
 }
 
-/// Its farm parks and wakes it: the manager says so, and leaves it to that.
+/// The guest's farm parks and wakes it: the manager reports that and leaves the guest to its farm.
 #[test]
-fn a_guest_of_a_farm_that_stands_still_is_parked_by_its_farm() {
+fn paused_guest_of_a_farm_counts_as_parked_by_its_farm() {
     let mut scene = Scene::kept("farms", "");
     let source = "/run/pinhead/up/77/web.qmp".into();
     let guest = scene.fake.add(Found { source, ..Fake::found("web", FOUR) });
@@ -113,7 +113,7 @@ fn a_hypervisor_that_refuses_leaves_the_guest_as_it_was() {
     assert!(asked(&mut scene, "wake")["error"].is_null());
 }
 
-/// What comes too late is undone: nobody knows of a guest that stands still unasked.
+/// A late stop is undone: no guest may stay stopped after a failed request.
 #[test]
 fn a_guest_that_stops_after_its_time_is_woken() {
     let (mut scene, guest) = scene("late");
@@ -122,7 +122,7 @@ fn a_guest_that_stops_after_its_time_is_woken() {
     park(&mut client);
     scene.run(6_000);
     assert_eq!(refusal(&answer(&mut client).unwrap()), "Its hypervisor has not answered in time");
-    // What was to wake it has not even been sent, as libvirt does it after a second more.
+    // The request to wake has not even been sent: libvirt reports that after a second more.
     scene.fake.emit(Event::Stays(guest, "its hypervisor does not answer libvirt".into()));
     scene.run(20_000);
     scene.fake.set_balloon(guest, Balloon::Quick);
@@ -133,10 +133,10 @@ fn a_guest_that_stops_after_its_time_is_woken() {
     scene.run(7_000);
     let runs = scene.fake.runs().len();
     scene.run(10_000);
-    assert_eq!(scene.fake.runs().len(), runs, "it is left alone once it runs");
+    assert_eq!(scene.fake.runs().len(), runs, "a running guest is left alone");
 }
 
-/// libvirt refuses to let a guest run that does: nobody is to be taken for parked who runs.
+/// libvirt refuses to resume a running guest: a running guest must not count as parked.
 #[test]
 fn a_guest_that_was_never_stopped_is_not_parked() {
     let (mut scene, guest) = scene("never");
@@ -155,7 +155,7 @@ fn a_guest_that_was_never_stopped_is_not_parked() {
 }
 
 #[test]
-fn who_waits_is_told_when_the_guest_goes() {
+fn waiting_client_is_answered_when_the_guest_goes() {
     let (mut scene, guest) = scene("goes");
     scene.fake.set_balloon(guest, Balloon::Silent);
     let mut client = scene.client();
@@ -166,7 +166,7 @@ fn who_waits_is_told_when_the_guest_goes() {
     assert_eq!(refusal(&answer(&mut client).unwrap()), "The guest is gone");
 }
 
-/// It runs where it has gone: twice would be its disks' end.
+/// The guest runs on its new host: running twice would destroy its disks.
 #[test]
 fn a_parked_guest_that_moves_away_is_not_let_run_here() {
     let (mut scene, guest) = scene("moves");
@@ -177,12 +177,12 @@ fn a_parked_guest_that_moves_away_is_not_let_run_here() {
     assert_eq!(scene.fake.runs(), [(guest, false)]);
     scene.fake.set_state(guest, RunState::Paused(Pause::ByHand));
     scene.run(500);
-    assert!(asked(&mut scene, "wake")["error"].is_null(), "it has stayed");
+    assert!(asked(&mut scene, "wake")["error"].is_null(), "the migration was cancelled");
 }
 
-/// A monitor that is lost is no guest that is gone.
+/// A guest with a lost monitor is not gone.
 #[test]
-fn who_was_parked_is_parked_when_its_monitor_is_back() {
+fn guest_is_still_parked_when_its_monitor_is_back() {
     let mut scene = Scene::kept("back", "");
     let process = Sleeper::start();
     let found = Found { process: ProcessId::of(process.pid()), ..Fake::found("web", FOUR) };
@@ -207,7 +207,7 @@ fn finding2_18_parked_guests_are_written_down_until_they_run() {
     scene.run(5_000);
     assert!(asked(&mut scene, "park")["error"].is_null());
     let line = format!("{} {}", process.pid(), of.unwrap().start_ticks);
-    assert_eq!(scene.written(), [line], "its virtual CPUs are not seen");
+    assert_eq!(scene.written(), [line], "the virtual CPUs are invisible");
     assert!(asked(&mut scene, "wake")["error"].is_null());
     assert_eq!(scene.written(), [""; 0]);
     assert_eq!(scene.fake.runs(), [(guest, false), (guest, true)]);
@@ -224,16 +224,16 @@ fn finding2_18_next_manager_wakes_what_a_killed_one_had_parked() {
     let paused = Found { state: RunState::Paused(Pause::ByHand), ..Fake::found("other", FOUR) };
     scene.fake.add(paused.clone());
     scene.run(1_000);
-    assert_eq!(scene.written(), [line.trim_end()], "it was not found yet");
+    assert_eq!(scene.written(), [line.trim_end()], "the guest has not been found yet");
     let guest = scene.fake.add(Found { process: of, name: "web".into(), ..paused });
     scene.run(10_000);
-    assert_eq!(scene.fake.runs(), [(guest, true)], "the other one is somebody else's to wake");
+    assert_eq!(scene.fake.runs(), [(guest, true)], "the other guest is not this manager's");
     assert_eq!(scene.written(), [""; 0]);
     assert_eq!(refusal(&asked(&mut scene, "wake")), "web is not parked");
 }
 
-/// Orders of the next manager to a guest that stands still. A killed one has written down that its
-/// virtual CPUs had run for so long.
+/// Returns the next manager's orders to a stopped guest. A killed manager has left the CPU time of
+/// the virtual CPUs at the stop.
 fn after_a_kill(name: &str, process: &Sleeper, ran_ns: u64) -> Vec<bool> {
     let of = ProcessId::of(process.pid());
     let line = format!("{} {} ran {ran_ns}\n", process.pid(), of.unwrap().start_ticks);
@@ -254,12 +254,12 @@ fn finding2_18_guest_that_has_run_since_it_was_parked_stays() {
         text.split(' ').next().unwrap().parse().unwrap()
     };
     while ran_ns() < 50_000_000 {}
-    assert_eq!(after_a_kill("by-hand", &process, 0), [false; 0], "somebody else has paused it");
+    assert_eq!(after_a_kill("by-hand", &process, 0), [false; 0], "paused by others");
     assert_eq!(after_a_kill("stood", &Sleeper::start(), 0), [true]);
 }
 
 #[test]
-fn who_only_looks_on_or_has_no_keeper_parks_nobody() {
+fn manager_parks_no_guest_in_a_dry_run_or_without_a_keeper() {
     let mut dry = Scene::with("dry-park", "", Options { dry_run: true, for_ms: None });
     dry.guest("web", FOUR, Bytes::mib(500));
     dry.run(5_000);

@@ -1,4 +1,4 @@
-//! The sizes of guests after their manager: those that they had before it came.
+//! The sizes of guests after their manager: those before its start.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -8,7 +8,7 @@ use hypervisor::{Capabilities, Event, Fake, Found, Id, Machine, ProcessId, RunSt
 
 const TWO: Bytes = Bytes::mib(2048);
 
-/// A guest of 4 GiB in a process, which had this size when the manager came.
+/// Adds a guest of 4 GiB in a process, with this size at the manager's start.
 fn add(scene: &mut Scene, process: &Sleeper, actual: Bytes) -> Id {
     let found = Found { actual, process: ProcessId::of(process.pid()), ..Fake::found("web", FOUR) };
     add_found(scene, found)
@@ -23,7 +23,7 @@ fn add_found(scene: &mut Scene, found: Found) -> Id {
     guest
 }
 
-/// The operator pins the guest to a size, and that is done.
+/// Pins the guest to a size, and waits until it has the size.
 fn pin(scene: &mut Scene, size: &str) {
     set(scene, "pin", size);
 }
@@ -36,7 +36,7 @@ fn set(scene: &mut Scene, what: &str, size: &str) {
     scene.run(5_000);
 }
 
-/// The size that is written down for a guest.
+/// Returns the line with a guest's size to restore.
 fn line(process: &Sleeper, size: Bytes) -> String {
     let id = ProcessId::of(process.pid()).unwrap();
     format!("{} {} size {}", id.pid, id.start_ticks, size.0)
@@ -47,10 +47,10 @@ fn report_h10_guest_that_was_found_small_is_left_so() {
     let (mut scene, process) = (Scene::after("small", ""), Sleeper::start());
     let guest = add(&mut scene, &process, TWO);
     scene.run(5_000);
-    assert_eq!(scene.held(), 0, "nothing was taken from it");
+    assert_eq!(scene.held(), 0, "nothing was taken from the guest");
     scene.fake.set_actual(guest, Bytes::mib(1500));
     scene.run(5_000);
-    assert_eq!(scene.held(), 0, "somebody else took that");
+    assert_eq!(scene.held(), 0, "another program took that");
     assert_eq!((scene.fake.targets(), scene.written()), (Vec::new(), Vec::new()));
 }
 
@@ -63,7 +63,7 @@ fn report_h10_guest_is_to_have_what_it_was_found_with() {
     assert_eq!(scene.actual(guest), 1024);
     assert_eq!(scene.written(), [line(&process, TWO)]);
     assert_eq!(scene.held(), 1);
-    // Its monitor is lost, and is back.
+    // The guest's monitor is lost, and comes back.
     let found = Found {
         actual: Bytes::mib(scene.actual(guest)),
         process: ProcessId::of(process.pid()),
@@ -95,8 +95,8 @@ fn report_h10_next_manager_restores_what_a_killed_one_took() {
     let guest = add(&mut scene, &process, TWO);
     scene.run(500);
     let targets: Vec<_> = scene.fake.targets().iter().map(|(_, id, to)| (*id, *to)).collect();
-    assert_eq!(targets, [(guest, TWO)], "it may have been on its way to less");
-    // It had come further before it heard that.
+    assert_eq!(targets, [(guest, TWO)], "the guest may have been on its way to less");
+    // The guest had shrunk further before the target came.
     scene.fake.set_actual(guest, Bytes::mib(1900));
     scene.run(3_000);
     assert_eq!((scene.written(), scene.held()), (vec![line(&process, FOUR)], 1));
@@ -117,7 +117,7 @@ fn report_h10_plugged_memory_is_kept_with_what_a_guest_had() {
         scene.run(2_000);
     };
     plug(&mut scene, 3072, 5120);
-    assert_eq!(scene.held(), 0, "it has 1 GiB more of 5 GiB");
+    assert_eq!(scene.held(), 0, "the guest has 1 GiB more of 5 GiB");
     pin(&mut scene, "1 GiB");
     assert_eq!(scene.written(), [line(&process, Bytes::mib(3072))]);
 }
@@ -149,8 +149,8 @@ fn report_h10_maximum_bounds_only_what_is_given() {
     scene.run(3_000);
     set(&mut scene, "max", "1 GiB");
     assert_eq!(scene.actual(guest), 1024);
-    assert_eq!(scene.held(), 0, "it has all that it may have");
-    assert_eq!(scene.written(), [line(&process, FOUR)], "the next manager knows of no maximum");
+    assert_eq!(scene.held(), 0, "the guest has its maximum");
+    assert_eq!(scene.written(), [line(&process, FOUR)], "the next manager has no maximum");
     set(&mut scene, "max", "2 GiB");
     assert_eq!((scene.held(), scene.written()), (1, vec![line(&process, FOUR)]));
 }
@@ -167,17 +167,17 @@ fn report_h10_guest_without_a_process_is_known_again() {
     assert_eq!(scene.held(), 0);
     add_found(&mut scene, Found { actual: Bytes::mib(1024), ..Fake::found("web", FOUR) });
     scene.run(1_000);
-    assert_eq!(scene.held(), 1, "it lacks what was taken from it before");
+    assert_eq!(scene.held(), 1, "the guest lacks what was taken before");
 }
 
-/// A guest of 4 GiB that comes with 1 GiB, in this state, in a process of its own.
+/// Adds a guest of 4 GiB that comes back with 1 GiB, in this state, in a process of its own.
 fn come_back(scene: &mut Scene, process: &Sleeper, is_restored: bool, state: RunState) -> Id {
     let process = ProcessId::of(process.pid());
     let (actual, plain) = (Bytes::mib(1024), Fake::found("web", FOUR));
     add_found(scene, Found { actual, process, is_restored, state, ..plain })
 }
 
-/// A guest that had this size, was pinned to 1 GiB and then saved.
+/// Returns a scene with a guest of this size that was pinned to 1 GiB and then saved.
 fn saved(name: &str, size: Bytes) -> Scene {
     let (mut scene, process) = (Scene::after(name, ""), Sleeper::start());
     let guest = add(&mut scene, &process, size);
@@ -196,10 +196,10 @@ fn guest_that_is_restored_has_its_memory_again() {
     let process = Sleeper::start();
     let guest = come_back(&mut scene, &process, true, RunState::Running);
     scene.run(500);
-    // Its device reports its way to the target that it was saved with.
+    // The device reports its way to the target from before the save.
     scene.fake.set_actual(guest, Bytes::mib(1000));
     scene.run(2_000);
-    assert_eq!(scene.actual(guest), 4096, "it is pinned no more, and the host has that");
+    assert_eq!(scene.actual(guest), 4096, "the pin is gone, and the host has the memory");
     assert_eq!((scene.held(), scene.written()), (0, Vec::new()));
     let clauses: Vec<_> =
         scene.decisions("web").into_iter().map(|it| it.decision.clause.to_string()).collect();
@@ -216,7 +216,7 @@ fn guest_that_is_restored_is_held_when_the_host_is_full() {
     let process = Sleeper::start();
     let guest = come_back(&mut scene, &process, true, RunState::Running);
     scene.run(500);
-    // The manager knows better than the configuration, which was not changed by `virsh setmem`.
+    // The manager's size counts before the configuration, which `virsh setmem` did not change.
     scene.fake.emit(Event::Configured(guest, FOUR));
     scene.run(3_000);
     assert_eq!(scene.written(), [line(&process, TWO)]);
@@ -230,7 +230,7 @@ fn guest_that_was_booted_is_no_saved_one() {
     let process = Sleeper::start();
     come_back(&mut scene, &process, false, RunState::Running);
     scene.run(3_000);
-    assert_eq!((scene.held(), scene.written()), (0, Vec::new()), "it was started with that");
+    assert_eq!((scene.held(), scene.written()), (0, Vec::new()), "the guest was started with that");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn guest_of_an_unknown_past_has_what_its_configuration_has() {
         let process = Sleeper::start();
         let guest = come_back(&mut scene, &process, is_restored, state);
         scene.run(500);
-        assert_eq!(scene.held(), 0, "nothing tells that it had more");
+        assert_eq!(scene.held(), 0, "there is no sign of a larger size");
         scene.fake.set_state(guest, RunState::Running);
         scene.fake.emit(Event::Configured(guest, TWO));
         scene.run(3_000);

@@ -1,5 +1,5 @@
-//! The question who runs in a guest, through a manager with a clock that is turned by hand: a
-//! client at the control socket, and a daemon that the test plays.
+//! The request for a guest's tasks, through a manager with a manual clock. The client is at the
+//! control socket, and the test plays the daemon.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -36,12 +36,12 @@ struct Scene {
 }
 
 impl Scene {
-    /// A manager of one guest whose daemon has sent its hello.
+    /// Returns a manager of one guest with a daemon that has sent its hello.
     fn new(name: &str) -> Scene {
         Scene::with(name, Fake::found("g1", Bytes::mib(512)), None)
     }
 
-    /// The same of this guest, whose balloon told this before its daemon came.
+    /// Returns a manager of this guest, with a balloon that reported `told` before the daemon came.
     fn with(name: &str, found: Found, told: Option<BalloonStats>) -> Scene {
         let dir = std::env::temp_dir().join(format!("pinhead-scan-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
@@ -83,14 +83,14 @@ impl Scene {
             hand,
             manager: manager.unwrap(),
             stop,
-            // Until the manager has connected.
+            // A placeholder until the manager has connected.
             daemon: UnixStream::pair().unwrap().0,
             decoder: Decoder::new(),
             client: BufReader::new(client),
             fake,
             guest,
         };
-        // Long enough for its balloon to have told what it can.
+        // Time enough for the balloon's report.
         scene.run(3_000);
         (scene.daemon, _) = listener.accept().unwrap();
         scene.daemon.set_nonblocking(true).unwrap();
@@ -121,13 +121,13 @@ impl Scene {
         self.daemon.write_all(&frame).unwrap();
     }
 
-    /// The questions that the daemon has been asked since it was looked last.
+    /// Returns the requests that the daemon has got since the last call.
     fn asked(&mut self) -> Vec<Scan> {
         let all = self.heard().into_iter();
         all.filter_map(|m| if let ToGuest::Scan(scan) = m { Some(scan) } else { None }).collect()
     }
 
-    /// All that the daemon was told since it was looked last.
+    /// Returns all messages that the daemon has got since the last call.
     fn heard(&mut self) -> Vec<ToGuest> {
         let mut bytes = [0; 4096];
         while let Ok(count) = self.daemon.read(&mut bytes) {
@@ -143,7 +143,7 @@ impl Scene {
         self.run(100);
     }
 
-    /// The answer that has come, if one has: its number, and the scan or the failure's text.
+    /// Returns the response that has come, if any: its number, and the scan or the failure's text.
     fn answer(&mut self) -> Option<(u64, Result<Scanned, String>)> {
         let mut line = Vec::new();
         match self.client.read_until(b'\n', &mut line) {
@@ -176,13 +176,13 @@ impl Drop for Scene {
 }
 
 #[test]
-fn parts_are_put_together_and_all_waiting_clients_are_answered() {
+fn parts_are_joined_and_all_waiting_clients_are_answered() {
     let mut scene = Scene::new("parts");
-    assert_eq!(scene.asked(), [], "nobody wanted to know");
+    assert_eq!(scene.asked(), [], "there was no request");
     scene.ask(1, "g1");
     scene.ask(2, "g1");
     let asked = scene.asked();
-    assert_eq!(asked.len(), 1, "one question for two who ask");
+    assert_eq!(asked.len(), 1, "one request for two clients");
     scene.part(asked[0].sequence, 0, 7, false);
     assert_eq!(scene.answer(), None);
     scene.part(asked[0].sequence, 1, 8, true);
@@ -191,9 +191,9 @@ fn parts_are_put_together_and_all_waiting_clients_are_answered() {
         let scanned = scanned.unwrap();
         assert_eq!((to, scanned.guest.as_str(), scanned.asked.scans), (id, "g1", 1));
         let tids: Vec<u32> = scanned.tasks.iter().map(|task| task.tid).collect();
-        assert_eq!(tids, [8, 7], "those dispatched most often come first");
+        assert_eq!(tids, [8, 7], "most dispatches come first");
     }
-    // A client that asks soon after gets the same, and the guest is left alone.
+    // A client soon after gets the same response, and the guest is left alone.
     scene.ask(3, "g1");
     assert_eq!(scene.answer().unwrap().1.unwrap().sequence, asked[0].sequence);
     assert_eq!(scene.asked(), []);
@@ -201,11 +201,11 @@ fn parts_are_put_together_and_all_waiting_clients_are_answered() {
     scene.ask(4, "g1");
     assert_eq!(scene.asked().len(), 1);
     scene.run(120_000);
-    assert_eq!(scene.asked(), [], "nothing is recorded, so nobody asks by the clock");
+    assert_eq!(scene.asked(), [], "without a record there are no regular requests");
 }
 
 #[test]
-fn a_daemon_that_does_not_answer_is_waited_for_and_then_reported() {
+fn silent_daemon_is_reported_after_a_timeout() {
     let mut scene = Scene::new("silent");
     scene.ask(1, "mute");
     let (_, answer) = scene.answer().unwrap();
@@ -214,7 +214,7 @@ fn a_daemon_that_does_not_answer_is_waited_for_and_then_reported() {
     assert!(scene.answer().unwrap().1.unwrap_err().contains("There is no guest nobody"));
     scene.ask(3, "g1");
     let sequence = scene.asked()[0].sequence;
-    // Not what was asked, and out of order.
+    // A response to another request, out of order.
     scene.part(sequence + 1, 0, 7, true);
     scene.run(4_000);
     assert_eq!(scene.answer(), None);
@@ -223,7 +223,7 @@ fn a_daemon_that_does_not_answer_is_waited_for_and_then_reported() {
     assert_eq!(id, 3);
     assert!(answer.unwrap_err().contains("has not answered for 5000 ms"));
     scene.part(sequence, 0, 7, true);
-    assert_eq!(scene.answer(), None, "too late for anyone");
+    assert_eq!(scene.answer(), None, "a late response goes nowhere");
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_guest_that_goes_on_after_a_stop_is_told_the_time() {
         scene.run(1_000);
     }
     let told: Vec<Duration> = clocks(&mut scene);
-    assert_eq!(told, [], "its clock goes");
+    assert_eq!(told, [], "the guest's clock runs");
     scene.fake.set_state(scene.guest, RunState::Running);
     scene.run(1_000);
     let told: Vec<Duration> = clocks(&mut scene);
@@ -246,7 +246,7 @@ fn a_guest_that_goes_on_after_a_stop_is_told_the_time() {
 }
 
 #[test]
-fn a_daemon_that_came_after_the_balloon_had_told_is_asked_though_its_guest_sleeps() {
+fn daemon_after_a_balloons_sample_gets_a_request_in_its_sleep() {
     let process = Sleeper::start();
     let found = Found {
         process: ProcessId::of(process.pid()),
@@ -262,9 +262,9 @@ fn a_daemon_that_came_after_the_balloon_had_told_is_asked_though_its_guest_sleep
         all.map(|it| it.sequence).collect::<Vec<u32>>()
     };
     let asked = questions(&mut scene);
-    assert!(!asked.is_empty(), "only its balloon has told so far");
+    assert!(!asked.is_empty(), "only the balloon has reported so far");
     let sequence = *asked.last().unwrap();
     scene.send(&ToHost::Memory(Memory { sequence, ..Memory::default() }));
     scene.run(5_000);
-    assert_eq!(questions(&mut scene), [0; 0], "it sleeps, and all is known");
+    assert_eq!(questions(&mut scene), [0; 0], "the guest sleeps, and the sample holds");
 }

@@ -1,4 +1,4 @@
-//! A host whose meminfo the test writes, a manager of fake guests on it, a client of its socket.
+//! A host with a meminfo written by the test, a manager of fake guests, and a client of its socket.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -24,13 +24,13 @@ use store::{Decided, Journal, Query, Range, Writer};
 
 pub const GIB: u64 = 1 << 30;
 
-/// A host of 16 GiB whose meminfo the test writes, and a manager of fake guests on it.
+/// A host of 16 GiB with a meminfo written by the test, and a manager of fake guests.
 pub struct Scene {
     pub dir: SceneDir,
     pub hand: Rc<Cell<u64>>,
     pub fake: Fake,
     pub manager: Manager,
-    /// Nothing is ever sent through it, and it stays open.
+    /// Signals of the manager. They are never sent, and the pair stays open.
     stop: (UnixStream, UnixStream),
     pub guests: Vec<(Id, BalloonStats)>,
 }
@@ -44,18 +44,18 @@ impl Scene {
         Scene::leased(name, settings, options, Lease::none())
     }
 
-    /// With a keeper that takes note and does nothing.
+    /// Returns a scene with a keeper that reads everything and does nothing.
     pub fn kept(name: &str, settings: &str) -> Scene {
         Scene::kept_by(name, settings, "cat")
     }
 
-    /// With this program for a keeper.
+    /// Returns a scene with this program as the keeper.
     pub fn kept_by(name: &str, settings: &str, program: &str) -> Scene {
         let keeper = keeper::Lease::start(program.into(), Vec::new(), 0).unwrap();
         Scene::leased(name, settings, Options::default(), Lease::of(keeper))
     }
 
-    /// With a keeper, and what a manager that is dead has written down of its guests.
+    /// Returns a scene with a keeper and the list of guests that a dead manager has left.
     pub fn after(name: &str, written: &str) -> Scene {
         let dir = dir(name);
         fs::write(dir.join("host.sock.1.parked"), written).unwrap();
@@ -101,7 +101,7 @@ impl Scene {
         Scene { dir: SceneDir(dir), hand, fake, manager, stop, guests: Vec::new() }
     }
 
-    /// A guest that uses `used` of its memory, the rest of which is free in it.
+    /// Adds a guest that uses `used` of its memory. The rest is free in the guest.
     pub fn guest(&mut self, name: &str, memory: Bytes, used: Bytes) -> Id {
         let id = self.fake.add(Fake::found(name, memory));
         let stats = BalloonStats {
@@ -118,7 +118,7 @@ impl Scene {
         id
     }
 
-    /// Lets time pass; each guest's free memory follows its balloon.
+    /// Lets time pass. Each guest's free memory follows its balloon.
     pub fn run(&mut self, ms: u64) {
         let end = self.hand.get() + ms;
         while self.hand.get() < end {
@@ -137,7 +137,7 @@ impl Scene {
         }
     }
 
-    /// Changes what a guest uses.
+    /// Changes the used memory of a guest.
     pub fn uses(&mut self, id: Id, used: Bytes) {
         for (guest, stats) in &mut self.guests {
             if *guest == id {
@@ -150,27 +150,27 @@ impl Scene {
         self.fake.actual(id).unwrap().as_mib()
     }
 
-    /// A connection to the control socket.
+    /// Returns a connection to the control socket.
     pub fn client(&self) -> UnixStream {
         let stream = UnixStream::connect(self.dir.join("host.sock")).unwrap();
         stream.set_nonblocking(true).unwrap();
         stream
     }
 
-    /// What the manager answers to this request, if it does within a second.
+    /// Returns the manager's response to a request, if it comes within a second.
     pub fn ask(&mut self, client: &mut UnixStream, request: &str) -> Option<serde_json::Value> {
         writeln!(client, "{request}").unwrap();
         self.run(1_000);
         answer(client)
     }
 
-    /// How many guests the keeper would restore.
+    /// Returns the number of guests that the keeper would restore.
     pub fn held(&mut self) -> u64 {
         let status = self.ask(&mut self.client(), r#"{"v":1,"id":1,"do":"status"}"#).unwrap();
         status["ok"]["lease"]["guests"].as_u64().unwrap()
     }
 
-    /// Lines of the files in which guests are written down.
+    /// Returns the lines of the files that list guests.
     pub fn written(&self) -> Vec<String> {
         let entries = fs::read_dir(&*self.dir).unwrap().map(|entry| entry.unwrap().path());
         let files = entries.filter(|path| path.extension().is_some_and(|end| end == "parked"));
@@ -199,7 +199,7 @@ impl Scene {
     }
 }
 
-/// A scene's directory, which goes with the scene.
+/// A scene's directory, removed with the scene.
 pub struct SceneDir(PathBuf);
 
 impl Deref for SceneDir {
@@ -216,7 +216,7 @@ impl Drop for SceneDir {
     }
 }
 
-/// An empty directory of a test.
+/// Returns an empty directory for a test.
 fn dir(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("pinhead-host-{}-{name}", std::process::id()));
     let _ = fs::remove_dir_all(&dir);
@@ -224,7 +224,7 @@ fn dir(name: &str) -> PathBuf {
     dir
 }
 
-/// A process of the host that sleeps, ended with this.
+/// A sleeping process of the host, which ends when dropped.
 pub struct Sleeper(Child);
 
 impl Sleeper {
@@ -232,7 +232,7 @@ impl Sleeper {
         Sleeper(Command::new("sleep").arg("60").spawn().unwrap())
     }
 
-    /// One that runs all the time.
+    /// Starts a process that runs all the time.
     pub fn busy() -> Sleeper {
         Sleeper(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
     }
@@ -261,7 +261,7 @@ pub fn write_meminfo(dir: &Path, available: u64) {
 
 pub const FOUR: Bytes = Bytes::mib(4096);
 
-/// The next line that has come.
+/// Returns the next line received.
 pub fn answer(client: &mut UnixStream) -> Option<serde_json::Value> {
     let mut line = Vec::new();
     let mut byte = [0];

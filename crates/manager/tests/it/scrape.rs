@@ -1,4 +1,4 @@
-//! The server of the metrics, with clients that behave and others.
+//! The server of the metrics, with good and bad clients.
 
 use manager::{Listen, ScrapeServer};
 use metrics::Processes;
@@ -34,7 +34,7 @@ fn moment(guests: u64) -> Moment {
     moment
 }
 
-/// Turns that find everything ready.
+/// Runs a turn with all ready descriptors.
 fn turn(scrape: &mut ScrapeServer, now_ms: u64) {
     let mut set = PollSet::new();
     scrape.fds(&mut set);
@@ -54,7 +54,7 @@ fn client(address: SocketAddr) -> TcpStream {
     client
 }
 
-/// What the server sends until it closes.
+/// Returns all that the server sends before it closes.
 fn answer(scrape: &mut ScrapeServer, client: &mut TcpStream, now_ms: u64) -> String {
     let mut output = Vec::new();
     for _ in 0..TURNS {
@@ -89,7 +89,7 @@ fn a_scraper_is_served_whole_and_again() {
 }
 
 #[test]
-fn what_is_wrong_is_refused() {
+fn wrong_requests_are_refused() {
     let (mut scrape, address) = open();
     for (request, status) in [
         (&b"GET / HTTP/1.1\r\n\r\n"[..], "404"),
@@ -124,7 +124,7 @@ fn a_client_without_a_request_is_dropped() {
 #[test]
 fn a_client_that_does_not_read_is_dropped() {
     let (mut scrape, address) = open();
-    // More than any socket's buffer has.
+    // The text is larger than the buffer of any socket.
     scrape.publish(&moment(60_000), &|_| true);
     let mut deaf = client(address);
     deaf.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
@@ -137,7 +137,7 @@ fn a_client_that_does_not_read_is_dropped() {
 }
 
 #[test]
-fn a_crowd_of_silent_clients_keeps_nobody_out() {
+fn silent_clients_keep_no_scraper_out() {
     let (mut scrape, address) = open();
     let crowd: Vec<_> = (0..100)
         .map(|_| {

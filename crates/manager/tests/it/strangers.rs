@@ -1,4 +1,4 @@
-//! Guests of users whom the settings name, beside the manager's own.
+//! Guests of users named in the settings, besides the manager's own.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -6,7 +6,7 @@ use crate::scene::{FOUR, GIB, Scene, write_meminfo};
 use counters::Bytes;
 use hypervisor::{BalloonStats, Fake, Found, Owner, ProcessId};
 
-/// A user who has no guests by default.
+/// A user without guests by default.
 const ALICE: Owner = Owner(4_000_000);
 const NAMED: &str =
     "[sources]\nusers = [\"4000000\"]\n[[user]]\nname = \"4000000\"\nmax = \"2 GiB\"\n";
@@ -16,7 +16,7 @@ fn of_alice(name: &str, memory: Bytes) -> Found {
 }
 
 #[test]
-fn finding_04_a_fake_with_a_guests_name_and_uuid_is_not_taken_for_it() {
+fn finding_04_fake_with_a_guests_name_and_uuid_stays_apart() {
     let mut scene = Scene::new("names", NAMED);
     let own = scene.guest("web", FOUR, Bytes::mib(500));
     scene.fake.add(of_alice("web", FOUR));
@@ -37,7 +37,7 @@ fn finding_04_a_fake_with_a_guests_name_and_uuid_is_not_taken_for_it() {
 }
 
 #[test]
-fn finding_04_what_a_fake_claims_is_cut_to_its_users_part() {
+fn finding_04_claims_of_a_fake_are_cut_to_its_users_part() {
     let mut scene = Scene::new("parts", NAMED);
     scene.guest("web", FOUR, Bytes::mib(500));
     for number in 0..3 {
@@ -55,8 +55,8 @@ fn finding_04_what_a_fake_claims_is_cut_to_its_users_part() {
 }
 
 #[test]
-fn finding_04_a_fake_that_starves_takes_nothing_from_a_real_guest() {
-    // It can hide its process; if it does not, the process holds next to nothing.
+fn finding_04_starving_fake_takes_nothing_from_a_real_guest() {
+    // The fake can hide its process. A visible process holds next to nothing.
     for process in [None, ProcessId::of(std::process::id())] {
         let mut scene = Scene::new("starves", NAMED);
         let real = scene.guest("web", FOUR, Bytes::mib(500));
@@ -77,6 +77,6 @@ fn finding_04_a_fake_that_starves_takes_nothing_from_a_real_guest() {
             scene.run(1_000);
             assert_eq!(scene.actual(real), 4096, "{second} s, {process:?}");
         }
-        assert!(scene.actual(fake) <= 1024, "it has got something");
+        assert!(scene.actual(fake) <= 1024, "the fake has got something");
     }
 }

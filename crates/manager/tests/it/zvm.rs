@@ -1,5 +1,5 @@
-//! A manager of twenty users of z/VM: what z/VM counts of them is a file that this writes, and the
-//! program that sends messages is a script, whose messages a model of their kernels hears.
+//! A manager of twenty z/VM users. The test writes the file of z/VM's counters. The program that
+//! sends messages is a script, and a model of the users' kernels takes its messages.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -27,16 +27,16 @@ use zmon::{Tod, to_ebcdic};
 
 const USERS: usize = 20;
 const SIZE_MIB: u64 = 1_024;
-/// What users may have together.
+/// Memory for all users together.
 const ALL_MIB: u64 = 16 * 1_024;
 const PAGE_BYTES: u64 = 4096;
 
-/// A user with Linux: programs, a cache that grows into what is left, and a pool.
+/// A user with Linux: programs, a cache that fills the rest, and a pool.
 #[derive(Clone, Copy, Debug, Default)]
 struct Linux {
     programs_mib: u64,
     pool_mib: u64,
-    /// Its kernel does not hear messages.
+    /// True if its kernel ignores messages.
     is_deaf: bool,
     counted: [u32; 2],
 }
@@ -46,7 +46,7 @@ impl Linux {
         SIZE_MIB - self.pool_mib
     }
 
-    /// A cache fills what programs do not use.
+    /// Returns the used memory: the cache fills what programs do not use.
     fn used_mib(&self) -> u64 {
         self.left_mib()
     }
@@ -56,8 +56,8 @@ impl Linux {
     }
 }
 
-/// The source as it is; the test can wait for the end of its program, for which the manager's
-/// clock stands still.
+/// The source itself, shared with the test. The test can wait for the end of its program while the
+/// manager's clock stands still.
 struct Shared(Rc<RefCell<Zvm>>);
 
 impl Hypervisor for Shared {
@@ -71,7 +71,7 @@ impl Hypervisor for Shared {
         let zvm = self.0.borrow();
         let mut set = PollSet::new();
         zvm.fds(&mut set);
-        // Its program has ended before time went on.
+        // The program has ended before the clock moves.
         if set.is_empty() { zvm.next_ms() } else { 0 }
     }
 
@@ -114,8 +114,8 @@ fn name_of(number: usize) -> String {
     format!("LINUX{number:02}")
 }
 
-/// A script that writes down what it is called with. Another process writes it: none of ours that
-/// is being started may have it open for writing.
+/// Writes a script that logs its arguments. Another process writes the file: no process started by
+/// the test may have it open for writing.
 fn script(path: &Path) {
     let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
     let mut sh = Command::new("sh")
@@ -133,7 +133,7 @@ impl Scene {
         let dir = std::env::temp_dir().join(format!("pinhead-smsg-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(dir.join("proc")).unwrap();
-        // What this machine has does not count.
+        // The memory of this machine does not count.
         let meminfo = "MemTotal: 1024 kB\nMemFree: 512 kB\nMemAvailable: 512 kB\n";
         fs::write(dir.join("proc/meminfo"), meminfo).unwrap();
         fs::write(dir.join("proc/vmstat"), "pswpin 0\npswpout 0\n").unwrap();
@@ -185,7 +185,7 @@ impl Scene {
         scene
     }
 
-    /// What z/VM counts now.
+    /// Writes z/VM's current counters.
     fn count(&self) {
         let guest = |(number, user): (usize, &Linux)| Guest {
             name: to_ebcdic(&name_of(number)),
@@ -202,13 +202,13 @@ impl Scene {
         fs::write(self.dir.join("diag_2fc"), guests_bytes(&all, Tod(1))).unwrap();
     }
 
-    /// All messages so far.
+    /// Returns all messages so far.
     fn messages(&self) -> Vec<String> {
         let log = fs::read_to_string(self.dir.join("vmcp.log")).unwrap();
         log.lines().map(str::to_owned).collect()
     }
 
-    /// What was said is heard, and four times a second it is sampled who waits.
+    /// Delivers new messages, and samples four times a second which users wait.
     fn live(&mut self) {
         for message in &self.messages()[self.heard..] {
             self.heard += 1;
@@ -236,7 +236,7 @@ impl Scene {
             self.live();
             let signals = Signals { stop: self.stop.0.as_fd(), reload: self.stop.0.as_fd() };
             assert_eq!(self.manager.turn(&signals).unwrap(), Turn::On);
-            // A program that was started ends before time goes on.
+            // A started program ends before the clock moves.
             let zvm = self.zvm.borrow();
             let mut set = PollSet::new();
             zvm.fds(&mut set);
@@ -274,9 +274,9 @@ impl Drop for Scene {
 }
 
 #[test]
-fn twenty_users_hold_the_set_point_and_one_that_starves_is_served() {
+fn twenty_users_keep_the_set_point_and_a_starved_user_grows() {
     let mut scene = Scene::new("twenty", 200);
-    assert_eq!(scene.free_mib(), 0, "they have more than z/VM");
+    assert_eq!(scene.free_mib(), 0, "users have more than z/VM");
     scene.run(60_000);
     // A tenth, less the hysteresis of a hundredth.
     let wanted = ALL_MIB * 9 / 100;
@@ -285,7 +285,7 @@ fn twenty_users_hold_the_set_point_and_one_that_starves_is_served() {
     println!("{} MiB are free after {quiet} messages", scene.free_mib());
     scene.run(60_000);
     assert!(scene.free_mib() >= wanted, "{} MiB are free", scene.free_mib());
-    assert!(scene.messages().len() <= quiet + 5, "it has come to rest");
+    assert!(scene.messages().len() <= quiet + 5, "sizes have come to rest");
     let least = scene.users.iter().map(Linux::left_mib).min().unwrap();
     assert!(least >= 256, "{least} MiB are below the minimum");
     let shrink = scene.decisions("LINUX00");
@@ -303,12 +303,12 @@ fn twenty_users_hold_the_set_point_and_one_that_starves_is_served() {
     assert!(needs.count() > 0, "{grows:?}");
     scene.run(60_000);
     println!("{:?}, {} messages", scene.users[7], scene.messages().len());
-    assert!(!scene.users[7].lacks(), "what it needs it keeps");
+    assert!(!scene.users[7].lacks(), "the user keeps what it needs");
     assert!(scene.free_mib() >= wanted, "{} MiB are free", scene.free_mib());
 }
 
 #[test]
-fn a_kernel_that_does_not_give_is_left_alone_and_the_others_give() {
+fn deaf_kernel_is_left_alone_and_other_kernels_give() {
     let mut scene = Scene::new("deaf", 200);
     scene.users[3].is_deaf = true;
     scene.run(60_000);
@@ -317,14 +317,14 @@ fn a_kernel_that_does_not_give_is_left_alone_and_the_others_give() {
     let clauses: Vec<String> = clauses.iter().map(|d| d.decision.clause.to_string()).collect();
     assert!(clauses.iter().any(|clause| clause == "stuck"), "{clauses:?}");
     let told = scene.messages().iter().filter(|message| message.contains("LINUX03")).count();
-    assert!(told < 20, "{told} messages to one who does not hear");
+    assert!(told < 20, "{told} messages to a deaf kernel");
 }
 
 #[test]
 fn nothing_is_moved_while_z_vm_cannot_be_read() {
     let mut scene = Scene::new("blind", 200);
     scene.run(1_000);
-    // Before anything is decided.
+    // No decision has been made so far.
     let said = scene.messages().len();
     let counters = scene.dir.join("diag_2fc");
     for _ in 0..200 {

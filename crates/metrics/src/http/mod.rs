@@ -1,7 +1,7 @@
-//! As much of HTTP/1.1 as a scrape, a push and a query need, without I/O.
+//! Subset of HTTP/1.1 for scrapes, pushes and queries, without I/O.
 //!
-//! A connection is for one request: both sides say `Connection: close`, so nothing of a client
-//! has to be kept, and what follows a request is not read.
+//! A connection serves one request: both sides send `Connection: close`. No state of a client is
+//! kept, and bytes after a request are not read.
 
 mod request;
 mod response;

@@ -1,37 +1,37 @@
-//! The server's side: what a client asks for.
+//! Server side: parsing of requests.
 
 use crate::text::Format;
 
-/// Bytes of a request up to its empty line. A scraper's has 300.
+/// Maximum length of a request's head; a scraper sends about 300 bytes.
 pub const HEAD_MAX: usize = 8 * 1024;
-/// Lines of it.
+/// Maximum number of header lines.
 const LINES_MAX: usize = 64;
-/// The only thing that is served.
+/// Path of the metrics, the only one served.
 const PATH: &str = "/metrics";
 
-/// A request that can be answered.
+/// A valid request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Whether the text is wanted, or its head only.
+    /// True for GET; false if only the head is wanted.
     pub wants_body: bool,
-    /// How it is to be written.
+    /// Format of the response.
     pub format: Format,
 }
 
-/// Why a request is not served.
+/// Reason for a refused request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is no HTTP.
+    /// The request is not HTTP.
     Bad,
-    /// It is for something else than `/metrics`.
+    /// The path is not `/metrics`.
     NotFound,
-    /// It wants to do more than read.
+    /// The method is neither GET nor HEAD.
     Method,
-    /// It takes too long.
+    /// The request takes too long.
     Timeout,
-    /// It does not end.
+    /// The request is too long.
     TooLong,
-    /// It is a later HTTP, or an earlier one.
+    /// The HTTP version is not supported.
     Version,
 }
 
@@ -47,15 +47,14 @@ impl Refusal {
         }
     }
 
-    /// The whole answer.
+    /// Returns the whole response.
     pub fn answer(self) -> Vec<u8> {
         let text = "Only GET /metrics is served here.\n";
         head(self.status(), "text/plain; charset=utf-8", text.len(), text).into_bytes()
     }
 }
 
-/// The head of the answer to a request whose text has this many bytes. The text follows it, if
-/// it is wanted.
+/// Returns the head of a response with a text of this length. The text follows, if it is wanted.
 pub fn answer(format: Format, length: usize) -> Vec<u8> {
     head("200 OK", format.content_type(), length, "").into_bytes()
 }
@@ -68,9 +67,9 @@ fn head(status: &str, content_type: &str, length: usize, text: &str) -> String {
 }
 
 impl Request {
-    /// Reads what has come of a request so far; `None` if it has not ended yet.
+    /// Parses a request as far as it has been received; `None` if it is incomplete.
     pub fn parse(heard: &[u8]) -> Result<Option<Request>, Refusal> {
-        // Empty lines before a request are no request of a scraper.
+        // No scraper sends empty lines before a request.
         if heard.first().is_some_and(|byte| !byte.is_ascii_graphic()) {
             return Err(Refusal::Bad);
         }
@@ -95,7 +94,7 @@ impl Request {
             "HEAD" => false,
             _ => return Err(Refusal::Method),
         };
-        // Parameters are for servers that have some.
+        // Query parameters are ignored.
         if target.split('?').next() != Some(PATH) {
             return Err(Refusal::NotFound);
         }

@@ -1,20 +1,20 @@
-//! The client's side: what a server has answered.
+//! Client side: parsing of responses.
 
-/// Bytes of a response's head. Servers send some hundred.
+/// Maximum length of a response's head; servers send some hundred bytes.
 const HEAD_MAX: usize = 64 * 1024;
-/// Lines of it.
+/// Maximum number of header lines.
 const LINES_MAX: usize = 100;
 
-/// A whole response.
+/// A complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Its number: 200 is well.
+    /// Status code; 200 is success.
     pub status: u16,
-    /// What it brings.
+    /// Body of the response.
     pub body: Vec<u8>,
 }
 
-/// How a body ends.
+/// Framing of a body.
 enum End {
     Length(usize),
     Chunks,
@@ -22,14 +22,14 @@ enum End {
 }
 
 impl Response {
-    /// Reads everything that came until the server closed the connection. What is wrong with it
-    /// is told as a clause.
+    /// Parses everything received until the server closed the connection. An error is described as
+    /// a clause.
     pub fn parse(mut heard: &[u8]) -> Result<Response, String> {
         loop {
             let (length, status, ending) = read_head(&heard[..heard.len().min(HEAD_MAX)])?;
             heard = &heard[length..];
             match (status, ending) {
-                // It only says that it goes on.
+                // An interim response precedes the final one.
                 (100..=199, _) => {}
                 (204 | 304, _) => return Ok(Response { status, body: Vec::new() }),
                 (_, End::Connection) => return Ok(Response { status, body: heard.to_vec() }),
@@ -45,7 +45,7 @@ impl Response {
     }
 }
 
-/// How long the head is, the status, and how the body ends.
+/// Returns the head's length, the status, and the framing of the body.
 fn read_head(heard: &[u8]) -> Result<(usize, u16, End), String> {
     let mut headers = [httparse::EMPTY_HEADER; LINES_MAX];
     let mut head = httparse::Response::new(&mut headers);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_told() {
+    fn truncated_response_is_an_error() {
         check("", Err("no end"));
         check("HTTP/1.1 200 OK\r\n", Err("no end"));
         check("SSH-2.0 hello\r\n\r\n", Err("no status"));

@@ -1,4 +1,4 @@
-//! Answers of an engine that has been led astray.
+//! Tests with hostile responses of a server.
 
 use metrics::Url;
 use metrics::fleet::{Steps, lines};
@@ -6,7 +6,7 @@ use model::HostField;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 
-/// An engine that gives everyone this answer.
+/// Starts a server that sends this response to every request.
 fn engine(body: String) -> Url {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -14,7 +14,7 @@ fn engine(body: String) -> Url {
         for stream in listener.incoming() {
             let mut stream = stream.expect("a client");
             let mut heard = Vec::new();
-            // The last of a request is a time in whole seconds: 60.000.
+            // The request ends with a time in whole seconds: 60.000.
             while !heard.ends_with(b"00") {
                 let mut buffer = [0; 4096];
                 let count = stream.read(&mut buffer).expect("a request");

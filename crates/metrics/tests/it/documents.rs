@@ -1,4 +1,4 @@
-//! The manual and the dashboard speak of metrics that there are, and the manual of all of them.
+//! Checks that the manual and the dashboard name existing metrics, and that the manual has all.
 
 use metrics::names::{self, Table};
 use model::{GuestField, HostField, Kind, ProcessField, TierField};
@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Set to write what is made from the tables again.
+/// Environment variable that makes the test write the generated part again.
 const WRITE: &str = "PINHEAD_WRITE_DOCS";
-/// What comes behind this line is made.
+/// Line before the generated part.
 const MADE: &str = "<!-- The rest is made from the tables of fields: \
                     PINHEAD_WRITE_DOCS=1 cargo test -p metrics -->\n";
 
@@ -50,7 +50,7 @@ fn the_manual_has_every_metric() {
     }
 }
 
-/// Every expression of a dashboard, in panels and in variables.
+/// Collects all expressions of a dashboard, in panels and in variables.
 fn expressions<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(entries) => {

@@ -1,4 +1,4 @@
-//! Documents and pushes, against what is written about them.
+//! Integration tests of documents and pushes.
 
 mod answers;
 mod documents;

@@ -1,4 +1,4 @@
-//! Pushing to a server that is away, full, or says no.
+//! Tests of pushes to a server that is down, overloaded, or refuses.
 
 use metrics::{Pusher, Url};
 use model::{GuestIdentity, HostField, Moment, Row};
@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// How long anything may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn moment(at_ms: i64) -> Moment {
@@ -16,8 +16,8 @@ fn moment(at_ms: i64) -> Moment {
     moment
 }
 
-/// A server that answers one connection after the other with the next of these statuses, and
-/// tells what it was sent: the head, and the body without its compression.
+/// Starts a server that answers connections in turn with these statuses. The receiver returns each
+/// request's head and its decompressed body.
 fn server(statuses: &'static [&'static str]) -> (SocketAddr, Receiver<(String, Vec<u8>)>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -37,14 +37,14 @@ fn serve(listener: &TcpListener, status: &str, sender: &Sender<(String, Vec<u8>)
     loop {
         let mut buffer = [0; 4096];
         let count = stream.read(&mut buffer).expect("a request");
-        assert!(count > 0, "it has hung up");
+        assert!(count > 0, "the pusher closed the connection");
         heard.extend_from_slice(&buffer[..count]);
         let text = String::from_utf8_lossy(&heard);
         let Some(end) = text.find("\r\n\r\n") else { continue };
         let head = text[..end].to_owned();
         let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
         let length: usize = length.expect("a length").parse().expect("a number");
-        // The head is plain, so its bytes are its letters.
+        // The head is ASCII, so its length in bytes and in characters is the same.
         if heard.len() >= end + 4 + length {
             let body = snap::raw::Decoder::new().decompress_vec(&heard[end + 4..]).expect("Snappy");
             stream
@@ -61,7 +61,7 @@ fn start(address: SocketAddr) -> Pusher {
     Pusher::start(url, "h".into(), "1".into()).expect("a thread")
 }
 
-/// Waits until the pusher's state is right, for as long as the next request takes to come.
+/// Waits until the pusher's state satisfies a condition, with a timeout.
 fn until(pusher: &Pusher, is_right: impl Fn(&metrics::push::Health) -> bool) {
     let (_alive, never) = channel::<()>();
     for _ in 0..3000 {
@@ -74,7 +74,7 @@ fn until(pusher: &Pusher, is_right: impl Fn(&metrics::push::Health) -> bool) {
 }
 
 #[test]
-fn what_fails_for_now_is_pushed_again_and_in_order() {
+fn failed_push_is_retried_in_order() {
     let (address, requests) = server(&["503 Service Unavailable", "204 No", "200 OK"]);
     let pusher = start(address);
     pusher.offer(&moment(1000));
@@ -87,13 +87,13 @@ fn what_fails_for_now_is_pushed_again_and_in_order() {
         assert!(head.contains("\r\nX-Prometheus-Remote-Write-Version: 0.1.0"), "{head}");
         bodies.push(body);
     }
-    assert_eq!(bodies[0], bodies[1], "the same again");
+    assert_eq!(bodies[0], bodies[1], "the same body is sent again");
     assert_ne!(bodies[1], bodies[2]);
     until(&pusher, |health| health.pushed == 2 && health.trouble.is_none());
 }
 
 #[test]
-fn what_is_refused_is_told_and_left_out() {
+fn refused_push_is_reported_and_skipped() {
     let (address, requests) = server(&["400 Bad Request", "204 No"]);
     let pusher = start(address);
     pusher.offer(&moment(1000));
@@ -124,9 +124,9 @@ fn queue_is_bounded_by_the_bytes_of_its_names() {
 }
 
 #[test]
-fn nobody_waits_for_a_server_that_is_away() {
+fn pusher_does_not_block_when_its_server_is_down() {
     let (address, requests) = server(&[]);
-    // Its thread is over and has closed the socket when this says so.
+    // The server's thread has ended and closed its socket once the channel is closed.
     assert!(requests.recv_timeout(PATIENCE).is_err());
     let pusher = start(address);
     (0..100).for_each(|second| pusher.offer(&moment(second * 1000)));

@@ -1,7 +1,7 @@
-//! What is recorded of a guest.
+//! Recorded fields of a guest.
 
 crate::field::fields! {
-    /// A raw field of a guest: as the host sees it first, as its daemon reports it last.
+    /// A raw field of a guest: first those seen from the host, last those reported by its daemon.
     GuestField {
         VcpuRun = "vcpu_run_ns", Nanoseconds, Counter, "task/TID/schedstat",
             "time its virtual CPUs ran on a host CPU";

@@ -1,4 +1,4 @@
-//! What is recorded of the host.
+//! Recorded fields of the host.
 
 crate::field::fields! {
     /// A raw field of the host.

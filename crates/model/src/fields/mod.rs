@@ -1,10 +1,9 @@
-//! What is recorded: one table of raw fields for a guest, one for the host, one for a tier of
-//! memory, one for a process inside of a guest; and what a pass of the policy knew.
+//! Recorded fields: tables of raw fields for a guest, for the host, for a tier of memory, and for a
+//! process inside a guest. Two more tables contain the inputs of a policy pass.
 //!
-//! Values are kept as they were read. A rate, a share or a wait is derived from two rows by
-//! the same code wherever it is shown. The names here are the columns of the store, the keys
-//! of CSV and JSON and the beginnings of the metrics' names: once published they do not change,
-//! and new fields are added at the end.
+//! Values are kept as read. Rates, shares and waits are derived from two rows, by the same code
+//! everywhere. The names here are the columns of the store, the keys of CSV and JSON, and the base
+//! of metric names. They do not change once published, and new fields are added at the end.
 
 mod guest;
 mod host;

@@ -1,7 +1,7 @@
-//! What a pass of the policy knew: of the host and how it is to be kept, and of a guest.
+//! Inputs of a policy pass: about the host and its settings, and about a guest.
 
 crate::field::fields! {
-    /// What a pass knew of the host, and how the host was to be kept.
+    /// Inputs of a pass about the host and its settings.
     PassField {
         SetPoint = "set_point_bytes", Bytes, Gauge, "settings", "the free memory it is to have";
         Hysteresis = "hysteresis_bytes", Bytes, Gauge, "settings",
@@ -28,7 +28,7 @@ crate::field::fields! {
 }
 
 crate::field::fields! {
-    /// What a pass knew of a guest.
+    /// Inputs of a pass about a guest.
     PassGuestField {
         Min = "min_bytes", Bytes, Gauge, "settings", "it never gets less";
         Max = "max_bytes", Bytes, Gauge, "settings", "it never gets more";

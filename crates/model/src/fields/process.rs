@@ -1,4 +1,4 @@
-//! What is recorded of a process inside of a guest, as its daemon reported it.
+//! Recorded fields of a process inside a guest, as reported by the daemon.
 
 crate::field::fields! {
     /// A raw field of a process, or of all processes of one name.

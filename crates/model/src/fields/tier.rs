@@ -1,4 +1,4 @@
-//! What is recorded of a tier of memory below RAM: a swap device, zram, zswap.
+//! Recorded fields of a tier of memory below RAM: a swap device, zram, zswap.
 
 crate::field::fields! {
     /// A raw field of a tier.

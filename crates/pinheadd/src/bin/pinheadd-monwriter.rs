@@ -1,4 +1,4 @@
-//! `pinheadd --monwriter`: what a guest of z/VM tells its monitor.
+//! `pinheadd --monwriter`: records of a z/VM guest for z/VM's monitor.
 
 fn main() -> std::process::ExitCode {
     pinheadd::monwriter()

@@ -6,7 +6,7 @@ const RULES: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n
                      HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"1000\"\nCMM_INC=\"1\"\n\
                      MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// Calls that read, of this thread since it started.
+/// Returns the number of read calls of this thread since it started.
 fn reads() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
     let calls = text.lines().find_map(|line| line.strip_prefix("syscr: "));

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// A daemon that does not answer within this time never will.
+/// The time in which a daemon must answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Rules that always want one CPU less, and one page more in the pool.
@@ -31,7 +31,7 @@ fn daemon(kernel: &FakeKernel, rules: &str, words: &[&str]) -> Command {
     command
 }
 
-/// What it says until something is in it.
+/// Reads the output until a condition holds.
 fn read_until(out: &mut impl Read, so: impl Fn(&str) -> bool) -> String {
     let mut output = String::new();
     while !so(&output) {
@@ -43,8 +43,8 @@ fn read_until(out: &mut impl Read, so: impl Fn(&str) -> bool) -> String {
     output
 }
 
-/// A daemon that runs. It ends with its test, also with one that fails: its words go where those of
-/// all tests go, and that is open for as long as it runs.
+/// A running daemon. It ends with its test, even if the test fails: it would otherwise hold the
+/// test run's output open.
 struct Running(Child);
 
 impl Running {
@@ -52,7 +52,7 @@ impl Running {
         Running(command.spawn().expect("it starts"))
     }
 
-    /// Ends it as an administrator does. It ends well.
+    /// Ends the daemon as an administrator does, and expects success.
     fn stop(mut self) {
         let pid = self.0.id().to_string();
         assert!(Command::new("kill").arg(&pid).status().expect("kill").success());
@@ -62,13 +62,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that was waited for is gone already.
+        // The daemon may already have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Every file below a directory, to see what has changed.
+/// Returns every file below a directory, to detect changes.
 fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     let mut open = vec![dir.to_path_buf()];
@@ -88,7 +88,7 @@ fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn a_wrong_file_is_refused_with_its_place_and_what_would_be_right() {
+fn wrong_file_is_refused_with_its_position_and_a_correction() {
     let kernel = FakeKernel::new(2, 4);
     let rules = SHRINKING.replace("HOTPLUG=\"0\"", "HOTPLUG=\"meminfo.MemFre > 1\"");
     let output = daemon(&kernel, &rules, &["-f"]).output().expect("it starts");
@@ -128,7 +128,7 @@ fn the_service_manager_is_notified_and_its_watchdog_is_fed() {
     let child = Running::start(&mut command);
     let next = || {
         let mut buffer = [0; 256];
-        // A call with a time limit is not begun again by itself after it was interrupted.
+        // A call with a timeout is not restarted after an interruption.
         let is_interrupted =
             |got: &io::Result<usize>| matches!(got, Err(e) if e.kind() == ErrorKind::Interrupted);
         let mut tries = std::iter::repeat_with(|| socket.recv(&mut buffer));
@@ -160,23 +160,22 @@ fn a_machine_that_dispatches_vertically_keeps_its_cpus() {
     child.stop();
 }
 
-/// A port without a host can always be read and has nothing: a daemon that kept on reading would
-/// keep a CPU busy forever. The file that stands for it is at its end, and poll says that at once.
+/// A port without a host is always readable and empty: a daemon that kept on reading would keep a
+/// CPU busy forever. The file that stands for the port is at its end, which poll reports at once.
 #[test]
 fn a_port_without_a_host_costs_nothing() {
     let (closed_ns, none_ns) = (three_intervals_ns(Port::Closed), three_intervals_ns(Port::None));
     println!("{closed_ns} ns of CPU in two seconds with a closed port, {none_ns} without one");
-    // Half a percent of a core: to open it, to be refused, and to be told that it is closed.
+    // Half a percent of a core: to open the port, to be refused, and to learn that it is closed.
     assert!(closed_ns <= none_ns + 10_000_000, "{closed_ns} ns with a port, {none_ns} without");
 }
 
-/// What a daemon has.
 enum Port {
     None,
     Closed,
 }
 
-/// How long a daemon has run at the beginning of its third interval.
+/// Returns the daemon's CPU time at the beginning of its third interval.
 fn three_intervals_ns(port: Port) -> u64 {
     let kernel = FakeKernel::new(2, 4);
     kernel.write("proc/sys/vm/cmm_pages", "0\n");
@@ -188,7 +187,7 @@ fn three_intervals_ns(port: Port) -> u64 {
     }
     let mut child = Running::start(&mut daemon(&kernel, SHRINKING, &words));
     let mut out = child.0.stdout.take().expect("its output");
-    // One that turns in a circle has no third interval.
+    // A daemon in an endless loop has no third interval.
     let (told, heard) = mpsc::channel();
     thread::spawn(move || {
         told.send(read_until(&mut out, |output| output.matches("New interval").count() == 3))
@@ -222,7 +221,7 @@ fn the_balloon_is_shown_without_rules_and_without_a_daemon() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("pinheadd.balloon is not a daemon's"));
 }
 
-/// Another manager of the pool finds it as they left it, as long as the rules did not
+/// Another manager of the pool finds it as that manager left it, as long as the rules did not
 /// change it.
 #[test]
 fn a_pool_that_was_not_changed_is_not_put_back() {

@@ -1,4 +1,4 @@
-//! The daemon as a process, in a kernel tree that is made up.
+//! The daemon as a process, in a fake kernel tree.
 
 mod daemon;
 mod monwriter;

@@ -1,4 +1,4 @@
-//! `pinheadd --monwriter`: the daemon becomes the program that lies beside it.
+//! `pinheadd --monwriter`: the daemon executes the program in the same directory.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -13,8 +13,8 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn what_the_other_program_says_is_what_the_daemon_says() {
-    // The device, the interval: both are the other program's to judge.
+fn other_programs_output_is_the_daemons() {
+    // The device and the interval are checked only by the other program.
     let dir = std::env::temp_dir();
     let dir = dir.to_str().expect("text");
     let output = run(&["--monwriter", "/nowhere/monwriter", "-f", "--run-dir", dir]);
@@ -30,7 +30,7 @@ fn what_the_other_program_says_is_what_the_daemon_says() {
 }
 
 #[test]
-fn where_the_other_program_is_not_the_daemon_says_so() {
+fn missing_other_program_is_reported_by_the_daemon() {
     let dir = std::env::temp_dir().join(format!("pinheadd-alone-{}", std::process::id()));
     fs::create_dir_all(&dir).expect("a directory");
     let alone = dir.join("pinheadd");

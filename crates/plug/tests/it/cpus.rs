@@ -50,7 +50,7 @@ fn a_cpu_that_is_not_configured_is_not_plugged() {
     assert_eq!(cpus.plug_one().unwrap(), Some(2));
     kernel.write_cpu(3, "configure", "0\n");
     assert_eq!(cpus.plug_one().unwrap(), None);
-    // No such file: there is nothing to configure.
+    // Without this file there is nothing to configure.
     kernel.remove("sys/devices/system/cpu/cpu1/configure");
     assert_eq!(cpus.plug_one().unwrap(), Some(1));
 }
@@ -61,7 +61,7 @@ fn a_cpu_that_fails_does_not_stop_the_next() {
     let cpus = Cpus::new(&kernel.root());
     kernel.break_file("sys/devices/system/cpu/cpu2/online");
     assert_eq!(cpus.plug_one().unwrap(), Some(3));
-    // Only the broken one is left now: that is an error.
+    // Only the broken CPU is left, so the call fails.
     let error = cpus.plug_one().unwrap_err();
     let path = kernel.path("sys/devices/system/cpu/cpu2/online");
     assert!(error.to_string().ends_with(&path.display().to_string()), "{error}");
@@ -104,12 +104,12 @@ fn exactly_the_set_that_was_is_restored() {
 }
 
 #[test]
-fn a_cpu_that_cannot_be_restored_is_an_error_and_the_rest_are_restored() {
+fn cpu_that_fails_to_restore_is_an_error_and_others_restore() {
     let kernel = FakeKernel::s390x(3, 6, 0);
     let cpus = Cpus::new(&kernel.root());
     kernel.break_file("sys/devices/system/cpu/cpu1/online");
     kernel.break_file("sys/devices/system/cpu/cpu4/online");
-    // cpu9 has left the machine; cpu1 is to go and does not; cpu4 does not come.
+    // cpu9 has left the machine; cpu1 is to go and does not; cpu4 cannot be brought online.
     let errors = cpus.restore(&set(&[0, 3, 4, 9]));
     let file = |cpu: u32| kernel.path(&format!("sys/devices/system/cpu/cpu{cpu}/online"));
     assert_eq!(errors.len(), 3);
@@ -176,7 +176,7 @@ fn report_g05_a_kernel_that_cannot_plug_says_so() {
     assert_eq!(cpus.usable().unwrap(), set(&[0, 1]));
     let why = Some("no CPU of this guest can be changed".to_owned());
     assert_eq!((cpus.why_no_plug(), cpus.why_no_unplug()), (why.clone(), why));
-    // Of a captured tree that has only the lists nobody knows better.
+    // A captured tree with only the lists gives no reason.
     (0..3).for_each(|cpu| kernel.remove(&format!("sys/devices/system/cpu/cpu{cpu}")));
     assert_eq!((cpus.why_no_plug(), cpus.why_no_unplug()), (None, None));
 }
@@ -190,7 +190,7 @@ fn report_g11_isolated_cpus_are_neither_plugged_nor_unplugged() {
     assert_eq!(cpus.isolated(), set(&[2, 3, 4]));
     assert_eq!(cpus.unplug_one().unwrap(), Some(1));
     kernel.settle();
-    // cpu0 is the last one that ordinary work has.
+    // cpu0 is the last one for ordinary work.
     assert_eq!(cpus.unplug_one().unwrap(), None);
     let why = "no CPU but the isolated ones (2-4) can be changed";
     assert_eq!(cpus.why_no_unplug().as_deref(), Some(why));
@@ -199,7 +199,7 @@ fn report_g11_isolated_cpus_are_neither_plugged_nor_unplugged() {
         kernel.settle();
     }
     assert_eq!(kernel.online(), [0, 1, 2, 3, 5]);
-    // Kernels without them say so in two ways.
+    // Kernels without isolated CPUs show it in two ways.
     kernel.write("sys/devices/system/cpu/isolated", "\n");
     kernel.write("sys/devices/system/cpu/nohz_full", "(null)\n");
     assert!(cpus.isolated().is_empty());
@@ -222,7 +222,7 @@ fn present_cpus_are_those_of_the_last_good_look() {
     kernel.write(FILE, "\n");
     let mut present = PresentCpus::open(&kernel.root()).unwrap();
     assert_eq!(present.cpus().len(), 0);
-    // Longer than what is read in one call, and different at its end only.
+    // Longer than the buffer of one call, and different only at its end.
     let every_other = |count: u32| {
         let numbers: Vec<String> = (0..count).map(|number| (2 * number).to_string()).collect();
         format!("{}\n", numbers.join(","))

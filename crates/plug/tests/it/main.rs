@@ -1,4 +1,4 @@
-//! CPUs and memory of a machine that is made up.
+//! CPUs and memory of a fake machine.
 
 mod conflicts;
 mod cpus;

@@ -101,7 +101,7 @@ fn a_record_of_another_boot_is_not_ours() {
 }
 
 #[test]
-fn a_record_that_is_cut_or_changed_anywhere_is_refused_or_means_itself() {
+fn cut_or_changed_record_is_refused_or_means_itself() {
     let text = record(Some(4096)).to_string().into_bytes();
     for cut in 0..text.len() {
         assert!(UndoRecord::parse(&text[..cut]).is_err(), "cut at {cut}");
@@ -117,8 +117,8 @@ fn a_record_that_is_cut_or_changed_anywhere_is_refused_or_means_itself() {
             }
         }
     }
-    // Other hexadecimal digits of the boot id, other CPUs, other sizes. Were it many
-    // more, something would not be looked at.
+    // Other hexadecimal digits of the boot id, other CPUs, other sizes. A much larger number would
+    // mean that something is not checked.
     assert!((36 * 22..1000).contains(&taken), "{taken}");
 }
 
@@ -159,7 +159,7 @@ fn a_record_that_cannot_be_saved_leaves_the_old_one() {
     assert_eq!(error.to_string(), format!("Cannot write the undo record to {}", path.display()));
     assert_eq!(UndoRecord::load(&kernel.root(), &path).unwrap(), Some(record(Some(1))));
     kernel.remove("undo.new");
-    // The place itself is taken by what no rename replaces.
+    // The destination is a directory, which a rename cannot replace.
     kernel.break_file("undo");
     fs::write(path.join("something"), "").unwrap();
     assert!(matches!(record(Some(2)).save(&path), Err(Error::Write { .. })));

@@ -1,4 +1,4 @@
-//! What became of what was asked of a balloon: arrived, on its way, stuck, or moved by others.
+//! Progress of a balloon's last request: reached, moving, stuck, or moved by another manager.
 
 use super::gain::{Holding, Yield};
 use super::reason::{Arrival, Clause, Left, Outcome};
@@ -6,40 +6,40 @@ use super::sample::{GuestSample, Key};
 use super::stray::{Back, PROGRESS, Stray, TURNING_MS, distance, slack};
 use counters::Bytes;
 
-/// A balloon that has not moved for so long is stuck.
+/// Time without movement after which a balloon counts as stuck.
 pub const STUCK_MS: u64 = 5_000;
-/// A stuck balloon is tried again after this, and after twice as long each time.
+/// First wait before a stuck balloon is tried again. Each further wait is twice as long.
 const RETRY_MS: u64 = 10_000;
-/// The longest time between two tries to take from it,
+/// Longest wait between two attempts to take memory from a stuck balloon.
 const TAKE_MS_MAX: u64 = 600_000;
-/// and to give it memory: while nothing is tried, a guest in need waits.
+/// Longest wait between two attempts to give memory. It is shorter, since the guest may be in need.
 const GIVE_MS_MAX: u64 = 60_000;
-/// Two changes that nobody here asked for within this time have another author.
+/// Two unrequested changes of size within this time count as another manager's.
 const FOREIGN_WINDOW_MS: u64 = 60_000;
-/// Changes with no more between them than this are one.
+/// Changes less than this apart count as one change.
 const BREAK_MS: u64 = 3_000;
-/// For how long a balloon that another manager moves is left to it.
+/// Time for which a balloon is left to another manager that moves it.
 const FOREIGN_MS: u64 = 600_000;
-/// After one unexplained change a guest is left alone for this long.
+/// Time for which a guest is left alone after one unexplained change.
 const UNEXPLAINED_MS: u64 = 10_000;
-/// A guest that has taken memory back by itself says within this what for.
+/// Time that a guest has to report pressure after its balloon deflated by itself.
 const TOLD_MS: u64 = 3_000;
-/// No more is under way at once than arrives within this, as fast as the balloon was seen to be:
-/// a slow one must not keep for minutes what others could use.
+/// Limit for memory under way: the amount that arrives within this time at the measured speed. A
+/// slow balloon must not block for minutes memory that other guests could use.
 const REACH_MS: u64 = 8_000;
-/// But so much in any case, to see whether it has become faster.
+/// Least amount that may be under way, to notice when a slow balloon has become faster.
 const REACH_MIN: Bytes = Bytes::mib(128);
-/// A speed is taken over no less time than this.
+/// Shortest time over which a speed is measured.
 const SPEED_MS: u64 = 400;
 
-/// A size that was asked for and has not been reached.
+/// A requested size that has not been reached yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Target {
     size: Bytes,
     from: Bytes,
-    /// What of `from` was in the host's memory.
+    /// The guest's resident memory at size `from`.
     held: Holding,
-    /// How far it came.
+    /// Size closest to the target so far.
     nearest: Bytes,
     progress_ms: u64,
 }
@@ -50,7 +50,7 @@ impl Target {
     }
 }
 
-/// Sizes that a balloon may still have passed on the way that it was told to leave.
+/// Sizes that a balloon may still pass after its target was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Turning {
     low: Bytes,
@@ -65,64 +65,66 @@ impl Turning {
     }
 }
 
-/// One balloon's record.
+/// The record of one balloon.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BalloonTracker {
     target: Option<Target>,
-    /// What it was on its way to before it was asked again.
+    /// Target that the current request replaced.
     before: Option<Target>,
-    /// It came to rest a little above this size, and may go on to it yet.
+    /// Target slightly below the size at rest; the balloon may still move on to it.
     ahead: Option<Bytes>,
-    /// What it may have at most: another size is of another machine.
+    /// The guest's maximum at the last check. A new maximum explains a new size.
     max: Option<Bytes>,
-    /// The size at rest, to notice changes that nobody here asked for.
+    /// Size at rest, to detect unrequested changes.
     rest: Option<Bytes>,
-    /// It was told to leave its way a moment ago.
+    /// Set for a while after the target was replaced.
     turning: Option<Turning>,
     stray: Stray,
-    /// How often in a row it has not given what it was asked for,
+    /// Consecutive failed attempts to take memory.
     not_given: u32,
-    /// and has not taken what it was given.
+    /// Consecutive failed attempts to give memory.
     not_taken: u32,
-    /// It does not take what it is given, and nothing is asked of it until then.
+    /// End of the time in which nothing is requested, because the balloon does not take memory.
     stuck_until_ms: Option<u64>,
-    /// It does not give what it is asked for. What it has too little of it still gets.
+    /// End of the time in which nothing is taken, because the balloon gave none. The guest may
+    /// still grow.
     stingy_until_ms: Option<u64>,
     unexplained_ms: Option<u64>,
     foreign_until_ms: Option<u64>,
-    /// What the host gets of what it takes.
+    /// Host memory gained per shrink, learned from past shrinks.
     pub(super) yields: Yield,
     pace: Pace,
 }
 
-/// Its speed, as far as that is known.
+/// The speed of a balloon, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pace {
-    /// Where it was when its speed was looked at.
+    /// Size and time of the last measurement.
     seen: Option<(Bytes, u64)>,
-    /// What it moves in a second, if it ever had more to do than it did at once.
+    /// Bytes moved in a second, once a move was long enough to measure.
     speed: Option<Bytes>,
 }
 
-/// What a look at a balloon came to.
+/// The result of a balloon check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BalloonCheck {
-    /// How an earlier target came out.
+    /// Outcome of an earlier target.
     pub outcome: Option<Outcome>,
-    /// It is stuck since now: it is to be asked for what it has.
+    /// Size to request now: the current size of a balloon that stopped or gave way, or a trimmed
+    /// target.
     pub cap: Option<Bytes>,
-    /// Its kernel took memory back: it has too little.
+    /// True if the guest's kernel deflated the balloon because memory was short.
     pub guest_deflated: bool,
-    /// The size that nobody here asked for.
+    /// An unrequested size.
     pub left: Option<Left>,
 }
 
 impl BalloonTracker {
-    /// Something was asked of it.
+    /// Records a request for a new size.
     pub fn ask(&mut self, size: Bytes, from: Bytes, held: Holding, now_ms: u64) {
         (self.rest, self.ahead, self.stray.back) = (None, None, None);
         let mut target = Target { size, from, held, nearest: from, progress_ms: now_ms };
-        // One that is asked for more of the same has not made progress by that.
+        // A further request in the same direction is no progress.
         let before = self.before.take().filter(|b| b.shrinks() == target.shrinks());
         if let Some(before) = before
             && distance(before.nearest, from) < PROGRESS
@@ -132,15 +134,15 @@ impl BalloonTracker {
         self.target = Some(target);
     }
 
-    /// Its hypervisor has this size for it from now on.
+    /// Records the size that the hypervisor holds as its target.
     pub fn told(&mut self, size: Bytes) {
         self.stray.told(size);
     }
 
-    /// It started again: its balloon is empty, and another driver moves it, of which nothing is
-    /// known. Another manager stays its manager. Gives the size that QEMU still has for it.
+    /// Forgets the balloon after a restart: it is empty, and its new driver is unknown. A claim of
+    /// another manager stays. Returns the size that QEMU still holds as its target.
     pub fn forget(&mut self) -> Option<Bytes> {
-        // What was still on its way up is free again.
+        // The part of a grant that had not arrived is free again.
         let asked = self.target.map(|target| target.size.min(target.nearest)).or(self.rest);
         let mut yields = std::mem::take(&mut self.yields);
         yields.forget_loose();
@@ -149,24 +151,25 @@ impl BalloonTracker {
         asked
     }
 
-    /// The driver of a guest that boots goes to the size that QEMU has for it, by itself.
+    /// Expects any size until `until_ms`: the driver of a booting guest moves to QEMU's target by
+    /// itself.
     pub fn boots(&mut self, until_ms: u64) {
         self.turning = Some(Turning { low: Bytes::ZERO, high: Bytes(u64::MAX), until_ms });
     }
 
-    /// What is still to come from it to the host.
+    /// Returns the memory that the host still gets from this balloon.
     pub fn coming(&self, actual: Bytes) -> Bytes {
         let Some(target) = self.target.filter(|t| t.shrinks()) else { return Bytes::ZERO };
         target.held.gain(target.size).less(target.held.gain(actual)).min(self.reach())
     }
 
-    /// What may be under way at once.
+    /// Returns the limit for memory under way at once.
     pub fn reach(&self) -> Bytes {
         let Some(speed) = self.pace.speed else { return Bytes(u64::MAX) };
         Bytes(speed.0.saturating_mul(REACH_MS / 1000)).max(REACH_MIN)
     }
 
-    /// Takes its speed while it has more to do.
+    /// Measures the speed while the balloon moves.
     fn measure(&mut self, actual: Bytes, now_ms: u64) {
         let Some((before, at_ms)) = self.pace.seen else {
             self.pace.seen = Some((actual, now_ms));
@@ -180,34 +183,35 @@ impl BalloonTracker {
         }
     }
 
-    /// What was given to it and has not arrived.
+    /// Returns the memory that was granted and has not arrived.
     pub fn going(&self, actual: Bytes) -> Bytes {
         self.target.filter(|t| !t.shrinks()).map_or(Bytes::ZERO, |t| t.size.less(actual))
     }
 
-    /// The same for a guest of which may be known what it has: one that has fallen silent still
-    /// has what it had, and may take the rest when it wakes.
+    /// Returns the same for a guest of possibly unknown size. A silent guest keeps its last size
+    /// and may take the rest when it wakes.
     pub fn owed(&self, actual: Option<Bytes>) -> Bytes {
         let had = self.target.map_or(Bytes::ZERO, |target| target.nearest);
         self.going(actual.unwrap_or(had))
     }
 
-    /// The size that it is on its way to.
+    /// Returns the size that the balloon moves to.
     pub fn target(&self) -> Option<Bytes> {
         self.target.map(|t| t.size)
     }
 
-    /// Whether it is on its way down.
+    /// Returns true while the balloon shrinks the guest.
     pub fn is_shrinking(&self) -> bool {
         self.target.is_some_and(|t| t.shrinks())
     }
 
-    /// Whether it may give more without being asked again.
+    /// Returns true if the guest may shrink further without a new request.
     pub fn may_shrink(&self) -> bool {
         self.is_shrinking() || self.ahead.is_some()
     }
 
-    /// The size of its guest that costs the host nothing, and why: it has that much all the same.
+    /// Returns the size that costs the host nothing, with its clause: that memory stays on the host
+    /// anyway.
     pub fn returned(&self, sample: &GuestSample) -> Option<(Bytes, Clause)> {
         let stays = sample.resident?.less(sample.doubtful);
         let before = self.yields.in_vain().filter(|_| !self.is_shrinking());
@@ -220,28 +224,28 @@ impl BalloonTracker {
         sample.actual.is_some_and(|actual| actual < size).then_some((size, clause))
     }
 
-    /// Whether it is left out because it does not move.
+    /// Returns true while the guest is left out because its balloon does not move.
     pub fn is_stuck(&self, now_ms: u64) -> bool {
         self.stuck_until_ms.is_some_and(|until| now_ms < until)
     }
 
-    /// Whether nothing is asked of it because it gave nothing when it was.
+    /// Returns true while nothing is taken because the last request gave nothing.
     pub fn is_stingy(&self, now_ms: u64) -> bool {
         self.stingy_until_ms.is_some_and(|until| now_ms < until)
     }
 
-    /// Whether another manager moves it, and it is left to that one.
+    /// Returns true while the balloon is left to another manager.
     pub fn is_foreign(&self, now_ms: u64) -> bool {
         self.foreign_until_ms.is_some_and(|until| now_ms < until)
     }
 
-    /// Whether another manager moves it, or moved it a moment ago.
+    /// Returns true if another manager moves the balloon, or an unexplained change is recent.
     pub fn is_disturbed(&self, now_ms: u64) -> bool {
         self.is_foreign(now_ms)
             || self.unexplained_ms.is_some_and(|at| now_ms < at + UNEXPLAINED_MS)
     }
 
-    /// Looks at what it has now.
+    /// Compares the current size with the target, or with the size at rest.
     pub fn check(&mut self, sample: &GuestSample, strained: bool, now_ms: u64) -> BalloonCheck {
         if let Some(resident) = sample.resident {
             self.yields.see(resident);
@@ -251,7 +255,7 @@ impl BalloonTracker {
             self.rest = None;
         }
         if let Some(target) = self.target.as_mut().filter(|target| !target.shrinks()) {
-            // What was unplugged meanwhile is not to come any more.
+            // Memory that was unplugged meanwhile is not expected any more.
             target.size = target.size.min(sample.limits.max.max(target.from));
         }
         let Some(mut target) = self.target else {
@@ -275,14 +279,14 @@ impl BalloonTracker {
                 true => self.not_given = 0,
                 false => self.not_taken = 0,
             }
-            // It did all that it was asked for: perhaps it could have done more.
+            // The balloon reached its target, so it may be faster than measured.
             self.pace.speed = self.pace.speed.map(|speed| Bytes(speed.0.saturating_mul(2)));
             return BalloonCheck {
                 outcome: outcome(Arrival::Reached, host_got),
                 ..BalloonCheck::default()
             };
         }
-        // More than was granted: its kernel took the rest by itself.
+        // The size exceeds the grant: the guest's kernel took the rest by itself.
         if !target.shrinks() && actual > target.size && strained && sample.deflates_on_oom {
             self.settle(actual);
             self.not_taken = 0;
@@ -294,7 +298,8 @@ impl BalloonTracker {
                 left: None,
             };
         }
-        // The wrong way: by the guest's kernel if it had too little, else by another manager.
+        // The balloon moved away from its target. The guest's kernel did that if memory was short,
+        // else another manager.
         let wrong = match target.shrinks() {
             true => actual > target.nearest.plus(slack(target.nearest)),
             false => target.nearest > actual.plus(slack(actual)),
@@ -306,7 +311,7 @@ impl BalloonTracker {
                 self.unexplained(now_ms);
             }
             let result = if guest_deflated { Arrival::TookBack } else { Arrival::Foreign };
-            // What another manager does is not undone.
+            // A change by another manager is not reverted.
             let cap = guest_deflated.then_some(actual);
             let left = Left { key: sample.key, at: actual, rose: target.shrinks() };
             let left = (!guest_deflated).then_some(left);
@@ -336,11 +341,11 @@ impl BalloonTracker {
         BalloonCheck { outcome, cap, ..BalloonCheck::default() }
     }
 
-    /// Takes back what was granted and does not arrive soon. Gives the size that is left to reach.
+    /// Reduces a grant to the part that arrives soon. Returns the new target.
     fn trim(&mut self, actual: Bytes) -> Option<Bytes> {
         let reach = self.reach();
         let target = self.target.as_mut().filter(|t| !t.shrinks())?;
-        // A little more than that is not worth another command.
+        // A small excess is not worth another command.
         if target.size.less(actual) <= reach.plus(Bytes(reach.0 / 4)) {
             return None;
         }
@@ -348,7 +353,8 @@ impl BalloonTracker {
         Some(target.size)
     }
 
-    /// The newest target, or the word to stay, takes the place of one that was not reached.
+    /// Ends an unreached target that a newer one, or an order to stay, replaces. Returns its
+    /// outcome.
     pub fn supersede(&mut self, key: Key, actual: Bytes, now_ms: u64) -> Option<Outcome> {
         (self.before, self.ahead) = (self.target.take(), None);
         self.turn(&self.before?, actual, now_ms);
@@ -362,12 +368,12 @@ impl BalloonTracker {
         self.rest = Some(actual);
     }
 
-    /// Whether it may have this size because it has not turned yet.
+    /// Returns true if a replaced target explains this size.
     fn is_turning(&self, actual: Bytes, now_ms: u64) -> bool {
         self.turning.is_some_and(|turning| turning.explains(actual, now_ms))
     }
 
-    /// It is told to leave its way to a target, where it was seen last.
+    /// Records that the target was replaced while the balloon was at `actual`.
     fn turn(&mut self, target: &Target, actual: Bytes, now_ms: u64) {
         let (mut low, mut high) = (actual.min(target.size), actual.max(target.size));
         if let Some(before) = self.turning.filter(|before| now_ms < before.until_ms) {
@@ -383,14 +389,14 @@ impl BalloonTracker {
         strained: bool,
         now_ms: u64,
     ) -> BalloonCheck {
-        // Small steps add up against where it came to rest.
+        // Small steps add up against the size at rest.
         let rest = *self.rest.get_or_insert(actual);
         if distance(rest, actual) <= slack(rest) {
             (self.stray.rose_ms, self.stray.back) = (None, None);
             return BalloonCheck::default();
         }
         if actual > rest && sample.deflates_on_oom && !strained {
-            // A kernel that takes memory back does so before its daemon says that it waits.
+            // A kernel deflates the balloon before its daemon reports pressure.
             let since_ms = *self.stray.rose_ms.get_or_insert(now_ms);
             let is_told = sample.memory.is_some_and(|memory| memory.at_ms > since_ms);
             if !is_told && now_ms.saturating_sub(since_ms) < TOLD_MS {
@@ -398,11 +404,12 @@ impl BalloonTracker {
             }
         }
         self.stray.rose_ms = None;
-        // Without its driver a guest has all of its memory. Another manager gives less than that.
+        // A guest without its balloon driver has all of its memory. Another manager gives less than
+        // that.
         let was_away = self.max.is_some_and(|max| rest.plus(slack(rest)) >= max);
         match self.stray.goes_back(rest, actual, was_away, now_ms) {
             Back::No => self.stray.before = None,
-            // It counts as somebody else's until it is there.
+            // The change counts as another manager's until the balloon is back at its target.
             Back::OnItsWay => {
                 self.stray.before.get_or_insert((self.unexplained_ms, self.foreign_until_ms));
                 self.unexplained(now_ms);
@@ -440,21 +447,21 @@ impl BalloonTracker {
         BalloonCheck { left: Some(left), ..BalloonCheck::default() }
     }
 
-    /// Returns whether it has another size than at rest for a reason that is not known yet.
+    /// Returns true if the size differs from the size at rest for a reason that is still unknown.
     pub fn is_astray(&self) -> bool {
         self.stray.is_open()
     }
 
     fn unexplained(&mut self, now_ms: u64) {
         let before = self.unexplained_ms.replace(now_ms);
-        // What goes on without a break is one change.
+        // Changes without a break count as one change.
         let since_ms = before.map(|at| now_ms.saturating_sub(at));
         if since_ms.is_some_and(|ms| (BREAK_MS..=FOREIGN_WINDOW_MS).contains(&ms)) {
             self.foreign_until_ms = Some(now_ms + FOREIGN_MS);
         }
     }
 
-    /// Judges what the host got of what the guest gave.
+    /// Learns from a shrink how much memory the host got. Returns that amount.
     fn yielded(
         &mut self,
         target: &Target,
@@ -466,7 +473,7 @@ impl BalloonTracker {
             return None;
         }
         let (before, now) = target.held.change(sample)?;
-        // A balloon that stood still has given nothing that could have got lost.
+        // The reached size counts: a balloon that stood still gave nothing that could get lost.
         let reached = reached.max(target.size);
         let came = (target.held.got(sample)?, sample.resident?);
         let in_vain = target.held.is_in_vain(reached, sample).then_some(target.from);

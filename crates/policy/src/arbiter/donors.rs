@@ -1,4 +1,4 @@
-//! Taking: which guest gives how much, and what speaks against it.
+//! Taking memory: the amount that each guest gives, and the obstacles.
 
 use super::reason::{Action, Bound, Clause};
 use super::regime::Urgency;
@@ -8,13 +8,13 @@ use super::spare::Reclaim;
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use counters::Bytes;
 
-/// The least that one pass may take, so that small guests are not asked for crumbs.
+/// Least step of one pass, so that small guests are not asked for crumbs.
 const STEP_MIN: Bytes = Bytes::mib(32);
-/// No step is larger than this part of a guest, in thousandths, but in an emergency.
+/// Largest step outside an emergency, in thousandths of a guest.
 const STEP_MAX_PERMILLE: u64 = 250;
 
-/// Takes what the host, its guests in need and its reservations lack from those that can
-/// spare it. Returns the guests that gave nothing, and the clause.
+/// Takes the memory that the host, its guests in need and its reservations lack. Returns the guests
+/// that gave nothing, with their clauses.
 pub(super) fn take(
     states: &mut [GuestState<'_>],
     budget: &mut HostBudget,
@@ -30,15 +30,15 @@ pub(super) fn take(
     };
     let clause = if budget.emergency { Clause::Emergency } else { claim };
     let urgent = !matches!(clause, Clause::SetPoint | Clause::HostPressure | Clause::Refault);
-    // What the host lacks it lacks beyond all that is coming; where it lacks nothing, what is
-    // coming is for those who wait.
+    // The host's lack already leaves out memory that is coming. Without such a lack, coming memory
+    // is for the guests that wait.
     let mut demand = match budget.lack.max(budget.reserve_lack) {
         Bytes::ZERO if urgent => budget.unmet.less(budget.coming),
         Bytes::ZERO => budget.refaults.less(budget.coming),
         lack => lack.plus(budget.unmet),
     };
-    // Page-out finds what nobody touches, and what it takes comes back by itself: what a guest has
-    // cached is left to it first, where nobody waits.
+    // Page-out finds untouched memory, and memory that it takes in error comes back by itself.
+    // Caches of guests are therefore left to it first, unless a guest waits.
     let page_out = if clause == Clause::SetPoint { budget.page_out } else { Bytes::ZERO };
     let kinds: &[Reclaim] = match clause {
         Clause::SetPoint if page_out > Bytes::ZERO && !budget.low => {
@@ -55,7 +55,7 @@ pub(super) fn take(
             Reclaim::ProcessMemory,
         ],
         Clause::Refault => &[Reclaim::ColdCache],
-        // What is in use is not dropped for a number that is nearly met.
+        // Memory in use is not dropped for a number that is nearly met.
         Clause::SetPoint | Clause::HostPressure if !budget.low => {
             &[Reclaim::ColdCache, Reclaim::ThrashedCache]
         }
@@ -68,7 +68,7 @@ pub(super) fn take(
         (false, false) => Urgency::None,
     };
     if urgent && demand > Bytes::ZERO {
-        // A guest waits for the last crumb too.
+        // A guest waits even for a crumb, so at least one move is made.
         demand = demand.max(MOVE_MIN);
     }
     let mut given = vec![Gift::default(); states.len()];
@@ -78,20 +78,21 @@ pub(super) fn take(
         if demand < MOVE_MIN {
             break;
         }
-        // Half of what guests had free is in page-out's expected gain, and comes from them now.
+        // Half of the guests' free memory is in page-out's expected gain, and is taken from them
+        // now.
         let waits = page_out.less(Bytes(freed.0 / 2));
         let asked = match kind {
-            // Memory in use is not taken for the set point. What no other guest has a claim on is
-            // taken for the reserve alone.
+            // Memory in use is not taken for the set point. Memory that no other guest has a claim
+            // on is taken for the reserve alone.
             Reclaim::AnyHotCache | Reclaim::ProcessMemory => demand.min(budget.deficit.less(all)),
             Reclaim::HotCache if budget.emergency => {
                 demand.min(budget.deficit.plus(budget.unmet).plus(budget.reserve_lack).less(all))
             }
-            // What others keep for the next step is theirs to give, where there is time for that.
+            // With enough time, other guests give their cold cache in later steps instead.
             Reclaim::ThrashedCache if !urgent && !budget.low => {
                 demand.less(waits).less(left_of(states, &given, Reclaim::ColdCache, urgency))
             }
-            // Half-way to the reserve, cache that nobody used again does not wait for page-out.
+            // Half-way to the reserve, cache that was not used again does not wait for page-out.
             Reclaim::ColdCache if !budget.low => demand.less(waits),
             Reclaim::HotCache => demand.less(waits),
             Reclaim::ColdCache | Reclaim::ThrashedCache | Reclaim::Free => demand,
@@ -103,7 +104,7 @@ pub(super) fn take(
         demand = demand.less(gives);
         all = all.plus(gives);
     }
-    // Who only idles is not woken for a little that another could use.
+    // An idle guest is not woken for a small amount that another guest could use.
     gather(&mut given, if clause == Clause::Refault { STEP_MIN } else { MOVE_MIN });
     let mut refused = Vec::new();
     for (state, Gift { size, .. }) in states.iter_mut().zip(given) {
@@ -118,16 +119,16 @@ pub(super) fn take(
     refused
 }
 
-/// What a guest is to give.
+/// The amount that a guest is to give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gift {
     size: Bytes,
-    /// What it can give at once, of the kinds that were looked at.
+    /// Most that the guest can give at once, of the kinds considered so far.
     most: Bytes,
 }
 
-/// Crumbs, of which none is worth a move, become moves of a few guests, of those that were to give
-/// most. What is left of them in the end is a smaller move.
+/// Turns crumbs that are not worth a move into moves of the few guests with the largest crumbs. The
+/// last of these moves may be smaller.
 fn gather(given: &mut [Gift], worth: Bytes) {
     let is_crumb = |gift: &Gift| gift.size > Bytes::ZERO && gift.size < worth;
     let mut left: Bytes = given.iter().filter(|gift| is_crumb(gift)).map(|gift| gift.size).sum();
@@ -141,7 +142,7 @@ fn gather(given: &mut [Gift], worth: Bytes) {
     }
 }
 
-/// Those that nothing stands against.
+/// Returns the guests that may give.
 fn donors(states: &[GuestState<'_>], urgency: Urgency) -> Vec<usize> {
     let is_donor = |state: &GuestState<'_>| {
         let is_open = state.to.is_none() && state.assessment.held.is_none();
@@ -150,14 +151,14 @@ fn donors(states: &[GuestState<'_>], urgency: Urgency) -> Vec<usize> {
     (0..states.len()).filter(|i| is_donor(&states[*i])).collect()
 }
 
-/// What those that give have left of this kind.
+/// Returns the memory of this kind that the donors have left.
 fn left_of(states: &[GuestState<'_>], given: &[Gift], kind: Reclaim, urgency: Urgency) -> Bytes {
     let donors = donors(states, urgency).into_iter();
     let spare = |i: usize| states[i].history.spare(&states[i].assessment, kind);
     donors.map(|i| spare(i).less(given[i].size)).sum()
 }
 
-/// One kind's contributions, added to what the kinds before it gave. Returns their sum.
+/// Adds the contributions of one kind to the gifts. Returns their sum.
 fn given_of(
     states: &[GuestState<'_>],
     given: &mut [Gift],
@@ -173,7 +174,7 @@ fn given_of(
             let state = &states[*i];
             let mut spare = state.history.spare(&state.assessment, kind);
             spare = spare.min(step(state, urgency, config));
-            // What a guest uses within its share nobody else's need can take.
+            // Memory in use within a guest's share cannot be taken for another guest's need.
             if kind == Reclaim::HotCache {
                 let cold = state.history.spare(&state.assessment, Reclaim::ThrashedCache);
                 spare = spare.min(cold.max(state.beyond_share()));
@@ -190,7 +191,7 @@ fn given_of(
         };
         caps.map(cap).collect()
     };
-    // A guest that loses much more than the host gains gives what the others cannot.
+    // A guest that loses much more than the host gains gives only what the others cannot.
     let first = divide(demand, &only(false));
     let left = demand.less(first.iter().copied().sum());
     let shares: Vec<Bytes> =
@@ -203,9 +204,9 @@ fn given_of(
     shares.into_iter().sum()
 }
 
-/// The order of giving: idle memory costs more to hold than memory in use, and shares make
-/// either cheaper. A guest whose gifts cannot be measured gives last: what it only claims to have
-/// given, others would have to give.
+/// Returns the weight of a donor. Idle memory costs more to hold than memory in use, and shares
+/// make both cheaper. A guest with unmeasured gifts gives last, since others would have to give
+/// what it only claims.
 fn weight(state: &GuestState<'_>, config: &Config) -> u64 {
     if state.sample.resident.is_none() {
         return 1;
@@ -228,7 +229,7 @@ fn step(state: &GuestState<'_>, urgency: Urgency, config: &Config) -> Bytes {
     state.verdicts.shrink_size.unwrap_or(plain).min(actual.permille(most).max(STEP_MIN))
 }
 
-/// Guests that the operator's rules shrink, whatever the host has.
+/// Shrinks guests by the operator's rules, whatever the host has.
 fn by_rule(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     for state in states.iter_mut() {
         let free = state.to.is_none()
@@ -252,8 +253,8 @@ fn shrink(
     clause: Clause,
     step: Bytes,
 ) {
-    // What it never touched is cut off with it, since the host gains nothing from that part;
-    // not all at once, because a guest has to find those pages, and a slow balloon takes its time.
+    // Untouched memory is cut off too, since the host gains nothing from that part. The cut is
+    // limited: a guest has to find those pages, and a slow balloon takes its time.
     let (actual, holding) = (state.assessment.actual, state.assessment.holding);
     let most = holding.at_once().min(state.history.balloon.reach().max(Bytes(actual.0 / 4)));
     let to = holding.size_for(size).max(actual.less(most)).max(state.assessment.min);

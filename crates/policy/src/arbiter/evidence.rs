@@ -1,29 +1,28 @@
-//! What the host itself sees of a guest, against what the guest says.
+//! Evidence: a guest as the host sees it, against the guest's own claims.
 //!
-//! A guest may say anything: that it has 64 GiB, that all of it is in use, that its tasks wait.
-//! What it uses is in the host's memory or in its swap, and a guest that waits has run. So a claim
-//! that goes far beyond that counts for nothing, and what was granted counts when it is used.
+//! A guest may claim anything: that it has 64 GiB, that all of it is in use, that its tasks wait.
+//! Memory in use is on the host or in its swap, and a guest that waits has run. A claim far beyond
+//! that counts for nothing, and a grant counts once it is used.
 
 use super::sample::{GuestSample, Memory};
 use counters::Bytes;
 
-/// A guest may hold less of the host's memory than it says: what was reserved in its boot and what
-/// it has not looked at of its template was never touched. Half of it, and this much, is the least
-/// that is seen of one that tells the truth.
+/// Allowance for honest guests. They may hold less on the host than they report: boot reservations
+/// and unread parts of a template were never touched. An honest guest reports at most twice what it
+/// holds, plus this.
 const SLACK: Bytes = Bytes::mib(64);
 
-/// What the host has seen of a guest. What it cannot see contradicts nothing.
+/// The host's evidence about a guest. Missing evidence contradicts nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// The most that its claims can be of, by what the host holds of it; `None` where the host
-    /// cannot see that.
+    /// Most memory that a claim may be for, by the guest's memory on the host; `None` if unknown.
     most: Option<Bytes>,
-    /// Its last claim to need memory is not to be believed.
+    /// True if the guest's last claim to need memory is not credible.
     pub contradicts: bool,
 }
 
 impl Evidence {
-    /// Looks at a guest and at its newest report.
+    /// Evaluates a guest's sample and its newest report.
     pub fn of(sample: &GuestSample, memory: Option<&Memory>) -> Evidence {
         let held = sample
             .resident
@@ -36,8 +35,8 @@ impl Evidence {
         Evidence { most, contradicts: is_too_much || sample.runs == Some(false) }
     }
 
-    /// How much more a guest that has `actual`, or is about to, may get on its own word: twice what
-    /// it is seen to use, so that one that uses what it is granted is never held up by this.
+    /// Returns the further memory that a guest with `actual` may get on its own claim. The limit is
+    /// twice its visible use, so that a guest that uses its grants is never held up.
     pub fn backs(&self, actual: Bytes) -> Bytes {
         match self.contradicts {
             true => Bytes::ZERO,
@@ -95,17 +94,17 @@ mod tests {
     #[test]
     fn a_claim_counts_as_far_as_memory_and_cpu_time_are_seen() {
         assert!(is_believed(Some(1000), 0, Some(true)));
-        assert!(is_believed(Some(468), 0, Some(true)), "some of it was never touched");
+        assert!(is_believed(Some(468), 0, Some(true)), "some memory was never touched");
         assert!(!is_believed(Some(467), 0, Some(true)));
-        assert!(is_believed(Some(10), 458, Some(true)), "what was swapped out is its own too");
-        assert!(!is_believed(Some(1000), 0, Some(false)), "it says that, and has not run");
-        assert!(is_believed(Some(10), None, Some(true)), "it may all be swapped out");
+        assert!(is_believed(Some(10), 458, Some(true)), "swapped memory counts too");
+        assert!(!is_believed(Some(1000), 0, Some(false)), "the guest has not run");
+        assert!(is_believed(Some(10), None, Some(true)), "all may be swapped out");
         let memory =
             Memory { actual: Bytes::mib(1100), free: Some(Bytes::mib(100)), ..Memory::default() };
         let process = Process { beside: Bytes::mib(458), ..Process::default() };
         let clone = GuestSample { process, ..sample(Some(10), 0, Some(true)) };
-        assert!(!Evidence::of(&clone, Some(&memory)).contradicts, "it has its template's as well");
-        assert!(is_believed(None, 0, None), "what cannot be seen contradicts nothing");
+        assert!(!Evidence::of(&clone, Some(&memory)).contradicts, "its template's memory counts");
+        assert!(is_believed(None, 0, None), "missing evidence contradicts nothing");
         assert_eq!(
             Evidence::of(&sample(Some(500), 0, None), None).backs(Bytes::mib(700)),
             Bytes::mib(364)

@@ -1,27 +1,27 @@
-//! How fast the host's free memory falls: what the arbiter granted is not a part of that. What
-//! guests give at the same time hides it, as it makes up for it.
+//! The rate at which the host's free memory falls, without the arbiter's own grants. Memory that
+//! guests give at the same time hides a part of the fall.
 
 use counters::Bytes;
 
-/// It is measured over this time at least. Passes follow each other within milliseconds while
-/// guests are in need, and what one of them takes at once is no rate that a second goes on with.
+/// Shortest time over which the fall is measured. Passes follow each other within milliseconds
+/// while guests are in need. Memory taken at once is no rate for a whole second.
 const WINDOW_MS: u64 = 500;
 
-/// The fall of free memory that is promised to nobody. What was promised and is used since is in
-/// neither of the two numbers that it is the difference of.
+/// The fall of free memory that is not promised. Use of promised memory lowers both free and
+/// promised memory, so their difference does not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fall {
-    /// Free at the end of the last pass, when its grants were promised, in bytes; below 0 if more
-    /// was promised than there was.
+    /// Free memory at the end of the last pass, after its promises, in bytes. It is negative if
+    /// more was promised than was free.
     left: Option<i64>,
     began_ms: u64,
-    /// How far it fell since then.
+    /// Fall since `began_ms`, in bytes.
     fell: i64,
     a_second: Bytes,
 }
 
 impl Fall {
-    /// A pass begins.
+    /// Updates the rate at the start of a pass.
     pub fn see(&mut self, available: Bytes, promised: Bytes, at_ms: u64) {
         let now = free(available, promised);
         let Some(left) = self.left else {
@@ -37,12 +37,12 @@ impl Fall {
         }
     }
 
-    /// The pass is over, and so much is promised now.
+    /// Records the free and promised memory at the end of a pass.
     pub fn pass_over(&mut self, available: Bytes, promised: Bytes) {
         self.left = Some(free(available, promised));
     }
 
-    /// The rate, smoothed.
+    /// Returns the smoothed rate.
     pub fn a_second(&self) -> Bytes {
         self.a_second
     }
@@ -57,8 +57,8 @@ fn free(available: Bytes, promised: Bytes) -> i64 {
 mod tests {
     use super::*;
 
-    /// Passes at these times, by what is free and promised when one begins and promised when it
-    /// ends, in MiB.
+    /// Runs passes at these times, with free and promised memory at the start and promised memory
+    /// at the end, in MiB.
     fn after(passes: &[(u64, u64, u64, u64)]) -> u64 {
         let mut fall = Fall::default();
         for (at_ms, available, promised, then) in passes {
@@ -69,10 +69,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_granted_and_is_used_is_no_fall() {
+    fn granted_memory_in_use_is_no_fall() {
         assert_eq!(after(&[(0, 1000, 0, 400), (1000, 800, 200, 200), (2000, 600, 0, 0)]), 0);
         assert_eq!(after(&[(0, 1000, 0, 0), (1000, 800, 0, 0)]), 100);
-        // Half of what is gone had been granted.
+        // Half of the used memory had been granted.
         assert_eq!(after(&[(0, 1000, 0, 200), (1000, 600, 0, 0)]), 100);
         assert_eq!(after(&[(0, 100, 0, 200), (1000, 50, 150, 150), (2000, 40, 150, 150)]), 5);
     }

@@ -1,5 +1,5 @@
-//! A pass by other managers' rules: they decide, and here it is carried out, seen through and told
-//! as what we decide is.
+//! A pass by other managers' rules. Their orders are carried out, tracked and reported like our own
+//! decisions.
 
 use super::grants;
 use super::reason::{Action, Bound, Clause, Inputs};
@@ -7,8 +7,8 @@ use super::sample::{Key, Mode};
 use super::state::{GuestState, HostBudget};
 use crate::rivals::Orders;
 
-/// Turns orders into what each guest is to have. Reservations are told that nobody refused: these
-/// rules know of none.
+/// Turns orders into a size for each guest. Returns no refusals, since these rules have no
+/// reservations.
 pub(super) fn obey(
     states: &mut [GuestState<'_>],
     budget: &mut HostBudget,
@@ -16,7 +16,7 @@ pub(super) fn obey(
 ) -> Vec<(Key, Clause)> {
     grants::fixed(states, budget);
     for state in states.iter_mut().filter(|s| s.sample.limits.mode == Mode::Managed) {
-        // A balloon that has come to a halt, or whose kernel took memory back, is asked again.
+        // A balloon that stopped, or gave memory back to its kernel, is asked again.
         state.cap = None;
         state.bounds.clear();
         let actual = state.assessment.actual;
@@ -46,7 +46,7 @@ pub(super) fn obey(
     Vec::new()
 }
 
-/// Adds the numbers that these rules went by.
+/// Adds the numbers of these rules.
 pub(super) fn note(orders: &Orders, key: Key, inputs: &mut Inputs) {
     inputs.rules_host_permille = orders.host_permille;
     let order = orders.list.iter().find(|order| order.key == key);

@@ -1,43 +1,43 @@
-//! What the host gains when a guest gives: not all that a balloon takes is in the host's memory.
+//! The host's gain from a shrink: not all memory that a balloon takes is on the host.
 //!
 //! ```text
-//!   what a guest has ─┬─ free ─┬─ never touched, or reported as free: the host gains nothing
+//!   a guest's memory ─┬─ free ─┬─ never touched, or reported as free: the host gains nothing
 //!                     │        └─ loose: still in the host's memory
 //!                     └─ kept: programs, caches                         (resident − kept = loose)
 //! ```
 //!
-//! A balloon takes free memory first, and what is loose in it as it comes; then caches. What is
-//! resident may be more than the guest, where its hypervisor's own part can only be estimated, and
-//! a balloon may give the host nothing at all. So what really came is learnt from each move, and
+//! A balloon takes free memory first, with the loose part mixed in, and then caches. Resident
+//! memory may exceed the guest's, where the hypervisor's own part is only estimated. A balloon may
+//! also give the host nothing at all. The real gain is therefore learned from each move, and
 //! forgotten in time.
 
 use super::sample::GuestSample;
 use counters::Bytes;
 
-/// A lesson is taken from moves that were to bring so much.
+/// Least expected gain of a move that teaches a lesson.
 const JUDGED: Bytes = Bytes::mib(8);
-/// If less than this came, in thousandths, nothing came.
+/// Gain below which a move counts as fruitless, in thousandths of the expected gain.
 const NOTHING_PERMILLE: u64 = 100;
-/// A lesson is forgotten within this; where nothing came, it is tried again then,
+/// Time after which a lesson is forgotten, and a fruitless guest is tried again.
 const FORGET_MS: u64 = 600_000;
-/// and after twice as long each time that nothing came again, up to 160 minutes.
+/// Most doublings of that time, one for each further fruitless move: up to 160 minutes.
 const DOUBLINGS_MAX: u32 = 4;
-/// Free memory of a guest for each byte of it in the host's memory, from which on it gives last.
+/// Ratio of a guest's free memory to its resident part, above which the guest gives last.
 const THIN: u64 = 4;
-/// A hypervisor's own part grows by less between two measures.
+/// Most that a hypervisor's own part grows between two measurements.
 const OWN_GROWTH: Bytes = Bytes::mib(32);
-/// No more than this of a hypervisor's own part is taken for its guest's memory.
+/// Most of a hypervisor's own part that is taken for its guest's memory.
 const OWN_MAX: Bytes = Bytes::mib(256);
 
-/// What the host got of one kind of memory of a guest.
+/// Host gain learned for one kind of a guest's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Lesson {
     asked: Bytes,
     got: Bytes,
     at_ms: u64,
-    /// The least that was resident since.
+    /// Least resident memory since the lesson.
     resident: Bytes,
-    /// How often in a row nothing came.
+    /// Consecutive fruitless moves.
     barren: u32,
 }
 
@@ -46,7 +46,7 @@ impl Lesson {
         if now_ms.saturating_sub(self.at_ms) >= self.forget_ms() {
             (self.asked, self.got) = (Bytes::ZERO, Bytes::ZERO);
         }
-        // What came last counts most.
+        // The newest move counts most.
         self.asked = Bytes(self.asked.0 / 2).plus(asked);
         self.got = Bytes(self.got.0 / 2).plus(got.min(asked));
         (self.at_ms, self.resident) = (now_ms, resident);
@@ -67,7 +67,7 @@ impl Lesson {
         FORGET_MS << self.barren.saturating_sub(1).min(DOUBLINGS_MAX)
     }
 
-    /// What comes of a thousand, by what was seen and is not forgotten.
+    /// Returns the expected gain in thousandths, by the part of the lesson that is not forgotten.
     fn permille(&self, now_ms: u64) -> u64 {
         let seen = self.seen_permille();
         let forget_ms = self.forget_ms();
@@ -88,11 +88,11 @@ impl Lesson {
     }
 }
 
-/// What comes of an amount.
+/// The host's gain from an amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     permille: u64,
-    /// What was touched since that was learnt: all of it comes.
+    /// Memory touched since the lesson: all of it is gained.
     grown: Bytes,
 }
 
@@ -108,14 +108,14 @@ impl Rate {
         grown.plus(amount.less(grown).permille(self.permille))
     }
 
-    /// The amount that brings so much.
+    /// Returns the amount that yields this gain.
     fn for_gain(&self, gain: Bytes) -> Bytes {
         let old = gain.less(self.grown);
         gain.min(self.grown).plus(scaled(old, 1000, self.permille))
     }
 }
 
-/// `amount` × `by` / `of`; as much as there can be where `of` is 0 and `amount` is not.
+/// Returns `amount` × `by` / `of`, or the largest size if `of` is 0 and `amount` is not.
 fn scaled(amount: Bytes, by: u64, of: u64) -> Bytes {
     match (amount.0, of) {
         (0, _) => Bytes::ZERO,
@@ -127,20 +127,20 @@ fn scaled(amount: Bytes, by: u64, of: u64) -> Bytes {
     }
 }
 
-/// What was learnt of a guest.
+/// Lessons learned about a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Yield {
-    /// Of its free memory.
+    /// Lesson about its free memory.
     loose: Lesson,
-    /// Of all else.
+    /// Lesson about all other memory.
     rest: Lesson,
-    /// The size before the last move, if nothing came of that and it was seen that all stayed.
+    /// Size before the last moves, if these were seen to yield nothing.
     in_vain: Option<Bytes>,
 }
 
 impl Yield {
-    /// A move has ended: the guest as it was when it began, the size that it has now, what the host
-    /// has got of it, and what of it is resident.
+    /// Learns from a finished move. `before` is the guest at its start, `reached` its size now,
+    /// `got` the host's gain, and `resident` the resident memory.
     pub fn learn(
         &mut self,
         before: &Holding,
@@ -151,14 +151,14 @@ impl Yield {
     ) {
         self.in_vain = in_vain.map(|size| size.max(self.in_vain.unwrap_or(size)));
         let (loose, rest) = before.parts(reached);
-        // That caches were in the host's memory is certain; free memory is taken for it.
+        // Caches were certainly on the host. Free memory is only assumed to be.
         let of_rest = got.min(rest);
         if rest > Bytes::ZERO {
             self.rest.learn(rest, of_rest, resident, now_ms);
         }
         if loose > Bytes::ZERO {
             self.loose.learn(loose, got.less(of_rest), resident, now_ms);
-            // More stayed than a hypervisor could have for itself: nothing at all comes out.
+            // More stayed than a hypervisor could own: nothing comes out at all.
             let stays = in_vain.is_some() || resident.less(reached) > OWN_MAX;
             if stays && got < loose.permille(NOTHING_PERMILLE) && rest == Bytes::ZERO {
                 self.rest.learn(loose, Bytes::ZERO, resident, now_ms);
@@ -166,52 +166,52 @@ impl Yield {
         }
     }
 
-    /// The size that a guest had before it gave in vain.
+    /// Returns the size before a shrink in vain.
     pub fn in_vain(&self) -> Option<Bytes> {
         self.in_vain
     }
 
-    /// What is resident now.
+    /// Records the resident memory.
     pub fn see(&mut self, resident: Bytes) {
         for lesson in [&mut self.loose, &mut self.rest] {
             lesson.resident = lesson.resident.min(resident);
         }
     }
 
-    /// It started again: its free memory is another.
+    /// Forgets the lesson about free memory after a restart.
     pub fn forget_loose(&mut self) {
         (self.loose, self.in_vain) = (Lesson::default(), None);
     }
 }
 
-/// A guest's memory, and what of it is in the host's.
+/// A guest's memory, and the part of it that is on the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holding {
     actual: Bytes,
     resident: Option<Bytes>,
-    /// Memory of its whole process: the hypervisor's own part may be measured at any time.
+    /// Private memory of its whole process: the hypervisor's own part may be measured at any time.
     private: Option<Bytes>,
-    /// What of it is in the host's swap, while the host pages.
+    /// Memory in the host's swap, while the host pages.
     swapped: Option<Bytes>,
-    /// What of `actual` is resident at most.
+    /// Resident part of `actual`, at most.
     touched: Bytes,
     free: Bytes,
-    /// What of `free` is in the host's memory, as far as is seen.
+    /// Resident part of `free`, as far as the host sees it.
     loose: Bytes,
-    /// The same by what was learnt.
+    /// Gain expected from `free`, by the lessons.
     comes: Bytes,
-    /// That much was touched since nothing came, and no more of it is hoped for.
+    /// True if nothing is expected beyond memory that was touched since a fruitless move.
     is_new: bool,
-    /// What would come of it if nothing had been learnt.
+    /// Gain expected from `free` without any lesson.
     hoped: Bytes,
     rest: Rate,
-    /// What is free is not known, but for what was never touched.
+    /// True if free memory was not reported; only untouched memory counts as free then.
     is_guessed: bool,
 }
 
 impl Holding {
-    /// Of a guest with `actual`, of which so much is free by its own word. What of `resident` is
-    /// doubtful is not hoped for, as long as nothing was learnt.
+    /// Returns the holding of a guest with `actual`, of which it reported `free` as free. The
+    /// doubtful part of `resident` is not counted on before a lesson.
     pub fn of(
         actual: Bytes,
         free: Option<Bytes>,
@@ -230,9 +230,9 @@ impl Holding {
         let Some(resident) = resident else {
             return Holding { comes: loose, hoped: loose, ..plain };
         };
-        // What a balloon took is gone where no more is left than the guest has: then only the
-        // hypervisor's own part can have been taken for the guest's.
-        // After a move in vain it has that back, and the rest stays as it did then.
+        // Memory that a balloon took is gone if no more is left than the guest has. Then only the
+        // hypervisor's own part can have been taken for the guest's. After a fruitless move the
+        // guest has its memory back, and the rest stays as it did then.
         let known = learnt.loose.is_known(now_ms) || learnt.rest.is_known(now_ms);
         let is_gone = resident <= actual && !(learnt.in_vain.is_some() && known);
         let certain = if is_gone { resident.less(OWN_MAX).less(kept) } else { Bytes::ZERO };
@@ -253,23 +253,25 @@ impl Holding {
         Holding { comes, is_new, hoped, rest, ..plain }
     }
 
-    /// The same on a host that pages: what it drops there need not come back, which is a gain too.
-    /// What a guest has not used for long its host has not either, and has in its swap.
+    /// Returns the holding on a host that pages. Memory that the guest drops from the host's swap
+    /// is a gain too, since it need not come back. Memory that a guest has not used for long is in
+    /// that swap.
     pub fn on_a_host_that_pages(self, swapped: Option<Bytes>) -> Holding {
         Holding { swapped, ..self }
     }
 
-    /// The same of a process that has so much for itself.
+    /// Returns the holding in a process with this private memory.
     pub fn in_process(self, private: Option<Bytes>) -> Holding {
         Holding { private, ..self }
     }
 
-    /// Memory that the host had of it, and has of it now: both by one measure.
+    /// Returns the host's memory of the guest before and now, both by one measure.
     pub fn change(&self, sample: &GuestSample) -> Option<(Bytes, Bytes)> {
         self.private.zip(sample.process.private).or_else(|| self.resident.zip(sample.resident))
     }
 
-    /// Memory that the host has got of it since, with what need not be paged any more.
+    /// Returns the memory that the host got since then, and the swap that need not be read any
+    /// more.
     pub fn got(&self, sample: &GuestSample) -> Option<Bytes> {
         let (was, is) = self.change(sample)?;
         Some(match self.swapped.zip(sample.swapped) {
@@ -278,8 +280,8 @@ impl Holding {
         })
     }
 
-    /// Returns whether nothing came of its way to this size, and the host still has more of the
-    /// guest than that. Its balloon takes then, and gives nothing on.
+    /// Returns true if the way to this size yielded nothing, and the host still holds more of the
+    /// guest. Such a balloon takes memory without passing it on.
     pub fn is_in_vain(&self, reached: Bytes, sample: &GuestSample) -> bool {
         let (hoped, got) = (self.hoped_gain(reached), self.got(sample));
         let is_nothing = got.is_some_and(|got| got < hoped.permille(NOTHING_PERMILLE));
@@ -289,14 +291,14 @@ impl Holding {
         hoped >= JUDGED && is_nothing && stays
     }
 
-    /// What of its free memory and of the rest is taken if it goes to this size, as far as that is
-    /// seen to be in the host's memory.
+    /// Returns the free and the other memory that a move to this size takes, as far as it is seen
+    /// on the host.
     fn parts(&self, to: Bytes) -> (Bytes, Bytes) {
         let taken = self.actual.less(to);
         (self.share_of(self.loose, to), taken.less(self.free).min(self.touched.less(self.loose)))
     }
 
-    /// What the host gains if it goes to this size, by what was learnt of it.
+    /// Returns the host's gain from a move to this size, by the lessons.
     pub fn gain(&self, to: Bytes) -> Bytes {
         let (loose, rest) = self.parts(to);
         let loose = match self.is_new {
@@ -306,18 +308,18 @@ impl Holding {
         loose.plus(self.rest.of(rest))
     }
 
-    /// The same if nothing had been learnt.
+    /// Returns the same gain without any lesson.
     pub fn hoped_gain(&self, to: Bytes) -> Bytes {
         let (_, rest) = self.parts(to);
         self.share_of(self.hoped, to).plus(rest)
     }
 
-    /// What is taken of this part of its free memory if it goes to this size.
+    /// Returns the share of `part`, a part of its free memory, that a move to this size takes.
     fn share_of(&self, part: Bytes, to: Bytes) -> Bytes {
         scaled(part, self.actual.less(to).min(self.free).0, self.free.0.max(1))
     }
 
-    /// The size to go to, so that the host gains this much.
+    /// Returns the size that yields this gain.
     pub fn size_for(&self, gain: Bytes) -> Bytes {
         let of = if self.is_new { self.loose } else { self.comes };
         let taken = match gain <= self.comes {
@@ -327,13 +329,13 @@ impl Holding {
         self.actual.less(taken)
     }
 
-    /// Returns whether a balloon takes mostly free memory that the host does not have: the guest
-    /// would lose [`THIN`] times what the host gains.
+    /// Returns true if a balloon takes mostly free memory that the host does not hold. The guest
+    /// would lose more than [`THIN`] times the host's gain.
     pub fn is_thin(&self) -> bool {
         self.free > Bytes::ZERO && self.comes.0.saturating_mul(THIN) < self.free.0
     }
 
-    /// How much may be taken at once. A guest that said what is free has that at hand.
+    /// Returns the most that may be taken at once. A guest has its reported free memory at hand.
     pub fn at_once(&self) -> Bytes {
         let quarter = Bytes(self.actual.0 / 4);
         if self.is_guessed { quarter } else { self.free.plus(quarter) }

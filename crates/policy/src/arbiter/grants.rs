@@ -1,4 +1,4 @@
-//! Giving: needs from whatever is free above the reserve, wishes from what the host has too much.
+//! Giving memory: needs from all free memory above the reserve, wishes from the host's surplus.
 
 use super::reason::{Action, Bound, Clause};
 use super::regime::Urgency;
@@ -7,10 +7,10 @@ use super::share::{Part, divide};
 use super::state::{GuestState, HostBudget, MOVE_MIN};
 use counters::Bytes;
 
-/// Which guest asks, for how much, and why.
+/// A request: the guest's index, the amount and the clause.
 type Ask = (usize, Bytes, Clause);
 
-/// Grants what guests need, as far as free memory goes; the rest is what others have to give.
+/// Grants needs as far as free memory goes. Other guests have to give the rest.
 pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     fixed(states, budget);
     let mut asks: Vec<Ask> = states
@@ -18,7 +18,7 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
         .enumerate()
         .filter(|(_, state)| state.assessment.held.is_none() && state.to.is_none())
         .filter_map(|(index, state)| {
-            // What its own rules ask for beyond what it has is a need like any other.
+            // A request of the guest's own rules beyond its size is a need like any other.
             let asked = state.sample.request.map_or(Bytes::ZERO, |request| {
                 let wanted = request.min(state.assessment.ceiling);
                 wanted.less(
@@ -48,7 +48,7 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
         if size < need {
             state.bounds.push(if size > Bytes::ZERO { Bound::Shares } else { Bound::Host });
         }
-        // Too little to be worth a move is left for when there is more.
+        // An amount too small for a move waits until more is free.
         if size < MOVE_MIN.min(need) {
             continue;
         }
@@ -60,12 +60,12 @@ pub(super) fn needs(states: &mut [GuestState<'_>], budget: &mut HostBudget, conf
     }
 }
 
-/// Who waits for memory gets more than it lacks by what it says, where the host has more than it
-/// wants and all that is asked for is met: a burst is served in one step, and not in as many as it
-/// takes to see how large it is.
+/// Grants a waiting guest more than its reported lack, if the host has a surplus after all
+/// requests. A burst is then served in one step, instead of in as many as it takes to see its size.
 fn bursts(states: &mut [GuestState<'_>], asks: &mut [Ask], budget: &HostBudget, config: &Config) {
     let asked: Bytes = asks.iter().map(|(_, need, _)| *need).sum();
-    // Half of it, as with wishes: the guests' answer is seen before the other half is spent.
+    // Half of the surplus, as with wishes: the guests' answer is seen before the other half is
+    // spent.
     let surplus = budget.beyond.less(config.hysteresis.plus(asked));
     let beyond = |(at, need, clause): &Ask| match clause {
         Clause::Need => part(&states[*at], states[*at].assessment.need.most.less(*need)),
@@ -80,14 +80,14 @@ fn bursts(states: &mut [GuestState<'_>], asks: &mut [Ask], budget: &HostBudget, 
     }
 }
 
-/// A guest's part in what is divided by shares, up to so much.
+/// Returns a guest's part in a division by shares, up to `cap`.
 fn part(state: &GuestState<'_>, cap: Bytes) -> Part {
     Part { cap, weight: u64::from(state.sample.limits.shares) }
 }
 
-/// A guest that boots cannot say what it needs: it has what the host has above its set point. QEMU
-/// still has the size of before, to which the guest's driver would go: so the first word is said in
-/// any case.
+/// Grants memory to booting guests, up to the host's surplus above its set point, since they cannot
+/// report a need. QEMU still has the previous size, and the guest's driver would move to it. The
+/// first command is therefore sent in any case.
 pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_ms: u64) {
     let lacks = |state: &GuestState<'_>| {
         let is_booting = matches!(state.assessment.held, Some((Clause::Boot, _)));
@@ -109,7 +109,7 @@ pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_
         if wanted >= base.plus(MOVE_MIN) {
             grant(state, budget, wanted.less(base), Clause::Boot);
         } else if begins && wanted >= actual {
-            // Its device is empty: it keeps of that what the host has for it.
+            // The device is empty: the guest keeps the part that the host has for it.
             budget.free = budget.free.less(size);
             budget.beyond = budget.beyond.less(size);
             state.cap = Some(wanted);
@@ -117,7 +117,7 @@ pub(super) fn boots(states: &mut [GuestState<'_>], budget: &mut HostBudget, now_
     }
 }
 
-/// What the operator fixed, and guests above their maximum.
+/// Applies the sizes that the operator fixed, and shrinks guests above their maximum.
 pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
     for state in states.iter_mut().filter(|state| state.assessment.held.is_none()) {
         let (limits, most) = (state.sample.limits, state.sample.most());
@@ -125,7 +125,7 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
             Mode::Pinned(size) => (size.max(state.assessment.min).min(most), Clause::Pinned),
             Mode::Released => (most, Clause::Released),
             Mode::Managed if state.assessment.actual > limits.max => (limits.max, Clause::Limits),
-            // Its own rules are content with less: that much is given freely.
+            // The guest's own rules are content with less: the excess is given freely.
             Mode::Managed if state.assessment.actual > state.assessment.ceiling.plus(MOVE_MIN) => {
                 (state.assessment.ceiling, Clause::Request)
             }
@@ -135,7 +135,7 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
         let near = state.history.balloon.target().unwrap_or(actual);
         let off = Bytes(near.0.abs_diff(wanted.0));
         if off < MOVE_MIN {
-            // The size that the operator fixed, if no control group bounded it.
+            // The size that the operator fixed, without the bound of a control group.
             let whole = match limits.mode {
                 Mode::Pinned(size) => size.min(limits.max),
                 Mode::Released => limits.max,
@@ -153,7 +153,7 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
                 state.bounds.push(Bound::Host);
             }
         } else if shrinks(state, clause) && !state.history.balloon.is_shrinking() {
-            // A step at a time, after each of which it is seen whether it can do with that.
+            // Shrink in steps. After each step it is seen whether the guest can do with less.
             let to = wanted.max(Bytes(actual.0 - actual.0 / 4));
             if to > wanted {
                 state.bounds.push(Bound::Step);
@@ -164,9 +164,8 @@ pub(super) fn fixed(states: &mut [GuestState<'_>], budget: &mut HostBudget) {
     }
 }
 
-/// Whether what speaks against a move down leaves this one: nobody is shrunk who waits for memory
-/// or gave nothing when it was asked, and what its own rules are content with has time until it has
-/// cooled.
+/// Returns true if the obstacles allow this shrink. A guest that waits for memory, or gave nothing
+/// before, is not shrunk. A request of the guest's own rules has time until the cool-down is over.
 fn shrinks(state: &GuestState<'_>, clause: Clause) -> bool {
     match (clause, state.assessment.against(Urgency::None)) {
         (_, Some(Clause::Strained | Clause::Stuck)) => false,
@@ -175,14 +174,14 @@ fn shrinks(state: &GuestState<'_>, clause: Clause) -> bool {
     }
 }
 
-/// What guests could use, from what the host has too much.
+/// Grants wishes from the host's surplus.
 pub(super) fn wishes(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
-    // Half of it: the guests' answer to it is seen before the other half is spent.
+    // Half of the surplus: the guests' answer is seen before the other half is spent.
     let surplus = budget.beyond.less(config.hysteresis);
     spend(states, budget, Bytes(surplus.0 / 2), &|state| wished(state));
 }
 
-/// What was made free for guests that read again what they dropped goes to them.
+/// Grants memory that was freed for refaulting guests to them.
 pub(super) fn refaults(states: &mut [GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     let beyond = budget.beyond;
     spend(states, budget, beyond, &|state| lacked(state, config));
@@ -207,8 +206,8 @@ fn spend(
     }
 }
 
-/// Counts what guests lack that read again what they dropped. Who has memory that nobody uses
-/// gives it for them, though nobody is in need.
+/// Counts the memory that refaulting guests lack. Guests with unused memory give it for them,
+/// though no guest is in need.
 pub(super) fn count_refaults(states: &[GuestState<'_>], budget: &mut HostBudget, config: &Config) {
     let lacked: Bytes = states.iter().filter_map(|state| lacked(state, config)).sum();
     if lacked >= MOVE_MIN {
@@ -216,8 +215,9 @@ pub(super) fn count_refaults(states: &[GuestState<'_>], budget: &mut HostBudget,
     }
 }
 
-/// What a guest lacks that reads again what it dropped: no more than it read within a minute, up
-/// to its share, where by the idle memory tax what it uses counts for less than what idles.
+/// Returns the memory that a refaulting guest lacks: at most its refaults of a minute, up to its
+/// share. The idle memory tax raises that share, since memory in use counts for less than idle
+/// memory.
 fn lacked(state: &GuestState<'_>, config: &Config) -> Option<Bytes> {
     let is_lacking = state.assessment.refaults && state.verdicts.shrink != Some(true);
     let read = state.history.view?.thrash().0.saturating_mul(60);
@@ -226,7 +226,7 @@ fn lacked(state: &GuestState<'_>, config: &Config) -> Option<Bytes> {
     is_lacking.then_some(wished(state)?.min(most))
 }
 
-/// How much a guest would get by a wish, if it has one.
+/// Returns the amount of a guest's wish, if it has one.
 fn wished(state: &GuestState<'_>) -> Option<Bytes> {
     let at = &state.assessment;
     let is_open = state.to.is_none() && at.held.is_none() && at.wishes;
@@ -237,7 +237,7 @@ fn wished(state: &GuestState<'_>) -> Option<Bytes> {
 }
 
 fn grant(state: &mut GuestState<'_>, budget: &mut HostBudget, size: Bytes, clause: Clause) {
-    // What is already on its way to it stays granted.
+    // Memory on its way to the guest stays granted.
     let base = state.assessment.actual.plus(state.history.balloon.going(state.assessment.actual));
     state.to = Some((base.plus(size), Action::Grow, clause));
     budget.free = budget.free.less(size);

@@ -1,4 +1,4 @@
-//! One guest over time: what it needs, what it could spare, and what stands against either.
+//! One guest over time: its need, its spare memory, and the obstacles to a move.
 
 use super::balloon::BalloonTracker;
 use super::benefit::Benefit;
@@ -15,28 +15,27 @@ use super::unmet::Unmet;
 use super::view::MemoryView;
 use counters::Bytes;
 
-/// A guest that was strained keeps what it has for this long.
+/// Time for which a guest keeps its memory after it was strained.
 const STRAIN_MS: u64 = 10_000;
-/// What it waited for within this it waits for now.
+/// Strain within this time counts as current.
 const STRAIN_NOW_MS: u64 = 2_000;
-/// A guest that was moved one way is not moved the other way by a mere wish for this long; each
-/// reversal doubles it.
+/// Cool-down after a move: a mere wish does not move the guest the other way. Each reversal doubles
+/// it.
 const COOL_MS: u64 = 30_000;
-/// The same while another guest is in need.
+/// First cool-down while another guest is in need.
 const COOL_SHORTAGE_MS: u64 = 5_000;
-/// At most that long while another guest is in need,
+/// Longest cool-down while another guest is in need.
 const COOL_NEED_MS_MAX: u64 = 60_000;
-/// and while the host is half-way to its reserve.
+/// Longest cool-down while the host is half-way to its reserve.
 const COOL_LOW_MS_MAX: u64 = 120_000;
 /// Two moves further apart than this are no reversal.
 const REVERSAL_MS: u64 = 600_000;
-/// Pages a second that a guest reads again soon after it dropped them: more memory would do it
-/// good.
+/// Refault rate, in pages a second, from which more memory would help a guest.
 const REFAULTS: u64 = 16;
-/// How long a grant counts as promised while it is not touched.
+/// Time for which an untouched grant counts as promised.
 const PROMISE_MS: u64 = 10_000;
 
-/// Memory that was granted and is not in use yet: it is not free, whatever the host reports.
+/// Granted memory that is not in use yet. It is not free, whatever the host reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Promise {
     size: Bytes,
@@ -44,39 +43,38 @@ struct Promise {
     until_ms: u64,
 }
 
-/// A guest that has started again is left to boot for so long,
+/// Time that a restarted guest has to boot.
 const BOOT_MS: u64 = 60_000;
-/// and so seldom: one that starts again and again gets nothing by it.
+/// Least time between two such boots. A guest that restarts again and again gains nothing.
 const BOOT_REST_MS: u64 = 600_000;
 
-/// How far a guest is that has started again.
+/// Boot phase of a restarted guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Boot {
     #[default]
     Over,
-    /// It had this size before, as far as that is known.
+    /// Restarted, with the size before the restart, if known.
     Begins(Option<Bytes>),
-    /// It boots since then, with at least this size.
+    /// Booting since this time, with at least this size.
     Since(u64, Bytes),
 }
 
-/// The boots of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Boots {
     now: Boot,
-    /// When it was left to boot last.
+    /// Start of the last boot that was given time.
     last_ms: Option<u64>,
 }
 
-/// What is remembered of a guest.
+/// State kept about a guest between passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuestHistory {
     boots: Boots,
     pub(super) balloon: BalloonTracker,
     pub(super) memory: Option<Memory>,
     pub(super) view: Option<MemoryView>,
-    /// What of it was not free when it was last asked while it did not shrink: on its way down its
-    /// balloon and its free memory are not of the same moment.
+    /// Memory that was not free at the last report without a shrink. During a shrink, the balloon's
+    /// size and the free memory are from different moments.
     pub(super) kept: Option<Bytes>,
     evidence: Evidence,
     pub(super) benefit: Benefit,
@@ -85,63 +83,61 @@ pub struct GuestHistory {
     moved: Option<(Direction, u64)>,
     turns: Turns,
     promise: Option<Promise>,
-    /// What was reported last, and whether something bounded it.
+    /// Clause reported last, and whether a bound applied.
     pub(super) reported: Option<(Clause, bool)>,
     pub(super) movement: Option<Movement>,
-    /// What the host got since the last shrink that was reported, where that could be seen. A step
-    /// may come to its end when the movement is over.
+    /// Memory that the host got since the last reported shrink, if known. The last step may end
+    /// after the movement is over.
     got: Option<Bytes>,
 }
 
-/// What a guest is to this pass.
+/// Assessment of a guest in one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Assessment {
-    /// Nothing is decided about it, and why.
+    /// Reason for which nothing is decided about the guest.
     pub held: Option<(Clause, &'static str)>,
-    /// What it has.
+    /// Current size.
     pub actual: Bytes,
-    /// What it may have at most.
+    /// Most memory that the guest may have now.
     pub ceiling: Bytes,
-    /// What it keeps in any case.
+    /// Memory that the guest keeps in any case.
     pub min: Bytes,
-    /// What of it is in the host's memory.
+    /// Memory resident on the host, at most `actual`.
     pub touched: Bytes,
-    /// What the host would gain of it.
+    /// Memory that the host would gain from a shrink.
     pub holding: Holding,
-    /// What it needs now.
     pub need: Need,
-    /// Room that it is left to breathe.
     pub headroom: Bytes,
-    /// What stands against taking from it, by how urgent that is.
+    /// Reasons against taking from the guest, by urgency.
     against: [Option<Clause>; 4],
-    /// The same without a wait that is over.
+    /// The same reasons without a wait that is over.
     against_now: [Option<Clause>; 4],
-    /// How much more it may get at the cost of others, by what the host sees it use.
+    /// Further memory that the guest may get at the cost of others, by its use as the host sees it.
     pub backed: Bytes,
-    /// It says that it is in need, and the host sees otherwise.
+    /// True if the guest claims a need that the host does not see.
     pub not_seen: bool,
-    /// It needs more, and its control groups have no more.
+    /// True if the guest needs more than its control groups allow.
     pub lacks_group: bool,
-    /// A wish would do it good, and nothing stands against it.
+    /// True if more memory would help the guest and nothing stands against it.
     pub wishes: bool,
-    /// It runs, reads again what it dropped, and more memory may help it.
+    /// True if the guest runs, refaults, and more memory may help it.
     pub refaults: bool,
 }
 
 impl Assessment {
-    /// What stands against taking from it.
+    /// Returns the reason against taking from the guest, if any.
     pub fn against(&self, urgency: Urgency) -> Option<Clause> {
         self.against[urgency as usize]
     }
 
-    /// The same, where a wait that is over does not count.
+    /// Returns the same reason without a wait that is over.
     pub fn against_now(&self, urgency: Urgency) -> Option<Clause> {
         self.against_now[urgency as usize]
     }
 }
 
 impl GuestHistory {
-    /// Takes what is new about it.
+    /// Updates the history from a sample.
     pub fn observe(&mut self, sample: &GuestSample, now_ms: u64) {
         match self.boots.now {
             Boot::Begins(had) => {
@@ -180,9 +176,9 @@ impl GuestHistory {
         }
         if let Some(view) = self.view.as_mut() {
             view.waits |= sample.urgent;
-            // Who waits for cold cache to be dropped, as any balloon that grows makes it, soon
-            // goes on: that alone is no lack, down to what it is left in any case. Who has just
-            // been given memory waited for it, and does no more.
+            // Waiting alone is no lack: any growing balloon makes a guest wait until cold cache is
+            // dropped. Strain begins when cold memory falls below a limit. The limit is lower if
+            // the guest's own balloon explains the wait: it moves, or has just brought memory.
             let headroom = headroom::plain(view, sample);
             let is_its_balloons = is_moved || view.moves || view.moved;
             let enough = if is_its_balloons { headroom } else { Bytes(headroom.0 * 2) };
@@ -197,12 +193,12 @@ impl GuestHistory {
         self.promise = promise.filter(|p| Some(p.resident.plus(p.size)) > sample.resident);
     }
 
-    /// A shrink that is no step of the last one begins.
+    /// Begins a shrink that does not continue the last movement.
     pub fn begin_movement(&mut self) {
         self.got = Some(Bytes::ZERO);
     }
 
-    /// A move came to its end. Gives what the host got of all steps so far.
+    /// Records the end of a move. Returns the host's gain from all steps so far.
     pub fn add_up(&mut self, got: Option<Bytes>, now_ms: u64) -> Option<Bytes> {
         if let Some(movement) = &mut self.movement {
             movement.see(now_ms);
@@ -211,21 +207,21 @@ impl GuestHistory {
         self.got
     }
 
-    /// It started again: nothing that was known of its inside holds.
+    /// Forgets the guest's inner state after a restart.
     pub fn forget(&mut self) {
         (self.memory, self.view, self.kept, self.strained_ms) = (None, None, None, None);
         (self.promise, self.moved, self.movement) = (None, None, None);
         self.benefit = Benefit::default();
         let had = self.balloon.forget();
         self.boots.now = Boot::Begins(match self.boots.now {
-            // What its device had in between is neither its own nor QEMU's target.
+            // The device's size in between is neither the guest's own nor QEMU's target.
             Boot::Begins(before) => before,
             Boot::Since(_, before) => Some(before),
             Boot::Over => had,
         });
     }
 
-    /// The least that a guest has while it boots, and whether that begins in this pass.
+    /// Returns the least size of a booting guest, and whether the boot begins in this pass.
     pub(super) fn boots(&self, now_ms: u64) -> Option<(Bytes, bool)> {
         match self.boots.now {
             Boot::Since(at_ms, had) => Some((had, at_ms == now_ms)),
@@ -233,13 +229,13 @@ impl GuestHistory {
         }
     }
 
-    /// Its kernel took memory back: it had too little, and is in want.
+    /// Records that the guest's kernel deflated the balloon because memory was short.
     pub fn guest_deflated(&mut self, now_ms: u64) {
         self.strained_ms = Some(now_ms);
         self.turns.turned(true, now_ms);
     }
 
-    /// How often it was moved back and forth, lately.
+    /// Returns the number of recent reversals.
     pub fn reversals(&self) -> u32 {
         self.turns.reversals
     }
@@ -248,33 +244,32 @@ impl GuestHistory {
         !self.evidence.contradicts && self.view.is_some_and(|view| view.strained)
     }
 
-    /// What was granted to it and is not in use.
+    /// Returns the granted memory that is not in use.
     pub fn promised(&self, resident: Option<Bytes>) -> Bytes {
         self.promise.map_or(Bytes::ZERO, |p| {
             resident.map_or(p.size, |now| p.size.less(now.less(p.resident)))
         })
     }
 
-    /// What of the host's free memory is its own: granted and not in use, or on its way.
+    /// Returns the guest's part of the host's free memory: granted and not in use, or on its way.
     pub(super) fn claim(&self, sample: &GuestSample) -> Bytes {
         let returned = self.balloon.returned(sample).map_or(Bytes::ZERO, |(size, _)| size);
         let costs_nothing = returned.less(sample.actual.unwrap_or(Bytes::ZERO));
         self.promised(sample.resident).max(self.balloon.owed(sample.actual).less(costs_nothing))
     }
 
-    /// Some of what was granted was taken back on its way.
+    /// Reduces the promise after part of a grant was taken back on its way.
     pub(super) fn trimmed(&mut self, actual: Bytes) {
         let going = self.balloon.going(actual);
         self.promise = self.promise.map(|p| Promise { size: p.size.min(going), ..p });
     }
 
-    /// Remembers a move.
     pub fn moved(&mut self, way: Direction, by: Bytes, sample: &GuestSample, now_ms: u64) {
         if let Some((before, at_ms)) = self.moved
             && before != way
             && now_ms.saturating_sub(at_ms) < REVERSAL_MS
         {
-            // It was shrunk, and soon was in want: it needs more room than it was left.
+            // The guest was shrunk and soon in need: it needs more headroom.
             self.turns.turned(way == Direction::Up && self.is_strained(), now_ms);
         }
         self.moved = Some((way, now_ms));
@@ -288,7 +283,7 @@ impl GuestHistory {
                     until_ms: now_ms + PROMISE_MS,
                 });
                 if sample.resident.is_none() {
-                    // Nobody can see it being used: it counts for its whole time.
+                    // The use of this memory cannot be seen, so the promise lasts its whole time.
                     self.promise = self.promise.map(|p| Promise { resident: Bytes(u64::MAX), ..p });
                 }
             }
@@ -304,7 +299,7 @@ impl GuestHistory {
         (COOL_MS << self.turns.reversals).min(3_600_000)
     }
 
-    /// Whether what is known of it may decide anything.
+    /// Returns true if the guest's data is fresh enough for a decision.
     fn is_fresh(&self, sample: &GuestSample, config: &Config, now_ms: u64) -> bool {
         self.memory.is_some_and(|m| {
             sample.idle_since_sample || now_ms.saturating_sub(m.at_ms) <= config.stale_ms
@@ -343,7 +338,7 @@ impl GuestHistory {
         None
     }
 
-    /// Judges it for this pass.
+    /// Assesses the guest for this pass.
     pub fn assess(
         &self,
         sample: &GuestSample,
@@ -377,21 +372,21 @@ impl GuestHistory {
             |ms| self.strained_ms.is_some_and(|at| now_ms.saturating_sub(at) < ms);
         let strained = strained_within(STRAIN_MS);
         if strained {
-            // What its own rules were content with was too little.
+            // The size that its own rules were content with was too small.
             assessment.ceiling = most;
         }
         assessment.headroom =
             headroom::learnt(headroom::plain(&view, sample), view.used, self.turns.lessons);
         let warm = !sample.idle_since_sample && view.refaults >= Some(REFAULTS);
-        // What comes back once there is room again is no lack, and who is in need, or was a moment
-        // ago, gets by that what it needs.
+        // Refaults with free memory left are no lack. A guest that is strained, or was a moment
+        // ago, gets its memory by its need.
         let has_room = view.free.is_some_and(|free| free >= headroom::plain(&view, sample));
         assessment.refaults = warm && !has_room && !strained && self.benefit.is_likely(now_ms);
         let going = self.balloon.going(actual);
         let need = match limits.mode {
             Mode::Managed => {
                 let below = assessment.min.less(actual.plus(going));
-                // What it had when it said so, however much of the answer has come.
+                // The size at the time of the report, however much has arrived since.
                 let had = self.memory.map_or(actual, |memory| memory.actual);
                 let unmet = self.unmet.before(self.memory.as_ref());
                 Need::of_report(&view, sample, verdicts, below, had, unmet)
@@ -401,11 +396,11 @@ impl GuestHistory {
         let reachable = assessment.ceiling.min(actual.plus(self.balloon.reach()));
         let mut room = reachable.less(actual.plus(going));
         if going > Bytes::ZERO && reachable < assessment.ceiling && room < Bytes(going.0 / 2) {
-            // It takes what it can: more is asked of its balloon when that has arrived.
+            // The balloon takes what it can: more is requested when that has arrived.
             room = Bytes::ZERO;
         }
-        // What is on its way to it, and what has come since its report, are a part of the answer,
-        // however soon it asks again. What it lacks of its minimum is known without a report.
+        // Memory on its way, and memory that arrived after the report, are part of the answer. A
+        // lack of the minimum is known without a report.
         let come = self.memory.map_or(Bytes::ZERO, |memory| actual.less(memory.actual));
         let is_reported = need.why != Some(Clause::Limits);
         let answered = if is_reported { going.plus(come) } else { Bytes::ZERO };
@@ -413,7 +408,7 @@ impl GuestHistory {
         let is_ordered = need.why == Some(Clause::Limits) && limits.ordered;
         let believed = if is_ordered { Bytes(u64::MAX) } else { assessment.backed };
         assessment.need = need.left(answered, room.min(believed));
-        // A slow balloon is not the group's doing.
+        // A slow balloon is no full group.
         let most_room = assessment.ceiling.less(actual.plus(going)).min(believed);
         let lacks = need.left(answered, believed).size > need.left(answered, most_room).size;
         assessment.lacks_group = lacks && assessment.ceiling == most && most < limits.max;
@@ -435,7 +430,7 @@ impl GuestHistory {
             |base_ms| self.cools(Direction::Down, base_ms, now_ms).then_some(Clause::Cooling);
         let low_ms = self.cool_ms().min(COOL_LOW_MS_MAX);
         let need_ms = (COOL_SHORTAGE_MS << self.turns.reversals).min(COOL_NEED_MS_MAX);
-        // In the order of how urgent it is.
+        // Ordered by urgency, the lowest first.
         let cool_ms = [self.cool_ms(), low_ms, need_ms, COOL_SHORTAGE_MS];
         let against = |waits: bool| {
             let waits = (waits || assessment.need.size > Bytes::ZERO).then_some(Clause::Strained);
@@ -454,12 +449,12 @@ impl GuestHistory {
         assessment
     }
 
-    /// It was judged to need this much.
+    /// Records the need found for the guest.
     pub fn needed(&mut self, need: Bytes) {
         self.unmet.judged(self.memory.as_ref(), need);
     }
 
-    /// The numbers behind a decision about it.
+    /// Returns the numbers behind a decision about the guest.
     pub fn inputs(
         &self,
         sample: &GuestSample,

@@ -1,4 +1,4 @@
-//! Which guest gets memory, and which gives it: one pass over the host and all its guests.
+//! Arbitration: one pass over the host and its guests decides which guests get or give memory.
 //!
 //! ```text
 //!   samples ─► GuestHistory (rates, strain, headroom, health of the balloon) ─► Assessment
@@ -7,9 +7,10 @@
 //!                 host above it ─► wishes                        ─┘      outcomes, reserved }
 //! ```
 //!
-//! Pure: time comes in as an argument, and the same samples give the same pass. Frees come first:
-//! a grant is made of memory that is free now, never of memory that is hoped for. What waits
-//! for memory is not shrunk, whatever the host lacks. If data is missing or stale, nothing moves.
+//! The pass is pure: time comes in as an argument, and the same samples give the same pass. Frees
+//! come first: a grant uses memory that is free now, never memory that is expected. A guest that
+//! waits for memory is not shrunk, whatever the host lacks. If data is missing or stale, nothing
+//! moves.
 
 mod balloon;
 mod benefit;
@@ -61,35 +62,35 @@ use reserve::{Reservation, Reservations};
 use state::{GuestState, HostBudget};
 use std::collections::BTreeMap;
 
-/// Why nothing is taken from a guest, where that is worth telling of one that nobody takes from.
+/// Reasons against taking from a guest that are reported even if nothing is requested of it.
 const SPOKEN: [Clause; 5] =
     [Clause::Strained, Clause::Moving, Clause::NoYield, Clause::Stuck, Clause::Locked];
 
-/// What is remembered from pass to pass.
+/// The arbiter, with its state between passes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arbiter {
-    /// In boxes, for a pass takes each out and puts it back.
+    /// Boxed, since each pass takes every entry out and puts it back.
     guests: BTreeMap<Key, Box<GuestHistory>>,
     reservations: Reservations,
     fall: Fall,
-    /// What the host lacks since it fell below its set point, until it has come back to it.
+    /// Memory that the host lacks, from its fall below the set point until it has come back to it.
     lack: Bytes,
     patience: Patience,
 }
 
 impl Arbiter {
-    /// Nothing is known yet.
+    /// Creates an arbiter without any history.
     pub fn new() -> Arbiter {
         Arbiter::default()
     }
 
-    /// A guest started again in the same process, or has just come and is to be left to come up.
+    /// Records that a guest restarted in the same process, or is new and must be left to boot.
     pub fn rebooted(&mut self, key: Key) {
         self.guests.entry(key).or_default().forget();
     }
 
-    /// Asks for free memory for a guest that is about to start. The outcome is in a later
-    /// pass. False if too many are open.
+    /// Requests free memory for a guest that is about to start. A later pass reports the outcome.
+    /// Returns false if too many reservations are open.
     #[must_use]
     pub fn reserve(&mut self, id: u64, size: Bytes, deadline_ms: u64, held_ms: u64) -> bool {
         let open = &mut self.reservations.0;
@@ -100,50 +101,50 @@ impl Arbiter {
         has_room
     }
 
-    /// Lets a reservation go: it was used, or is not needed any more.
+    /// Drops a reservation that was used, or is not needed any more.
     pub fn unreserve(&mut self, id: u64) {
         self.reservations.0.retain(|r| r.id != id);
     }
 
-    /// Whether the host fell below its set point and has not come back to it.
+    /// Returns true if the host fell below its set point and has not come back to it.
     pub fn is_short(&self) -> bool {
         self.lack > Bytes::ZERO
     }
 
-    /// What it lacks to that, with what comes from balloons taken off; nothing where it is not
-    /// short.
+    /// Returns the memory that the host lacks to its set point, less the memory that balloons are
+    /// giving. It is zero if the host is not short.
     pub fn lack(&self) -> Bytes {
         self.lack
     }
 
-    /// What reservations hold.
+    /// Returns the memory held by reservations.
     pub fn held(&self) -> Bytes {
         self.reservations.held()
     }
 
-    /// How often a guest was moved back and forth.
+    /// Returns the number of recent reversals of a guest.
     pub fn reversals(&self, key: Key) -> u32 {
         self.guests.get(&key).map_or(0, |guest| guest.reversals())
     }
 
-    /// Whether something in a guest waits for memory, as far as is known: such a guest is to be
-    /// asked again soon, even if its virtual CPUs hardly run.
+    /// Returns true if a guest is known to wait for memory. Such a guest must be sampled again
+    /// soon, even if its virtual CPUs hardly run.
     pub fn is_strained(&self, key: Key) -> bool {
         self.guests.get(&key).is_some_and(|guest| guest.is_strained())
     }
 
-    /// Whether another manager moves the balloon of a guest, which is left to that one. A single
-    /// change that nobody here asked for is not enough for that.
+    /// Returns true while a guest's balloon is left to another manager. A single unrequested change
+    /// is not enough for that.
     pub fn is_foreign(&self, key: Key, now_ms: u64) -> bool {
         self.guests.get(&key).is_some_and(|guest| guest.balloon.is_foreign(now_ms))
     }
 
-    /// What the balloon of a guest is on its way to.
+    /// Returns the size that a guest's balloon moves to.
     pub fn target(&self, key: Key) -> Option<Bytes> {
         self.guests.get(&key)?.balloon.target()
     }
 
-    /// One pass. `verdicts_of` evaluates the operator's rules for a guest with these inputs.
+    /// Runs one pass. `verdicts_of` evaluates the operator's rules for a guest with these inputs.
     pub fn pass(
         &mut self,
         config: &Config,
@@ -155,8 +156,8 @@ impl Arbiter {
         self.pass_by(None, config, host, samples, verdicts_of, now_ms)
     }
 
-    /// One pass in which `orders` decide about the guests that are managed. What the operator fixed
-    /// stays so, and nothing is asked of a guest that cannot be asked, or that somebody else moves.
+    /// Runs one pass in which `orders` decide about managed guests. Sizes that the operator fixed
+    /// stay. Guests that are unusable, or moved by another manager, get no request.
     pub fn follow(
         &mut self,
         orders: &Orders,
@@ -169,7 +170,7 @@ impl Arbiter {
         self.pass_by(Some(orders), config, host, samples, &mut verdicts, now_ms)
     }
 
-    /// A pass, by the orders of other rules if there are any.
+    /// Runs a pass, by the orders of other rules if there are any.
     fn pass_by(
         &mut self,
         orders: Option<&Orders>,
@@ -230,7 +231,7 @@ impl Arbiter {
             let guest = close(state, inputs, budget.is_some(), now_ms, &mut pass);
             guests.insert(key, guest);
         }
-        // A guest without a sample is gone, and is not remembered.
+        // A guest without a sample is gone, and is forgotten.
         self.guests = guests;
         if let Some(host) = fresh {
             let claim = |s: &GuestSample| self.guests.get(&s.key).map(|guest| guest.claim(s));
@@ -285,7 +286,7 @@ impl Arbiter {
         }
     }
 
-    /// What the host has to give, and what it lacks.
+    /// Computes the memory that the host has to give, and the memory that it lacks.
     fn host_budget(
         &mut self,
         config: &Config,
@@ -307,9 +308,9 @@ impl Arbiter {
         pass.reserved.extend(failures);
         let held = self.reservations.held();
         let pending = self.reservations.pending();
-        // The set point is for free memory that nobody has a claim on.
+        // The set point is for free memory without a claim on it.
         let wanted = config.set_point.max(config.reserve.plus(held));
-        // What was granted and has arrived is still the host's until it is used.
+        // A grant that has arrived is still the host's until it is used.
         let going: Bytes = states.iter().map(|s| s.history.balloon.owed(s.sample.actual)).sum();
         let after = host.available.less(going).plus(coming);
         let soon = after.less(fall);
@@ -318,7 +319,7 @@ impl Arbiter {
         let is_short = falls_short || stays_short;
         let lack = if is_short { wanted.plus(fall).less(after) } else { Bytes::ZERO };
         self.lack = lack;
-        // A host that waits for memory has too little of it, whatever is reported as available.
+        // A host that waits for memory has too little of it, whatever it reports as available.
         let relief = if host.strained { config.hysteresis.less(coming) } else { Bytes::ZERO };
         let page_out = if host.strained { Bytes::ZERO } else { host.page_out };
         let kept = wanted.plus(pending);
@@ -342,7 +343,7 @@ impl Arbiter {
     }
 }
 
-/// Turns what was decided about a guest into its decision and its command.
+/// Turns the state of a guest into its decision and its command.
 fn close(
     mut state: GuestState<'_>,
     inputs: Inputs,
@@ -375,7 +376,7 @@ fn close(
     if action == Action::Shrink && !goes_on {
         guest.begin_movement();
     }
-    // On its way down while something in it waits: it keeps what it has left.
+    // A guest that waits for memory while it shrinks keeps the rest.
     let halt = clause == Clause::Strained && guest.balloon.may_shrink();
     let command = match action {
         Action::Hold if halt => Some(actual),
@@ -397,7 +398,7 @@ fn close(
         guest.balloon.ask(to, actual, state.assessment.holding, now_ms);
         match action {
             Action::Grow => {
-                // Of what the host has of it in any case nothing is promised.
+                // Memory that stays on the host anyway is not promised.
                 let returned = guest.balloon.returned(sample).map_or(actual, |(size, _)| size);
                 let by = to.less(actual.plus(going).max(returned));
                 guest.moved(Direction::Up, by, sample, now_ms);
@@ -407,12 +408,12 @@ fn close(
     } else if halt {
         pass.outcomes.extend(guest.balloon.supersede(sample.key, actual, now_ms));
     }
-    // That it is on its way is no news: the decision that sent it there was reported.
-    // Nor is it news that nothing is asked of it between two steps of a movement.
+    // A balloon on its way is no news, since the decision that sent it was reported. A hold between
+    // two steps of a movement is no news either.
     let is_between = action == Action::Hold && (clause == Clause::Moving || goes_on);
     let is_new = !is_between
         && guest.reported.is_none_or(|(before, was_bounded)| {
-            // What bounded it is not left standing when it lacks nothing any more.
+            // A new report clears the bound when the guest lacks nothing any more.
             let is_at_rest = state.bounds.is_empty() && guest.balloon.target().is_none();
             before != clause || (was_bounded && is_at_rest)
         });
@@ -440,8 +441,8 @@ fn close(
     state.history
 }
 
-/// Whether what is done belongs to the movement that a guest is in: its next step, or a rest
-/// between two. What does not ends it.
+/// Returns true if the action belongs to the guest's movement: its next step, or a rest between two
+/// steps. Any other action ends the movement.
 fn goes_on(movement: &mut Option<Movement>, action: Action, clause: Clause, now_ms: u64) -> bool {
     let rests = action == Action::Hold && matches!(clause, Clause::Content | Clause::Moving);
     let before = movement.filter(|movement| match action {

@@ -1,4 +1,4 @@
-//! What a guest needs, by its last report.
+//! The need of a guest, by its last report.
 
 use super::headroom;
 use super::reason::Clause;
@@ -6,18 +6,18 @@ use super::sample::{GuestSample, RuleVerdicts};
 use super::view::MemoryView;
 use counters::Bytes;
 
-/// The least that a guest in need is given at once.
+/// Least amount given at once to a guest in need.
 const NEED_MIN: Bytes = Bytes::mib(16);
 
-/// What a guest needs now.
+/// The current need of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
-    /// At least: others give up memory for that.
+    /// Needed memory: others give up memory for that.
     pub size: Bytes,
-    /// Where the host has more than it wants: a guest that waits for memory may be at the beginning
-    /// of a burst, and is given as much again as it has.
+    /// Most memory to give from a surplus of the host. A guest that waits may be at the beginning
+    /// of a burst, and can get as much again as it has.
     pub most: Bytes,
-    /// The part of the policy that decided that.
+    /// Part of the policy that decided.
     pub why: Option<Clause>,
 }
 
@@ -26,8 +26,8 @@ impl Need {
         Need { size, most: size, why: Some(why) }
     }
 
-    /// The need of a guest that lacks `below` of its minimum and had `had` when it reported, before
-    /// what is on its way to it. `unmet` counts its needs of before that were not met.
+    /// Returns the need of a guest that lacks `below` of its minimum and had `had` at its report,
+    /// before memory on its way. `unmet` counts its earlier needs that were not met.
     pub(super) fn of_report(
         view: &MemoryView,
         sample: &GuestSample,
@@ -46,11 +46,11 @@ impl Need {
             let size = verdicts.grow_size.unwrap_or(Bytes(had.0 / 8));
             return Need::of(Clause::Rule, size);
         }
-        // What it has learnt to keep is no reason to ask: nobody waits for it.
+        // Learned headroom is no reason for a request: the guest does not wait for it.
         let headroom = headroom::plain(view, sample);
         let lack = headroom.less(view.available);
-        // More memory does not help a guest that has it and waits all the same, behind a limit of
-        // its own.
+        // More memory does not help a guest that has free memory and waits all the same, behind a
+        // limit of its own.
         let has_room = view.free.unwrap_or(view.available) >= headroom;
         if view.strained && !has_room {
             let hard = view.psi_permille.is_some_and(|psi| psi > 0)
@@ -74,7 +74,7 @@ impl Need {
         Need::default()
     }
 
-    /// The rest of it when so much is on its way, and no more than there is room for.
+    /// Returns the need that is left after `answered`, at most `room`.
     pub fn left(self, answered: Bytes, room: Bytes) -> Need {
         let left = |size: Bytes| size.less(answered).min(room);
         Need { size: left(self.size), most: left(self.most), ..self }

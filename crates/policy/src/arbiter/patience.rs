@@ -1,23 +1,23 @@
-//! How long the balloons wait for page-out: what was expected of it may not come.
+//! Patience: the time for which balloons wait for page-out, since its expected gain may not come.
 
 use counters::Bytes;
 
-/// So long the host may lack as much as before, while page-out is expected to gain something.
+/// Time without progress for which balloons wait.
 const PATIENCE_MS: u64 = 20_000;
-/// It lacks less if it is by so much less than the most that it lacked.
+/// Decrease of the lack, from its highest value, that counts as progress.
 const PROGRESS: Bytes = Bytes::mib(32);
 
-/// What came while balloons waited.
+/// Progress while balloons wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
-    /// The most that the host has lacked since it lacked less the last time, and when that was.
+    /// Highest lack since the last progress, and the time of that progress.
     most: Option<(Bytes, u64)>,
     is_over: bool,
 }
 
 impl Patience {
-    /// What of page-out's expected gain balloons wait for, on a host that lacks so much: nothing
-    /// any more if it went on to lack that, until it lacks nothing.
+    /// Returns the part of page-out's expected gain that balloons wait for. Without progress it is
+    /// zero, until the host lacks nothing.
     pub fn wait_for(&mut self, expected: Bytes, lack: Bytes, now_ms: u64) -> Bytes {
         if lack == Bytes::ZERO {
             *self = Patience::default();
@@ -31,7 +31,7 @@ impl Patience {
         if lack.plus(PROGRESS) <= most {
             self.most = Some((lack, now_ms));
         } else {
-            // A shortage that grows is no progress, and one that has grown and shrinks is.
+            // A growing shortage is no progress. A shortage that has grown and shrinks is.
             self.most = Some((most.max(lack), since_ms));
             self.is_over |= now_ms.saturating_sub(since_ms) >= PATIENCE_MS;
         }
@@ -53,14 +53,14 @@ mod tests {
         assert!(waits(280, 19_000), "not much");
         assert!(waits(260, 19_500));
         assert!(waits(250, 39_499));
-        assert!(!waits(230, 39_500), "it lacked 260 MiB 20 s ago");
+        assert!(!waits(230, 39_500), "the lack was 260 MiB 20 s ago");
         assert!(!waits(100, 40_000), "balloons may have given that");
         assert!(waits(0, 41_000));
         assert!(waits(300, 42_000));
     }
 
     #[test]
-    fn a_shortage_that_grew_and_shrinks_is_progress_and_one_that_only_grows_is_none() {
+    fn shrinking_shortage_is_progress_and_growing_one_is_none() {
         let mut patience = Patience::default();
         let mut waits = |expected_mib, lack_mib, now_ms| {
             patience.wait_for(Bytes::mib(expected_mib), Bytes::mib(lack_mib), now_ms) > Bytes::ZERO
@@ -69,9 +69,9 @@ mod tests {
         assert!(waits(500, 2_000, 15_000));
         assert!(waits(500, 1_900, 19_000), "page-out has begun to bring something");
         assert!(waits(500, 1_950, 38_999));
-        assert!(!waits(500, 2_100, 39_000), "it lacks more for 20 s");
+        assert!(!waits(500, 2_100, 39_000), "the lack has grown for 20 s");
         assert!(waits(500, 0, 40_000));
-        // Nothing was expected, so nothing was waited for.
+        // Without an expected gain there is no wait.
         assert!(waits(500, 300, 50_000));
         assert!(!waits(0, 300, 55_000));
         assert!(waits(500, 300, 75_000));

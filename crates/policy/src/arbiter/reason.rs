@@ -1,5 +1,4 @@
-//! What was decided, and why: every decision carries the clause that made it, the bounds that it
-//! met and the numbers that went into it.
+//! Decisions and their reasons: the clause that decided, the bounds that were met, and the numbers.
 
 use super::sample::Key;
 use base::named;
@@ -7,25 +6,25 @@ use counters::Bytes;
 pub use model::clause::Clause;
 
 named! {
-    /// A bound that stood in the way of more.
+    /// A bound that limited a decision.
     pub enum Bound {
         /// The guest's minimum.
         Min = "min",
-        /// The guest's maximum, or what its own rules are content with.
+        /// The guest's maximum, or the size that its own rules are content with.
         Max = "max",
-        /// What a guest gives in one pass.
+        /// The largest step of a guest in one pass.
         Step = "step",
-        /// What the host can give.
+        /// The memory that the host can give.
         Host = "host",
         /// The share against other guests.
         Shares = "shares",
-        /// The room that its control groups have left.
+        /// The room left in its control groups.
         Group = "cgroup",
     }
 }
 
 named! {
-    /// Which way it goes.
+    /// The direction of a decision.
     pub enum Action {
         /// The guest keeps what it has.
         Hold = "hold",
@@ -37,7 +36,7 @@ named! {
 }
 
 impl Action {
-    /// The same in the words of a journal, which has words of its own for some that are held.
+    /// Returns the action in the journal's words. Some holds have words of their own there.
     pub fn told(self, clause: Clause) -> &'static str {
         match (self, clause) {
             (Action::Hold, Clause::Stuck) => "stuck",
@@ -48,7 +47,7 @@ impl Action {
     }
 }
 
-/// A number as the journal keeps it; `None` if it was not known.
+/// A number as the journal keeps it; `None` if unknown.
 trait Number {
     fn number(self) -> Option<u64>;
 }
@@ -73,13 +72,13 @@ impl Number for bool {
 
 macro_rules! inputs {
     ($($field:ident: $type:ty = $name:literal),+ $(,)?) => {
-        /// The numbers that a decision came from. What was not known is `None`.
+        /// The numbers behind a decision. An unknown number is `None`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[allow(missing_docs, reason = "the names are those of the journal")]
         pub struct Inputs { $(pub $field: $type),+ }
 
         impl Inputs {
-            /// All of them under the names that the journal keeps them by.
+            /// Returns all numbers under their names in the journal.
             pub fn named(&self) -> Vec<(&'static str, Option<u64>)> {
                 vec![$(($name, self.$field.number())),+]
             }
@@ -111,101 +110,102 @@ inputs! {
     host_coming: Option<Bytes> = "host_coming",
     host_promised: Option<Bytes> = "host_promised",
     host_unmet: Option<Bytes> = "host_unmet",
-    // A second.
+    // In a second.
     host_fall: Option<Bytes> = "host_fall",
     host_page_out: Option<Bytes> = "host_page_out",
-    // What other managers' rules went by.
+    // Numbers of other managers' rules.
     rules_host_permille: Option<u64> = "rules_host_permille",
     rules_stall_ms: Option<u64> = "rules_stall_ms",
 }
 
-/// What is to be done with a guest, or that nothing is, and why.
+/// An action on a guest, or a hold, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Which guest.
+    /// Guest.
     pub key: Key,
-    /// Which way.
+    /// Direction.
     pub action: Action,
-    /// The part of the policy that decided.
+    /// Part of the policy that decided.
     pub clause: Clause,
-    /// More about it where the clause alone is not enough, such as why it cannot be used.
+    /// Detail where the clause alone is not enough, such as the reason for which a guest cannot be
+    /// used.
     pub detail: &'static str,
-    /// What it had.
+    /// Size before.
     pub from: Bytes,
-    /// What it is to have.
+    /// Size to reach.
     pub to: Bytes,
-    /// The new target of its balloon, if any.
+    /// New target of its balloon, if any.
     pub command: Option<Bytes>,
-    /// It is the next step of a movement that was reported, and no news.
+    /// True if this is the next step of a movement that was reported already.
     pub goes_on: bool,
-    /// The bounds that it met.
+    /// Bounds that were met.
     pub bounds: Vec<Bound>,
-    /// What it came from.
+    /// Numbers behind the decision.
     pub inputs: Inputs,
 }
 
-/// How an earlier decision came out.
+/// The outcome of an earlier decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Which guest.
+    /// Guest.
     pub key: Key,
-    /// How.
+    /// Result.
     pub result: Arrival,
-    /// What the guest had in the end.
+    /// Size of the guest at the end.
     pub reached: Bytes,
-    /// What the host got of it, where that could be seen.
+    /// Memory that the host got, if that could be measured.
     pub host_got: Option<Bytes>,
-    /// The same of all steps of its movement so far.
+    /// The same over all steps of the movement so far.
     pub got_in_all: Option<Bytes>,
 }
 
 named! {
-    /// How a target was met.
+    /// The result of a target.
     pub enum Arrival {
-        /// The guest has what it was to have.
+        /// The guest reached its target.
         Reached = "reached",
-        /// A newer target took its place on the way.
+        /// A newer target replaced it on the way.
         Superseded = "superseded",
-        /// It came to a halt on the way.
+        /// The balloon stopped on the way.
         Stuck = "stuck",
         /// The guest's kernel took memory back.
         TookBack = "took-back",
-        /// Another manager moved it.
+        /// Another manager moved the balloon.
         Foreign = "foreign",
     }
 }
 
-/// A size of a balloon that nobody here asked for.
+/// An unrequested size of a balloon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Which guest.
+    /// Guest.
     pub key: Key,
-    /// The size.
+    /// Size.
     pub at: Bytes,
-    /// It is more than the guest had: its own kernel may have taken it.
+    /// True if the size grew: the guest's own kernel may have taken the memory.
     pub rose: bool,
 }
 
-/// What came of a reservation.
+/// The result of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserved {
-    /// Which.
+    /// Identifier.
     pub id: u64,
-    /// Free now and kept free, or the guests that would not give, and by which clause.
+    /// Ok if the memory is free and kept free, else the guests that refused, with their clauses.
     pub outcome: Result<(), Vec<(Key, Clause)>>,
 }
 
-/// All that a pass came to.
+/// The result of a pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
-    /// One for each guest whose target or reason has changed.
+    /// Decisions about guests with a new target or a new reason.
     pub decisions: Vec<Decision>,
-    /// How earlier decisions came out.
+    /// Outcomes of earlier decisions.
     pub outcomes: Vec<Outcome>,
-    /// Balloons that somebody else has moved.
+    /// Balloons that another manager moved.
     pub left: Vec<Left>,
-    /// What came of reservations.
+    /// Results of reservations.
     pub reserved: Vec<Reserved>,
-    /// The numbers of every guest, whether or not anything was decided about it.
+    /// Numbers of every guest, with or without a decision.
     pub inputs: Vec<(Key, Inputs)>,
 }

@@ -1,11 +1,11 @@
-//! The regime that the host is in: the shorter it is, the larger the steps.
+//! Urgency of the host's shortage: the greater it is, the larger the steps.
 
-/// How much it matters that memory is given.
+/// The urgency of a request for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// The host is short as it is every day.
+    /// The host is short in the ordinary way.
     None,
-    /// The host is half-way from there to its reserve.
+    /// The host is half-way from its set point to its reserve.
     Low,
     /// Another guest is in need.
     Need,
@@ -14,7 +14,7 @@ pub enum Urgency {
 }
 
 impl Urgency {
-    /// Of a thousand of the usual step: the shorter the host, the larger.
+    /// Returns the step in thousandths of the usual step, larger for a greater shortage.
     pub(super) fn stride_permille(self) -> u64 {
         match self {
             Urgency::None => 1000,

@@ -1,47 +1,45 @@
-//! Memory that is kept for a guest that is about to start.
+//! Memory reserved for a guest that is about to start.
 
 use counters::Bytes;
 
-/// More open reservations than this are a mistake of the client.
+/// Most open reservations. More are a mistake of the client.
 pub const RESERVATIONS_MAX: usize = 64;
 
-/// A reservation on its way.
+/// An open reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reservation {
-    /// Which.
     pub id: u64,
-    /// How much.
     pub size: Bytes,
-    /// It fails if the memory is not free by then.
+    /// Time by which the memory must be free.
     pub deadline_ms: u64,
-    /// Once it is held: until then, or until it is taken.
+    /// End of the hold, unless the reservation is used before.
     pub held_ms: u64,
-    /// Whether the memory is free and kept free.
+    /// True if the memory is free and kept free.
     pub held: bool,
 }
 
-/// All open reservations, the oldest first.
+/// All open reservations, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reservations(pub(super) Vec<Reservation>);
 
 impl Reservations {
-    /// What is kept free.
+    /// Returns the memory that is kept free.
     pub fn held(&self) -> Bytes {
         self.0.iter().filter(|r| r.held).map(|r| r.size).sum()
     }
 
-    /// What is still to be made free.
+    /// Returns the memory that is still to be freed.
     pub fn pending(&self) -> Bytes {
         self.0.iter().filter(|r| !r.held).map(|r| r.size).sum()
     }
 
-    /// Holds those that fit into what is free, in their order, and drops those whose time is
-    /// over. Gives the ids of those that are held since now, and of those that failed.
+    /// Holds the reservations that fit into free memory, in their order, and drops expired ones.
+    /// Returns the ids that are newly held, and the ids that failed.
     pub fn settle(&mut self, mut free: Bytes, now_ms: u64) -> (Vec<u64>, Vec<u64>) {
         let (mut held, mut failed) = (Vec::new(), Vec::new());
         for one in self.0.iter_mut().filter(|r| !r.held) {
             if one.size > free {
-                // The first is served first: a small one must not starve a large one.
+                // First come, first served: a small reservation must not starve a large one.
                 break;
             }
             free = free.less(one.size);

@@ -1,11 +1,10 @@
-//! Giving back memory that guests gave in vain.
+//! Return of memory that guests gave in vain.
 
 use super::reason::Action;
 use super::sample::Mode;
 use super::state::{GuestState, MOVE_MIN};
 
-/// Gives back what guests gave in vain: the host has that of them all the same, and it costs
-/// nobody anything.
+/// Returns memory that guests gave in vain. The host holds that memory anyway, so it costs nothing.
 pub(super) fn returns(states: &mut [GuestState<'_>]) {
     let is_open = |state: &&mut GuestState<'_>| {
         let is_managed = state.sample.limits.mode == Mode::Managed;

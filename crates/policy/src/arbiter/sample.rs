@@ -2,83 +2,83 @@
 
 use counters::Bytes;
 
-/// Names a guest from when it is found until it is gone; never used again.
+/// The identifier of a guest from its discovery to its end. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub u64);
 
-/// How the host wants to be kept.
+/// The memory goals of a host, and the limits of the arbiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The free memory (MemAvailable) that the host is to have.
+    /// Free memory (MemAvailable) to keep on the host.
     pub set_point: Bytes,
-    /// How far it may be missed in each direction before anything is done.
+    /// Deviation from `set_point` in each direction that is tolerated.
     pub hysteresis: Bytes,
-    /// The free memory that no grant may touch.
+    /// Free memory that no grant may use.
     pub reserve: Bytes,
-    /// How much more costly idle memory is than memory in use, in thousandths of its owner's
-    /// shares, as the idle memory tax of VMware ESX: 750 makes it four times as costly.
+    /// Surcharge on idle memory over memory in use, in thousandths of its owner's shares, like the
+    /// idle memory tax of VMware ESX. With 750, idle memory costs four times as much.
     pub idle_tax_permille: u64,
-    /// The largest part of its memory that a guest gives in one pass, in thousandths.
+    /// Largest part of its memory that a guest gives in one pass, in thousandths.
     pub step_permille: u64,
-    /// A sample older than this decides nothing, unless its guest has slept since.
+    /// Age above which a sample decides nothing, unless its guest has slept since.
     pub stale_ms: u64,
 }
 
-/// What a guest is entitled to.
+/// The memory entitlement of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// It never gets less.
+    /// Minimum memory.
     pub min: Bytes,
-    /// The operator has set this minimum for this guest: it is given whatever the guest uses.
+    /// True if the operator set this minimum for this guest. It is then given regardless of use.
     pub ordered: bool,
-    /// It never gets more; at most what it was started with.
+    /// Maximum memory, at most the size that the guest was started with.
     pub max: Bytes,
-    /// Its weight against other guests.
+    /// Weight against other guests.
     pub shares: u32,
-    /// Whether it is managed at all.
+    /// Management mode.
     pub mode: Mode,
 }
 
-/// Who decides about a guest's memory.
+/// The management mode of a guest's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The arbiter.
+    /// The arbiter decides.
     Managed,
-    /// The operator: it has this much.
+    /// The operator fixed this size.
     Pinned(Bytes),
-    /// Nobody: it has its maximum.
+    /// The guest has its maximum.
     Released,
 }
 
-/// The host.
+/// A sample of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostSample {
-    /// When it was read.
+    /// Time of the reading.
     pub at_ms: u64,
-    /// MemTotal, or what guests may use together.
+    /// MemTotal, or the memory budget of all guests.
     pub total: Bytes,
-    /// What could be handed out now without swapping.
+    /// Memory available now without swapping.
     pub available: Bytes,
-    /// It swaps, or something on it waits for memory, whatever it reports as available.
+    /// True if the host swaps or some task on it waits for memory, whatever it reports as
+    /// available.
     pub strained: bool,
-    /// What the host's own reclaim is expected to gain of guests soon, if the host is short, and
-    /// without anything being asked of them.
+    /// Memory that page-out is expected to gain soon if the host is short, without a request to any
+    /// guest.
     pub page_out: Bytes,
 }
 
-/// A guest's memory as it reported it: sizes, and counters since its boot. What it did not
-/// report is `None`.
+/// A guest's memory report: sizes, and counters since its boot. A missing value is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// When it came, on the manager's clock.
+    /// Arrival time on the manager's clock.
     pub at_ms: u64,
-    /// The guest's own clock, which its counters go with.
+    /// The guest's own clock, to which its counters belong.
     pub clock_ms: u64,
-    /// What it had, by its balloon, when it reported.
+    /// Size by its balloon at the time of the report.
     pub actual: Bytes,
     /// MemFree.
     pub free: Option<Bytes>,
-    /// MemAvailable. Without it nothing can be decided.
+    /// MemAvailable. Without it nothing is decided.
     pub available: Option<Bytes>,
     /// Page cache.
     pub cached: Option<Bytes>,
@@ -90,11 +90,11 @@ pub struct Memory {
     pub swap_in: Option<u64>,
     /// Pages written to swap.
     pub swap_out: Option<u64>,
-    /// Pages that were needed again soon after they had been dropped.
+    /// Pages that were needed again soon after they were dropped.
     pub refaults: Option<u64>,
     /// Allocations that had to reclaim memory themselves.
     pub stalls: Option<u64>,
-    /// Faults that had to read.
+    /// Page faults that had to read.
     pub major_faults: Option<u64>,
     /// Processes killed because memory ran out.
     pub oom_kills: Option<u64>,
@@ -102,66 +102,68 @@ pub struct Memory {
     pub psi_some_us: Option<u64>,
 }
 
-/// Whether anything may be asked of a guest.
+/// Readiness of a guest for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Usable {
-    /// It runs and has a balloon.
+    /// The guest runs and has a balloon.
     Yes,
-    /// It does not, and why, in a few words.
+    /// The guest cannot be used, with the reason in a few words.
     No(&'static str),
 }
 
 /// A guest's process, as the host sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Memory that it has in the host's beside its guest's: what others have as well (its template,
-    /// programs), and the hypervisor's own part. A balloon takes none of it.
+    /// Host memory beyond its guest's: shared memory (template, programs) and the hypervisor's own
+    /// part. A balloon takes none of it.
     pub beside: Bytes,
-    /// All that it has there for itself, its hypervisor's own part with it.
+    /// Private memory, including the hypervisor's own part.
     pub private: Option<Bytes>,
-    /// The reason for which its memory stays in the host's, whatever the balloon takes.
+    /// Reason for which its memory stays on the host, whatever the balloon takes.
     pub pinned: Option<&'static str>,
-    /// The most that its guest may have by the bounds of control groups, if those bound it.
+    /// Most memory that its control groups allow the guest, if they set a limit.
     pub group_max: Option<Bytes>,
 }
 
-/// A guest.
+/// A sample of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestSample {
-    /// Which.
+    /// Identifier.
     pub key: Key,
-    /// What it is entitled to.
+    /// Memory entitlement.
     pub limits: Limits,
-    /// The memory that it has now, by its balloon.
+    /// Current size by its balloon.
     pub actual: Option<Bytes>,
-    /// What of it is in the host's memory, and nobody else's.
+    /// Private memory resident on the host.
     pub resident: Option<Bytes>,
-    /// What of that may be its hypervisor's own, which could not be told apart but by an estimate.
+    /// Part of `resident` that may be the hypervisor's own, by an estimate.
     pub doubtful: Bytes,
     /// Its process on the host.
     pub process: Process,
-    /// What of it is in the host's swap.
+    /// Memory in the host's swap.
     pub swapped: Option<Bytes>,
-    /// Whether its virtual CPUs have run of late; `None` where that cannot be seen.
+    /// True if its virtual CPUs have run lately; `None` if unknown.
     pub runs: Option<bool>,
-    /// Its newest sample.
+    /// Newest memory report.
     pub memory: Option<Memory>,
-    /// Its virtual CPUs have hardly run since that sample, which holds however old it is.
+    /// True if its virtual CPUs have hardly run since that report. The report then holds at any
+    /// age.
     pub idle_since_sample: bool,
-    /// Whether anything may be asked of it.
+    /// Readiness for requests.
     pub usable: Usable,
-    /// The size that its own rules are content with, if they have named one.
+    /// Size that its own rules are content with, if they named one.
     pub request: Option<Bytes>,
-    /// It has asked for that size since the last pass.
+    /// True if the guest requested that size since the last pass.
     pub asks: bool,
-    /// It reported that its tasks wait for memory, after its newest sample or with it.
+    /// True if the guest reported waiting tasks, with its newest report or after it.
     pub urgent: bool,
-    /// Its kernel takes memory back before it kills.
+    /// True if its kernel deflates the balloon before it kills processes.
     pub deflates_on_oom: bool,
 }
 
 impl GuestSample {
-    /// The most that it may have. What it has its control groups take from nobody.
+    /// Returns the most memory that the guest may have. Control groups never take away memory that
+    /// it has.
     pub fn most(&self) -> Bytes {
         let group_max =
             self.process.group_max.map(|most| most.max(self.actual.unwrap_or(Bytes::ZERO)));
@@ -169,25 +171,25 @@ impl GuestSample {
     }
 }
 
-/// The verdicts of the operator's rules about a guest. `None` where there is no such rule.
+/// Results of the operator's rules for a guest. `None` means that there is no such rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleVerdicts {
-    /// Replaces the test whether it gives.
+    /// Replaces the built-in test for giving memory.
     pub shrink: Option<bool>,
-    /// Replaces the test whether it needs.
+    /// Replaces the built-in test for needing memory.
     pub grow: Option<bool>,
-    /// False: it is not to be shrunk.
+    /// False if the guest must not shrink.
     pub may_shrink: Option<bool>,
-    /// False: it is not to be grown.
+    /// False if the guest must not grow.
     pub may_grow: Option<bool>,
-    /// The size of a step down.
+    /// Size of a step down.
     pub shrink_size: Option<Bytes>,
-    /// The size of a step up.
+    /// Size of a step up.
     pub grow_size: Option<Bytes>,
 }
 
 impl Config {
-    /// Usual values for a host of this size: 10 % free, and never less than 3 %.
+    /// Returns the usual values for a host of this size: 10 % free, and never less than 3 %.
     pub fn of_host(total: Bytes) -> Config {
         Config {
             set_point: total.permille(100),
@@ -199,7 +201,7 @@ impl Config {
         }
     }
 
-    /// What idle memory costs its owner, where memory in use costs a thousand.
+    /// Returns the price of idle memory, where memory in use costs 1000.
     pub fn idle_price_permille(&self) -> u64 {
         1_000_000 / (1000 - self.idle_tax_permille.min(990))
     }

@@ -15,7 +15,7 @@ impl fmt::Display for Decision {
 }
 
 impl Decision {
-    /// The reason alone, without the sizes.
+    /// Returns the reason alone, without the sizes.
     pub fn why(&self) -> String {
         let inputs = self.inputs.named();
         let known = |name: &str| {

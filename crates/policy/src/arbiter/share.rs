@@ -1,22 +1,22 @@
-//! Dividing an amount by weight, nobody beyond its cap.
+//! Division of an amount by weight, with a cap for each part.
 
 use super::state::{GuestState, HostBudget};
 use counters::Bytes;
 
-/// One that takes or gives.
+/// A part in a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Not more than this.
+    /// Most that the part gets.
     pub cap: Bytes,
-    /// Against the others; 0 counts as 1.
+    /// Weight against the others; 0 counts as 1.
     pub weight: u64,
 }
 
-/// Divides `amount` by weight. One at its cap leaves the rest to the others, so that either
-/// all of it is divided or all are at their caps.
+/// Divides `amount` by weight. A part at its cap leaves the rest to the others. In the end all of
+/// it is divided, or all parts are at their caps.
 pub fn divide(amount: Bytes, parts: &[Part]) -> Vec<Bytes> {
     let mut given = vec![Bytes::ZERO; parts.len()];
-    // The first to be filled: the cap of the least weight's worth.
+    // The part with the smallest cap for its weight is filled first.
     let mut order: Vec<usize> = (0..parts.len()).collect();
     let weight = |i: usize| u128::from(parts[i].weight.max(1));
     order.sort_by(|a, b| {
@@ -36,8 +36,8 @@ pub fn divide(amount: Bytes, parts: &[Part]) -> Vec<Bytes> {
     given
 }
 
-/// Gives each guest its share of what the host has for guests: what they hold of it, and what is
-/// free beyond what the host is to keep.
+/// Gives each guest its share of the memory for guests: the memory that they hold, and free memory
+/// beyond what the host is to keep.
 pub(super) fn entitle(states: &mut [GuestState<'_>], budget: &HostBudget) {
     let held: Bytes = states.iter().map(|state| state.assessment.touched).sum();
     let parts: Vec<Part> = states

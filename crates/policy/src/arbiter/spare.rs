@@ -1,4 +1,4 @@
-//! What a guest could do without, and what of that the host would gain.
+//! The spare memory of a guest, and the host's gain from it.
 
 use super::gain::Holding;
 use super::guest::{Assessment, GuestHistory};
@@ -7,26 +7,27 @@ use super::sample::GuestSample;
 use super::state::MOVE_MIN;
 use counters::Bytes;
 
-/// What a guest gives up, in this order.
+/// The kinds of memory that a guest gives up, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaim {
     /// Free memory alone: it costs the guest nothing.
     Free,
-    /// Free memory and cache that nobody used again, of guests that do not read again what they
-    /// dropped: to the kernel of one that does, all its cache looks as if nobody used it.
+    /// Free memory and cold cache, of guests that do not refault. To a kernel that refaults, all
+    /// its cache looks cold.
     ColdCache,
-    /// The same of those as well.
+    /// Free memory and cold cache, of guests that refault as well.
     ThrashedCache,
     /// Cache that is in use, of guests beyond their share.
     HotCache,
-    /// The same of guests within their share as well.
+    /// Cache that is in use, of guests within their share as well.
     AnyHotCache,
     /// Memory of processes, to the guest's swap.
     ProcessMemory,
 }
 
 impl GuestHistory {
-    /// What of it is in the host's memory. What it had free is less by what it gave since then.
+    /// Returns the guest's holding. Memory given since the last report is taken off its free
+    /// memory.
     pub fn holding(&self, sample: &GuestSample, actual: Bytes, now_ms: u64) -> Holding {
         let free = self.kept.map(|kept| actual.less(kept));
         let resident = (sample.resident, sample.doubtful);
@@ -34,27 +35,27 @@ impl GuestHistory {
             .in_process(sample.process.private)
     }
 
-    /// It has something to spare, and by what was learnt of it the host would get none of that.
+    /// Returns true if the guest has spare memory, but the host would get none of it by the
+    /// lessons.
     pub fn gives_nothing(&self, assessment: &Assessment) -> bool {
         let keep = self.keep(assessment, Reclaim::ThrashedCache);
         let holding = &assessment.holding;
         holding.hoped_gain(keep) >= MOVE_MIN && holding.gain(keep) < MOVE_MIN
     }
 
-    /// What the host would gain of it at most, if `hot` memory counts as in use, and if memory in
-    /// use may be pushed to swap.
+    /// Returns the host's largest gain if the guest gives this kind of memory.
     pub fn spare(&self, assessment: &Assessment, kind: Reclaim) -> Bytes {
         assessment.holding.gain(self.keep(assessment, kind))
     }
 
-    /// What it is left at least.
+    /// Returns the least size that the guest is left.
     fn keep(&self, assessment: &Assessment, kind: Reclaim) -> Bytes {
         let Some(view) = self.view else { return assessment.actual };
         let breath = view.used.plus(assessment.headroom);
         let keep = match kind {
             Reclaim::ColdCache if !assessment.refaults => breath.plus(view.hot),
             Reclaim::Free | Reclaim::ColdCache => {
-                // What its kernel does not hand out is free, and not available.
+                // Memory that a kernel holds back is free, but not available.
                 let kept = self.kept.unwrap_or(assessment.actual);
                 kept.plus(assessment.headroom).max(breath)
             }
@@ -62,7 +63,7 @@ impl GuestHistory {
             Reclaim::HotCache | Reclaim::AnyHotCache => breath,
             Reclaim::ProcessMemory => {
                 let swap = view.swap_free.unwrap_or(Bytes::ZERO);
-                // What cannot be swapped is killed.
+                // Without room in swap, processes would be killed.
                 match swap < HEADROOM_MIN {
                     true => breath,
                     false => view.used.less(Bytes(view.used.0 / 16).min(Bytes(swap.0 / 2))),

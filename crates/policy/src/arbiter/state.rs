@@ -1,4 +1,4 @@
-//! The host and its guests in the middle of a pass.
+//! The host and its guests during a pass.
 
 use super::guest::{Assessment, GuestHistory};
 use super::reason::{Action, Bound, Clause, Outcome};
@@ -6,33 +6,33 @@ use super::regime::Urgency;
 use super::sample::{GuestSample, RuleVerdicts};
 use counters::Bytes;
 
-/// A move smaller than this is not worth waking a guest for.
+/// Smallest move that is worth waking a guest for.
 pub const MOVE_MIN: Bytes = Bytes::mib(2);
 
-/// A guest in the middle of a pass.
+/// A guest during a pass.
 pub struct GuestState<'a> {
     pub sample: &'a GuestSample,
     pub history: Box<GuestHistory>,
     pub assessment: Assessment,
     pub verdicts: RuleVerdicts,
-    /// What it is to have, once that is decided.
+    /// Size that the guest is to have, once decided.
     pub to: Option<(Bytes, Action, Clause)>,
-    /// Its part of what the host has for guests, by shares.
+    /// Share of the host's memory for guests.
     pub share: Bytes,
     pub bounds: Vec<Bound>,
-    /// Its balloon has come to a halt, or was moved: it is asked for what it has.
+    /// Size to request, if the balloon stopped or was moved.
     pub cap: Option<Bytes>,
     pub outcome: Option<Outcome>,
 }
 
 impl GuestState<'_> {
-    /// What it holds of the host's memory beyond its share.
+    /// Returns the host memory that the guest holds beyond its share.
     pub fn beyond_share(&self) -> Bytes {
         self.assessment.touched.less(self.share)
     }
 
-    /// What stands against taking from it. Beyond its share, a wait that is over protects it from
-    /// nobody who is in need.
+    /// Returns the reason against taking from the guest. Beyond its share, a wait that is over does
+    /// not protect it from a guest in need.
     pub fn against(&self, urgency: Urgency) -> Option<Clause> {
         match urgency {
             Urgency::Need | Urgency::Emergency if self.beyond_share() > Bytes::ZERO => {
@@ -43,39 +43,40 @@ impl GuestState<'_> {
     }
 }
 
-/// The host in the middle of a pass.
+/// The host during a pass.
 pub struct HostBudget {
-    /// Free, without what is promised, on its way out, held or to be kept.
+    /// Free memory without promises, memory on its way, reservations and the reserve.
     pub free: Bytes,
-    /// Free beyond what the host is to keep: with what guests hold, what they share.
+    /// Free memory beyond what the host is to keep. Guests share this and the memory that they
+    /// hold.
     pub divisible: Bytes,
     pub coming: Bytes,
-    /// What page-out is expected to gain.
+    /// Gain of page-out that balloons wait for.
     pub page_out: Bytes,
     pub promised: Bytes,
-    /// What guests need and free memory does not cover.
+    /// Needs that free memory does not cover.
     pub unmet: Bytes,
-    /// What the host lacks to its set point.
+    /// Memory that the host lacks to its set point.
     pub lack: Bytes,
-    /// It lacks that because it waits for memory, not because of its set point.
+    /// True if the host lacks that because it waits for memory, not because of its set point.
     pub relieves: bool,
-    /// What reservations lack.
+    /// Memory that reservations lack.
     pub reserve_lack: Bytes,
     pub emergency: bool,
-    /// What it lacks to a little more than its reserve.
+    /// Memory that the host lacks to a little more than its reserve.
     pub deficit: Bytes,
-    /// The host is half-way from its set point to its reserve.
+    /// True if the host is half-way from its set point to its reserve.
     pub low: bool,
-    /// What is free beyond what the host wants to be.
+    /// Free memory beyond what the host is to keep.
     pub beyond: Bytes,
-    /// What is to come free before there is any of that.
+    /// Memory to be freed before there is any surplus.
     pub to_beyond: Bytes,
-    /// What is to come free for guests that read again what they dropped.
+    /// Memory to be freed for refaulting guests.
     pub refaults: Bytes,
 }
 
 impl HostBudget {
-    /// So much more is coming.
+    /// Records that more memory is coming.
     pub fn comes(&mut self, size: Bytes) {
         self.coming = self.coming.plus(size);
         self.lack = self.lack.less(size);

@@ -1,14 +1,14 @@
-//! Ways that a balloon goes without being asked: nobody else's doing, as long as that may be.
+//! Unrequested moves of a balloon that need no other manager to explain them.
 
 use counters::Bytes;
 
-/// Less movement than this is none.
+/// Smallest change that counts as movement.
 pub(super) const PROGRESS: Bytes = Bytes::mib(1);
-/// A balloon that was told something else on its way may have gone on meanwhile, and comes back
-/// within this: its guest may have to wait for a CPU first.
+/// Time in which a balloon may still follow a target that was replaced. Its guest may have to wait
+/// for a CPU first.
 pub(super) const TURNING_MS: u64 = 15_000;
 
-/// A difference that means nothing: balloons come to rest a little off their targets.
+/// Returns the difference that means nothing: balloons come to rest slightly off their targets.
 pub(super) fn slack(size: Bytes) -> Bytes {
     PROGRESS.max(size.permille(4))
 }
@@ -17,38 +17,39 @@ pub(super) fn distance(a: Bytes, b: Bytes) -> Bytes {
     Bytes(a.0.abs_diff(b.0))
 }
 
-/// A balloon's record of such ways.
+/// A balloon's record of such moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stray {
-    /// The size that it was asked for last: a driver that was away goes to that when it comes.
+    /// Size requested last. A driver that was away moves to it when it comes back.
     asked: Option<Bytes>,
-    /// It has more than at rest since then, and its guest has not said why.
+    /// Time since which the size exceeds the size at rest, without a report of the reason.
     pub rose_ms: Option<u64>,
-    /// The size to which it has come on its way back to what was asked, and when.
+    /// Smallest size on the way back to the requested one, and its time.
     pub back: Option<(Bytes, u64)>,
-    /// When a change was unexplained, and until when it was another manager's, before that way.
+    /// Values of `unexplained_ms` and `foreign_until_ms` before that way back.
     pub before: Option<(Option<u64>, Option<u64>)>,
 }
 
-/// A size, as one of those on the way back to what was asked.
+/// The position of a size on the way back to the requested one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Back {
-    /// It is none of them.
+    /// Not on the way back.
     No,
-    /// It may be.
+    /// Possibly on the way back.
     OnItsWay,
-    /// It is what was asked.
+    /// At the requested size.
     There,
 }
 
 impl Stray {
-    /// Its hypervisor has this size for it from now on.
+    /// Records the size that the hypervisor holds as its target.
     pub fn told(&mut self, size: Bytes) {
         self.asked = Some(size);
     }
 
-    /// Returns whether it goes back from all memory to what it was asked for, as a driver does that
-    /// was away (kexec, suspend). One that stops before it is there was sent by somebody else.
+    /// Classifies a size on the way back from all memory to the requested size. A driver that was
+    /// away (kexec, suspend) takes that way. A balloon that stops on the way was moved by another
+    /// manager.
     pub fn goes_back(&mut self, rest: Bytes, actual: Bytes, was_away: bool, now_ms: u64) -> Back {
         let least = |asked: &Bytes| asked.less(slack(*asked));
         let is_between = |asked: &Bytes| was_away && least(asked) <= actual && actual < rest;
@@ -69,7 +70,7 @@ impl Stray {
         Back::No
     }
 
-    /// Returns whether it is not known yet why it has another size than at rest.
+    /// Returns true while the reason for a size other than at rest is unknown.
     pub fn is_open(&self) -> bool {
         self.rose_ms.is_some() || self.back.is_some()
     }

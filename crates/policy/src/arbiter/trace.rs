@@ -1,4 +1,4 @@
-//! What a pass knew as rows that can be recorded, and back.
+//! Conversion between the inputs of a pass and rows that can be recorded.
 
 use super::sample::{
     Config, GuestSample, HostSample, Key, Limits, Memory, Mode, Process, RuleVerdicts, Usable,
@@ -7,38 +7,39 @@ use crate::rivals::Kind;
 use counters::Bytes;
 use model::{Field, PassField as H, PassGuestField as G, Row, Unit};
 
-/// Why nothing could be asked or taken of a guest is not recorded: no decision goes by it.
+/// Stands in for the reason for which a guest is unusable or pinned. The reason is not recorded,
+/// since no decision depends on it.
 const UNUSABLE: &str = "as it was recorded";
 
-/// The host of a pass, and how it was to be kept.
+/// The host of a pass, with the settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassHost {
-    /// How it was to be kept.
+    /// Settings.
     pub config: Config,
-    /// Whose rules decided.
+    /// Rules that decided.
     pub kind: Kind,
-    /// What was known of it.
+    /// Sample of the host, if there was one.
     pub sample: Option<HostSample>,
-    /// Time in which some task of it waited for memory, in thousandths.
+    /// Time in which some task of the host waited for memory, in thousandths.
     pub psi_permille: Option<u64>,
 }
 
 /// A guest of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassSample {
-    /// What was known of it.
+    /// Sample of the guest.
     pub sample: GuestSample,
-    /// What the operator's rules said of it.
+    /// Results of the operator's rules.
     pub verdicts: RuleVerdicts,
 }
 
-/// Sizes, times and counts that a recording may have: more is none that a policy has ever seen, and
-/// could be too much for its arithmetic.
+/// Largest size, time or count in a recording. No policy has ever seen more, and its arithmetic
+/// could overflow.
 const VALUE_MAX: u64 = 1 << 50;
-/// Parts in thousandths.
+/// Largest value in thousandths.
 const PERMILLE_MAX: u64 = 1_000_000;
 
-/// Whether all values of a row are such as a host may have.
+/// Returns true if all values of a row are possible on a host.
 fn is_sane<F: Field>(row: &Row<F>) -> bool {
     row.known().all(|(field, value)| match field.unit() {
         Unit::Permille => value <= PERMILLE_MAX,
@@ -55,7 +56,7 @@ fn bytes(size: Option<Bytes>) -> Option<u64> {
 }
 
 impl PassHost {
-    /// Its row.
+    /// Returns the row.
     pub fn row(&self) -> Row<H> {
         let PassHost { config, kind, sample, psi_permille } = self;
         let number = Kind::ALL.iter().position(|one| one == kind).unwrap_or(0) as u64;
@@ -78,8 +79,8 @@ impl PassHost {
         row
     }
 
-    /// What a row says; `None` if it lacks what every pass has, names rules that are not known, or
-    /// has a value that no host has.
+    /// Reads a row. Returns `None` if a mandatory value is missing, the rules are unknown, or a
+    /// value is impossible.
     pub fn of(row: &Row<H>) -> Option<PassHost> {
         if !is_sane(row) {
             return None;
@@ -111,7 +112,7 @@ impl PassHost {
 }
 
 impl PassSample {
-    /// Its row.
+    /// Returns the row.
     pub fn row(&self) -> Row<G> {
         let PassSample { sample, verdicts } = self;
         let limits = &sample.limits;
@@ -158,8 +159,8 @@ impl PassSample {
         row
     }
 
-    /// What a row says of the guest with this key; `None` if it lacks what every guest has, or has
-    /// a value that none has.
+    /// Reads the row of the guest with this key. Returns `None` if a mandatory value is missing or
+    /// a value is impossible.
     pub fn of(key: Key, row: &Row<G>) -> Option<PassSample> {
         if !is_sane(row) {
             return None;
@@ -258,7 +259,7 @@ mod tests {
     use super::*;
     use base::Rng;
 
-    /// Any value, or none.
+    /// Returns a random value, or none.
     fn any(rng: &mut Rng) -> Option<u64> {
         (!rng.permille(300)).then(|| rng.within(0, 1 << 50))
     }

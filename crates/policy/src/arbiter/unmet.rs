@@ -1,24 +1,23 @@
-//! How often a guest was in need again though it had got something, counted by its reports.
+//! Count of needs that grants did not satisfy, by the guest's reports.
 //!
-//! Passes come as often as anything happens, and know no more of the guest than its last report.
+//! Passes are frequent, and have no newer data of a guest than its last report.
 
 use super::sample::Memory;
 use counters::Bytes;
 
-/// Reports in a row by which a guest was in need: the first, and each by which it has more than by
-/// the one that was counted before.
+/// Consecutive reports of need: the first, and each with more memory than the one counted before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unmet {
     reports: u32,
-    /// When the newest was made.
+    /// Time of the newest report.
     at_ms: Option<u64>,
-    /// What it had by the newest that was counted, or less if it was shrunk since.
+    /// Size at the newest report that was counted, or less if the guest was shrunk since.
     had: Bytes,
 }
 
 impl Unmet {
-    /// By this report it needs so much. Each report by which what it was given was not enough
-    /// makes the next answer larger; while nothing has come, a report says nothing new.
+    /// Records the need by a report. Each report after an insufficient grant makes the next answer
+    /// larger. A report before the grant arrives contains nothing new.
     pub(super) fn judged(&mut self, report: Option<&Memory>, need: Bytes) {
         let Some(report) = report.filter(|report| self.at_ms != Some(report.at_ms)) else { return };
         if need == Bytes::ZERO {
@@ -33,7 +32,7 @@ impl Unmet {
         self.at_ms = Some(report.at_ms);
     }
 
-    /// How many were counted before this one.
+    /// Returns the number of reports counted before this one.
     pub(super) fn before(&self, report: Option<&Memory>) -> u32 {
         let is_new =
             report.is_some_and(|report| self.at_ms != Some(report.at_ms) && self.counts(report));
@@ -50,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_given_and_was_not_enough_makes_an_answer_larger() {
+    fn insufficient_grant_makes_the_next_answer_larger() {
         let mut unmet = Unmet::default();
         let mut answers = Vec::new();
         for (at_ms, has_mib) in [(1, 128), (2, 128), (3, 128), (4, 160), (5, 160), (6, 224)] {
             let report = Memory { at_ms, actual: Bytes::mib(has_mib), ..Memory::default() };
             answers.push(unmet.before(Some(&report)));
-            // Passes come several times a report.
+            // Several passes follow each report.
             for _ in 0..3 {
                 unmet.judged(Some(&report), Bytes::mib(32));
                 assert_eq!(Some(&unmet.before(Some(&report))), answers.last());

@@ -1,37 +1,37 @@
-//! What follows from a guest's last two samples: rates, heat, strain.
+//! Values derived from a guest's last two samples: rates, hot cache, strain.
 
 use super::sample::Memory;
 use base::PAGE_BYTES;
 use counters::Bytes;
 
-/// Some task waited for memory for more than this part of the time.
+/// Part of the time with a waiting task, in thousandths, from which the guest counts as waiting.
 const PSI_STRAINED_PERMILLE: u64 = 10;
-/// Pages a second from swap: one process that comes back now and then is not a strain.
+/// Pages a second from swap that are a strain. One process that comes back now and then is none.
 const SWAP_IN_STRAINED: u64 = 32;
-/// Pages a second to swap.
+/// Pages a second to swap that are a strain.
 const SWAP_OUT_STRAINED: u64 = 256;
-/// Pages a second that were dropped too early: 1 MiB.
+/// Refaults a second that are a strain: 1 MiB.
 const REFAULT_STRAINED: u64 = 256;
-/// Faults that had to read, a second, in a guest that reports nothing better.
+/// Major faults a second that are a strain, in a guest that reports nothing better.
 const MAJOR_FAULTS_STRAINED: u64 = 100;
-/// A guest's counters over a shorter time than this mean little.
+/// Shortest time over which a guest's counters mean something.
 const WINDOW_MS_MIN: u64 = 50;
 
-/// A guest's memory, derived. All of it is taken against what the guest has by its balloon, so
-/// that it means the same whether or not its kernel counts the balloon in MemTotal.
+/// The derived memory values of a guest. All are relative to its size by the balloon, so they mean
+/// the same whether or not its kernel counts the balloon in MemTotal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryView {
-    /// What cannot be had without swapping.
+    /// Memory that is not available without swapping.
     pub used: Bytes,
     /// MemAvailable.
     pub available: Bytes,
-    /// MemFree, where it was reported.
+    /// MemFree, if reported.
     pub free: Option<Bytes>,
-    /// Page cache that is in use.
+    /// Page cache in use.
     pub hot: Bytes,
-    /// Free swap space, where it was reported.
+    /// Free swap space, if reported.
     pub swap_free: Option<Bytes>,
-    /// How much `used` grew in a second.
+    /// Growth of `used` in a second.
     pub growth: Bytes,
     /// Pages read from swap in a second.
     pub swap_in: Option<u64>,
@@ -43,22 +43,22 @@ pub struct MemoryView {
     pub stalls: Option<u64>,
     /// Time in which some task waited for memory, in thousandths.
     pub psi_permille: Option<u64>,
-    /// Some task waited for memory since the last sample, for whatever reason.
+    /// True if some task waited for memory since the last sample, for any reason.
     pub waits: bool,
-    /// Its balloon was on its way when it was asked, or has moved since it was asked before.
+    /// True if its balloon moved at the sample, or since the sample before.
     pub moves: bool,
-    /// The same of the time before.
+    /// Value of `moves` at the sample before.
     pub moved: bool,
-    /// Something in the guest lacks memory, or did since the last sample.
+    /// True if something in the guest lacks memory, or did since the last sample.
     pub strained: bool,
 }
 
 impl MemoryView {
-    /// The view of a sample, with the one before it for the rates.
+    /// Returns the view of a sample, with rates against the sample before.
     pub fn of(before: Option<&Memory>, now: &Memory, urgent: bool) -> Option<MemoryView> {
         let available = now.available?.min(now.actual);
         let used = now.actual.less(available);
-        // Without the kernel's word half of the cache counts as in use.
+        // Without the kernel's number, half of the cache counts as in use.
         let cached = now.cached.unwrap_or(Bytes::ZERO).min(available);
         let hot = now.active_file.unwrap_or(Bytes(cached.0 / 2)).min(available);
         let mut view = MemoryView {
@@ -75,7 +75,7 @@ impl MemoryView {
             return Some(view);
         };
         let rate = |now: Option<u64>, before: Option<u64>| {
-            // A counter that went backwards belongs to another boot: nothing is known.
+            // A counter that went backwards belongs to another boot: its rate is unknown.
             Some(now?.checked_sub(before?)?.saturating_mul(1000) / window_ms)
         };
         view.swap_in = rate(now.swap_in, before.swap_in);
@@ -98,12 +98,12 @@ impl MemoryView {
         Some(view)
     }
 
-    /// Page cache that nobody used again, and free memory.
+    /// Returns cold page cache and free memory.
     pub fn cold(&self) -> Bytes {
         self.available.less(self.hot)
     }
 
-    /// Memory that came back too late, in a second.
+    /// Returns the memory read again in a second, from swap or after refaults.
     pub fn thrash(&self) -> Bytes {
         let pages = self.swap_in.unwrap_or(0).saturating_add(self.refaults.unwrap_or(0));
         Bytes(pages.saturating_mul(PAGE_BYTES))

@@ -1,7 +1,7 @@
 use super::*;
 use counters::Pages;
 
-/// A host whose ksmd takes `us_a_page` microseconds a page, over so many pages of guests.
+/// A host with a ksmd that takes `us_a_page` microseconds a page, over `all_pages` pages of guests.
 struct Model {
     now_ms: u64,
     sample: Sample,
@@ -43,7 +43,7 @@ impl Model {
         }
     }
 
-    /// Lets seconds pass; gives the CPU time of ksmd in thousandths of a core.
+    /// Runs for these seconds. Returns the CPU time of ksmd in thousandths of a core.
     fn run(&mut self, seconds: u64) -> u64 {
         let before = self.sample.counters.cpu_us.unwrap();
         for _ in 0..seconds {
@@ -68,16 +68,16 @@ impl Model {
 }
 
 #[test]
-fn there_is_nothing_to_gain_with_one_guest_or_with_memory_enough() {
+fn search_is_off_with_one_guest_or_enough_memory() {
     for mut model in [Model::new(1, 10), Model::new(0, 10), Model::new(9, 5000)] {
         assert_eq!(model.run(100), 0);
         assert_eq!(model.ksm.phase(), Phase::Off);
-        assert!(model.settings.is_some_and(|settings| !settings.runs), "it is switched off once");
+        assert!(model.settings.is_some_and(|settings| !settings.runs), "KSM is switched off once");
     }
 }
 
 #[test]
-fn it_looks_hard_at_first_and_costs_a_tenth_in_the_long_run() {
+fn search_is_hard_at_first_and_costs_a_tenth_in_the_long_run() {
     let mut model = Model::new(8, 500);
     model.run(10);
     assert_eq!(model.ksm.phase(), Phase::Hard);
@@ -94,7 +94,7 @@ fn it_looks_hard_at_first_and_costs_a_tenth_in_the_long_run() {
     model.run(3);
     let steady = model.run(20);
     assert!(steady <= STEADY_PERMILLE + 10, "{steady}");
-    // All is found: it comes to rest, and what is joined stays joined.
+    // All is found: the search rests, and merged pages stay merged.
     while model.ksm.phase() != Phase::Rest {
         model.run(1);
         assert!(model.now_ms < 3_600_000);
@@ -142,7 +142,7 @@ fn a_host_that_becomes_short_is_searched_hard() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_not_made_larger() {
+fn pace_does_not_rise_without_a_measurement() {
     let mut model = Model::new(8, 500);
     model.sample.counters = KsmCounters::default();
     for second in 0..10_000 {
@@ -168,17 +168,17 @@ fn counters_that_jump_do_no_harm() {
 }
 
 #[test]
-fn finding_11_guests_of_several_users_share_no_pages_with_each_other() {
+fn finding_11_guests_of_several_users_share_no_pages() {
     let mut model = Model::new(8, 500);
     model.run(30);
     assert_eq!(model.ksm.phase(), Phase::Hard);
-    // A guest of another user comes: not a page more is looked at, however short the host is.
+    // A guest of another user comes: no further page is scanned, however short the host is.
     (model.sample.owners, model.sample.guests, model.sample.arrivals) = (2, 9, 9);
     model.sample.available = Bytes::mib(1);
     assert_eq!(model.run(3_600), 0);
     assert_eq!(model.ksm.phase(), Phase::Apart);
-    assert!(model.settings.is_some_and(|settings| !settings.runs), "it is switched off");
-    // It goes.
+    assert!(model.settings.is_some_and(|settings| !settings.runs), "KSM is switched off");
+    // That guest leaves.
     (model.sample.owners, model.sample.guests) = (1, 8);
     model.run(5);
     assert_eq!(model.ksm.phase(), Phase::Hard);

@@ -1,184 +1,184 @@
-//! What page-out is asked with, what it orders, and what it finds.
+//! Inputs, orders and findings of page-out.
 
 use base::named;
 use counters::Bytes;
 
 use crate::arbiter::Key;
 
-/// How it is done.
+/// The settings of page-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// A guest sleeps whose virtual CPUs have hardly run for so long.
+    /// Idle time of the virtual CPUs after which a guest counts as asleep.
     pub after_ms: u64,
-    /// Swap that is fuller than this is left for those that need it at once, in thousandths.
+    /// Fill level of swap, in thousandths, above which the rest is left for urgent needs.
     pub swap_max_permille: u64,
-    /// The time in which tasks of the host may wait for memory, in hundredths of a percent.
+    /// Most time in which tasks of the host may wait for memory, in hundredths of a percent.
     pub pressure_max: u64,
-    /// While the host is short, guests are taken that run.
+    /// True if running guests may be taken while the host is short.
     pub takes_running: bool,
 }
 
-/// The host at one moment. What is not known is `None`.
+/// A sample of the host. An unknown value is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostSample {
-    /// The size of its swap.
+    /// Size of its swap.
     pub swap_total: Option<Bytes>,
-    /// How full that is, or the compressed memory behind it, in thousandths: the fuller counts.
+    /// Fill level of swap or of the compressed memory behind it, whichever is fuller, in
+    /// thousandths.
     pub swap_full_permille: Option<u64>,
-    /// The higher of the last 10 and 60 s in which some task waited for memory, in hundredths
-    /// of a percent.
+    /// Time in which some task waited for memory, in hundredths of a percent: the higher of the
+    /// last 10 and 60 s.
     pub pressure: Option<u64>,
-    /// By so much it has less free than it is to have.
+    /// Free memory that the host lacks.
     pub lack: Bytes,
 }
 
 impl HostSample {
-    /// Whether it has less free than it is to have.
+    /// Returns true if the host has less free memory than it is to have.
     pub fn is_short(&self) -> bool {
         self.lack > Bytes::ZERO
     }
 }
 
-/// A guest at one moment.
+/// A sample of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestSample {
-    /// Which.
+    /// Identifier.
     pub key: Key,
-    /// How long its virtual CPUs have hardly run; `None` where that cannot be seen, or they run.
+    /// Time for which its virtual CPUs have hardly run; `None` if they run, or if that is unknown.
     pub asleep_ms: Option<u64>,
-    /// What of a CPU its virtual CPUs use, in percent.
+    /// CPU time of its virtual CPUs, in percent of one CPU.
     pub busy_percent: u64,
-    /// What of it is in the host's memory.
+    /// Memory resident on the host.
     pub held: Option<Bytes>,
-    /// It waits for memory.
+    /// True if the guest waits for memory.
     pub is_in_need: bool,
-    /// Its balloon is on its way.
+    /// True while its balloon moves.
     pub is_moving: bool,
-    /// The settings leave it out, or nothing may be done to it.
+    /// True if the settings exclude the guest, or nothing may be done to it.
     pub is_excepted: bool,
 }
 
-/// A process's memory.
+/// The memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// What is in the host's memory and no other's.
+    /// Private memory resident on the host.
     pub own: Bytes,
-    /// What is in its swap, compressed or not.
+    /// Memory in the host's swap, compressed or not.
     pub swapped: Bytes,
 }
 
-/// What came of a taking.
+/// The result of a taking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Before.
+    /// Memory before.
     pub before: Held,
-    /// After.
+    /// Memory after.
     pub after: Held,
-    /// What compressed memory has stored in that time, and what that takes; `None` where swap is
-    /// not compressed.
+    /// Memory that compressed swap has stored meanwhile, and the room that it takes; `None` if swap
+    /// is not compressed.
     pub stored: Option<(Bytes, Bytes)>,
-    /// How long it took.
+    /// Duration.
     pub took_ms: u64,
-    /// It was ended early: the guest woke, or needs memory.
+    /// True if it was ended early, for example because the guest woke or needs memory.
     pub is_cut: bool,
-    /// The address at which the next part begins, where there was one part to take and more is
-    /// left behind it.
+    /// Address at which the next part begins, if one part was taken and more is left behind it.
     pub next: Option<u64>,
 }
 
 /// A part of a guest's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The address at which it begins.
+    /// Start address.
     pub from: u64,
-    /// It ends where so much was gained.
+    /// Gain at which the part ends.
     pub most: Bytes,
 }
 
-/// What is to be done.
+/// An order of page-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Hand over all memory of a guest that sleeps.
+    /// Hand over all memory of a sleeping guest.
     Take(Key),
-    /// Hand over a part of the memory of one that runs.
+    /// Hand over a part of the memory of a running guest.
     TakePart(Key, Part),
-    /// Look at what a guest holds.
+    /// Look at the memory of a guest.
     Look(Key),
 }
 
-/// What was found out about a guest.
+/// A finding about a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// So much of it is no longer in memory.
+    /// Memory that is no longer resident.
     Gained(Bytes),
-    /// So much came back within a minute, and it holds its working set.
+    /// The working set, measured a minute after the taking.
     WorkingSet {
-        /// What it holds.
+        /// Resident memory.
         size: Bytes,
-        /// What of that had been taken.
+        /// Part of it that had been taken.
         came_back: Bytes,
     },
-    /// So much came back of a part.
+    /// Memory that came back of a part.
     CameBack(Bytes),
-    /// So much came back later.
+    /// Memory that came back later.
     Promoted(Bytes),
-    /// Its memory is not compressed enough: it is left alone from now on.
+    /// The memory compresses too badly: the guest is left alone from now on.
     Incompressible {
-        /// Stored for each byte that it takes, in thousandths.
+        /// Stored bytes for each byte of room, in thousandths.
         ratio_permille: u64,
     },
-    /// Little of it can be taken at all: it is left alone from now on.
+    /// Too little memory could be taken: the guest is left alone from now on.
     Barren(Bytes),
 }
 
 named! {
-    /// Whether anything is taken on this host now, and why not.
+    /// The state of page-out on this host.
     #[derive(Default)]
     pub enum Lever {
         /// Nothing is known of the host.
         #[default]
         Unknown = "unknown",
-        /// It may be.
+        /// Memory may be taken.
         Ready = "ready",
-        /// There is nowhere to put it.
+        /// There is no swap.
         NoSwap = "no-swap",
         /// Swap is nearly full.
         SwapFull = "swap-full",
-        /// The host's tasks wait for memory: page-out would add to that.
+        /// Tasks of the host wait for memory, and page-out would add to that.
         Pressure = "pressure",
     }
 }
 
 named! {
-    /// How a guest stands.
+    /// The standing of a guest.
     pub enum Standing {
-        /// It runs, or cannot be seen to sleep, and the host is not short.
+        /// The guest runs, or cannot be seen to sleep, and the host is not short.
         Awake = "awake",
-        /// It has not slept long enough.
+        /// The guest has not slept long enough.
         Waiting = "waits",
-        /// It needs memory.
+        /// The guest needs memory, or its balloon moves.
         InNeed = "in-need",
-        /// The settings or its state leave it out.
+        /// The settings or its state exclude the guest.
         Excepted = "excepted",
-        /// It holds next to nothing.
+        /// The guest holds next to nothing.
         Small = "small",
-        /// It is next.
+        /// The guest may be taken.
         Ready = "ready",
-        /// It is being taken, or was a moment ago: its working set is measured.
+        /// The guest is being taken, or its working set is being measured.
         Measured = "measured",
-        /// It was taken and has brought little back.
+        /// The guest was taken and has brought little back.
         Out = "out",
-        /// It has woken and is left alone for a time.
+        /// The guest is left alone for a time, because it woke or its taking ended early.
         Resting = "rests",
-        /// It does not compress.
+        /// The memory does not compress.
         Incompressible = "incompressible",
-        /// Little of it can be taken.
+        /// Little of the memory can be taken.
         Barren = "barren",
     }
 }
 
 impl GuestSample {
-    /// Whether its virtual CPUs have hardly run for long enough.
+    /// Returns true if the virtual CPUs have hardly run for long enough.
     pub(super) fn sleeps(&self, config: &Config) -> bool {
         self.asleep_ms.is_some_and(|asleep_ms| asleep_ms >= config.after_ms)
     }

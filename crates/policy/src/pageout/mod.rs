@@ -1,19 +1,19 @@
-//! Which guests' memory the host's own reclaim is to take (page-out): one pure step.
+//! Page-out: one pure step selects the guests for the host's own reclaim.
 //!
 //! ```text
 //!   guests that sleep, the host's swap and pressure ─► PageOut::step ─► Order: take, look
-//!                 what a taking gained ─► taken ─┐
-//!          what came back, once a minute ─► seen ┴─► Finding: gain, working set, left alone
+//!                     gain of a taking ─► taken ─┐
+//!             memory seen, once a minute ─► seen ┴─► Finding: gain, working set, left alone
 //! ```
 //!
-//! All of a sleeper's memory is handed to the kernel, which compresses or swaps it; what the guest
-//! touches comes back by itself. What it holds a minute later is its working set, measured. A
-//! sleeper is taken once. One that wakes later brings memory back, which costs it time: it is left
-//! alone for so long that over the time no more than a small part of its working set a minute
-//! came back. Where the host itself is short, that is worth it sooner.
+//! All memory of a sleeping guest is handed to the kernel, which compresses or swaps it. Memory
+//! that the guest touches comes back by itself. The memory that it holds a minute later is its
+//! measured working set. A sleeping guest is taken once. A guest that wakes later brings memory
+//! back, which costs it time. It then rests so long that, over the whole time, only a small part of
+//! its working set a minute came back. The rest is shorter while the host is short.
 //!
-//! While it is, guests that run give what they do not touch, too, behind all that sleep: a part
-//! of such a guest's memory is taken, and the next one only if less than half of that came back.
+//! On a short host, running guests may give untouched memory too, after all sleeping ones. A part
+//! of such a guest's memory is taken, and the next part only if at most half of it came back.
 
 mod kinds;
 
@@ -27,34 +27,34 @@ use counters::Bytes;
 
 use crate::arbiter::Key;
 
-/// What comes back is looked at so long after a taking, and then this often.
+/// Delay of the first look after a taking, and interval of all later looks.
 pub const LOOK_MS: u64 = 60_000;
-/// Memory that may come back after the first minute, in thousandths of the working set a minute:
-/// the bound of Google's far memory (0.2 %).
+/// Memory that may come back in a minute, after the first one, in thousandths of the working set.
+/// This is the bound of Google's far memory (0.2 %).
 pub const PROMOTION_PERMILLE: u64 = 2;
-/// Memory or compressed memory that must be stored before its ratio means anything.
+/// Least amount of stored memory for a meaningful compression ratio.
 pub const RATED_MIN: Bytes = Bytes::mib(4);
-/// What comes back of a part of a guest that runs is looked at so soon: it touches what it needs.
+/// Delay of the look after a part of a running guest. A running guest soon touches what it needs.
 pub const LOOK_PART_MS: u64 = 15_000;
-/// So much is taken at once of a guest that runs: one that uses all of it brings back no more.
+/// Amount taken at once of a running guest: a guest that uses all of it brings back no more.
 pub const PART: Bytes = Bytes::mib(256);
-/// Of a guest for which that is less than one of so many parts, such a part.
+/// Number of parts of a guest so large that one of them exceeds `PART`.
 const PARTS: u64 = 16;
-/// A guest that is larger is tried with so much of it first.
+/// Amount of a larger guest that is taken first, as a trial.
 pub const TRIAL: Bytes = Bytes::mib(32);
-/// What is compressed to less than two thirds is worth its CPU time, in thousandths.
+/// Compression ratio that is worth its CPU time, in thousandths: the result is below two thirds.
 pub const RATIO_PERMILLE: u64 = 1500;
 
-/// Less than this is not worth a turn.
+/// Least gain that is worth a taking.
 const GAIN_MIN: Bytes = Bytes::mib(4);
-/// A woken guest is left alone no longer than this.
+/// Longest rest of a woken guest.
 const REST_MAX_MS: u64 = 48 * 3_600_000;
-/// Where the host is short, the rest of a woken guest doubles so often at most.
+/// Most doublings of a rest.
 const DOUBLINGS_MAX: u32 = 6;
-/// What begins later than in so long is not waited for.
+/// Time within which a taking must begin to be waited for.
 const SOON_MS: u64 = 5_000;
-/// One taking is followed by a pause of so many times its length, so that page-out has a quarter
-/// of a core at most; half of one where the host is short.
+/// Pause after a taking, in multiples of its length. Page-out thus has at most a quarter of a core,
+/// and half of a core while the host is short.
 const PAUSE: u64 = 3;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,37 +64,37 @@ enum Phase {
     Fresh,
     /// The order was given.
     Taking,
-    /// The minute after.
+    /// The minute after the taking.
     Settling,
-    /// Its working set is known.
+    /// The working set is known.
     Out,
     Incompressible,
     Barren,
 }
 
-/// What is remembered of a guest.
+/// State kept about a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Memory {
     phase: Phase,
     taken_ms: u64,
     looked_ms: u64,
     gained: Bytes,
-    /// At the last look.
+    /// Memory at the last look.
     held: Held,
     working_set: Option<Bytes>,
-    /// What came back since the last taking, beyond its first minute.
+    /// Memory that came back since the last taking, after its first minute.
     promoted: Bytes,
     times: u32,
-    /// How often in a row its taking was ended early, and until when it is left alone for that.
+    /// Consecutive takings that ended early, and the end of the rest for that.
     cuts: u32,
     rest_until_ms: u64,
-    /// Whether it ran when it was taken last, and where the next part of it begins.
+    /// True if the guest ran at its last taking, and the start of its next part.
     ran: bool,
     next: Option<u64>,
 }
 
 impl Memory {
-    /// It was taken in part, or not at all: it is left alone for longer each time.
+    /// Rests a guest that was taken in part or not at all, longer each time.
     fn rest(&mut self, after_ms: u64, now_ms: u64) {
         let doublings = self.cuts.min(DOUBLINGS_MAX);
         (self.phase, self.next) = (Phase::Fresh, None);
@@ -103,39 +103,39 @@ impl Memory {
     }
 }
 
-/// The lever: what is remembered from step to step.
+/// The page-out lever, with its state between steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageOut {
     guests: BTreeMap<Key, Memory>,
     lever: Lever,
-    /// How often that became [`Lever::Pressure`].
+    /// Number of changes to [`Lever::Pressure`].
     alarms: u64,
-    /// What swap has room for.
+    /// Room left in swap.
     room: Bytes,
     is_short: bool,
-    /// When the last taking ended, and how long it took.
+    /// End and length of the last taking.
     ended_ms: u64,
     took_ms: u64,
     after_ms: u64,
 }
 
 impl PageOut {
-    /// Whether anything may be taken, as of the last step.
+    /// Returns the state of the lever as of the last step.
     pub fn lever(&self) -> Lever {
         self.lever
     }
 
-    /// How often it had to rest because tasks of the host waited for memory.
+    /// Returns the number of pauses because tasks of the host waited for memory.
     pub fn alarms(&self) -> u64 {
         self.alarms
     }
 
-    /// The measured working set of a guest.
+    /// Returns the measured working set of a guest.
     pub fn working_set(&self, guest: Key) -> Option<Bytes> {
         self.guests.get(&guest)?.working_set
     }
 
-    /// What is to be done now: at most one guest is taken.
+    /// Returns the orders for now, with at most one guest to take.
     pub fn step(
         &mut self,
         config: &Config,
@@ -162,8 +162,8 @@ impl PageOut {
             (memory.phase, memory.ran) = (Phase::Taking, !guest.sleeps(config));
             orders.push(if memory.ran {
                 let most = PART.max(Bytes(guest.held.unwrap_or(Bytes::ZERO).0 / PARTS));
-                // It loses its huge pages with what is taken: no more than the host lacks, and
-                // what that takes once it is compressed.
+                // A taking breaks up huge pages, so no more is taken than the host lacks. Half as
+                // much again covers the compressed memory itself.
                 let enough = Bytes(host.lack.0.saturating_add(host.lack.0 / 2));
                 let most = most.min(enough.max(TRIAL));
                 let from = memory.next.unwrap_or(0);
@@ -176,7 +176,7 @@ impl PageOut {
         orders
     }
 
-    /// Whether a taking that was begun may go on.
+    /// Returns true if a taking that was begun may go on.
     pub fn may_go_on(&self, config: &Config, guest: &GuestSample, is_short: bool) -> bool {
         let ran = self.guests.get(&guest.key).is_some_and(|memory| memory.ran);
         let is_as_it_was = match ran {
@@ -200,15 +200,15 @@ impl PageOut {
         looks
     }
 
-    /// When the next guest may be taken.
+    /// Returns the time from which the next guest may be taken.
     fn next_ms(&self, is_short: bool) -> u64 {
         let pause = if is_short { 1 } else { PAUSE };
         self.ended_ms.saturating_add(self.took_ms.saturating_mul(pause))
     }
 
-    /// What the host would gain soon by this lever, if it is short: half of what the guests hold
-    /// that can be taken, beyond what they are known to need, and of what swap has room for. The
-    /// rest is in use, or what compressed memory takes.
+    /// Returns the gain expected soon on a short host. It is half of the memory that can be taken,
+    /// beyond known needs and within the room in swap. The other half is in use, or is the price of
+    /// compressed memory.
     pub fn expected_gain(&self, config: &Config, guests: &[GuestSample], now_ms: u64) -> Bytes {
         let taking = self.taking();
         let is_soon = taking.is_some() || self.next_ms(true) <= now_ms.saturating_add(SOON_MS);
@@ -216,7 +216,7 @@ impl PageOut {
             return Bytes::ZERO;
         }
         let is_to_come = |guest: &&GuestSample| {
-            // Its balloon arrives, and its next part is taken when the last was looked at.
+            // A moving balloon arrives soon, and the next part follows the look at the last one.
             let still = GuestSample { is_moving: false, ..**guest };
             taking == Some(guest.key)
                 || self.is_between_parts(guest)
@@ -232,7 +232,7 @@ impl PageOut {
         memory.is_some_and(is_part) && !guest.is_in_need && !guest.is_excepted
     }
 
-    /// What there would be to gain: what it holds beyond what it is known to need.
+    /// Returns the memory of a guest beyond its known need.
     fn expected(&self, guest: &GuestSample) -> Bytes {
         let Some(memory) = self.guests.get(&guest.key) else {
             return guest.held.unwrap_or(Bytes::ZERO);
@@ -244,14 +244,14 @@ impl PageOut {
         held.unwrap_or(Bytes::ZERO).less(memory.working_set.unwrap_or(Bytes::ZERO))
     }
 
-    /// What is to be gained of a guest, by what that costs it: one that sleeps does not notice, and
-    /// of those that run one that runs less brings back less.
+    /// Returns the gain from a guest, weighed by its cost. A sleeping guest does not notice, and a
+    /// less busy guest brings back less.
     fn worth(&self, guest: &GuestSample) -> Bytes {
         let busy = if guest.asleep_ms.is_some() { 0 } else { guest.busy_percent };
         Bytes(self.expected(guest).0 / busy.saturating_add(1))
     }
 
-    /// How a guest stands.
+    /// Returns the standing of a guest.
     pub fn standing(
         &self,
         config: &Config,
@@ -294,7 +294,7 @@ impl PageOut {
         }
     }
 
-    /// What came of an order to take a guest.
+    /// Records the result of an order to take a guest.
     pub fn taken(&mut self, guest: Key, taken: &Taken, now_ms: u64) -> Vec<Finding> {
         (self.ended_ms, self.took_ms) = (now_ms, taken.took_ms);
         let Some(memory) = self.guests.get_mut(&guest) else { return Vec::new() };
@@ -308,7 +308,7 @@ impl PageOut {
             memory.phase = Phase::Incompressible;
             found.push(Finding::Incompressible { ratio_permille });
         } else if taken.is_cut && memory.ran && !self.is_short {
-            // The host has enough: that is nothing against this guest.
+            // The host has enough memory: that does not count against this guest.
             (memory.phase, memory.next) = (Phase::Fresh, None);
         } else if taken.is_cut {
             memory.rest(self.after_ms, now_ms);
@@ -325,7 +325,7 @@ impl PageOut {
         found
     }
 
-    /// An order was not carried out. What was only to be looked at is looked at again in time.
+    /// Records that an order was not carried out. A missed look is repeated in time.
     pub fn failed(&mut self, guest: Key, now_ms: u64) {
         let memory = self.guests.get_mut(&guest);
         if let Some(memory) = memory.filter(|memory| memory.phase == Phase::Taking) {
@@ -333,7 +333,7 @@ impl PageOut {
         }
     }
 
-    /// What a guest holds, at a look.
+    /// Records the memory of a guest at a look.
     pub fn seen(&mut self, guest: Key, held: Held) -> Option<Finding> {
         let memory = self.guests.get_mut(&guest)?;
         let came_back = came_back(memory.held, held);
@@ -342,8 +342,8 @@ impl PageOut {
             Phase::Settling => {
                 memory.phase = Phase::Out;
                 if came_back.0 > memory.gained.0 / 2 {
-                    // It did not sleep, or it uses that part: that cost it more than it gave, and
-                    // another part would, too.
+                    // The guest was awake, or uses that part. The taking cost it more than it gave,
+                    // and another part would too.
                     (memory.promoted, memory.next) = (came_back, None);
                 }
                 if memory.next.is_some() {
@@ -360,28 +360,28 @@ impl PageOut {
         }
     }
 
-    /// A guest has started from scratch.
+    /// Forgets a guest that has started from scratch.
     pub fn forget(&mut self, guest: Key) {
         self.guests.remove(&guest);
     }
 
-    /// How long a guest is left alone after it was taken, by what came back of it so far.
+    /// Returns the rest of a guest after it was taken, by the memory that came back so far.
     pub fn rest_ms(&self, config: &Config, guest: Key, is_short: bool) -> u64 {
         self.guests.get(&guest).map_or(0, |memory| rest_ms(config, memory, is_short))
     }
 
-    /// Whether a guest ran when it was taken last.
+    /// Returns true if a guest ran when it was taken last.
     pub fn ran(&self, guest: Key) -> bool {
         self.guests.get(&guest).is_some_and(|memory| memory.ran)
     }
 
-    /// The guest that is being taken.
+    /// Returns the guest that is being taken.
     pub fn taking(&self) -> Option<Key> {
         self.guests.iter().find(|(_, memory)| memory.phase == Phase::Taking).map(|(key, _)| *key)
     }
 }
 
-/// Whether a trial was stored, and is compressed too badly for the rest to be worth it.
+/// Returns true if a trial was stored, and compresses too badly for the rest to be worth it.
 pub fn has_failed(stored: Bytes, takes: Bytes) -> bool {
     stored >= TRIAL && ratio(stored, takes) < RATIO_PERMILLE
 }
@@ -390,8 +390,8 @@ fn ratio(stored: Bytes, takes: Bytes) -> u64 {
     stored.0.saturating_mul(1000) / takes.0.max(1)
 }
 
-/// How well a guest's memory was compressed; `None` where that is not known to be this guest's:
-/// others may swap at the same time.
+/// Returns the compression ratio of a guest's memory. It is `None` if others may have swapped at
+/// the same time.
 fn ratio_permille(taken: &Taken) -> Option<u64> {
     let (stored, takes) = taken.stored?;
     let gained = taken.before.own.less(taken.after.own);
@@ -399,7 +399,8 @@ fn ratio_permille(taken: &Taken) -> Option<u64> {
     (is_its_own && stored >= RATED_MIN).then(|| ratio(stored, takes))
 }
 
-/// What was in swap and is no longer. A process whose swapped memory cannot be seen holds more.
+/// Returns the memory that left swap. If a process's swap cannot be seen, its growth counts
+/// instead.
 fn came_back(before: Held, now: Held) -> Bytes {
     match before.swapped {
         Bytes::ZERO => now.own.less(before.own),
@@ -407,7 +408,7 @@ fn came_back(before: Held, now: Held) -> Bytes {
     }
 }
 
-/// What may still go to swap, or to the compressed memory behind it.
+/// Returns the room left in swap, or in the compressed memory behind it.
 fn room(config: &Config, host: &HostSample) -> Bytes {
     let left = config.swap_max_permille.saturating_sub(host.swap_full_permille.unwrap_or(1000));
     host.swap_total.unwrap_or(Bytes::ZERO).permille(left)
@@ -418,13 +419,13 @@ fn lever(config: &Config, host: &HostSample) -> Lever {
         (None, _) | (_, None) => Lever::Unknown,
         (Some(Bytes::ZERO), _) => Lever::NoSwap,
         (_, Some(full)) if full >= config.swap_max_permille => Lever::SwapFull,
-        // Without a measure of pressure, swap that fills up is the bound.
+        // Without a measure of pressure, the fill level of swap is the bound.
         _ if host.pressure.is_some_and(|waited| waited > config.pressure_max) => Lever::Pressure,
         _ => Lever::Ready,
     }
 }
 
-/// How long a guest is left alone after it was taken, by what came back of it.
+/// Returns the rest of a guest after it was taken, by the memory that came back.
 fn rest_ms(config: &Config, memory: &Memory, is_short: bool) -> u64 {
     if is_short {
         let doublings = memory.times.saturating_sub(1).min(DOUBLINGS_MAX);

@@ -12,7 +12,7 @@ fn host() -> HostSample {
     }
 }
 
-/// A guest that has slept for long and holds so many MiB.
+/// A guest that has slept for long, with this much memory.
 fn sleeper(key: u64, held_mib: u64) -> GuestSample {
     GuestSample {
         key: Key(key),
@@ -29,7 +29,7 @@ fn held(own_mib: u64, swapped_mib: u64) -> Held {
     Held { own: Bytes::mib(own_mib), swapped: Bytes::mib(swapped_mib) }
 }
 
-/// A taking that left 2 MiB, compressed in the ratio of `stored` to `takes`.
+/// A taking that left 2 MiB, with these MiB stored and this room taken.
 fn taken(before_mib: u64, stored: u64, takes: u64) -> Taken {
     Taken {
         before: held(before_mib, 0),
@@ -41,7 +41,7 @@ fn taken(before_mib: u64, stored: u64, takes: u64) -> Taken {
     }
 }
 
-/// A guest of 30 MiB that was taken at 0 and whose working set of 8 MiB was measured.
+/// A lever with a guest of 30 MiB that was taken at 0, and has a measured working set of 8 MiB.
 fn taken_once() -> PageOut {
     let mut lever = PageOut::default();
     assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0), [Order::Take(Key(1))]);
@@ -54,7 +54,7 @@ fn taken_once() -> PageOut {
 }
 
 #[test]
-fn the_sleeper_that_gives_most_is_first_and_the_next_waits_for_it() {
+fn largest_sleeper_is_taken_first_and_the_next_one_waits() {
     let mut lever = PageOut::default();
     let guests = [sleeper(1, 20), sleeper(2, 30), sleeper(3, 3)];
     assert_eq!(lever.step(&CONFIG, &host(), &guests, 0), [Order::Take(Key(2))]);
@@ -68,7 +68,7 @@ fn the_sleeper_that_gives_most_is_first_and_the_next_waits_for_it() {
 }
 
 #[test]
-fn who_runs_needs_memory_or_is_excepted_is_not_taken() {
+fn running_needy_or_excepted_guest_is_not_taken() {
     let mut lever = PageOut::default();
     let guests = [
         GuestSample { asleep_ms: None, ..sleeper(1, 30) },
@@ -123,8 +123,8 @@ fn a_sleeper_is_taken_once() {
 }
 
 #[test]
-fn one_that_has_woken_is_left_for_as_long_as_what_came_back_is_worth() {
-    // Of 8 MiB, 0.2 % a minute are 16.4 KiB: 10 MiB that came back are worth 625 minutes.
+fn woken_guest_rests_as_long_as_returned_memory_is_worth() {
+    // 0.2 % of 8 MiB a minute are 16.4 KiB. 10 MiB that came back are worth 625 minutes.
     let mut lever = taken_once();
     let back = lever.seen(Key(1), held(18, 12));
     assert_eq!(back, Some(Finding::Promoted(Bytes::mib(10))));
@@ -139,9 +139,9 @@ fn one_that_has_woken_is_left_for_as_long_as_what_came_back_is_worth() {
     assert_eq!(standing(251 * 60_000), Standing::Ready);
 }
 
-/// Over a day of a guest that brings 5 MiB back each time, no more than its part a minute does.
+/// A guest that brings 5 MiB back each time brings no more than its part a minute, over ten days.
 #[test]
-fn in_the_long_run_no_more_comes_back_than_its_part_of_the_working_set() {
+fn returned_memory_stays_within_its_part_of_the_working_set() {
     let mut lever = taken_once();
     let (mut own, mut swapped, mut promoted) = (8, 22, 0_u64);
     let minutes = 10 * 24 * 60;
@@ -150,7 +150,7 @@ fn in_the_long_run_no_more_comes_back_than_its_part_of_the_working_set() {
         for order in lever.step(&CONFIG, &host(), &[sleeper(1, own)], now_ms) {
             match order {
                 Order::Look(key) => {
-                    // It wakes once an hour, and then touches 5 MiB if they are not there.
+                    // The guest wakes once an hour, and then touches 5 MiB if they are swapped out.
                     if minute % 60 == 0 && swapped >= 22 {
                         (own, swapped, promoted) = (own + 5, swapped - 5, promoted + 5);
                     }
@@ -167,7 +167,7 @@ fn in_the_long_run_no_more_comes_back_than_its_part_of_the_working_set() {
         }
     }
     let a_minute = Bytes(Bytes::mib(promoted).0 / minutes);
-    assert!(promoted > 5, "it was taken again");
+    assert!(promoted > 5, "the guest was taken again");
     assert!(a_minute <= Bytes::mib(8).permille(PROMOTION_PERMILLE), "{a_minute:?}");
 }
 
@@ -189,7 +189,7 @@ fn a_short_host_takes_the_woken_sooner_and_each_time_later() {
 }
 
 #[test]
-fn what_does_not_compress_is_left_alone_after_one_try() {
+fn incompressible_guest_is_left_alone_after_one_try() {
     let mut lever = PageOut::default();
     lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0);
     let found = lever.taken(Key(1), &taken(30, 28, 24), 0);
@@ -210,7 +210,7 @@ fn what_does_not_compress_is_left_alone_after_one_try() {
 fn a_ratio_that_is_not_the_guests_own_is_none() {
     let mut lever = PageOut::default();
     lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0);
-    // Somebody else has swapped a hundred MiB at the same time.
+    // Another process has swapped a hundred MiB at the same time.
     let found = lever.taken(Key(1), &taken(30, 128, 120), 0);
     assert_eq!(found, [Finding::Gained(Bytes::mib(28))]);
 }
@@ -226,11 +226,11 @@ fn memory_that_cannot_be_taken_is_tried_once() {
 }
 
 #[test]
-fn a_taking_that_was_cut_is_tried_again_after_a_rest_that_doubles() {
+fn cut_taking_is_tried_again_after_a_rest_that_doubles() {
     let (mut lever, mut now_ms) = (PageOut::default(), 0);
     for rest_ms in [30_000, 60_000, 120_000] {
         assert_eq!(lever.step(&CONFIG, &host(), &[sleeper(1, 30)], now_ms), [Order::Take(Key(1))]);
-        // Ended early, or not begun: that is the same.
+        // A taking that ended early and a taking that was not begun count the same.
         match rest_ms {
             60_000 => lever.failed(Key(1), now_ms),
             _ => _ = lever.taken(Key(1), &Taken { is_cut: true, ..taken(30, 28, 9) }, now_ms),
@@ -246,13 +246,13 @@ fn a_taking_that_was_cut_is_tried_again_after_a_rest_that_doubles() {
 }
 
 #[test]
-fn one_that_brings_half_of_it_back_within_the_minute_did_not_sleep() {
+fn guest_that_brings_half_back_in_a_minute_did_not_sleep() {
     let mut lever = PageOut::default();
     lever.step(&CONFIG, &host(), &[sleeper(1, 30)], 0);
     lever.taken(Key(1), &taken(30, 28, 9), 0);
     lever.seen(Key(1), held(20, 10));
     lever.seen(Key(1), held(30, 0));
-    // 18 MiB and 10 of 20 MiB: 700 minutes.
+    // 18 MiB came back, and then 10 MiB, of a working set of 20 MiB: 700 minutes.
     let standing = |at_ms| lever.standing(&CONFIG, &sleeper(1, 30), false, at_ms);
     assert_eq!(standing(699 * 60_000), Standing::Resting);
 }
@@ -263,7 +263,7 @@ fn short() -> HostSample {
     HostSample { lack: Bytes::mib(1024), ..host() }
 }
 
-/// A guest that runs and holds so many MiB.
+/// A running guest with this much memory.
 fn runner(key: u64, held_mib: u64) -> GuestSample {
     GuestSample { asleep_ms: None, ..sleeper(key, held_mib) }
 }
@@ -273,13 +273,13 @@ fn part(from_mib: u64, most_mib: u64) -> Part {
 }
 
 #[test]
-fn who_runs_gives_only_while_the_host_is_short_and_behind_all_that_sleep() {
+fn running_guest_gives_behind_sleepers_on_a_short_host() {
     let guests = [runner(1, 200), sleeper(2, 20), runner(3, 100)];
     let mut lever = PageOut::default();
     assert_eq!(lever.step(&RUNNING, &short(), &guests, 0), [Order::Take(Key(2))]);
     lever.taken(Key(2), &taken(20, 18, 6), 0);
     assert_eq!(lever.step(&CONFIG, &short(), &guests, 1000), [], "only sleepers are taken");
-    assert_eq!(lever.step(&RUNNING, &host(), &guests, 1000), [], "nobody is short");
+    assert_eq!(lever.step(&RUNNING, &host(), &guests, 1000), [], "the host is not short");
     let order = Order::TakePart(Key(1), part(0, 256));
     assert_eq!(lever.step(&RUNNING, &short(), &guests, 1000), [order]);
     assert!(lever.ran(Key(1)) && !lever.ran(Key(2)));
@@ -293,24 +293,24 @@ fn who_runs_gives_only_while_the_host_is_short_and_behind_all_that_sleep() {
 }
 
 #[test]
-fn of_those_that_run_one_that_runs_little_gives_what_the_host_lacks() {
+fn less_busy_running_guest_gives_what_the_host_lacks() {
     let busy = |key, held_mib, busy_percent| GuestSample { busy_percent, ..runner(key, held_mib) };
     let guests = [busy(1, 340, 15), busy(2, 180, 4), busy(3, 30, 2)];
-    // A third of what is taken still takes room, compressed; too little is not worth a turn.
+    // Compressed memory still takes a third of the room. A tiny taking is not worth a turn.
     for (lack_mib, most_mib) in [(49, 73), (3, 32), (1024, 256)] {
         let host = HostSample { lack: Bytes::mib(lack_mib), ..host() };
         let orders = PageOut::default().step(&RUNNING, &host, &guests, 0);
         let [Order::TakePart(Key(2), part)] = orders[..] else { panic!("{orders:?}") };
         assert_eq!((part.from, part.most.0 >> 20), (0, most_mib), "{lack_mib}");
     }
-    // A sleeper's few interrupts are nothing.
+    // A sleeping guest's few interrupts count for nothing.
     let sleepers = [GuestSample { busy_percent: 1, ..sleeper(1, 340) }, sleeper(2, 180)];
     let orders = PageOut::default().step(&RUNNING, &short(), &sleepers, 0);
     assert_eq!(orders, [Order::Take(Key(1))]);
 }
 
 #[test]
-fn one_that_runs_and_needs_memory_is_not_taken() {
+fn running_guest_in_need_is_not_taken() {
     let guests = [
         GuestSample { is_in_need: true, ..runner(1, 200) },
         GuestSample { is_excepted: true, ..runner(2, 200) },
@@ -321,7 +321,7 @@ fn one_that_runs_and_needs_memory_is_not_taken() {
 }
 
 #[test]
-fn a_large_guest_that_runs_is_taken_in_parts_as_long_as_little_of_each_comes_back() {
+fn large_running_guest_is_taken_in_parts_while_little_returns() {
     let mut lever = PageOut::default();
     let guest = [runner(1, 8192)];
     let order = Order::TakePart(Key(1), part(0, 512));
@@ -330,12 +330,12 @@ fn a_large_guest_that_runs_is_taken_in_parts_as_long_as_little_of_each_comes_bac
     let first = Taken { before: held(8192, 0), after: held(7672, 520), ..taken(8192, 520, 150) };
     let found = lever.taken(Key(1), &Taken { next: next(700), ..first }, 0);
     assert_eq!(found, [Finding::Gained(Bytes::mib(520))]);
-    assert_eq!(lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS - 1), [], "it is measured");
+    assert_eq!(lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS - 1), [], "still measuring");
     assert_eq!(lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS), [Order::Look(Key(1))]);
     let seen = lever.seen(Key(1), held(7700, 492));
     assert_eq!(seen, Some(Finding::CameBack(Bytes::mib(28))));
-    assert_eq!(lever.working_set(Key(1)), None, "the rest was not asked");
-    // The next part begins behind the first one; of this one most comes back.
+    assert_eq!(lever.working_set(Key(1)), None, "the rest is unknown");
+    // The next part begins behind the first one. Most of it comes back.
     let order = Order::TakePart(Key(1), part(700, 512));
     assert_eq!(lever.step(&RUNNING, &short(), &guest, LOOK_PART_MS + 250), [order]);
     let second = Taken { before: held(7700, 492), after: held(7180, 1012), ..first };
@@ -343,13 +343,13 @@ fn a_large_guest_that_runs_is_taken_in_parts_as_long_as_little_of_each_comes_bac
     lever.step(&RUNNING, &short(), &guest, 20_000 + LOOK_PART_MS);
     let seen = lever.seen(Key(1), held(7500, 692));
     let set = Finding::WorkingSet { size: Bytes::mib(7500), came_back: Bytes::mib(320) };
-    assert_eq!(seen, Some(set), "what it holds is in use");
+    assert_eq!(seen, Some(set), "the rest is in use");
     let standing = lever.standing(&RUNNING, &guest[0], true, 60_000);
     assert_eq!(standing, Standing::Out, "no other part is tried");
 }
 
 #[test]
-fn a_last_part_that_gives_nothing_is_an_end_and_no_reason_to_leave_the_guest_alone() {
+fn last_part_that_gives_nothing_does_not_exclude_the_guest() {
     let mut lever = PageOut::default();
     let guest = [runner(1, 300)];
     lever.step(&RUNNING, &short(), &guest, 0);
@@ -366,7 +366,7 @@ fn a_last_part_that_gives_nothing_is_an_end_and_no_reason_to_leave_the_guest_alo
 }
 
 #[test]
-fn the_parts_of_a_guest_are_one_taking_and_one_that_was_cut_begins_in_front() {
+fn parts_are_one_taking_and_a_cut_one_begins_in_front() {
     let mut lever = PageOut::default();
     let first = Taken { before: held(300, 0), after: held(44, 256), ..taken(300, 256, 70) };
     let last = Taken { before: held(50, 250), after: held(10, 290), ..taken(50, 40, 10) };
@@ -379,13 +379,13 @@ fn the_parts_of_a_guest_are_one_taking_and_one_that_was_cut_begins_in_front() {
     lever.step(&RUNNING, &short(), &[runner(1, 10)], 20_000 + LOOK_MS);
     lever.seen(Key(1), held(20, 280));
     assert_eq!(lever.working_set(Key(1)), Some(Bytes::mib(20)));
-    // Much comes back. It rests from its last part on, and as after a first taking.
+    // Much comes back. The guest rests from its last part on, and as long as after a first taking.
     lever.seen(Key(1), held(290, 10));
     let standing = |at_ms| lever.standing(&RUNNING, &runner(1, 290), true, at_ms);
     assert_eq!(standing(49_999), Standing::Resting);
     assert_eq!(standing(50_000), Standing::Ready);
 
-    // Another guest's second part cannot be taken: it is tried again, from the beginning.
+    // The second part of another guest cannot be taken. It is tried again from the beginning.
     let mut lever = PageOut::default();
     lever.step(&RUNNING, &short(), &[runner(1, 300)], 0);
     lever.taken(Key(1), &Taken { next: Some(1), ..first }, 0);
@@ -399,7 +399,7 @@ fn the_parts_of_a_guest_are_one_taking_and_one_that_was_cut_begins_in_front() {
 }
 
 #[test]
-fn what_is_expected_is_half_of_what_may_be_taken_and_is_not_known_to_be_needed() {
+fn expected_gain_is_half_of_takeable_memory_beyond_needs() {
     let mut lever = PageOut::default();
     let guests =
         [runner(1, 200), sleeper(2, 20), GuestSample { is_in_need: true, ..runner(3, 100) }];
@@ -410,7 +410,7 @@ fn what_is_expected_is_half_of_what_may_be_taken_and_is_not_known_to_be_needed()
     assert_eq!(expected(&lever, &RUNNING), 110);
     assert_eq!(expected(&lever, &CONFIG), 10, "of sleepers alone");
     lever.taken(Key(2), &taken(20, 18, 6), 0);
-    assert_eq!(expected(&lever, &RUNNING), 100, "what was taken is there");
+    assert_eq!(expected(&lever, &RUNNING), 100, "taken memory is no gain");
     let moving = guests.map(|guest| GuestSample { is_moving: true, ..guest });
     assert_eq!(lever.expected_gain(&RUNNING, &moving, 0).as_mib(), 100, "balloons arrive");
     // 4 GiB of swap, of which 80 % may be used.
@@ -423,7 +423,7 @@ fn what_is_expected_is_half_of_what_may_be_taken_and_is_not_known_to_be_needed()
 }
 
 #[test]
-fn a_guest_between_two_parts_is_expected_to_give_and_a_long_pause_is_not_soon() {
+fn guest_between_parts_is_expected_to_give_but_not_in_a_pause() {
     let mut lever = PageOut::default();
     lever.step(&RUNNING, &short(), &[runner(1, 300)], 0);
     let part = Taken { before: held(300, 0), after: held(44, 256), ..taken(300, 256, 70) };
@@ -451,7 +451,7 @@ fn a_pause_is_shorter_from_when_the_host_is_short() {
 }
 
 #[test]
-fn a_part_that_ends_as_the_host_has_enough_is_nothing_against_its_guest() {
+fn part_ended_by_a_relieved_host_does_not_count_against_guest() {
     let mut lever = PageOut::default();
     lever.step(&RUNNING, &short(), &[runner(1, 300)], 0);
     assert_eq!(lever.step(&RUNNING, &host(), &[runner(1, 200)], 250), []);

@@ -1,13 +1,13 @@
-//! Other managers' rules for moving memory between guests, to be compared with ours.
+//! Other managers' rules for moving memory between guests, for comparison with ours.
 //!
 //! ```text
 //!   Scene (host, guests, time) ─► Rival::pass ─► Orders ─► Arbiter::follow ─► Pass   (the manager)
 //!                                                  └─────► targets of balloons       (the model)
 //! ```
 //!
-//! Each is written from its published formula, named in its file, and is as unsafe as that: it
-//! shrinks a starved guest where its original would. Only a guest's own minimum and maximum hold.
-//! Pure: time comes in as an argument, and all arithmetic is in whole numbers.
+//! Each is written from its published formula, named in its file, and is as unsafe as the original:
+//! it shrinks a starved guest where the original would. Only a guest's own minimum and maximum
+//! hold. The rules are pure: time comes in as an argument, and all arithmetic is in whole numbers.
 
 mod mom;
 mod pi;
@@ -25,7 +25,7 @@ use crate::arbiter::{Clause, GuestSample, Mode};
 use base::named;
 
 named! {
-    /// Whose rules move memory.
+    /// The rules that move memory.
     pub enum Kind {
         /// Ours: the arbiter.
         Pinhead = "pinhead",
@@ -35,7 +35,7 @@ named! {
         Proxmox = "proxmox",
         /// The PI controller of qemus' containers.
         Pi = "pi",
-        /// senpai, from which oomd's plugin of that name came.
+        /// senpai, the origin of oomd's plugin of that name.
         Senpai = "senpai",
         /// Page reporting alone: guests have their maximum, and no balloon takes anything.
         Reporting = "reporting",
@@ -44,18 +44,18 @@ named! {
     }
 }
 
-/// What a pass of a rival came to.
+/// The result of a rival's pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orders {
-    /// The clause of these rules.
+    /// Clause of these rules.
     pub clause: Clause,
-    /// What of the host they count as free (MOM) or in use (the others), in thousandths.
+    /// Part of the host that they count as free (MOM) or in use (the others), in thousandths.
     pub host_permille: Option<u64>,
-    /// The targets that change.
+    /// Targets that change.
     pub list: Vec<Order>,
 }
 
-/// A rival and what it remembers.
+/// A rival with its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rival {
     /// oVirt's MOM.
@@ -73,7 +73,7 @@ pub enum Rival {
 }
 
 impl Rival {
-    /// The rules of that kind; none where the arbiter decides.
+    /// Returns the rules of that kind; `None` if the arbiter decides.
     pub fn of(kind: Kind) -> Option<Rival> {
         Some(match kind {
             Kind::Pinhead => return None,
@@ -86,7 +86,7 @@ impl Rival {
         })
     }
 
-    /// Whose rules these are.
+    /// Returns the kind of these rules.
     pub fn kind(&self) -> Kind {
         match self {
             Rival::Mom(_) => Kind::Mom,
@@ -98,7 +98,7 @@ impl Rival {
         }
     }
 
-    /// The clause of their decisions.
+    /// Returns the clause of their decisions.
     pub fn clause(&self) -> Clause {
         match self {
             Rival::Mom(_) => Clause::Mom,
@@ -110,14 +110,15 @@ impl Rival {
         }
     }
 
-    /// Takes notice and decides nothing.
+    /// Collects samples without a decision.
     pub fn watch(&mut self, scene: &Scene<'_>) {
         if let Rival::Mom(mom) = self {
             mom.watch(scene);
         }
     }
 
-    /// One pass. Guests that nothing can be asked of, or that the operator fixed, get no order.
+    /// Runs one pass. Guests that the operator fixed, or that have their target already, get no
+    /// order.
     pub fn pass(&mut self, scene: &Scene<'_>) -> Orders {
         let clause = self.clause();
         let (host_permille, mut list) = match self {
@@ -140,7 +141,7 @@ impl Rival {
     }
 }
 
-/// Every guest has its maximum: what it frees, its kernel reports to the host by itself (QEMU's
+/// Gives every guest its maximum. Its kernel reports freed pages to the host by itself (QEMU's
 /// virtio-balloon with `free-page-reporting=on`).
 fn full(scene: &Scene<'_>) -> Vec<Order> {
     let order = |s: &GuestSample| Order { key: s.key, target: s.limits.max, stall_ms: None };

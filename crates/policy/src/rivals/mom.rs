@@ -1,11 +1,12 @@
 //! oVirt's MOM (github.com/oVirt/mom, its shipped policy doc/balloon.rules): guests shrink together
 //! while the host has less than a fifth free, and grow together while it has more.
 //!
-//! Collected every 5 s, decided every 10 s from the mean of the last ten samples. A guest counts as
-//! used what is not free, its page cache too. Under pressure a guest goes down by 5 % at most, to
-//! what it uses and a free part that is 20 % of it times `host free / 20 %`; where the host has 5 %
-//! or less, to less than it uses. Otherwise it goes to the larger of `used + 20 %` and 5 % more.
-//! Changes below 0.25 % are not made.
+//! Samples are collected every 5 s, and every 10 s the mean of the last ten decides. Memory of a
+//! guest that is not free counts as used, its page cache too. Under pressure a guest shrinks by at
+//! most 5 %, to its used memory and a free part. That part is 20 % of the guest times `host free /
+//! 20 %`. If 5 % of the host or less is free, the guest shrinks below its used memory. Without
+//! pressure it grows to the larger of `used + 20 %` and 5 % more. Changes below 0.25 % are not
+//! made.
 
 use super::scene::{Beat, Order, Scene, part};
 use crate::arbiter::Key;
@@ -15,22 +16,22 @@ use std::collections::{BTreeMap, VecDeque};
 const COLLECT_MS: u64 = 5_000;
 const DECIDE_MS: u64 = 10_000;
 const HISTORY: usize = 10;
-/// Below this much of the host free it is under pressure, and below that much critically so.
+/// Free part of the host below which it is under pressure, and critically so.
 const PRESSURE_PERMILLE: u64 = 200;
 const CRITICAL_PERMILLE: u64 = 50;
-/// What an unconstrained guest is to have free.
+/// Free part of an unconstrained guest.
 const GUEST_FREE_PERMILLE: u64 = 200;
-/// A guest's size changes by no more than this at once, and by no less.
+/// Largest and smallest change of a guest's size at once.
 const CHANGE_MAX_PERMILLE: u64 = 50;
 const CHANGE_MIN_TEN_THOUSANDTHS: u64 = 25;
 
-/// MOM.
+/// The state of MOM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mom {
     collects: Beat,
     decides: Beat,
     host: VecDeque<u64>,
-    /// What guests have, and what of it is free.
+    /// Sizes and free memory of guests.
     guests: BTreeMap<Key, VecDeque<(u64, u64)>>,
 }
 
@@ -86,8 +87,8 @@ impl Mom {
     }
 }
 
-/// While the host is under pressure: what is used and a free part that goes with the host's,
-/// below nothing when it is critical, so that the guest swaps.
+/// Returns the size under pressure: used memory and a free part in proportion to the host's. If
+/// the host is critically short, the size is below the used memory, so that the guest swaps.
 fn shrunk(actual: Bytes, used: u64, host_permille: u64) -> Bytes {
     let least = match host_permille <= CRITICAL_PERMILLE {
         true => Bytes(used).less(actual.permille(CRITICAL_PERMILLE - host_permille)),
@@ -99,7 +100,8 @@ fn shrunk(actual: Bytes, used: u64, host_permille: u64) -> Bytes {
     actual.permille(1000 - CHANGE_MAX_PERMILLE).max(least).min(actual)
 }
 
-/// Otherwise: what is used and a free fifth, or one step up, whichever is more.
+/// Returns the size without pressure: used memory and a free fifth, or one step up, whichever is
+/// more.
 fn grown(actual: Bytes, used: u64, max: Bytes) -> Bytes {
     if actual >= max {
         return actual;

@@ -3,11 +3,12 @@
 //!
 //! Every 5 s, for each guest by itself, as each container has a controller of its own: `target =
 //! actual − (0.5 e + 0.05 ∫e) × maximum`, with `e = 0.2 − free / total` and its integral over
-//! seconds held within ±1. Not below a third of the maximum; not below what the guest uses either,
-//! its cache left out, unless less than a tenth of the host is free. While tasks on the host wait
-//! for memory for 10 to 50 % of the time, the ceiling falls from the maximum to that third. At a
-//! bound the integral is set back to what leads there. Changes below 128 MiB are not made, unless
-//! they reach a bound. The cap of a container's own group has no counterpart here.
+//! seconds held within ±1. The floor is a third of the maximum, or the guest's used memory without
+//! cache if that is more. The used memory does not count if less than a tenth of the host is free.
+//! While tasks on the host wait for memory for 10 to 50 % of the time, the ceiling falls from the
+//! maximum to that third. At a bound the integral is set back to the value that leads there.
+//! Changes below 128 MiB are not made, unless they reach a bound. The cap of a container's own
+//! group has no counterpart here.
 
 use super::scene::{Beat, Order, Scene, part, used_permille};
 use crate::arbiter::{GuestSample, Key};
@@ -15,13 +16,13 @@ use counters::Bytes;
 use std::collections::BTreeMap;
 
 const EVERY_MS: u64 = 5_000;
-/// Parts of a million: of the host, of a guest's maximum.
+/// Millionths of the host, or of a guest's maximum.
 const ONE: i128 = 1_000_000;
 const FREE_GOAL: i128 = 200_000;
 const FREE_HARD: i128 = 100_000;
 const FLOOR_PERMILLE: u64 = 330;
 const HYSTERESIS: u64 = 128 << 20;
-/// Waiting for memory, in thousandths of the time: from here on the ceiling falls, to there.
+/// Waiting time, in thousandths, at which the ceiling begins to fall, and at which it is lowest.
 const WAITS: u64 = 100;
 const WAITS_MAX: u64 = 500;
 
@@ -30,9 +31,9 @@ const WAITS_MAX: u64 = 500;
 pub struct Pi {
     looks: Beat,
     decides: Beat,
-    /// How the host waited, over about ten seconds, in thousandths of a thousandth.
+    /// Waiting time of the host over about ten seconds, in millionths.
     waited: u64,
-    /// The integral of each guest's error, and the last target.
+    /// Integral of each guest's error, and its last target.
     guests: BTreeMap<Key, (i128, Bytes)>,
 }
 
@@ -56,7 +57,7 @@ impl Pi {
         (seen, scene.samples.iter().filter_map(order).collect())
     }
 
-    /// What the ceiling has fallen by, in thousandths of the way to the floor.
+    /// Returns the fall of the ceiling, in thousandths of the way to the floor.
     fn fallen(&self) -> u64 {
         (self.waited / 1000).clamp(WAITS, WAITS_MAX).saturating_sub(WAITS) * 1000
             / (WAITS_MAX - WAITS)

@@ -1,11 +1,11 @@
 //! Proxmox's automatic ballooning (pve-manager, PVE/Service/pvestatd.pm with PVE/AutoBalloon.pm):
-//! what the host uses is steered to four fifths of it, whatever guests need.
+//! the host's used memory is steered to four fifths, whatever guests need.
 //!
-//! Every 10 s what the host has too much or too little, `0.8 total − used`, is divided among the
-//! guests so that what each has above its minimum goes by its shares, at most 100 MiB a guest;
-//! 10 MiB either way are left. A guest is roomy if it has more free than a quarter of its minimum:
-//! roomy ones give, the others get; all, where those cannot. One that has more than its part may
-//! have to give where others get.
+//! Every 10 s the host's surplus or lack, `0.8 total − used`, is divided among the guests. Their
+//! memory above the minimum is then in proportion to their shares, with a change of at most 100 MiB
+//! a guest. A difference of 10 MiB either way is left. A guest is roomy if it has more free than a
+//! quarter of its minimum. Roomy guests give and the others get; if those cannot, all do. A guest
+//! above its part may have to give where others get.
 
 use super::scene::{Beat, Order, Scene, used_permille};
 use crate::arbiter::GuestSample;
@@ -16,14 +16,14 @@ const DECIDE_MS: u64 = 10_000;
 const USED_GOAL_PERMILLE: u64 = 800;
 const CHANGE_MAX: i64 = 100 << 20;
 const DEAD_BAND: i64 = 10 << 20;
-/// So often is what is left divided again.
+/// Most rounds in which the rest is divided again.
 const ROUNDS_MAX: usize = 100;
 
-/// pvestatd.
+/// The state of pvestatd.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxmox(Beat);
 
-/// The size of a guest in the middle of a pass, and its bounds.
+/// The size of a guest during a pass, and its bounds.
 struct Size {
     shares: i64,
     min: i64,
@@ -38,8 +38,8 @@ fn size(sample: &GuestSample, actual: Bytes) -> Size {
     Size { shares, min, max, before, now: before }
 }
 
-/// Divides a change among some guests, so that what they have above their minimum goes by their
-/// shares. Returns what could not be divided.
+/// Divides a change among some guests, so that their memory above the minimum is in proportion to
+/// their shares. Returns the part that could not be divided.
 fn spread(sizes: &mut [Size], list: &[usize], change: i64) -> i64 {
     let mut rest = change;
     let mut open: Vec<usize> = list.to_vec();
@@ -57,7 +57,7 @@ fn spread(sizes: &mut [Size], list: &[usize], change: i64) -> i64 {
             let to = match fair.cmp(&one.before) {
                 Ordering::Greater if change > 0 => fair.min(one.before + CHANGE_MAX),
                 Ordering::Less => fair.max(one.before - CHANGE_MAX),
-                // It has its part.
+                // The guest has its part.
                 _ => return false,
             };
             has_moved |= to != one.now;

@@ -1,4 +1,4 @@
-//! The scene that rivals see, their orders, and the arithmetic that they share.
+//! The input and the orders of rivals, and the arithmetic that they share.
 
 use crate::arbiter::{GuestSample, HostSample, Key};
 use counters::Bytes;
@@ -6,38 +6,38 @@ use counters::Bytes;
 /// The numbers that a rival decides by.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
-    /// The time.
+    /// Current time.
     pub now_ms: u64,
-    /// The host, if it could be read.
+    /// Host, if it could be read.
     pub host: Option<&'a HostSample>,
-    /// Time in which some task on the host waits for memory, in thousandths, where that is known.
+    /// Time in which some task on the host waits for memory, in thousandths, if known.
     pub host_psi_permille: Option<u64>,
-    /// The guests.
+    /// Guests.
     pub samples: &'a [GuestSample],
 }
 
 /// A target for one balloon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Its guest.
+    /// Guest.
     pub key: Key,
-    /// The size that the guest is to have.
+    /// Size that the guest is to have.
     pub target: Bytes,
-    /// Time that its tasks waited for memory, where the rules go by that.
+    /// Time that its tasks waited for memory, if the rules use it.
     pub stall_ms: Option<u64>,
 }
 
-/// The part of a host that is in use, in thousandths.
+/// Returns the part of a host that is in use, in thousandths.
 pub(super) fn used_permille(host: &HostSample) -> u64 {
     1000 - part(host.available, host.total, 1000).min(1000)
 }
 
-/// One size as a part of another, in parts of `whole`.
+/// Returns one size as a part of another, in parts of `whole`.
 pub(super) fn part(size: Bytes, of: Bytes, whole: u64) -> u64 {
     (u128::from(size.0) * u128::from(whole) / u128::from(of.0.max(1))) as u64
 }
 
-/// A beat: true once in each stretch of so many milliseconds, at the first pass in it.
+/// A beat: due once in each interval, at the first pass in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Beat(u64);
 

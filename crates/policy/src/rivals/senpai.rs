@@ -1,11 +1,11 @@
-//! senpai (github.com/facebookincubator/senpai, senpai.py), from which the plugin of that name in
-//! facebookincubator/oomd came: it takes memory until something begins to wait for it.
+//! senpai (github.com/facebookincubator/senpai, senpai.py), the origin of the plugin of that name
+//! in facebookincubator/oomd: it takes memory until some task begins to wait for it.
 //!
 //! For each guest by itself, once a second: the time `t` that its tasks waited for memory is added
 //! up. Above 10 ms it backs off: `size × (1 + min(1, (t / 200 ms)²))`. Otherwise, 6 s after the
-//! last change, it probes: `size × (1 − min(1 %, 1 % × (1 ms / t)²))`. Then `t` begins at 0. Not
-//! below 100 MiB. The size is the balloon's, where senpai sets a control group's limit; a guest
-//! that does not tell how its tasks wait is left alone. oomd's stop at a full swap is left out.
+//! last change, it probes: `size × (1 − min(1 %, 1 % × (1 ms / t)²))`. Then `t` begins at 0. The
+//! floor is 100 MiB. The size is the balloon's, where senpai sets a control group's limit. A guest
+//! that does not report its waits is left alone. oomd's stop at a full swap is left out.
 
 use super::scene::{Beat, Order, Scene};
 use crate::arbiter::{GuestSample, Key};
@@ -16,7 +16,7 @@ const EVERY_MS: u64 = 1_000;
 /// Beats from one change to the next probe.
 const REST: u64 = 6;
 const TARGET_US: u64 = 10_000;
-/// The largest steps, in parts of a million, are made at so many times the target and at this part
+/// Parts of a million. The largest steps are made at this multiple of the target, and at this part
 /// of it.
 const ONE: u64 = 1_000_000;
 const BACK_OFF_AT: u64 = 20;
@@ -72,7 +72,7 @@ impl Senpai {
     }
 }
 
-/// So many parts of a million.
+/// Returns so many millionths of a size.
 fn parts(size: Bytes, parts: u64) -> Bytes {
     Bytes((u128::from(size.0) * u128::from(parts) / u128::from(ONE)) as u64)
 }

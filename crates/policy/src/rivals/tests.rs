@@ -16,7 +16,7 @@ fn host(available_mib: u64) -> HostSample {
     }
 }
 
-/// A guest of at most 8000 MiB, and at least 1000.
+/// A guest with at most 8000 MiB, and at least 1000.
 fn guest(key: u64, actual_mib: u64, free_mib: u64, waited_us: u64) -> GuestSample {
     let actual = Bytes::mib(actual_mib);
     GuestSample {
@@ -50,7 +50,7 @@ fn guest(key: u64, actual_mib: u64, free_mib: u64, waited_us: u64) -> GuestSampl
     }
 }
 
-/// The targets of one pass, in MiB.
+/// Returns the targets of one pass, in MiB.
 fn pass(rival: &mut Rival, second: u64, host: &HostSample, samples: &[GuestSample]) -> Vec<u64> {
     let now_ms = second * 1000;
     let scene = Scene { now_ms, host: Some(host), host_psi_permille: None, samples };
@@ -88,7 +88,7 @@ fn mom_shrinks_by_a_twentieth_and_grows_by_as_much() {
     let mut mom = Rival::Mom(Mom::default());
     assert_eq!(pass(&mut mom, 10, &host(6_400), &[guest(1, 4000, 3000, 0)]), [3800]);
     assert!(pass(&mut mom, 15, &host(6_400), &[guest(1, 3800, 2800, 0)]).is_empty(), "too soon");
-    // One whose cache counts as used is not shrunk, a full host's is, below what it uses.
+    // A guest full of cache is not shrunk. On a full host it is, to below its used memory.
     let mut mom = Rival::Mom(Mom::default());
     assert!(pass(&mut mom, 10, &host(6_400), &[guest(1, 4000, 100, 0)]).is_empty());
     let mut mom = Rival::Mom(Mom::default());
@@ -100,15 +100,15 @@ fn mom_shrinks_by_a_twentieth_and_grows_by_as_much() {
 #[test]
 fn proxmox_divides_what_the_host_lacks_by_100_mib_a_guest() {
     let samples = [guest(1, 4000, 3000, 0), guest(2, 4000, 0, 0)];
-    // 60 MiB lack: the roomy one gives them. 1000 lack: it gives its 100, and the starved one is
-    // left alone as long as another gives anything.
+    // 60 MiB are missing: the roomy guest gives them. 1000 are missing: it gives its 100. The
+    // starved guest is left alone as long as another one gives anything.
     let mut proxmox = Rival::Proxmox(Proxmox::default());
     assert_eq!(pass(&mut proxmox, 10, &host(12_740), &samples), [3940]);
     assert_eq!(pass(&mut proxmox, 20, &host(11_800), &samples), [3900]);
     assert!(pass(&mut proxmox, 25, &host(11_800), &samples).is_empty(), "too soon");
     assert!(pass(&mut proxmox, 30, &host(12_805), &samples).is_empty(), "the dead band");
     assert_eq!(pass(&mut proxmox, 40, &host(12_860), &samples), [4060]);
-    // Nobody is roomy: all give. And who has more than its part gives though the host has enough.
+    // No guest is roomy, so all give. A guest above its part gives even though the host has enough.
     let starved = [guest(1, 4000, 0, 0), guest(2, 4000, 0, 0)];
     assert_eq!(pass(&mut proxmox, 50, &host(11_800), &starved), [3900, 3900]);
     let uneven = [guest(1, 4000, 0, 0), guest(2, 2000, 0, 0)];
@@ -120,14 +120,14 @@ fn the_pi_controller_steers_by_the_error_and_its_integral() {
     let mut pi = Rival::Pi(Pi::default());
     // 15 % free: e = 0.05, its integral 0.25: 0.0375 of 8000 MiB.
     assert_eq!(pass(&mut pi, 5, &host(9_600), &[guest(1, 8000, 6000, 0)]), [7700]);
-    // Then 0.5: 0.05 of it.
+    // Then an integral of 0.5: 0.05 of the maximum.
     assert_eq!(pass(&mut pi, 10, &host(9_600), &[guest(1, 7700, 5700, 0)]), [7300]);
-    // Not below what is used, unless less than a tenth of the host is free.
+    // The floor is the used memory, unless less than a tenth of the host is free.
     let mut pi = Rival::Pi(Pi::default());
     assert_eq!(pass(&mut pi, 5, &host(6_400), &[guest(1, 8000, 100, 0)]), [7900]);
     let mut pi = Rival::Pi(Pi::default());
     assert_eq!(pass(&mut pi, 5, &host(3_200), &[guest(1, 8000, 100, 0)]), [7100]);
-    // While the host waits for half of its time nobody has more than a third.
+    // While the host waits for half of the time, no guest has more than a third.
     let mut pi = Rival::Pi(Pi::default());
     let (host, samples) = (host(3_200), [guest(1, 8000, 7900, 0)]);
     let target = (1..=60).filter_map(|second| {
@@ -149,7 +149,7 @@ fn senpai_probes_by_a_hundredth_and_backs_off_by_the_square() {
         pass(senpai, second, &host(0), &[guest(1, 4000, 0, waited_us)])
     };
     for second in 1..=6 {
-        assert!(at(second, 500, &mut senpai).is_empty(), "it rests first: {second}");
+        assert!(at(second, 500, &mut senpai).is_empty(), "senpai rests first: {second}");
     }
     assert_eq!(at(7, 500, &mut senpai), [3960]);
     // 100 ms are half of the way to doubling: a quarter more, at once.
@@ -161,7 +161,7 @@ fn senpai_probes_by_a_hundredth_and_backs_off_by_the_square() {
     }
     assert_eq!(at(15, 905_500, &mut senpai), [3998]);
     let silent = GuestSample { memory: Some(Memory::default()), ..guest(1, 4000, 0, 0) };
-    assert!(pass(&mut senpai, 30, &host(0), &[silent]).is_empty(), "it tells nothing");
+    assert!(pass(&mut senpai, 30, &host(0), &[silent]).is_empty(), "no waits reported");
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn orders_are_carried_out_and_told_as_decisions_of_their_rules() {
         arbiter.follow(&orders, &config, Some(&host), samples, second * 1000)
     };
     let broken = GuestSample { usable: Usable::No("it has no balloon"), ..guest(2, 4000, 0, 0) };
-    // A guest that waits is shrunk all the same.
+    // A waiting guest is shrunk all the same.
     let pass = at(10, &[GuestSample { urgent: true, ..guest(1, 4000, 0, 0) }, broken]);
     let [starved, broken_one] = pass.decisions.as_slice() else { panic!("{pass:?}") };
     assert_eq!((starved.action, starved.clause), (Action::Shrink, Clause::Proxmox));
@@ -229,7 +229,7 @@ fn orders_are_carried_out_and_told_as_decisions_of_their_rules() {
         "4000 -> 3900 MiB: by the rules of Proxmox: 100 % of the host is in use, and they want 80 %"
     );
     assert_eq!((broken_one.clause, broken_one.command), (Clause::Unusable, None));
-    // It arrives, and until the next beat nothing is news.
+    // The target is reached, and until the next beat nothing is news.
     let pass = at(12, &[guest(1, 3900, 0, 0), broken]);
     assert_eq!((pass.outcomes.len(), pass.decisions.len()), (1, 0), "{pass:?}");
 }

@@ -1,4 +1,4 @@
-//! The arbiter's promises, one by one, on samples made by hand.
+//! The arbiter's promises, one by one, on handmade samples.
 
 use counters::Bytes;
 use policy::arbiter::{
@@ -20,7 +20,7 @@ pub fn host(available: Bytes, at_ms: u64) -> HostSample {
     HostSample { at_ms, total: gib(64), available, strained: false, page_out: Bytes::ZERO }
 }
 
-/// A guest of 8 GiB that has 4, of which all but 1 GiB is cold or free, reported just now.
+/// A guest of 8 GiB with 4 GiB, all but 1 GiB of it cold or free, reported just now.
 pub fn idle(key: u64, at_ms: u64) -> GuestSample {
     guest(key, gib(4), gib(3), at_ms)
 }
@@ -61,7 +61,7 @@ pub fn guest(key: u64, actual: Bytes, available: Bytes, at_ms: u64) -> GuestSamp
     }
 }
 
-/// The same with nothing available and its tasks waiting.
+/// A guest with nothing available and waiting tasks.
 pub fn starved(key: u64, actual: Bytes, at_ms: u64) -> GuestSample {
     GuestSample { urgent: true, ..guest(key, actual, Bytes::mib(10), at_ms) }
 }
@@ -70,7 +70,7 @@ pub fn pass(arbiter: &mut Arbiter, free: Bytes, guests: &[GuestSample], now_ms: 
     pass_on(arbiter, &host(free, now_ms), guests)
 }
 
-/// A pass at the moment at which the host was read.
+/// Runs a pass at the time of the host's sample.
 pub fn pass_on(arbiter: &mut Arbiter, host: &HostSample, guests: &[GuestSample]) -> Pass {
     let mut verdicts = |_, _: &_| RuleVerdicts::default();
     arbiter.pass(&config(), Some(host), guests, &mut verdicts, host.at_ms)
@@ -90,7 +90,7 @@ fn nothing_moves_where_nothing_is_needed() {
     let first = pass(&mut arbiter, gib(30), &[idle(1, 1000)], 1000);
     assert_eq!(of(&first, 1).map(|d| d.clause), Some(Clause::Content));
     assert_eq!(command(&first, 1), None);
-    // And what has been reported is not reported again.
+    // A reported hold is not reported again.
     assert!(pass(&mut arbiter, gib(30), &[idle(1, 2000)], 2000).decisions.is_empty());
 }
 
@@ -102,13 +102,13 @@ fn a_need_is_granted_from_what_is_free_above_the_reserve() {
     let decided = pass(&mut arbiter, free, &[starved(1, gib(2), 1000)], 1000);
     assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Need));
     assert_eq!(command(&decided, 1), Some(gib(2).plus(Bytes::mib(100))));
-    // What was granted is not free, although the host still shows it.
+    // A grant is not free memory, although the host still shows it.
     let again = pass(&mut arbiter, free, &[starved(1, gib(2), 2000)], 2000);
     assert!(command(&again, 1).is_none_or(|to| to <= gib(2).plus(Bytes::mib(100))));
 }
 
 #[test]
-fn nobody_gets_more_than_the_maximum() {
+fn guest_gets_no_more_than_its_maximum() {
     let mut arbiter = Arbiter::new();
     for turn in 1..20 {
         let decided = pass(&mut arbiter, gib(60), &[starved(1, gib(7), turn * 1000)], turn * 1000);
@@ -124,20 +124,20 @@ fn a_starved_guest_is_not_shrunk_whatever_the_host_lacks() {
     assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Strained));
     assert_eq!(command(&decided, 1), None);
     assert!(command(&decided, 2).is_some_and(|to| to < gib(4)));
-    // It keeps what it has for a while after that.
+    // The guest keeps its memory for a while after that.
     let later = pass(&mut arbiter, Bytes::mib(100), &[guest(1, gib(4), gib(3), 5000)], 5000);
     assert!(command(&later, 1).is_none());
 }
 
 #[test]
-fn what_bounded_a_guest_is_not_left_standing_when_it_lacks_nothing_any_more() {
+fn reported_bound_is_cleared_when_guest_lacks_nothing() {
     let mut arbiter = Arbiter::new();
     let reserve = config().reserve;
     let starves = pass(&mut arbiter, reserve, &[starved(1, gib(4), 1000)], 1000);
     let decision = of(&starves, 1).expect("decided");
     assert_eq!((decision.clause, &decision.bounds[..]), (Clause::Strained, &[Bound::Host][..]));
     assert!(pass(&mut arbiter, reserve, &[starved(1, gib(4), 2000)], 2000).decisions.is_empty());
-    // It sleeps: what it reported last is no need any more, and protects it for a while yet.
+    // The guest sleeps: its last report is no need any more, and protects it for a while yet.
     let asleep = GuestSample {
         runs: Some(false),
         idle_since_sample: true,
@@ -145,7 +145,7 @@ fn what_bounded_a_guest_is_not_left_standing_when_it_lacks_nothing_any_more() {
         ..starved(1, gib(4), 2000)
     };
     let decided = pass(&mut arbiter, gib(30), std::slice::from_ref(&asleep), 3000);
-    let decision = of(&decided, 1).expect("reported anew");
+    let decision = of(&decided, 1).expect("reported again");
     assert_eq!((decision.clause, &decision.bounds[..]), (Clause::Strained, &[][..]));
     let again = pass(&mut arbiter, gib(30), &[asleep], 4000).decisions;
     assert!(again.is_empty(), "{again:?}");
@@ -160,7 +160,7 @@ fn a_guest_on_its_way_down_that_starves_keeps_what_it_has_left() {
     let halted = pass(&mut arbiter, Bytes::mib(100), &[starved(1, left, 1500)], 1500);
     assert_eq!(command(&halted, 1), Some(left));
 
-    // Nor does it go the last few MiB, to a target that counts as reached.
+    // The guest keeps the last few MiB as well, above a target that counts as reached.
     let mut arbiter = Arbiter::new();
     let down = pass(&mut arbiter, Bytes::mib(100), &[idle(1, 1000)], 1000);
     let near = command(&down, 1).expect("a target").plus(Bytes::mib(10));
@@ -187,7 +187,7 @@ fn the_floor_holds_even_in_an_emergency() {
 }
 
 #[test]
-fn what_is_missing_or_stale_moves_nothing() {
+fn missing_or_stale_data_moves_nothing() {
     let short = Bytes::mib(100);
     let mut silent = idle(1, 1000);
     silent.memory = None;
@@ -199,17 +199,17 @@ fn what_is_missing_or_stale_moves_nothing() {
         assert_eq!(of(&decided, key).map(|d| d.clause), Some(Clause::Stale), "{key}");
         assert_eq!(command(&decided, key), None, "{key}");
     }
-    // One that has not run since is as it was.
+    // A guest that has not run since its report is as it was.
     let idle_since = GuestSample { idle_since_sample: true, ..idle(3, 1000) };
     assert!(command(&pass(&mut arbiter, short, &[idle_since], 6000), 3).is_some());
-    // Nothing is done about guests while nothing is known of the host.
+    // Without a sample of the host nothing is done about guests.
     let mut verdicts = |_, _: &_| RuleVerdicts::default();
     let blind = Arbiter::new().pass(&config(), None, &[idle(1, 1000)], &mut verdicts, 1000);
     assert_eq!(of(&blind, 1).map(|d| (d.clause, d.command)), Some((Clause::Blind, None)));
 }
 
 #[test]
-fn memory_moves_between_guests_while_the_host_is_at_its_set_point() {
+fn memory_moves_between_guests_on_a_host_at_its_set_point() {
     let mut arbiter = Arbiter::new();
     let guests = [guest(1, gib(8), gib(7), 1000), starved(2, gib(2), 1000)];
     let decided = pass(&mut arbiter, config().reserve, &guests, 1000);
@@ -246,10 +246,10 @@ fn a_guest_that_took_memory_back_has_time_to_say_so() {
     for is_starved in [true, false] {
         let mut arbiter = Arbiter::new();
         pass(&mut arbiter, gib(30), &[guest(1, gib(4), gib(3), 1000)], 1000);
-        // Its balloon is seen to be smaller before it has reported anything.
+        // The balloon is seen to be smaller before the guest has reported anything.
         let before = GuestSample { memory: idle(1, 1000).memory, ..grown(1000, false) };
         for now_ms in [2000, 3000] {
-            // Nor is it asked for any of that, whatever the host lacks.
+            // None of that memory is requested either, whatever the host lacks.
             let silent = pass(&mut arbiter, Bytes::mib(100), std::slice::from_ref(&before), now_ms);
             assert_ne!(clause(&silent), Some(Clause::Foreign), "at {now_ms}");
             assert_eq!(command(&silent, 1), None, "at {now_ms}");
@@ -258,7 +258,7 @@ fn a_guest_that_took_memory_back_has_time_to_say_so() {
         match is_starved {
             true => {
                 assert_eq!(told.outcomes.first().map(|o| o.result), Some(Arrival::TookBack));
-                assert_eq!(clause(&told), Some(Clause::Need), "it is served at once");
+                assert_eq!(clause(&told), Some(Clause::Need), "served at once");
             }
             false => assert_eq!(clause(&told), Some(Clause::Foreign)),
         }
@@ -266,7 +266,7 @@ fn a_guest_that_took_memory_back_has_time_to_say_so() {
 }
 
 #[test]
-fn where_nothing_comes_of_it_nothing_is_asked() {
+fn fruitless_shrink_is_not_repeated() {
     let mut arbiter = Arbiter::new();
     let short = Bytes::mib(100);
     let at = |actual: Bytes, now_ms| GuestSample {
@@ -284,7 +284,7 @@ fn where_nothing_comes_of_it_nothing_is_asked() {
 }
 
 #[test]
-fn a_reservation_is_held_or_fails_by_its_deadline_and_names_the_guests_that_refused() {
+fn reservation_is_held_or_fails_with_the_guests_that_refused() {
     let mut arbiter = Arbiter::new();
     let pinned = GuestSample {
         limits: Limits { mode: Mode::Pinned(gib(4)), ..idle(1, 0).limits },
@@ -304,7 +304,7 @@ fn a_reservation_is_held_or_fails_by_its_deadline_and_names_the_guests_that_refu
 }
 
 #[test]
-fn what_is_held_for_a_newcomer_is_not_granted_to_others() {
+fn memory_held_for_a_newcomer_is_not_granted_to_others() {
     let mut arbiter = Arbiter::new();
     let free = config().reserve.plus(gib(3));
     assert!(arbiter.reserve(1, gib(3), 10_000, 60_000));
@@ -368,11 +368,11 @@ fn a_move_has_a_direction() {
 }
 
 #[test]
-fn a_guest_that_falls_silent_while_it_grows_costs_no_more_than_what_it_still_lacks() {
+fn silent_growing_guest_costs_no_more_than_its_open_grant() {
     let mut arbiter = Arbiter::new();
     let mut now_ms = 1000;
     let first = pass(&mut arbiter, gib(10), &[starved(1, gib(4), now_ms), idle(2, now_ms)], now_ms);
-    let to = command(&first, 1).expect("it is given what it needs");
+    let to = command(&first, 1).expect("a grant");
     assert!(to > gib(4) && to < gib(6));
     for _ in 0..20 {
         now_ms += 1000;
@@ -382,12 +382,12 @@ fn a_guest_that_falls_silent_while_it_grows_costs_no_more_than_what_it_still_lac
             ..starved(1, gib(4), 1000)
         };
         let next = pass(&mut arbiter, gib(9), &[silent, idle(2, now_ms)], now_ms);
-        assert_eq!(command(&next, 2), None, "the host has what it is to have");
+        assert_eq!(command(&next, 2), None, "the host is at its set point");
     }
 }
 
 #[test]
-fn a_guest_whose_gifts_cannot_be_measured_does_not_give_in_the_place_of_others() {
+fn guest_with_unmeasured_gifts_does_not_replace_others() {
     let mut arbiter = Arbiter::new();
     let unseen = |at_ms| GuestSample {
         resident: None,
@@ -399,7 +399,7 @@ fn a_guest_whose_gifts_cannot_be_measured_does_not_give_in_the_place_of_others()
 }
 
 #[test]
-fn what_the_operator_fixes_is_gone_to_in_steps() {
+fn size_fixed_by_the_operator_is_reached_in_steps() {
     let mut arbiter = Arbiter::new();
     let limited = |actual, at_ms| {
         let mut sample = guest(1, actual, gib(1), at_ms);
@@ -407,7 +407,7 @@ fn what_the_operator_fixes_is_gone_to_in_steps() {
         sample
     };
     let first = pass(&mut arbiter, gib(30), &[limited(gib(8), 1000)], 1000);
-    let to = command(&first, 1).expect("it has more than it may");
+    let to = command(&first, 1).expect("above its maximum");
     assert!(to >= gib(6), "{} MiB in one step of a guest that uses seven GiB", to.as_mib());
     let again = pass(&mut arbiter, gib(30), &[limited(gib(7), 2000)], 2000);
     assert_eq!(command(&again, 1), None, "the first step comes first");
@@ -436,7 +436,7 @@ fn a_pinned_guest_grows_neither_by_wish_nor_by_asking() {
 }
 
 #[test]
-fn a_burst_is_served_in_one_step_from_what_the_host_has_too_much() {
+fn burst_is_served_in_one_step_from_the_host_surplus() {
     let grown = |free: Bytes, guests: &[GuestSample]| -> Vec<u64> {
         let decided = pass(&mut Arbiter::new(), free, guests, 1000);
         let to = |guest: &GuestSample| command(&decided, guest.key.0).map_or(0, Bytes::as_mib);
@@ -444,29 +444,29 @@ fn a_burst_is_served_in_one_step_from_what_the_host_has_too_much() {
     };
     let wants = config().set_point.plus(config().hysteresis);
     let one = [starved(1, gib(2), 1000)];
-    // As much again as it has, and never beyond its maximum.
+    // A burst doubles the guest, and never takes it beyond its maximum.
     assert_eq!(grown(wants.plus(gib(20)), &one), [4096]);
     assert_eq!(grown(wants.plus(gib(20)), &[starved(1, gib(5), 1000)]), [8192]);
-    // Half of what the host has too much beyond the need itself, a quarter of what it has.
+    // Half of the surplus beyond the need itself, which is a quarter of the guest's size.
     assert_eq!(grown(wants.plus(Bytes::mib(1024)), &one), [2048 + 512 + 256]);
     assert_eq!(grown(wants, &one), [2048 + 512]);
-    // By shares, if it is short.
+    // A short surplus is divided by shares.
     let two = [one[0], starved(2, gib(2), 1000)];
     assert_eq!(grown(wants.plus(Bytes::mib(2048)), &two), [2048 + 512 + 256; 2]);
-    // What another's rules ask for is met before there is any surplus.
+    // Another guest's request is met before there is any surplus.
     let asks = GuestSample { request: Some(gib(6)), asks: true, ..idle(2, 1000) };
     assert_eq!(grown(wants.plus(Bytes::mib(2048)), &[one[0], asks]), [2048 + 512, 6144]);
 }
 
 #[test]
-fn what_its_own_rules_are_content_with_is_no_ceiling_for_a_guest_in_want() {
+fn request_of_own_rules_is_no_ceiling_for_a_guest_in_need() {
     let mut arbiter = Arbiter::new();
     let content = |sample| GuestSample { request: Some(gib(2)), ..sample };
     let first = pass(&mut arbiter, gib(30), &[content(starved(1, gib(2), 1000))], 1000);
     assert_eq!(of(&first, 1).map(|d| d.clause), Some(Clause::Need));
     let grown = command(&first, 1).unwrap();
     assert!(grown > gib(2));
-    // As long as it has waited not long ago it keeps that, and then for as long as it cools.
+    // The guest keeps the grant while its wait is recent, and then until the cool-down is over.
     let (mut has, mut shrunk_s) = (grown, None);
     for second in 2..240 {
         let sample = content(guest(1, has, Bytes::mib(300), second * 1000));

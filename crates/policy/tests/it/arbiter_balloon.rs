@@ -1,4 +1,4 @@
-//! Balloons that do not move, or not as fast as they were asked.
+//! Balloons that do not move, or move more slowly than requested.
 
 use crate::arbiter::{command, config, gib, guest, idle, of, pass, starved};
 use counters::Bytes;
@@ -14,16 +14,16 @@ fn a_stuck_balloon_is_reported_after_its_time_and_left_out() {
         let decided = pass(&mut arbiter, short, &[idle(1, now_ms)], now_ms);
         if decided.outcomes.iter().any(|o| o.result == Arrival::Stuck) {
             reported_ms = reported_ms.or(Some(now_ms));
-            assert_eq!(command(&decided, 1), Some(gib(4)), "it is capped");
+            assert_eq!(command(&decided, 1), Some(gib(4)), "the target is capped");
         } else if reported_ms.is_some() {
-            assert_eq!(command(&decided, 1), None, "it is left out");
+            assert_eq!(command(&decided, 1), None, "the guest is left out");
         }
     }
     assert_eq!(reported_ms, Some(6000));
 }
 
 #[test]
-fn one_that_gives_nothing_still_gets_what_it_needs() {
+fn balloon_that_gives_nothing_still_gets_its_need() {
     let mut arbiter = Arbiter::new();
     let short = Bytes::mib(100);
     let pinned = |now_ms, size| {
@@ -36,11 +36,11 @@ fn one_that_gives_nothing_still_gets_what_it_needs() {
         decided.outcomes.iter().any(|o| o.result == Arrival::Stuck)
     };
     let stuck_ms = (1000..20_000).step_by(1000).find(|now_ms| is_stuck(*now_ms));
-    let stuck_ms = stuck_ms.expect("it does not move");
+    let stuck_ms = stuck_ms.expect("a stuck balloon");
     let then = stuck_ms + 1000;
     let decided = pass(&mut arbiter, short, &[pinned(then, gib(1))], then);
-    assert_eq!(command(&decided, 1), None, "nothing is asked of it");
-    // Its size is to be larger, or it waits for memory: it does not wait for the end of that.
+    assert_eq!(command(&decided, 1), None, "no request");
+    // Neither a larger size nor a waiting guest is held up until that time is over.
     let then = then + 1000;
     let decided = pass(&mut arbiter.clone(), gib(40), &[pinned(then, gib(6))], then);
     assert!(command(&decided, 1).is_some_and(|to| to > gib(4)), "{decided:?}");
@@ -49,13 +49,13 @@ fn one_that_gives_nothing_still_gets_what_it_needs() {
 }
 
 #[test]
-fn what_it_did_not_give_keeps_nothing_from_it_that_it_needs() {
+fn refused_shrinks_do_not_delay_a_later_need() {
     let mut arbiter = Arbiter::new();
     let begin_ms = 3_600_000;
     for now_ms in (1_000..begin_ms).step_by(1_000) {
         pass(&mut arbiter, Bytes::mib(100), &[idle(1, now_ms)], now_ms);
     }
-    // For an hour it gave nothing. Now it waits, and is slow to take what it is given.
+    // The balloon gave nothing for an hour. Now its guest waits, and is slow to take memory.
     let given_ms: Vec<u64> = (begin_ms..begin_ms + 30_000)
         .step_by(500)
         .filter(|now_ms| {
@@ -63,14 +63,14 @@ fn what_it_did_not_give_keeps_nothing_from_it_that_it_needs() {
             command(&decided, 1).is_some_and(|to| to > gib(4))
         })
         .collect();
-    let first_ms = *given_ms.first().expect("it is given what it needs");
+    let first_ms = *given_ms.first().expect("a grant");
     assert!(first_ms < begin_ms + 2_000, "{given_ms:?}");
     let again = given_ms.iter().find(|ms| **ms > first_ms + 6_000);
     assert!(again.is_some_and(|ms| *ms < first_ms + 20_000), "{given_ms:?}");
 }
 
 #[test]
-fn asking_a_stuck_balloon_for_more_does_not_hide_that_it_is_stuck() {
+fn further_requests_do_not_hide_a_stuck_balloon() {
     let mut arbiter = Arbiter::new();
     let stuck_ms = (1000..20_000).step_by(500).find(|now_ms| {
         let decided = pass(&mut arbiter, gib(40), &[starved(1, gib(2), *now_ms)], *now_ms);
@@ -97,16 +97,16 @@ fn a_slow_balloon_does_not_keep_what_others_could_use() {
     assert!(slow <= gib(2).plus(Bytes::mib(400)), "{slow}");
 }
 
-/// A guest that is shrunk, seen once on the way, and from then on waits for memory or stands still.
-/// Meanwhile its balloon has gone on as it was told before.
+/// Returns an arbiter after a shrunk guest was seen once on the way, and then waited or stood
+/// still. Meanwhile its balloon went on to its old target.
 fn turned(next: impl Fn(Bytes, u64) -> GuestSample) -> Arbiter {
     let mut arbiter = Arbiter::new();
     let short = Bytes::mib(100);
-    let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("it is shrunk");
+    let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("a shrink");
     let seen = gib(4).less(Bytes::mib(64));
     let beyond = to.plus(Bytes::mib(16));
     assert!(beyond.plus(Bytes::mib(64)) < seen, "{to}");
-    // Seen on its way, then it does not get a CPU; gone on, and come back.
+    // The guest is seen on its way, and then gets no CPU; its balloon went on, and comes back.
     for (from_ms, until_ms, actual) in [(2000, 9000, seen), (9000, 10_000, beyond)] {
         for now_ms in (from_ms..until_ms).step_by(1000) {
             pass(&mut arbiter, short, &[next(actual, now_ms)], now_ms);
@@ -118,13 +118,14 @@ fn turned(next: impl Fn(Bytes, u64) -> GuestSample) -> Arbiter {
     arbiter
 }
 
-/// What a guest that waits for memory takes back is its own, whatever its balloon was told before.
+/// Memory that a waiting guest takes back is its own, whatever target its balloon had before.
 #[test]
-fn a_guest_that_takes_memory_back_while_its_balloon_turns_is_capped_there() {
+fn guest_that_takes_memory_back_during_a_turn_is_capped() {
     let mut arbiter = Arbiter::new();
     let short = Bytes::mib(100);
-    let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("it is shrunk");
-    // It is told to stay at the first of these, has gone on to the second, and comes back a part.
+    let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("a shrink");
+    // The balloon must stay at the first size, has gone on to the second, and comes back to the
+    // third.
     let [told, gone, back] = [256, 16, 128].map(|mib| to.plus(Bytes::mib(mib)));
     for (now_ms, actual) in [(2000, told), (2500, gone)] {
         pass(&mut arbiter, short, &[starved(1, actual, now_ms)], now_ms);
@@ -137,7 +138,7 @@ fn a_guest_that_takes_memory_back_while_its_balloon_turns_is_capped_there() {
 }
 
 #[test]
-fn what_a_balloon_does_before_it_turns_is_nobody_elses_doing() {
+fn balloon_that_turns_late_is_not_foreign() {
     let stuck = turned(|actual, now_ms| guest(1, actual, gib(2), now_ms));
     let halted = turned(|actual, now_ms| starved(1, actual, now_ms));
     for arbiter in [stuck, halted] {
@@ -145,24 +146,24 @@ fn what_a_balloon_does_before_it_turns_is_nobody_elses_doing() {
     }
 }
 
-/// A guest that the arbiter shrank, and that has started again a second later.
+/// Returns an arbiter with a guest that it shrank to this size and that restarted a second later.
 fn shrunk_and_rebooted() -> (Arbiter, Bytes) {
     let mut arbiter = Arbiter::new();
     let down = pass(&mut arbiter, Bytes::mib(100), &[idle(1, 1000)], 1000);
-    let size = command(&down, 1).expect("it gives");
+    let size = command(&down, 1).expect("a shrink");
     pass(&mut arbiter, Bytes::mib(100), &[guest(1, size, Bytes::mib(100), 2000)], 2000);
     arbiter.rebooted(Key(1));
     (arbiter, size)
 }
 
-/// One that boots has reported nothing yet.
+/// A booting guest has reported nothing yet.
 fn booting(actual: Bytes) -> GuestSample {
     GuestSample { memory: None, ..guest(1, actual, Bytes::ZERO, 0) }
 }
 
 #[test]
 fn report_h05_a_guest_that_boots_has_its_maximum() {
-    // Its device may have been emptied already, or not.
+    // The device may be empty already, or not.
     for of_size in [|size: Bytes| size, |_| gib(8)] {
         let (mut arbiter, size) = shrunk_and_rebooted();
         let first = pass(&mut arbiter, gib(30), &[booting(of_size(size))], 3000);
@@ -176,7 +177,7 @@ fn report_h05_a_guest_that_boots_has_its_maximum() {
 #[test]
 fn report_h05_a_guest_that_boots_is_not_shrunk() {
     let (mut arbiter, size) = shrunk_and_rebooted();
-    // QEMU empties its balloon, and its driver goes back to the size that QEMU has for it.
+    // QEMU empties the balloon, and its driver goes back to QEMU's size.
     for (second, actual) in [(3, gib(8)), (4, gib(8)), (5, gib(6)), (10, size), (30, size)] {
         let now_ms = second * 1000;
         let seen = pass(&mut arbiter, Bytes::mib(100), &[booting(actual)], now_ms);
@@ -194,12 +195,12 @@ fn report_h05_a_guest_that_boots_is_not_shrunk() {
 #[test]
 fn report_h05_a_guest_that_boots_again_gets_nothing_by_it() {
     let (mut arbiter, size) = shrunk_and_rebooted();
-    // Twice in one boot: what its emptied device had in between counts for nothing.
+    // Two restarts in one boot: the size of the emptied device in between counts for nothing.
     pass(&mut arbiter, Bytes::mib(100), &[booting(gib(8))], 3000);
     arbiter.rebooted(Key(1));
     let again = pass(&mut arbiter, Bytes::mib(100), &[booting(gib(8))], 4000);
     assert_eq!(command(&again, 1), None);
-    // And once more a little later.
+    // Once more, a little later.
     pass(&mut arbiter, Bytes::mib(100), &[booting(size)], 64_000);
     arbiter.rebooted(Key(1));
     for now_ms in [65_000, 66_000] {
@@ -208,18 +209,18 @@ fn report_h05_a_guest_that_boots_again_gets_nothing_by_it() {
     }
 }
 
-/// A guest without deflate-on-oom that was shrunk and came to 8 GiB by itself, and the size that
-/// it was asked for.
+/// Returns an arbiter with a guest without deflate-on-oom that was shrunk and rose to 8 GiB by
+/// itself, and the requested size.
 fn risen() -> (Arbiter, Bytes) {
     let (mut arbiter, short) = (Arbiter::new(), Bytes::mib(100));
-    let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("it gives");
+    let to = command(&pass(&mut arbiter, short, &[idle(1, 1000)], 1000), 1).expect("a shrink");
     assert!(seen(&mut arbiter, to, 2).left.is_empty());
     let left = seen(&mut arbiter, gib(8), 20).left;
     assert_eq!(left.iter().map(|left| (left.at, left.rose)).collect::<Vec<_>>(), [(gib(8), true)]);
     (arbiter, to)
 }
 
-/// A pass in which this guest has nothing to spare and lacks nothing.
+/// Runs a pass in which this guest has nothing to spare and lacks nothing.
 fn seen(arbiter: &mut Arbiter, actual: Bytes, second: u64) -> Pass {
     let now_ms = second * 1000;
     let guest = guest(1, actual, Bytes(actual.0 / 2), now_ms);
@@ -229,12 +230,12 @@ fn seen(arbiter: &mut Arbiter, actual: Bytes, second: u64) -> Pass {
 #[test]
 fn report_h10_balloon_goes_back_to_its_target_by_itself() {
     let (mut arbiter, to) = risen();
-    // Its driver is back, and takes its time.
+    // The driver is back, and takes its time.
     let ways = [gib(7), gib(6), gib(5), to.plus(Bytes::mib(200)), to, to];
     for (second, actual) in (31..).step_by(5).zip(ways) {
         let passed = seen(&mut arbiter, actual, second);
         assert_eq!((command(&passed, 1), passed.left), (None, Vec::new()), "{second} s");
-        // Until it is there it may be another manager's.
+        // Until it arrives, the move may be another manager's.
         assert_eq!(arbiter.is_foreign(Key(1), second * 1000), actual > to, "{second} s");
     }
 }

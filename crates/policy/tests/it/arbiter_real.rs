@@ -1,5 +1,5 @@
-//! What real guests have taught the arbiter: balloons make their guests wait, kernels help
-//! themselves, and a hypervisor's process is larger than its guest.
+//! Lessons from real guests: balloons make their guests wait, kernels take memory back, and a
+//! hypervisor's process is larger than its guest.
 
 use counters::Bytes;
 use policy::arbiter::{
@@ -18,7 +18,7 @@ fn config() -> Config {
     }
 }
 
-/// A guest of 384 MiB with this much, of which so much is available, and cold.
+/// A guest of 384 MiB with this size; all of its available memory is cold.
 fn guest(actual: Bytes, available: Bytes, at_ms: u64) -> GuestSample {
     let max = Bytes::mib(384);
     GuestSample {
@@ -66,7 +66,7 @@ fn pass(arbiter: &mut Arbiter, free_mib: u64, guest: GuestSample, now_ms: u64) -
 }
 
 #[test]
-fn a_guest_that_waits_while_its_cold_cache_is_dropped_is_not_in_want() {
+fn guest_waiting_for_dropped_cold_cache_is_not_in_need() {
     let mut arbiter = Arbiter::new();
     pass(&mut arbiter, 90, guest(Bytes::mib(384), Bytes::mib(300), 1000), 1000);
     let mut waits = guest(Bytes::mib(384), Bytes::mib(300), 2000);
@@ -77,7 +77,7 @@ fn a_guest_that_waits_while_its_cold_cache_is_dropped_is_not_in_want() {
     let decided = pass(&mut arbiter, 40, waits, 2000);
     let decision = decided.decisions.first().expect("a decision");
     assert_eq!((decision.action, decision.clause), (Action::Shrink, Clause::SetPoint));
-    // With little left to drop the same wait is a want.
+    // With little cache left to drop, the same wait is a need.
     let mut arbiter = Arbiter::new();
     pass(&mut arbiter, 90, guest(Bytes::mib(300), Bytes::mib(20), 1000), 1000);
     let mut waits = guest(Bytes::mib(300), Bytes::mib(20), 2000);
@@ -87,7 +87,7 @@ fn a_guest_that_waits_while_its_cold_cache_is_dropped_is_not_in_want() {
 }
 
 #[test]
-fn a_kernel_that_takes_more_than_was_granted_has_no_stuck_balloon() {
+fn kernel_that_takes_more_than_its_grant_is_not_stuck() {
     let mut arbiter = Arbiter::new();
     let starved = |actual: u64, at_ms| GuestSample {
         urgent: true,
@@ -106,7 +106,7 @@ fn a_kernel_that_takes_more_than_was_granted_has_no_stuck_balloon() {
 }
 
 #[test]
-fn what_the_hypervisor_itself_uses_does_not_hide_what_comes_back() {
+fn hypervisor_memory_does_not_hide_gains_of_the_host() {
     let mut arbiter = Arbiter::new();
     let (mut actual, mut available) = (Bytes::mib(384), Bytes::mib(300));
     for turn in 1..20 {
@@ -118,5 +118,5 @@ fn what_the_hypervisor_itself_uses_does_not_hide_what_comes_back() {
             actual = to;
         }
     }
-    assert!(actual <= Bytes::mib(200), "it stopped giving at {actual:?}");
+    assert!(actual <= Bytes::mib(200), "the guest stopped giving at {actual:?}");
 }

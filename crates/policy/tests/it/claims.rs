@@ -1,5 +1,5 @@
-//! What a guest says, against what the host sees of it. A guest, or a process that plays one, may
-//! say anything.
+//! Claims of a guest, against the host's view of it. A guest, or a process that plays one, may
+//! claim anything.
 
 use counters::Bytes;
 use policy::arbiter::{
@@ -8,7 +8,7 @@ use policy::arbiter::{
 };
 
 const GIB: Bytes = Bytes::mib(1024);
-/// The real guest, and the one that is not what it says.
+/// The real guest, and the dishonest one.
 const REAL: u64 = 1;
 const OTHER: u64 = 2;
 
@@ -16,7 +16,7 @@ fn gib(count: u64) -> Bytes {
     Bytes(GIB.0 * count)
 }
 
-/// A host of 24 GiB with this much free.
+/// Runs a pass on a host of 24 GiB with this much free.
 fn pass(arbiter: &mut Arbiter, available: Bytes, guests: &[GuestSample], now_ms: u64) -> Pass {
     let config = Config::of_host(gib(24));
     let host = HostSample {
@@ -38,8 +38,7 @@ fn command(pass: &Pass, key: u64) -> Option<Bytes> {
     of(pass, key).and_then(|d| d.command)
 }
 
-/// A guest of 8 GiB with this much, all of it touched, of which so much is free and so much cache
-/// in use.
+/// A guest of 8 GiB with this size, all of it touched, with this much free memory and hot cache.
 fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestSample {
     GuestSample {
         key: Key(key),
@@ -71,7 +70,7 @@ fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestS
     }
 }
 
-/// One that says that all of its memory is in use and that its tasks wait for more.
+/// A guest that claims to use all of its memory, and that its tasks wait for more.
 fn starving(key: u64, actual: Bytes, resident: Bytes, at_ms: u64) -> GuestSample {
     let mut sample = guest(key, actual, Bytes::ZERO, Bytes::ZERO, at_ms);
     if let Some(memory) = &mut sample.memory {
@@ -80,14 +79,14 @@ fn starving(key: u64, actual: Bytes, resident: Bytes, at_ms: u64) -> GuestSample
     GuestSample { urgent: true, resident: Some(resident), ..sample }
 }
 
-/// A process that says that it is a guest of 64 GiB.
+/// A process that claims to be a guest of 64 GiB.
 fn fake(actual: Bytes, at_ms: u64) -> GuestSample {
     let sample = starving(OTHER, actual, Bytes::mib(10), at_ms);
     let limits = Limits { min: gib(9), max: gib(64), ..sample.limits };
     GuestSample { limits, ..sample }
 }
 
-/// It uses little, and what it uses says nothing of what it is to have.
+/// Its small use does not limit an ordered minimum.
 #[test]
 fn ordered_minimum_is_given_to_a_guest_that_uses_little() {
     let given = |ordered| {
@@ -98,10 +97,10 @@ fn ordered_minimum_is_given_to_a_guest_that_uses_little() {
         command(&pass(&mut arbiter, gib(12), &[sample], 1000), REAL)
     };
     assert_eq!(given(true), Some(gib(4)));
-    assert_eq!(given(false), None, "nobody has asked for that");
+    assert_eq!(given(false), None, "the minimum is not ordered");
 }
 
-/// No more is granted than is free.
+/// A grant is limited to free memory.
 #[test]
 fn ordered_minimum_is_granted_from_what_is_free() {
     let mut arbiter = Arbiter::new();
@@ -113,7 +112,7 @@ fn ordered_minimum_is_granted_from_what_is_free() {
 }
 
 #[test]
-fn finding_04_for_a_claim_that_the_host_does_not_see_nobody_gives_and_nothing_is_promised() {
+fn finding_04_unseen_claim_moves_and_promises_nothing() {
     for actual in [Bytes::mib(10), GIB, gib(32), gib(64)] {
         let mut arbiter = Arbiter::new();
         for turn in 1..40 {
@@ -130,7 +129,7 @@ fn finding_04_for_a_claim_that_the_host_does_not_see_nobody_gives_and_nothing_is
                 actual.as_mib()
             );
             let promised = passed.inputs[0].1.host_promised;
-            // As any small guest it may get as much again as it is seen to use, and the allowance.
+            // Like any small guest it may get as much again as its visible use, and the allowance.
             let most = Bytes::mib(74);
             assert!(
                 promised.is_none_or(|size| size <= most),
@@ -143,7 +142,7 @@ fn finding_04_for_a_claim_that_the_host_does_not_see_nobody_gives_and_nothing_is
 
 #[test]
 fn finding_04_a_grant_that_is_not_used_is_not_renewed() {
-    // It says that each grant has arrived and is in use. The host has memory enough.
+    // The guest claims that each grant has arrived and is in use. The host has enough memory.
     let mut arbiter = Arbiter::new();
     let (mut actual, mut granted_ms) = (Bytes::mib(512), None);
     for turn in 1..60 {
@@ -158,7 +157,7 @@ fn finding_04_a_grant_that_is_not_used_is_not_renewed() {
     }
     assert!(actual > Bytes::mib(512), "the first grant is on trust");
     assert!(granted_ms.is_some_and(|at| at <= 11_000), "{granted_ms:?}");
-    // As soon as it is seen to use what it has it gets more.
+    // The guest gets more as soon as its use is seen.
     let used = starving(OTHER, actual, actual, 61_000);
     let passed = pass(&mut arbiter, gib(20), &[used], 61_000);
     assert_eq!(
@@ -168,7 +167,7 @@ fn finding_04_a_grant_that_is_not_used_is_not_renewed() {
 }
 
 #[test]
-fn finding_10_who_waits_counts_only_where_the_host_sees_it_run_and_hold_what_it_has() {
+fn finding_10_wait_counts_only_with_cpu_time_and_memory_seen() {
     let short = Config::of_host(gib(24)).reserve;
     let claims = |resident: Bytes, runs: Option<bool>, swapped: Bytes| {
         let mut arbiter = Arbiter::new();
@@ -178,15 +177,15 @@ fn finding_10_who_waits_counts_only_where_the_host_sees_it_run_and_hold_what_it_
         of(&passed, OTHER).map(|d| d.clause)
     };
     assert_eq!(claims(gib(4), Some(true), Bytes::ZERO), Some(Clause::Strained));
-    assert_eq!(claims(gib(1), Some(true), gib(3)), Some(Clause::Strained), "it was swapped out");
-    assert_eq!(claims(gib(4), None, Bytes::ZERO), Some(Clause::Strained), "not seen is not no");
+    assert_eq!(claims(gib(1), Some(true), gib(3)), Some(Clause::Strained), "swapped out");
+    assert_eq!(claims(gib(4), None, Bytes::ZERO), Some(Clause::Strained), "unknown is not no");
     assert_eq!(claims(gib(1), Some(true), Bytes::ZERO), Some(Clause::NotSeen));
     assert_eq!(claims(gib(4), Some(false), Bytes::ZERO), Some(Clause::NotSeen));
 }
 
 #[test]
-fn finding_10_a_need_beyond_its_share_takes_no_cache_that_another_uses_within_its_own() {
-    // It really fills its 8 GiB, really runs, and wants 16.
+fn finding_10_need_beyond_share_takes_no_hot_cache_of_others() {
+    // The guest really fills its 12 GiB, really runs, and wants 16 GiB.
     let mut arbiter = Arbiter::new();
     for turn in 1..60 {
         let now_ms = turn * 1000;
@@ -197,7 +196,7 @@ fn finding_10_a_need_beyond_its_share_takes_no_cache_that_another_uses_within_it
         let passed = pass(&mut arbiter, reserve, &[hog, neighbour], now_ms);
         assert_eq!(command(&passed, REAL), None, "at {now_ms}: {passed:?}");
     }
-    // Just below its reserve the host takes what it lacks itself, and nothing for the other.
+    // Just below its reserve the host takes its own lack, and nothing for the other guest.
     let (mut arbiter, config) = (Arbiter::new(), Config::of_host(gib(24)));
     let mut hog = starving(OTHER, gib(12), gib(12), 1000);
     hog.limits.max = gib(16);
@@ -207,7 +206,7 @@ fn finding_10_a_need_beyond_its_share_takes_no_cache_that_another_uses_within_it
     let to = command(&passed, REAL).expect("the host is below its reserve");
     let lacks = config.hysteresis.plus(Bytes::mib(1));
     assert!(gib(8).less(to) <= Bytes::mib(200).plus(lacks), "{passed:?}");
-    // The other way round the one beyond its share gives.
+    // The other way round, the guest beyond its share gives.
     let mut arbiter = Arbiter::new();
     let mut beyond = guest(OTHER, gib(12), Bytes::mib(200), gib(10), 1000);
     beyond.limits.max = gib(16);
@@ -218,8 +217,8 @@ fn finding_10_a_need_beyond_its_share_takes_no_cache_that_another_uses_within_it
 }
 
 #[test]
-fn finding_10_beyond_its_share_a_wait_that_is_over_protects_from_nobody_in_need() {
-    // It waits once in ten seconds by its own word, and has half of its memory free.
+fn finding_10_past_wait_protects_no_guest_beyond_its_share() {
+    // The guest claims a wait every ten seconds, and has half of its memory free.
     let gives_ms = |shares: u32| {
         let mut arbiter = Arbiter::new();
         let crier = |now_ms: u64| {
@@ -238,8 +237,8 @@ fn finding_10_beyond_its_share_a_wait_that_is_over_protects_from_nobody_in_need(
             command(&passed, OTHER).is_some_and(|to| to < gib(12))
         })
     };
-    assert_eq!(gives_ms(100), Some(12_000), "it holds 12 GiB of 16");
-    assert_eq!(gives_ms(1000), None, "within its share it is not asked");
+    assert_eq!(gives_ms(100), Some(12_000), "beyond its share");
+    assert_eq!(gives_ms(1000), None, "within its share");
 }
 
 #[test]
@@ -253,11 +252,11 @@ fn report_h06_grant_to_a_locked_guest_is_not_free_for_others() {
     };
     let first = command(&pass(&mut arbiter, free, &[locked(1000)], 1000), REAL).expect("a need");
     assert!(first > gib(2));
-    // It has not arrived, and the host still shows it.
+    // The grant has not arrived, and the host still shows it as free.
     let guests = [locked(2000), starving(OTHER, gib(2), gib(2), 2000)];
     let second = pass(&mut arbiter, free, &guests, 2000);
     let given = |key| command(&second, key).map_or(Bytes::ZERO, |to| to.less(gib(2)));
     let all = first.less(gib(2)).max(given(REAL)).plus(given(OTHER));
-    assert!(all <= GIB, "{all:?} of what is 1 GiB");
+    assert!(all <= GIB, "{all:?} granted of 1 GiB");
     assert_eq!(second.inputs[0].1.host_promised, Some(first.less(gib(2))));
 }

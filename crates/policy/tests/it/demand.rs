@@ -1,4 +1,4 @@
-//! How much is taken in all: what is missing, once, and from no more guests than it takes.
+//! Total amount taken: the missing memory, once, and from no more guests than needed.
 
 use crate::arbiter::{GIB, command, config, gib, guest, host, idle, of, pass, starved};
 use counters::Bytes;
@@ -19,11 +19,11 @@ fn a_crumb_is_taken_from_one_guest_and_not_from_each_of_64() {
     short.limits.max = GIB;
     guests.push(short);
     let free = config().reserve.plus(Bytes::mib(10));
-    // The host lacks gigabytes of its set point as well: that is taken beside the crumb.
+    // The host lacks gigabytes of its set point as well; these are taken besides the crumb.
     let decided = pass(&mut arbiter, free, &guests, 1000);
     assert!(taken(&decided) > gib(2), "{} MiB", taken(&decided).as_mib());
 
-    // Where nothing but a crumb of a reservation is missing, one guest gives it.
+    // If nothing but a crumb of a reservation is missing, one guest gives it.
     let mut arbiter = Arbiter::new();
     assert!(arbiter.reserve(1, Bytes::mib(11), 60_000, 120_000));
     let free = config().set_point.plus(Bytes::mib(10));
@@ -36,7 +36,7 @@ fn a_crumb_is_taken_from_one_guest_and_not_from_each_of_64() {
     assert_eq!((givers, taken(&decided)), (1, Bytes::mib(2)));
 }
 
-/// A guest that reads again what it dropped, so many pages a second.
+/// A guest that refaults at this rate, in pages a second.
 fn reading(key: u64, rate: u64, at_ms: u64) -> GuestSample {
     let calm = guest(key, gib(4), gib(3), at_ms);
     let memory = calm.memory.map(|memory| Memory {
@@ -48,7 +48,7 @@ fn reading(key: u64, rate: u64, at_ms: u64) -> GuestSample {
     GuestSample { memory, ..calm }
 }
 
-/// A reader, and three guests that idle, on a host with so much beyond its set point.
+/// Runs a pass over a refaulting guest and three idle ones, with `beyond` free above the set point.
 fn farm(arbiter: &mut Arbiter, reader: GuestSample, beyond: Bytes, now_ms: u64) -> Pass {
     let all = [2, 3, 4].map(|key| idle(key, now_ms));
     let all = [&[reader], all.as_slice()].concat();
@@ -56,18 +56,18 @@ fn farm(arbiter: &mut Arbiter, reader: GuestSample, beyond: Bytes, now_ms: u64) 
 }
 
 #[test]
-fn who_reads_again_what_it_dropped_gets_what_others_do_not_use() {
+fn refaulting_guest_gets_unused_memory_of_others() {
     let mut arbiter = Arbiter::new();
     let calm = farm(&mut arbiter, reading(1, 0, 1000), Bytes::ZERO, 1000);
     assert_eq!(taken(&calm), Bytes::ZERO);
     let decided = farm(&mut arbiter, reading(1, 100, 2000), Bytes::ZERO, 2000);
-    assert_eq!(command(&decided, 1), None, "the host has no more than it wants");
-    // 200 pages a second, in a minute; and no guest more than it takes is woken for that.
+    assert_eq!(command(&decided, 1), None, "the host has no surplus");
+    // 200 pages a second for a minute, and no more guests are woken for that than needed.
     assert_eq!(taken(&decided).as_mib(), 200 * 60 * 4 / 1024);
     let gave: Vec<Clause> =
         decided.decisions.iter().filter(|d| d.command.is_some()).map(|d| d.clause).collect();
     assert_eq!(gave, [Clause::Refault; 2]);
-    // It has come, and is not spread over all who could use it.
+    // The memory has arrived, and is not spread over all guests that could use it.
     let decided = farm(&mut arbiter, reading(1, 100, 3000), Bytes::mib(47), 3000);
     assert_eq!(command(&decided, 1).map(|to| to.less(gib(4)).as_mib()), Some(100 * 60 * 4 / 1024));
     assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Wish));
@@ -75,7 +75,7 @@ fn who_reads_again_what_it_dropped_gets_what_others_do_not_use() {
 }
 
 #[test]
-fn who_has_free_memory_lacks_none_for_what_it_reads_again() {
+fn refaulting_guest_with_free_memory_lacks_none() {
     let mut arbiter = Arbiter::new();
     for now_ms in [1000, 2000] {
         let mut reader = reading(1, 100, now_ms);
@@ -87,9 +87,9 @@ fn who_has_free_memory_lacks_none_for_what_it_reads_again() {
 }
 
 #[test]
-fn for_who_waits_nobody_gives_beyond_what_it_needs() {
+fn waiting_guest_gets_its_need_and_no_more_from_others() {
     let mut arbiter = Arbiter::new();
-    // It waits in its second report, gets what it needs, and reads its cache again for a while.
+    // The guest waits in its second report, gets its need, and refaults for a while.
     let (began, mut has, mut pages) = (gib(2), gib(2), 0);
     for second in 1..8 {
         pages += 200;
@@ -107,10 +107,10 @@ fn for_who_waits_nobody_gives_beyond_what_it_needs() {
 }
 
 #[test]
-fn who_reads_on_whatever_it_is_given_is_given_no_more_for_a_while() {
+fn refaulting_guest_without_benefit_gets_no_more_for_a_while() {
     let mut arbiter = Arbiter::new();
     let mut has = gib(2);
-    // 200 pages a second, for ten minutes, where there is no end of what others could give.
+    // 200 pages a second for ten minutes, with no end of memory that others could give.
     for second in 1..600 {
         let mut reader = reading(1, 200, second * 1000);
         reader.actual = Some(has);
@@ -126,7 +126,7 @@ fn who_reads_on_whatever_it_is_given_is_given_no_more_for_a_while() {
 }
 
 #[test]
-fn what_it_was_given_for_another_reason_says_nothing_of_what_helps() {
+fn grant_for_another_reason_is_no_trial_for_refaults() {
     let mut arbiter = Arbiter::new();
     let mut decide = |has: Bytes, available: Bytes, refaults, beyond: Bytes, second: u64| {
         let mut one = reading(1, 0, second * 1000);
@@ -138,8 +138,8 @@ fn what_it_was_given_for_another_reason_says_nothing_of_what_helps() {
         let decided = farm(&mut arbiter, one, beyond, second * 1000);
         command(&decided, 1).unwrap_or(has)
     };
-    // It has little available, and a host that has some to spare gives it half as much again; it
-    // reads a few pages again now and then, which is no lack.
+    // The guest has little available, and a host with a surplus gives it half as much again. A few
+    // refaults now and then are no lack.
     let (mut has, mut second, mut pages) = (gib(2), 0, 0);
     while has < gib(3) {
         (second, pages) = (second + 1, pages + 10);
@@ -147,7 +147,7 @@ fn what_it_was_given_for_another_reason_says_nothing_of_what_helps() {
         has = decide(has, Bytes::mib(400), pages, beyond, second);
         assert!(second < 60, "{} MiB", has.as_mib());
     }
-    // Then it begins to read again, on a host that has none for mere wishes.
+    // Then the guest begins to refault, on a host without memory for mere wishes.
     let before = has;
     for _ in 0..4 {
         (second, pages) = (second + 1, pages + 100);
@@ -158,7 +158,7 @@ fn what_it_was_given_for_another_reason_says_nothing_of_what_helps() {
 
 #[test]
 fn beyond_its_share_nobody_gives_for_what_a_guest_reads_again() {
-    // By the tax, memory in use counts for a quarter of idle memory, or as much as that.
+    // By the tax, memory in use counts for a quarter of idle memory, or for as much.
     for (idle_tax_permille, gives) in [(750, true), (0, false)] {
         let config = Config { idle_tax_permille, ..config() };
         let mut arbiter = Arbiter::new();
@@ -180,7 +180,7 @@ fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
         for now_ms in [1000, 2000] {
             let all = [2, 3, 4].map(|key| idle(key, now_ms));
             let all = [&[reading(1, rate, now_ms)], all.as_slice()].concat();
-            // The first pass teaches the rate, on a host that has enough.
+            // The first pass sets the rate, on a host with enough memory.
             let free = if now_ms == 1000 { config().set_point } else { lacking };
             let decided = pass(&mut arbiter, free, &all, now_ms);
             if now_ms == 2000 {
@@ -189,7 +189,7 @@ fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
             }
         }
     }
-    // Nor is it taken because another gives only a step at once.
+    // The cache is not taken either if another guest gives only one step at once.
     let mut arbiter = Arbiter::new();
     for now_ms in [1000, 2000] {
         let free = if now_ms == 1000 { config().set_point } else { config().set_point.less(GIB) };
@@ -197,7 +197,7 @@ fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
         assert_eq!(command(&decided, 1), None);
         assert_eq!(command(&decided, 2).is_some(), now_ms == 2000);
     }
-    // Where nobody else has any, it gives all the same.
+    // Without other donors the guest gives all the same.
     let mut arbiter = Arbiter::new();
     for now_ms in [1000, 2000] {
         let free = if now_ms == 1000 { config().set_point } else { lacking };
@@ -207,14 +207,14 @@ fn cache_of_a_guest_that_reads_it_again_is_taken_last() {
 }
 
 #[test]
-fn what_is_coming_is_taken_off_once() {
+fn coming_memory_is_taken_off_once() {
     let mut arbiter = Arbiter::new();
-    // The host lacks 2 GiB, of which its guests can give a half at once.
+    // The host lacks 2 GiB, and its guests can give half of that at once.
     let free = config().set_point.less(gib(2));
     let first = pass(&mut arbiter, free, &[idle(1, 1000), idle(2, 1000)], 1000);
     let coming = taken(&first);
     assert_eq!(coming, GIB);
-    // While that is on its way, a third one is in need of more than there is above the reserve.
+    // While that is on its way, a third guest needs more than is free above the reserve.
     let free = config().reserve.plus(Bytes::mib(8));
     let moving = [idle(1, 1100), idle(2, 1100)];
     let needy = starved(3, GIB, 1100);
@@ -234,7 +234,7 @@ fn a_reservation_counts_what_this_pass_takes_for_another_reason() {
         limits: Limits { max: gib(16), mode: Mode::Pinned(gib(12)), ..idle(1, 1000).limits },
         ..guest(1, gib(16), gib(15), 1000)
     };
-    // It lacks 3 GiB of the reservation and its own reserve, and the guest gives 4.
+    // The host lacks 3 GiB for the reservation and its own reserve, and the guest gives 4 GiB.
     let free = config().reserve.plus(gib(2));
     let config = Config { set_point: config().reserve, ..config() };
     let mut verdicts = |_, _: &_| RuleVerdicts::default();

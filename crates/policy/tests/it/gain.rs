@@ -1,14 +1,14 @@
-//! Nothing is taken that the host gains nothing of, by what is seen and by what was learnt.
+//! Memory without a gain for the host is not taken, by measurements and by lessons.
 
 use crate::arbiter::{GIB, command, gib, guest, host, of, pass, pass_on};
 use counters::Bytes;
 use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Key, Process};
 
-/// A host that lacks 2 GiB to its set point, and no more than that.
+/// A host that lacks 2 GiB to its set point, and no more.
 const SHORT: Bytes = Bytes::mib(4608);
 
-/// A guest that uses 1 GiB, has `cache` that nobody reads again, and the rest free; so much of its
-/// process is resident.
+/// A guest that uses 1 GiB and has this much cold cache and the rest free, in a process with this
+/// resident memory.
 fn with(actual: Bytes, cache: Bytes, resident: Bytes, now_ms: u64) -> GuestSample {
     let mut sample = guest(1, actual, actual.less(GIB), now_ms);
     sample.resident = Some(resident);
@@ -35,7 +35,7 @@ fn free_memory_that_is_not_in_the_hosts_is_not_taken() {
 
 #[test]
 fn guest_with_mostly_untouched_memory_gives_when_others_cannot() {
-    // A shrink by 3 GiB would give the host 256 MiB.
+    // A shrink by 3 GiB would give the host only 256 MiB.
     let thin = || with(gib(4), Bytes::ZERO, GIB.plus(Bytes::mib(256)), 1000);
     let full = (2..10).map(|key| GuestSample { key: Key(key), ..with(gib(4), GIB, gib(4), 1000) });
     let short = crate::arbiter::config().set_point.less(Bytes::mib(700));
@@ -48,17 +48,17 @@ fn guest_with_mostly_untouched_memory_gives_when_others_cannot() {
 }
 
 #[test]
-fn cache_behind_free_memory_that_was_never_touched_is_had_in_one_step() {
+fn cache_behind_untouched_free_memory_is_taken_in_one_step() {
     let mut arbiter = Arbiter::new();
     let (free, cache) = (gib(6), GIB);
     let one = with(gib(8), cache, gib(2), 1000);
-    let to = command(&pass(&mut arbiter, SHORT, &[one], 1000), 1).expect("it has cache");
-    assert!(to < gib(8).less(free), "{} MiB: only what was never touched", to.as_mib());
-    assert!(to >= GIB, "it keeps what it uses");
+    let to = command(&pass(&mut arbiter, SHORT, &[one], 1000), 1).expect("a shrink");
+    assert!(to < gib(8).less(free), "{} MiB: only untouched memory", to.as_mib());
+    assert!(to >= GIB, "used memory stays");
 }
 
 #[test]
-fn what_is_free_is_not_learnt_of_a_guest_on_its_way_down() {
+fn free_memory_is_not_learned_from_a_shrinking_guest() {
     let mut arbiter = Arbiter::new();
     let (resident, lack) = (gib(3), Bytes::mib(700));
     let set_point = crate::arbiter::config().set_point;
@@ -66,7 +66,7 @@ fn what_is_free_is_not_learnt_of_a_guest_on_its_way_down() {
     let first = pass(&mut arbiter, set_point.less(lack), &[one], 1000);
     let to = command(&first, 1).expect("free memory that was touched");
     assert!((gib(3)..gib(5)).contains(&to), "{} MiB", to.as_mib());
-    // Its balloon has taken more than the host has heard of: 800 MiB look as if they were in use.
+    // The balloon has taken more than was reported: 800 MiB look as if they were in use.
     let unheard = Bytes::mib(800);
     let mut sample = with(gib(6), GIB, resident, 2000);
     if let Some(memory) = &mut sample.memory {
@@ -76,15 +76,15 @@ fn what_is_free_is_not_learnt_of_a_guest_on_its_way_down() {
     pass(&mut arbiter, set_point, &[sample], 2000);
     let arrived = GuestSample { actual: Some(to), resident: Some(resident.less(lack)), ..sample };
     let second = pass(&mut arbiter, set_point.less(Bytes::mib(1300)), &[arrived], 2100);
-    let next = command(&second, 1).expect("what is left of it");
-    // All that is free by what it had free at rest, and not 300 MiB less.
+    let next = command(&second, 1).expect("the rest of the free memory");
+    // All free memory, by the numbers of the guest at rest, and not 300 MiB less.
     assert!(next <= gib(2).plus(Bytes::mib(64)), "{} MiB", next.as_mib());
 }
 
 #[test]
-fn free_memory_that_gave_nothing_does_not_keep_cache_from_being_asked_for() {
+fn fruitless_free_memory_does_not_protect_cache() {
     let mut arbiter = Arbiter::new();
-    // Hypervisors have 200 MiB for themselves, which look like free memory that was touched.
+    // Hypervisors have 200 MiB of their own, which look like touched free memory.
     let resident = gib(2).plus(Bytes::mib(200));
     let mut sizes = [gib(4); 8];
     let host = crate::arbiter::config().set_point.less(Bytes::mib(700));
@@ -101,17 +101,17 @@ fn free_memory_that_gave_nothing_does_not_keep_cache_from_being_asked_for() {
         }
         first = first.or(Some(sizes[0]));
     }
-    assert!(first.is_some_and(|size| size > gib(2)), "{first:?}: some of what was free");
-    assert!(sizes.iter().all(|size| *size < gib(2)), "{sizes:?}: all of that, and cache");
+    assert!(first.is_some_and(|size| size > gib(2)), "{first:?}: some free memory");
+    assert!(sizes.iter().all(|size| *size < gib(2)), "{sizes:?}: all free memory, and cache");
 }
 
-/// A balloon that gives its host nothing.
+/// A guest with a balloon that gives its host nothing.
 fn barren(actual: Bytes, resident: Bytes, now_ms: u64) -> GuestSample {
     GuestSample { resident: Some(resident), ..guest(1, actual, actual.less(GIB), now_ms) }
 }
 
 #[test]
-fn where_nothing_came_it_is_asked_again_when_it_holds_more() {
+fn fruitless_guest_is_asked_again_when_it_holds_more() {
     let mut arbiter = Arbiter::new();
     let first = pass(&mut arbiter, SHORT, &[barren(gib(4), gib(4), 1000)], 1000);
     let to = command(&first, 1).expect("a target");
@@ -121,20 +121,20 @@ fn where_nothing_came_it_is_asked_again_when_it_holds_more() {
         assert_eq!(command(&decided, 1), None, "at {now_ms}");
         clauses.extend(of(&decided, 1).map(|decision| decision.clause));
     }
-    assert_eq!(clauses, [Clause::NoYield], "it is said once");
+    assert_eq!(clauses, [Clause::NoYield], "reported once");
     let more = barren(to, gib(4).plus(Bytes::mib(200)), 60_000);
-    let again = command(&pass(&mut arbiter, SHORT, &[more], 60_000), 1).expect("what is new");
+    let again = command(&pass(&mut arbiter, SHORT, &[more], 60_000), 1).expect("the new memory");
     assert!(to.less(again) <= Bytes::mib(400), "{} MiB for 200", to.less(again).as_mib());
 }
 
-/// On a host that pages: what the guest drops of its swapped memory need not come back.
+/// On a host that pages, swapped memory that the guest drops need not come back.
 #[test]
-fn what_it_drops_in_the_hosts_swap_counts_where_the_host_pages() {
+fn dropped_swap_counts_as_gain_on_a_host_that_pages() {
     for strained in [false, true] {
         let mut arbiter = Arbiter::new();
         let (mut actual, mut clauses) = (gib(4), Vec::new());
         for now_ms in (1000..20_000).step_by(1000) {
-            // 2 GiB stay resident, and all that the balloon takes was in swap.
+            // 2 GiB stay resident, and the balloon takes only swapped memory.
             let swapped = Some(actual.less(gib(2)));
             let one = GuestSample { swapped, ..barren(actual, gib(2), now_ms) };
             let on = HostSample { strained, ..host(SHORT, now_ms) };
@@ -147,7 +147,7 @@ fn what_it_drops_in_the_hosts_swap_counts_where_the_host_pages() {
 }
 
 #[test]
-fn each_time_that_nothing_came_it_is_left_alone_for_twice_as_long_up_to_160_min() {
+fn fruitless_guest_rests_twice_as_long_up_to_160_min() {
     let mut arbiter = Arbiter::new();
     let (mut actual, mut asked_s) = (gib(8), Vec::new());
     for second in 1..40_000 {
@@ -158,12 +158,12 @@ fn each_time_that_nothing_came_it_is_left_alone_for_twice_as_long_up_to_160_min(
             actual = to;
         }
     }
-    // A second after each it is seen that nothing has come.
+    // A fruitless shrink is seen a second later.
     let waits_min: Vec<u64> = asked_s.windows(2).map(|two| (two[1] - two[0] - 1) / 60).collect();
     assert_eq!(waits_min, [10, 20, 40, 80, 160, 160, 160]);
 }
 
-/// The same of a process that has 64 MiB beside, which were measured.
+/// A barren guest, in a process with a measured 64 MiB of its own.
 fn measured(actual: Bytes, now_ms: u64) -> GuestSample {
     let private = Some(gib(4).plus(Bytes::mib(64)));
     let process = Process { private, ..Process::default() };
@@ -175,14 +175,14 @@ fn report_h06_shrink_in_vain_is_given_back_for_nothing() {
     let mut arbiter = Arbiter::new();
     let first = pass(&mut arbiter, SHORT, &[measured(gib(4), 1000)], 1000);
     let to = command(&first, 1).expect("a target");
-    // A host that has nothing left to give.
+    // A host with nothing left to give.
     let none = Bytes::ZERO;
     let second = pass(&mut arbiter, none, &[measured(to, 2000)], 2000);
     let decision = of(&second, 1).expect("decided");
     assert_eq!((decision.command, decision.clause), (Some(gib(4)), Clause::NoYield));
     let on_its_way = pass(&mut arbiter, none, &[measured(to, 2500)], 2500);
     let promised = on_its_way.inputs[0].1.host_promised;
-    assert_eq!(promised, Some(Bytes::ZERO), "the host has that of it all the same");
+    assert_eq!(promised, Some(Bytes::ZERO), "the memory is on the host anyway");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn report_h06_guest_that_gave_in_vain_is_tried_less_and_less() {
             actual = to;
         }
         let is_tried = asked_s.last().is_some_and(|asked_s| second < asked_s + 2);
-        assert!(is_tried || actual == gib(4), "it has it back at {second}");
+        assert!(is_tried || actual == gib(4), "not returned at {second}");
     }
     let waits_min: Vec<u64> = asked_s.windows(2).map(|two| (two[1] - two[0] - 1) / 60).collect();
     assert_eq!(waits_min, [10, 20, 40]);
@@ -211,7 +211,7 @@ fn report_h06_memory_that_cannot_leave_the_host_is_left_alone() {
         let process = Process { pinned: Some(words), ..Process::default() };
         GuestSample { process, ..barren(actual, gib(8), at_ms) }
     };
-    // An earlier manager had taken half of it.
+    // An earlier manager had taken half of the memory.
     let first = pass(&mut arbiter, SHORT, &[pinned(gib(4), 1000)], 1000);
     let decision = of(&first, 1).expect("decided");
     assert_eq!((decision.command, decision.clause), (Some(gib(8)), Clause::Locked));
@@ -222,13 +222,14 @@ fn report_h06_memory_that_cannot_leave_the_host_is_left_alone() {
         assert_eq!(command(&decided, 1), None);
         decisions += decided.decisions.len();
     }
-    assert_eq!(decisions, 0, "it was said");
+    assert_eq!(decisions, 0, "already reported");
 }
 
 #[test]
 fn report_h06_own_part_that_is_measured_meanwhile_is_no_gain() {
     let mut arbiter = Arbiter::new();
-    // The process has as much before and after: 32 MiB of that are estimated, 105 measured.
+    // The process is as large as before: 32 MiB of its own are estimated at first, then 105
+    // measured.
     let of_own = |actual, own, now_ms| {
         let private = gib(4).plus(Bytes::mib(117));
         let resident = private.less(Bytes::mib(own));
@@ -238,6 +239,6 @@ fn report_h06_own_part_that_is_measured_meanwhile_is_no_gain() {
     let first = pass(&mut arbiter, SHORT, &[of_own(gib(4), 32, 1000)], 1000);
     let to = command(&first, 1).expect("a target");
     let second = pass(&mut arbiter, SHORT, &[of_own(to, 105, 2000)], 2000);
-    let got = second.outcomes.first().expect("it has arrived").host_got;
+    let got = second.outcomes.first().expect("arrived").host_got;
     assert_eq!(got, Some(Bytes::ZERO));
 }

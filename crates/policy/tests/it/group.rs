@@ -1,4 +1,4 @@
-//! Guests in control groups that have less than their host.
+//! Guests in control groups with less memory than their host.
 
 use super::arbiter::{command, gib, guest, of, pass, starved};
 use counters::Bytes;
@@ -23,7 +23,7 @@ fn report_h07_need_is_met_as_far_as_the_group_has_room() {
 #[test]
 fn report_h07_guest_gets_nothing_where_its_group_is_full() {
     let mut arbiter = Arbiter::new();
-    // Less than it has: nothing is taken for that either.
+    // The group has less than the guest: nothing is taken for that either.
     let full = within(gib(1), starved(1, gib(2), 1000));
     let decided = pass(&mut arbiter, gib(60), &[full], 1000);
     assert_eq!(command(&decided, 1), None);
@@ -35,7 +35,7 @@ fn report_h07_guest_gets_nothing_where_its_group_is_full() {
     let again = within(gib(2), guest(2, gib(2), Bytes::mib(10), 2000));
     let mut arbiter = Arbiter::new();
     assert_eq!(pass(&mut arbiter, gib(60), &[low], 1000).decisions.len(), 1);
-    assert!(pass(&mut arbiter, gib(60), &[again], 2000).decisions.is_empty(), "it is told once");
+    assert!(pass(&mut arbiter, gib(60), &[again], 2000).decisions.is_empty(), "reported once");
 }
 
 #[test]

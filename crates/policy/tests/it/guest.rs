@@ -1,4 +1,4 @@
-//! One interval at a time: the values of the rules, and what is done about them.
+//! One interval at a time: the values of the rules, and the resulting actions.
 
 use counters::{Counter, History, Pages};
 use policy::guest::{
@@ -16,7 +16,7 @@ fn program(text: &str) -> Program {
     program.expect("a file without errors is a program")
 }
 
-/// The program's history with the load average at `loadavg`; MemFree was not read.
+/// Returns the program's history with this load average. MemFree was not read.
 fn history(program: &Program, loadavg: f64) -> History {
     let mut history = History::new(program.counters.len(), program.intervals);
     for _ in 0..=program.intervals {
@@ -39,7 +39,7 @@ fn decide(text: &str, loadavg: f64, resources: Resources) -> GuestDecision {
     step(&program, &history(&program, loadavg), resources)
 }
 
-/// What becomes of the CPUs, as the action, the rule that decided and the bound.
+/// Returns the action on the CPUs, the rule that decided and the bound.
 fn cpus(
     rules: [&str; 2],
     bounds: [u32; 2],
@@ -57,7 +57,7 @@ fn cpus(
     (cpu.action, cpu.rule, cpu.bound)
 }
 
-/// What the pool becomes, the bound that was met, and a step that came out negative.
+/// Returns the pool's target, the bound that was met, and a negative step.
 fn pool(lines: &str, at: u64) -> (u64, Option<RuleBound>, Option<i64>) {
     let decision = decide(&format!("{MEMORY}{lines}"), 1.0, resources(1, 1, at));
     assert_eq!(decision.cpu, None, "the rules do not manage CPUs");
@@ -67,7 +67,7 @@ fn pool(lines: &str, at: u64) -> (u64, Option<RuleBound>, Option<i64>) {
 }
 
 #[test]
-fn one_cpu_an_interval() {
+fn cpus_move_by_one_an_interval() {
     use {CpuAction::*, DecidingRule::*, RuleBound::*};
     let plug = ["1", "0"];
     assert_eq!(cpus(plug, [1, 0], [2, 4]), (CpuAction::Plug, DecidingRule::Plug, None));
@@ -87,7 +87,7 @@ fn plugging_overrules_and_the_other_rule_is_not_asked() {
     let both = cpus(["1", "1"], [1, 0], [2, 4]);
     assert_eq!(both, (CpuAction::Plug, DecidingRule::Plug, None));
     assert_eq!(cpus(["1", "1 / 0"], [1, 0], [2, 4]), both);
-    // A bound that is in the way does not make the other rule's turn.
+    // A bound does not pass the turn to the other rule.
     let full = cpus(["1", "1"], [1, 2], [2, 4]);
     assert_eq!(full, (CpuAction::Hold, DecidingRule::Plug, Some(RuleBound::Max)));
 }
@@ -152,7 +152,7 @@ fn a_fault_holds_its_own_group_only() {
     assert_eq!(kinds(&rules("1 / (loadavg - 1)", "10")), (Err(DivisionByZero), grow));
     assert_eq!(kinds(&rules("1", "10 / (loadavg - 1)")), (plug, Err(DivisionByZero)));
     assert_eq!(kinds(&rules("1", "1e300 * 1e300")), (plug, Err(Overflow)));
-    // It has a value, but one that no pool can have.
+    // The value is known, but no pool can have it.
     assert_eq!(kinds(&rules("1", "1e300")), (plug, Err(Invalid)));
     let missing = kinds(&rules("meminfo.MemFree > 1", "10"));
     assert_eq!(missing, (Err(Missing { slot: 0, age: 0 }), grow));
@@ -160,7 +160,7 @@ fn a_fault_holds_its_own_group_only() {
 
 #[test]
 fn a_step_is_computed_even_where_no_rule_needs_it() {
-    // As the original does, so that it holds where the original holds.
+    // The original does so too, and the rules must hold wherever the original holds.
     let lines = "MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\nCMM_INC=\"1\"\nCMM_DEC=\"1 / 0\"\n";
     let decision = decide(&format!("{MEMORY}{lines}"), 1.0, resources(1, 1, 5000));
     let fault = decision.memory.and_then(Result::err).map(|f| f.kind);
@@ -168,7 +168,7 @@ fn a_step_is_computed_even_where_no_rule_needs_it() {
 }
 
 #[test]
-fn what_is_not_there_is_not_decided_about() {
+fn missing_resources_get_no_decision() {
     let text = format!(
         "{CPU}{MEMORY}HOTPLUG=\"1\"\nHOTUNPLUG=\"0\"\n\
          MEMPLUG=\"0\"\nMEMUNPLUG=\"1\"\nCMM_INC=\"10\"\n"

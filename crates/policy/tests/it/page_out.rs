@@ -1,10 +1,10 @@
-//! Where page-out is to gain what the host lacks, balloons wait for it.
+//! Balloons wait for page-out if it is expected to gain the memory that the host lacks.
 
 use crate::arbiter::{command, config, gib, guest, host, of, pass_on, starved};
 use counters::Bytes;
 use policy::arbiter::{Arbiter, Clause, GuestSample, HostSample, Pass};
 
-/// A guest of 4 GiB with 3 GiB available: all of that is page cache, and so much of it in use.
+/// A guest of 4 GiB with 3 GiB available, all of it page cache, and this much of it in use.
 fn caching(key: u64, hot: Bytes) -> GuestSample {
     let mut sample = guest(key, gib(4), gib(3), 1000);
     if let Some(memory) = &mut sample.memory {
@@ -37,7 +37,7 @@ fn cache_is_left_to_page_out_and_free_memory_is_not() {
     let first = pass(5000, gib(8), &cold);
     assert_eq!(command(&first, 1), None);
     assert_eq!(of(&first, 1).map(|d| d.inputs.host_page_out), Some(Some(gib(8))));
-    // 1.5 GiB of it are free.
+    // 1.5 GiB of the guest's memory are free.
     let idle = [guest(1, gib(4), gib(3), 1000)];
     assert_eq!(command(&pass(5000, gib(8), &idle), 1), Some(Bytes::mib(4096 - 512)));
 }
@@ -51,7 +51,7 @@ fn a_balloon_takes_what_page_out_is_not_expected_to_gain() {
 
 #[test]
 fn half_way_to_the_reserve_only_cache_in_use_waits_for_page_out() {
-    // Beside one at its minimum the other has more than its share.
+    // With a neighbour at its minimum, the other guest has more than its share.
     let small = guest(2, gib(1), Bytes::mib(900), 1000);
     let low = config().set_point.plus(config().reserve).0 / 2 / Bytes::mib(1).0 - 100;
     let (cold, hot) = ([caching(1, Bytes::ZERO)], [caching(1, gib(3)), small]);
@@ -61,20 +61,20 @@ fn half_way_to_the_reserve_only_cache_in_use_waits_for_page_out() {
 }
 
 #[test]
-fn who_waits_does_not_wait_for_page_out() {
+fn guest_in_need_does_not_wait_for_page_out() {
     let reserve = config().reserve.0 / Bytes::mib(1).0;
     let guests = [caching(1, Bytes::ZERO), starved(2, gib(2), 1000)];
     let decided = pass(reserve + 10, gib(8), &guests);
     assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Shortage));
     assert!(command(&decided, 1).is_some());
-    // Nor does the reserve.
+    // The reserve does not wait either.
     let decided = pass(reserve - 500, gib(8), &[caching(1, gib(3))]);
     assert_eq!(of(&decided, 1).map(|d| d.clause), Some(Clause::Emergency));
     assert!(command(&decided, 1).is_some());
 }
 
 #[test]
-fn what_page_out_does_not_bring_balloons_take_20_s_later() {
+fn balloons_take_what_page_out_has_not_gained_after_20_s() {
     let mut arbiter = Arbiter::new();
     let mut first = None;
     for second in 1..=30 {

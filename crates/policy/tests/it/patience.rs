@@ -1,4 +1,4 @@
-//! How long a guest is left alone, and that it is asked again afterwards. The times are those of
+//! Times for which a guest is left alone, and the retries afterwards. The times are those of
 //! SPECIFICATION.md, not the code's own.
 
 use crate::arbiter::{GIB, command, config, gib, guest, idle, of, pass, starved};
@@ -9,7 +9,7 @@ use policy::arbiter::{Arbiter, Arrival, Clause, GuestSample, Key};
 const SHORT: Bytes = Bytes::mib(100);
 
 #[test]
-fn a_stuck_balloon_is_tried_again_after_10_s_and_twice_as_long_each_time_up_to_10_min() {
+fn stuck_balloon_is_retried_after_10_s_doubling_up_to_10_min() {
     let mut arbiter = Arbiter::new();
     let (mut stuck_ms, mut waits_s) = (None, Vec::new());
     for now_ms in (1_000..5_000_000).step_by(1_000) {
@@ -27,7 +27,7 @@ fn a_stuck_balloon_is_tried_again_after_10_s_and_twice_as_long_each_time_up_to_1
 }
 
 #[test]
-fn a_balloon_that_another_manager_moves_is_let_go_for_10_min_and_then_managed_again() {
+fn foreign_balloon_is_left_alone_for_10_min_then_managed() {
     let mut arbiter = Arbiter::new();
     let sizes = [4, 4, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 4, 4, 4, 4];
     let mut foreign_ms = None;
@@ -50,7 +50,7 @@ fn a_balloon_that_another_manager_moves_is_let_go_for_10_min_and_then_managed_ag
 }
 
 #[test]
-fn where_nothing_came_of_it_it_is_asked_again_after_10_min() {
+fn fruitless_guest_is_asked_again_after_10_min() {
     let mut arbiter = Arbiter::new();
     let at = |actual: Bytes, now_ms| GuestSample {
         resident: Some(gib(4)),
@@ -64,12 +64,12 @@ fn where_nothing_came_of_it_it_is_asked_again_after_10_min() {
         clauses.extend(of(&decided, 1).map(|decision| decision.clause));
         command(&decided, 1).is_some()
     });
-    // It was seen at 2 s that nothing had come.
+    // The fruitless shrink was seen at 2 s.
     assert_eq!(asked_ms, Some(602_000), "{clauses:?}");
 }
 
 #[test]
-fn a_guest_that_wants_more_gets_its_maximum_and_not_a_byte_beyond() {
+fn growing_guest_gets_its_maximum_and_not_a_byte_more() {
     let mut arbiter = Arbiter::new();
     let mut actual = gib(2);
     for turn in 1..40 {
@@ -82,9 +82,9 @@ fn a_guest_that_wants_more_gets_its_maximum_and_not_a_byte_beyond() {
 }
 
 #[test]
-fn what_falls_within_milliseconds_is_no_rate_that_makes_a_host_short() {
+fn fall_within_milliseconds_does_not_make_a_host_short() {
     // A guest in need takes 300 MiB at once, and passes follow each other closely. At 15 GiB a
-    // second the host would be below its set point within one.
+    // second the host would be below its set point within a second.
     let free = [gib(10), gib(10).less(Bytes::mib(300)), gib(10).less(Bytes::mib(300))];
     let mut arbiter = Arbiter::new();
     for (at_ms, free) in [1000, 1020, 1040].into_iter().zip(free) {
@@ -92,14 +92,15 @@ fn what_falls_within_milliseconds_is_no_rate_that_makes_a_host_short() {
         assert_eq!(command(&decided, 1), None, "at {at_ms}");
         assert!(!arbiter.is_short());
     }
-    // What goes on for a second is one: 3 GiB gone, and 0.6 left above the set point.
+    // A fall that goes on for a second is a rate: 3 GiB are gone, and 0.6 GiB are left above the
+    // set point.
     let decided = pass(&mut arbiter, gib(7), &[idle(1, 2040)], 2040);
     assert!(arbiter.is_short());
     assert!(command(&decided, 1).is_some());
 }
 
 #[test]
-fn a_host_that_fell_short_is_so_until_it_has_its_set_point_again() {
+fn host_stays_short_until_it_has_its_set_point_again() {
     let wanted = config().set_point;
     let half_way = wanted.less(Bytes(config().hysteresis.0 / 2));
     let below = wanted.less(config().hysteresis).less(Bytes::mib(1));
@@ -108,7 +109,7 @@ fn a_host_that_fell_short_is_so_until_it_has_its_set_point_again() {
     for ((free, is_short), minute) in looks.into_iter().chain([(half_way, false)]).zip(1..) {
         pass(&mut arbiter, free, &[], minute * 60_000);
         assert_eq!(arbiter.is_short(), is_short, "at {minute} min");
-        // What it loses in a second is lacking as well.
+        // The loss of the next second is lacking as well.
         let lack = if is_short { wanted.less(free) } else { Bytes::ZERO };
         assert!(
             (lack..=lack.plus(Bytes::mib(8))).contains(&arbiter.lack()),

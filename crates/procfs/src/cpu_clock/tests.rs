@@ -1,10 +1,10 @@
-//! Sequences of readings as kernels show them, and some that none should show.
+//! Sequences of readings as kernels show them, and some that no kernel should show.
 
 use super::*;
 
 const USER: usize = 0;
 
-/// A reading with user and idle ticks only.
+/// Returns a reading with only user and idle ticks.
 fn stat(all: (i64, i64), cpus: &[(u32, i64, i64)]) -> Stat {
     let ticks = |user, idle| {
         let mut ticks = [0; FIELDS];
@@ -15,7 +15,7 @@ fn stat(all: (i64, i64), cpus: &[(u32, i64, i64)]) -> Stat {
     Stat { all: ticks(all.0, all.1), cpus }
 }
 
-/// The user and idle total after each reading, one second apart.
+/// Returns the user and idle total after each reading, one second apart.
 fn run(readings: &[Stat]) -> Vec<(i64, i64)> {
     let mut clock = CpuClock::default();
     let mut seconds = 1_000.0;
@@ -44,25 +44,25 @@ fn texts_without_any_line_of_a_cpu_are_raw_too() {
 }
 
 #[test]
-fn an_unplugged_cpu_takes_its_sleep_out_of_the_sum_and_not_out_of_the_total() {
-    // cpu1 had slept 50,000 ticks; its counter of ticks knows of 300 of them.
+fn unplugged_cpus_sleep_leaves_the_sum_but_not_the_total() {
+    // cpu1 has slept 50,000 ticks; its tick counter has 300 of them.
     let readings = [
         stat((2000, 90_000), &[(0, 1500, 40_000), (1, 500, 50_000)]),
         stat((2010, 90_190), &[(0, 1508, 40_092), (1, 502, 50_098)]),
         stat((2025, 40_480), &[(0, 1520, 40_180)]),
         stat((2035, 40_570), &[(0, 1530, 40_270)]),
     ];
-    // cpu0 alone counts in the interval of the change: 12 busy, 88 idle.
+    // Only cpu0 counts in the interval of the change: 12 busy, 88 idle.
     assert_eq!(run(&readings), [(2000, 90_000), (2010, 90_190), (2022, 90_278), (2032, 90_368)]);
 }
 
 #[test]
-fn a_plugged_cpu_brings_the_work_since_it_was_last_seen_and_no_idle_time() {
+fn plugged_cpu_adds_its_work_since_last_seen_and_no_idle_time() {
     let readings = [
         stat((2010, 90_190), &[(0, 1508, 40_092), (1, 502, 50_098)]),
         // cpu1 worked 3 ticks more before it went.
         stat((2025, 40_480), &[(0, 1520, 40_180)]),
-        // It is back, works 40 ticks, and its sleep begins at 0.
+        // cpu1 is back, works 40 ticks, and its sleep begins at 0.
         stat((2075, 40_600), &[(0, 1530, 40_270), (1, 545, 55)]),
         stat((2175, 40_700), &[(0, 1580, 40_320), (1, 595, 105)]),
     ];
@@ -70,7 +70,7 @@ fn a_plugged_cpu_brings_the_work_since_it_was_last_seen_and_no_idle_time() {
 }
 
 #[test]
-fn a_cpu_never_seen_before_brings_nothing_until_its_second_reading() {
+fn cpu_never_seen_before_adds_nothing_until_its_second_reading() {
     let readings = [
         stat((100, 900), &[(0, 90, 600)]),
         stat((120, 800_000), &[(0, 100, 690), (7, 20, 799_000)]),
@@ -94,14 +94,14 @@ fn a_leap_in_a_change_is_nobodys_work() {
     let readings = [
         stat((100, 900), &[(0, 50, 500), (3, 50, 400)]),
         stat((100, 900), &[(0, 60, 590)]),
-        // cpu3's timer started anywhere.
+        // cpu3's timer started at an arbitrary value.
         stat((407_125_408_613, 990), &[(0, 65, 680), (3, 407_125_408_563, 10)]),
     ];
     assert_eq!(run(&readings), [(100, 900), (110, 990), (115, 1080)]);
 }
 
 #[test]
-fn a_cpu_that_left_and_came_back_unnoticed_is_noticed_by_its_leap() {
+fn cpu_that_left_and_came_back_is_detected_by_its_leap() {
     let readings = [
         stat((200, 60_000), &[(0, 100, 30_000), (1, 100, 30_000)]),
         stat((407_125_408_713, 60_170), &[(0, 110, 30_090), (1, 407_125_408_603, 30_080)]),
@@ -117,12 +117,12 @@ fn the_numbers_of_cpus_need_not_be_contiguous() {
         stat((33, 310), &[(0, 11, 190), (9, 12, 191)]),
         stat((36, 400), &[(2, 7, 7), (4, 15, 3), (9, 13, 280)]),
     ];
-    // Second: cpu0 and cpu9. Third: cpu9, and cpu4's work since it was seen.
+    // Second: cpu0 and cpu9. Third: cpu9, and cpu4's work since it was last seen.
     assert_eq!(run(&readings), [(30, 300), (33, 481), (39, 570)]);
 }
 
 #[test]
-fn a_cpu_that_left_and_came_back_unnoticed_is_noticed_by_its_fall() {
+fn cpu_that_left_and_came_back_is_detected_by_its_fall() {
     let readings = [
         stat((200, 60_000), &[(0, 100, 30_000), (1, 100, 30_000)]),
         stat((220, 30_130), &[(0, 110, 30_090), (1, 110, 40)]),
@@ -141,12 +141,12 @@ fn a_jump_of_the_sum_alone_is_held_back() {
 }
 
 #[test]
-fn a_sum_that_is_one_reading_late_does_not_poison_the_interval_after() {
+fn sum_one_reading_late_does_not_spoil_the_next_interval() {
     let readings = [
         stat((200, 60_000), &[(0, 100, 30_000), (1, 100, 30_000)]),
         // cpu1 went between the sum and the lines: the sum still has its sleep.
         stat((210, 60_180), &[(0, 105, 30_095)]),
-        // Only now it is gone from the sum, while the lines stay the same.
+        // cpu1 leaves the sum only now, while the lines stay the same.
         stat((220, 30_500), &[(0, 115, 30_185)]),
         stat((230, 30_590), &[(0, 125, 30_275)]),
     ];
@@ -164,7 +164,7 @@ fn a_late_sum_that_jumps_forward_is_held_back_too() {
 }
 
 #[test]
-fn a_wall_clock_that_was_set_back_or_is_no_number_invents_nothing() {
+fn wall_clock_set_back_or_not_a_number_adds_nothing() {
     for second in [-5_000.0, f64::NAN, f64::NEG_INFINITY] {
         let mut clock = CpuClock::default();
         clock.advance(&stat((10, 10), &[(0, 5, 5), (1, 5, 5)]), 100.0);

@@ -4,33 +4,33 @@ use std::path::{Component, Path, PathBuf};
 
 use super::lines;
 
-/// Where the second hierarchy may be below a root: alone, or beside the first.
+/// The second hierarchy's possible directories below a root: alone, or together with the first.
 pub const UNIFIED: [&str; 2] = ["sys/fs/cgroup", "sys/fs/cgroup/unified"];
 
-/// The name that the second hierarchy has in place of controllers: none.
+/// The second hierarchy's name in place of controllers: empty.
 pub const UNIFIED_NAME: &str = "";
 
-/// The path of the process's group in the second hierarchy, without its first slash. The root is
-/// no process's own, and what is outside of what we can see begins with dots.
+/// Returns the path of the process's group in the second hierarchy, without its first slash. The
+/// root is not a group of its own, and a path outside the namespace begins with dots.
 pub fn unified(text: &[u8]) -> Option<PathBuf> {
     of_controller(text, UNIFIED_NAME)
 }
 
-/// The same of the first hierarchy's that has this controller.
+/// Returns the path in the first hierarchy that has this controller.
 pub fn of_controller(text: &[u8], controller: &str) -> Option<PathBuf> {
     let path = Path::new(std::str::from_utf8(shown(text, controller)?).ok()?);
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     (is_plain && path.file_name().is_some()).then(|| path.to_path_buf())
 }
 
-/// Returns whether the process is outside of the groups that our namespace shows, in the hierarchy
-/// of this controller: the kernel leads there by `..`.
+/// Returns true if the process is outside the groups that this namespace shows, in the hierarchy of
+/// this controller: the kernel then prints a path with `..`.
 pub fn is_outside(text: &[u8], controller: &str) -> bool {
     let path = shown(text, controller).unwrap_or_default();
     path.split(|byte| *byte == b'/').any(|part| part == b"..")
 }
 
-/// The path in the hierarchy of a controller as the text has it, without its first slash.
+/// Returns the path in a controller's hierarchy as it is in the text, without its first slash.
 fn shown<'a>(text: &'a [u8], controller: &str) -> Option<&'a [u8]> {
     let path = lines(text).find_map(|line| {
         let mut parts = line.splitn(3, |byte| *byte == b':');

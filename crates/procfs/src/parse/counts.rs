@@ -1,9 +1,9 @@
-//! What /proc/stat counts of the whole system, beside the lines of single CPUs.
+//! The counts of the whole system in /proc/stat, besides the lines of single CPUs.
 
 use super::stat::{Ticks, all_cpus};
 use super::{lines, number, words};
 
-/// Counts since the boot; what this kernel does not show is `None`.
+/// Counts since the boot; `None` if this kernel does not show the count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SystemCounts {
     /// The times of all CPUs together.
@@ -24,11 +24,11 @@ pub struct SystemCounts {
     pub timers: Option<u64>,
 }
 
-/// Reads the text of the file.
+/// Parses the text of the file.
 pub fn parse(text: &[u8]) -> SystemCounts {
     let mut counts = SystemCounts::default();
     for line in lines(text) {
-        // Of the long line of interrupts only the sum at its beginning is looked at.
+        // Of the long line of interrupts only the sum at its beginning is read.
         let mut words = words(line);
         let name = words.next().unwrap_or_default();
         let mut next = || number(words.next()?);
@@ -41,7 +41,7 @@ pub fn parse(text: &[u8]) -> SystemCounts {
             b"procs_blocked" => counts.blocked = next(),
             b"softirq" => {
                 counts.soft_interrupts = next();
-                // The second kind is the timers'.
+                // The second kind is the timers.
                 next();
                 counts.timers = next();
             }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::{Malformed, unsigned};
 
-/// CPU numbers from here on are refused. The kernel's own largest configuration
-/// has this many, and a list from a hostile or broken file must stay small.
+/// CPU numbers from here on are refused. It is the limit of the kernel's largest configuration, and
+/// keeps a list from a hostile or broken file small.
 pub const MAX_CPUS: u32 = 8192;
 
 /// A set of CPU numbers.
@@ -13,22 +13,22 @@ pub const MAX_CPUS: u32 = 8192;
 pub struct CpuList(Vec<u32>);
 
 impl CpuList {
-    /// The numbers, in ascending order.
+    /// Returns the numbers, in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator + '_ {
         self.0.iter().copied()
     }
 
-    /// Whether `cpu` is in the set.
+    /// Returns true if `cpu` is in the set.
     pub fn contains(&self, cpu: u32) -> bool {
         self.0.binary_search(&cpu).is_ok()
     }
 
-    /// How many CPUs are in the set.
+    /// Returns the number of CPUs in the set.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether no CPU is in the set.
+    /// Returns true if no CPU is in the set.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -63,15 +63,15 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// Reads a list. An empty one (of offline CPUs, say) is a list too.
+/// Parses a list. An empty one (of offline CPUs, say) is valid.
 pub fn parse(bytes: &[u8]) -> Result<CpuList, Malformed> {
     let mut cpus = Vec::new();
     each_range(bytes, |first, last| cpus.extend(first..=last))?;
     Ok(cpus.into_iter().collect())
 }
 
-/// How many CPUs a list of the kernel has, without making the list: this is read
-/// in every interval.
+/// Returns the number of CPUs in a list of the kernel, without creating the list: this is read in
+/// every interval.
 pub fn count(bytes: &[u8]) -> Result<u32, Malformed> {
     let mut cpus = 0;
     each_range(bytes, |first, last| cpus += last - first + 1)?;
@@ -89,8 +89,8 @@ fn each_range(bytes: &[u8], mut take: impl FnMut(u32, u32)) -> Result<(), Malfor
     if rest.is_empty() {
         return Ok(());
     }
-    // Ranges that ascend end by themselves: no text can make the list longer than
-    // there are CPU numbers, nor count a CPU twice.
+    // Ascending ranges are bounded by themselves: no text can make the list longer than there are
+    // CPU numbers, nor count a CPU twice.
     let mut lowest = 0;
     loop {
         let (first, after) = number(rest)?;
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_an_error() {
+    fn malformed_list_is_an_error() {
         let bad = [
             "x", "-", "1-", "-1", "3-1", "1,,2", "1,", ",1", "1 2", "8192", "0-8192", "0\n\n",
             "1,1", "4-6,2",

@@ -2,7 +2,7 @@
 
 use super::{Malformed, decimal, number, skip_blanks, unsigned, words};
 
-/// The two numbers of /proc/loadavg that rules can ask for.
+/// The two values of /proc/loadavg for rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Loadavg {
     /// The first field: load average of the last minute.
@@ -11,7 +11,7 @@ pub struct Loadavg {
     pub runnable: u64,
 }
 
-/// Reads the text of the file.
+/// Parses the text of the file.
 pub fn parse(bytes: &[u8]) -> Result<Loadavg, Malformed> {
     let bad = |what| Malformed { line: 1, what };
     let (one_minute, rest) = decimal(bytes).ok_or(bad("does not start with a load average"))?;
@@ -23,7 +23,7 @@ pub fn parse(bytes: &[u8]) -> Result<Loadavg, Malformed> {
     Ok(Loadavg { one_minute, runnable })
 }
 
-/// The fifth field: the number that the last task to start was given. Where it is what it was, none
+/// Returns the fifth field: the id of the last task that was started. If it is unchanged, no task
 /// has started since.
 pub fn last_started(bytes: &[u8]) -> Option<u64> {
     number(words(bytes).nth(4)?)

@@ -1,5 +1,5 @@
-//! From bytes to values. Nothing here opens a file, keeps a state or panics,
-//! whatever the bytes are: these functions are what the fuzzer is given.
+//! Parsers from bytes to values. They open no file, keep no state and never panic, for any bytes:
+//! the fuzzer calls these functions.
 
 pub mod cgroup;
 pub mod counts;
@@ -19,23 +19,23 @@ pub mod tcp;
 pub struct Malformed {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error in the line.
     pub what: &'static str,
 }
 
-/// The lines of a text, without their newlines. The last may lack one.
+/// Returns the lines of a text, without their newlines. The last may lack one.
 pub fn lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let is_there = !bytes.is_empty();
     is_there.then(|| body.split(|b| *b == b'\n')).into_iter().flatten()
 }
 
-/// The words of a line, or of a text.
+/// Returns the words of a line, or of a text.
 pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, b' ' | b'\t' | b'\n')).filter(|word| !word.is_empty())
 }
 
-/// A whole number that fits, and nothing beside it.
+/// Parses a word that is a whole number that fits, and nothing else.
 pub fn number(word: &[u8]) -> Option<u64> {
     if word.is_empty() {
         return None;
@@ -46,7 +46,7 @@ pub fn number(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// The numbers that a text begins with, as many as are wanted.
+/// Returns the numbers at the start of a text, as many as are wanted.
 pub fn numbers<const N: usize>(text: &[u8]) -> Option<[u64; N]> {
     let mut words = words(text);
     let mut all = [0; N];
@@ -56,19 +56,20 @@ pub fn numbers<const N: usize>(text: &[u8]) -> Option<[u64; N]> {
     Some(all)
 }
 
-/// The name at the start of a line, without its colon, and the number behind it.
+/// Returns the name at the start of a line, without its colon, and the number behind it.
 pub fn named(line: &[u8]) -> Option<(&[u8], u64)> {
     let mut words = words(line);
     let name = words.next()?;
     Some((name.strip_suffix(b":").unwrap_or(name), number(words.next()?)?))
 }
 
-/// The number of the line of this name.
+/// Returns the number in the line with this name.
 pub fn value_of(text: &[u8], name: &str) -> Option<u64> {
     lines(text).filter_map(named).find(|(found, _)| *found == name.as_bytes()).map(|(_, n)| n)
 }
 
-/// A path as the kernel writes it, with blanks and the like as three octal digits: `a\040b`.
+/// Decodes a path as the kernel writes it, with blanks and the like as three octal digits:
+/// `a\040b`.
 pub fn unescaped(word: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word;
@@ -84,15 +85,15 @@ fn octal(digits: &[u8]) -> Option<u8> {
     u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()
 }
 
-/// `bytes` without the blanks and tabs at their start.
+/// Returns `bytes` without leading blanks and tabs.
 #[inline]
 pub fn skip_blanks(bytes: &[u8]) -> &[u8] {
     let blanks = bytes.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
     &bytes[blanks..]
 }
 
-/// The digits at the start of `bytes` as a number, and what follows them. What a
-/// `u64` cannot hold reads as the greatest that it can. `None`: no digit.
+/// Parses the digits at the start of `bytes`, and returns the number and the rest. A number too
+/// large for a `u64` saturates. `None` without a digit.
 #[inline]
 pub fn unsigned(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value: u64 = 0;
@@ -108,11 +109,11 @@ pub fn unsigned(bytes: &[u8]) -> Option<(u64, &[u8])> {
     (digits > 0).then(|| (value, &bytes[digits..]))
 }
 
-/// A number with an optional decimal fraction at the start of `bytes`, and what
-/// follows it. Of the fraction nine digits count; the kernel prints two.
+/// Parses a number with an optional decimal fraction at the start of `bytes`, and returns it and
+/// the rest. Nine digits of the fraction count; the kernel prints two.
 ///
-/// Both parts make one integer that is divided once by a power of ten. Below 2^53
-/// that gives the number nearest to what is written, as `strtod` would.
+/// Both parts make one integer that is divided once by a power of ten. Below 2^53 the result is the
+/// number nearest to the text, as with `strtod`.
 pub fn decimal(bytes: &[u8]) -> Option<(f64, &[u8])> {
     let (whole, rest) = unsigned(bytes)?;
     let Some(tail) = rest.strip_prefix(b".") else {

@@ -7,8 +7,8 @@ use super::{Malformed, decimal, lines, number, skip_blanks, words};
 /// The four fields of one line, in the kernel's order.
 pub type Fields = [f64; 4];
 
-/// What a pressure file says. A line may be missing: for CPU, kernels before 5.13
-/// have no `full`.
+/// The content of a pressure file. A line may be missing: for CPU, kernels before 5.13 have no
+/// `full`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
     /// At least one task was stalled.
@@ -18,7 +18,7 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// One number of it. `None` if its line is not there.
+    /// Returns one value; `None` if its line is missing.
     pub fn get(&self, line: PsiLine, field: PsiField) -> Option<f64> {
         let fields = match line {
             PsiLine::Some => self.some,
@@ -33,8 +33,7 @@ impl Pressure {
     }
 }
 
-/// Reads the text of the file. Lines of other names are left alone, for kernels
-/// to come.
+/// Parses the text of the file. Lines with other names are ignored, for future kernels.
 pub fn parse(bytes: &[u8]) -> Result<Pressure, Malformed> {
     let mut pressure = Pressure::default();
     for (index, line) in lines(bytes).enumerate() {
@@ -51,7 +50,7 @@ pub fn parse(bytes: &[u8]) -> Result<Pressure, Malformed> {
     Ok(pressure)
 }
 
-/// The time alone that `line` has come to, in microseconds.
+/// Returns only the total time of `line`, in microseconds.
 pub fn total_us(bytes: &[u8], line: PsiLine) -> Option<u64> {
     let mut all = lines(bytes).map(words);
     let name = line.name().as_bytes();

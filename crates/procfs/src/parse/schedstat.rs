@@ -2,26 +2,25 @@
 
 use super::{lines, number, numbers, words};
 
-/// What a task has counted since it began.
+/// A task's counts since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Schedstat {
     /// Nanoseconds that it ran.
     pub run_ns: u64,
-    /// Nanoseconds that it was ready and waited for a CPU.
+    /// Nanoseconds that it was runnable and waited for a CPU.
     pub delay_ns: u64,
     /// Times that it was given a CPU.
     pub dispatches: u64,
 }
 
-/// Reads what a task has counted.
+/// Parses a task's counts.
 pub fn parse(text: &[u8]) -> Option<Schedstat> {
     let [run_ns, delay_ns, dispatches] = numbers(text)?;
     Some(Schedstat { run_ns, delay_ns, dispatches })
 }
 
-/// All CPUs of /proc/schedstat together, and how many there are. Of each CPU the last three of
-/// nine numbers are what its tasks have counted. `None` where there is none: not every kernel
-/// is built with it.
+/// Returns the sum of all CPUs in /proc/schedstat, and their number. The last three of a CPU's nine
+/// numbers are its tasks' counts. `None` without CPUs: not every kernel is built with it.
 pub fn all_cpus(text: &[u8]) -> Option<(Schedstat, u64)> {
     let mut found = None;
     for line in lines(text).filter(|line| line.starts_with(b"cpu")) {

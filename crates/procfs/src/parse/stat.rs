@@ -1,34 +1,32 @@
-//! The CPU lines at the start of /proc/stat. What follows them is never looked
-//! at: the `intr` line alone is longer than all else in the file.
+//! The CPU lines at the start of /proc/stat. Later lines are never read: the `intr` line alone is
+//! longer than all else in the file.
 
 use super::{Malformed, skip_blanks, unsigned};
 
-/// How many fields a CPU line has. Old kernels print fewer; the absent ones are 0.
+/// Number of fields in a CPU line. Old kernels print fewer; the absent ones are 0.
 pub const FIELDS: usize = 10;
 
-/// Where the `idle` field stands.
+/// Index of the `idle` field.
 pub const IDLE: usize = 3;
 
-/// Where the `iowait` field stands.
+/// Index of the `iowait` field.
 pub const IOWAIT: usize = 4;
 
-/// The fields of one CPU line, in ticks, in the kernel's order. The kernel counts
-/// in 64 bits of nanoseconds, so that ticks always fit; a text's do not have to,
-/// and saturate.
+/// The fields of one CPU line, in ticks, in the kernel's order. The kernel counts nanoseconds in 64
+/// bits, so its ticks always fit; numbers of other texts saturate.
 pub type Ticks = [i64; FIELDS];
 
 /// The CPU lines of one reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// The line `cpu`: the sum over all CPUs that can ever be, also offline ones.
+    /// The line `cpu`: the sum over all possible CPUs, including offline ones.
     pub all: Ticks,
     /// The lines `cpuN`: one for each CPU online, ascending.
     pub cpus: Vec<(u32, Ticks)>,
 }
 
-/// Reads the CPU lines into `stat`, whose room is used again. `false` means that
-/// `bytes` end before they do: more of the file is needed. `at_end` says that
-/// there is no more.
+/// Parses the CPU lines into `stat` and reuses its memory. Returns `false` if `bytes` end before
+/// the CPU lines do: more of the file is needed. `at_end` means that there is no more.
 pub fn parse(bytes: &[u8], at_end: bool, stat: &mut Stat) -> Result<bool, Malformed> {
     stat.cpus.clear();
     let mut rest = bytes;
@@ -59,7 +57,7 @@ fn cpu_line(line: &[u8], stat: &mut Stat) -> Result<(), &'static str> {
         Some((id, rest)) => {
             let id = u32::try_from(id).ok().filter(|id| *id < super::cpulist::MAX_CPUS);
             let id = id.ok_or("has a CPU number that is too high")?;
-            // The kernel prints them so, and the clock looks them up by bisection.
+            // The kernel prints ascending ids, and the clock finds them by bisection.
             if stat.cpus.last().is_some_and(|(last, _)| *last >= id) {
                 return Err("is out of the order of CPU numbers");
             }
@@ -70,7 +68,7 @@ fn cpu_line(line: &[u8], stat: &mut Stat) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The times in the line `cpu`, if it is that line.
+/// Returns the times in the line `cpu`, if it is that line.
 pub fn all_cpus(line: &[u8]) -> Option<Ticks> {
     ticks(line.strip_prefix(b"cpu")?).ok()
 }
@@ -83,7 +81,7 @@ fn ticks(mut rest: &[u8]) -> Result<Ticks, &'static str> {
     for (index, field) in ticks.iter_mut().enumerate() {
         rest = skip_blanks(rest);
         let Some((value, after)) = unsigned(rest) else {
-            // No kernel has printed fewer than user, nice, system and idle.
+            // Every kernel prints at least user, nice, system and idle.
             return if rest.is_empty() && index > IDLE {
                 Ok(ticks)
             } else {
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_ends_early_is_incomplete_until_the_line_after_the_cpus_begins() {
+    fn text_that_ends_before_the_line_after_the_cpus_is_incomplete() {
         let mut stat = Stat::default();
         let end = TEXT.find("intr").unwrap();
         for cut in 0..=end {

@@ -2,7 +2,7 @@
 
 use super::{lines, number, unescaped, words};
 
-/// What memory is swapped to.
+/// A swap area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwapArea {
     /// The file or the device.
@@ -12,12 +12,12 @@ pub struct SwapArea {
     pub priority: i64,
 }
 
-/// The areas, without the lines that do not read as the kernel writes them.
+/// Returns the areas, without malformed lines.
 pub fn swap_areas(text: &[u8]) -> impl Iterator<Item = SwapArea> {
     lines(text).skip(1).filter_map(area)
 }
 
-/// Name, type, size and use in KiB, priority.
+/// Parses name, type, size and use in KiB, priority.
 fn area(line: &[u8]) -> Option<SwapArea> {
     let mut words = words(line);
     let name = String::from_utf8_lossy(&unescaped(words.next()?)).into_owned();

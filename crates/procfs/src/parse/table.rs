@@ -3,7 +3,7 @@
 
 use super::{skip_blanks, unsigned};
 
-/// What ends the name in a line.
+/// The separator behind the name in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// A colon, as in /proc/meminfo.
@@ -20,7 +20,7 @@ impl Style {
         }
     }
 
-    /// The name in a line. `None` if it has none that is text.
+    /// Returns the name in a line; `None` if it has no valid name.
     pub fn name(self, line: &[u8]) -> Option<&str> {
         let end = line.iter().position(|b| *b == self.separator())?;
         let name = std::str::from_utf8(&line[..end]).ok()?;
@@ -28,8 +28,8 @@ impl Style {
         printable.then_some(name)
     }
 
-    /// What follows `name` in the line at the start of `bytes`, if that line has
-    /// that name.
+    /// Returns the bytes behind `name` in the line at the start of `bytes`, if that line has that
+    /// name.
     #[inline]
     pub fn after<'a>(self, bytes: &'a [u8], name: &str) -> Option<&'a [u8]> {
         let (separator, rest) = bytes.strip_prefix(name.as_bytes())?.split_first()?;
@@ -37,20 +37,19 @@ impl Style {
     }
 }
 
-/// The number at the start of what follows a name. It must be followed by
-/// something: a number that touches the end of what was read may go on in the
-/// next read. `at_end` says that there is none.
+/// Parses the number at the start of the bytes behind a name. Another byte must follow it: a number
+/// at the end of the bytes read may continue in the next read. `at_end` means that there is none.
 #[inline]
 pub fn value(rest: &[u8], at_end: bool) -> Option<u64> {
     let (value, after) = unsigned(skip_blanks(rest))?;
     (at_end || !after.is_empty()).then_some(value)
 }
 
-/// The place just after the `count`-th newline at or after `from`. `None` if
-/// there are not so many.
+/// Returns the offset just after the `count`-th newline at or after `from`. `None` if there are
+/// fewer.
 ///
-/// Eight bytes at a time: a byte-wise search of a whole /proc/vmstat costs more
-/// than all other parsing together.
+/// Eight bytes at a time: a byte-wise search of a whole /proc/vmstat costs more than all other
+/// parsing together.
 pub fn skip_lines(bytes: &[u8], from: usize, count: u32) -> Option<usize> {
     const LOW7: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     const NEWLINES: u64 = 0x0101_0101_0101_0101 * b'\n' as u64;
@@ -61,9 +60,9 @@ pub fn skip_lines(bytes: &[u8], from: usize, count: u32) -> Option<usize> {
     let mut at = from;
     let (words, tail) = bytes.get(from..)?.as_chunks::<8>();
     for word in words {
-        // Zero bytes of `x` are newlines of the word. The sum carries into the top
-        // bit of each byte whose low bits are not 0, and never out of the byte, so
-        // that exactly the zero bytes are marked.
+        // Zero bytes of `x` are newlines of the word. The sum carries into the top bit of each byte
+        // with nonzero low bits, and never out of the byte, so that exactly the zero bytes are
+        // marked.
         let x = u64::from_le_bytes(*word) ^ NEWLINES;
         let mut marks = !(((x & LOW7) + LOW7) | x | LOW7);
         let found = marks.count_ones();
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_at_the_end_of_the_bytes_counts_only_at_the_end_of_the_file() {
+    fn number_at_the_end_of_bytes_counts_only_at_the_end_of_file() {
         assert_eq!(value(b"   33882 kB\n", false), Some(33882));
         assert_eq!(value(b"33882\n", false), Some(33882));
         assert_eq!(value(b"338", false), None);
@@ -122,8 +121,8 @@ mod tests {
 
     #[test]
     fn lines_are_skipped_as_a_plain_search_skips_them() {
-        // All texts of up to 18 bytes whose newlines follow a bit pattern, from all
-        // places in them: every alignment of a newline to the words is met.
+        // All texts of up to 18 bytes with newlines in a bit pattern, from all offsets in them:
+        // every alignment of a newline to the words occurs.
         for pattern in 0_u32..1 << 12 {
             let text: Vec<u8> = (0..18)
                 .map(|i| if pattern >> (i % 12) & 1 == 1 { b'\n' } else { b'\n' ^ (1 << (i % 8)) })

@@ -2,10 +2,10 @@
 
 use super::{number, words};
 
-/// In [`StatField::Flags`]: it is a thread of the kernel.
+/// The bit of a kernel thread in [`StatField::Flags`].
 const PF_KTHREAD: u64 = 0x0020_0000;
 
-/// A field that is a number and never negative, by its number in proc(5).
+/// A field with a number that is never negative, by its number in proc(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StatField {
     Parent = 4,
@@ -14,9 +14,9 @@ pub enum StatField {
     MajorFaults = 12,
     UserTicks = 14,
     SystemTicks = 15,
-    /// Of children that have ended and were waited for, in user mode.
+    /// User-mode ticks of children that have ended and were waited for.
     ChildUserTicks = 16,
-    /// The same, in the kernel.
+    /// The same children's ticks in the kernel.
     ChildSystemTicks = 17,
     Threads = 20,
     /// When it started, in ticks since the boot.
@@ -36,18 +36,18 @@ pub enum SignedField {
     Nice = 19,
 }
 
-/// What the kernel says of a process or of a thread.
+/// The kernel's statistics of a process or a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskStat<'a> {
-    /// Its name, which is its own to choose: it may hold blanks, brackets and any bytes.
+    /// The name, which the process itself chooses: it may hold blanks, brackets and any bytes.
     pub name: &'a [u8],
-    /// The letter of its state: `R`, `S`, `D`, and `T` for one that was stopped by a signal.
+    /// The letter of the state: `R`, `S`, `D`, and `T` if stopped by a signal.
     pub state: u8,
     rest: &'a [u8],
 }
 
 impl<'a> TaskStat<'a> {
-    /// Reads the text. What follows the last bracket is the kernel's.
+    /// Parses the text. Only the part behind the last bracket is from the kernel.
     pub fn parse(text: &'a [u8]) -> Option<TaskStat<'a>> {
         let start = text.iter().position(|byte| *byte == b'(')? + 1;
         let end = text.iter().rposition(|byte| *byte == b')')?;
@@ -58,7 +58,7 @@ impl<'a> TaskStat<'a> {
         is_state.then_some(TaskStat { name, state: *state, rest })
     }
 
-    /// These fields, which ascend. `None` if one is not there, or is no number.
+    /// Returns these fields, in ascending order. `None` if one is missing, or is not a number.
     pub fn numbers<const N: usize>(&self, wanted: [StatField; N]) -> Option<[u64; N]> {
         // The first field behind the state.
         let mut next = StatField::Parent as usize;
@@ -72,7 +72,7 @@ impl<'a> TaskStat<'a> {
         Some(found)
     }
 
-    /// A field that may be negative.
+    /// Returns a field that may be negative.
     pub fn signed(&self, wanted: SignedField) -> Option<i64> {
         let word = words(self.rest).nth(wanted as usize - StatField::Parent as usize)?;
         match word.strip_prefix(b"-") {
@@ -81,13 +81,13 @@ impl<'a> TaskStat<'a> {
         }
     }
 
-    /// Whether nothing of it is left but its number.
+    /// Returns true if the process has ended and only its id is left.
     pub fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
 }
 
-/// Whether these [`StatField::Flags`] are those of a thread of the kernel.
+/// Returns true if these [`StatField::Flags`] are those of a kernel thread.
 pub fn is_kernel(flags: u64) -> bool {
     flags & PF_KTHREAD != 0
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_brackets_and_blanks_is_only_a_name() {
+    fn process_name_with_brackets_and_blanks_is_parsed() {
         let stat = TaskStat::parse(b"42 (qemu) S (x\xff) R 2 3").unwrap();
         assert_eq!((stat.name, stat.state), (&b"qemu) S (x\xff"[..], b'R'));
         assert_eq!(stat.numbers([Parent]), Some([2]));

@@ -4,36 +4,35 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::{lines, number, words};
 
-/// How a socket is; from include/net/tcp_states.h, as far as anybody asks here.
+/// The state of a socket, from include/net/tcp_states.h, reduced to the states needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpState {
     /// Both ends have the connection.
     Established,
-    /// The other end sends no more, and may still be waiting for an answer.
+    /// The other end has shut down its sending side, and may still wait for an answer.
     HalfClosed,
-    /// It takes connections.
+    /// The socket accepts connections.
     Listen,
-    /// What is neither: on its way, or on its way out.
+    /// Any other state: opening or closing.
     Passing,
 }
 
 /// A socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSocket {
-    /// Its own address and port.
+    /// The local address and port.
     pub local: SocketAddrV4,
-    /// Those of its other end; all zero where it has none.
+    /// The remote address and port; all zero without a remote end.
     pub remote: SocketAddrV4,
-    /// How it is.
+    /// The socket's state.
     pub state: TcpState,
-    /// The number that its descriptors have in /proc/PID/fd; 0 of a connection that nobody has
-    /// accepted yet.
+    /// The number of its descriptors in /proc/PID/fd; 0 for a connection that was not accepted yet.
     pub inode: u64,
 }
 
-/// All sockets. The heading, and what is no socket, is passed over. The kernel hands the table
-/// over in pieces of a page, and counts its way to the next one: a socket may be in several of
-/// them where others come meanwhile, or in none where others go.
+/// Returns all sockets; the heading and malformed lines are skipped. The kernel returns the table
+/// in pieces of a page and finds the next piece by counting sockets. A socket may be in several
+/// pieces if others are added meanwhile, or in none if others are removed.
 pub fn parse(text: &[u8]) -> impl Iterator<Item = TcpSocket> {
     lines(text).filter_map(socket)
 }
@@ -48,7 +47,7 @@ fn socket(line: &[u8]) -> Option<TcpSocket> {
         b"0A" => TcpState::Listen,
         _ => TcpState::Passing,
     };
-    // Behind it are queues, a timer, tries, the user and a time-out.
+    // Queues, a timer, retries, the user and a timeout precede it.
     let inode = number(words.nth(5)?)?;
     Some(TcpSocket { local: end(local)?, remote: end(remote)?, state, inode })
 }
@@ -56,7 +55,7 @@ fn socket(line: &[u8]) -> Option<TcpSocket> {
 fn end(text: &[u8]) -> Option<SocketAddrV4> {
     let at = text.iter().position(|byte| *byte == b':')?;
     let (address, port) = (hex(&text[..at], 8)?, hex(&text[at + 1..], 4)?);
-    // The kernel prints the four bytes as the number that they are in its memory.
+    // The kernel prints the four bytes as a number in its own byte order.
     Some(SocketAddrV4::new(Ipv4Addr::from(address.to_ne_bytes()), u16::try_from(port).ok()?))
 }
 

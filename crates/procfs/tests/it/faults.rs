@@ -1,4 +1,4 @@
-//! Every read fails once, and bytes come in every size of piece.
+//! Every read fails once, and bytes arrive in pieces of every size.
 
 use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 use procfs::testing::{FakeKernel, Faulty, VMSTAT};
@@ -19,7 +19,7 @@ fn wanted() -> Vec<Counter> {
 
 const ROW: [f64; 8] = [1000.0, 1.26, 1_044_922.0, 271_743.0, 2.0, 0.01, 0.12, 4711.0];
 
-/// What a reader does whose bytes come in pieces of `most_bytes`.
+/// Creates a reader with bytes in pieces of `most_bytes`.
 fn reader(kernel: &FakeKernel, most_bytes: usize, interrupts: bool) -> Reader<Faulty<Fs>> {
     let mut source = Faulty::new(Fs::new(&kernel.root()));
     (source.most_bytes, source.interrupts) = (most_bytes, interrupts);
@@ -27,7 +27,7 @@ fn reader(kernel: &FakeKernel, most_bytes: usize, interrupts: bool) -> Reader<Fa
 }
 
 #[test]
-fn one_read_a_file_is_enough_once_the_lines_are_known() {
+fn known_lines_need_one_read_a_file() {
     let kernel = FakeKernel::new(2, 4);
     let mut reader = reader(&kernel, usize::MAX, false);
     for _ in 0..3 {
@@ -56,14 +56,14 @@ fn pieces_of_any_size_and_interrupts_change_nothing() {
 }
 
 #[test]
-fn whichever_read_fails_the_error_has_the_path_and_the_next_row_is_right() {
+fn any_failed_read_gives_its_path_and_the_next_row_is_right() {
     let kernel = FakeKernel::new(2, 4);
-    // Small pieces make many reads of each file, with relearning between them.
+    // Small pieces cause many reads of each file, with relearning between them.
     for most_bytes in [usize::MAX, 40] {
         let mut reader = reader(&kernel, most_bytes, false);
         let mut failed = Vec::new();
         for number in 0.. {
-            // Moves the wanted line, so that every other reading has to learn it.
+            // Moves the wanted line, so that every other reading has to relearn it.
             let moved = if number % 2 == 0 { "nr_new 1\n" } else { "" };
             kernel.write("proc/vmstat", &format!("{moved}{VMSTAT}"));
             reader.source_mut().reads = 0;
@@ -74,7 +74,7 @@ fn whichever_read_fails_the_error_has_the_path_and_the_next_row_is_right() {
             reader.source_mut().fail_at = None;
             match result {
                 Ok(()) => {
-                    assert!(tried <= number, "the fault was met and not told");
+                    assert!(tried <= number, "the fault was met and not reported");
                     break;
                 }
                 Err(error) => failed.push(error.path().unwrap().to_path_buf()),
@@ -90,7 +90,7 @@ fn whichever_read_fails_the_error_has_the_path_and_the_next_row_is_right() {
 }
 
 #[test]
-fn whichever_read_fails_at_the_start_the_error_has_the_path() {
+fn any_failed_read_at_the_start_gives_its_path() {
     let kernel = FakeKernel::new(2, 4);
     for number in 0.. {
         let mut source = Faulty::new(Fs::new(&kernel.root()));
@@ -116,6 +116,6 @@ fn a_cpu_that_is_plugged_does_not_make_the_total_jump() {
     let stat = kernel.read("proc/stat").replacen(" 1000 ", " 900000 ", 1);
     kernel.write("proc/stat", &stat.replacen(" 1000 ", " 1040 ", 1));
     reader.read(2.0, &mut row).unwrap();
-    // cpu0 was idle for 40 ticks more; the sum's 899,000 are another clock's.
+    // cpu0 was idle for 40 ticks more; the sum's 899,000 have another origin.
     assert_eq!((row[0], row[4]), (1040.0, 3.0));
 }

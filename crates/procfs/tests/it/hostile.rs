@@ -1,6 +1,5 @@
-//! Any bytes at all: a reader gives a row of numbers or an error with its place,
-//! and never panics. The fuzzer does the same for longer; this is what each test
-//! run can afford.
+//! Arbitrary bytes: a reader returns a row of numbers or an error with its position, and never
+//! panics. The fuzzer does the same for longer; this is the share that fits into each test run.
 
 use std::io;
 
@@ -8,7 +7,7 @@ use counters::{Counter, CpuField, PsiField, PsiLine, PsiResource};
 use procfs::testing::{MEMINFO, PRESSURE, STAT_LINE, VMSTAT};
 use procfs::{CpuClock, Error, ProcFile, Reader, Source, parse};
 
-/// One text in the place of every file, in pieces of any size.
+/// A source with one text for every file, in pieces of any size.
 struct Bytes {
     text: Vec<u8>,
     piece: usize,
@@ -23,7 +22,7 @@ impl Source for Bytes {
     }
 }
 
-/// A small generator: the same numbers in every run.
+/// A small random generator: the same numbers in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -114,13 +113,13 @@ fn any_bytes_give_a_row_or_an_error_with_its_place() {
                 }
             }
         }
-        // Both ways were taken often, so that both are tested.
+        // Both results occurred often, so both are tested.
         assert!(rows > 400 && errors > 400, "{file:?}: {rows} rows, {errors} errors");
     }
 }
 
 #[test]
-fn the_clock_takes_any_readings_and_never_falls_when_the_set_changes() {
+fn clock_takes_any_readings_and_never_falls_on_a_changed_set() {
     let mut dice = Dice(0x2545_f491_4f6c_dd1d);
     let mut clock = CpuClock::default();
     let (mut stat, mut last) = (parse::stat::Stat::default(), parse::stat::Stat::default());

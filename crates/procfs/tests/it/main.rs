@@ -1,4 +1,4 @@
-//! Readers of a kernel tree that is made up, recorded or hostile.
+//! Readers of a fake, recorded or hostile kernel tree.
 
 mod faults;
 mod hostile;

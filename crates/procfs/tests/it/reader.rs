@@ -11,7 +11,7 @@ fn psi(resource: PsiResource, line: PsiLine, field: PsiField) -> Counter {
     Counter::Psi(resource, line, field)
 }
 
-/// One of each kind, out of every file's order, some twice.
+/// Returns one counter of each kind, out of every file's order, some twice.
 fn one_of_each() -> Vec<Counter> {
     vec![
         Counter::vmstat("pswpout"),
@@ -77,7 +77,7 @@ fn only_files_that_are_wanted_are_read() {
     let wanted = [Counter::meminfo("MemFree"), Counter::LoadAvg, Counter::meminfo("MemTotal")];
     let expect = [kernel.path("proc/loadavg"), kernel.path("proc/meminfo")];
     assert_eq!(files(&wanted), expect);
-    // The others may as well not exist.
+    // The other files need not exist.
     for gone in ["proc/stat", "proc/vmstat", "proc/pressure", "sys"] {
         kernel.remove(gone);
     }
@@ -90,7 +90,7 @@ fn the_next_row_has_the_next_numbers() {
     let wanted = [Counter::meminfo("SwapFree"), Counter::vmstat("pgpgin")];
     let mut reader = Reader::open(&kernel.root(), &wanted).unwrap();
     assert_eq!(read(&mut reader, 2).unwrap(), [1_044_922.0, 584_546.0]);
-    // Longer numbers before them, and lines that were not there.
+    // Longer numbers before them, and additional lines.
     kernel.write("proc/meminfo", &MEMINFO.replace("59903", "59903000000"));
     kernel.write("proc/vmstat", &format!("nr_new 1\nnr_newer 2\n{VMSTAT}"));
     assert_eq!(read(&mut reader, 2).unwrap(), [1_044_922.0, 584_546.0]);
@@ -190,7 +190,7 @@ fn cpu_lines_longer_than_the_buffer_are_all_read() {
     let wanted = [Counter::Cpu(CpuField::Idle), Counter::OnlineCpus];
     let mut reader = Reader::open(&kernel.root(), &wanted).unwrap();
     assert_eq!(read(&mut reader, 2).unwrap(), [1000.0, 700.0]);
-    // One CPU of the last buffer goes, and the sum jumps: the lines show it.
+    // One CPU of the last buffer goes, and the sum jumps: its lines show it.
     kernel.write_cpu(699, "online", "0\n");
     kernel.settle();
     let stat = kernel.read("proc/stat");
@@ -211,14 +211,14 @@ fn a_handle_that_fails_is_opened_again() {
     let kernel = FakeKernel::new(1, 1);
     let mut fs = Fs::new(&kernel.root());
     let mut buf = [0; 4];
-    // A directory opens and does not read, like a handle whose object is gone.
+    // A directory can be opened but not read, like a handle of a vanished object.
     kernel.break_file("proc/loadavg");
     assert!(fs.read_at(ProcFile::Loadavg, &mut buf, 0).is_err());
     kernel.remove("proc/loadavg");
     kernel.write("proc/loadavg", "0.50 0 0 1/2 3\n");
     assert_eq!(fs.read_at(ProcFile::Loadavg, &mut buf, 0).unwrap(), 4);
     assert_eq!(&buf, b"0.50");
-    // A good one is kept: the name may go.
+    // A good handle is kept: the name may go.
     kernel.remove("proc/loadavg");
     assert_eq!(fs.read_at(ProcFile::Loadavg, &mut buf, 0).unwrap(), 4);
 }

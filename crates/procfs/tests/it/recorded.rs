@@ -1,10 +1,9 @@
 //! Readings of real guests in which CPUs were plugged.
 //!
-//! Each file has the CPU lines of /proc/stat at ten moments, headed by `@`, what
-//! was done before, and the guest's uptime. The guest had three CPUs and next to
-//! nothing to do; cpu2 was taken offline, brought back, and last taken off and
-//! brought back between two readings. Kernels 6.1.0-56-cloud-amd64 and
-//! 6.1.0-50-s390x of Debian 12, QEMU 7.2, software emulation.
+//! Each file has the CPU lines of /proc/stat at ten moments, headed by `@`, the preceding action,
+//! and the guest's uptime. The guest had three CPUs and next to nothing to do. cpu2 was taken
+//! offline, brought back, and finally taken off and brought back between two readings. Kernels
+//! 6.1.0-56-cloud-amd64 and 6.1.0-50-s390x of Debian 12, QEMU 7.2, software emulation.
 
 use procfs::parse::stat::{Stat, Ticks, parse};
 use procfs::{CpuClock, USER_HZ};
@@ -26,15 +25,15 @@ fn sum(ticks: &Ticks) -> i64 {
     ticks.iter().sum()
 }
 
-/// Whether the ticks that passed can have: not less than nothing, and no more than
-/// all CPUs have in that time. The uptime was read a moment before the ticks.
+/// Returns true if the elapsed ticks are possible: not negative, and at most those of all CPUs in
+/// that time. The uptime was read a moment before the ticks.
 fn is_possible(before: &Ticks, after: &Ticks, seconds: f64, cpus: usize) -> bool {
     let most = ((seconds + 0.15) * USER_HZ * cpus as f64) as i64;
     let falls = before.iter().zip(after).any(|(b, a)| a < b);
     !falls && sum(after) - sum(before) <= most
 }
 
-/// Gives the readings after which the raw sum shows what cannot be.
+/// Returns the readings after which the raw sum shows an impossible value.
 fn check(text: &str) -> Vec<String> {
     let mut clock = CpuClock::default();
     let mut last: Option<(f64, Stat, Ticks)> = None;
@@ -45,7 +44,7 @@ fn check(text: &str) -> Vec<String> {
             let passed = seconds - last_seconds;
             let cpus = stat.cpus.len().max(last_stat.cpus.len());
             assert!(is_possible(&last_total, &total, passed, cpus), "{what}: {total:?}");
-            // cpu0 and cpu1 were there all the time and must not be lost.
+            // cpu0 and cpu1 were online all the time and must be counted.
             let least = (passed * USER_HZ * 2.0 * 0.85) as i64;
             assert!(sum(&total) - sum(&last_total) >= least, "{what}: {total:?}");
             if !is_possible(&last_stat.all, &stat.all, passed, cpus) {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 const GREETING: &[u8] = br#"{"QMP": {"version": {"qemu": {"micro": 0, "minor": 2, "major": 7},
  "package": ""}, "capabilities": []}}"#;
 
-/// Takes the output as lines of JSON.
+/// Returns the output as lines of JSON.
 fn sent(client: &mut Client) -> Vec<Value> {
     let text = String::from_utf8(client.output().to_vec()).unwrap();
     client.advance(text.len());
@@ -40,7 +40,7 @@ fn ready() -> Client {
     client
 }
 
-/// Asks one command and answers it.
+/// Sends one command and answers it.
 fn answer(command: Command, value: Value) -> Result<Incoming, Error> {
     let mut client = ready();
     client.ask(command).unwrap();
@@ -48,7 +48,7 @@ fn answer(command: Command, value: Value) -> Result<Incoming, Error> {
     feed(&mut client, json!({ "return": value, "id": id })).remove(0)
 }
 
-/// An answer of the wrong shape is an answer: whoever asked hears what is wrong with it.
+/// Checks that a malformed answer is reported to the command's caller, with the wrong member.
 fn refuses(command: Command, value: Value, member: &'static str) {
     let name = command.name();
     let Ok(Incoming::Reply { outcome: Err(failure), .. }) = answer(command, value.clone()) else {
@@ -71,7 +71,7 @@ fn an_answer_before_its_time_is_nobodys() {
     assert!(client.output().ends_with(b"\n"), "the command is asked all the same");
     let reply = Incoming::Reply { ticket, outcome: Ok(Reply::Balloon { actual_bytes: 5 }) };
     assert_eq!(feed(&mut client, early), [Ok(reply)]);
-    // What was agreed cannot be refused later.
+    // A finished negotiation cannot be refused later.
     let refused = json!({ "error": { "class": "a", "desc": "b" }, "id": 0 });
     assert_eq!(feed(&mut client, refused), [Err(Error::UnknownId { id: Some(0) })]);
     client.ask(Command::QueryBalloon).unwrap();

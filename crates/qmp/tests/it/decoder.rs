@@ -1,4 +1,4 @@
-//! The decoder against what QEMU sends and against what it never would.
+//! The decoder with QEMU's messages, and with input that QEMU never sends.
 
 use qmp::{Decoder, Error, Failure, MESSAGE_BYTES_MAX, Message, Timestamp, Version};
 use serde_json::json;
@@ -113,10 +113,10 @@ fn brackets_cannot_exhaust_the_stack() {
     assert!(matches!(decode(&line).as_slice(), [Err(Error::Json { .. })]));
 }
 
-/// Every single-byte change, cut and doubling of a real conversation: nothing may panic, and the
-/// untouched line that follows must come through.
+/// Every single-byte change, cut and doubling of a real conversation: no panic, and the unchanged
+/// next line must be decoded.
 #[test]
-fn mutations_of_a_real_stream_never_panic_and_never_cost_the_next_line() {
+fn mutated_stream_never_panics_and_never_costs_the_next_line() {
     let seed = format!("{GREETING}{EVENT}");
     let bytes = seed.as_bytes();
     for position in 0..bytes.len() {
@@ -130,7 +130,7 @@ fn mutations_of_a_real_stream_never_panic_and_never_cost_the_next_line() {
     }
 }
 
-/// A fixed walk through pseudo-random bytes drawn from the characters that JSON gives a meaning.
+/// A fixed pseudo-random sequence of the characters that have a meaning in JSON.
 #[test]
 fn random_json_like_bytes_never_panic() {
     const ALPHABET: &[u8] = b"{}[]\",:\\ue0123456789.-+truefalsn \r\n\x00\xc3\xa9\xff";

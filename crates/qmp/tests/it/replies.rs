@@ -1,4 +1,4 @@
-//! What is read from the answer to each command, and what is refused.
+//! Parsing of the answer to each command, and refusal of malformed ones.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ fn read(command: Command, value: Value) -> Reply {
     command.read_reply(&value).unwrap()
 }
 
-/// The member that is wrong.
+/// Returns the member that is wrong.
 fn wrong(command: Command, value: Value) -> &'static str {
     match command.read_reply(&value) {
         Err(Error::Reply { command: name, member }) => {
@@ -115,7 +115,7 @@ fn a_guest_that_never_moved_has_no_migration() {
 }
 
 #[test]
-fn what_was_done_with_disks_is_summed_up() {
+fn disk_accesses_are_summed_up() {
     let disk =
         json!({ "rd_operations": 3, "rd_bytes": 5, "wr_operations": u64::MAX, "wr_bytes": 7 });
     let both = json!([{ "device": "a", "stats": disk }, { "node-name": "b", "stats": disk }]);

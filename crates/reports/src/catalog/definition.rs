@@ -1,8 +1,8 @@
-//! What a report is made of: its tables, their columns and charts.
+//! Definition of a report: its tables, their columns and charts.
 
 use crate::fields::Scope;
 
-/// Names of columns, as they stand beside each other.
+/// Names of columns, in their order in the table.
 macro_rules! columns {
     ($($name:ident)+) => { &[$(stringify!($name)),+] };
 }
@@ -11,56 +11,56 @@ pub(super) use columns;
 /// A report.
 #[derive(Debug)]
 pub struct Definition {
-    /// Its name.
+    /// Name of the report.
     pub name: &'static str,
-    /// What it shows, in a few words.
+    /// Short description.
     pub title: &'static str,
-    /// The names under which other monitors have known it.
+    /// Names of the corresponding reports in other monitors.
     pub heritage: &'static [&'static str],
-    /// Its tables.
+    /// Tables of the report.
     pub parts: &'static [Part],
-    /// What its models show and it does not, and why; empty if there is nothing.
+    /// Contents of those other reports that this one omits, and why; empty if there are none.
     pub left_out: &'static str,
 }
 
 /// A table of a report.
 #[derive(Debug)]
 pub struct Part {
-    /// Its name in CSV and JSON.
+    /// Name in CSV and JSON.
     pub id: &'static str,
-    /// Its heading.
+    /// Heading of the table.
     pub title: &'static str,
-    /// What its rows are about.
+    /// Subject of the rows.
     pub scope: Scope,
-    /// Its columns.
+    /// Columns of the table.
     pub columns: &'static [&'static str],
-    /// The column by which the top is chosen.
+    /// Column by which the top rows are chosen.
     pub sort: &'static str,
-    /// Its charts.
+    /// Charts of the table.
     pub charts: &'static [Chart],
-    /// It has a row for every interval.
+    /// True if the table has a row for every interval.
     pub has_intervals: bool,
-    /// Of tiers, only those that compress what is in them.
+    /// True if only compressed tiers are shown.
     pub only_compressed: bool,
 }
 
 /// A chart of a report.
 #[derive(Debug)]
 pub struct Chart {
-    /// Its heading.
+    /// Heading of the chart.
     pub title: &'static str,
-    /// Its form.
+    /// Form of the chart.
     pub kind: ChartKind,
-    /// The columns that it shows, all in one unit.
+    /// Columns shown, all in one unit.
     pub columns: &'static [&'static str],
 }
 
 /// The form of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChartKind {
-    /// A line a column, over time.
+    /// One line per column, over time.
     Lines,
-    /// Areas on top of each other, over time.
+    /// Stacked areas, over time.
     Stack,
     /// A bar for each of the top rows.
     Bars,

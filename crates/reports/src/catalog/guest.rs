@@ -1,4 +1,4 @@
-//! Reports of guests, and of what is in them.
+//! Reports of guests and of processes in them.
 
 use super::definition::{Definition, bars, columns, lines, part, stack};
 use crate::fields::Scope;

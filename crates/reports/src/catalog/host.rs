@@ -1,4 +1,4 @@
-//! Reports of the host, of its memory, and of everything at once.
+//! Reports of the host, of its memory, and of all subjects together.
 
 use super::definition::{Definition, bars, columns, lines, part, stack};
 use crate::fields::Scope;

@@ -1,4 +1,4 @@
-//! Which reports there are, and which columns each one has.
+//! Catalog of the reports and their columns.
 
 mod definition;
 mod guest;
@@ -29,8 +29,7 @@ pub static REPORTS: &[Definition] = &[
     host::ADV,
 ];
 
-/// The reports of a name, or of the name that it had in other monitors: `ESAUSR2` has become
-/// two.
+/// Returns the reports with a name, also by the name in other monitors: `ESAUSR2` has become two.
 pub fn find(name: &str) -> Result<Vec<&'static Definition>, Error> {
     let is_it = |known: &str| known.eq_ignore_ascii_case(name);
     let of_name: Vec<_> = REPORTS.iter().filter(|report| is_it(report.name)).collect();
@@ -46,7 +45,7 @@ pub fn find(name: &str) -> Result<Vec<&'static Definition>, Error> {
     Ok(of_old)
 }
 
-/// The old names with the reports that have come of them, in the order of the alphabet.
+/// Returns the old names in alphabetical order, with the reports that replace them.
 pub fn heritage() -> Vec<(&'static str, Vec<&'static str>)> {
     let mut names: Vec<&str> = REPORTS.iter().flat_map(|report| report.heritage).copied().collect();
     names.sort_unstable();

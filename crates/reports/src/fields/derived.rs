@@ -1,4 +1,4 @@
-//! What a derived field is, and how a table of them is written.
+//! Derived fields, and the macro that writes tables of them.
 
 use crate::facts::{Facts, MIB, PAGE, per_min, per_s, share};
 use crate::number::Measure;
@@ -6,7 +6,7 @@ use base::named;
 use model::{Field, GuestField, HostField, ProcessField, TierField, Unit};
 
 named! {
-    /// What a derived field is about.
+    /// Subject of a derived field.
     pub enum Scope {
         /// The host.
         Host = "host",
@@ -21,21 +21,21 @@ named! {
     }
 }
 
-/// A raw field that a derived one is made from.
+/// A raw field that a derived field is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Raw {
-    /// Of a guest.
+    /// A field of a guest.
     Guest(GuestField),
-    /// Of the host.
+    /// A field of the host.
     Host(HostField),
-    /// Of a tier.
+    /// A field of a tier.
     Tier(TierField),
-    /// Of a process.
+    /// A field of a process.
     Process(ProcessField),
 }
 
 impl Raw {
-    /// Its name in recordings.
+    /// Returns the field's name in recordings.
     pub fn name(self) -> &'static str {
         match self {
             Raw::Guest(field) => field.name(),
@@ -45,7 +45,7 @@ impl Raw {
         }
     }
 
-    /// What it is counted in.
+    /// Returns the field's unit.
     fn unit(self) -> Unit {
         match self {
             Raw::Guest(field) => field.unit(),
@@ -55,7 +55,7 @@ impl Raw {
         }
     }
 
-    /// How much is known of the time that its value is of.
+    /// Returns the recorded part of the time that the field covers.
     fn covered_ms(self, facts: &Facts<'_>) -> u64 {
         match self {
             Raw::Guest(_) | Raw::Process(_) => facts.guest.covered_ms,
@@ -64,7 +64,7 @@ impl Raw {
         }
     }
 
-    /// Where it is read.
+    /// Returns the place that the field is read from.
     pub fn source(self) -> &'static str {
         match self {
             Raw::Guest(field) => field.source(),
@@ -74,7 +74,7 @@ impl Raw {
         }
     }
 
-    /// What it is in a row of a report.
+    /// Returns the field's value in a row of a report.
     pub fn value(self, facts: &Facts<'_>) -> Option<u64> {
         match self {
             Raw::Guest(field) => facts.guest.get(field),
@@ -85,31 +85,31 @@ impl Raw {
     }
 }
 
-/// A field that is derived from raw ones.
+/// A field derived from raw fields.
 #[derive(Debug)]
 pub struct Derived {
-    /// Its name, with the unit last: the key of CSV and JSON.
+    /// Name with the unit last: the key in CSV and JSON.
     pub id: &'static str,
-    /// The head of its column; a bar stands where the line may break.
+    /// Head of the column; a bar marks where the line may break.
     pub title: &'static str,
-    /// What it is counted in.
+    /// Unit of the value.
     pub unit: Measure,
-    /// Digits behind the point.
+    /// Digits after the decimal point.
     pub decimals: u8,
-    /// What it is about.
+    /// Subject of the field.
     pub scope: Scope,
-    /// What it is, in a few words.
+    /// Short description.
     pub words: &'static str,
-    /// How it is made, in words.
+    /// Formula in words.
     pub formula: &'static str,
-    /// What it is made from.
+    /// Raw fields that the value is computed from.
     pub sources: &'static [Raw],
-    /// How it is made, where that is more than one raw field in another unit.
+    /// Function that computes the value, unless the field is one raw field in another unit.
     pub(super) of: Option<fn(&Facts<'_>) -> Option<f64>>,
 }
 
 impl Derived {
-    /// Its value; `None` if something that it needs is missing.
+    /// Returns the value, or `None` if a raw field is missing.
     pub fn value(&self, facts: &Facts<'_>) -> Option<f64> {
         let value = match (self.of, self.sources) {
             (Some(of), _) => of(facts),
@@ -119,7 +119,7 @@ impl Derived {
         value.filter(|value| value.is_finite())
     }
 
-    /// A raw field in this one's unit.
+    /// Converts a raw value to this field's unit.
     fn converted(&self, raw: Raw, facts: &Facts<'_>) -> Option<f64> {
         let (value, covered_ms) = (raw.value(facts)? as f64, raw.covered_ms(facts));
         match (self.unit, raw.unit()) {
@@ -137,14 +137,14 @@ impl Derived {
         }
     }
 
-    /// The head of its column in one line.
+    /// Returns the head of the column in one line.
     pub fn heading(&self) -> String {
         self.title.replace('|', " ")
     }
 }
 
-/// Defines derived fields: name, head, unit and digits; what it is made from; what it is; how
-/// it is made; the function, unless it is one raw field in another unit.
+/// Defines derived fields: name, head, unit and digits, raw fields, description, formula. The
+/// function is optional: without it the field is one raw field in another unit.
 macro_rules! derived {
     (@of) => { None };
     (@of $of:expr) => { Some($of) };

@@ -1,4 +1,4 @@
-//! What the host's counters show of a guest.
+//! Fields of a guest derived from the host's counters.
 
 use super::derived::derived;
 use crate::facts::{Facts, MIB};
@@ -6,10 +6,9 @@ use crate::number::over;
 use crate::states::State;
 use model::{GuestField as G, HostField as H};
 
-/// What of its memory a guest could not do without, in bytes: what it has less what is available
-/// in it, and the cache that is in use. It is made from what every recording has, so that it is one
-/// and the same in all of them; a balloon does not tell what cache is in use, and then it is not
-/// known.
+/// Memory that a guest cannot do without, in bytes: used memory plus the cache in active use. The
+/// inputs are in every recording, so all recordings agree on the meaning. A balloon does not report
+/// the active cache; the working set is then not known.
 pub(super) fn working_set(facts: &Facts<'_>) -> Option<f64> {
     let actual = facts.g(G::Actual)?;
     let used = (actual - facts.g(G::OwnAvailable)?).max(0.0);
@@ -26,7 +25,7 @@ fn state(facts: &Facts<'_>, state: State) -> Option<f64> {
 }
 
 derived! {
-    /// Of a guest, from outside.
+    /// Fields of a guest, measured from the host.
     GUEST, Guest {
         "cpu_ms_per_min", "CPU|ms/min", MsPerMin 0, [guest VcpuRun, guest OtherRun],
             "CPU time that it costs the host", "run time of all its threads, a minute",
@@ -122,7 +121,7 @@ derived! {
 }
 
 derived! {
-    /// Where the time of a guest's virtual CPUs went; the shares sum to 100.
+    /// Time of a guest's virtual CPUs by state; the shares sum to 100.
     STATES, Guest {
         "run_percent", "Run|%", Percent 1,
             [guest VcpuRun, guest VcpuDelay, guest Vcpus, guest VcpuGuest],

@@ -1,4 +1,4 @@
-//! What is derived of the host.
+//! Fields derived for the host.
 
 use super::derived::derived;
 use crate::facts::{Facts, PAGE};
@@ -10,9 +10,9 @@ fn part(facts: &Facts<'_>, part: fn(&Storage) -> f64) -> Option<f64> {
     storage(facts).as_ref().map(part)
 }
 
-/// CPU time of the kernel: its threads', and in interrupts that came while nothing ran. On most
-/// kernels interrupts are counted with the task that they interrupt, and once more as such: they
-/// explain no more than what is left.
+/// CPU time of the kernel: its threads, and interrupts that came while nothing ran. Most kernels
+/// count an interrupt both with the interrupted task and as interrupt time. Interrupts therefore
+/// explain no more than the unexplained remainder.
 fn kernel_ns(facts: &Facts<'_>) -> Option<f64> {
     let threads = facts.h(H::KernelRun)?;
     let ran = facts.cpu_ns()? + facts.h(H::OwnRun)? + facts.h(H::OthersRun)? + threads;
@@ -22,8 +22,8 @@ fn kernel_ns(facts: &Facts<'_>) -> Option<f64> {
     Some(threads + interrupts.min(left))
 }
 
-/// CPU time that has a name: guests, the manager, and all others. Recordings from before others
-/// were looked at have KSM and kswapd of them.
+/// CPU time with a known owner: guests, the manager, and all other processes. Older recordings
+/// contain only KSM and kswapd of the other processes.
 fn named_ns(facts: &Facts<'_>) -> Option<f64> {
     let ours = facts.cpu_ns()? + facts.h(H::OwnRun).unwrap_or(0.0);
     Some(match facts.h(H::OthersRun).zip(kernel_ns(facts)) {
@@ -35,13 +35,13 @@ fn named_ns(facts: &Facts<'_>) -> Option<f64> {
     })
 }
 
-/// Pages a second that went into and out of a place.
+/// Pages per second in both directions.
 fn both(facts: &Facts<'_>, one: H, other: H) -> Option<f64> {
     Some(facts.h_s(one)? + facts.h_s(other)?)
 }
 
 derived! {
-    /// Of the host.
+    /// Fields of the host.
     HOST, Host {
         "guests_on", "Guests|on", Count 0, [host Guests], "guests that were there",
             "guests, mean of the interval", |f| f.on;

@@ -1,23 +1,23 @@
-//! What daemons report of their guests, and of processes in them.
+//! Fields that daemons report of their guests and of processes in them.
 
 use super::derived::derived;
 use crate::facts::{Facts, MIB};
 use crate::number::over;
 use model::{GuestField as G, ProcessField as P};
 
-/// Ticks of its CPUs: busy, idle and stolen.
+/// Returns the ticks of the guest's CPUs: busy, idle and stolen.
 fn ticks(facts: &Facts<'_>) -> Option<f64> {
     let stolen = facts.g(G::OwnSteal).unwrap_or(0.0);
     Some(facts.g(G::OwnBusy)? + facts.g(G::OwnIdle)? + stolen)
 }
 
-/// CPU time of a process by its guest's count, as the host's truth.
+/// Scales the CPU time of a process by its guest's count to the host's measure.
 fn prorated(facts: &Facts<'_>, ns: f64) -> Option<f64> {
     Some(ns * facts.scale()?)
 }
 
 derived! {
-    /// Of a guest, from inside.
+    /// Fields of a guest, measured inside.
     GUEST, Guest {
         "own_cpus", "CPUs", Count 0, [guest OwnCpus], "CPUs that are online in it", "mean";
         "own_busy_percent", "Busy|%", Percent 1, [guest OwnBusy, guest OwnIdle],
@@ -94,8 +94,9 @@ derived! {
 }
 
 derived! {
-    /// Of a process in a guest. CPU times are parts of what the guest got: the guest's own times
-    /// the factor, and what it got while no daemon reported its processes shared out likewise.
+    /// Fields of a process in a guest. CPU times are the guest's own times multiplied by the
+    /// factor. CPU time received while no daemon reported processes is divided in the same
+    /// proportion.
     PROCESS, Process {
         "processes", "Num", Count 0, [process Count], "processes of this name", "mean";
         "cpu_percent", "CPU|%", Percent 2,
@@ -144,7 +145,7 @@ derived! {
 }
 
 derived! {
-    /// Of a finding: in the unit of the value that its rule looks at.
+    /// Fields of a finding, in the unit of the rule's field.
     FINDING, Finding {
         "limit", "Limit", Count 2, [], "from here on it is told", "the rule's", |_| None;
         "over_whole", "Whole|time", Count 2, [], "the value over the whole time", "the field's",

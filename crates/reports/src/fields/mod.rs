@@ -1,7 +1,7 @@
-//! The one table of derived fields: help, columns, CSV and JSON names, names of metrics and
-//! the documentation are made from it.
+//! Table of derived fields. Help, columns, CSV and JSON names, metric names and the documentation
+//! are generated from it.
 //!
-//! A field's name ends in its unit. Once published it does not change; new ones come at the
+//! A field's name ends in its unit and does not change once published. New fields are added at the
 //! end of their part.
 
 mod derived;
@@ -13,7 +13,7 @@ mod tier;
 
 pub use derived::{Derived, Raw, Scope};
 
-/// All derived fields, in the order of the documentation.
+/// Returns all derived fields, in the order of the documentation.
 pub fn all() -> impl Iterator<Item = &'static Derived> {
     let parts = [
         host::HOST,
@@ -28,7 +28,7 @@ pub fn all() -> impl Iterator<Item = &'static Derived> {
     parts.into_iter().flatten()
 }
 
-/// The field of a scope that has this name.
+/// Returns the field with this name in a scope.
 pub fn field(scope: Scope, id: &str) -> Option<&'static Derived> {
     all().find(|field| field.scope == scope && field.id == id)
 }

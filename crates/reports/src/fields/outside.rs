@@ -1,38 +1,37 @@
-//! What the host's counters show of a guest's bursts of work, of its memory by tier, and of its
-//! disks and its network.
+//! Fields of a guest's bursts, memory by tier, disks and network, derived from the host's counters.
 
 use super::derived::derived;
 use crate::facts::{Facts, MIB};
 use crate::number::over;
 use model::GuestField as G;
 
-/// Bursts of work, from the shortest kind to the longest.
+/// Bursts by duration, shortest first.
 const BURSTS: [G; 4] = [G::Bursts50, G::Bursts200, G::Bursts1000, G::BurstsLong];
 
 fn bursts(facts: &Facts<'_>) -> Option<f64> {
     BURSTS.iter().map(|field| facts.g(*field)).sum()
 }
 
-/// Those of some kinds, of all of them.
+/// Returns the percentage of bursts that have one of some durations.
 fn burst_percent(facts: &Facts<'_>, kinds: &[G]) -> Option<f64> {
     let some: Option<f64> = kinds.iter().map(|field| facts.g(*field)).sum();
     over(some? * 100.0, bursts(facts)?)
 }
 
-/// What a guest read and the host did not have to fetch. What is fetched ahead of the guest may
-/// be more than it reads.
+/// Returns the percentage of the guest's reads served without a fetch from the disk. Read-ahead may
+/// fetch more than the guest reads.
 pub(super) fn cache_hit_percent(facts: &Facts<'_>) -> Option<f64> {
     let (asked, fetched) = (facts.g(G::BlockReadBytes)?, facts.g(G::ReadBytes)?);
     over((asked - fetched).max(0.0) * 100.0, asked)
 }
 
-/// A count of its network: through its tap devices, or else as its daemon reports it.
+/// Returns a network counter of the tap devices, or the daemon's if there is no tap device.
 fn network(facts: &Facts<'_>, tap: G, own: G) -> Option<f64> {
     facts.g_s(tap).or_else(|| facts.g_s(own))
 }
 
 derived! {
-    /// Of a guest, from outside.
+    /// Fields of a guest, measured from the host.
     GUEST, Guest {
         "bursts_per_min", "Bursts|/min", PerMin 0,
             [guest Bursts50, guest Bursts200, guest Bursts1000, guest BurstsLong],

@@ -1,17 +1,17 @@
-//! What is derived of a tier of memory below RAM.
+//! Fields derived for a tier of memory below RAM.
 
 use super::derived::derived;
 use crate::facts::Facts;
 use crate::number::over;
 use model::TierField as T;
 
-/// What a counter of nanoseconds makes for one of a counter of requests, in milliseconds.
+/// Returns the mean time per request in milliseconds, from nanoseconds and a number of requests.
 fn service_ms(facts: &Facts<'_>, time: T, count: T) -> Option<f64> {
     over(facts.t(time)? / 1e6, facts.t(count)?)
 }
 
 derived! {
-    /// Of a tier.
+    /// Fields of a tier.
     TIER, Tier {
         "size_mib", "Size|MiB", Mib 0, [tier Size], "its size", "mean";
         "used_mib", "Used|MiB", Mib 0, [tier Used], "what of it is in use", "mean";

@@ -2,14 +2,14 @@ use super::*;
 use crate::{By, Detail, HostData, Options, REPORTS, Utc, build, csv, html, testing};
 use model::{Field, Over};
 
-/// Leaves only so many fields of a row.
+/// Clears all but the given fields of a row.
 fn only<F: Field>(over: &mut Over<F>, fields: &[F]) {
     for field in F::ALL.iter().filter(|field| !fields.contains(field)) {
         over.row.set(*field, None);
     }
 }
 
-/// What a source reads that reads no more than it needs.
+/// Simulates a source that reads only the needed fields.
 fn read(day: &HostData, needs: &Needs) -> HostData {
     let mut day = day.clone();
     for interval in &mut day.intervals {

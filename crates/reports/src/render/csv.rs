@@ -1,7 +1,7 @@
-//! A report as CSV (RFC 4180): one header, the same number of fields in every line.
+//! Reports as CSV (RFC 4180): one header, the same number of fields in every line.
 //!
-//! The tables of a report stand under each other; the first column says which one a line is
-//! of, and a column that its table does not have is empty, as is a value that is missing.
+//! The tables of a report follow each other, and the first column names the table of a line. A
+//! column that its table lacks is empty, as is a missing value.
 
 use crate::number::shown;
 use crate::report::Report;
@@ -9,7 +9,7 @@ use crate::time::{Spans, Zone};
 use base::{csv_record, csv_text};
 use std::borrow::Cow;
 
-/// Prints a report.
+/// Renders a report.
 pub fn csv(report: &Report, zone: &dyn Zone) -> String {
     let mut labels: Vec<&str> = Vec::new();
     let mut ids: Vec<&str> = Vec::new();

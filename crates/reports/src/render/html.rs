@@ -1,4 +1,4 @@
-//! A report as one page that stands alone: style and charts are in it, and no script.
+//! Reports as a self-contained page: style and charts are included, and there is no script.
 
 use super::svg::{Frame, Series, bars};
 use super::{about, advice_of, halves, label_title, labels_shown, time_text};
@@ -11,14 +11,14 @@ use crate::time::Zone;
 use base::html::{self, escaped};
 use std::fmt::Write;
 
-/// Bars in a chart, and hosts that get charts of their own: a page is to be read.
+/// Maximum numbers of bars in a chart and of hosts with charts, so that a page stays readable.
 const BARS_MAX: usize = 12;
 const HOSTS_MAX: usize = 8;
 
-/// The head of the raw values behind a finding.
+/// Head of the column with the raw values behind a finding.
 const EVIDENCE: &str = "Evidence";
 
-/// Prints a report as a page that stands alone.
+/// Renders a report as a self-contained page.
 pub fn html(report: &Report, zone: &dyn Zone) -> String {
     let Definition { name, title, .. } = report.definition;
     let mut out = html::open(&format!("{name}: {title}"), "");
@@ -27,7 +27,7 @@ pub fn html(report: &Report, zone: &dyn Zone) -> String {
     out
 }
 
-/// Prints what is on the page of a report: for a page that has more.
+/// Renders the body of a report's page, for pages that contain more than the report.
 pub fn html_body(report: &Report, zone: &dyn Zone) -> String {
     let name = report.definition.name;
     let title = escaped(report.definition.title);
@@ -72,7 +72,7 @@ pub fn html_body(report: &Report, zone: &dyn Zone) -> String {
     out
 }
 
-/// What the columns mean.
+/// Writes the meanings of the columns.
 fn words(out: &mut String, table: &Table) {
     out.push_str("<details><summary>What the columns mean</summary>\n<dl>\n");
     for field in &table.fields {
@@ -126,7 +126,7 @@ fn grid(
     label: impl Fn(&Line) -> Vec<String>,
 ) {
     let title = escaped(table.part.title);
-    // What is wider than its page is moved by keys as well.
+    // The keyboard can scroll an element that is wider than its page.
     let _ = write!(
         out,
         "<div class=\"wide\" tabindex=\"0\" role=\"group\" aria-label=\"{title}\">\
@@ -223,7 +223,7 @@ fn draw(
     }
 }
 
-/// What each colour of a chart stands for.
+/// Returns the legend of a chart.
 pub fn key(series: &[Series<'_>]) -> String {
     let mut out = String::from("<ul class=\"key\">");
     for one in series {
@@ -243,7 +243,7 @@ fn title_of(chart: &Chart, field: &Derived, is_named: bool, at: usize, report: &
     format!("{}{host}{unit}", chart.title)
 }
 
-/// The top rows as bars.
+/// Writes the top rows as bars.
 fn top(
     out: &mut String,
     chart: &Chart,

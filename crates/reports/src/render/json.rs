@@ -1,5 +1,5 @@
-//! A report as JSON. Keys are the names of fields, with their units, and stand in the order
-//! of the table; a value that is missing is null.
+//! Reports as JSON. Keys are field names with their units, in the order of the table. A missing
+//! value is null.
 
 use crate::header::HostHeader;
 use crate::number::put_scaled;
@@ -7,12 +7,12 @@ use crate::report::{Line, Report, Table};
 use crate::time::{Spans, Zone, rfc3339};
 use std::fmt::Write;
 
-/// Digits that a value is rounded to: more are the noise of binary fractions.
+/// Significant decimals; further digits are noise of binary fractions.
 const DIGITS: i32 = 6;
-/// Numbers below this have fifteen digits at most, and no two of them are the same float.
+/// Numbers below this have at most fifteen digits, and each has a float of its own.
 const EXACT_MAX: f64 = 1e15;
 
-/// Prints a report.
+/// Renders a report.
 pub fn json(report: &Report, zone: &dyn Zone) -> String {
     let mut out = String::new();
     let _ = write!(
@@ -127,7 +127,7 @@ fn number(value: Option<f64>) -> String {
     out
 }
 
-/// A number, rounded, or null. What is there and rounds to nothing is kept as it is.
+/// Writes a rounded number, or null. A value that would round to zero is written in full.
 fn put_number(out: &mut String, value: Option<f64>) {
     let Some(value) = value.filter(|value| value.is_finite()) else {
         out.push_str("null");
@@ -135,7 +135,7 @@ fn put_number(out: &mut String, value: Option<f64>) {
     };
     let scale = 10_f64.powi(DIGITS);
     let scaled = (value * scale).round();
-    // A number of so few digits is the shortest that its float can be written as.
+    // A number of so few digits is already the shortest form of its float.
     if (1.0..EXACT_MAX).contains(&scaled.abs()) {
         if scaled < 0.0 {
             out.push('-');
@@ -146,7 +146,7 @@ fn put_number(out: &mut String, value: Option<f64>) {
         return;
     }
     let rounded = scaled / scale;
-    // Writing to a text does not fail.
+    // Writing to a string does not fail.
     let _ = match rounded == 0.0 && value != 0.0 {
         true => write!(out, "{value:e}"),
         false => write!(out, "{rounded}"),
@@ -161,7 +161,7 @@ fn string(text: &str) -> String {
 
 fn put_string(out: &mut String, text: &str) {
     out.push('"');
-    // Most names are plain, and are there a hundred thousand times.
+    // The fast path covers nearly all names; a report contains a hundred thousand of them.
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\')) {
         out.push_str(text);
         out.push('"');

@@ -1,4 +1,4 @@
-//! A report as text, CSV, JSON or a page.
+//! Rendering of a report as text, CSV, JSON or a page.
 
 mod csv;
 mod html;
@@ -16,10 +16,10 @@ use crate::fields::Scope;
 use crate::report::{Line, LineKind, Report, Table};
 use crate::time::{Zone, clock_text, date_text, span_text};
 
-/// Less than this of an interval known, in hundredths, and its time is marked.
+/// Recorded percentage of an interval below which its time is marked.
 const KNOWN_PERCENT: u64 = 95;
 
-/// The time of a line, marked if a part of it is not known.
+/// Returns the time of a line, marked if the interval is not fully recorded.
 fn time_text(line: &Line, report: &Report, zone: &dyn Zone) -> String {
     let clock = clock_text(line.from_ms, zone);
     let is_partial =
@@ -32,7 +32,7 @@ fn time_text(line: &Line, report: &Report, zone: &dyn Zone) -> String {
     format!("{} {clock}{mark}", date.get(5..).unwrap_or_default())
 }
 
-/// What the report is about, in one line.
+/// Returns the subject and time of the report in one line.
 fn about(report: &Report, zone: &dyn Zone) -> String {
     let (from, to) = (report.from_ms, report.to_ms);
     if from == to {
@@ -50,8 +50,8 @@ fn about(report: &Report, zone: &dyn Zone) -> String {
     format!("{first} to {last}, every {every}, by {}{chosen}", report.by.name())
 }
 
-/// Which labels people need: not the host's name if there is one only, nor a class beside
-/// each guest, nor a column of which nothing is known.
+/// Returns the labels that people need. A single host's name is left out, as is a class next to
+/// each guest, and a column without values.
 fn labels_shown(table: &Table, report: &Report) -> Vec<usize> {
     let is_single = report.hosts.len() <= 1;
     let is_empty = |at: usize| table.lines.iter().all(|line| line.labels[at].is_empty());
@@ -64,14 +64,14 @@ fn labels_shown(table: &Table, report: &Report) -> Vec<usize> {
     (0..table.labels.len()).filter(is_shown).collect()
 }
 
-/// The lines of intervals, and the lines of the whole time.
+/// Returns the lines of intervals, and the lines of the whole time.
 fn halves(table: &Table) -> (Vec<&Line>, Vec<&Line>) {
     let lines = table.lines.iter();
     let lines = lines.filter(|line| line.kind != LineKind::IntervalOf);
     lines.partition(|line| line.kind == LineKind::Interval)
 }
 
-/// What a label's column is called.
+/// Returns the title of a label's column.
 fn label_title(label: &str) -> &'static str {
     match label {
         "host" => "Host",
@@ -88,7 +88,7 @@ fn label_title(label: &str) -> &'static str {
     }
 }
 
-/// The rules of which something was found, and what they advise.
+/// Returns the rules that have findings, with their advice.
 fn advice_of(table: &Table) -> Vec<(&'static str, &'static str)> {
     if table.part.scope != Scope::Finding {
         return Vec::new();

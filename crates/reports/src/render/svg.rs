@@ -1,6 +1,6 @@
-//! Charts, as SVG that needs nothing else: lines, stacked areas, bars.
+//! Charts as self-contained SVG: lines, stacked areas, bars.
 //!
-//! Colours are classes, so that the page's style chooses them for light and for dark.
+//! Colours are CSS classes, so that the page's style chooses them for light and dark.
 
 use crate::fields::Derived;
 use crate::number::shown;
@@ -16,9 +16,9 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 26.0;
-/// Times below a chart, at most.
+/// Maximum number of times below a chart.
 const TIMES: i64 = 8;
-/// How far apart they may be.
+/// Possible distances between those times, in milliseconds.
 const STEPS_MS: [i64; 18] = [
     1_000,
     5_000,
@@ -39,29 +39,29 @@ const STEPS_MS: [i64; 18] = [
     7 * DAY_MS,
     60 * DAY_MS,
 ];
-/// More marks than this make no picture.
+/// Maximum number of marks; a chart with more is unreadable.
 const MARKS_MAX: usize = 500;
-/// Height of a bar with its gap, and room for the names.
+/// Height of a bar with its gap, and the width of the names.
 const BAR: f64 = 22.0;
 const NAMES: f64 = 190.0;
 
 /// Values of one quantity over time.
 #[derive(Clone, Debug)]
 pub struct Series<'a> {
-    /// What it is called, with its unit.
+    /// Name with the unit.
     pub name: String,
-    /// What it means.
+    /// Meaning of the values.
     pub words: &'a str,
-    /// Digits behind its point.
+    /// Digits after the decimal point.
     pub decimals: u8,
-    /// Which of the page's colours it has.
+    /// Index of the colour in the page's style.
     pub colour: usize,
-    /// Its values, one for each interval of the frame.
+    /// Values, one for each interval of the frame.
     pub values: Vec<Option<f64>>,
 }
 
 impl Series<'_> {
-    /// A derived field's, the so-manieth of its chart.
+    /// Returns the series of a derived field; `number` is its place in the chart.
     pub fn of(field: &'static Derived, number: usize, values: Vec<Option<f64>>) -> Series<'static> {
         Series {
             name: field.heading(),
@@ -73,33 +73,33 @@ impl Series<'_> {
     }
 }
 
-/// Something that happened at a moment, marked below a chart.
+/// An event, marked below a chart.
 #[derive(Clone, Debug)]
 pub struct Mark {
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at_ms: i64,
-    /// Which of the page's colours it has.
+    /// Index of the colour in the page's style.
     pub colour: usize,
-    /// What happened.
+    /// Description of the event.
     pub text: String,
 }
 
-/// What all charts over time share.
+/// Properties that all charts over time share.
 #[derive(Clone, Copy)]
 pub struct Frame<'a> {
-    /// When the chart begins, in milliseconds since 1970.
+    /// Start of the chart, in milliseconds since 1970.
     pub from_ms: i64,
-    /// When it ends.
+    /// End of the chart.
     pub to_ms: i64,
-    /// The zone that times are shown in.
+    /// Time zone of the times shown.
     pub zone: &'a dyn Zone,
-    /// When each interval begins, and how long it is.
+    /// Start and length of each interval.
     pub spans: &'a [(i64, u64)],
-    /// What it shows.
+    /// Title of the chart.
     pub title: &'a str,
-    /// Distinguishes one chart of a page from the next.
+    /// Number that distinguishes the charts of a page.
     pub id: usize,
-    /// What happened meanwhile.
+    /// Events during the time of the chart.
     pub marks: &'a [Mark],
 }
 
@@ -109,14 +109,14 @@ impl Frame<'_> {
         LEFT + (at_ms - self.from_ms) as f64 / whole * (WIDTH - LEFT - RIGHT)
     }
 
-    /// The middle of an interval.
+    /// Returns the middle of an interval.
     fn middle(&self, at: usize) -> f64 {
         let (from_ms, length_ms) = self.spans[at];
         let half = i64::try_from(length_ms / 2).unwrap_or(0);
         self.x(from_ms.saturating_add(half))
     }
 
-    /// An interval that follows on the one before it, without a hole between them.
+    /// Returns true if the interval follows the one before it without a gap.
     fn follows(&self, at: usize) -> bool {
         let Some(before) = at.checked_sub(1).map(|before| self.spans[before]) else { return false };
         let end = before.0.saturating_add(i64::try_from(before.1).unwrap_or(0));
@@ -144,7 +144,7 @@ impl Frame<'_> {
         out
     }
 
-    /// Lines across, with their values, and times below.
+    /// Draws horizontal lines with their values, and times below.
     fn axes(&self, top: f64) -> String {
         let mut out = String::new();
         let right = WIDTH - RIGHT;
@@ -178,7 +178,7 @@ impl Frame<'_> {
         out
     }
 
-    /// What happened, as small triangles on the line of time.
+    /// Draws the events as small triangles on the time axis.
     fn marked(&self) -> String {
         let mut out = String::new();
         let is_in = |mark: &&Mark| (self.from_ms..=self.to_ms).contains(&mark.at_ms);
@@ -195,7 +195,7 @@ impl Frame<'_> {
         out
     }
 
-    /// A line a series.
+    /// Draws one line per series.
     pub fn curves(&self, series: &[Series<'_>]) -> String {
         let highest = series.iter().flat_map(|one| &one.values).flatten();
         let top = nice(highest.copied().fold(0.0, f64::max));
@@ -214,7 +214,7 @@ impl Frame<'_> {
                 let _ = write!(path, "{}{x:.1} {y:.1}", if is_on { 'L' } else { 'M' });
                 let is_on_next =
                     one.values.get(at + 1).is_some_and(Option::is_some) && self.follows(at + 1);
-                // A point alone is a line as long as its interval.
+                // An isolated point becomes a line as long as its interval.
                 if !is_on && !is_on_next {
                     let (from_ms, length_ms) = self.spans[at];
                     let end_ms = from_ms.saturating_add(i64::try_from(length_ms).unwrap_or(0));
@@ -229,11 +229,11 @@ impl Frame<'_> {
         out
     }
 
-    /// Areas on top of each other. An interval without values is a hole.
+    /// Draws stacked areas. An interval without values is a gap.
     pub fn areas(&self, series: &[Series<'_>]) -> String {
         let sum_at = |at: usize| series.iter().filter_map(|one| one.values[at]).sum::<f64>();
         let highest = (0..self.spans.len()).map(sum_at).fold(0.0, f64::max);
-        // Shares are of 100, and rounding must not make that 125.
+        // Shares sum to 100, and rounding must not enlarge the scale to 125.
         let is_share = (highest - 100.0).abs() < 0.5;
         let top = if is_share { 100.0 } else { nice(highest) };
         let mut out = self.open(series);
@@ -257,10 +257,10 @@ impl Frame<'_> {
     }
 }
 
-/// Colours for what is of interest; two more, of no colour, are for what is not.
+/// Number of colours for used resources; two further greys are for unused ones.
 const COLOURS: usize = 7;
 
-/// The colour of a column: what is not used is grey, whatever place it has.
+/// Returns the colour of a column. Unused resources are grey, whatever their place.
 pub fn colour(field: &Derived, number: usize) -> usize {
     match field.id {
         "free_mib" | "idle_percent" => COLOURS,
@@ -269,7 +269,7 @@ pub fn colour(field: &Derived, number: usize) -> usize {
     }
 }
 
-/// A bar for each of some rows.
+/// Draws a bar for each row.
 pub(super) fn bars(rows: &[(String, f64)], field: &Derived, title: &str, id: usize) -> String {
     let height = rows.len() as f64 * BAR + 8.0;
     let most = rows.iter().map(|(_, value)| *value).fold(0.0, f64::max);
@@ -306,7 +306,7 @@ fn y(value: f64, top: f64) -> f64 {
     HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
 }
 
-/// Round times between two, no more than a chart has room for, as far apart as each other.
+/// Returns evenly spaced round times between two times, no more than a chart has room for.
 fn round_times(from_ms: i64, to_ms: i64, zone: &dyn Zone) -> Vec<i64> {
     let length_ms = (to_ms - from_ms).max(1);
     let fits = |step: &&i64| length_ms / **step < TIMES;
@@ -317,7 +317,7 @@ fn round_times(from_ms: i64, to_ms: i64, zone: &dyn Zone) -> Vec<i64> {
     (0..=TIMES).map(|at| first.saturating_add(at * step_ms)).filter(|at| *at <= to_ms).collect()
 }
 
-/// The value at a line across, with as few digits as its step needs.
+/// Formats the value at a horizontal line with as few digits as the step needs.
 fn tick(value: f64, top: f64) -> String {
     let step = top / 4.0;
     let is_whole = |digits: &usize| {
@@ -328,7 +328,7 @@ fn tick(value: f64, top: f64) -> String {
     if value == 0.0 { "0".into() } else { format!("{value:.digits$}") }
 }
 
-/// A round number that is not below the value.
+/// Returns a round number that is not below the value.
 fn nice(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;
@@ -355,7 +355,7 @@ mod tests {
             let times = round_times(from, to, &HalfPast);
             times.into_iter().map(|at| clock_text(at, &HalfPast)).collect::<Vec<_>>()
         };
-        // 00:00 to 01:00 in UTC are half past five and half past six there.
+        // 00:00 to 01:00 UTC are 05:30 to 06:30 local time.
         assert_eq!(
             times(0, HOUR_MS),
             ["05:30", "05:40", "05:50", "06:00", "06:10", "06:20", "06:30"]

@@ -1,4 +1,4 @@
-//! A report for a terminal: as narrow as its width, which wide tables are broken to.
+//! Reports for a terminal; a table wider than the terminal is broken into panels.
 
 use super::{about, advice_of, halves, label_title, labels_shown, time_text};
 use crate::fields::Scope;
@@ -9,10 +9,10 @@ use crate::time::Zone;
 use base::{clip, columns, padded};
 use std::fmt::Write;
 
-/// Labels are cut to this.
+/// Maximum length of a label.
 const LABEL_MAX: usize = 20;
 
-/// Prints a report.
+/// Renders a report.
 pub fn text(report: &Report, zone: &dyn Zone, width: usize) -> String {
     let mut out = String::new();
     let title = format!("{}  {}", report.definition.name, report.definition.title);
@@ -56,7 +56,7 @@ fn evidence(out: &mut String, table: &Table, width: usize) {
     }
 }
 
-/// A sentence, broken between words.
+/// Writes a sentence, broken between words.
 fn wrapped(out: &mut String, sentence: &str, width: usize) {
     let indent = sentence.chars().take_while(|c| *c == ' ').count();
     let mut column = 0;
@@ -78,7 +78,7 @@ fn wrapped(out: &mut String, sentence: &str, width: usize) {
     out.push('\n');
 }
 
-/// A block of lines that share their head.
+/// A block of lines with a common head.
 struct Block {
     heads: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -148,7 +148,7 @@ fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
     let labels: Vec<Vec<usize>> = blocks.iter().map(label_widths).collect();
     let label_width = |widths: &Vec<usize>| widths.iter().map(|width| width + 1).sum::<usize>();
     let first = labels.iter().map(label_width).max().unwrap_or(0).saturating_sub(1);
-    // Two blanks between columns where they fit, one where that saves breaking the table.
+    // Columns are two blanks apart if they fit, and one blank if that saves breaking the table.
     let total: usize = first + widths.iter().map(|width| width + 2).sum::<usize>();
     let gap = if total <= width { 2 } else { 1 };
     for panel in panels(&widths, width.saturating_sub(first), gap) {
@@ -181,7 +181,7 @@ fn print(out: &mut String, blocks: &[Block], table: &Table, width: usize) {
     out.push('\n');
 }
 
-/// Columns that fit beside each other; at least one of them.
+/// Groups columns into panels that fit the width; each panel has at least one column.
 fn panels(widths: &[usize], room: usize, gap: usize) -> Vec<std::ops::Range<usize>> {
     let mut found = Vec::new();
     let (mut start, mut used) = (0, 0);

@@ -1,4 +1,5 @@
-//! docs/reports.md is what the tables say. `PINHEAD_WRITE_DOCS=1 cargo test -p reports` writes it.
+//! Comparison of docs/reports.md with the tables. `PINHEAD_WRITE_DOCS=1 cargo test -p reports`
+//! writes the file.
 
 use std::path::Path;
 

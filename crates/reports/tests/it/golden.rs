@@ -1,11 +1,11 @@
-//! Every report over a made-up day, as it is printed. `UPDATE_GOLDEN=1 cargo test -p reports`
+//! Golden files of every report over a generated day. `UPDATE_GOLDEN=1 cargo test -p reports`
 //! writes the files again; read the difference before you keep it.
 
 use model::GuestIdentity;
 use reports::{By, Detail, HostData, Options, Pattern, REPORTS, Report, Utc, build, testing};
 use std::path::{Path, PathBuf};
 
-/// A terminal's width, which reports keep to.
+/// Terminal width that reports keep to.
 const WIDTH: usize = 80;
 
 fn options(by: By, detail: Detail) -> Options<'static> {
@@ -21,7 +21,7 @@ fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// Compares with what was kept, or keeps it.
+/// Compares the output with the golden file, or writes the file.
 fn check(name: &str, printed: &str) {
     let path = path(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -83,7 +83,7 @@ fn every_report_as_a_page() {
     for definition in REPORTS {
         let report = report(definition.name, &day, &options(By::Guest, Detail::Sums));
         let page = reports::html(&report, &Utc);
-        // It stands alone: nothing is loaded, nothing runs, and every chart has its title.
+        // The page loads nothing, runs nothing, and every chart has a title.
         for absent in ["<script", "http:", "https:", "url(", "src=", "href="] {
             assert!(!page.contains(absent), "{}: {absent}", definition.name);
         }

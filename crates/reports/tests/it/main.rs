@@ -1,4 +1,4 @@
-//! Reports, against golden files, documents and their own sums.
+//! Integration tests of reports: golden files, documents, and sums.
 
 mod docs;
 mod golden;

@@ -1,9 +1,9 @@
-//! What must add up, whatever was recorded: over random intervals, missing fields and all.
+//! Sums that must hold for any recording: random intervals with missing fields.
 
 use model::{Field, GuestField as G, GuestIdentity, HostField as H, Interval, Over, Row};
 use reports::{By, Detail, HostData, LineKind, Options, Report, Utc, build, find, testing};
 
-/// Numbers that look like chance and are the same every time.
+/// Deterministic pseudo-random numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -14,7 +14,7 @@ impl Chance {
         (self.0 >> 11) % below.max(1)
     }
 
-    /// Small, large or absurd, and now and then missing.
+    /// Returns a small, large, absurd or missing value.
     fn value(&mut self) -> Option<u64> {
         match self.below(8) {
             0 => None,
@@ -47,7 +47,7 @@ fn column(report: &Report, id: &str) -> usize {
     fields.iter().position(|field| field.id == id).expect("a column")
 }
 
-/// Intervals as no host would record them.
+/// Returns intervals that no host would record.
 fn absurd(seed: u64) -> HostData {
     let mut chance = Chance(seed);
     let mut intervals = Vec::new();
@@ -96,7 +96,7 @@ fn states_sum_to_a_hundred() {
 }
 
 #[test]
-fn the_hosts_memory_sums_to_its_total_and_little_is_without_a_name() {
+fn host_memory_sums_to_its_total_with_a_small_remainder() {
     let day = [testing::day(20, 60)];
     let report = report("STORE1", &day, By::Guest);
     let (total, other) = (column(&report, "total_mib"), column(&report, "other_mib"));
@@ -204,7 +204,7 @@ fn guests_that_come_one_after_the_other_are_not_counted_twice() {
 }
 
 #[test]
-fn nothing_that_was_recorded_breaks_a_report_or_its_reader() {
+fn absurd_recordings_do_not_break_any_report_format() {
     for seed in 1..12 {
         let day = [absurd(seed), absurd(seed + 1000)];
         for definition in reports::REPORTS {
@@ -227,7 +227,7 @@ fn nothing_that_was_recorded_breaks_a_report_or_its_reader() {
 }
 
 #[test]
-fn nothing_recorded_is_said_and_not_shown_as_nothing() {
+fn empty_recording_is_reported_as_not_recorded() {
     for definition in reports::REPORTS {
         let host = HostData { name: "h".into(), ..HostData::default() };
         let text = reports::text(&report(definition.name, &[host], By::Guest), &Utc, 80);
@@ -236,7 +236,7 @@ fn nothing_recorded_is_said_and_not_shown_as_nothing() {
     }
 }
 
-/// The host is recorded as soon as its manager is there, and its guests once they are found.
+/// The host is recorded from the start of its manager, and guests once they are found.
 #[test]
 fn an_interval_before_the_first_guest_tells_nothing_of_guests() {
     let mut day = testing::day(3, 4);

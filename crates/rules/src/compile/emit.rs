@@ -1,4 +1,4 @@
-//! Steps for an expression: what is a number is used as one, what is true or false too.
+//! Steps for an expression, with the check that numbers and truth values are not mixed.
 
 use crate::ast::{BinaryOp, Expr, ExprKind, Function};
 use crate::diag::{Diagnostic, Span};
@@ -6,11 +6,11 @@ use crate::file::RuleFile;
 use crate::program::{Code, Op, STACK};
 use counters::{Counter, KernelNames, Kib};
 
-/// The most steps of one expression. Variables are copied into each place that uses
-/// them, so that a short file could grow without bound; the default preset has 170.
+/// The most steps of one expression. Variables are copied into each place that uses them, so a
+/// short file could grow without bound; the default preset has 170.
 pub(super) const MAX_OPS: usize = 16_384;
 
-/// What an expression is used as.
+/// The type that the context of an expression needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
     Number,
@@ -49,27 +49,27 @@ impl Emitter {
     }
 }
 
-/// The machine that a rules file is to run on, as far as it is known.
+/// The machine that a rules file is compiled for, as far as it is known.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// The counters that its kernel has; `None` if that is not known.
     pub names: Option<KernelNames>,
     /// CPUs that are online or can be plugged.
     pub cpus_usable: Option<u32>,
-    /// All the memory there is, the pool included.
+    /// The machine's memory, the pool included.
     pub memory: Option<Kib>,
-    /// True if it has a pool that memory can be given to.
+    /// True if it has a pool to give memory to.
     pub pool: Option<bool>,
 }
 
-/// A file on its way to a program, and all that was found of it.
+/// A file during compilation, and its diagnostics.
 pub(super) struct Compiler<'a> {
     pub(super) file: &'a RuleFile,
     pub(super) machine: &'a Machine,
     pub(super) counters: Vec<Counter>,
     /// The largest age that a step loads.
     pub(super) deepest: usize,
-    /// Expressions visited for the current rule, also those that emit nothing.
+    /// Expressions visited for the current rule, including those without steps.
     pub(super) visited: usize,
     pub(super) found: Vec<Diagnostic>,
 }
@@ -112,7 +112,7 @@ impl Compiler<'_> {
         }
         let span = expr.span;
         match &expr.kind {
-            // Through a variable the place that is wrong is inside it.
+            // For a variable, the faulty place is inside the variable.
             ExprKind::Variable(index) => {
                 let value = self.file.variables.get(*index).and_then(|v| v.expr.as_ref());
                 if let Some(value) = value {

@@ -1,4 +1,4 @@
-//! A program for the host's manager: every rule by itself, all of them optional.
+//! Compiles the host's rules: each rule separately, all of them optional.
 
 use super::emit::{Compiler, Machine, Want};
 use super::finished;
@@ -7,7 +7,7 @@ use crate::file::{FileKind, Name, RuleFile};
 use crate::host_program::HostProgram;
 use counters::Counter;
 
-/// Compiles a host's rules file. There is a program only where no error is found.
+/// Compiles a host's rules file. There is a program only if no error is found.
 pub fn host_program(file: &RuleFile) -> (Option<HostProgram>, Vec<Diagnostic>) {
     let machine = Machine::default();
     let mut compiler = Compiler::new(file, &machine, Vec::new());
@@ -31,7 +31,7 @@ pub fn host_program(file: &RuleFile) -> (Option<HostProgram>, Vec<Diagnostic>) {
     };
     let counters = compiler.counters.iter().filter_map(|counter| match counter {
         Counter::Host(counter) => Some(*counter),
-        // The parser of such a file knows no other.
+        // The parser of such a file returns no other name.
         _ => None,
     });
     program.counters = counters.collect();

@@ -1,4 +1,4 @@
-//! Steps for the values that rules read, and the check that this kernel has them.
+//! Steps for the values that rules read, and the check that this kernel has the counters.
 
 use super::emit::{Compiler, Emitter};
 use crate::ast::{BinaryOp, Keyword};
@@ -8,7 +8,7 @@ use crate::program::Op;
 use base::nearest;
 use counters::{Counter, CpuField, retired};
 
-/// The code of the warning that a counter is gone and what it reads now.
+/// The code of the warning that a counter is gone, and that others are read instead.
 pub(super) const RETIRED: &str = "retired-counter";
 
 impl Compiler<'_> {
@@ -43,7 +43,7 @@ impl Compiler<'_> {
         out.push(Op::Binary(BinaryOp::Subtract), span);
     }
 
-    /// The growth of two counters together, a second.
+    /// Emits the joint growth of two counters, a second.
     fn rate(&mut self, out: &mut Emitter, names: [&str; 2], shift: u8, span: Span) {
         let [first, second] = names.map(Counter::vmstat);
         self.load(out, &first, shift, span);
@@ -70,7 +70,7 @@ impl Compiler<'_> {
             && let Some(reads) = retired(name)
             && (reads.is_empty() || reads.iter().any(|line| names.has_vmstat(line)))
         {
-            // The sum of the lines that the family has today, 0 where it has none.
+            // The sum of the lines that the family has today, 0 if it has none.
             let mut now = String::new();
             for read in reads.iter().filter(|line| names.has_vmstat(line)) {
                 self.load(out, &Counter::vmstat(read), age, span);
@@ -120,8 +120,8 @@ impl Compiler<'_> {
             return;
         }
         let message = format!("This kernel has no `{name}` in /proc/{file}");
-        // Variables are copied into each place that uses them: what a name may have meant is
-        // looked up once where it stands, and not thousands of times.
+        // Variables are copied into each place that uses them. The names that a wrong name may have
+        // meant are searched once for its place, and not thousands of times.
         let told = |d: &Diagnostic| d.span == span && d.message == message;
         if self.found.iter().any(|d| told(d) && d.severity == Severity::Error) {
             return;

@@ -19,24 +19,24 @@ use std::cmp::Reverse;
 pub use emit::Machine;
 pub use host::host_program;
 
-/// Compiles a file for a machine. There is a program only where no error is found.
+/// Compiles a file for a machine. There is a program only if no error is found.
 pub fn compile(file: &RuleFile, machine: &Machine) -> (Option<Program>, Vec<Diagnostic>) {
     let mut compiler = Compiler::new(file, machine, Vec::new());
     let program = compiler.program();
     finished(program, compiler.found)
 }
 
-/// Puts what was found in order; it keeps the program only where none of it is an error.
+/// Sorts the diagnostics, and keeps the program only if none of them is an error.
 fn finished<T>(program: Option<T>, mut found: Vec<Diagnostic>) -> (Option<T>, Vec<Diagnostic>) {
-    // What one group is warned of may refuse the other: the error stands for both.
+    // One group may warn of a place that another group refuses: the error stands for both.
     found.sort_by_key(|d| (d.span.start, d.span.end, Reverse(d.severity)));
     found.dedup_by(|later, first| later.span == first.span && later.message == first.message);
     once_a_name(&mut found);
     (program.filter(|_| !has_errors(&found)), found)
 }
 
-/// Leaves one warning for each retired counter, at its first place: a rule names it
-/// once for each interval that it looks back, which is no news the second time.
+/// Keeps one warning for each retired counter, at its first place: a rule names the counter once
+/// for each interval that it looks back.
 fn once_a_name(found: &mut Vec<Diagnostic>) {
     let mut told = Vec::new();
     found.retain(|d| {
@@ -51,12 +51,12 @@ fn once_a_name(found: &mut Vec<Diagnostic>) {
 /// A piece of a rule, compiled on its own.
 pub(crate) struct Part {
     pub(crate) code: Code,
-    /// Whether it is true or false rather than a number.
+    /// True if it yields a truth value and not a number.
     pub(crate) is_truth: bool,
 }
 
-/// Compiles one expression of a file against the counters of its program, to show
-/// the value of a piece of a rule. `None` where the piece needs another counter.
+/// Compiles one expression of a file against the counters of its program, to show the value of a
+/// part of a rule. `None` if the part needs another counter.
 pub(crate) fn part(
     file: &RuleFile,
     counters: &[Counter],
@@ -81,7 +81,8 @@ impl Compiler<'_> {
             self.found.push(error);
         }
         let (cpu_on, memory_on) = (self.cpu_on(), self.memory_on());
-        // A group that is off for a value that cannot be read has an error already, and no warning.
+        // A group that is off because of an unreadable value already has an error, and gets no
+        // warning.
         let off = self.found.iter().filter(|d| d.severity == Severity::Warning).count();
         if !cpu_on && !memory_on && off > 1 {
             let message = "Neither CPU nor memory management has all that it needs";
@@ -100,7 +101,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Compiles a group; one that is off is checked too, but asks for no counters.
+    /// Compiles a group; one that is off is checked too, but its counters are not read.
     fn group<T>(&mut self, on: bool, compile: fn(&mut Self) -> Option<T>) -> Option<T> {
         let (counters, deepest, before) = (self.counters.clone(), self.deepest, self.found.len());
         let group = compile(self);
@@ -203,7 +204,7 @@ impl Compiler<'_> {
     fn cpu(&mut self) -> Option<CpuRules> {
         let hotplug = self.rule(Name::Hotplug, Want::Truth);
         let hotunplug = self.rule(Name::Hotunplug, Want::Truth);
-        // A maximum beyond all machines is none, as in the original.
+        // A maximum beyond all machines means no maximum, as in the original.
         let bound = |name| self.file.setting(name).map(|s| s.value.min(u32::MAX.into()) as u32);
         let (min, max) = (bound(Name::CpuMin)?, bound(Name::CpuMax)?);
         Some(CpuRules { min, max, hotplug: hotplug?, hotunplug: hotunplug? })

@@ -7,14 +7,14 @@ use crate::parse::HostName;
 
 /// UTF-8's byte-order mark, which some editors put before a text.
 const MARK: &[u8] = b"\xef\xbb\xbf";
-/// Quotes that editors and other languages have.
+/// Quotes of editors and other languages.
 const QUOTES: [char; 9] =
     ['"', '\'', '`', '\u{2018}', '\u{2019}', '\u{201a}', '\u{201c}', '\u{201d}', '\u{201e}'];
 
 impl FileReader {
-    /// Reads a host's file where names of one can be read, otherwise a guest's.
+    /// Creates a reader of a host's file if `host_name` is given, and of a guest's otherwise.
     pub(super) fn new(host_name: Option<HostName>) -> FileReader {
-        // Keywords of a guest look back one interval, and nobody else reads a host's rules.
+        // A guest's keywords look back one interval, and only pinhead reads a host's rules.
         let (kind, language, history) = match host_name {
             None => (FileKind::Guest, Language::Original, 1),
             Some(_) => (FileKind::Host, Language::Extended, 0),
@@ -65,7 +65,7 @@ impl FileReader {
         self.diagnostics.push(Diagnostic::warning("portable", span, message).help(help));
     }
 
-    /// The whole file, which cannot be read, so that nothing more is said of it.
+    /// Refuses the whole file with one error, without reading it further.
     pub(super) fn refused(
         mut self,
         code: &'static str,
@@ -91,7 +91,7 @@ impl FileReader {
         self.diagnostics.push(error);
     }
 
-    /// Reads the line at `at`, with those that continue it; returns where the next starts.
+    /// Reads the line at `at` and its continuations; returns the start of the next line.
     pub(super) fn line(&mut self, text: &[u8], mut at: usize) -> usize {
         let mut line = Text::starting(at);
         let comment = text[at] == b'#';
@@ -116,7 +116,7 @@ impl FileReader {
                 if extended && byte == b'#' && !in_quotes {
                     break;
                 }
-                // The white space of C: a vertical tab is one too.
+                // The white space of C, which includes the vertical tab.
                 if !byte.is_ascii_whitespace() && byte != 0x0b {
                     line.push(byte, at + offset);
                 }
@@ -186,7 +186,7 @@ impl FileReader {
     fn unquoted(&mut self, line: &Text, equals: usize, name: &str) {
         let span = line.span(equals, line.len());
         let message = format!("The value of `{name}` has no quotes");
-        // Behind a `#` a comment was meant, and other quotes than ours were meant as ours.
+        // The text behind a `#` was meant as a comment, and typographic quotes as plain ones.
         let value = line.bytes[equals + 1..].split(|&b| b == b'#').next().unwrap_or_default();
         let value = std::str::from_utf8(value).unwrap_or_default();
         let value = value.trim_matches(QUOTES);
@@ -208,8 +208,8 @@ impl FileReader {
         }
     }
 
-    /// Whether it chose the language. Anywhere but first it is what it always was in
-    /// the original: a variable like any other.
+    /// Returns true if the line chooses the language. Anywhere but first, LANGUAGE is an ordinary
+    /// variable, as in the original.
     fn language(&mut self, first: bool, name: Span, value: &Text) -> bool {
         match (first, value.bytes.as_slice()) {
             (true, b"2") => self.file.language = Language::Extended,

@@ -1,9 +1,8 @@
 //! From the text of a rules file to its settings, variables and rules.
 //!
-//! The layout of the file is the original daemon's: one `name="value"` a line, all
-//! white space dropped, the value between the first and the last quote. Reading
-//! never fails; what is wrong is in the diagnostics, and what is usable beside it
-//! is still there, so that one run tells of several mistakes.
+//! The layout of the file is the original daemon's: one `name="value"` a line, all white space
+//! dropped, the value between the first and the last quote. Reading never fails. Errors become
+//! diagnostics, and the usable rest of the file is kept, so that one run reports several mistakes.
 //!
 //! ```text
 //!   bytes ─► lines (name, value) ─► settings (numbers, texts kept) ─► uses (trees of what
@@ -27,90 +26,90 @@ pub(crate) use text::Text;
 pub const MAX_LINE: usize = 2048;
 /// The longest name of a user variable, as in the original.
 pub const MAX_NAME: usize = 128;
-/// The room for all names and values of user variables, as in the original, which
-/// keeps them in one buffer with two bytes beside each pair and two for itself.
+/// The room for all names and values of user variables, as in the original. It keeps them in one
+/// buffer with two bytes for each pair and two for itself.
 pub const MAX_VARIABLES: usize = 4096;
-/// A larger file is no rules file. The original has no such bound, but reads it
-/// whole into the same buffers.
+/// The largest rules file. The original has no such bound, but reads the file whole into the same
+/// buffers.
 pub const MAX_FILE: usize = 1 << 20;
 
-/// Which language a file is in.
+/// The language of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// The original daemon's.
+    /// The original daemon's language.
     Original,
-    /// With pinhead's additions; the file says LANGUAGE="2" first.
+    /// The language with pinhead's additions, chosen by LANGUAGE="2" as the first setting.
     Extended,
 }
 
-/// A whole number that a file sets, and where.
+/// A whole number that a file sets, and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The number.
     pub value: u64,
-    /// Where the number stands.
+    /// The position of the number.
     pub span: Span,
 }
 
-/// A rule, or the size of a step, and where its name stands.
+/// A rule, or the size of a step, and the position of its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleText {
     /// The expression.
     pub expr: Expr,
-    /// Where the name stands.
+    /// The position of the name.
     pub name: Span,
 }
 
-/// A variable of the user's.
+/// A user variable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
-    /// Its name.
+    /// The variable's name.
     pub name: String,
-    /// Where its name stands.
+    /// The position of the name.
     pub span: Span,
-    /// What it stands for; `None` as long as no rule uses it, and never parsed then.
+    /// The variable's value; `None` as long as no rule uses it, and then never parsed.
     pub expr: Option<Expr>,
     text: Text,
-    /// How deep the tree of the value is, as soon as it is there.
+    /// The depth of the value's tree, once it is parsed.
     levels: usize,
 }
 
-/// What a rules file says.
+/// The content of a rules file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleFile {
-    /// For whom it decides.
+    /// The target of the decisions.
     pub kind: FileKind,
-    /// The language it is in.
+    /// The file's language.
     pub language: Language,
     /// The user's variables, in the file's order.
     pub variables: Vec<Variable>,
-    /// The largest history index of all that was parsed.
+    /// The largest history index of all parsed expressions.
     pub history: u8,
     settings: [Option<Setting>; Name::ALL.len()],
     rules: [Option<RuleText>; Name::ALL.len()],
-    /// Names that have a line, whatever its value.
+    /// Names that have a line, with any value.
     set: [bool; Name::ALL.len()],
-    /// Names with a value that cannot be read.
+    /// Names with an unreadable value.
     unread: [bool; Name::ALL.len()],
 }
 
 impl RuleFile {
-    /// The number that a setting has.
+    /// Returns the value of a setting.
     pub fn setting(&self, name: Name) -> Option<Setting> {
         self.settings[name as usize]
     }
 
-    /// The expression that a rule has.
+    /// Returns the expression of a rule.
     pub fn rule(&self, name: Name) -> Option<&RuleText> {
         self.rules.get(name as usize)?.as_ref()
     }
 
-    /// The file sets it, and an error says already why that cannot be read.
+    /// Returns true if the file sets the name to an unreadable value, which already has an error.
     pub(crate) fn is_unread(&self, name: Name) -> bool {
         self.unread[name as usize]
     }
 
-    /// All rules that are set, in a fixed order.
+    /// Returns all rules that are set, in a fixed order.
     pub fn rules(&self) -> impl Iterator<Item = (Name, &RuleText)> {
         Name::ALL.iter().filter_map(|name| Some((*name, self.rule(*name)?)))
     }

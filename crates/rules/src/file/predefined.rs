@@ -1,19 +1,19 @@
-//! The names that the language itself knows on the left of `=`.
+//! The names that the language itself defines on the left of `=`.
 
 use base::named;
 
-/// For whom the rules of a file decide.
+/// The target of a file's decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A guest, by its kernel's counters: `pinheadd`.
     Guest,
-    /// The manager of all guests, by what it knows of them and of the host: `pinhead host`.
+    /// The manager of all guests, by its counters of guests and of the host: `pinhead host`.
     Host,
 }
 
 named! {
-    /// The names that the language itself knows on the left of `=`, as they are written by
-    /// convention: those of a guest's file, then those of a host's.
+    /// The names that the language itself defines on the left of `=`, in their usual spelling:
+    /// those of a guest's file, then those of a host's.
     #[allow(missing_docs)]
     pub enum Name {
         Hotplug = "HOTPLUG", Hotunplug = "HOTUNPLUG", Memplug = "MEMPLUG",
@@ -25,7 +25,7 @@ named! {
 }
 
 impl FileKind {
-    /// The names that a file of this kind can set.
+    /// Returns the names that a file of this kind can set.
     pub fn names(self) -> &'static [Name] {
         let (guest, host) = Name::ALL.split_at(Name::ShrinkGuest as usize);
         match self {
@@ -36,18 +36,18 @@ impl FileKind {
 }
 
 impl Name {
-    /// The kind of file that it can be set in.
+    /// Returns the kind of file that can set the name.
     pub fn kind(self) -> FileKind {
         if self >= Name::ShrinkGuest { FileKind::Host } else { FileKind::Guest }
     }
 
-    /// Whether it is a rule, which is true or false, and not a number or a size.
+    /// Returns true if the name is a rule, which is true or false, and not a number or a size.
     pub fn is_rule(self) -> bool {
         use Name::{CmmDec, CmmInc, GrowSize, ShrinkSize};
         self.is_expression() && !matches!(self, CmmInc | CmmDec | ShrinkSize | GrowSize)
     }
 
-    /// Whether its value is an expression, and not digits only.
+    /// Returns true if the value is an expression, and not only digits.
     pub(super) fn is_expression(self) -> bool {
         use Name::{CmmMax, CmmMin, CpuMax, CpuMin, Update};
         !matches!(self, Update | CpuMin | CpuMax | CmmMin | CmmMax)

@@ -1,16 +1,16 @@
-//! Reads a file as a whole, and holds the part that is read so far.
+//! The reader of a whole file, with the part that is read so far.
 
 use super::{MAX_FILE, Name, RuleFile, Text};
 use crate::diag::{Diagnostic, Span};
 use crate::parse::HostName;
 
-/// Reads a guest's rules file. Always returns what could be read; the file is usable only
-/// if no diagnostic is an error.
+/// Reads a guest's rules file. It always returns the readable part; the file is usable only if no
+/// diagnostic is an error.
 pub fn parse(text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
     read_as(None, text)
 }
 
-/// Reads a host's rules file where names of one can be read, otherwise a guest's.
+/// Reads a host's rules file if `host_name` is given, and a guest's otherwise.
 pub(crate) fn read_as(host_name: Option<HostName>, text: &[u8]) -> (RuleFile, Vec<Diagnostic>) {
     let mut reader = FileReader::new(host_name);
     if text.len() > MAX_FILE {
@@ -27,19 +27,19 @@ pub(crate) fn read_as(host_name: Option<HostName>, text: &[u8]) -> (RuleFile, Ve
     (reader.file, reader.diagnostics)
 }
 
-/// The predefined names that a text sets, of whatever kind of file they are.
+/// Returns the predefined names that a text sets, of either kind of file.
 pub(crate) fn names_set(text: &[u8]) -> Vec<Name> {
     let mut reader = FileReader::new(None);
     reader.lines(&text[..text.len().min(MAX_FILE)]);
     Name::ALL.iter().copied().filter(|name| reader.file.set[*name as usize]).collect()
 }
 
-/// A rule whose expression waits until all variables are known.
+/// A rule that waits for parsing until all variables are known.
 pub(super) struct Pending {
     pub(super) name: Name,
     pub(super) span: Span,
     pub(super) value: Text,
-    /// How many variables stand above it.
+    /// Number of variables above it.
     pub(super) variables: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a line sets: a rule, a number or a variable of the user's.
+//! The settings of a line: a rule, a number or a user variable.
 
 use super::reader::{FileReader, Pending};
 use super::{FileKind, MAX_NAME, MAX_VARIABLES, Name, Setting, Text, Variable};
@@ -14,7 +14,7 @@ impl FileReader {
                 Diagnostic::warning("empty-rule", span, message)
                     .help("\"0\" is the rule that is never true"),
             );
-            // The last one counts, also where it is empty.
+            // The last one counts, even if it is empty.
             self.pending.push(Pending { name, span, value, variables: 0 });
             return;
         }
@@ -22,7 +22,8 @@ impl FileReader {
         self.pending.push(Pending { name, span, value, variables });
     }
 
-    /// A guest's file may have a variable of that name, as it always could.
+    /// Handles a name of the other kind of file. A guest's file may use it as a variable, as in the
+    /// original.
     pub(super) fn of_other_kind(&mut self, known: Name, name: String, span: Span, value: Text) {
         let message = |whose| format!("{} belongs in {whose} rules file", known.name());
         match self.file.kind {
@@ -119,7 +120,8 @@ impl FileReader {
         self.file.variables.push(Variable { name, span, expr: None, text, levels: 0 });
     }
 
-    /// The original compares only as many letters as its own names have.
+    /// Warns of names that the original mistakes for its own: it compares only as many letters as
+    /// its names have.
     fn lookalike(&mut self, name: &str, span: Span) {
         let upper = name.to_ascii_uppercase();
         let (kind, names) = (self.file.kind, self.file.kind.names());

@@ -2,7 +2,7 @@
 
 use crate::diag::Span;
 
-/// A text without its white space, that knows where each byte came from.
+/// A text without its white space, with the position of each byte in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text {
     pub(super) bytes: Vec<u8>,
@@ -11,7 +11,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// An empty text that starts at that byte of the file.
+    /// Creates an empty text that starts at that byte of the file.
     pub(super) fn starting(at: usize) -> Text {
         Text { end: at as u32, ..Text::default() }
     }
@@ -37,12 +37,12 @@ impl Text {
         self.bytes[at]
     }
 
-    /// The bytes from `start` up to `end`; empty where they are not ASCII.
+    /// Returns the bytes from `start` up to `end`; empty if they are not ASCII.
     pub(crate) fn str(&self, start: usize, end: usize) -> &str {
         std::str::from_utf8(&self.bytes[start..end]).unwrap_or("")
     }
 
-    /// The character of UTF-8 at a byte, and its place; a byte that is no text is the replacement
+    /// Returns the UTF-8 character at a byte, and its position. Invalid bytes give the replacement
     /// character.
     pub(crate) fn character(&self, at: usize) -> (char, Span) {
         let bytes = &self.bytes[at..self.len().min(at + char::MAX.len_utf8())];
@@ -61,7 +61,7 @@ impl Text {
         }
     }
 
-    /// The place just behind the text.
+    /// Returns the position just behind the text.
     pub(crate) fn end(&self) -> Span {
         Span { start: self.end, end: self.end + 1 }
     }

@@ -1,4 +1,4 @@
-//! Rules and the variables that they use become trees; what is unused stays text.
+//! Parses rules and the variables that they use; unused variables stay text.
 
 use super::reader::FileReader;
 use super::{Language, RuleText, Text};
@@ -6,8 +6,8 @@ use crate::ast::{Expr, ExprKind};
 use crate::diag::{Diagnostic, has_errors};
 use crate::parse::{MAX_LEVELS, Parser, Visible};
 
-/// After so many rules with errors no further one is read: each may cost a search among
-/// all names, and nobody mends that many at once.
+/// Number of rules with errors after which no further rule is parsed. Each may cost a search among
+/// all names, and no user corrects as many at once.
 const MAX_FAILED: usize = 100;
 
 impl FileReader {
@@ -61,9 +61,9 @@ impl FileReader {
         (expr, history)
     }
 
-    /// Parses the variables that an expression uses and that no other used before.
-    /// Returns how many levels the tree has from here on, its variables included;
-    /// what would be too deep below `above` levels is cut off.
+    /// Parses the variables that an expression uses and that were not used before. Returns the
+    /// number of levels of the tree, its variables included. Parts that would be too deep below
+    /// `above` levels are cut off.
     fn used(
         &mut self,
         expr: &mut Expr,
@@ -91,7 +91,7 @@ impl FileReader {
                     let variable = &mut self.file.variables[index];
                     (variable.levels, variable.expr) = (levels, Some(value));
                 }
-                // It may have been parsed for a use that was less deep than this one.
+                // The variable may have been parsed for a shallower use.
                 let levels = self.file.variables[index].levels;
                 if below + levels > MAX_LEVELS {
                     return self.too_deep(expr);
@@ -110,7 +110,7 @@ impl FileReader {
         levels + 1
     }
 
-    /// Nothing that comes later may follow the circle.
+    /// The variable becomes broken, so that no later step follows the circle.
     fn circle(&mut self, expr: &mut Expr, index: usize) -> usize {
         let message = format!("Variable `{}` uses itself", self.file.variables[index].name);
         self.cut(expr, "recursion", message, "a variable cannot need its own value")

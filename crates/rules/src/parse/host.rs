@@ -7,7 +7,7 @@ use base::nearest;
 use counters::{Counter, HostCounter};
 
 impl Parser<'_> {
-    /// A name that is no variable, in a host's rules file.
+    /// Parses a name that is not a variable, in a host's rules file.
     pub(crate) fn host_name(&mut self, word: &str, start: usize) -> Expr {
         let span = self.text.span(start, self.at);
         match (word, self.peek()) {
@@ -52,7 +52,7 @@ impl Parser<'_> {
     fn host_unknown(&self, word: &str, span: Span) -> Diagnostic {
         let guests = matches!(word, "meminfo" | "vmstat" | "cpustat" | "psi" | "time")
             || Keyword::from_name(word).is_some();
-        // `guest` is a keyword of a guest's rules too, but who writes it here means a counter.
+        // `guest` is a keyword of a guest's rules too, but here a counter is meant.
         if guests && word != "guest" {
             let message = format!("`{word}` is a guest's own: its kernel shows it, not the host");
             return Diagnostic::error("unknown-name", span, message)
@@ -71,8 +71,8 @@ impl Parser<'_> {
     }
 }
 
-/// The counters that a wrong name may have meant: those of just that name in another
-/// family, or else those that are written nearly so, in its own family first.
+/// Returns the counters that a wrong name may have meant. These have the same name in another
+/// family, or else a similar name, in its own family first.
 fn near(family: &str, name: &str) -> Vec<&'static str> {
     let named = |wanted: &str| -> Vec<&'static str> {
         let own = |(_, own): &(&str, &str)| *own == wanted;
@@ -95,7 +95,7 @@ fn all_of(family: &str) -> String {
     names_of(family).collect::<Vec<_>>().join(" ")
 }
 
-/// The names of a family, without it; those of both where none is named.
+/// Returns the names of a family, without the family's name; those of both if none is given.
 fn names_of(family: &str) -> impl Iterator<Item = &'static str> {
     let counters = HostCounter::ALL.iter().filter_map(|c| c.name().split_once('.'));
     counters.filter(move |(of, _)| family.is_empty() || *of == family).map(|(_, name)| name)

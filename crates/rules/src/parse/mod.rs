@@ -1,8 +1,8 @@
 //! From the text of one value to a tree.
 //!
-//! The grammar is the original daemon's, and so are its surprises: a unary `-` or
-//! `!` takes all that binds tighter than the operator on its left. The parser
-//! never fails: what it cannot read becomes a `Broken` leaf and a diagnostic.
+//! The grammar is the original daemon's, and so are its surprises: a unary `-` or `!` takes
+//! everything that binds tighter than the operator on its left. The parser never fails: an
+//! unreadable part becomes a `Broken` leaf and a diagnostic.
 
 mod host;
 mod operands;
@@ -15,20 +15,19 @@ pub(crate) use operands::{meant, quoted};
 
 /// The most intervals that a rule may look back.
 pub const MAX_HISTORY: u8 = 100;
-/// The deepest nesting of parentheses and signs. The parser and the type check
-/// recurse; the original recurses without a bound and dies of it.
+/// The deepest nesting of parentheses and signs. The parser and the type check recurse; the
+/// original recurses without a bound and crashes.
 const MAX_DEPTH: usize = 100;
-/// The deepest tree, with the variables in it: whatever comes later recurses over it.
-/// A chain of operators is as deep as it is long, and a line that the original takes has
-/// room for some thousand of them.
+/// The deepest tree, including its variables: later passes recurse over it. A chain of operators is
+/// as deep as it is long, and a line that the original accepts has room for some thousand of them.
 pub(crate) const MAX_LEVELS: usize = 1100;
 
-/// The help for a guest's rules file that uses a counter of the manager's.
+/// The help for a guest's rules file that uses a counter of the manager.
 const HOST_ONLY: &str =
     "guest. and host. counters are for a host's rules file, which sets SHRINKGUEST or GROWGUEST";
 
-/// Writes a character so that it can be found in the file: those that look like others, or like
-/// nothing, by their number.
+/// Formats a character so that it can be found in the file: characters that look like others, or
+/// are invisible, by their number.
 fn shown(found: char) -> String {
     match found {
         char::REPLACEMENT_CHARACTER => "a byte that is no text".into(),
@@ -37,7 +36,7 @@ fn shown(found: char) -> String {
     }
 }
 
-/// Advice for a character that an editor typed for another, or that came from a comment.
+/// Returns advice for a character that an editor substituted, or that came from a comment.
 fn typed_help(found: char) -> Option<&'static str> {
     Some(match found {
         '"' => LAST_QUOTE,
@@ -50,22 +49,22 @@ fn typed_help(found: char) -> Option<&'static str> {
     })
 }
 
-/// Finds the user variable of a name, as it is visible where the text stands.
+/// Finds the user variable with a name, as it is visible at the text's position.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Visible;
 
-/// What a name is where it is used.
+/// The visibility of a name where it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Visible {
     /// No variable has that name.
     No,
-    /// The variable of that number.
+    /// The variable with that index.
     Yes(usize),
     /// The variable is defined, but only further down.
     Later(Span),
 }
 
-/// Reads a name of a host's rules. It is handed in, so that a program that reads guests' files
-/// only, as the daemon does, is linked without it.
+/// Parses a name of a host's rules. It is passed in, so that a program that reads only guests'
+/// files, as the daemon does, is linked without it.
 pub(crate) type HostName = fn(&mut Parser<'_>, &str, usize) -> Expr;
 
 pub(crate) struct Parser<'a> {
@@ -75,7 +74,7 @@ pub(crate) struct Parser<'a> {
     operators: usize,
     file: &'a RuleFile,
     lookup: Lookup<'a>,
-    /// Reads names, in a host's file.
+    /// The parser of names, in a host's file.
     host_name: Option<HostName>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// The largest history index seen.
@@ -102,7 +101,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The whole text as one expression.
+    /// Parses the whole text as one expression.
     pub(crate) fn whole(&mut self) -> Expr {
         let expr = self.expression(Binding::None);
         if self.at < self.text.len() && self.diagnostics.is_empty() {
@@ -143,7 +142,7 @@ impl<'a> Parser<'a> {
         Some(help.into())
     }
 
-    /// A counter that messages can show how to write.
+    /// Returns a counter as an example for messages.
     fn example(&self) -> &'static str {
         match self.file.kind {
             FileKind::Guest => "vmstat.pgpgin",
@@ -163,7 +162,7 @@ impl<'a> Parser<'a> {
 
     fn broken(&mut self, error: Diagnostic) -> Expr {
         let span = error.span;
-        // One syntax error an expression: what follows it would be guesses.
+        // One syntax error for each expression: further errors would be guesses.
         if self.diagnostics.is_empty() {
             self.diagnostics.push(error);
         }
@@ -192,7 +191,7 @@ impl<'a> Parser<'a> {
             }
             self.at += length;
             let right = self.expression(op.binding());
-            // With the parentheses around both sides, which their own spans leave out.
+            // With the parentheses around both sides, which their own spans exclude.
             let span = self.text.span(start, self.at);
             let kind = ExprKind::Binary(op, Box::new(expr), Box::new(right));
             expr = Expr { kind, span, parenthesised: false };
@@ -291,7 +290,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Digits, an optional fraction, an optional exponent; a sign may stand at `start`.
+    /// Parses digits, an optional fraction, an optional exponent; a sign may stand at `start`.
     fn number(&mut self, start: usize) -> Expr {
         self.digits();
         if self.eat(b'.') {

@@ -1,5 +1,4 @@
-//! What stands between operators and is not a number: variables, keywords, counters
-//! and functions.
+//! Operands other than numbers: variables, keywords, counters and functions.
 
 use super::{HOST_ONLY, MAX_HISTORY, Parser, Visible};
 use crate::ast::{Binding, Expr, ExprKind, Function, Keyword};
@@ -208,7 +207,7 @@ impl Parser<'_> {
             + match function {
                 Function::Min | Function::Max | Function::Avg => u32::from(own),
                 Function::Delta | Function::Rate => u32::from(own) + 1,
-                // Keywords in the condition look back one interval themselves.
+                // Keywords in the condition themselves look back one interval.
                 Function::Over => u32::from(own.max(1)),
             };
         if reach > u32::from(MAX_HISTORY) {
@@ -236,7 +235,7 @@ fn cpustat_names() -> impl Iterator<Item = &'static str> {
         .chain(CpuField::ALL.iter().map(|f| f.name()))
 }
 
-/// What a wrong name may have meant, or else something that helps.
+/// Returns the names that a wrong name may have meant, or else another hint.
 pub(crate) fn meant(near: &[&str], otherwise: &str) -> String {
     match near {
         [] => otherwise.to_owned(),

@@ -1,10 +1,10 @@
-//! What pinhead adds to the language, each only in a file that says LANGUAGE="2".
+//! pinhead's additions to the language, each only in a file with LANGUAGE="2".
 
 use crate::common::{file, program, value};
 
 const EXTENDED: &str = "LANGUAGE=\"2\"";
 
-/// Each expression with its value in the extended language; the original's refuses it.
+/// Checks each expression's value in the extended language, and that the original's refuses it.
 fn check(table: &[(&str, &str)]) {
     for (expression, expected) in table {
         assert_eq!(value(EXTENDED, expression), *expected, "{expression}");
@@ -13,7 +13,7 @@ fn check(table: &[(&str, &str)]) {
     }
 }
 
-/// Expressions that are refused in the extended language too.
+/// Checks expressions that the extended language refuses too.
 fn check_refused(table: &[(&str, &str)]) {
     for (expression, expected) in table {
         assert_eq!(value(EXTENDED, expression), *expected, "{expression}");
@@ -109,7 +109,7 @@ fn functions_are_no_reserved_words() {
 fn a_comment_may_end_a_line() {
     let text = "LANGUAGE=\"2\" # the additions\nlow=\"10\" # percent = \"50\"\n";
     assert_eq!(value(text, "low + 1"), "11");
-    // In the original's language the value goes on to the last quote of the line.
+    // In the original's language the value extends to the last quote of the line.
     let original = value("low=\"10\" # percent = \"50\"", "low + 1");
     assert_eq!(original, "error[syntax] \"");
     // A `#` between quotes is text.
@@ -139,6 +139,6 @@ fn the_language_is_chosen_by_the_first_setting_only() {
     assert_eq!(value("LANGUAGE=\"3\"", "1"), "error[language] 3");
     let late = "x=\"1\"\nLANGUAGE=\"2\"";
     assert_eq!(value(late, "1 >= 1"), "error[syntax] =");
-    // There it is what it always was in the original: a variable.
+    // In that place LANGUAGE is a variable, as in the original.
     assert_eq!(value(late, "LANGUAGE + x"), "3");
 }

@@ -1,22 +1,22 @@
-//! What the tests of this crate share: short ways from a text to what came of it.
+//! Helpers of this crate's tests: from a text to its values and diagnostics.
 
-// Each test file is a crate of its own and uses some of these.
+// Each test file is a separate crate and uses some of these.
 
 use counters::{Counter, CpuField, History, KernelNames};
 use rules::{
     Diagnostic, Machine, Name, Program, Value, compile, explain, has_errors, line_column, parse,
 };
 
-/// All that both groups need; what is tested stands before it and may overrule it.
+/// All settings that both groups need; the tested lines stand before them and may overrule them.
 pub const REST: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTUNPLUG=\"0\"\n\
                         CMM_MIN=\"0\"\nCMM_MAX=\"1000\"\nMEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";
 
-/// A file that computes `expression` as CMM_INC would, after some lines of its own.
+/// Returns a file that computes `expression` as CMM_INC would, after the given lines.
 pub fn file(lines: &str, expression: &str) -> String {
     format!("{lines}\nHOTPLUG=\"{expression}\"\nCMM_INC=\"0\"\n{REST}")
 }
 
-/// What a guest's counters show, `age` intervals ago: every interval takes 2 seconds
+/// Returns the values of a guest's counters, `age` intervals ago. Every interval takes 2 seconds
 /// and 400 ticks; memory and events have values that are easy to compute with.
 pub fn reading(counter: &Counter, age: usize) -> f64 {
     let grown = |now: f64, by: f64| now - by * age as f64;
@@ -53,7 +53,7 @@ pub fn reading(counter: &Counter, age: usize) -> f64 {
     }
 }
 
-/// A history as full as the program wants it, of those readings.
+/// Returns a history of those readings, as long as the program needs.
 pub fn history(program: &Program) -> History {
     let mut history = History::new(program.counters.len(), program.intervals);
     for age in (0..=program.intervals).rev() {
@@ -63,7 +63,7 @@ pub fn history(program: &Program) -> History {
     history
 }
 
-/// Compiles a file against a machine; all findings of both passes, in order.
+/// Compiles a file for a machine; returns all diagnostics of both passes, in order.
 pub fn compiled(text: &str, machine: &Machine) -> (Option<Program>, Vec<Diagnostic>) {
     let (file, mut found) = parse(text.as_bytes());
     let (program, more) = compile(&file, machine);
@@ -73,13 +73,13 @@ pub fn compiled(text: &str, machine: &Machine) -> (Option<Program>, Vec<Diagnost
     (program.filter(|_| !has_errors(&found)), found)
 }
 
-/// The program of a file that must be right.
+/// Returns the program of a file that must be correct.
 pub fn program(text: &str) -> Program {
     let (program, found) = compiled(text, &Machine::default());
     program.unwrap_or_else(|| panic!("{text}\nis refused: {found:#?}"))
 }
 
-/// One finding as `line:column severity[code] underlined text`.
+/// Formats a diagnostic as `line:column severity[code] underlined text`.
 pub fn place(text: &str, diagnostic: &Diagnostic) -> String {
     let (line, column) = line_column(text.as_bytes(), diagnostic.span.start);
     let end = (diagnostic.span.end as usize).min(text.len());
@@ -87,13 +87,13 @@ pub fn place(text: &str, diagnostic: &Diagnostic) -> String {
     format!("{line}:{column} {}[{}] {piece}", diagnostic.severity, diagnostic.code)
 }
 
-/// The places of all findings.
+/// Formats all diagnostics.
 pub fn places(text: &str, found: &[Diagnostic]) -> Vec<String> {
     found.iter().map(|d| place(text, d)).collect()
 }
 
-/// The value of an expression over those readings; where the file is refused, the
-/// code and the underlined text of the first error.
+/// Returns the value of an expression over those readings; for a refused file, the code and the
+/// underlined text of the first error.
 pub fn value(lines: &str, expression: &str) -> String {
     let text = file(lines, expression);
     let machine = Machine::default();
@@ -114,7 +114,7 @@ pub fn value(lines: &str, expression: &str) -> String {
     }
 }
 
-/// A machine whose kernel has what `reading` gives a value of its own to.
+/// Returns a machine with the counters for which `reading` has a value.
 pub fn machine() -> Machine {
     let boxed = |names: &[&str]| names.iter().map(|n| (*n).into()).collect();
     let names = KernelNames {

@@ -1,4 +1,4 @@
-//! What is said about a file, where, and with which advice.
+//! The diagnostics of a file, their positions and their advice.
 
 use crate::common::{REST, compiled, file, machine, place, places};
 use counters::{KernelNames, Kib};
@@ -8,7 +8,7 @@ fn found(text: &str, machine: &Machine) -> Vec<Diagnostic> {
     compiled(text, machine).1
 }
 
-/// The finding of that code, which must be the only one of it.
+/// Returns the diagnostic with that code, which must be the only one with it.
 fn only(text: &str, machine: &Machine, code: &str) -> Diagnostic {
     let mut of: Vec<_> = found(text, machine).into_iter().filter(|d| d.code == code).collect();
     assert_eq!(of.len(), 1, "{code}: {of:#?}");
@@ -16,7 +16,7 @@ fn only(text: &str, machine: &Machine, code: &str) -> Diagnostic {
 }
 
 #[test]
-fn one_run_tells_of_several_mistakes() {
+fn several_mistakes_are_reported_in_one_run() {
     let text = "UPDATE=\"0\"\n\
                 a=\"1\"\n\
                 \ta=\"2\"\n\
@@ -125,10 +125,10 @@ fn bounds_that_contradict_each_other() {
 
     let few = Machine { cpus_usable: Some(2), ..Machine::default() };
     assert_eq!(only(&with("CPU_MIN=\"3\"\n"), &few, "cpu-bounds").severity, Severity::Error);
-    // Where CPUs are not managed, their number does not matter.
+    // If CPUs are not managed, their number does not matter.
     let (program, _) = compiled(&with("CPU_MIN=\"3\"\nHOTPLUG=\"\"\n"), &few);
     assert!(program.is_some_and(|p| p.cpu.is_none() && p.memory.is_some()));
-    // A maximum that no machine reaches is none.
+    // A maximum that no machine reaches is no maximum.
     let (program, _) = compiled(&with("CPU_MAX=\"99999999999\"\n"), &few);
     assert_eq!(program.and_then(|p| p.cpu).map(|c| c.max), Some(u32::MAX));
 }
@@ -165,7 +165,7 @@ fn retired_counters_read_what_counts_the_same_today() {
         "scans - then > vmstat.pgsteal_normal + vmstat.kswapd_steal",
     );
     let found = found(&text, &machine());
-    // Each name once, at its first place, however often and far back it is read.
+    // Each name once, at its first place, for any number of reads.
     assert_eq!(
         places(&text, &found),
         [
@@ -203,7 +203,7 @@ fn report_g06_rules_for_kernels_3_4_to_4_7_are_read() {
     assert!(told("allocstall").ends_with("it reads allocstall_dma + allocstall_movable"));
     // pgsteal_kswapd, pgsteal_direct, and the two of the zones that this kernel has.
     assert_eq!(program.map(|program| program.counters.len()), Some(4));
-    // A kernel without any of them is told so, and nothing is taken for 0.
+    // A kernel without any of them gets an error, and no counter is taken for 0.
     let names = machine.names.as_mut().expect("names");
     names.vmstat.retain(|name| !name.starts_with("allocstall"));
     let unknown = "This kernel has no `allocstall` in /proc/vmstat";
@@ -211,7 +211,7 @@ fn report_g06_rules_for_kernels_3_4_to_4_7_are_read() {
 }
 
 #[test]
-fn where_the_zone_counters_exist_they_are_used() {
+fn existing_zone_counters_are_used() {
     let mut old = KernelNames::default();
     old.vmstat.extend(["pgscan_direct_dma".into(), "pgscan_direct_normal".into()]);
     let old = Machine { names: Some(old), ..Machine::default() };
@@ -219,28 +219,28 @@ fn where_the_zone_counters_exist_they_are_used() {
     let (program, found) = compiled(&text, &old);
     assert_eq!(found, []);
     assert_eq!(program.map(|p| p.counters.len()), Some(2));
-    // Half of a family is not there and cannot be told from a kernel that lost it.
+    // A missing half of a family looks the same as a kernel that lost it.
     let text = file("", "vmstat.pgscan_direct_high > 1");
     assert_eq!(found_codes(&text, &old), ["retired-counter"]);
 }
 
 #[test]
-fn a_counter_that_the_kernel_lacks_is_refused_only_where_it_is_read() {
+fn missing_counter_is_refused_only_where_it_is_read() {
     let lacking = format!("HOTPLUG=\"1\"\nCMM_INC=\"meminfo.NoSuch\"\n{REST}");
     assert_eq!(only(&lacking, &machine(), "unknown-counter").severity, Severity::Error);
     let off = lacking.replace("CMM_MAX", "not_max");
     let (program, found) = compiled(&off, &machine());
     assert!(program.is_some_and(|p| p.counters.is_empty()), "{found:?}");
     assert_eq!(only(&off, &machine(), "unknown-counter").severity, Severity::Warning);
-    // What both groups read is refused for the one that is on, and said once.
+    // A counter that both groups read is refused for the active one, and reported once.
     let shared = format!("{REST}v=\"meminfo.NoSuch\"\nHOTPLUG=\"v > 1\"\nCMM_INC=\"v\"\n");
     let shared = shared.replace("CPU_MIN=\"1\"\n", "");
     assert_eq!(only(&shared, &machine(), "group-off").severity, Severity::Warning);
     assert_eq!(only(&shared, &machine(), "unknown-counter").severity, Severity::Error);
-    // A type error is one everywhere: that does not depend on the machine.
+    // A type error is reported in all cases, because it does not depend on the machine.
     let wrong = off.replace("meminfo.NoSuch", "1 + (2 > 1)");
     assert_eq!(only(&wrong, &machine(), "type").severity, Severity::Error);
-    // Variables that nothing uses, and rules that are overruled, read nothing.
+    // Unused variables and overruled rules read no counters.
     let unused = file("spare=\"meminfo.NoSuch\"\nHOTPLUG=\"meminfo.NoSuch\"", "1");
     assert_eq!(found_codes(&unused, &machine()), Vec::<&str>::new());
 }

@@ -1,8 +1,8 @@
-//! What expressions mean: numbers, operators and their order, types, keywords.
+//! The semantics of expressions: numbers, operators and their order, types, keywords.
 
 use crate::common::value;
 
-/// Each expression with its value, or with the error that refuses it.
+/// Checks each expression's value, or the error that refuses it.
 fn check(table: &[(&str, &str)]) {
     for (expression, expected) in table {
         assert_eq!(value("", expression), *expected, "{expression}");
@@ -48,9 +48,9 @@ fn operators_bind_in_five_levels_and_group_to_the_left() {
 }
 
 #[test]
-fn a_minus_or_not_takes_all_that_binds_tighter_than_what_stands_on_its_left() {
+fn minus_and_not_take_all_that_binds_tighter_than_their_left() {
     check(&[
-        // At the start, or behind a parenthesis, nothing stands on the left.
+        // At the start, or behind a parenthesis, there is nothing on the left.
         ("-(1) + 2", "-3"),
         ("(-(1) + 2) * 10", "-30"),
         ("-(1) + 2 * 3", "-7"),
@@ -72,7 +72,7 @@ fn a_minus_or_not_takes_all_that_binds_tighter_than_what_stands_on_its_left() {
         ("!2 - 2", "true"),
         ("!!5", "true"),
         ("!-(1) + 1", "false"),
-        // A minus before a comparison takes it, and so has no value.
+        // A minus before a comparison applies to the comparison, and therefore has no value.
         ("-(1) < 2", "error[type] (1) < 2"),
         ("-(1) | 0", "error[type] (1) | 0"),
     ]);
@@ -103,7 +103,7 @@ fn a_number_is_true_where_it_is_not_zero() {
 }
 
 #[test]
-fn what_is_decided_is_not_asked_further() {
+fn decided_expression_is_not_evaluated_further() {
     check(&[
         ("0 & 1 / 0", "false"),
         ("1 | 1 / 0", "true"),
@@ -139,7 +139,7 @@ fn a_truth_value_is_not_a_number() {
         ("-!1", "error[type] !1"),
         ("((1) < (2)) + 3", "error[type] (1) < (2)"),
         ("1 < 2 & (3 < 4) - 1", "error[type] 3 < 4"),
-        // Nothing ever evaluates it, and it is refused all the same.
+        // It is never evaluated, and refused nevertheless.
         ("0 & (1 < 2) + 3", "error[type] 1 < 2"),
         ("(1 < 2) & (3 > 4) | !(5 > 6)", "true"),
     ]);

@@ -3,12 +3,12 @@
 use crate::common::{REST, compiled, places, program, value};
 use rules::{Language, Machine, Name, parse};
 
-/// A file that is complete but for what is tested.
+/// Returns a file that is complete except for the tested lines.
 fn complete(lines: &str) -> String {
     format!("{REST}HOTPLUG=\"1\"\nCMM_INC=\"0\"\n{lines}")
 }
 
-/// What a file of these lines is told, as `line:column severity[code] text`.
+/// Checks the diagnostics of a file of these lines, as `line:column severity[code] text`.
 fn check(lines: &str, expected: &[&str]) {
     let (_, found) = parse(lines.as_bytes());
     assert_eq!(places(lines, &found), expected, "{lines:?}: {found:#?}");
@@ -85,7 +85,7 @@ fn settings_are_digits_only() {
     check("UPDATE=\"0\"\n", &["1:9 error[number] 0"]);
     check("CPU_MAX=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"0\"\n", &[]);
     check("CMM_MAX=\"99999999999999999999\"\n", &["1:10 error[number] 99999999999999999999"]);
-    // As the original has it, which reads no digits at all as 0.
+    // As in the original, which reads no digits as 0.
     check("UPDATE=\"\"\n", &["1:1 error[number] UPDATE"]);
     check("CMM_MIN=\"\"\n", &["1:1 warning[empty-number] CMM_MIN"]);
     assert_eq!(parse(b"CPU_MAX=\"\"\n").0.setting(Name::CpuMax).map(|s| s.value), Some(0));
@@ -97,7 +97,7 @@ fn the_last_of_two_settings_counts() {
     assert_eq!(program.cpu.map(|cpu| (cpu.min, cpu.max)), Some((3, 7)));
     let text = "HOTPLUG=\"1\"\nHOTPLUG=\"0\"\n";
     check(text, &["1:1 warning[overruled] HOTPLUG"]);
-    // What does not count is still read, and so is its history.
+    // An overruled rule is still read, and so is its history.
     check(
         "HOTPLUG=\"(\"\nHOTPLUG=\"0\"\n",
         &["1:1 warning[overruled] HOTPLUG", "1:11 error[syntax] \""],
@@ -132,13 +132,13 @@ fn variables_are_case_sensitive_and_defined_once() {
         let line = format!("{keyword}=\"1\"\n");
         check(&line, &[&format!("1:1 error[name] {keyword}")]);
     }
-    // These are none: the original's names end in a dot, and its sum has no short form.
+    // These are not keywords: the original's names end in a dot, and its sum has no short form.
     check("meminfo=\"1\"\ntotal_ticks=\"1\"\nusers=\"1\"\nTime=\"1\"\n", &[]);
 }
 
 #[test]
 fn names_and_values_together_are_at_most_4096_characters() {
-    // Two bytes beside each pair and two at the ends are the original's own.
+    // The original adds two bytes to each pair and two at the ends.
     let lines = |last: usize| {
         let value = |length| "1".repeat(length);
         format!("a=\"{}\"\nb=\"{}\"\nc=\"{}\"\n", value(2000), value(2000), value(last))
@@ -159,13 +159,13 @@ fn a_variable_is_parsed_at_each_use_as_if_in_parentheses() {
 
 #[test]
 fn a_variable_stands_before_the_keyword_of_its_name() {
-    // `meminfo` is no keyword, so it may be a variable, and then it hides the counters.
+    // `meminfo` is not a keyword, so it may be a variable, and then it hides the counters.
     assert_eq!(value("meminfo=\"1\"", "meminfo + 1"), "2");
     assert_eq!(value("meminfo=\"1\"", "meminfo.MemFree"), "error[syntax] .");
 }
 
 #[test]
-fn an_unused_variable_is_never_parsed_and_its_history_does_not_count() {
+fn unused_variable_is_never_parsed_and_adds_no_history() {
     let lines = "broken=\"1 + * (\"\ndeep=\"time[77]\"\nfar=\"time[999]\"\n";
     let (file, found) = parse(complete(lines).as_bytes());
     assert_eq!((found.len(), file.history, file.language), (0, 1, Language::Original));
@@ -177,6 +177,6 @@ fn an_unused_variable_is_never_parsed_and_its_history_does_not_count() {
 #[test]
 fn a_variable_is_known_from_its_own_line_on() {
     assert_eq!(value("", "late\"\nlate=\"1"), "error[used-before-defined] late");
-    // What counts is where the rule stands that uses them, not their own order.
+    // The position of the rule that uses the variables counts, not their order.
     assert_eq!(value("a=\"b + 1\"\nb=\"41\"", "a"), "42");
 }

@@ -1,11 +1,11 @@
-//! Rules of the host's manager: what they may use, what they say, and what they are told.
+//! Rules of the host's manager: their counters, their verdicts and their diagnostics.
 
 use crate::common::{self, places};
 use counters::{History, HostCounter};
 use rules::host::{self, HostProgram, HostWords};
 use rules::{FaultKind, FileKind, Language, MAX_FILE, Name, Severity, Value, has_errors, lint};
 
-/// What a pass showed of a guest, `age` passes ago: it shrinks by 8 MiB a pass and swaps.
+/// Returns a guest's values `age` passes ago: it shrinks by 8 MiB a pass and swaps.
 fn reading(counter: HostCounter, age: usize) -> f64 {
     let age = age as f64;
     match counter {
@@ -16,7 +16,7 @@ fn reading(counter: HostCounter, age: usize) -> f64 {
         HostCounter::GuestShares => 0.0,
         HostCounter::HostAvailable => 2048.0,
         HostCounter::HostTotal => 16_384.0,
-        // A guest without the daemon tells no pressure.
+        // A guest without the daemon reports no pressure.
         HostCounter::GuestPressure => f64::NAN,
         _ => 1.0,
     }
@@ -41,7 +41,7 @@ fn words(text: &str) -> HostWords {
     program.evaluate(&history(&program))
 }
 
-/// The places of all that is to say of a text, its lints included.
+/// Returns all diagnostics of a text, its lints included.
 fn found(text: &str) -> Vec<String> {
     let (file, mut found) = host::parse(text.as_bytes());
     if !has_errors(&found) {
@@ -52,7 +52,7 @@ fn found(text: &str) -> Vec<String> {
     places(text, &found)
 }
 
-/// What the first error of a rule says, and its advice.
+/// Returns the message of the first error of a rule, and its advice.
 fn advice(expression: &str) -> (String, String) {
     let text = format!("SHRINKGUEST=\"{expression}\"");
     let (program, found) = host::load(text.as_bytes());
@@ -97,7 +97,7 @@ fn the_history_is_that_of_the_passes() {
 }
 
 #[test]
-fn what_is_missing_is_a_fault_of_its_own_rule_only() {
+fn missing_counter_is_a_fault_of_its_own_rule_only() {
     let text = "SHRINKGUEST=\"guest.pressure < 5\"\n\
                 MAYSHRINK=\"guest.swapin > 100 & guest.pressure[2] < 5\"\n\
                 GROWSIZE=\"guest.used / guest.shares\"\n";
@@ -109,13 +109,13 @@ fn what_is_missing_is_a_fault_of_its_own_rule_only() {
     assert_eq!(words.may_shrink, Some(Ok(false)), "the first side decides");
     let Some(Err(fault)) = words.grow_mib else { panic!("{words:?}") };
     assert_eq!(program.reason(&fault), "Division by zero");
-    // A guest that has just come has no past.
+    // A guest that has just started has no past.
     let mut young = program.history();
     young.advance().fill(1000.0);
     let words = program.evaluate(&young);
     let Some(Err(fault)) = words.may_shrink else { panic!("{words:?}") };
     assert_eq!(program.reason(&fault), "guest.pressure was not known 2 passes ago");
-    // And one of which nothing is known at all decides nothing.
+    // An empty history decides nothing.
     let words = program.evaluate(&program.history());
     assert!(matches!(words.shrink_guest, Some(Err(_))));
 }
@@ -212,7 +212,7 @@ fn a_guests_rule_is_told_where_such_counters_are_known() {
         assert!(program.is_none());
         assert!(help.is_some_and(|h| h.contains("a host's rules file")), "{found:#?}");
     }
-    // The CPU time of a guest's own guests is what `guest` is there.
+    // In a guest's rules, `guest` is the CPU time of the guest's own guests.
     assert_eq!(common::value("", "guest"), "0");
 }
 
@@ -246,7 +246,7 @@ fn found_codes(text: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_is_probably_not_meant_is_told() {
+fn probable_mistakes_are_reported() {
     assert_eq!(
         found("SHRINKGUEST=\"guest.pressure > 1000\"\nMAYGROW=\"!guest.cold > 1 & guest.hot > 1\""),
         [
@@ -269,7 +269,7 @@ fn what_is_probably_not_meant_is_told() {
 }
 
 #[test]
-fn what_is_explained_is_what_decides() {
+fn explained_values_are_those_that_decide() {
     let text = "fair=\"guest.actual / 4\"\nSHRINKGUEST=\"guest.available[1] > fair\"\n\
                 MAYSHRINK=\"guest.pressure < 3\"\nSHRINKSIZE=\"fair / 10\"\n";
     let (file, _) = host::parse(text.as_bytes());

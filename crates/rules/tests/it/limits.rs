@@ -1,5 +1,5 @@
-//! Files that are too large, too deep or run in circles: an error each, soon, and
-//! with the stack of a test's thread.
+//! Files that are too large, too deep or circular: each gets an error, quickly, and with the stack
+//! of a test's thread.
 
 use crate::common::{compiled, file, value};
 use counters::KernelNames;
@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// The codes of the errors of a file, each once.
+/// Returns the codes of a file's errors, each once.
 fn codes(text: &str) -> Vec<&'static str> {
     let (program, found) = compiled(text, &Machine::default());
     let errors = found.iter().filter(|d| d.severity == rules::Severity::Error);
@@ -34,11 +34,11 @@ fn parentheses_and_signs_are_bounded() {
 #[test]
 fn a_chain_of_operators_is_bounded() {
     let chain = |n: usize| format!("1{}", "+1".repeat(n));
-    // All that fits a line of the original.
+    // All operators that fit into a line of the original.
     assert_eq!(value("", &chain(1000)), "1001");
     let variable = format!("v=\"{}\"\n", chain(600));
     assert_eq!(codes(&file(&variable, &format!("v{}", "+1".repeat(600)))), ["too-deep"]);
-    // Ands and ors keep no more on the stack than sums do.
+    // Ands and ors keep no more values on the stack than sums do.
     assert_eq!(value("", &format!("1{}", "&1".repeat(1000))), "true");
     assert_eq!(value("", &format!("0{}", "|0".repeat(1000))), "false");
 }
@@ -53,14 +53,14 @@ fn continued_lines_do_not_make_deeper_trees() {
 
 #[test]
 fn variables_within_variables_add_up() {
-    // All the room there is for variables, in chains of operators and of each other.
+    // All the room for variables, in chains of operators and of each other.
     let mut lines = String::from("v0=\"1\"\n");
     for n in 1..60 {
         lines += &format!("v{n}=\"v{}{}\"\n", n - 1, "+1".repeat(28));
     }
     assert_eq!(value(&lines, "v10 + 1"), "282");
     assert_eq!(codes(&file(&lines, "v59 + 1")), ["too-deep"]);
-    // The first use is not deep, the second one is.
+    // The first use is shallow, the second one is too deep.
     let deep = format!("v10 > 0 & v10{} > 0", "+1".repeat(1000));
     assert_eq!(codes(&file(&lines, &deep)), ["too-deep"]);
     let fits = format!("v10 > 0 & v10{} > 0", "+1".repeat(150));
@@ -72,7 +72,7 @@ fn a_variable_that_needs_its_own_value_is_refused() {
     assert_eq!(value("a=\"a\"", "a"), "error[recursion] a");
     assert_eq!(value("a=\"b + 1\"\nb=\"c * 2\"\nc=\"1 - a\"", "c"), "error[recursion] c");
     assert_eq!(value("LANGUAGE=\"2\"\na=\"over(a > 1, 5)\"", "a"), "error[recursion] a");
-    // Where no rule uses it, nobody minds.
+    // If no rule uses the variable, it is ignored.
     assert_eq!(value("a=\"a\"", "1"), "1");
 }
 
@@ -95,14 +95,14 @@ fn variables_that_double_are_refused_soon() {
     for n in 1..60 {
         lines += &format!("v{n}=\"v{0} - v{0}\"\n", n - 1);
     }
-    // 2 to the 59th steps; the checks of the layers above run over it too.
+    // 2 to the 59th steps; the checks of the layers above visit them too.
     let text = file(&lines, "v59 > 1");
     assert_eq!(codes(&text), ["too-large"]);
     let (rules, found) = parse(text.as_bytes());
     assert_eq!(found, []);
     assert!(lint(&rules).iter().any(|d| d.code == "steal-as-active"));
 
-    // Truth values double as well, and so do those that emit nothing.
+    // Truth values double as well, and so do expressions without steps.
     let both = lines.replace(" - ", " & ");
     assert_eq!(codes(&file(&both, "v59")), ["too-large"]);
     let wrong = both.replace("steal + time[1]", "1 < 2");
@@ -115,7 +115,7 @@ fn functions_that_multiply_are_refused() {
     assert_eq!(value(extended, "over(user > 1, 2)"), "true");
     let many = vec!["over(user + nice + idle > 1, 100)"; 20].join(" | ");
     assert_eq!(codes(&file("LANGUAGE=\"2\"", &many)), ["too-large"]);
-    // The history of what `over` shifts adds up, through variables and within each other.
+    // The history of expressions that `over` shifts adds up, through variables and nesting.
     let nested = "over(over(over(time > 1, 60), 60), 60)";
     assert_eq!(codes(&file("LANGUAGE=\"2\"", nested)), ["history"]);
     let hidden = "LANGUAGE=\"2\"\na=\"over(time > 1, 60)\"";
@@ -124,7 +124,7 @@ fn functions_that_multiply_are_refused() {
 
 #[test]
 fn names_that_nobody_knows_are_soon_refused() {
-    // Each lookup compares the name with every other; a file must not ask for many.
+    // Each lookup compares the name with every other, so a file must not cause many lookups.
     let variables: String = (0..60).map(|n| format!("{}{n:02}=\"1\"\n", "a".repeat(60))).collect();
     let rule = format!("HOTPLUG=\"{}xxx\"\n", "a".repeat(60));
     let (_, found) = parse(format!("{variables}{}", rule.repeat(13_000)).as_bytes());
@@ -150,11 +150,11 @@ fn a_file_that_is_no_rules_file_is_refused_unread() {
     assert!(long.iter().any(|d| d.code == "line-too-long"), "{long:?}");
 }
 
-/// No text takes longer, on a machine that is busy and with a compiler that did not try: most take
-/// some microseconds.
+/// The longest time for any text, on a busy machine and with an unoptimised build: most take some
+/// microseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Reads all these texts, each within its time.
+/// Reads all these texts, each within the time limit.
 fn read_in_time(texts: impl Iterator<Item = Vec<u8>> + Send + 'static) {
     let (done, next) = mpsc::channel();
     let reading = thread::spawn(move || {
@@ -181,12 +181,12 @@ fn read_in_time(texts: impl Iterator<Item = Vec<u8>> + Send + 'static) {
     reading.join().expect("each text is read");
 }
 
-/// Every byte that means something.
+/// All bytes with a meaning in the language.
 const MEANING: &[u8] = b"a_1.[](){}-!<=>+*/&|\"# \t\n\\\0\xff";
 
 #[test]
 fn any_bytes_are_read_to_their_end() {
-    // Every byte with each that means something, as a line, as a name and as a value.
+    // Every byte combined with each of these, as a line, as a name and as a value.
     read_in_time((0..=255u8).flat_map(|a| {
         MEANING.iter().map(move |&b| {
             let mut text = vec![a, b, b'\n'];
@@ -199,7 +199,7 @@ fn any_bytes_are_read_to_their_end() {
 
 #[test]
 fn the_longest_files_are_read_in_time() {
-    // Lines as long as they may be, and as many as fit, of every byte that means something.
+    // Lines of the longest length, and as many as fit, of each of these bytes.
     let pieces = MEANING.iter().map(|byte| vec![*byte]).chain([
         b"a+".to_vec(),
         b"(1".to_vec(),

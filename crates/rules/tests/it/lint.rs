@@ -1,5 +1,4 @@
-//! What is allowed and is probably not meant: one example of each, and its neighbour
-//! that is in order.
+//! Allowed but probably unintended constructs: one example of each, with a correct neighbour.
 
 use crate::common::{REST, file, place};
 use rules::{Diagnostic, PRESETS, compile, has_errors, lint, parse};
@@ -11,7 +10,7 @@ fn linted(text: &str) -> Vec<Diagnostic> {
     lint(&file)
 }
 
-/// What HOTPLUG is told, as `code underlined text`.
+/// Checks the warnings of HOTPLUG, as `code underlined text`.
 fn check(lines: &str, expression: &str, expected: &[&str]) {
     let text = file(lines, expression);
     let found: Vec<String> = linted(&text)
@@ -22,7 +21,7 @@ fn check(lines: &str, expression: &str, expected: &[&str]) {
     assert_eq!(found, expected, "{expression}");
 }
 
-/// The codes of what the memory rules are told.
+/// Checks the codes of the memory rules' warnings.
 fn check_memory(lines: &str, expected: &[&str]) {
     // The last setting counts.
     let text = format!("{REST}HOTPLUG=\"0\"\nCMM_INC=\"0\"\n{lines}");
@@ -50,7 +49,7 @@ fn stolen_time_that_counts_as_load() {
     check("", "80 < user + system + steal", &["steal-as-active steal"]);
     check("", "!(user + steal < 80)", &["steal-as-active steal"]);
     check("", "cpustat.steal - cpustat.steal[1] > 5", &["steal-as-active cpustat.steal"]);
-    // As idle time, or in its way, it is where it belongs.
+    // Steal is correct as idle time, or where it lowers the load.
     check("", "idle + steal < 80", &[]);
     check("", "user > 80 & steal < 10", &[]);
     check("", "user - steal > 80", &[]);
@@ -72,7 +71,7 @@ fn a_rule_that_is_decided_before_it_is_asked() {
     check("", "meminfo.MemTotal - meminfo.MemFree < 0", &[]);
     check("", "loadavg > 0", &[]);
     check("", "onumcpus > 1", &[]);
-    // A number alone says so on purpose.
+    // A constant is written on purpose.
     check("", "0", &[]);
     check("", "1", &[]);
 }
@@ -126,7 +125,7 @@ fn names_that_the_original_takes_for_its_own() {
 fn the_presets_are_told_only_what_they_deserve() {
     for preset in &PRESETS {
         let codes: Vec<&str> = linted(&preset.text()).iter().map(|d| d.code).collect();
-        // The study's memory 1 counts shared memory as cache, and is kept as it is.
+        // The study's memory 1 counts shared memory as cache, and is kept unchanged.
         let deserved: &[&str] = match preset.name {
             "memory-1" => &["shared-in-cache"],
             _ => &[],

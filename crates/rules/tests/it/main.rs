@@ -1,4 +1,4 @@
-//! The rule language, from text to values and complaints.
+//! The rule language, from text to values and diagnostics.
 
 mod additions;
 mod common;

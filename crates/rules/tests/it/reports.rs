@@ -1,4 +1,4 @@
-//! Files as people have sent them: what comes of editors, of other systems, and of comments.
+//! Files as users have reported them: traces of editors, of other systems, and of comments.
 
 use crate::common::{compiled, places};
 use rules::{Diagnostic, Machine, compile, lint, parse};
@@ -12,12 +12,11 @@ fn found(text: &[u8]) -> Vec<Diagnostic> {
     found
 }
 
-/// The codes and the help of what is found.
+/// Returns the codes and the help of all diagnostics.
 fn helps(text: &str) -> Vec<(&'static str, String)> {
     found(text.as_bytes()).into_iter().map(|d| (d.code, d.help.unwrap_or_default())).collect()
 }
 
-/// The help of the only finding.
 fn help(text: &str) -> String {
     match &helps(text)[..] {
         [(_, help)] => help.clone(),
@@ -45,7 +44,7 @@ fn report_g07_a_setting_that_is_wrong_is_not_called_missing() {
     for (_, help) in told {
         assert!(help.contains("last quote of the line"), "{help}");
     }
-    // Other lines that cannot be read: without quotes, without the second one, too long.
+    // Other unreadable lines: without quotes, without the second quote, too long.
     let long = format!("HOTPLUG=\"{}1\"", "1 + ".repeat(600));
     for line in ["HOTPLUG=1", "HOTPLUG=\"1", long.as_str()] {
         let text = format!("UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n{line}\nHOTUNPLUG=\"1\"\n");
@@ -64,10 +63,10 @@ fn report_g07_settings_that_are_missing_are_still_named() {
     assert!(program.is_none());
     let codes = |text: &str| helps(text).iter().map(|(code, _)| *code).collect::<Vec<_>>();
     assert_eq!(codes(RULES), ["update", "nothing-to-do", "group-off"]);
-    // A host's file with a rule that cannot be read sets one all the same.
+    // A host's file with an unreadable rule still counts as one with a rule.
     let (_, found) = rules::host::load(b"MAYSHRINK=1\n");
     assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["quotes"]);
-    // A language is not chosen by half.
+    // A partial value does not choose a language.
     let (_, found) = parse(b"LANGUAGE=\"2\" | \"1\"\n");
     assert_eq!(found.iter().map(|d| d.code).collect::<Vec<_>>(), ["language"]);
 }
@@ -142,6 +141,6 @@ fn report_g10_a_file_that_the_original_refuses_is_told() {
         "6:33 warning[portable] vmstat.pgscan_direct_dma32[1]",
     ];
     assert_eq!(warned(&named), told);
-    // Additions are meant for pinhead.
+    // A file with additions is meant for pinhead.
     assert_eq!(warned(&format!("LANGUAGE=\"2\"\n{}", named.trim_end())), [""; 0]);
 }

@@ -1,7 +1,7 @@
 use super::*;
 
-/// A recording of a minute: one guest that works more each second, two that sleep but for one
-/// moment in the middle, and a process that is reported twice.
+/// A recording of a minute: one guest works more each second. Two guests sleep and are reported
+/// every 30 s, as is a process.
 fn recording() -> Vec<Moment> {
     let who = |name: &str| GuestIdentity {
         name: name.into(),
@@ -37,7 +37,7 @@ fn recording() -> Vec<Moment> {
         .collect()
 }
 
-/// The day's moments up to a time, a step apart.
+/// Returns the day's moments up to a time, a step apart.
 fn made(guests: usize, step_ms: i64, to_ms: i64) -> Vec<Moment> {
     let mut day = Day::new(&recording(), guests, 0).expect("enough to follow");
     (1..=to_ms / step_ms).map(|number| day.at(number * step_ms)).collect()
@@ -51,11 +51,11 @@ fn run(moment: &Moment, number: usize) -> Option<u64> {
 
 #[test]
 fn a_guest_grows_as_the_one_it_follows() {
-    // Number 20 always works and follows the one that does. In ten minutes it has followed it
-    // ten times: 60 * 60 * 1000 each, but for where it began.
+    // Guest 20 always works and follows the working one. In ten minutes it repeats that recording
+    // ten times: 60 * 60 * 1000 each, but for the place where it began.
     let moments = made(21, 1_000, 600_000);
-    let first = run(&moments[0], 20).expect("it works");
-    let last = run(&moments[599], 20).expect("it works");
+    let first = run(&moments[0], 20).expect("guest 20 works");
+    let last = run(&moments[599], 20).expect("guest 20 works");
     assert!((30_000_000..=36_000_000).contains(&(last - first)), "{first} {last}");
     let all: Vec<u64> = moments.iter().filter_map(|moment| run(moment, 20)).collect();
     assert!(all.is_sorted() && all.len() == 600);
@@ -65,14 +65,14 @@ fn a_guest_grows_as_the_one_it_follows() {
 fn steps_do_not_change_what_is_counted() {
     let (fine, coarse) = (made(21, 1_000, 3_600_000), made(21, 10_000, 3_600_000));
     let last = |moments: &[Moment]| run(&moments[moments.len() - 1], 20);
-    // They begin where the first step ends: the difference is less than ten seconds' work.
+    // Both begin where the first step ends: the difference is less than ten seconds of work.
     let (fine, coarse) =
         (last(&fine).expect("it is reported"), last(&coarse).expect("it is reported"));
     assert!(fine.abs_diff(coarse) < 10 * 120_000, "{fine} {coarse}");
 }
 
 #[test]
-fn a_sleeping_guest_is_reported_once_a_minute_and_works_in_its_hours() {
+fn sleeping_guest_reports_each_minute_and_works_in_its_hours() {
     let hours = made(9, 1_000, 24 * 3_600_000);
     let reported = |number: usize, hour: usize| {
         let of_hour = &hours[hour * 3_600..(hour + 1) * 3_600 - 1];
@@ -84,7 +84,7 @@ fn a_sleeping_guest_is_reported_once_a_minute_and_works_in_its_hours() {
         let works = counts.iter().filter(|count| **count > 3_000).count();
         assert!(works <= 9, "{number}: {counts:?}");
     }
-    // Of three guests one works, in the hours of its class.
+    // One of three guests works, in the hours of its class.
     assert!((0..24).any(|hour| reported(2, hour) > 3_000));
 }
 

@@ -1,4 +1,4 @@
-//! The table of policies: the same scenes under each, and whether ours is the best.
+//! The table of policies: the same scenes under each, and a verdict on ours.
 //!
 //! ```text
 //!   ROWS ─► measure(policy) for each Kind ─► Row ─► verdict, a sentence ─► docs/policies.md
@@ -14,10 +14,10 @@ use crate::policies::{self, Policy};
 use policy::rivals::Kind;
 use std::fmt::Write as _;
 
-/// A value that is above the best by this part of it, in thousandths, comes near it.
+/// Largest distance above the best value that comes near it, in thousandths.
 pub const WITHIN_PERMILLE: u64 = 100;
 
-/// How a value is written.
+/// The format of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Milliseconds, shown as seconds.
@@ -47,8 +47,8 @@ impl Unit {
         }
     }
 
-    /// A difference that no one would notice: of a host's free memory half of what an arbiter lets
-    /// it miss its set point by.
+    /// Returns a difference too small to notice. For free memory of the host it is half of the
+    /// deviation that the arbiter tolerates.
     fn grain(self) -> u64 {
         match self {
             Unit::Time => 100,
@@ -64,9 +64,9 @@ type Measure = fn(&mut dyn Policy) -> Option<u64>;
 struct Question {
     name: &'static str,
     unit: Unit,
-    /// Ours is to be no worse than this.
+    /// Limit for our value.
     at_most: u64,
-    /// Less is better in all rows.
+    /// Measurement. Less is better in all rows.
     measure: Measure,
 }
 
@@ -128,31 +128,32 @@ const QUESTIONS: &[Question] = &[
     }),
 ];
 
-/// One row: a scene and what each policy came to in it.
+/// One row: a scene, and the result of each policy in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The scene and what is measured.
+    /// Scene and measured value.
     pub name: &'static str,
-    /// How values are written.
+    /// Format of the values.
     pub unit: Unit,
-    /// Ours is to be no worse than this.
+    /// Limit for our value.
     pub at_most: u64,
-    /// A value for each of [`Kind::ALL`], in that order; nothing is never.
+    /// A value for each of [`Kind::ALL`], in that order; `None` means never.
     pub values: Vec<Option<u64>>,
 }
 
-/// How ours stands beside the best of the others.
+/// The comparison of ours with the best of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// None is better.
+    /// No other policy is better.
     Best,
-    /// Another one is better, by no more than [`WITHIN_PERMILLE`] or by what no one would notice.
+    /// Another policy is better, by no more than [`WITHIN_PERMILLE`] or by an unnoticeable
+    /// difference.
     Within,
-    /// Another one is better.
+    /// Another policy is better.
     Beaten,
 }
 
-/// All rows.
+/// Returns all rows.
 pub fn rows() -> Vec<Row> {
     let row = |question: &Question| Row {
         name: question.name,
@@ -164,12 +165,12 @@ pub fn rows() -> Vec<Row> {
 }
 
 impl Row {
-    /// What ours came to.
+    /// Returns our value.
     pub fn ours(&self) -> Option<u64> {
         self.values.first().copied().flatten()
     }
 
-    /// The best of the others, and whose they are.
+    /// Returns the best value of the others, and the policies that reach it.
     fn best_of_others(&self) -> (Option<u64>, Vec<Kind>) {
         let others = || Kind::ALL.iter().zip(&self.values).skip(1);
         let best = others().filter_map(|(_, value)| *value).min();
@@ -177,7 +178,7 @@ impl Row {
         (best, names.collect())
     }
 
-    /// How ours stands.
+    /// Returns the verdict on our value.
     pub fn verdict(&self) -> Verdict {
         match (self.ours(), self.best_of_others().0) {
             (Some(ours), Some(best)) if ours > best => {
@@ -189,7 +190,7 @@ impl Row {
         }
     }
 
-    /// The same in a sentence.
+    /// Returns the verdict in a sentence.
     pub fn sentence(&self) -> String {
         let (best, whose) = self.best_of_others();
         let names: Vec<&str> = whose.iter().map(|kind| kind.name()).collect();
@@ -203,7 +204,7 @@ impl Row {
     }
 }
 
-/// The table in Markdown, a row a scene, with its sentence.
+/// Returns the table in Markdown, a row a scene, with its sentence.
 pub fn markdown(rows: &[Row]) -> String {
     let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
     let mut out =

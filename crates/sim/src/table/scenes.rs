@@ -1,4 +1,4 @@
-//! What [`crate::figures`] has not: scenes for the table of policies alone.
+//! Further scenes, for the table of policies alone.
 
 use crate::balloon::Fault;
 use crate::figures::{GIB, MIB, host, plain, steady};
@@ -7,30 +7,30 @@ use crate::load::{Files, Load};
 use crate::policies::{Policy, Watching};
 use crate::world::{Line, World};
 
-/// When something happens, after the guests have settled.
+/// Time of the event, after the guests have settled.
 const AT_MS: u64 = 60_000;
-/// How long a policy has for it.
+/// Time that a policy has for it.
 const PATIENCE_MS: u64 = 600_000;
 
-/// A guest in need on a host that has little free, beside guests with cold cache.
+/// Help for a guest in need on a host with little free memory, next to guests with cold cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Milliseconds until the guest had what it needed, nothing in it waited and the host swapped
-    /// nothing; nothing if that never came.
+    /// Milliseconds until the guest had its need, nothing in it waited and the host swapped
+    /// nothing; `None` if never.
     pub after_ms: Option<u64>,
-    /// The most that the host had to swap.
+    /// Most memory that the host had to swap.
     pub swapped_kib: u64,
 }
 
-/// A guest of 8 GiB that has 6.5, nearly all of them in files that were read once.
+/// Returns a guest of 8 GiB with 6.5 GiB, nearly all of it files that were read once.
 fn cold() -> Spec {
     let mut spec = plain(8 * GIB, 13 * GIB / 2, steady(500 * MIB));
     spec.files = Files { hot_kib: 100 * MIB, cold_kib_s: 400 * MIB, cold_kib_max: u64::MAX };
     spec
 }
 
-/// A guest of 2 GiB needs 3 GiB more, and the host has 2 GiB free; each of two neighbours holds
-/// 6 GiB of cold cache. One of their balloons may be stuck.
+/// A guest of 2 GiB needs 3 GiB more, and the host has 2 GiB free. Two neighbours hold 6 GiB of
+/// cold cache each. One of their balloons may be stuck.
 pub fn needy(policy: &mut dyn Policy, fault: Fault) -> Served {
     let mut world = host(steady(0));
     world.come(cold(), Line::default());
@@ -57,16 +57,16 @@ pub fn needy(policy: &mut dyn Policy, fault: Fault) -> Served {
     Served { after_ms, swapped_kib: world.swapped_kib_max }
 }
 
-/// What came of idle guests on a host that is short.
+/// The result of idle guests on a short host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
-    /// Milliseconds until the host had a fifth free, or all but 0.5 % of it.
+    /// Milliseconds until a fifth of the host was free, or 0.5 % less than that.
     pub after_ms: Option<u64>,
-    /// The most that balloons had taken at a time and the host did not get: it never held that.
+    /// Most memory that balloons had taken without a gain for the host, which never held it.
     pub in_vain_kib: u64,
 }
 
-/// Twenty guests of 4 GiB took 2 GiB each, freed all but 300 MiB and sleep; a tenth of the host is
+/// Twenty guests of 4 GiB took 2 GiB each, freed all but 300 MiB and sleep. A tenth of the host is
 /// free.
 pub fn idle(policy: &mut dyn Policy) -> Idle {
     let mut world = host(steady(0));
@@ -97,8 +97,8 @@ pub fn idle(policy: &mut dyn Policy) -> Idle {
     idle
 }
 
-/// Twelve guests under steady load that have what they need, on a host with room for all: for how
-/// many milliseconds of an hour their tasks waited for memory.
+/// Twelve guests under steady load have enough memory, on a host with room for all. Returns the
+/// milliseconds in an hour for which their tasks waited for memory.
 pub fn calm(policy: &mut dyn Policy) -> u64 {
     const HOUR_MS: u64 = 3_600_000;
     let mut world = host(steady(20 * GIB));

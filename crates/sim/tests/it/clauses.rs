@@ -1,5 +1,4 @@
-//! Every clause of the policy has a producer: a generated scenario, or a host and a guest that
-//! are made for it.
+//! Every clause of the policy has a producer: a generated scenario, or a handmade host and guest.
 
 use counters::Bytes;
 use policy::arbiter::{
@@ -11,7 +10,7 @@ use sim::check::watched;
 use sim::scenario::Scenario;
 use std::collections::BTreeSet;
 
-/// Scenarios that are tried; a few dozen are enough.
+/// Most scenarios that are tried; a few dozen are enough.
 const SCENARIOS: u64 = 500;
 
 struct Case {
@@ -20,7 +19,7 @@ struct Case {
     verdicts: RuleVerdicts,
 }
 
-/// A calm host of 64 GiB, and a guest that has half of its 8 GiB.
+/// A calm host of 64 GiB, and a guest with half of its 8 GiB.
 fn calm() -> Case {
     let half = Bytes::mib(4096);
     let memory = Memory {
@@ -61,7 +60,7 @@ fn calm() -> Case {
     }
 }
 
-/// What the operator does, and what no world of the model has.
+/// Returns a case for a clause of the operator, or of a state that the model does not have.
 fn by_hand(clause: Clause) -> Option<Case> {
     let mut case = calm();
     match clause {
@@ -85,8 +84,7 @@ fn by_hand(clause: Clause) -> Option<Case> {
     Some(case)
 }
 
-/// The clause of one that idles beside a guest that reads again what it dropped, on a host that has
-/// what it wants.
+/// Returns the clause of an idle guest next to a refaulting one, on a host at its set point.
 fn beside_a_reader() -> Option<Clause> {
     let config = Config::of_host(Bytes::mib(65_536));
     let mut arbiter = Arbiter::new();
@@ -111,7 +109,7 @@ fn beside_a_reader() -> Option<Clause> {
     passes.last()?.decisions.iter().find(|of| of.key == Key(2)).map(|of| of.clause)
 }
 
-/// The clause of other managers' rules, in a pass by them.
+/// Returns the clause of other managers' rules, in a pass by them.
 fn followed(clause: Clause) -> Option<Clause> {
     let rivals = Kind::ALL.iter().filter_map(|kind| Rival::of(*kind));
     let mut rival = rivals.into_iter().find(|rival| rival.clause() == clause)?;
@@ -149,7 +147,7 @@ fn every_clause_has_a_producer() {
         if open.is_empty() {
             return;
         }
-        // Whether all that must hold holds is another test's business.
+        // The conditions that must hold are the subject of another test.
         let _ = watched(Scenario::new(seed), &mut |_, ours, _| {
             let refused = ours.last.reserved.iter().filter_map(|one| one.outcome.as_ref().err());
             let refused = refused.flatten().map(|(_, clause)| clause);

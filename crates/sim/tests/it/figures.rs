@@ -1,5 +1,5 @@
-//! The figures of the table in docs/benchmarks.md, as far as they are promised, and how close the
-//! model comes to what was measured of the rivals.
+//! The promised figures of the table in docs/benchmarks.md, and the model's distance from
+//! measurements of the rivals.
 
 use policy::rivals::{Kind, Rival};
 use sim::figures;
@@ -44,7 +44,7 @@ fn a_starved_guest_is_never_shrunk() {
 }
 
 #[test]
-fn finding_10_a_guest_that_lies_takes_nothing_from_others_and_delays_nobody() {
+fn finding_10_lying_guest_takes_nothing_and_delays_no_guest() {
     let ours = figures::liar_beside(&mut Ours::default());
     assert_eq!((ours.shrinks, ours.least_kib), (0, 8 * GIB_KIB));
     let alone = figures::burst(&mut Ours::default());
@@ -53,14 +53,14 @@ fn finding_10_a_guest_that_lies_takes_nothing_from_others_and_delays_nobody() {
 }
 
 #[test]
-fn neighbours_that_are_full_of_free_memory_give_what_they_have_and_nothing_for_nothing() {
+fn neighbours_with_free_memory_give_it_and_nothing_in_vain() {
     let ours = figures::crammed(&mut Ours::default());
     assert!(ours.after_ms.is_some_and(|ms| ms <= 10_000), "{ours:?}");
     assert!(ours.shrinks > 0 && ours.for_nothing == 0, "{ours:?}");
 }
 
 #[test]
-fn nobody_is_moved_back_and_forth_under_a_steady_load() {
+fn guests_do_not_oscillate_under_a_steady_load() {
     let hundredths = figures::reversals(&mut Ours::default());
     assert!(hundredths <= 100, "{hundredths} hundredths an hour");
 }

@@ -1,4 +1,4 @@
-//! The model, in generated scenarios and with the figures that we promise.
+//! The model, in generated scenarios and with the promised figures.
 
 mod clauses;
 mod figures;

@@ -1,13 +1,14 @@
-//! The table of policies, and what of it is promised.
+//! The table of policies, and its promised values.
 
 use sim::table::{self, Row, Verdict};
 use std::path::Path;
 
-/// What comes behind this line is made.
+/// The line before the generated part.
 const MADE: &str = "<!-- The rest is made by the model: \
                     PINHEAD_WRITE_DOCS=1 cargo test -p sim --test it -->\n\n";
-/// Rows in which another policy is better, as the page says. To keep all memory in the guests meets
-/// a burst soonest, as long as the host has it; what is not taken is not taken in vain.
+/// Rows in which another policy is better, as the page states. A policy that keeps all memory in
+/// the guests meets a burst soonest, as long as the host has that memory. A policy that takes
+/// nothing takes nothing in vain.
 const BEATEN: &[&str] = &[
     "burst from 1 to 5 GiB, half of the host free: until it is met",
     "the same: taken by balloons, and not got by the host",
@@ -29,7 +30,7 @@ fn check(rows: &[Row]) -> Vec<String> {
 }
 
 #[test]
-fn ours_is_the_best_or_near_it_in_every_row_that_does_not_say_otherwise() {
+fn ours_is_best_or_near_it_except_in_the_listed_rows() {
     let rows = table::rows();
     let found = check(&rows);
     assert!(found.is_empty(), "{found:#?}");

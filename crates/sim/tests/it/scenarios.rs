@@ -6,9 +6,9 @@ use sim::policies::Ours;
 use sim::scenario::Scenario;
 use sim::world::{Round, World};
 
-/// How many failures are shown.
+/// Most failures that are shown.
 const SHOWN: usize = 20;
-/// How many scenarios are tried.
+/// Number of scenarios that are tried.
 const SCENARIOS: u64 = 500;
 
 fn seed() -> Option<u64> {
@@ -29,7 +29,7 @@ fn try_one(seed: u64) -> Result<Tally, String> {
 }
 
 #[test]
-fn what_must_hold_holds_in_generated_scenarios() {
+fn conditions_hold_in_generated_scenarios() {
     let count = std::env::var("SIM_COUNT").ok().and_then(|n| n.parse().ok()).unwrap_or(SCENARIOS);
     let mut failures = Vec::new();
     let mut all = Tally::default();
@@ -45,7 +45,7 @@ fn what_must_hold_holds_in_generated_scenarios() {
 }
 
 #[test]
-fn one_scenario_twice_is_the_same_run() {
+fn run_of_one_scenario_is_repeatable() {
     let seed = seed().unwrap_or(7);
     eprintln!("seed {seed}: {}", Scenario::new(seed).options.names().join(" "));
     let key = std::env::var("SIM_KEY").ok().and_then(|n| n.parse().ok()).map(Key);
@@ -61,7 +61,7 @@ fn one_scenario_twice_is_the_same_run() {
     }
 }
 
-/// One line a pass about one guest, to find the reason of a failure.
+/// Prints one line a pass about one guest, to find the reason for a failure.
 fn trace(world: &World, ours: &Ours, round: Option<&Round>, key: Key) {
     let (Some(member), Some(round)) = (world.member(key), round) else { return };
     if world.now_ms == 1000 {

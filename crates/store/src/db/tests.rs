@@ -8,7 +8,7 @@ const LATER: Kind = Kind {
 };
 const OTHER: Kind = Kind { application_id: 78, migrations: &["CREATE TABLE z (y);"] };
 
-/// A directory that goes with its owner.
+/// A directory that is removed on drop.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -26,7 +26,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // What stays behind does no harm.
+        // A remaining directory does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -52,7 +52,7 @@ fn a_newer_file_is_refused_and_left_alone() {
     let dir = Dir::new("newer");
     drop(open(&dir.file(), &LATER).expect("made"));
     for opened in [open(&dir.file(), &KIND), open_read_only(&dir.file(), &KIND)] {
-        let error = opened.expect_err("it is newer");
+        let error = opened.expect_err("a newer version is refused");
         assert!(matches!(error, Error::Newer { found: 2, known: 1, .. }), "{error}");
     }
 }
@@ -67,7 +67,7 @@ fn files_of_others_are_refused_and_left_alone() {
     let before = std::fs::read(&text).expect("there");
     for path in [dir.file(), text.clone()] {
         for opened in [open(&path, &KIND), open_read_only(&path, &KIND)] {
-            let error = opened.expect_err("it is another's");
+            let error = opened.expect_err("a foreign file is refused");
             assert!(matches!(error, Error::Foreign { .. }), "{error}");
         }
     }
@@ -78,21 +78,21 @@ fn files_of_others_are_refused_and_left_alone() {
 fn an_empty_file_is_no_journal_to_read_and_becomes_one_to_write() {
     let dir = Dir::new("empty");
     std::fs::write(dir.file(), "").expect("written");
-    let error = open_read_only(&dir.file(), &KIND).expect_err("it is empty");
+    let error = open_read_only(&dir.file(), &KIND).expect_err("an empty file is refused");
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
     drop(open(&dir.file(), &KIND).expect("it becomes one"));
     drop(open_read_only(&dir.file(), &KIND).expect("it is one"));
 }
 
-/// Its writer was killed between the first bytes of the file and the removal of the rollback
-/// journal that tells how to take them back: who may only read cannot carry that out.
+/// The writer was killed between the first bytes of the file and the removal of the rollback
+/// journal. A reader without write access cannot roll the journal back.
 #[test]
-fn a_file_whose_writer_was_killed_at_its_first_page_has_nothing_yet() {
+fn file_is_not_begun_when_its_writer_died_at_the_first_page() {
     let dir = Dir::new("first-page");
     drop(open(&dir.file(), &Kind { application_id: 0, migrations: &[] }).expect("made"));
     assert_eq!(std::fs::metadata(dir.file()).expect("there").len(), 4096, "its first page");
-    // A journal of no pages, for a file that had none: what it begins with, no records, a nonce,
-    // no pages before, the sizes of a sector and of a page.
+    // A journal without pages, for a file that had none. The header has a magic, the number of
+    // records, a nonce, the number of pages before, and the sizes of a sector and of a page.
     let mut journal = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7".to_vec();
     for word in [0_u32, 1, 0, 512, 4096] {
         journal.extend(word.to_be_bytes());
@@ -101,15 +101,15 @@ fn a_file_whose_writer_was_killed_at_its_first_page_has_nothing_yet() {
     let beside = dir.0.join("50% ?#é.db-journal");
     std::fs::write(&beside, journal).expect("written");
     assert!(open_if_begun(&dir.file(), &KIND, BUSY).expect("read").is_none());
-    drop(open(&dir.file(), &KIND).expect("begun anew"));
-    assert!(!beside.exists(), "carried out by who may write");
+    drop(open(&dir.file(), &KIND).expect("started again"));
+    assert!(!beside.exists(), "the writer rolled the journal back");
     assert!(open_if_begun(&dir.file(), &KIND, BUSY).expect("read").is_some());
 }
 
 #[test]
-fn what_is_not_there_is_not_made_to_be_read() {
+fn missing_file_is_not_created_by_a_reader() {
     let dir = Dir::new("missing");
-    let error = open_read_only(&dir.file(), &KIND).expect_err("it is not there");
+    let error = open_read_only(&dir.file(), &KIND).expect_err("a missing file is an error");
     assert!(matches!(error, Error::File { .. }), "{error}");
     assert!(!dir.file().exists());
     let nowhere = dir.0.join("no/such/file");

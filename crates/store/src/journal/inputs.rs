@@ -1,7 +1,6 @@
-//! The inputs of a decision as one JSON object, and back: names and numbers, nothing nested.
+//! Inputs of a decision as a flat JSON object of names and numbers.
 //!
-//! The object is JSON so that SQLite's own functions reach into it
-//! (`inputs ->> 'host_available'`).
+//! SQLite's own functions can read JSON (`inputs ->> 'host_available'`).
 
 use crate::bound::{INPUT_NAME_MAX, INPUTS_MAX, INPUTS_TEXT_MAX, cut};
 use crate::journal::Word;
@@ -10,10 +9,10 @@ use serde::ser::Serializer;
 use serde_json::Number;
 use std::fmt;
 
-/// Below this, every whole number differs from the next: 2^53.
+/// Limit below which every whole number has a float of its own: 2^53.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The object. What is not a number in JSON, such as an infinity, is missing.
+/// Encodes the inputs. A value that JSON cannot express, such as an infinity, becomes null.
 pub fn encode(inputs: &[(Word, Option<f64>)]) -> String {
     let mut out = Vec::with_capacity(32 * inputs.len() + 2);
     let named = inputs.iter().take(INPUTS_MAX);
@@ -23,7 +22,7 @@ pub fn encode(inputs: &[(Word, Option<f64>)]) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// A whole number is written without a point.
+/// Returns a whole number without a decimal point.
 fn number(value: f64) -> Option<Number> {
     match value.fract() == 0.0 && value.abs() < EXACT {
         true => Some(Number::from(value as i64)),
@@ -31,7 +30,7 @@ fn number(value: f64) -> Option<Number> {
     }
 }
 
-/// The inputs in their order, or what is wrong with the text.
+/// Returns the inputs in their order, or a description of the error.
 pub fn decode(text: &str) -> Result<Vec<(Word, Option<f64>)>, String> {
     if text.len() > INPUTS_TEXT_MAX {
         return Err(format!("its inputs have {} bytes; {INPUTS_TEXT_MAX} fit", text.len()));
@@ -64,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn inputs_are_read_back_as_written() {
         let inputs = vec![
             (Word::from("host_available"), Some(3_328_599_654.0)),
             (Word::from("psi_permille"), Some(0.25)),
@@ -77,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_missing_and_names_cannot_break_out() {
+    fn infinite_inputs_are_null_and_names_are_escaped() {
         let inputs = [(Word::from("a\",b:1}"), Some(f64::NAN)), (Word::from("é"), Some(2.0))];
         assert_eq!(encode(&inputs), r#"{"a\",b:1}":null,"é":2}"#);
     }

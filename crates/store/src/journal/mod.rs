@@ -1,8 +1,8 @@
-//! The journal: every decision of the host manager with its inputs, the clause that decided,
-//! the bounds that it met, and what came of it.
+//! Journal of the host manager's decisions, with their inputs, the deciding clause, the bounds
+//! reached, and the outcomes.
 //!
-//! `schema` has the tables, `write` puts rows in and takes old ones away, `read` finds them
-//! again, and `types` are the values that go both ways.
+//! `schema` defines the tables, `write` adds rows and prunes old ones, `read` queries them, and
+//! `types` has the values for both.
 
 mod inputs;
 mod read;
@@ -23,26 +23,26 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
-/// A journal, open.
+/// An open journal.
 pub struct Journal {
     connection: Connection,
-    /// Guests that were written already, with the last time that was written for them.
+    /// Guests already in the file, with the last time written for each.
     known: HashMap<GuestIdentity, (GuestKey, i64)>,
 }
 
 impl Journal {
-    /// Opens a journal to write to it; makes it where it is not there. A file that an older
-    /// pinhead wrote is brought up to date.
+    /// Opens a journal for writing, and creates it if it is missing. A file of an older version is
+    /// migrated.
     pub fn open(path: &Path) -> Result<Journal, Error> {
         db::open(path, &schema::KIND).map(Journal::over)
     }
 
-    /// Opens a journal to read it, also while a manager writes to it.
+    /// Opens a journal for reading, even while a manager writes to it.
     pub fn read_only(path: &Path) -> Result<Journal, Error> {
         db::open_read_only(path, &schema::KIND).map(Journal::over)
     }
 
-    /// A journal in memory, which goes with its owner.
+    /// Opens a journal in memory, which is dropped with its owner.
     pub fn in_memory() -> Result<Journal, Error> {
         db::in_memory(&schema::KIND).map(Journal::over)
     }
@@ -51,23 +51,23 @@ impl Journal {
         Journal { connection, known: HashMap::new() }
     }
 
-    /// Begins a batch: what follows is written together by `commit`. Another writer makes this
-    /// fail within a fraction of a second, before anything is written.
+    /// Begins a batch, which `commit` writes as a whole. If another writer has the file, this fails
+    /// within a fraction of a second, before anything is written.
     pub fn begin(&mut self) -> Result<(), Error> {
         self.connection.execute_batch("BEGIN IMMEDIATE").map_err(cannot("begin a batch"))
     }
 
-    /// Writes the batch.
+    /// Commits the batch.
     pub fn commit(&mut self) -> Result<(), Error> {
         self.connection.execute_batch("COMMIT").map_err(cannot("write a batch"))
     }
 
-    /// Forgets the batch. Without a batch it does nothing.
+    /// Discards the batch. Without a batch it does nothing.
     pub fn roll_back(&mut self) {
         // Guests of the batch are not in the file.
         self.known.clear();
         if !self.connection.is_autocommit() {
-            // A disk that is full has ended the batch already.
+            // A full disk has already ended the batch.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
     }

@@ -1,4 +1,4 @@
-//! Rows out of the journal.
+//! Queries of the journal.
 
 use super::inputs;
 use super::types::{
@@ -14,14 +14,14 @@ use rusqlite::{Row, params};
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
-/// Guests in one question: each is a number in the statement's text.
+/// Maximum number of guests in one query: each is a number in the statement's text.
 const GUESTS_MAX: usize = 10_000;
 
 const DECISION: &str = "SELECT id, guest, at_ms, policy, action, clause, reason, from_bytes, \
                         to_bytes, bounds, inputs, acted FROM decision";
 
 impl Journal {
-    /// All guests, in the order in which they were first seen.
+    /// Returns all guests, in the order in which they were first seen.
     pub fn guests(&self) -> Result<Vec<GuestRow>, Error> {
         let failed = cannot("list its guests");
         let sql = "SELECT key, uuid, name, class, pid, start_ticks, boot, first_ms, last_ms \
@@ -38,8 +38,8 @@ impl Journal {
         Ok(found)
     }
 
-    /// Shows each decision that is asked for to `visit`, oldest first, until it breaks off.
-    /// A day has as many decisions as memory may not hold, so they come one by one.
+    /// Passes each matching decision to `visit`, oldest first, until the visitor breaks off.
+    /// Decisions come one by one, because those of a day may not fit into memory.
     pub fn decisions(
         &self,
         query: &Query,
@@ -66,8 +66,8 @@ impl Journal {
         Ok(())
     }
 
-    /// The last decision for any of these guests at or before a time: the one that was in
-    /// force then.
+    /// Returns the last decision for any of these guests at or before a time, which was then in
+    /// force.
     pub fn in_force(
         &self,
         guests: &[GuestKey],
@@ -77,7 +77,7 @@ impl Journal {
         self.last(guests, policy, at_ms, "")
     }
 
-    /// The last decision at or before a time that changed the size of any of these guests.
+    /// Returns the last decision at or before a time that changed the size of any of these guests.
     pub fn last_move(
         &self,
         guests: &[GuestKey],
@@ -87,7 +87,7 @@ impl Journal {
         self.last(guests, policy, at_ms, " AND from_bytes <> to_bytes")
     }
 
-    /// One guest after the other: for each, the index leads to the row at once.
+    /// Queries one guest at a time, because the index then leads straight to the row.
     fn last(
         &self,
         guests: &[GuestKey],
@@ -115,7 +115,7 @@ impl Journal {
         Ok(found)
     }
 
-    /// When the first and the last of these guests' decisions were taken.
+    /// Returns the times of the first and the last of these guests' decisions.
     pub fn span(
         &self,
         guests: &[GuestKey],
@@ -142,8 +142,8 @@ impl Journal {
         Ok(span)
     }
 
-    /// What else happened in a time, to these guests and to the manager, oldest first; the
-    /// latest `most` of it.
+    /// Returns the latest `most` events of a time, about these guests and about the manager, oldest
+    /// first.
     pub fn events(
         &self,
         guests: &[GuestKey],
@@ -180,7 +180,8 @@ impl Journal {
         let policy = Policy::from_name(&policy)
             .ok_or_else(|| wrong(format!("{policy:?} is no policy: active or shadow")))?;
         let bounds = text(row, 9, BOUNDS_TEXT_MAX).map_err(&failed)?;
-        // One byte more than fits is not taken for what fits.
+        // The limit is one byte more, so that a text that is too long is not mistaken for one that
+        // fits.
         let inputs = text(row, 10, INPUTS_TEXT_MAX + 1).map_err(&failed)?;
         let inputs = inputs::decode(&inputs).map_err(wrong)?;
         let acted = row.get(11).map_err(&failed)?;
@@ -215,7 +216,7 @@ impl Journal {
         while let Some(row) = rows.next().map_err(&failed)? {
             let fate = text(row, 1, NAME_MAX).map_err(&failed)?;
             let found_fate = match fate.as_str() {
-                // The first journals had a word of its own for what came to a halt on its way.
+                // The first journals had a word of their own for a move that stopped halfway.
                 "partly" => Some(Fate::Stuck),
                 name => Fate::from_name(name),
             };
@@ -259,7 +260,7 @@ fn event(row: &Row<'_>) -> rusqlite::Result<Found> {
     Ok(Found { event, guest: row.get::<_, Option<i64>>(1)?.map(GuestKey) })
 }
 
-/// The names of the policies that are asked for, for `IN ()`.
+/// Returns the names of the selected policies, for `IN ()`.
 fn policies(policy: Option<Policy>) -> &'static str {
     match policy {
         Some(Policy::Active) => "'active'",
@@ -268,7 +269,7 @@ fn policies(policy: Option<Policy>) -> &'static str {
     }
 }
 
-/// A size or a count: never negative.
+/// Reads a size or a count, which is never negative.
 fn size(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let value: i64 = row.get(column)?;
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
@@ -286,7 +287,7 @@ fn words(text: &str) -> Vec<Word> {
     words.map(|word| Word::Owned(word.to_owned())).collect()
 }
 
-/// The guests' numbers for `IN ()`. They are numbers, so nothing else gets into the statement.
+/// Returns the guests' keys for `IN ()`. They are numbers, so no other SQL gets into the statement.
 fn list(guests: &[GuestKey]) -> Result<String, Error> {
     if guests.len() > GUESTS_MAX {
         return Err(Error::TooManyGuests { asked: guests.len(), most: GUESTS_MAX });

@@ -2,14 +2,14 @@
 //!
 //! | table | a row is | notes |
 //! |---|---|---|
-//! | `guest` | one boot of one guest | `uuid`, `pid`, `start_ticks`, `boot` tell them apart |
-//! | `decision` | what a policy decided for a guest in a pass | `id` only grows |
-//! | `outcome` | what came of a decision | goes with it |
-//! | `event` | anything else that happened | `guest` is NULL for the host's |
+//! | `guest` | one boot of one guest | `uuid`, `pid`, `start_ticks`, `boot` identify it |
+//! | `decision` | one decision of a policy for a guest in a pass | `id` only grows |
+//! | `outcome` | one outcome of a decision | removed with the decision |
+//! | `event` | one other event | `guest` is NULL for the host's |
 //!
-//! Times are milliseconds since 1970, sizes are bytes; `bounds` has names between commas,
-//! `inputs` is one JSON object from names to numbers or null, with null for what was missing.
-//! The tables are for the operator's own SQL too, so columns are added and never change sense.
+//! Times are milliseconds since 1970, sizes are bytes. `bounds` has names between commas, and
+//! `inputs` is a JSON object from names to numbers, with null for a missing value. The operator
+//! may query the tables with SQL, so columns are only added and never change their meaning.
 
 use crate::db::Kind;
 

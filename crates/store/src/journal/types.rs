@@ -1,159 +1,159 @@
-//! What a journal holds, as plain values.
+//! Contents of a journal, as plain values.
 
 use base::named;
 use model::GuestIdentity;
 use std::borrow::Cow;
 
-/// A machine name: one of the program's own words, or what was read back from a file.
+/// A machine name: one of the program's own words, or a word read from a file.
 pub type Word = Cow<'static, str>;
 
-/// The number of a guest in one journal.
+/// Key of a guest in one journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GuestKey(pub i64);
 
-/// A guest that a journal knows.
+/// A guest in a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuestRow {
-    /// Its number.
+    /// Key of the guest.
     pub key: GuestKey,
-    /// Who it is.
+    /// Identity of the guest.
     pub guest: GuestIdentity,
-    /// When it was first seen, in milliseconds since 1970.
+    /// Time of the first sighting, in milliseconds since 1970.
     pub first_ms: i64,
-    /// When it was last seen, to within a minute.
+    /// Time of the last sighting, to within a minute.
     pub last_ms: i64,
 }
 
-/// The number of a decision in one journal. It is not given to another one later.
+/// Key of a decision in one journal, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DecisionId(pub i64);
 
 named! {
-    /// Which policy decided.
+    /// Policy that decided.
     pub enum Policy {
-        /// The one that moves memory.
+        /// The policy that moves memory.
         Active = "active",
-        /// The one that runs beside it to be compared.
+        /// The policy that runs alongside for comparison.
         Shadow = "shadow",
     }
 }
 
-/// What was decided for one guest in one pass.
+/// A decision for one guest in one pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at_ms: i64,
-    /// By which policy.
+    /// Policy that decided.
     pub policy: Policy,
     /// `hold`, `grow`, `shrink`, `release`, `let-go`, `stuck`, or a later word.
     pub action: Word,
-    /// The machine name of the clause that decided.
+    /// Machine name of the deciding clause.
     pub clause: Word,
-    /// The policy's own short sentence.
+    /// Reason, as a short sentence of the policy.
     pub reason: String,
-    /// What the guest had, or was asked to have, before.
+    /// Memory that the guest had, or was asked to have, before.
     pub from_bytes: u64,
-    /// What it is to have.
+    /// Memory that the guest is to have.
     pub to_bytes: u64,
-    /// The names of the bounds that the decision met.
+    /// Names of the bounds that the decision reached.
     pub bounds: Vec<Word>,
-    /// What the decision was taken from; a value that was missing is `None`.
+    /// Inputs of the decision; a missing value is `None`.
     pub inputs: Vec<(Word, Option<f64>)>,
-    /// Whether the hypervisor was asked: not in a dry run, and not for a shadow policy.
+    /// True if the hypervisor was called: never in a dry run or for a shadow policy.
     pub acted: bool,
 }
 
 named! {
-    /// How a decision that was acted upon ended.
+    /// Result of a decision that was carried out.
     pub enum Fate {
-        /// The guest has what was decided.
+        /// The guest reached the target.
         Reached = "reached",
-        /// Its balloon does not move.
+        /// The balloon does not move.
         Stuck = "stuck",
         /// The hypervisor refused.
         Refused = "refused",
         /// A later decision took its place.
         Superseded = "superseded",
-        /// The guest went.
+        /// The guest ended.
         Gone = "gone",
         /// The guest's kernel took memory back.
         TookBack = "took-back",
-        /// Somebody else moved the balloon.
+        /// Another program moved the balloon.
         Foreign = "foreign",
     }
 }
 
-/// What came of a decision.
+/// Outcome of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// When that was seen, in milliseconds since 1970.
+    /// Time of the observation, in milliseconds since 1970.
     pub at_ms: i64,
-    /// How it ended.
+    /// Result of the decision.
     pub fate: Fate,
-    /// What the guest has now.
+    /// Memory that the guest has now.
     pub reached_bytes: u64,
-    /// By how much the host's free memory grew through it, where that was measured.
+    /// Growth of the host's free memory through the decision, if it was measured.
     pub host_got_bytes: Option<u64>,
 }
 
-/// A decision as it is read back.
+/// A decision read from the journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
-    /// Its number.
+    /// Key of the decision.
     pub id: DecisionId,
-    /// For whom it was.
+    /// Guest that the decision is for.
     pub guest: GuestKey,
-    /// What was decided.
+    /// The decision as recorded.
     pub decision: Decision,
-    /// What came of it, oldest first.
+    /// Outcomes of the decision, oldest first.
     pub outcomes: Vec<Outcome>,
 }
 
-/// Something else that happened; [`kinds`](crate::kinds) has what.
+/// Another event; [`kinds`](crate::kinds) lists the kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at_ms: i64,
-    /// What happened: one of [`kinds`](crate::kinds), or a later word.
+    /// Kind of the event: one of [`kinds`](crate::kinds), or a word of a later version.
     pub kind: Word,
-    /// A sentence about it.
+    /// Description of the event.
     pub text: String,
 }
 
-/// A time from its first to its last millisecond, both included.
+/// A range of time from its first to its last millisecond, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The first.
+    /// First millisecond.
     pub from_ms: i64,
-    /// The last.
+    /// Last millisecond.
     pub to_ms: i64,
 }
 
-/// Which decisions to read.
+/// Selection of decisions to read.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Of these guests.
+    /// Guests of the decisions.
     pub guests: Vec<GuestKey>,
-    /// In this time.
+    /// Time of the decisions.
     pub range: Range,
-    /// Of this policy; of both if none is named.
+    /// Policy of the decisions, or `None` for both.
     pub policy: Option<Policy>,
 }
 
-/// An event as it is read back, with the guest that it is about.
+/// An event read from the journal, with its guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// What happened.
+    /// The event as recorded.
     pub event: Event,
-    /// To whom; `None` if to the manager or the host.
+    /// Guest of the event; `None` for the manager or the host.
     pub guest: Option<GuestKey>,
 }
 
-/// What a pruning took away.
+/// Result of pruning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Rows that are gone: decisions and events.
+    /// Number of removed rows: decisions and events.
     pub rows: u64,
-    /// There is more to take away: call again at the next leisure.
+    /// True if more rows can be removed by another call.
     pub more: bool,
 }

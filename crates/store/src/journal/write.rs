@@ -1,4 +1,4 @@
-//! Rows into the journal, and old rows out of it.
+//! Insertion of rows into the journal, and pruning of old rows.
 
 use super::inputs;
 use super::types::{Decision, DecisionId, Event, GuestKey, Outcome, Policy, Pruned, Word};
@@ -8,18 +8,18 @@ use crate::{Error, Journal, db};
 use model::GuestIdentity;
 use rusqlite::{OptionalExtension, params};
 
-/// A guest's last time is written again when it is so much older, in milliseconds: at every
-/// decision it would double what is written.
+/// Minimum age in milliseconds of a guest's last time before it is written again. Writing it at
+/// every decision would double the amount written.
 const LAST_SEEN_MS: i64 = 60_000;
-/// Guests that are remembered to be in the file: more than one machine runs at a time.
+/// Maximum number of guests cached as known: more than one machine runs at a time.
 const KNOWN_MAX: usize = 4_096;
-/// Rows that one call takes away, so that the manager's guests do not wait for it.
+/// Maximum number of rows removed by one call, so that the manager is not delayed.
 const PRUNE_ROWS: i64 = 2_000;
-/// Pages that one call gives back to the file system.
+/// Maximum number of pages that one call returns to the file system.
 const VACUUM_PAGES: i64 = 1_024;
 
 impl Journal {
-    /// The number of a guest; a guest that is not known yet gets one.
+    /// Returns the key of a guest; a new guest gets one.
     pub fn guest(&mut self, guest: &GuestIdentity, at_ms: i64) -> Result<GuestKey, Error> {
         if let Some((key, last_ms)) = self.known.get_mut(guest) {
             if at_ms.saturating_sub(*last_ms) >= LAST_SEEN_MS {
@@ -50,7 +50,7 @@ impl Journal {
             )?
             .query_row(params![uuid, guest.pid, start_ticks, boot], |row| row.get(0))
             .optional()?;
-        // A guest can be given another name while it runs: the last one counts.
+        // A running guest can be renamed; the last name counts.
         if let Some(key) = found {
             self.connection
                 .prepare_cached(
@@ -69,7 +69,6 @@ impl Journal {
         Ok(GuestKey(self.connection.last_insert_rowid()))
     }
 
-    /// Adds a decision.
     pub fn decision(&mut self, guest: GuestKey, decision: &Decision) -> Result<DecisionId, Error> {
         let sql = "INSERT INTO decision (at_ms, guest, policy, action, clause, reason, \
                    from_bytes, to_bytes, bounds, inputs, acted) \
@@ -85,15 +84,14 @@ impl Journal {
             to_integer(decision.to_bytes),
             bounds(&decision.bounds),
             inputs::encode(&decision.inputs),
-            // A shadow policy cannot have acted, whatever it says.
+            // A shadow policy never acts, whatever the decision contains.
             decision.acted && decision.policy == Policy::Active,
         ];
         db::execute(&self.connection, sql, values, "add a decision")?;
         Ok(DecisionId(self.connection.last_insert_rowid()))
     }
 
-    /// Adds what came of a decision. If the decision has been taken away meanwhile, its
-    /// outcome is not kept either.
+    /// Adds the outcome of a decision, unless the decision has been pruned meanwhile.
     pub fn outcome(&mut self, decision: DecisionId, outcome: &Outcome) -> Result<(), Error> {
         let sql = "INSERT INTO outcome (decision, at_ms, result, reached_bytes, host_got_bytes) \
                    SELECT ?1, ?2, ?3, ?4, ?5 \
@@ -108,7 +106,7 @@ impl Journal {
         db::execute(&self.connection, sql, values, "add an outcome")
     }
 
-    /// Adds an event, about a guest or about the manager and its host.
+    /// Adds an event about a guest, or about the manager and its host.
     pub fn event(&mut self, guest: Option<GuestKey>, event: &Event) -> Result<(), Error> {
         let sql = "INSERT INTO event (at_ms, guest, kind, text) VALUES (?1, ?2, ?3, ?4)";
         let (kind, text) = (cut(&event.kind, NAME_MAX), cut(&event.text, SENTENCE_MAX));
@@ -116,16 +114,16 @@ impl Journal {
         db::execute(&self.connection, sql, values, "add an event")
     }
 
-    /// When the oldest decision or event was; `None` where there are none.
+    /// Returns the time of the oldest decision or event, or `None` if there are none.
     pub fn oldest_ms(&self) -> Result<Option<i64>, Error> {
         let sql = "SELECT min(at_ms) FROM (SELECT min(at_ms) AS at_ms FROM decision UNION ALL \
                    SELECT min(at_ms) FROM event)";
         self.connection.query_row(sql, [], |row| row.get(0)).map_err(cannot("find what is oldest"))
     }
 
-    /// Takes away what is older, a bounded number of rows a call, the oldest first.
+    /// Removes rows older than a time, oldest first and a bounded number per call.
     pub fn prune(&mut self, before_ms: i64) -> Result<Pruned, Error> {
-        // Guests may go too: their numbers must not be taken from memory.
+        // Guests may be removed too, so their cached keys are dropped.
         self.known.clear();
         let rows = self.remove(before_ms).map_err(cannot("take away what is old"))?;
         self.give_back().map_err(cannot("give pages back"))?;
@@ -133,13 +131,14 @@ impl Journal {
         Ok(Pruned { rows: rows.0 + rows.1, more: rows.0 == most || rows.1 == most })
     }
 
-    /// Takes away the oldest rows while the file holds more than so many bytes, a bounded
-    /// number of rows a call.
+    /// Removes the oldest rows while the file holds more than `most_bytes`, a bounded number per
+    /// call.
     pub fn prune_to_size(&mut self, most_bytes: u64) -> Result<Pruned, Error> {
         if self.bytes()? <= most_bytes {
             return Ok(Pruned::default());
         }
-        // The oldest of both kinds: many events must not cost all decisions, nor the other way.
+        // The oldest rows of both kinds go, so that many events do not displace all decisions, or
+        // the reverse.
         let sql = "SELECT max(at_ms) FROM (SELECT at_ms FROM ( \
                    SELECT * FROM (SELECT at_ms FROM decision ORDER BY at_ms LIMIT ?1) UNION ALL \
                    SELECT * FROM (SELECT at_ms FROM event ORDER BY at_ms LIMIT ?1) \
@@ -153,7 +152,7 @@ impl Journal {
         Ok(Pruned { more: pruned.rows > 0 && self.bytes()? > most_bytes, ..pruned })
     }
 
-    /// What the file holds: its size without pages that are free.
+    /// Returns the size of the file without free pages.
     pub fn bytes(&self) -> Result<u64, Error> {
         let ask = |name: &str| {
             self.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
@@ -176,7 +175,7 @@ impl Journal {
              (SELECT rowid FROM event WHERE at_ms < ?1 ORDER BY at_ms LIMIT ?2)",
             [before_ms, PRUNE_ROWS],
         )?;
-        // A guest's last time may be a minute late.
+        // A guest's last time may lag by a minute.
         transaction.execute(
             "DELETE FROM guest WHERE last_ms < ?1 \
              AND NOT EXISTS (SELECT 1 FROM decision WHERE guest = key) \
@@ -188,7 +187,7 @@ impl Journal {
     }
 
     fn give_back(&self) -> rusqlite::Result<()> {
-        // Each step of this statement gives one page back.
+        // Each step of this statement returns one page.
         let sql = format!("PRAGMA incremental_vacuum({VACUUM_PAGES})");
         let mut statement = self.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
@@ -197,7 +196,7 @@ impl Journal {
     }
 }
 
-/// Names between commas; a comma in a name would make two of it.
+/// Joins names with commas. A comma in a name is replaced, because it would split the name.
 fn bounds(names: &[Word]) -> String {
     let names = names.iter().take(BOUNDS_MAX);
     let names: Vec<String> = names.map(|name| cut(name, NAME_MAX).replace(',', "_")).collect();

@@ -1,16 +1,16 @@
-//! Days and months of UTC: which file a moment belongs to, and what that file is called.
+//! UTC days and months, and the names of their files.
 //!
-//! The time of a file is only in its name, so names are strict: `2026-11-21.db` is
-//! a day, `2026-11.db` a month, and nothing else is one of ours.
+//! The time of a file is only in its name, so names are strict. `2026-11-21.db` is a day,
+//! `2026-11.db` a month, and any other name is foreign.
 
 use base::civil::{date, days};
 use base::duration::DAY_MS;
 use std::fmt;
 
-/// Years that names can hold.
+/// Range of years in names.
 const YEARS: std::ops::RangeInclusive<i64> = 1970..=9999;
 
-/// What a file of rows covers.
+/// Time covered by a file of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Period {
     /// A day: year, month and day, from 1.
@@ -20,19 +20,19 @@ pub enum Period {
 }
 
 impl Period {
-    /// The day of a moment.
+    /// Returns the day of a moment.
     pub fn day_of(at_ms: i64) -> Period {
         let (year, month, day) = date(at_ms.div_euclid(DAY_MS));
         Period::Day(year, month, day)
     }
 
-    /// The month of a moment.
+    /// Returns the month of a moment.
     pub fn month_of(at_ms: i64) -> Period {
         let (year, month, _) = date(at_ms.div_euclid(DAY_MS));
         Period::Month(year, month)
     }
 
-    /// When it begins.
+    /// Returns the start of the period.
     pub fn begin_ms(self) -> i64 {
         match self {
             Period::Day(year, month, day) => days(year, month, day) * DAY_MS,
@@ -40,7 +40,7 @@ impl Period {
         }
     }
 
-    /// When the next one begins.
+    /// Returns the start of the next period.
     pub fn end_ms(self) -> i64 {
         match self {
             Period::Day(..) => self.begin_ms() + DAY_MS,
@@ -49,7 +49,7 @@ impl Period {
         }
     }
 
-    /// The period that a file of this name is for.
+    /// Returns the period of a file with this name.
     pub fn of_file(name: &str) -> Option<Period> {
         let stem = name.strip_suffix(".db")?;
         let mut parts = stem.split('-').map(|part| part.parse::<i64>().ok());
@@ -58,7 +58,7 @@ impl Period {
             None => Period::Month(year, month),
             Some(day) => Period::Day(year, month, day?),
         };
-        // Only what would be written back in the same way: no signs, no 31st of June.
+        // Only a name that formats back to itself is valid: no signs, no 31st of June.
         let is_real = YEARS.contains(&year)
             && (1..=12).contains(&month)
             && match period {
@@ -68,7 +68,7 @@ impl Period {
         (is_real && period.to_string() == stem).then_some(period)
     }
 
-    /// The name of its file.
+    /// Returns the name of the period's file.
     pub fn file(self) -> String {
         format!("{self}.db")
     }

@@ -1,9 +1,8 @@
-//! A file that cannot be written to because of what is in it: it is set aside, as it is, and a
-//! new one is begun in its place.
+//! Handling of a damaged file: it is moved aside unchanged, and a new one replaces it.
 //!
-//! A power cut on a disk that lies, a file system that was repaired, a copy that was cut: what is
-//! left may be of use to a person, and stands in the way of what is recorded now. A database of
-//! something else is nobody's to move.
+//! Causes are a power cut on a disk that ignores flushes, a repaired file system, or a truncated
+//! copy. The remains may be useful to a person but block the current recording. A database of
+//! another program is never moved.
 
 use crate::Error;
 use crate::db::beside;
@@ -15,20 +14,20 @@ use std::path::{Path, PathBuf};
 
 use super::calendar::Period;
 
-/// What the name of a file that was set aside has, before the time.
+/// Infix of a set-aside file's name, before the time.
 const MARK: &str = ".damaged-";
-/// So many of a kind are kept: a disk that spoils each file would be full of them.
+/// Maximum number of set-aside files per kind, because a faulty disk would fill up with them.
 const KEPT: usize = 3;
-/// What a database begins with.
+/// First bytes of a database.
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// What lies beside a database while it is in use.
+/// Suffixes of files next to an open database.
 const BESIDE: [&str; 2] = ["-wal", "-shm"];
 
-/// True if an error, met with this file, says that the file is no database of ours any more.
+/// Returns true if the error means that the file is no longer a pinhead database.
 pub fn is_damaged(path: &Path, error: &Error) -> bool {
     let source = match error {
         Error::Foreign { .. } => return !begins_as_database(path).unwrap_or(true),
-        // Readers refuse it for as long as it is there.
+        // Readers refuse the file for as long as it exists.
         Error::Altered { .. } => return true,
         Error::Open { source, .. } | Error::Statement { source, .. } => source,
         _ => return false,
@@ -43,8 +42,8 @@ fn begins_as_database(path: &Path) -> io::Result<bool> {
     Ok(begin == MAGIC)
 }
 
-/// Sets a file aside, with what lies beside it, and takes away the oldest ones that were. Nobody
-/// of us has it open. Gives its new name.
+/// Moves a file aside with its companions, and removes the oldest set-aside files. No connection of
+/// this process may have it open. Returns the new path.
 pub fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, Error> {
     let failed = |source| Error::File { path: path.into(), source };
     let aside = beside(path, &format!("{MARK}{}", stamp(now_ms)));
@@ -61,7 +60,7 @@ pub fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, Error> {
     Ok(aside)
 }
 
-/// A time that can stand in a name, and sorts as it is: `2026-11-21T18-02-03.250`.
+/// Formats a time for a file name, in a sortable form: `2026-11-21T18-02-03.250`.
 fn stamp(at_ms: i64) -> String {
     let day = Period::day_of(at_ms);
     let ms = at_ms - day.begin_ms();
@@ -69,8 +68,8 @@ fn stamp(at_ms: i64) -> String {
     format!("{day}T{:02}-{:02}-{:02}.{ms:03}", second / 3_600, second / 60 % 60, second % 60)
 }
 
-/// Takes away the oldest of those that were set aside: of each kind of file for itself, since what
-/// spoils one often spoils all. What cannot be taken away is no trouble of the recorder's.
+/// Removes the oldest set-aside files of each kind separately, since the cause of one damage often
+/// hits every file. A failed removal does not concern the recorder.
 fn forget(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     let mut kinds: BTreeMap<String, BTreeSet<(String, PathBuf)>> = BTreeMap::new();
@@ -78,7 +77,7 @@ fn forget(dir: &Path) {
         let Ok(name) = entry.file_name().into_string() else { continue };
         let Some((of, stamp)) = name.split_once(MARK) else { continue };
         if BESIDE.iter().all(|ending| !stamp.ends_with(ending)) {
-            // Files of days differ in their digits, and so do those of months.
+            // Files of days differ only in their digits, and so do files of months.
             let kind = of.replace(|c: char| c.is_ascii_digit(), "");
             kinds.entry(kind).or_default().insert((stamp.to_owned(), entry.path()));
         }

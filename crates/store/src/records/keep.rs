@@ -1,4 +1,4 @@
-//! What is kept, and for how long.
+//! Retention of recordings.
 
 use super::calendar::Period;
 use super::rows::RowFile;
@@ -11,10 +11,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Files that a directory of ours may have: more than a hundred years of months.
+/// Maximum number of files in a directory: more than a hundred years of months.
 const FILES_MAX: usize = 10_000;
 
-/// How much of recordings is kept.
+/// Limits on the recordings kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keep {
     /// Days of one-minute rows.
@@ -30,7 +30,7 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// What is kept if nobody says anything else.
+    /// Default limits.
     pub const USUAL: Keep = Keep {
         minutes_days: 3,
         quarters_days: 90,
@@ -40,7 +40,7 @@ impl Keep {
     };
 }
 
-/// The periods that a directory has files of, oldest first.
+/// Returns the periods of the files in a directory, oldest first.
 pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
     let failed = |source| Error::File { path: dir.into(), source };
     let mut found = Vec::new();
@@ -52,10 +52,10 @@ pub fn periods(dir: &Path) -> Result<Vec<Period>, Error> {
     Ok(found)
 }
 
-/// The first quarter of an hour that is over and has minutes, but no row of its own. A file that
-/// cannot be read is passed over, and the first error returned as well: it must not keep the others
-/// from being added up. All of them together are waited for as long as one may be: a reader can
-/// lock the file of each day.
+/// Returns the first finished quarter of an hour that has minutes but no row of its own. An
+/// unreadable file is skipped, so that it does not block the others, and the first error is
+/// returned as well. All files share the lock timeout of a single one, because a reader can lock
+/// the file of each day.
 pub fn unfolded(dir: &Path, now_ms: i64) -> (Option<i64>, Result<(), Error>) {
     let days = match periods(dir) {
         Ok(periods) => periods.into_iter().filter(|period| matches!(period, Period::Day(..))),
@@ -86,7 +86,7 @@ fn unfolded_of(dir: &Path, day: Period, now_ms: i64, wait: Duration) -> Result<O
     Ok(spans.iter().map(quarter).find(|at_ms| over(at_ms) && !folded.contains(at_ms)))
 }
 
-/// The row of a quarter of an hour, from its minutes, if there is a file of them.
+/// Returns the row of a quarter of an hour, summed from its minutes, if their file exists.
 pub fn quarter(dir: &Path, at_ms: i64) -> Result<Option<Interval>, Error> {
     let opened = RowFile::read_within(dir, Period::day_of(at_ms), db::BUSY)?;
     let Some(day) = opened else { return Ok(None) };
@@ -97,8 +97,8 @@ pub fn quarter(dir: &Path, at_ms: i64) -> Result<Option<Interval>, Error> {
     Ok(Some(sum))
 }
 
-/// Takes away one file that is too old, if one may go for its age now, or the oldest one if all are
-/// too large.
+/// Removes one file that is too old, if `by_age` is set, or the oldest file if all together are too
+/// large.
 pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Option<Period>, Error> {
     let periods = periods(dir)?;
     let is_current =
@@ -110,7 +110,7 @@ pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Opti
         };
         period.end_ms().saturating_add(i64::from(days) * DAY_MS) <= now_ms
     };
-    // A name alone makes no file ours: what somebody else put there is not ours to take away.
+    // A file of another kind stays, even if its name is a period's.
     let is_ours = |period: &&Period| {
         let opened = RowFile::read_within(dir, **period, db::BUSY);
         !matches!(opened, Err(Error::Foreign { .. } | Error::NoFile { .. }))
@@ -128,7 +128,7 @@ pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Opti
     };
     let path = dir.join(period.file());
     fs::remove_file(&path).map_err(|source| Error::File { path: path.clone(), source })?;
-    // With the last reader these go by themselves.
+    // SQLite removes these with the last reader.
     for ending in ["-wal", "-shm"] {
         let _ = fs::remove_file(dir.join(period.file() + ending));
     }

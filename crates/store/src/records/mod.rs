@@ -1,4 +1,4 @@
-//! Recordings: what everything was like, minute by minute, and second by second for a while.
+//! Recordings of the host and its guests by the minute, with raw samples of the last hours.
 //!
 //! ```text
 //!   Moment ─► Folder ─► Interval a minute ─► 2026-11-21.db ─► a quarter of an hour ─► 2026-11.db
@@ -6,10 +6,10 @@
 //!      └────► pack (differences) ─► raw.db       └──────────► Records, sql ◄─────────────┘
 //! ```
 //!
-//! `Recorder` is given each moment. `model::Folder` adds moments up, `pack` makes them small,
-//! `rows` and `raw` are the files, `keep` takes away what is too old or too much. `Records`
-//! reads all files of a directory as one, and `sql` answers the user's own questions. The
-//! layout, table by table, is in `docs/recordings.md`.
+//! `Recorder` receives each moment. `model::Folder` sums moments, `pack` compresses them, `rows`
+//! and `raw` are the files, and `keep` removes old ones. `Records` reads all files of a directory
+//! as one, and `sql` runs the user's queries. `docs/recordings.md` describes the layout of the
+//! tables.
 
 mod calendar;
 mod damage;

@@ -1,8 +1,8 @@
-//! Moments as bytes: only what has changed since the moment before, and that as a difference.
+//! Encoding of moments as bytes, as differences from the moment before.
 //!
-//! A chain is a list of moments. The first one has everything; each further one has what has
-//! changed. Numbers are varints, seven bits a byte, the lowest first; a number that may be
-//! negative is folded first, so that small ones of either sign are short.
+//! A chain is a list of moments. The first one is complete; each later one contains only changes.
+//! Numbers are varints with seven bits a byte, lowest first. Signed numbers are zigzag-folded
+//! first, so that small ones of either sign are short.
 //!
 //! ```text
 //!   chain    = moment*
@@ -26,24 +26,24 @@ use model::{
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-/// The first byte of a block.
+/// First byte of a block.
 const VERSION: u8 = 1;
-/// How much a block may become: a minute of a thousand guests that all change is 30 MB.
+/// Maximum size of an unpacked block: a minute of a thousand guests that all change is 30 MB.
 const CHAIN_MAX: u64 = 64 << 20;
-/// Things of a kind in one chain: a row has its memory, and a damaged block must not ask for
-/// more than there is.
+/// Maximum number of guests, tiers or processes in one chain. Each row takes memory, and a damaged
+/// block must not request more than there is.
 const THINGS_MAX: usize = 200_000;
-/// Fields that a row of a later version may have.
+/// Maximum number of fields in a row of a later version.
 const FIELDS_MAX: u64 = 1_024;
-/// Values that one chain keeps in mind: a thousand guests with a hundred processes each have a
-/// third of this, which is 128 MB.
+/// Maximum number of values that one chain keeps. A thousand guests with a hundred processes each
+/// need a third of this, which is 128 MB.
 const VALUES_MAX: usize = 8 << 20;
 
-/// Bytes that are no chain of ours: what is wrong with them.
+/// Damage of a chain, with its description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damaged(pub &'static str);
 
-/// What both ends of a chain know.
+/// State common to encoder and decoder.
 #[derive(Debug, Default)]
 struct State {
     at_ms: i64,
@@ -52,7 +52,7 @@ struct State {
     tiers: Vec<(String, Vec<Option<u64>>)>,
     processes: Vec<(usize, ProcessName, Vec<Option<u64>>)>,
     counts: [usize; 4],
-    /// Values of all rows together, for a reader.
+    /// Number of values in all rows, for a reader.
     values: usize,
 }
 
@@ -60,18 +60,18 @@ fn counts() -> [usize; 4] {
     [HostField::ALL.len(), GuestField::ALL.len(), TierField::ALL.len(), ProcessField::ALL.len()]
 }
 
-/// Writes a chain.
+/// Encoder of a chain.
 #[derive(Debug, Default)]
 pub struct Encoder {
     state: State,
     guests: BTreeMap<GuestIdentity, usize>,
     tiers: BTreeMap<String, usize>,
-    /// By the numbers of their guests.
+    /// Processes by the numbers of their guests.
     processes: Vec<BTreeMap<ProcessName, usize>>,
 }
 
 impl Encoder {
-    /// The next moment of the chain.
+    /// Encodes the next moment of the chain.
     pub fn encode(&mut self, moment: &Moment) -> Vec<u8> {
         let mut out = Vec::new();
         let state = &mut self.state;
@@ -130,7 +130,7 @@ pub(super) fn put_identity(out: &mut Vec<u8>, who: &GuestIdentity) {
     put(out, who.start_ticks.map_or(0, |ticks| u128::from(ticks) + 1));
 }
 
-/// Writes the number of a thing, and its name where it is the first time.
+/// Writes the number of a guest, tier or process, and its name at the first occurrence.
 fn put_number<K: Ord + Clone, T: Default>(
     out: &mut Vec<u8>,
     known: &mut BTreeMap<K, usize>,
@@ -189,14 +189,14 @@ pub(super) fn put_row(out: &mut Vec<u8>, before: &mut Vec<Option<u64>>, now: &[O
     }
 }
 
-/// Reads a chain.
+/// Decoder of a chain.
 #[derive(Debug, Default)]
 pub struct Decoder {
     state: State,
 }
 
 impl Decoder {
-    /// All moments of this part of the chain. Those before damage are good.
+    /// Decodes all moments of this part of the chain. Those before damage are valid.
     pub fn decode(&mut self, bytes: &[u8], mut visit: impl FnMut(Moment)) -> Result<(), Damaged> {
         let mut input = Input(bytes);
         while !input.0.is_empty() {
@@ -251,13 +251,13 @@ impl Decoder {
     }
 }
 
-/// What is left to be read.
+/// Bytes not yet read.
 pub(super) struct Input<'a>(pub(super) &'a [u8]);
 
 impl Input<'_> {
     fn wide(&mut self) -> Result<u128, Damaged> {
         let mut number = 0;
-        // 65 bits are ten bytes.
+        // 64 bits take ten bytes of seven.
         for shift in (0..70).step_by(7) {
             let (first, rest) = self.0.split_first().ok_or(Damaged("it ends too soon"))?;
             self.0 = rest;
@@ -294,7 +294,7 @@ impl Input<'_> {
         Ok(text.to_owned())
     }
 
-    /// The place of a thing that has a number, or of a new one, which stands behind a 0.
+    /// Reads the index of a numbered item, or 0 with the name of a new item.
     pub(super) fn numbered<T>(
         &mut self,
         things: &mut Vec<T>,
@@ -329,7 +329,7 @@ impl Input<'_> {
         Ok(GuestIdentity { uuid, name, class, pid, start_ticks, boot })
     }
 
-    /// How many fields a row has.
+    /// Reads the number of fields of a row.
     pub(super) fn fields(&mut self) -> Result<usize, Damaged> {
         self.at_most(FIELDS_MAX)
     }
@@ -356,8 +356,8 @@ impl Input<'_> {
                     Some(unfold(folded).cast_unsigned())
                 }
             };
-            // Fields of a later version are not kept, nor those behind the last one with a value: a
-            // row takes no more memory than what came of it.
+            // Fields of a later version are dropped, as are those after the last one with a value.
+            // A row therefore takes no more memory than its result.
             if index >= before.len() && index < F::ALL.len() && difference.is_some() {
                 before.resize(index + 1, None);
             }
@@ -373,9 +373,9 @@ impl Input<'_> {
     }
 }
 
-/// A chain as a block.
+/// Packs a chain as a block.
 pub fn block(chain: &[u8]) -> Vec<u8> {
-    // Level 3: twice as fast as the usual 6, and 4 % larger.
+    // Level 3 is twice as fast as the usual 6, and 4 % larger.
     let mut encoder = DeflateEncoder::new(vec![VERSION], Compression::new(3));
     // Writing to memory does not fail.
     let _ = encoder.write_all(chain);
@@ -384,7 +384,7 @@ pub fn block(chain: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The chain of a block.
+/// Unpacks the chain of a block.
 pub fn chain(block: &[u8]) -> Result<Vec<u8>, Damaged> {
     let Some((&VERSION, rest)) = block.split_first() else {
         return Err(Damaged("its version is not known"));

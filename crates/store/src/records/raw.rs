@@ -1,4 +1,4 @@
-//! The file of raw samples: a block a minute, and the running minute second by second.
+//! File of raw samples: one block per minute, and the current minute second by second.
 
 use super::pack::{self, Damaged, Decoder};
 use super::schema::RAW;
@@ -11,64 +11,64 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-/// The file's name.
+/// Name of the file.
 pub const FILE: &str = "raw.db";
-/// Blocks taken away in a minute, of one minute each: a clock that runs ahead for an hour costs a
-/// day.
+/// Maximum number of one-minute blocks removed per minute. A clock that runs ahead for an hour
+/// therefore costs a day.
 const PRUNE_MAX: i64 = 25;
-/// Pages given back to the file system at a time.
+/// Maximum number of pages returned to the file system at a time.
 const PAGES_MAX: i64 = 1_024;
 
-/// A minute of samples, packed.
+/// One minute of samples, packed.
 #[derive(Debug)]
 pub struct Block {
-    /// Its first moment.
+    /// Time of the first moment.
     pub at_ms: i64,
-    /// Its last moment.
+    /// Time of the last moment.
     pub to_ms: i64,
-    /// How many moments it has.
+    /// Number of moments.
     pub count: i64,
-    /// They.
+    /// Packed moments.
     pub bytes: Vec<u8>,
 }
 
-/// What of the running minute is to be written.
+/// Part of the current minute to be written.
 pub enum Seconds<'a> {
-    /// What was known before it began, and its moments so far, instead of what is there.
+    /// Replacement of all rows: the state before the minute, and its moments so far.
     FromScratch { known: &'a [Vec<u8>], moments: &'a [Vec<u8>] },
     /// Further moments.
     More(&'a [Vec<u8>]),
 }
 
-/// A part of a minute that had not become a block.
+/// Part of a minute that had not become a block.
 pub enum Left {
-    /// Something that was known before it began.
+    /// State before the minute.
     Known(Moment),
-    /// One of its moments.
+    /// A moment of the minute.
     Moment(Moment),
 }
 
-/// The file, open.
+/// The open file.
 #[derive(Debug)]
 pub struct RawFile(Connection);
 
 impl RawFile {
-    /// Opens it to write to it, and makes it where it is not there.
+    /// Opens the file for writing, and creates it if it is missing.
     pub fn open(dir: &Path) -> Result<RawFile, Error> {
         db::open(&dir.join(FILE), &RAW).map(RawFile)
     }
 
-    /// Opens it to read it; `None` where it is not there, or has not been begun.
+    /// Opens the file for reading; `None` if it is missing or has no tables.
     pub fn read_only(dir: &Path) -> Result<Option<RawFile>, Error> {
         RawFile::read_within(dir, db::BUSY_READER)
     }
 
-    /// Does the same, and waits so long for another process's lock.
+    /// Does the same, with a timeout for another process's lock.
     pub fn read_within(dir: &Path, wait: Duration) -> Result<Option<RawFile>, Error> {
         Ok(db::open_if_begun(&dir.join(FILE), &RAW, wait)?.map(RawFile))
     }
 
-    /// Writes blocks that are complete, and what of the running minute is new.
+    /// Writes complete blocks, and the new part of the current minute.
     pub fn write<'a>(
         &mut self,
         blocks: impl Iterator<Item = &'a Block>,
@@ -101,8 +101,8 @@ impl RawFile {
         transaction.commit().map_err(&failed)
     }
 
-    /// Visits what a process that ended in the middle of a minute left, until the visitor breaks
-    /// off. What cannot be read of it is left out: all that is before it is good.
+    /// Visits the part of a minute left by a process that ended, until the visitor breaks off.
+    /// Unreadable rows end the visit; all before them are valid.
     pub fn left(&self, mut visit: impl FnMut(Left) -> ControlFlow<()>) -> Result<(), Error> {
         let failed = cannot("read raw samples");
         let (mut known, mut moments) = (Decoder::default(), Decoder::default());
@@ -132,7 +132,7 @@ impl RawFile {
         Ok(())
     }
 
-    /// When the last block ended.
+    /// Returns the end of the last block.
     pub fn block_to_ms(&self) -> Result<Option<i64>, Error> {
         self.0
             .query_row("SELECT to_ms FROM raw ORDER BY at_ms DESC LIMIT 1", [], |row| row.get(0))
@@ -140,7 +140,7 @@ impl RawFile {
             .map_err(cannot("read raw samples"))
     }
 
-    /// Visits every moment from one time up to before another, in their order.
+    /// Visits all moments in `from_ms..to_ms`, in their order.
     pub fn visit(
         &self,
         from_ms: i64,
@@ -156,7 +156,7 @@ impl RawFile {
             flow.is_break()
         };
         let mut last_ms = i64::MIN;
-        // Both in one transaction: a minute becomes a block in one as well.
+        // A single transaction reads both, because a minute also becomes a block in one.
         let transaction = self.0.unchecked_transaction().map_err(&failed)?;
         let mut statement = transaction
             .prepare(
@@ -191,8 +191,8 @@ impl RawFile {
         })
     }
 
-    /// Takes away blocks that ended before a time, and the oldest while there are more bytes of
-    /// them than are allowed. Gives how many went; a bounded number at a time.
+    /// Removes blocks that ended before a time, and the oldest blocks above the limit in bytes.
+    /// Returns the number of removed blocks, which is bounded per call.
     pub fn prune(&mut self, before_ms: i64, most_bytes: u64) -> Result<usize, Error> {
         let failed = cannot("take raw samples away");
         let old = "DELETE FROM raw WHERE at_ms IN
@@ -203,7 +203,7 @@ impl RawFile {
         let all: i64 = pages("page_count").map_err(&failed)?;
         let free: i64 = pages("freelist_count").map_err(&failed)?;
         if ((all - free) * size).unsigned_abs() > most_bytes {
-            // The oldest hour: one block after the other would be one each minute forever.
+            // A whole hour goes at once; otherwise one block would be removed each minute forever.
             let most = "DELETE FROM raw WHERE at_ms IN
                         (SELECT at_ms FROM raw ORDER BY at_ms LIMIT 60)";
             count += self.0.execute(most, []).map_err(&failed)?;

@@ -1,4 +1,4 @@
-//! Recordings read: all files of a directory as one line of time.
+//! Reading of recordings: all files of a directory as one timeline.
 
 use super::calendar::Period;
 use super::keep::periods;
@@ -14,41 +14,41 @@ use model::{Gap, Interval, Moment, Parts, PassInput, ProcessField};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Steps that one question may have: more than a week of minutes, and less than fills a
-/// terminal's patience.
+/// Maximum number of steps in one query: more than a week of minutes, but few enough for a user to
+/// wait for.
 pub const STEPS_MAX: i64 = 20_000;
 
-/// A time in steps.
+/// A time divided into steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// When it begins, in milliseconds since 1970.
+    /// Start in milliseconds since 1970.
     pub from_ms: i64,
-    /// When it is over.
+    /// End, exclusive.
     pub to_ms: i64,
-    /// How long a step is.
+    /// Length of a step.
     pub step_ms: i64,
 }
 
-/// The recordings of a directory.
+/// Recordings of a directory.
 #[derive(Clone, Debug)]
 pub struct Records {
     dir: PathBuf,
 }
 
-/// The steps of a question, and where their records are.
+/// Steps of a query, and the places of their records.
 #[derive(Debug)]
 struct Course {
-    /// When the first step begins.
+    /// Start of the first step.
     from_ms: i64,
-    /// Steps begin before this.
+    /// Limit before which all steps start.
     to_ms: i64,
-    /// The last one ends here, if it would end later.
+    /// End of the last step, if the step would end later.
     end_ms: i64,
     pieces: Vec<Piece>,
     running: Option<Running>,
 }
 
-/// A part of the time that one file covers.
+/// Part of the time that is covered by one file.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     period: Period,
@@ -57,18 +57,19 @@ struct Piece {
 }
 
 impl Records {
-    /// The recordings of a directory, which must be there.
+    /// Opens the recordings of a directory, which must exist.
     pub fn open(dir: &Path) -> Result<Records, Error> {
         periods(dir)?;
         Ok(Records { dir: dir.into() })
     }
 
-    /// Their directory.
+    /// Returns the directory of the recordings.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// When the first minute begins and the last one ends; `None` where nothing is recorded.
+    /// Returns the start of the first minute and the end of the last; `None` if nothing is
+    /// recorded.
     pub fn extent(&self) -> Result<Option<(i64, i64)>, Error> {
         let mut extent: Option<(i64, i64)> = None;
         let periods = periods(&self.dir)?;
@@ -91,9 +92,9 @@ impl Records {
         Ok(extent)
     }
 
-    /// What happened from one time up to another, step by step. Steps of which nothing is known
-    /// are there and cover nothing; what lies before the first minute and after the last moment
-    /// is left out. The minute that is running is there as far as it has come.
+    /// Returns the intervals of a time, step by step. Unrecorded steps are present and cover
+    /// nothing; the time before the first minute and after the last moment is left out. The current
+    /// minute is included as far as it is recorded.
     pub fn intervals(
         &self,
         from_ms: i64,
@@ -108,7 +109,7 @@ impl Records {
         Ok(all)
     }
 
-    /// The same, one after the other and only the parts that are wanted.
+    /// Visits the intervals one after the other, with only the wanted parts.
     pub fn visit(
         &self,
         span: Span,
@@ -118,8 +119,8 @@ impl Records {
         self.visit_fields(span, &parts.into(), visit)
     }
 
-    /// The same, and of these parts only the fields that are wanted: a report needs a dozen of a
-    /// guest's sixty, and the others are most of the work.
+    /// Visits the intervals with only the wanted fields of these parts. A report needs a dozen of a
+    /// guest's sixty fields, and reading the others would be most of the work.
     pub fn visit_fields(
         &self,
         span: Span,
@@ -161,8 +162,8 @@ impl Records {
         Ok(())
     }
 
-    /// What processes did in all of a time, added up step by step as the intervals would be. A
-    /// day of processes by the minute is a million rows, which nobody needs one by one.
+    /// Sums the processes of a time, step by step as intervals would be. A day of processes by the
+    /// minute has a million rows, which no caller needs one by one.
     pub fn processes(&self, span: Span, fields: &[ProcessField]) -> Result<Processes, Error> {
         let mut sum = Processes::new();
         let Some(course) = self.course(span)? else { return Ok(sum) };
@@ -186,14 +187,13 @@ impl Records {
         Ok(Some((piece.period, Reading::new(file, pick)?)))
     }
 
-    /// Which steps a question has, and where each part of them is; `None` where nothing is
-    /// recorded.
+    /// Returns the steps of a query and the places of their records; `None` if nothing is recorded.
     fn course(&self, span: Span) -> Result<Option<Course>, Error> {
         let step_ms = span.step_ms;
         if step_ms < MINUTE_MS {
             return Err(Error::Span { reason: "a step is a minute at least" });
         }
-        // The samples first: a minute that is over meanwhile is then found in the rows.
+        // Samples are read first, so that a minute that ends meanwhile is found in the rows.
         let mut running = Running::of_dir(&self.dir)?;
         let rows = self.extent()?;
         if let Some(now) = &running
@@ -214,7 +214,7 @@ impl Records {
             (rows, None) => rows,
         };
         let Some((first_ms, last_ms)) = extent else { return Ok(None) };
-        // Whole steps, counted from where the question begins; nothing is older than 1970.
+        // Whole steps are counted from the start of the query; no record is older than 1970.
         let begin_ms = span.from_ms.max(0);
         let skipped = first_ms.saturating_sub(begin_ms).max(0) / step_ms;
         let from_ms = begin_ms.saturating_add(skipped * step_ms);
@@ -231,7 +231,7 @@ impl Records {
         Ok(Some(Course { from_ms, to_ms, end_ms, pieces, running }))
     }
 
-    /// Whether the rows cover at least as much of a minute as its samples.
+    /// Returns true if the rows cover at least as much of a minute as its samples.
     fn has_rows(&self, now: &Running) -> Result<bool, Error> {
         let Some(file) = RowFile::read_only(&self.dir, Period::day_of(now.begins_ms()))? else {
             return Ok(false);
@@ -239,8 +239,8 @@ impl Records {
         Ok(file.covered(now.begins_ms())?.is_some_and(|covered| covered >= now.covered_ms()))
     }
 
-    /// Which file covers which time. Where steps are made of whole quarters of an hour, rows
-    /// of quarters are as good as minutes, and there are fewer of them.
+    /// Returns the file that covers each part of a time. If steps consist of whole quarters of an
+    /// hour, rows of quarters are as good as minutes, and fewer.
     fn pieces(&self, from_ms: i64, to_ms: i64, step_ms: i64) -> Result<Vec<Piece>, Error> {
         let is_coarse = step_ms % QUARTER_MS == 0 && from_ms.rem_euclid(QUARTER_MS) == 0;
         let periods = periods(&self.dir)?;
@@ -273,7 +273,7 @@ impl Records {
             }
             at_ms = end_ms;
         }
-        // Neighbours of one file are one piece.
+        // Adjacent parts of one file become one piece.
         pieces.dedup_by(|later, earlier| {
             let is_next = later.period == earlier.period && later.from_ms == earlier.to_ms;
             if is_next {
@@ -284,11 +284,11 @@ impl Records {
         Ok(pieces)
     }
 
-    /// The gaps that touch a time, in their order.
+    /// Returns the gaps that overlap a time, in their order.
     pub fn gaps(&self, from_ms: i64, to_ms: i64) -> Result<Vec<Gap>, Error> {
         let mut gaps = Vec::new();
         for period in periods(&self.dir)? {
-            // A gap is in the month where it begins, and may be as long as it likes.
+            // A gap is in the month of its start, and its length is not limited.
             if matches!(period, Period::Month(..))
                 && period.begin_ms() < to_ms
                 && let Some(file) = RowFile::read_only(&self.dir, period)?
@@ -301,8 +301,7 @@ impl Records {
         Ok(gaps)
     }
 
-    /// The raw samples from one time up to before another, in their order, until the visitor
-    /// breaks off.
+    /// Visits the raw samples in `from_ms..to_ms`, in their order, until the visitor breaks off.
     pub fn raw(
         &self,
         from_ms: i64,
@@ -315,8 +314,8 @@ impl Records {
         }
     }
 
-    /// What the policy knew in each pass from one time up to before another, in their order, until
-    /// the visitor breaks off. The minute that is running is not among it.
+    /// Visits the policy's inputs in each pass in `from_ms..to_ms`, in their order, until the
+    /// visitor breaks off. The current minute is not included.
     pub fn passes(
         &self,
         from_ms: i64,
@@ -327,8 +326,8 @@ impl Records {
     }
 }
 
-/// Takes the running minute out of what is read of rows; whether there is no row of a longer
-/// time that has it.
+/// Removes the current minute from the rows to be read. Returns true unless a row of a longer time
+/// contains the minute.
 fn cut_out(pieces: &mut Vec<Piece>, now: &Running) -> bool {
     let has_it = |piece: &Piece| (piece.from_ms..piece.to_ms).contains(&now.begins_ms());
     let Some(place) = pieces.iter().position(has_it) else { return true };

@@ -1,16 +1,16 @@
-//! The recorder: takes a moment a second, and keeps it.
+//! Recorder, which stores one moment per second.
 //!
 //! ```text
-//!   moment ─► Folder ──► minute that is over ─┐
+//!   moment ─► Folder ──► finished minute ─────┐
 //!      │                                      ├─► waiting ─► rows of the day, block in raw.db
 //!      └────► chain ───► block of the minute ─┘
 //!               └──────► each second's bytes ──────────────► raw.db
 //! ```
 //!
-//! Each second is committed before the next one comes, so that a process that is killed loses
-//! the second that it was about to write. The minute that was running is in `raw.db`, with
-//! what was known before it, and the next recorder goes on with it. What cannot be written
-//! waits in memory, a bounded number of minutes; that is reported once, and written when it can be.
+//! Each second is committed before the next one comes, so a killed process loses only the second
+//! that it was about to write. The current minute is in `raw.db`, with the state before it, and the
+//! next recorder continues it. If a write fails, a bounded number of minutes wait in memory. The
+//! failure is reported once, and the minutes are written when possible.
 
 use super::calendar::Period;
 use super::damage;
@@ -29,32 +29,33 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Minutes that wait to be written at most: with a thousand guests they are about 100 MB.
+/// Maximum number of minutes waiting to be written: with a thousand guests about 100 MB.
 const WAITING_MAX: usize = 30;
-/// Gaps that wait to be written at most.
+/// Maximum number of gaps waiting to be written.
 const GAPS_MAX: usize = 1_000;
-/// Moments of one minute that are kept: a recorder is given one a second.
+/// Maximum number of moments kept of one minute; normally there is one a second.
 const MOMENTS_MAX: usize = 240;
-/// Files that a moment writes to: no more can be set aside for it.
+/// Number of files that a moment writes to, which limits the number set aside for it.
 const FILES_MAX: usize = 3;
-/// Minutes between two files that go for their age: a clock that runs ahead for an hour costs one.
+/// Minutes between two removals of old files. A clock that runs ahead for an hour therefore costs
+/// one file.
 const REST_MINUTES: u32 = 60;
-/// The reason of a gap between two processes.
+/// Reason of a gap between two processes.
 const RESTART: &str = "restart";
-/// The reason of a gap within one.
+/// Reason of a gap within one process.
 const LATE: &str = "late";
-/// The reason of a gap for lack of memory and disk.
+/// Reason of a gap for lack of memory and disk.
 const LOST: &str = "lost";
 
-/// Records moments in a directory.
+/// Recorder of moments in a directory.
 #[derive(Debug)]
 pub struct Recorder {
     dir: PathBuf,
     keep: Keep,
     folder: Folder,
-    /// Whether what the process before left has been looked for.
+    /// True once the remains of the previous process have been looked for.
     has_begun: bool,
-    /// Whether a moment was given since this recorder began.
+    /// True once a moment has been recorded.
     has_recorded: bool,
     running: Running,
     waiting: VecDeque<Done>,
@@ -63,28 +64,28 @@ pub struct Recorder {
     failures: Failures,
     /// Failures of the upkeep.
     untidy: Backoff,
-    /// Minutes until a file that is too old may go.
+    /// Minutes until the next removal of an old file.
     rest: u32,
-    /// All quarters of an hour up to this one have their rows.
+    /// Time up to which all quarters of an hour have their rows.
     folded_ms: i64,
     lost: u64,
 }
 
-/// The samples of the running minute.
+/// Samples of the current minute.
 #[derive(Debug, Default)]
 struct Running {
     minute_ms: i64,
     encoder: Encoder,
-    /// What was known before it began.
+    /// State before the minute.
     known: Vec<Vec<u8>>,
     moments: Vec<Vec<u8>>,
     from_ms: i64,
     to_ms: i64,
-    /// How many of `moments` are in the file; `None` if what is there is another minute's.
+    /// Number of `moments` in the file; `None` if the file contains another minute.
     written: Option<usize>,
 }
 
-/// A minute that is over.
+/// A finished minute.
 #[derive(Debug, Default)]
 struct Done {
     rows: Option<Interval>,
@@ -94,7 +95,7 @@ struct Done {
 
 /// A failure of the upkeep.
 struct Untidy {
-    /// The file that was to be written to, if it was not one to be read.
+    /// File that could not be written; `None` if reading failed.
     written: Option<PathBuf>,
     error: Error,
 }
@@ -110,12 +111,12 @@ struct Files {
     day: Option<(Period, RowFile)>,
     month: Option<(Period, RowFile)>,
     raw: Option<RawFile>,
-    /// What was opened or written to last: where something failed.
+    /// File that was opened or written last, and therefore the place of a failure.
     at: PathBuf,
 }
 
 impl Recorder {
-    /// A recorder into this directory, which is opened, and made, with the first moment.
+    /// Creates a recorder. The first moment opens or creates the files.
     pub fn new(dir: &Path, keep: Keep) -> Recorder {
         Recorder {
             dir: dir.into(),
@@ -135,29 +136,29 @@ impl Recorder {
         }
     }
 
-    /// From now on moments are about so far apart by themselves.
+    /// Sets the normal distance between moments from now on.
     pub fn space(&mut self, spacing_ms: i64) {
         self.folder.space(spacing_ms);
     }
 
-    /// Minutes that were lost because they could not be written for too long.
+    /// Returns the number of minutes lost because they could not be written for too long.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Minutes that wait to be written.
+    /// Returns the number of minutes waiting to be written.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The running minute as far as it has come, for live questions.
+    /// Returns the current minute as far as it is recorded, for live queries.
     pub fn running(&self) -> Option<&Interval> {
         self.folder.running()
     }
 
-    /// Records a moment, which has to be later than the one before. It is on disk when this
-    /// returns, unless there is news. A guest that is there has to be in a moment at least once
-    /// a minute, and may be left out of others as long as nothing changes in it.
+    /// Records a moment, which must be later than the one before. The moment is on disk on return,
+    /// unless there is news. A guest must be in a moment at least once a minute, and may be left
+    /// out of others while nothing changes.
     pub fn record(&mut self, moment: &Moment) -> Option<News> {
         let mut aside = None;
         let (waits, copied) = self.failures.turn();
@@ -179,14 +180,14 @@ impl Recorder {
                 if aside.is_some() {
                     return aside;
                 }
-                // What is recorded is safe even if old files cannot be tidied up.
+                // Recorded data is safe even if old files cannot be tidied up.
                 let tidied = if is_over { self.look_after(moment.at_ms) } else { return None };
                 let Err(Untidy { written, error }) = tidied else {
                     self.untidy.worked();
                     self.let_go();
                     return None;
                 };
-                // What a file is believed to have may be what its transaction had added.
+                // The cached names may include some that a failed transaction had added.
                 self.close_files();
                 let is_news = self.untidy.failed();
                 if let Some(path) = written.filter(|_| self.untidy.is_lasting()) {
@@ -195,20 +196,20 @@ impl Recorder {
                 is_news.then_some(News::Failed(error))
             }
             Err(error) => {
-                // A file may have been moved or replaced: the next try opens it afresh.
+                // The file may have been moved or replaced, so the next attempt opens it again.
                 let path = self.close_files();
                 self.failures.failed(&path, error)
             }
         }
     }
 
-    /// Closes all files. Returns the path of the one that was used last.
+    /// Closes all files. Returns the path of the last used one.
     fn close_files(&mut self) -> PathBuf {
         self.running.written = None;
         std::mem::take(&mut self.files).at
     }
 
-    /// Begins to copy a file with a log that somebody holds.
+    /// Starts to copy a file if another process blocks its log.
     fn let_go(&mut self) {
         if let Some(held) = self.file_with_held_log() {
             self.close_files();
@@ -223,8 +224,7 @@ impl Recorder {
         paths.find(|path| self.failures.is_log_held(path))
     }
 
-    /// Does something with the files. One that turns out to be damaged is set aside, and it is
-    /// done again.
+    /// Runs an operation on the files. A damaged file is set aside, and the operation is repeated.
     fn mending(
         &mut self,
         now_ms: i64,
@@ -237,7 +237,7 @@ impl Recorder {
             if !damage::is_damaged(&path, &error) {
                 return Err(error);
             }
-            // Nobody of us has it open when it is moved.
+            // This process must not have the file open when it is moved.
             self.close_files();
             let name = damage::set_aside(&path, now_ms)?;
             *aside = Some(News::SetAside { path, aside: name });
@@ -245,17 +245,17 @@ impl Recorder {
         action(self)
     }
 
-    /// Writes the running minute as far as it has come: a recorder that follows soon goes on
-    /// with it, and without one it is not missed.
+    /// Writes the current minute as far as it is recorded. A recorder that follows soon continues
+    /// it, and without one no data is lost.
     pub fn close(mut self) -> Result<(), Error> {
-        // A copy that failed leaves the file as it is, and writing to that tells why it cannot be.
+        // A failed copy leaves the file unchanged; the write below reports the cause.
         let _ = self.failures.finish();
         let rows = self.folder.running().cloned();
         self.waiting.push_back(Done { rows, ..Done::default() });
         self.write()
     }
 
-    /// Goes on where the process before ended.
+    /// Continues where the previous process ended.
     fn begin(&mut self) -> Result<(), Error> {
         if self.has_begun {
             return Ok(());
@@ -275,7 +275,7 @@ impl Recorder {
             block_to_ms = file.block_to_ms()?;
         }
         self.has_begun = true;
-        // What came before the directory could be opened is newer than what is in it.
+        // Moments received before the directory could be opened are newer than its contents.
         if self.has_recorded {
             return Ok(());
         }
@@ -283,14 +283,14 @@ impl Recorder {
         for moment in &moments {
             self.take(moment);
         }
-        // Its end is known even if nothing else of it is: the gap begins there.
+        // The end of the recording is known even if nothing else is; the gap starts there.
         if let (None, Some(at_ms)) = (self.folder.last_ms(), block_to_ms) {
             self.folder.know(&Moment { at_ms, ..Moment::default() });
         }
         Ok(())
     }
 
-    /// Takes a moment in; whether a minute is over.
+    /// Adds a moment. Returns true if a minute is finished.
     fn take(&mut self, moment: &Moment) -> bool {
         let minute_ms = minute_of(moment.at_ms);
         let is_first = self.folder.last_ms().is_none();
@@ -341,7 +341,7 @@ impl Recorder {
         self.waiting.push_back(done);
     }
 
-    /// Writes all that waits.
+    /// Writes everything that waits.
     fn write(&mut self) -> Result<(), Error> {
         for done in self.waiting.iter_mut().filter(|done| !done.has_rows_written) {
             if let Some(rows) = &done.rows {
@@ -373,8 +373,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// A bounded piece of work a minute: samples that are too old go, a quarter of an hour is
-    /// added up, a file that is too old goes. What fails keeps nothing else from being done.
+    /// Does a bounded piece of upkeep per minute: removes old samples, sums a quarter of an hour,
+    /// removes an old file. One failure does not prevent the other work.
     fn look_after(&mut self, now_ms: i64) -> Result<(), Untidy> {
         let raw = self.dir.join(raw::FILE);
         let pruned = self.prune(now_ms).map_err(|error| Untidy { written: Some(raw), error });
@@ -439,7 +439,7 @@ impl Running {
 }
 
 impl Files {
-    /// The file that has a span of rows, opened.
+    /// Opens the file for the rows of a span.
     fn rows(&mut self, dir: &Path, grain: Grain, at_ms: i64) -> Result<&mut RowFile, Error> {
         let period = grain.period(at_ms);
         let slot = match grain {

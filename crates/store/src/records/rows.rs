@@ -1,4 +1,4 @@
-//! A file of rows: a day of minutes, or a month of quarters of an hour.
+//! File of rows: a day of minutes, or a month of quarters of an hour.
 
 use super::calendar::Period;
 use super::schema::{Grain, ROWS, Table, column_names, insert};
@@ -13,12 +13,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// What fails where rows cannot be written.
+/// Action named in errors when writing rows.
 const WRITE: &str = "write rows of a recording";
-/// What fails where they cannot be read.
+/// Action named in errors when reading rows.
 const READ: &str = "read rows of a recording";
 
-/// A file of rows, open.
+/// An open file of rows.
 #[derive(Debug)]
 pub struct RowFile {
     pub(super) connection: Connection,
@@ -26,16 +26,16 @@ pub struct RowFile {
     base_ms: i64,
     to_ms: i64,
     names: Names,
-    /// By a table's name.
+    /// Columns by table name.
     columns: HashMap<&'static str, Columns>,
 }
 
-/// The columns that a table has here.
+/// Columns that a table has in this file.
 #[derive(Debug)]
 struct Columns {
-    /// Whether each of its fields has one.
+    /// For each field, true if it has a column.
     has: Vec<bool>,
-    /// The statement that fills them all. A minute has thousands of rows, a day few new columns.
+    /// Statement that fills all columns. A minute has thousands of rows, but a day few new columns.
     insert: String,
 }
 
@@ -46,12 +46,12 @@ impl Columns {
     }
 }
 
-/// The fields that have a column, in the order of the statement.
+/// Returns the fields that have a column, in the order of the statement.
 fn present<F: Table>(has: &[bool]) -> impl Iterator<Item = F> {
     F::ALL.iter().copied().filter(|field| has[field.index()])
 }
 
-/// Names and the keys that rows have instead of them.
+/// Names, and the keys that replace them in rows.
 #[derive(Debug, Default)]
 struct Names {
     guests: HashMap<GuestIdentity, i64>,
@@ -60,7 +60,7 @@ struct Names {
 }
 
 impl RowFile {
-    /// Opens the file of a period to write to it, and makes it where it is not there.
+    /// Opens the file of a period for writing, and creates it if it is missing.
     pub fn open(dir: &Path, period: Period) -> Result<RowFile, Error> {
         let grain = Grain::of(period);
         let path = dir.join(period.file());
@@ -76,13 +76,12 @@ impl RowFile {
         Ok(file)
     }
 
-    /// Opens the file of a period to read it; `None` where it is not there, or has not been
-    /// begun.
+    /// Opens the file of a period for reading; `None` if it is missing or has no tables.
     pub fn read_only(dir: &Path, period: Period) -> Result<Option<RowFile>, Error> {
         RowFile::read_within(dir, period, db::BUSY_READER)
     }
 
-    /// Does the same, and waits so long for another process's lock.
+    /// Does the same, with a timeout for another process's lock.
     pub fn read_within(
         dir: &Path,
         period: Period,
@@ -106,7 +105,7 @@ impl RowFile {
         }
     }
 
-    /// Reads the names and the columns that the file has.
+    /// Reads the names and the columns of the file.
     fn read_known(&mut self) -> Result<(), Error> {
         self.names = Names {
             guests: self.guests()?.into_iter().map(|(key, who)| (who, key)).collect(),
@@ -132,12 +131,12 @@ impl RowFile {
         Ok(())
     }
 
-    /// When the span of a row begins.
+    /// Returns the start of a row's span.
     pub(super) fn begin_of(&self, id: i64) -> i64 {
         (id / ROWS).saturating_mul(self.grain.length_ms()).saturating_add(self.base_ms)
     }
 
-    /// The first row of one time, and the first one of another.
+    /// Returns the ids of the first rows of two times.
     pub(super) fn ids(&self, from_ms: i64, to_ms: i64) -> [i64; 2] {
         let number = |at_ms: i64| {
             let at_ms = at_ms.clamp(self.base_ms, self.to_ms) - self.base_ms;
@@ -146,12 +145,12 @@ impl RowFile {
         [number(from_ms), number(to_ms)]
     }
 
-    /// Writes a span, instead of what was there for it; all or nothing.
+    /// Writes a span in one transaction, and replaces an earlier version.
     pub fn write(&mut self, span: &Interval) -> Result<(), Error> {
         let done = self.try_write(span);
         if done.is_err() {
-            // A disk that is full has ended the transaction already. What the transaction added is
-            // gone; where that cannot be read, the recorder opens the file again.
+            // A full disk has already ended the transaction. Its new columns and names are gone; if
+            // they cannot be read again, the recorder reopens the file.
             let _ = self.connection.execute_batch("ROLLBACK");
             let _ = self.read_known();
         }
@@ -182,7 +181,7 @@ impl RowFile {
                 .processes
                 .iter()
                 .flat_map(|(who, all)| all.iter().map(move |(name, over)| (who, name, over)));
-            // What did nothing takes no row: most processes sleep most minutes.
+            // Inactive processes get no row, since most processes sleep most minutes.
             let busy = all.filter(|(_, _, over)| did_something(over));
             for ((who, name, over), id) in busy.take(most).zip(id..) {
                 let guest = self.guest_key(who)?;
@@ -193,7 +192,7 @@ impl RowFile {
         self.connection.execute_batch("COMMIT").map_err(&failed)
     }
 
-    /// Notes gaps, in a month's file.
+    /// Adds gaps to a month's file.
     pub fn add_gaps(&self, gaps: &[Gap]) -> Result<(), Error> {
         for gap in gaps {
             let text = "INSERT OR IGNORE INTO gap VALUES (?, ?, ?)";
@@ -208,7 +207,7 @@ impl RowFile {
         db::execute(&self.connection, &text, [id, next], WRITE)
     }
 
-    /// Puts a row in. What is covered as long as the host (`whole`) says so by saying nothing.
+    /// Writes a row. Its covered time is stored only if it differs from the host's (`whole`).
     fn put<F: Table>(
         &mut self,
         id: i64,
@@ -219,7 +218,7 @@ impl RowFile {
         let grain = self.grain;
         let none = || Columns::new::<F>(grain, vec![false; F::ALL.len()]);
         let columns = self.columns.entry(F::NAME).or_insert_with(none);
-        // A NULL takes a byte of each row, so that a column is made for its first value only.
+        // A NULL takes a byte in each row, so a column is added only with its first value.
         let mut is_new = false;
         for (field, _) in over.row.known() {
             if !std::mem::replace(&mut columns.has[field.index()], true) {
@@ -287,7 +286,7 @@ impl RowFile {
             .map_err(cannot("write a name in a recording"))
     }
 
-    /// All guests of the file.
+    /// Returns all guests of the file.
     pub fn guests(&self) -> Result<HashMap<i64, GuestIdentity>, Error> {
         let names = "SELECT key, uuid, name, class, pid, start_ticks, boot FROM guest ORDER BY key";
         self.pairs("guest", names, |row| {
@@ -302,12 +301,12 @@ impl RowFile {
         })
     }
 
-    /// All tiers of the file.
+    /// Returns all tiers of the file.
     pub fn tiers(&self) -> Result<HashMap<i64, String>, Error> {
         self.pairs("tier", "SELECT key, name FROM tier ORDER BY key", |row| text(row, 1, NAME_MAX))
     }
 
-    /// All processes of the file, each with its guest's key.
+    /// Returns all processes of the file, each with its guest's key.
     pub fn processes(&self) -> Result<HashMap<i64, (i64, ProcessName)>, Error> {
         self.pairs("process", "SELECT key, guest, name, pid FROM process ORDER BY key", |row| {
             let name = ProcessName { name: text(row, 2, NAME_MAX)?, pid: row.get(3)? };
@@ -334,7 +333,7 @@ impl RowFile {
         Ok(names)
     }
 
-    /// When the spans from one time up to before another begin.
+    /// Returns the starts of the spans in `from_ms..to_ms`.
     pub fn spans(&self, from_ms: i64, to_ms: i64) -> Result<Vec<i64>, Error> {
         let failed = cannot(READ);
         let prefix = self.grain.prefix();
@@ -351,7 +350,7 @@ impl RowFile {
         Ok(found)
     }
 
-    /// How much is covered of the span that begins then; `None` where it has no row.
+    /// Returns the covered time of the span with this start; `None` if it has no row.
     pub fn covered(&self, at_ms: i64) -> Result<Option<u64>, Error> {
         let text = format!("SELECT covered_ms FROM {}_host WHERE id = ?", self.grain.prefix());
         let [id, _] = self.ids(at_ms, at_ms);
@@ -363,7 +362,7 @@ impl RowFile {
         Ok(found.map(|covered| covered.unwrap_or(0).unsigned_abs()))
     }
 
-    /// When its first and its last span begin.
+    /// Returns the starts of the first and the last span.
     pub fn extent(&self) -> Result<Option<(i64, i64)>, Error> {
         let text = format!("SELECT min(id), max(id) FROM {}_host", self.grain.prefix());
         let start = |id: i64| self.begin_of(id);
@@ -374,7 +373,7 @@ impl RowFile {
         Ok(ends.0.zip(ends.1).map(|(first, last)| (start(first), start(last))))
     }
 
-    /// Gaps that touch a time, from a month's file.
+    /// Returns gaps that overlap a time, from a month's file.
     pub fn gaps(&self, from_ms: i64, to_ms: i64) -> Result<Vec<Gap>, Error> {
         let failed = cannot("read the gaps of a recording");
         let sql = "SELECT from_ms, to_ms, reason, rowid FROM gap \
@@ -396,7 +395,7 @@ impl RowFile {
     }
 }
 
-/// Whether a process used anything.
+/// Returns true if a counter of the process is above zero.
 pub(super) fn did_something(over: &Over<ProcessField>) -> bool {
     use model::{Field, Kind};
     let counters = ProcessField::ALL.iter().filter(|field| field.kind() == Kind::Counter);

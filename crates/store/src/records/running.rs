@@ -1,11 +1,11 @@
-//! The minute that is running, from its samples: who has just begun to record sees something.
+//! The current minute, computed from its samples, so that a new recording shows data at once.
 //!
 //! ```text
-//!   second (raw.db) ─► what was known before it, its moments ─► Folder ─► its minute, so far
+//!   raw.db ─► state before the minute, its moments ─► Folder ─► minute so far
 //! ```
 //!
-//! It is what the recorder will write when the minute is over, as far as it has come, or what one
-//! that was killed had come to.
+//! The result is the part so far of the minute that the recorder will write. After a killed
+//! recorder, it is the part up to its last sample.
 
 use super::raw::{Left, RawFile};
 use super::rows::did_something;
@@ -16,16 +16,16 @@ use model::{Field, Folder, Interval, Over};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// A minute as far as it has come.
+/// A minute as far as it is recorded.
 #[derive(Debug)]
 pub struct Running {
     minute: Interval,
-    /// Its last moment.
+    /// Time of the last moment.
     pub to_ms: i64,
 }
 
 impl Running {
-    /// That of a directory; `None` where there are no samples of one.
+    /// Reads the current minute of a directory; `None` if there are no samples of one.
     pub fn of_dir(dir: &Path) -> Result<Option<Running>, Error> {
         let Some(file) = RawFile::read_only(dir)? else { return Ok(None) };
         let mut folder = Folder::default();
@@ -40,22 +40,22 @@ impl Running {
         Ok(folder.end().zip(to_ms).map(|(minute, to_ms)| Running { minute, to_ms }))
     }
 
-    /// When it began.
+    /// Returns the start of the minute.
     pub fn begins_ms(&self) -> i64 {
         self.minute.from_ms
     }
 
-    /// When it will be over.
+    /// Returns the end of the minute.
     pub fn over_ms(&self) -> i64 {
         self.minute.from_ms.saturating_add(MINUTE_MS)
     }
 
-    /// How much of it is known.
+    /// Returns the covered part of the minute.
     pub fn covered_ms(&self) -> u64 {
         self.minute.host.covered_ms
     }
 
-    /// Adds what is wanted of it to an interval.
+    /// Adds the wanted parts of the minute to an interval.
     pub fn add_to(&self, interval: &mut Interval, pick: &Pick) {
         interval.host.add(&self.minute.host);
         if let Some(fields) = &pick.guests {

@@ -1,9 +1,9 @@
-//! Rows read: the columns that are wanted of a file's tables, and no others.
+//! Reading of rows, restricted to the wanted columns of a file's tables.
 //!
-//! A day of a hundred guests has 144,000 rows of sixty columns, and a report needs a dozen of
-//! them. So a statement names the columns that it is after, and is made once for a file; a table
-//! that nobody asks for is not opened. Rows lie in the order of their time: each step is one
-//! stretch of a table.
+//! A day of a hundred guests has 144,000 rows of sixty columns, and a report needs a dozen of them.
+//! A statement therefore names its columns, and is prepared once per file. A table that is not
+//! wanted is not read. Rows are in the order of their time, so each step is a contiguous range of a
+//! table.
 
 use super::rows::RowFile;
 use super::schema::{ROWS, Table, column_names};
@@ -17,15 +17,15 @@ use model::{
 use rusqlite::Row as SqlRow;
 use std::collections::{BTreeMap, HashMap};
 
-/// Which fields are wanted of each part of an interval; `None` for a part that is not wanted at
-/// all. Fields that are not wanted are as if they were missing. The host is always there, whole.
+/// Wanted fields of each part of an interval; `None` for an unwanted part. Unwanted fields are
+/// returned as missing. The host is always returned in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pick {
-    /// Of guests.
+    /// Fields of guests.
     pub guests: Option<Vec<GuestField>>,
-    /// Of tiers of memory.
+    /// Fields of tiers of memory.
     pub tiers: Option<Vec<TierField>>,
-    /// Of processes.
+    /// Fields of processes.
     pub processes: Option<Vec<ProcessField>>,
 }
 
@@ -39,7 +39,7 @@ impl From<Parts> for Pick {
     }
 }
 
-/// How the rows of one table of a file are asked for.
+/// Query for the rows of one table of a file.
 #[derive(Debug)]
 struct Scan<F> {
     text: String,
@@ -47,13 +47,13 @@ struct Scan<F> {
 }
 
 impl<F: Table> Scan<F> {
-    /// The wanted fields that the file has.
+    /// Prepares the query for the wanted fields that the file has.
     fn new(file: &RowFile, wanted: &[F]) -> Result<Scan<F>, Error> {
         let table = F::table(file.grain);
         let known =
             column_names(&file.connection, &table).map_err(cannot("read rows of a recording"))?;
         let is_known = |field: &&F| known.iter().any(|name| name == field.name());
-        // In the order of a row, so that values come one behind the other.
+        // The order of a row, so that values are read sequentially.
         let mut fields: Vec<F> = wanted.iter().filter(is_known).copied().collect();
         fields.sort_unstable();
         let mut text = format!("SELECT id, covered_ms, {}", F::WHOSE.unwrap_or("0"));
@@ -65,8 +65,8 @@ impl<F: Table> Scan<F> {
         Ok(Scan { text, fields })
     }
 
-    /// Visits the rows from one time up to before another: their numbers, whose they are, what
-    /// they say is covered, and their values, which the visitor may take.
+    /// Visits the rows in `from_ms..to_ms`: number, owner, covered time and values, which the
+    /// visitor may take.
     fn each(
         &self,
         file: &RowFile,
@@ -94,26 +94,25 @@ impl<F: Table> Scan<F> {
     }
 }
 
-/// What is no number is missing: no version of ours writes it.
+/// Reads a number. Any other type counts as missing, because no version writes one.
 fn number(row: &SqlRow<'_>, place: usize) -> Option<i64> {
     row.get_ref(place).ok()?.as_i64().ok()
 }
 
-/// What is known to be covered of the spans of a file, by their numbers.
+/// Covered time of the spans of a file, by their numbers.
 type Covered = HashMap<i64, u64>;
 
-/// A process's sums: of the step that is being added up, and of those before.
+/// Sums of a process: of the current step, and of the steps before.
 struct Running {
     step: i64,
     now: Over<ProcessField>,
     before: Over<ProcessField>,
 }
 
-/// Processes of guests by their names.
+/// Processes by name, of each guest.
 pub type Processes = BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>>>;
 
-/// A file that is being read: its statements, and its names, which are read when they are first
-/// needed.
+/// A file being read: its statements, and its names, which are read on first use.
 #[derive(Debug)]
 pub struct Reading {
     file: RowFile,
@@ -127,7 +126,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Of a file, so much.
+    /// Prepares the reading of the wanted fields of a file.
     pub fn new(file: RowFile, pick: &Pick) -> Result<Reading, Error> {
         Ok(Reading {
             host: Scan::new(&file, HostField::ALL)?,
@@ -141,7 +140,7 @@ impl Reading {
         })
     }
 
-    /// Adds the rows from one time up to before another to an interval.
+    /// Adds the rows in `from_ms..to_ms` to an interval.
     pub fn add(&mut self, from_ms: i64, to_ms: i64, sum: &mut Interval) -> Result<(), Error> {
         let file = &self.file;
         let mut covered = Covered::new();
@@ -182,8 +181,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Adds processes from one time up to before another, step by step, to what they did before.
-    /// There are too many rows of them to make intervals of each step.
+    /// Adds processes in `from_ms..to_ms`, step by step, to the earlier sums. They have too many
+    /// rows to build an interval for each step.
     pub fn add_processes(
         &mut self,
         from_ms: i64,
@@ -228,7 +227,7 @@ impl Reading {
     }
 }
 
-/// Adds what a name has, which mostly is there for the first time.
+/// Adds the values of a name, which usually occurs for the first time.
 pub fn put<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, key: &K, over: Over<F>) {
     match all.get_mut(key) {
         Some(known) => known.add(&over),
@@ -238,7 +237,7 @@ pub fn put<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, key: &K, ov
     }
 }
 
-/// Adds what many have. They were written in their order, and then need no look for their places.
+/// Adds the values of many names. Sorted ones, as they were written, need no searches.
 fn put_all<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, found: Vec<(K, Over<F>)>) {
     if all.is_empty() && found.is_sorted_by(|(a, _), (b, _)| a < b) {
         *all = found.into_iter().collect();
@@ -249,8 +248,8 @@ fn put_all<K: Ord + Clone, F: Field>(all: &mut BTreeMap<K, Over<F>>, found: Vec<
     }
 }
 
-/// The sums of a table by their keys, in the order in which these were first met. In one span,
-/// nothing has two rows.
+/// Returns the sums of a table by key, in the order of first occurrence. Within one span, no key
+/// has two rows.
 fn sums<F: Table>(
     scan: &Scan<F>,
     file: &RowFile,
@@ -282,7 +281,7 @@ fn sums<F: Table>(
     Ok(found)
 }
 
-/// A name by its key; names are read once more when there is a new one.
+/// Returns a name by its key. All names are read again if the key is new.
 fn named<T>(
     names: &mut Option<HashMap<i64, T>>,
     read: impl Fn() -> Result<HashMap<i64, T>, Error>,

@@ -1,7 +1,7 @@
-//! The tables of a recording, made from the tables of fields.
+//! Tables of a recording, generated from the tables of fields.
 //!
-//! A file of rows is for a day, with a row for each minute, or for a month, with a row for each
-//! quarter of an hour. Both have the same tables under another prefix:
+//! A file of rows covers a day, with a row for each minute, or a month, with a row for each quarter
+//! of an hour. Both have the same tables, with a different prefix:
 //!
 //! | table | a row is |
 //! |---|---|
@@ -10,10 +10,10 @@
 //! | `minute_host`, `minute_guest`, `minute_tier`, `minute_process` | a span of time of one thing |
 //! | `gap` | a time of which nothing is known, and why; in a month's file only |
 //!
-//! A row's `id` is the number of its span in the file times `ROWS`, plus its place in the span:
-//! it gives the time, keeps rows in order, and needs no index. A field is a column of its name,
-//! which a file has from the first row on that has a value of the field: a field that no guest of
-//! this host has takes no bytes. Whoever reads takes a column that is not there for missing.
+//! A row's `id` is the number of its span in the file times `ROWS`, plus its place in the span. The
+//! `id` determines the time, keeps rows in order, and needs no index. A field is a column with the
+//! field's name. The column is added with the first value, so a field that no guest of the host has
+//! takes no space. Readers treat an absent column as missing values.
 
 use super::calendar::Period;
 use crate::db::Kind;
@@ -22,22 +22,23 @@ use model::{Field, GuestField, HostField, ProcessField, TierField};
 use rusqlite::Connection;
 use std::sync::LazyLock;
 
-/// Rows that a span can have in one table: a thousand guests with their top hundred processes.
+/// Maximum number of rows of a span in one table: a thousand guests with their top hundred
+/// processes.
 pub const ROWS: i64 = 100_000;
-/// Milliseconds of a row in a month's file.
+/// Length in milliseconds of a row in a month's file.
 pub const QUARTER_MS: i64 = 15 * MINUTE_MS;
 
-/// How fine the rows of a file are.
+/// Grain of the rows of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grain {
-    /// A row a minute, a file a day.
+    /// One row per minute, one file per day.
     Minute,
-    /// A row for 15 minutes, a file a month.
+    /// One row per 15 minutes, one file per month.
     Quarter,
 }
 
 impl Grain {
-    /// The grain of a file.
+    /// Returns the grain of a period's file.
     pub fn of(period: Period) -> Grain {
         match period {
             Period::Day(..) => Grain::Minute,
@@ -45,7 +46,7 @@ impl Grain {
         }
     }
 
-    /// What its tables' names begin with.
+    /// Returns the prefix of the names of the tables.
     pub fn prefix(self) -> &'static str {
         match self {
             Grain::Minute => "minute",
@@ -53,7 +54,7 @@ impl Grain {
         }
     }
 
-    /// How long the span of a row is.
+    /// Returns the length of a row's span.
     pub fn length_ms(self) -> i64 {
         match self {
             Grain::Minute => MINUTE_MS,
@@ -61,7 +62,7 @@ impl Grain {
         }
     }
 
-    /// The period whose file has a span that begins then.
+    /// Returns the period of the file for a span that starts at this time.
     pub fn period(self, at_ms: i64) -> Period {
         match self {
             Grain::Minute => Period::day_of(at_ms),
@@ -69,7 +70,7 @@ impl Grain {
         }
     }
 
-    /// Files of this grain.
+    /// Returns the kind of files of this grain.
     pub fn kind(self) -> &'static Kind {
         match self {
             Grain::Minute => &MINUTES,
@@ -78,14 +79,14 @@ impl Grain {
     }
 }
 
-/// What a table of fields is called after the prefix.
+/// A set of fields with a table of its own.
 pub trait Table: Field {
     /// The last part of the table's name.
     const NAME: &'static str;
-    /// The column that says whose row it is; the host has none.
+    /// Column with the key of the row's owner; the host has none.
     const WHOSE: Option<&'static str>;
 
-    /// The table's name in files of this grain.
+    /// Returns the table's name in files of this grain.
     fn table(grain: Grain) -> String {
         format!("{}_{}", grain.prefix(), Self::NAME)
     }
@@ -114,7 +115,7 @@ impl Table for ProcessField {
 static MINUTES: LazyLock<Kind> = LazyLock::new(|| kind(Grain::Minute, 0x7069_6e6d));
 static QUARTERS: LazyLock<Kind> = LazyLock::new(|| kind(Grain::Quarter, 0x7069_6e71));
 
-/// Once made, a kind is there as long as the process: there are two of them.
+/// Creates a kind, which is leaked; there are only two of them.
 fn kind(grain: Grain, application_id: i32) -> Kind {
     let text: &'static str = version_1(grain).leak();
     Kind { application_id, migrations: vec![text].leak() }
@@ -163,13 +164,14 @@ fn create<F: Table>(grain: Grain) -> String {
     format!("CREATE TABLE {table} (id INTEGER PRIMARY KEY, covered_ms INTEGER{whose});\n")
 }
 
-/// The columns that a table of a file has.
+/// Returns the columns of a table in a file.
 pub fn column_names(connection: &Connection, table: &str) -> rusqlite::Result<Vec<String>> {
     let statement = connection.prepare(&format!("SELECT * FROM {table}"))?;
     Ok(statement.column_names().map(str::to_owned).collect())
 }
 
-/// The statement that puts a row in: `id`, `covered_ms`, whose it is, then these fields.
+/// Returns the statement that inserts a row with `id`, `covered_ms`, the owner's key, and these
+/// fields.
 pub fn insert<F: Table>(grain: Grain, fields: impl Iterator<Item = F>) -> String {
     let mut columns = vec!["id", "covered_ms"];
     columns.extend(F::WHOSE);
@@ -178,11 +180,12 @@ pub fn insert<F: Table>(grain: Grain, fields: impl Iterator<Item = F>) -> String
     format!("INSERT INTO {} ({}) VALUES ({places})", F::table(grain), columns.join(", "))
 }
 
-/// The files of raw samples.
+/// Kind of the files of raw samples.
 pub const RAW: Kind = Kind { application_id: 0x7069_6e73, migrations: &[RAW_1] };
 
-/// `raw` has a block a minute; `second` what of the running minute is not in a block yet, and
-/// what was known before it began (`is_base`), so that a process that follows can go on.
+/// `raw` has one block per minute. `second` contains the part of the current minute that is not yet
+/// in a block. It also contains the state before the minute (`is_base`), so that a later process
+/// can continue.
 const RAW_1: &str = "
 CREATE TABLE raw (
     at_ms INTEGER PRIMARY KEY,

@@ -1,8 +1,8 @@
-//! The user's own questions, read only, over all files as one set of tables.
+//! Read-only SQL queries of the user over all files as one set of tables.
 //!
-//! Files are attached to a database in memory, and a temporary view for each table joins what
-//! they have: rows with their times and names, as in `tables()`. Nothing of a question can
-//! reach any other file: no more can be attached, and only what gives rows is carried out.
+//! Files are attached to a database in memory, and a temporary view for each table joins their rows
+//! with times and names, as in `tables()`. A query cannot reach any other file: attaching is
+//! disabled, and only statements that return rows are executed.
 
 use super::calendar::Period;
 use super::keep::periods;
@@ -20,36 +20,36 @@ use rusqlite::{Connection, OpenFlags};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Files that SQLite attaches at most.
+/// Maximum number of files that SQLite attaches.
 const ATTACHED_MAX: usize = 10;
-/// Bytes of a question: a view of a hundred columns has some thousand.
+/// Maximum length of a query in bytes; a view of a hundred columns has some thousand.
 const TEXT_MAX: i32 = 100_000;
 
-/// A value of an answer.
+/// A value in a result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Nothing: missing.
+    /// NULL: a missing value.
     Null,
     /// A whole number.
     Integer(i64),
-    /// A number.
+    /// A floating-point number.
     Real(f64),
-    /// A text. It may come from a guest: escape it.
+    /// A text, possibly chosen by a guest: escape it.
     Text(String),
-    /// Bytes, so many.
+    /// A blob, of which only the length is returned.
     Bytes(usize),
 }
 
-/// All files of a directory, to be asked in SQL.
+/// All files of a directory, for SQL queries.
 #[derive(Debug)]
 pub struct Sql {
     connection: Connection,
-    /// The files that did not fit.
+    /// Files that did not fit.
     left_out: Vec<String>,
 }
 
 impl Records {
-    /// Opens the files to be asked in SQL: the newest ones, if there are more than fit.
+    /// Opens the files for SQL queries: the newest ones, if not all fit.
     pub fn sql(&self) -> Result<Sql, Error> {
         let dir = self.dir();
         let failed = |source| Error::Open { path: dir.into(), source };
@@ -101,7 +101,7 @@ impl Records {
             }
         }
         connection.pragma_update(None, "query_only", true).map_err(failed)?;
-        // From here on nothing more can be attached: what the user asks stays in these files.
+        // Nothing more can be attached from here on, so the user's query stays in these files.
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0).map_err(failed)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, TEXT_MAX).map_err(failed)?;
         Ok(Sql { connection, left_out })
@@ -109,12 +109,12 @@ impl Records {
 }
 
 impl Sql {
-    /// Files that were left out because they did not fit.
+    /// Returns the files that did not fit.
     pub fn left_out(&self) -> &[String] {
         &self.left_out
     }
 
-    /// Answers one question: the columns' names, then row by row until the visitor breaks off.
+    /// Runs one query. The visitor receives the columns' names, and each row until it breaks off.
     pub fn ask<V>(&self, text: &str, visitor: &mut V) -> Result<(), Error>
     where
         V: FnMut(&[String], &[Cell]) -> ControlFlow<()>,
@@ -154,8 +154,8 @@ impl Sql {
     }
 }
 
-/// Attaches a file, which cannot be written to so. Who may not write beside a file that nobody
-/// has open reads it as it lies.
+/// Attaches a file read-only. A user without write access next to a file that no process has open
+/// reads it as immutable.
 fn attach(connection: &Connection, path: &Path, name: &str, kind: &Kind) -> Result<(), Error> {
     let with = |option| {
         connection.execute(&format!("ATTACH ? AS {name}"), [db::uri(path, option)])?;
@@ -166,7 +166,7 @@ fn attach(connection: &Connection, path: &Path, name: &str, kind: &Kind) -> Resu
             if !db::is_missing_log(path, &error) {
                 return Err(error);
             }
-            // It may have been attached, and be unreadable all the same.
+            // The file may have been attached and still be unreadable.
             let _ = connection.execute(&format!("DETACH {name}"), []);
             with("immutable=1")
         })
@@ -182,7 +182,7 @@ fn union(parts: impl Iterator<Item = String>, none: &str) -> String {
     if parts.is_empty() { none.to_owned() } else { parts.join(" UNION ALL ") }
 }
 
-/// Makes the view of a table over all files that have it.
+/// Creates the view of a table over all files that have it.
 fn view<F: Table>(
     connection: &Connection,
     grain: Grain,
@@ -231,7 +231,7 @@ fn view<F: Table>(
     connection.execute_batch(&format!("CREATE TEMP VIEW {table} AS {text}"))
 }
 
-/// The columns that say whose row it is, and where they are from.
+/// Returns the columns that identify a row's owner, with their sources.
 fn whose<F: Table>() -> Vec<(&'static str, &'static str)> {
     const GUEST: [&str; 6] = ["g.name", "g.uuid", "g.class", "g.pid", "g.start_ticks", "g.boot"];
     let guest = WHO.iter().map(|column| column.name).zip(GUEST);

@@ -1,38 +1,38 @@
-//! The tables as they are documented: what `pinhead schema` prints and `pinhead sql` asks.
+//! Documented tables, as `pinhead schema` prints and `pinhead sql` queries them.
 
 use super::schema::{Grain, Table};
 use model::{GuestField, HostField, Kind, ProcessField, TierField, Unit};
 
-/// A column of a table that can be asked.
+/// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
-    /// What it is counted in.
+    /// Unit of the values.
     pub unit: &'static str,
-    /// `counter` for what something grew by, `gauge` for a mean, or `text`, `time`, `number`.
+    /// `counter` for growth, `gauge` for a mean, or `text`, `time`, `number`.
     pub kind: &'static str,
-    /// Where it is read from.
+    /// Source of the values.
     pub source: &'static str,
-    /// What it is.
+    /// Description.
     pub words: &'static str,
 }
 
-/// A table that can be asked.
+/// A table for queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableText {
-    /// Its name.
+    /// Name of the table.
     pub name: String,
-    /// What a row is.
+    /// Meaning of a row.
     pub words: &'static str,
-    /// Its columns.
+    /// Columns of the table.
     pub columns: Vec<Column>,
 }
 
 const AT: Column = plain("at_ms", "ms", "time", "when the span began, since 1970");
 const COVERED: Column = plain("covered_ms", "ms", "number", "how much of the span is known");
 
-/// Who a guest is.
+/// Columns that identify a guest.
 pub const WHO: [Column; 6] = [
     plain("guest", "", "text", "the guest's name"),
     plain("uuid", "", "text", "its UUID"),
@@ -51,7 +51,7 @@ const fn plain(
     Column { name, unit, kind, source: "", words }
 }
 
-/// All tables that can be asked, with their columns in their order.
+/// Returns all tables with their columns in order.
 pub fn tables() -> Vec<TableText> {
     let mut all = Vec::new();
     for grain in [Grain::Minute, Grain::Quarter] {

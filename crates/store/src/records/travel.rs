@@ -1,5 +1,4 @@
-//! A time of a recording, taken elsewhere: the same files with less in them, and other names if
-//! that is wanted.
+//! Export of a time of recordings into other files, optionally with renamed guests.
 //!
 //! ```text
 //!   rows of days and months, gaps ─┐
@@ -7,7 +6,7 @@
 //!   passes, decisions, events ─────┘
 //! ```
 //!
-//! What is written is written as the recorder would have written it: it is read as any recording.
+//! The export is written as the recorder would write it, and is read like any recording.
 
 use super::calendar::Period;
 use super::keep::periods;
@@ -25,13 +24,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Guests in one question to a journal.
+/// Maximum number of guests in one query of a journal.
 const GUESTS_MAX: usize = 10_000;
-/// Events of a journal that are taken along, the latest.
+/// Maximum number of journal events exported, latest first.
 const EVENTS_MAX: u32 = 1_000_000;
 
-/// Other names for guests, their classes and their processes. The same name always gets the same
-/// other one.
+/// Pseudonyms for guests, their classes and their processes. The same name always gets the same
+/// pseudonym.
 #[derive(Debug, Default)]
 pub struct Names {
     guests: BTreeMap<String, String>,
@@ -41,7 +40,7 @@ pub struct Names {
     boots: BTreeMap<String, String>,
 }
 
-/// Another name for a name; what has none keeps none.
+/// Returns the pseudonym of a name; an empty name stays empty.
 fn other(known: &mut BTreeMap<String, String>, name: &str, prefix: &str) -> String {
     if name.is_empty() {
         return String::new();
@@ -67,27 +66,27 @@ impl Names {
     }
 }
 
-/// Which time is taken, and under which names.
+/// Time of an export, and its names.
 #[derive(Debug)]
 pub struct Travel {
-    /// From when, in milliseconds since 1970.
+    /// Start, in milliseconds since 1970.
     pub from_ms: i64,
-    /// Until before when.
+    /// End, exclusive.
     pub to_ms: i64,
-    /// Other names; those that were recorded if there are none.
+    /// Pseudonyms; `None` keeps the recorded names.
     pub names: Option<Names>,
 }
 
-/// What was taken.
+/// Amounts exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Rows of a minute or a quarter of an hour.
+    /// Number of rows of a minute or a quarter of an hour.
     pub spans: u64,
-    /// Samples of a second.
+    /// Number of samples of a second.
     pub moments: u64,
-    /// Passes.
+    /// Number of passes.
     pub passes: u64,
-    /// Decisions.
+    /// Number of decisions.
     pub decisions: u64,
 }
 
@@ -120,7 +119,7 @@ impl Travel {
             .collect()
     }
 
-    /// Takes recordings into another directory, which is there and empty.
+    /// Exports recordings into another directory, which must exist and be empty.
     pub fn records(&mut self, from: &Records, to: &Path) -> Result<Taken, Error> {
         let mut taken = Taken::default();
         for period in periods(from.dir())? {
@@ -165,7 +164,8 @@ impl Travel {
         Ok(count)
     }
 
-    /// A gap is in the month where it begins, and may reach into the time that is taken.
+    /// Copies earlier gaps. A gap is in the month of its start, and may reach into the exported
+    /// time.
     fn earlier_gaps(&self, from: &Path, to: &Path, period: Period) -> Result<(), Error> {
         if matches!(period, Period::Day(..)) {
             return Ok(());
@@ -230,10 +230,10 @@ impl Travel {
         }
     }
 
-    /// Takes what a journal has of the time into another one.
+    /// Exports a journal's rows of the time into another journal.
     pub fn journal(&mut self, from: &Journal, to: &mut Journal) -> Result<u64, Error> {
         let range = Range { from_ms: self.from_ms, to_ms: self.to_ms.saturating_sub(1) };
-        // A journal knows when a guest was seen last to a minute.
+        // The last time of a guest in a journal may lag by a minute.
         let guests: Vec<GuestRow> = from
             .guests()?
             .into_iter()
@@ -277,7 +277,7 @@ impl Travel {
         }
         for found in from.events(&keys, range, EVENTS_MAX)? {
             let mut event = found.event;
-            // A sentence may have any name in it, as in the path of a socket: the kind is enough.
+            // A text may contain any name, as in the path of a socket, so only the kind is kept.
             if self.names.is_some() {
                 event.text.clear();
             }

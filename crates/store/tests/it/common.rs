@@ -1,4 +1,4 @@
-//! What the tests of the journal share: made-up guests and decisions, and a place for files.
+//! Helpers for the tests of the journal: generated guests and decisions, and a directory.
 
 use model::GuestIdentity;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ pub const MIB: u64 = 1 << 20;
 /// All times.
 pub const EVER: Range = Range { from_ms: i64::MIN, to_ms: i64::MAX };
 
-/// A directory that goes with its owner.
+/// A directory that is removed on drop.
 pub struct Dir(pub PathBuf);
 
 impl Dir {
@@ -30,7 +30,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // What stays behind does no harm.
+        // A remaining directory does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! A process that writes a journal is killed again and again: what it had committed is there,
-//! in one piece, and the file opens.
+//! Tests that kill a process while it writes a journal: committed data survives intact, and the
+//! file opens.
 
 use crate::common::{Dir, EVER, START_MS, decision, guest, keys, read};
 use std::io::{BufRead, BufReader, Write};
@@ -8,21 +8,21 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use store::{Journal, Writer};
 
-/// Names the file to write to, in the child.
+/// Environment variable of the child: path of the file.
 const FILE: &str = "PINHEAD_TEST_JOURNAL";
 const KILLS: u64 = 30;
 /// Decisions in one transaction.
 const BATCH: i64 = 7;
 
-/// The child: it is this test, run once more with the variable set, and it only ever ends by
-/// being killed. Without the variable there is nothing to do.
+/// This test is also the child, run with the variable set, which ends only by being killed. Without
+/// the variable the test does nothing.
 #[test]
 fn child_that_writes_until_it_is_killed() {
     let Some(path) = std::env::var_os(FILE) else { return };
     let path = Path::new(&path);
     let mut writer = Writer::new(path);
     let web = Arc::new(guest("web1"));
-    let known = Journal::open(path).expect("it opens");
+    let known = Journal::open(path).expect("the journal opens");
     let mut next = read(&known, &keys(&known), EVER).len() as i64;
     drop(known);
     loop {
@@ -33,7 +33,7 @@ fn child_that_writes_until_it_is_killed() {
         let news = writer.flush();
         assert!(news.is_none(), "{news:?}");
         assert_eq!(writer.queued(), 0);
-        // Not `println`: the harness keeps what a passing test prints.
+        // The harness would capture `println`.
         let mut out = std::io::stderr().lock();
         writeln!(out, "committed {next}").expect("the parent listens");
         let _ = writer.prune(i64::MIN, u64::MAX);
@@ -41,7 +41,7 @@ fn child_that_writes_until_it_is_killed() {
 }
 
 #[test]
-fn what_was_committed_survives_being_killed() {
+fn committed_decisions_survive_a_kill() {
     let dir = Dir::new("crash");
     let mut total = 0;
     for round in 0..KILLS {
@@ -51,9 +51,9 @@ fn what_was_committed_survives_being_killed() {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("it starts");
+            .expect("the child starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        // Each round another number of commits, so that the kill meets another moment.
+        // Each round has another number of commits, so that the kill hits another moment.
         let mut committed = 0;
         for _ in 0..=round * 7 % 23 {
             let line = lines.next().expect("it writes on").expect("text");
@@ -70,11 +70,11 @@ fn what_was_committed_survives_being_killed() {
                 line.strip_prefix("committed ").and_then(|n| n.parse().ok()).unwrap_or(committed);
         }
 
-        // First as a reader, while the log still is as it was left, then as the next writer.
-        let journal = Journal::read_only(&dir.file()).expect("it opens to be read");
+        // A reader opens the unchanged log first, and then the next writer.
+        let journal = Journal::read_only(&dir.file()).expect("the journal opens for reading");
         let seen = read(&journal, &keys(&journal), EVER);
         drop(journal);
-        let journal = Journal::open(&dir.file()).expect("it opens to be written");
+        let journal = Journal::open(&dir.file()).expect("the journal opens for writing");
         let found = read(&journal, &keys(&journal), EVER);
         assert_eq!(seen.len(), found.len());
         let count = found.len() as i64;

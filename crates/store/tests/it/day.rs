@@ -1,13 +1,13 @@
-//! A made-up host with guests, as a monitor would see it: most guests sleep most of the time,
-//! some work by the hour, a few always. Numbers vary as recorded ones do, and the same seed
-//! gives the same host.
+//! A generated host with guests, as a monitor would see it. Most guests sleep most of the time,
+//! some work by the hour, a few always. Numbers vary as recorded ones do, and the same seed gives
+//! the same host.
 
 use model::{
     Field, GuestField as G, GuestIdentity, HostField as H, Kind, Moment, ProcessField as P,
     ProcessName, Row, TierField as T,
 };
 
-/// A row whose every field has a value that shows where it is from.
+/// Returns a row in which each field's value shows its field and seed.
 pub fn numbered<F: Field>(seed: u64) -> Row<F> {
     let mut row = Row::default();
     for (number, field) in F::ALL.iter().enumerate() {
@@ -16,7 +16,7 @@ pub fn numbered<F: Field>(seed: u64) -> Row<F> {
     row
 }
 
-/// Chance without a clock.
+/// Deterministic pseudo-random numbers.
 pub struct Rng(u64);
 
 impl Rng {
@@ -26,12 +26,12 @@ impl Rng {
         (self.0 >> 33) ^ (self.0 >> 17)
     }
 
-    /// Below `most`.
+    /// Returns a number below `most`.
     pub fn below(&mut self, most: u64) -> u64 {
         self.next() % most.max(1)
     }
 
-    /// Something around `mean`, now and then much more.
+    /// Returns a number around `mean`, now and then much more.
     pub fn around(&mut self, mean: u64) -> u64 {
         let usual = mean / 2 + self.below(mean + 1);
         if self.below(20) == 0 { usual * 3 } else { usual }
@@ -40,9 +40,9 @@ impl Rng {
 
 struct Guest {
     who: GuestIdentity,
-    /// Thousandths of a CPU that it uses when it works.
+    /// CPU use while working, in thousandths.
     load: u64,
-    /// Of a day's 24 hours, when it works: a bit for each.
+    /// Working hours of the day, one bit each.
     hours: u32,
     row: Row<G>,
     processes: Vec<(ProcessName, u64, Row<P>)>,
@@ -81,7 +81,7 @@ const NAMES: [&str; 20] = [
     "kswapd0",
 ];
 
-/// Cut to whole pages.
+/// Rounds down to whole pages.
 fn pages(bytes: u64) -> u64 {
     bytes & !0xfff
 }
@@ -139,7 +139,7 @@ impl World {
         World { rng, host, tiers: tiers.into(), guests, last_ms: at_ms }
     }
 
-    /// Everything at this moment, which is later than the last one.
+    /// Returns the state at a moment, which must be later than the last one.
     pub fn at(&mut self, at_ms: i64) -> Moment {
         let span_ms = (at_ms - self.last_ms).unsigned_abs();
         self.last_ms = at_ms;
@@ -176,7 +176,7 @@ impl World {
             row.set(G::Actual, Some(target));
             row.set(G::Swapped, Some(pages(target / 8)));
             row.set(G::Merged, Some(target >> 14));
-            // The daemon of a guest that sleeps is not asked.
+            // The daemon of a sleeping guest is not queried.
             if works || rng.below(span_ms + 60_000) < span_ms {
                 let free = pages((20 << 20) + rng.below(64 << 20));
                 row.set(G::OwnFree, Some(free));
@@ -209,7 +209,7 @@ impl World {
             if at_ms - guest.reported_ms >= 60_000 {
                 guest.reported_ms = at_ms;
                 for (_, share, row) in &mut guest.processes {
-                    // Of a guest that sleeps, a few processes wake in a minute.
+                    // In a sleeping guest, a few processes wake in a minute.
                     if !works && rng.below(5) > 0 {
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! Findings of the audits: files that were made to be read.
+//! Audit findings on hostile files.
 
 use crate::common::{Dir, START_MS, decision, guest};
 use crate::day::World;
@@ -13,7 +13,7 @@ const DAY: &str = "2026-11-21.db";
 const MONTH: &str = "2026-11.db";
 const EVER: Span = Span { from_ms: START_MS, to_ms: i64::MAX, step_ms: 60_000 };
 
-/// Recordings of some minutes, enough for a quarter of an hour.
+/// Returns recordings of some minutes, enough for a quarter of an hour.
 fn recorded(name: &str) -> Dir {
     let dir = Dir::new(name);
     let mut world = World::new(4, START_MS);
@@ -29,7 +29,7 @@ fn change(path: &Path, sql: &str) {
     file.execute_batch(sql).expect("changed");
 }
 
-/// All of the recordings, read.
+/// Reads all recordings.
 fn read(dir: &Dir) -> Result<(), Error> {
     let records = Records::open(&dir.0)?;
     records.visit(EVER, Parts::ALL, |_| ControlFlow::Continue(()))?;
@@ -38,7 +38,7 @@ fn read(dir: &Dir) -> Result<(), Error> {
     records.passes(i64::MIN, i64::MAX, |_| ControlFlow::Continue(()))
 }
 
-/// What a file was refused for.
+/// Returns the reason for which a file was refused.
 fn altered(result: Result<(), Error>) -> Option<String> {
     match result {
         Err(Error::Altered { name, .. }) => Some(name),
@@ -85,14 +85,14 @@ fn finding2_07_file_of_a_later_version_has_more_columns() {
     let dir = recorded("later");
     change(&dir.0.join(DAY), "ALTER TABLE minute_guest ADD COLUMN of_a_later_version INTEGER");
     change(&dir.0.join("raw.db"), "ALTER TABLE raw ADD COLUMN packed_9 INTEGER");
-    read(&dir).expect("it is read");
+    read(&dir).expect("the recording is read");
 }
 
-/// Makes each way down from the root of a table lead to the same page.
+/// Makes all pointers in the root of a table lead to the same page.
 fn lead_to_one_page(path: &Path, table: &str) {
     let file = rusqlite::Connection::open(path).expect("opened");
     let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
-    file.query_row(checkpoint, [], |_| Ok(())).expect("it is all in the file");
+    file.query_row(checkpoint, [], |_| Ok(())).expect("the log is checkpointed");
     let ask = "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = ?";
     let [root, size]: [u32; 2] =
         file.query_row(ask, [table], |row| Ok([row.get(0)?, row.get(1)?])).expect("there");
@@ -174,7 +174,7 @@ fn finding2_07_value_that_is_too_long_is_refused() {
     assert!(base::chain(&error).contains("too big"), "{}", base::chain(&error));
 }
 
-/// A pipe, and its other end: to open it waits for nobody.
+/// Creates a pipe, and opens it for both directions, so that opening does not block.
 fn pipe(path: &Path) -> fs::File {
     let made = Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
     assert!(made.success());
@@ -186,8 +186,8 @@ fn finding2_07_pipe_in_place_of_a_file_is_refused() {
     for (at, name) in [DAY, MONTH, "raw.db", "passes.db"].into_iter().enumerate() {
         let dir = recorded(&format!("pipe-{at}"));
         let file = dir.0.join(name);
-        fs::OpenOptions::new().append(true).create(true).open(&file).expect("there or made");
-        // That of the file itself comes last: it stays.
+        fs::OpenOptions::new().append(true).create(true).open(&file).expect("created");
+        // The pipe for the file itself comes last and stays.
         for ending in ["-wal", "-shm", "-journal", ""] {
             let path = dir.0.join(format!("{name}{ending}"));
             let _ = fs::remove_file(&path);

@@ -1,17 +1,17 @@
-//! Journals of every version that there ever was are read.
+//! Golden journals of every released version.
 //!
-//! `tests/data/journal-v1.db` was written by the function below. When a version 2 comes, its
-//! file is added beside it, and this one stays as it is.
+//! `write` below wrote `tests/data/journal-v1.db`. A later version adds a file of its own, and this
+//! file stays as it is.
 
 use crate::common::{Dir, EVER, MIB, START_MS, decision, guest};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use store::{Decided, Decision, Event, Fate, Found, GuestRow, Journal, Outcome, Policy, Query};
 
-/// Set to write the file of the latest version again.
+/// Environment variable that makes the test write the latest version's file again.
 const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
 
-/// The fates that version 1 began with. The second was "partly", which nothing came to.
+/// Fates that version 1 began with. The second was "partly", which no decision ever had.
 const FATES: [Fate; 8] = [
     Fate::Reached,
     Fate::Stuck,
@@ -27,7 +27,7 @@ fn golden(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/journal-v{version}.db"))
 }
 
-/// Something of everything.
+/// Writes rows of every kind.
 fn write(path: &Path) {
     let mut journal = Journal::open(path).expect("made");
     let web = journal.guest(&guest("web1"), START_MS).expect("written");
@@ -85,11 +85,11 @@ fn version_1_is_read() {
     write(&dir.file());
     let today = read(&dir.file());
     assert_eq!((today.0.len(), today.1.len(), today.2.len()), (2, 2, 2));
-    // A copy, since a reader may make its index beside a file.
+    // The reader gets a copy, because it may create an index next to a file.
     let copy = dir.file().with_extension("copy");
     std::fs::copy(golden(1), &copy).expect("the golden file is there");
     assert_eq!(read(&copy), today);
-    // A writer brings it up to date, and nothing in it changes.
+    // A writer migrates the file, and its contents stay the same.
     drop(Journal::open(&copy).expect("opened"));
     assert_eq!(read(&copy), today);
 }

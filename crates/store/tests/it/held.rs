@@ -1,4 +1,4 @@
-//! Locks of a process that may only read: they keep nothing from being written.
+//! Locks of a process with read access only, which must not block any writing.
 
 use crate::common::{Dir, EVER, START_MS, decision, guest, keys, read};
 use crate::day::World;
@@ -13,29 +13,29 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{Journal, Keep, News, Recorder, Records, Writer};
 
-/// Names the file to lock, in the child.
+/// Environment variable of the child: path of the file to lock.
 const FILE: &str = "PINHEAD_TEST_HELD";
 /// Longer than a copy takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-/// Shorter than a person's question to ten held files takes.
+/// Shorter than the timeout of a reader on ten locked files.
 const SOON: Duration = Duration::from_secs(15);
-/// User and group of nobody.
+/// User and group of `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// The child: this test, run once more with the variable set. It locks a file that it has opened
-/// to read until its input ends.
+/// This test is also the child, run with the variable set. The child opens a file for reading and
+/// locks it until its input ends.
 #[test]
 fn child_that_keeps_a_file_locked() {
     let Some(path) = std::env::var_os(FILE) else { return };
     let file = File::open(path).expect("its group may read it");
     let shared = rustix::fs::FlockOperation::NonBlockingLockShared;
     rustix::fs::fcntl_lock(&file, shared).expect("a reader's lock");
-    // Not `println`: the harness keeps what a passing test prints.
+    // The harness would capture `println`.
     writeln!(std::io::stderr().lock(), "locked").expect("the parent listens");
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Another process with a lock on a file, of another user where this one is root.
+/// Another process with a lock on a file, under another user if this one is root.
 struct Locked(Child);
 
 impl Locked {
@@ -52,7 +52,7 @@ impl Locked {
             chown(path, None, Some(NOBODY)).expect("given to its group");
             child.uid(NOBODY).gid(NOBODY);
         }
-        let mut child = child.spawn().expect("it starts");
+        let mut child = child.spawn().expect("the child starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let line = lines.next().expect("a line").expect("text");
         assert_eq!(line, "locked");
@@ -67,7 +67,7 @@ impl Drop for Locked {
     }
 }
 
-/// The file of a replacement, after it was checked that it names the process.
+/// Returns the path of a replaced file, after a check that the news name the process.
 fn replaced(news: &[News], locked: &Locked) -> PathBuf {
     let [News::Failed(_), News::Held { path, by }, rest @ ..] = news else { panic!("{news:?}") };
     assert!(matches!(rest, [] | [News::Recovered { lost: 0 }]), "{news:?}");
@@ -75,7 +75,7 @@ fn replaced(news: &[News], locked: &Locked) -> PathBuf {
     path.clone()
 }
 
-/// All the news until a file can be written again.
+/// Returns all news until a file can be written again.
 fn until_recovered(mut turn: impl FnMut() -> Option<News>) -> Vec<News> {
     let mut news = Vec::new();
     wait_until(|| {
@@ -105,7 +105,7 @@ fn finding2_03_readers_lock_does_not_stop_the_journal() {
     writer.decision(&web, decision(START_MS + 1, 1, 2));
     let news = until_recovered(|| writer.flush());
     assert_eq!(replaced(&news, &locked), dir.file());
-    // Its group had one lock, and gets no other one.
+    // The group had one lock, and cannot get another.
     assert_eq!(metadata(dir.file()).expect("there").mode() & 0o777, 0o600);
     let known = Journal::read_only(&dir.file()).expect("opened");
     assert_eq!(read(&known, &keys(&known), EVER).len(), 2);
@@ -121,7 +121,7 @@ fn finding2_03_readers_lock_does_not_stop_recordings() {
             let mut news = Vec::new();
             for second in seconds {
                 news.extend(recorder.record(&world.at(START_MS + second * 10_000)));
-                // Minutes wait for a copy here as they would in their own time.
+                // In the test, minutes wait for the copy as they would in real time.
                 wait_until(|| !dir.0.join(format!("{held}.copying")).exists());
             }
             news
@@ -147,7 +147,7 @@ fn finding2_03_recorder_that_ends_waits_for_a_copy() {
         assert!(recorder.record(&moment).is_none());
     }
     let _locked = Locked::new(&dir.0.join("raw.db-shm"));
-    // The third try fails seven turns after the first, and a copy begins.
+    // The third attempt fails seven turns after the first, and a copy begins.
     let mut last_ms = 0;
     for moment in moments.take(9) {
         last_ms = moment.at_ms;
@@ -164,7 +164,7 @@ fn finding2_03_recorder_that_ends_waits_for_a_copy() {
     assert_eq!(seen_ms, last_ms);
 }
 
-/// A journal with one entry whose lock another process has, and what has been flushed since.
+/// Returns a journal with one entry that another process has locked, after some flushes.
 fn locked_journal(dir: &Dir, flushes: i64) -> (Writer, Locked) {
     let mut writer = Writer::new(&dir.file());
     let web = Arc::new(guest("web1"));
@@ -181,7 +181,7 @@ fn locked_journal(dir: &Dir, flushes: i64) -> (Writer, Locked) {
 #[test]
 fn journal_that_ends_waits_for_a_copy() {
     let dir = Dir::new("held-journal-end");
-    // The third try fails with the seventh flush, and a copy begins.
+    // The third attempt fails with the seventh flush, and a copy begins.
     let (mut writer, _locked) = locked_journal(&dir, 7);
     writer.finish();
     assert_eq!(writer.queued(), 0);
@@ -199,7 +199,7 @@ fn journal_that_ends_is_copied_when_it_was_just_locked() {
     assert_eq!(writer.queued(), 0);
 }
 
-/// A copy of the day's file with this name, which nobody else can read.
+/// Creates a copy of the day's file under a name, and locks it exclusively.
 fn hold(dir: &Dir, name: &str) -> rusqlite::Connection {
     let path = dir.0.join(name);
     let today = dir.0.join("2026-11-21.db");
@@ -240,25 +240,25 @@ fn recorder_waits_once_when_files_of_days_are_held() {
     let held: Vec<_> = (10..20).map(|day| hold(&dir, &format!("2026-11-{day}.db"))).collect();
     let (ended, end) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
-        // Three minutes, each of which has such files to add up.
+        // Three minutes, each of which has such files to sum.
         let news = moments.by_ref().take(18).filter_map(|moment| recorder.record(&moment));
         let _ = ended.send(news.collect::<Vec<_>>());
         drop(held);
         moments.take(600).for_each(|moment| assert!(recorder.record(&moment).is_none()));
     });
-    let news = end.recv_timeout(SOON).expect("nobody waits as long as for one file of ten");
+    let news = end.recv_timeout(SOON).expect("all files share one timeout");
     assert!(matches!(&news[..], [News::Failed(_)]), "told once: {news:?}");
     thread.join().expect("recorded");
     let before_ms = START_MS - 2 * DAY_MS;
     let records = Records::open(&dir.0).expect("opened");
     let days = records.intervals(before_ms, before_ms + DAY_MS, 900_000).expect("read");
-    assert!(days.iter().any(|quarter| quarter.host.covered_ms > 0), "it was tried again");
+    assert!(days.iter().any(|quarter| quarter.host.covered_ms > 0), "the quarter was summed later");
 }
 
 #[test]
 fn finding2_03_reader_that_never_ends_does_not_let_the_log_grow() {
     let dir = Dir::new("held-log");
-    // The name is a link, and the log lies beside the file.
+    // The name is a symlink, and the log lies next to the real file.
     let link = dir.0.join("link.db");
     std::os::unix::fs::symlink(dir.file(), &link).expect("a link");
     let mut writer = Writer::new(&link);
@@ -266,7 +266,7 @@ fn finding2_03_reader_that_never_ends_does_not_let_the_log_grow() {
     writer.decision(&web, decision(START_MS, 2, 1));
     assert!(writer.flush().is_none());
     let reader = Journal::read_only(&dir.file()).expect("opened");
-    // A log of many pages that nobody has taken over, which takes no room.
+    // A sparse log of many pages that has not been checkpointed.
     let log = dir.0.join("journal.db-wal");
     let longer = File::options().write(true).open(&log).expect("there");
     longer.set_len((128 << 20) + 1).expect("made longer");

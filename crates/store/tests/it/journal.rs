@@ -1,4 +1,4 @@
-//! What is written to a journal is found again, within its bounds, and goes when it is old.
+//! Tests of the journal: reading back, bounds, and pruning.
 
 use crate::common::{Dir, EVER, MIB, START_MS, decision, guest, keys, read};
 use std::ops::ControlFlow;
@@ -39,7 +39,7 @@ fn decisions_come_back_as_they_were_written() {
 }
 
 #[test]
-fn another_process_or_boot_is_another_guest_and_another_name_is_not() {
+fn process_and_boot_identify_a_guest_and_its_name_does_not() {
     let mut journal = Journal::in_memory().expect("memory");
     let first = guest("web1");
     let key = journal.guest(&first, START_MS).expect("written");
@@ -173,7 +173,7 @@ fn an_outcome_of_a_decision_that_went_is_not_kept() {
     journal.outcome(id, &outcome).expect("written");
     let pruned = journal.prune(START_MS + 1).expect("pruned");
     assert_eq!(pruned, Pruned { rows: 1, more: false });
-    journal.outcome(id, &outcome).expect("it is taken and not kept");
+    journal.outcome(id, &outcome).expect("the outcome is accepted and dropped");
     let next = journal.guest(&guest("web1"), START_MS).expect("written");
     let next = journal.decision(next, &decision(START_MS, 2, 1)).expect("written");
     assert_ne!(next, id, "a number is not given again");
@@ -217,7 +217,7 @@ fn a_file_is_held_below_a_size_and_its_pages_are_given_back() {
     let mut calls = 0;
     while journal.prune_to_size(most).expect("pruned").more {
         calls += 1;
-        assert!(calls < 100, "it ends");
+        assert!(calls < 100, "pruning ends");
     }
     assert!(journal.bytes().expect("a size") <= most);
     let left = read(&journal, &[key], EVER);

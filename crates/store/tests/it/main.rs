@@ -1,4 +1,4 @@
-//! The journal and the recordings: written, read, damaged, killed.
+//! Integration tests of the journal and the recordings: write, read, damage, kill.
 
 mod common;
 mod crash;

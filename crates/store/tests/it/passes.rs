@@ -1,15 +1,15 @@
-//! What passes knew goes in, and comes out as it was.
+//! Tests of recorded passes.
 
 use crate::common::{Dir, START_MS};
 use model::{GuestIdentity, PassField, PassGuest, PassGuestField, PassInput};
 use std::ops::ControlFlow;
 use store::{Keep, News, PassRecorder, Recorder, Records};
 
-/// A pass a second, of one guest whose memory grows.
+/// Returns one pass per second, with one guest of growing memory.
 fn pass(number: u64) -> PassInput {
     let mut pass = PassInput {
         number,
-        // What ends on a minute is of the minute before.
+        // A pass that ends on a minute boundary belongs to the minute before.
         at_ms: START_MS + (number + 1).cast_signed() * 1000,
         now_ms: number * 1000,
         ..PassInput::default()
@@ -22,7 +22,7 @@ fn pass(number: u64) -> PassInput {
     pass
 }
 
-/// A directory with recordings, for their reader.
+/// Creates a directory with recordings, for their reader.
 fn dir(name: &str) -> Dir {
     let dir = Dir::new(name);
     let mut recorder = Recorder::new(&dir.0, Keep::USUAL);
@@ -59,7 +59,7 @@ fn passes_are_written_by_the_minute_and_read_by_their_times() {
     assert_eq!(read(&dir, 0, i64::MAX), (0..150).collect::<Vec<_>>());
     let from = START_MS + 59_000;
     assert_eq!(read(&dir, from, from + 4_000), [58, 59, 60, 61]);
-    // The next process goes on behind.
+    // The next process appends.
     let mut recorder = PassRecorder::new(&dir.0, DAY_MS, MOST);
     (200..210).for_each(|number| assert!(recorder.record(&pass(number)).is_none()));
     recorder.close().expect("closed");

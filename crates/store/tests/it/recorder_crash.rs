@@ -1,5 +1,5 @@
-//! A process that records is killed again and again, and a disk is full: what was there stays,
-//! and what comes afterwards is recorded.
+//! Tests that kill a recording process, or fill the disk: recorded data survives, and recording
+//! continues.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
@@ -10,22 +10,22 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use store::{Keep, News, Recorder, Records};
 
-/// Names the directory to write to, in the child.
+/// Environment variable of the child: path of the directory.
 const DIR: &str = "PINHEAD_TEST_RECORDS";
 const KILLS: i64 = 92;
 const GUESTS: usize = 3;
-/// Seconds between two moments: minutes and quarters are over soon.
+/// Milliseconds between two moments, long enough that minutes and quarters end soon.
 const STEP_MS: i64 = 5_000;
 
-/// The child: it is this test, run once more with the variable set, and it only ever ends by
-/// being killed. Without the variable there is nothing to do.
+/// This test is also the child, run with the variable set, which ends only by being killed. Without
+/// the variable the test does nothing.
 #[test]
 fn child_that_records_until_it_is_killed() {
     let Some(dir) = std::env::var_os(DIR) else { return };
     let dir = Path::new(&dir);
     let mut last_ms = START_MS - STEP_MS;
     if let Ok(records) = Records::open(dir) {
-        // The last one that is there: the time goes on from it.
+        // The last recorded moment; the time continues from it.
         let (_, to_ms) = records.extent().expect("read").unwrap_or((0, START_MS));
         let visit = |moment: Moment| {
             last_ms = last_ms.max(moment.at_ms);
@@ -38,12 +38,12 @@ fn child_that_records_until_it_is_killed() {
         last_ms += STEP_MS;
         let news = recorder.record(&moment(last_ms));
         assert!(news.is_none(), "{news:?}");
-        // Not `println`: the harness keeps what a passing test prints.
+        // The harness would capture `println`.
         writeln!(std::io::stderr().lock(), "recorded {last_ms}").expect("the parent listens");
     }
 }
 
-/// A moment that holds its own number.
+/// Returns a moment that contains its own number.
 fn moment(at_ms: i64) -> Moment {
     let mut moment = World::new(GUESTS, at_ms - 60_000).at(at_ms);
     moment.host.set(HostField::User, Some(at_ms.unsigned_abs()));
@@ -51,7 +51,7 @@ fn moment(at_ms: i64) -> Moment {
 }
 
 #[test]
-fn what_was_recorded_survives_being_killed() {
+fn recorded_moments_survive_a_kill() {
     let dir = Dir::new("recorder-crash");
     let mut recorded_ms = START_MS;
     for round in 0..KILLS {
@@ -65,10 +65,10 @@ fn what_was_recorded_survives_being_killed() {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("it starts");
+            .expect("the child starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
         let time = |line: &str| line.strip_prefix("recorded ").and_then(|ms| ms.parse().ok());
-        // Each round another number of moments, so that the kill meets another one.
+        // Each round has another number of moments, so that the kill hits another one.
         for _ in 0..=round * 7 % 23 {
             let line = lines.next().expect("it goes on").expect("text");
             recorded_ms = time(&line).unwrap_or_else(|| {
@@ -81,12 +81,12 @@ fn what_was_recorded_survives_being_killed() {
         // The last line may be cut.
         let rest = lines.map_while(Result::ok).filter_map(|line| time(&line));
         recorded_ms = rest.max().unwrap_or(recorded_ms).max(recorded_ms);
-        // All that was recorded can be read, as the kill left it: the last second at most,
-        // which was not reported, is missing.
+        // All recorded data is readable as the kill left it; at most the last second, which was not
+        // reported, is missing.
         let records = Records::open(&dir.0).expect("opened");
         let mut last_ms = 0;
         let visit = |moment: Moment| {
-            assert!(last_ms == 0 || moment.at_ms == last_ms + STEP_MS, "none is missing");
+            assert!(last_ms == 0 || moment.at_ms == last_ms + STEP_MS, "no moment is missing");
             last_ms = moment.at_ms;
             ControlFlow::Continue(())
         };
@@ -99,7 +99,7 @@ fn what_was_recorded_survives_being_killed() {
     let mut recorder = Recorder::new(&dir.0, Keep::USUAL);
     assert!(recorder.record(&moment(recorded_ms + 2 * STEP_MS)).is_none());
     recorder.close().expect("written");
-    // No minute lacks anything, and nothing is there twice.
+    // No minute lacks anything, and none is there twice.
     let records = Records::open(&dir.0).expect("opened");
     assert_eq!(records.gaps(i64::MIN, i64::MAX).expect("read"), []);
     let minutes = records.intervals(START_MS, recorded_ms / 60_000 * 60_000, 60_000).expect("read");
@@ -114,7 +114,7 @@ fn what_was_recorded_survives_being_killed() {
     assert!(quarters.iter().all(|quarter| quarter.host.covered_ms == 900_000));
 }
 
-/// A file system of 4 MiB, where the test may have one.
+/// A file system of 4 MiB, if the test may mount one.
 struct Small(Dir);
 
 impl Small {
@@ -131,7 +131,7 @@ impl Small {
 
 impl Drop for Small {
     fn drop(&mut self) {
-        // What stays mounted is seen by who looks; there is nobody to tell.
+        // A remaining mount cannot be reported here.
         let _ = Command::new("umount").arg(&self.0.0).status();
     }
 }
@@ -155,7 +155,7 @@ fn a_full_disk_is_reported_once_and_recording_goes_on() {
     for _ in 0..30 {
         assert!(feed(&mut recorder).is_none());
     }
-    // Somebody fills the disk to its last byte.
+    // The filler takes the disk's last byte.
     let mut file = std::fs::File::create(dir.join("filler")).expect("made");
     while file.write_all(&[1; 512]).is_ok() {}
     drop(file);
@@ -169,10 +169,10 @@ fn a_full_disk_is_reported_once_and_recording_goes_on() {
     }
     assert!(text.contains("full") || text.contains("No space"), "{text}");
     assert!((1..=12).contains(&recorder.waiting()), "{}", recorder.waiting());
-    // What was there can still be read.
+    // Earlier data is still readable.
     let records = Records::open(&here).expect("opened");
     assert!(!records.intervals(START_MS, i64::MAX, 60_000).expect("read").is_empty());
-    // Longer than memory is given for: the oldest minutes go, and are reported.
+    // After the memory limit the oldest minutes are dropped, and the loss is reported.
     let news: Vec<News> = (0..600).filter_map(|_| feed(&mut recorder)).collect();
     assert!(news.is_empty(), "{news:?}");
     assert_eq!(recorder.waiting(), 30);

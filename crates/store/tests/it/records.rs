@@ -1,4 +1,4 @@
-//! Moments go in, and minutes, quarters of an hour and samples come out as they were.
+//! Tests of recordings: moments in, and minutes, quarters of an hour and samples out.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
@@ -9,7 +9,7 @@ use store::{Cell, Error, Keep, News, Recorder, Records, Span};
 const MINUTE_MS: i64 = 60_000;
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
 
-/// Moments from a time on, so far apart.
+/// Returns evenly spaced moments from a time on.
 fn moments(guests: usize, from_ms: i64, step_ms: i64, count: i64) -> Vec<Moment> {
     let mut world = World::new(guests, from_ms);
     (0..count).map(|number| world.at(from_ms + number * step_ms)).collect()
@@ -24,7 +24,7 @@ fn record(dir: &Dir, keep: Keep, moments: &[Moment]) -> Recorder {
     recorder
 }
 
-/// What must come out for the moments: the straight sum, with processes by when they were reported.
+/// Returns the expected sum of moments, with processes counted when they were reported.
 fn sum(moments: &[Moment]) -> Interval {
     let mut sum = Interval::default();
     for pair in moments.windows(2) {
@@ -87,7 +87,7 @@ fn minutes_come_out_as_they_went_in() {
         assert_eq!(found.guests, expected.guests);
         assert_eq!(found.tiers, expected.tiers);
     }
-    // Processes are reported once a minute, and grow from one time to the next; those that did
+    // Processes are reported once a minute, and grow from one time to the next. Processes that did
     // next to nothing, and did not have to read, are counted later.
     let reports: Vec<&Moment> = moments.iter().filter(|m| !m.processes.is_empty()).collect();
     let (who, first) = reports[0].processes.first_key_value().expect("a guest");
@@ -123,7 +123,7 @@ fn raw_samples_come_out_as_they_went_in() {
     }
     let recorder = record(&dir, Keep::USUAL, &moments);
     let records = Records::open(&dir.0).expect("opened");
-    // While it records: blocks, and the running minute.
+    // During recording: blocks, and the current minute.
     assert_eq!(raw(&records, i64::MIN, i64::MAX), moments);
     assert_eq!(raw(&records, START_MS + 59_000, START_MS + 63_000), moments[59..63]);
     drop(recorder);
@@ -154,7 +154,7 @@ fn a_guest_that_sleeps_is_covered_and_used_nothing() {
     let mut moments = moments(2, START_MS, 1_000, 241);
     let sleeper = moments[0].guests.keys().next().expect("there").clone();
     let first = moments[0].guests[&sleeper].clone();
-    // It is reported when it wakes, a little before each minute is over, and is the same.
+    // The guest is reported when it wakes, shortly before each minute ends, and is unchanged.
     for (number, moment) in moments.iter_mut().enumerate() {
         moment.guests.remove(&sleeper);
         if number % 55 == 0 {
@@ -171,7 +171,7 @@ fn a_guest_that_sleeps_is_covered_and_used_nothing() {
         assert_eq!(guest.get(GuestField::Resident), first.get(GuestField::Resident));
         covered += guest.covered_ms;
     }
-    // Up to ten seconds are counted with the minute after.
+    // Up to ten seconds are counted in the next minute.
     assert!((170_000..=180_000).contains(&covered), "{covered}");
 }
 
@@ -222,7 +222,7 @@ fn gaps_are_gaps() {
     let mut feed = |times: Vec<i64>| -> Vec<Moment> {
         times.into_iter().map(|at_ms| world.at(at_ms)).collect()
     };
-    // Late by 8 s is no gap, by 40 s it is one; so is the time between two processes.
+    // A delay of 8 s is no gap, and one of 40 s is; so is the time between two processes.
     drop(record(&dir, Keep::USUAL, &feed(times(0, 20).chain(times(28, 40)).collect())));
     let late = feed(times(80, 100).chain(times(140, 150)).collect());
     drop(record(&dir, Keep::USUAL, &late));
@@ -281,11 +281,11 @@ fn quarters_say_what_their_minutes_say() {
         fine.iter().for_each(|minute| sum.add(minute));
         assert_eq!(coarse, &sum);
     }
-    // A year of which only this is known.
+    // A year of which only this part is recorded.
     let year = records.intervals(0, i64::MAX, 86_400_000).expect("read");
     assert_eq!(year.len(), 2);
     assert_eq!(year[0].from_ms, from_ms + 3_600_000 - 86_400_000);
-    // Without the days, the months still tell.
+    // The months are enough without the days.
     for day in ["2026-11-30.db", "2026-12-01.db"] {
         std::fs::remove_file(dir.0.join(day)).expect("there");
     }
@@ -296,13 +296,13 @@ fn quarters_say_what_their_minutes_say() {
 }
 
 #[test]
-fn what_is_old_goes() {
+fn old_recordings_are_removed() {
     let dir = Dir::new("records-old");
     let keep = Keep { minutes_days: 2, quarters_days: 40, raw_hours: 1, ..Keep::USUAL };
     let mut world = World::new(1, START_MS);
     let mut recorder = Recorder::new(&dir.0, keep);
-    // Six minutes each day for 60 days, with midnights and all, and an hour with a moment a
-    // minute: upkeep goes on each minute.
+    // Six minutes each day for 60 days, across midnights, and an hour with one moment a minute, as
+    // upkeep continues each minute.
     for number in 0..60 * 100 {
         let (day, number) = (number / 100 * 86_400_000, number % 100);
         let in_day = if number < 36 { number * 10_000 } else { (number - 30) * 60_000 };
@@ -321,7 +321,7 @@ fn what_is_old_goes() {
     let samples = raw(&records, i64::MIN, i64::MAX);
     let first = samples.first().expect("there").at_ms;
     assert!(samples.last().expect("there").at_ms - first < 2 * 3_600_000);
-    // Every day of the two months is there, by its quarters of an hour.
+    // Every day of the two months is there, from its quarters of an hour.
     let days = records.intervals(START_MS, i64::MAX, 86_400_000).expect("read");
     assert!(days.iter().all(|day| day.host.covered_ms >= 290_000));
     assert!(days.len() >= 49, "{}", days.len());
@@ -375,7 +375,7 @@ fn ask(records: &Records, text: &str) -> Result<Vec<Vec<Cell>>, Error> {
         rows.push(cells.to_vec());
         ControlFlow::Continue(())
     })?;
-    // The first one is the names'.
+    // The first row has the names.
     Ok(rows.split_off(1))
 }
 
@@ -387,7 +387,7 @@ fn questions_in_sql_are_answered_and_nothing_can_be_written() {
     let from_ms = 1_796_083_200_000 - 20 * MINUTE_MS;
     let moments = moments(3, from_ms, 10_000, 6 * 40 + 2);
     drop(record(&dir, Keep::USUAL, &moments));
-    // Tables have the minutes that are over.
+    // Tables contain only finished minutes.
     let fine = records.intervals(from_ms, from_ms + 40 * MINUTE_MS, MINUTE_MS).expect("read");
     let guests = ask(
         &records,
@@ -409,7 +409,7 @@ fn questions_in_sql_are_answered_and_nothing_can_be_written() {
     let last_ms = from_ms + 39 * MINUTE_MS;
     let expected = [from_ms, last_ms, 40].map(Cell::Integer);
     assert_eq!(times.expect("answered"), [expected]);
-    // Every table has the columns that are documented.
+    // Every table has the documented columns.
     for table in store::tables() {
         let sql = records.sql().expect("opened");
         let mut found = Vec::new();
@@ -440,7 +440,7 @@ fn questions_in_sql_are_answered_and_nothing_can_be_written() {
             "{text}: {refused:?}"
         );
     }
-    // What changes nothing but the question's own connection gives rows, and stays without effect.
+    // A statement that changes only the query's own connection returns rows, and has no effect.
     let _ = ask(&records, "PRAGMA query_only = false");
     let _ = ask(&records, "PRAGMA file_0.journal_mode = DELETE");
     assert!(!std::path::Path::new("/tmp/pinhead-other.db").exists());

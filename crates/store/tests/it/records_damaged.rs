@@ -1,4 +1,4 @@
-//! A damaged file stops nothing: it is set aside as it is, reported once, and recording goes on.
+//! Tests of damaged files: each is set aside unchanged and reported once, and recording continues.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
@@ -10,7 +10,7 @@ use store::{Keep, News, Recorder, Records, Span};
 const DAY: &str = "2026-11-21.db";
 const SECOND_MS: i64 = 1_000;
 
-/// So many seconds of a small world.
+/// Returns the moments of some seconds of a small world.
 fn moments(seconds: i64) -> Vec<Moment> {
     let mut world = World::new(4, START_MS);
     (1..=seconds).map(|second| world.at(START_MS + second * SECOND_MS)).collect()
@@ -21,7 +21,7 @@ fn record(dir: &Dir, moments: &[Moment]) -> Vec<News> {
     moments.iter().filter_map(|moment| recorder.record(moment)).collect()
 }
 
-/// The names in a directory that tell of damage.
+/// Returns the names of set-aside files in a directory.
 fn aside(dir: &Dir) -> Vec<String> {
     let entries = std::fs::read_dir(&dir.0).expect("there").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -30,7 +30,7 @@ fn aside(dir: &Dir) -> Vec<String> {
     found
 }
 
-/// How many seconds of raw samples, and how many minutes there are.
+/// Returns the number of seconds of raw samples, and the number of minutes.
 fn known(dir: &Dir) -> (usize, usize) {
     let records = Records::open(&dir.0).expect("opened");
     let (mut raw, mut minutes) = (0, 0);
@@ -52,7 +52,7 @@ fn known(dir: &Dir) -> (usize, usize) {
 
 fn spoil(path: &Path) {
     let mut bytes = std::fs::read(path).expect("there");
-    // The beginning says that it is a database; the tables behind it are nonsense.
+    // The header is that of a database; the tables after it are nonsense.
     for (at, byte) in bytes.iter_mut().enumerate().skip(100) {
         *byte = (at * 31 % 251) as u8;
     }
@@ -91,7 +91,7 @@ fn a_damaged_file_of_a_day_is_set_aside() {
     check("records-damaged-day-pages", spoil, DAY);
 }
 
-/// One that a reader refuses would be refused for as long as it is written to.
+/// Without this, a reader would refuse the file for as long as it is written to.
 #[test]
 fn finding2_07_altered_file_is_set_aside_by_its_writer() {
     let alter = |path: &Path| {
@@ -105,7 +105,7 @@ fn finding2_07_altered_file_is_set_aside_by_its_writer() {
     let path = dir.0.join("journal.db");
     drop(store::Journal::open(&path).expect("made"));
     alter(&path);
-    let error = store::Journal::open(&path).expect_err("it has a view");
+    let error = store::Journal::open(&path).expect_err("a file with a view is refused");
     assert!(matches!(error, store::Error::Altered { .. }), "{error}");
 }
 
@@ -125,7 +125,7 @@ fn file_is_still_ours_when_sqlite_has_analysed_it() {
         assert!(found > 0, "{}", path.display());
     }
     assert!(record(&dir, after).is_empty());
-    store::Journal::open(&journal).expect("it is ours");
+    store::Journal::open(&journal).expect("the file is a journal");
     assert!(known(&dir).0 >= 300 - 10);
 }
 

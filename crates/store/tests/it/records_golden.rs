@@ -1,9 +1,9 @@
-//! Recordings of every version that there ever was are read.
+//! Golden recordings of every released version.
 //!
-//! `tests/data/records-v1` and the directories after it were written by the function below, each
-//! with the fields that there were at its time: version 2 is from when all that a balloon and a
-//! daemon say came to be recorded. When the next version comes, its directory is added beside
-//! them, and they stay as they are. Fields that are new since then are missing in them.
+//! `write` below wrote `tests/data/records-v1` and the directories after it, each with the fields
+//! of its time. Version 2 is the first with all fields that a balloon and a daemon report. A later
+//! version adds a directory of its own, and the others stay as they are. Fields that are newer than
+//! a recording are missing in it.
 
 use crate::common::{Dir, START_MS};
 use crate::day;
@@ -12,20 +12,20 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use store::{Keep, Recorder, Records};
 
-/// Set to write the files of the latest version again.
+/// Environment variable that makes the test write the latest version's files again.
 const WRITE: &str = "PINHEAD_WRITE_GOLDEN";
-/// How many fields of a host, of a guest, of a tier and of a process a version has.
+/// Number of fields of a host, a guest, a tier and a process in a version.
 type Fields = [usize; 4];
 const VERSION_1: Fields = [62, 56, 13, 10];
 const VERSION_2: Fields = [71, 122, 13, 10];
-/// The minute before 15:00 is the last of a quarter of an hour.
+/// The minute before 15:00, the last of a quarter of an hour.
 const FROM_MS: i64 = START_MS + 59 * 60_000;
 
 fn golden(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/records-v{version}"))
 }
 
-/// A row of what a version knew, where each field has another value, and the last is missing.
+/// Returns a row of a version's fields, each with another value, and the last missing.
 fn row<F: Field>(fields: usize, seed: u64) -> Row<F> {
     let mut row = day::numbered::<F>(seed);
     for field in &F::ALL[fields - 1..] {
@@ -66,7 +66,7 @@ fn moments([host, guest, tier, process]: Fields) -> Vec<Moment> {
         .collect()
 }
 
-/// Something of everything: two minutes, a quarter of an hour, a gap, blocks and seconds.
+/// Writes all kinds of rows: two minutes, a quarter of an hour, a gap, blocks and seconds.
 fn write(dir: &Path, fields: Fields) {
     let mut recorder = Recorder::new(dir, Keep::USUAL);
     for moment in moments(fields) {
@@ -111,15 +111,15 @@ fn is_read(version: u32, fields: Fields) {
     let today = read(&fresh);
     assert_eq!(today.3, moments(fields));
     let (minutes, quarters, gaps, _) = &today;
-    // The third minute is the running one, of which there are only samples.
+    // The third minute is the current one, which has only samples.
     assert_eq!((minutes.len(), quarters.len(), gaps.len()), (3, 2, 1));
-    // A copy, since a reader may make its index beside a file.
+    // The reader gets a copy, because it may create an index next to a file.
     std::fs::create_dir(&copy).expect("made");
     for name in ["2026-11-21.db", "2026-11.db", "raw.db"] {
         std::fs::copy(data.join(name), copy.join(name)).expect("the golden file is there");
     }
     assert_eq!(read(&copy), today);
-    // A recorder goes on in them, and what was there stays.
+    // A recorder appends to the files, and earlier data stays.
     let mut recorder = Recorder::new(&copy, Keep::USUAL);
     let mut next = moments(fields).pop().expect("there");
     next.at_ms += 60_000;

@@ -1,5 +1,5 @@
-//! The minute that is running is read as far as it has come, once, and what is read is what was
-//! asked for.
+//! Tests of the current minute, which is read so far as it is recorded and only once, and of
+//! restricted queries.
 
 use crate::common::{Dir, START_MS};
 use crate::day::World;
@@ -23,7 +23,7 @@ fn record(dir: &Dir, moments: &[Moment]) -> Recorder {
     recorder
 }
 
-/// The straight sum of moments: what an interval over them is.
+/// Returns the expected interval of some moments.
 fn host(moments: &[Moment]) -> Interval {
     let mut sum = Interval::default();
     for pair in moments.windows(2) {
@@ -38,7 +38,7 @@ fn minutes(dir: &Dir, step_ms: i64) -> Vec<Interval> {
 }
 
 #[test]
-fn who_has_just_begun_to_record_sees_something() {
+fn first_seconds_of_a_recording_are_readable() {
     let dir = Dir::new("records-running-first");
     let moments = moments(7);
     let _recorder = record(&dir, &moments);
@@ -71,10 +71,10 @@ fn the_running_minute_follows_the_others_and_is_counted_once() {
         }
     };
     check("while it is recorded");
-    // Closed, its rows are there as well as its samples.
+    // After closing, both its rows and its samples are there.
     recorder.close().expect("written");
     check("after it was closed");
-    // A recorder that goes on has more of it than the rows.
+    // A recorder that continues has more of the minute than the rows.
     let dir_ends = minutes(&dir, MINUTE_MS)[2].host.covered_ms;
     let mut world = World::new(5, START_MS);
     let later: Vec<Moment> = (0..=175).map(|second| world.at(START_MS + second * 1_000)).collect();
@@ -83,7 +83,7 @@ fn the_running_minute_follows_the_others_and_is_counted_once() {
     assert_eq!((dir_ends, found[2].host.covered_ms), (40_000, 55_000));
 }
 
-/// Processes added up from the intervals that they are read in.
+/// Sums processes from the intervals in which they are read.
 fn straight(records: &Records, span: Span) -> Processes {
     let mut sum = Processes::new();
     records
@@ -114,7 +114,7 @@ fn processes_of_a_time_are_those_of_its_steps() {
 }
 
 #[test]
-fn fields_that_are_not_wanted_are_missing_and_the_others_are_as_they_were() {
+fn only_wanted_fields_are_read_and_with_unchanged_values() {
     let dir = Dir::new("records-running-fields");
     let _recorder = record(&dir, &moments(200));
     let records = Records::open(&dir.0).expect("opened");

@@ -1,4 +1,5 @@
-//! The writer keeps what it cannot write, says so once, and never holds its caller up.
+//! Tests of the writer: it keeps unwritten records, reports a failure once, and never blocks its
+//! caller.
 
 use crate::common::{Dir, EVER, MIB, START_MS, decision, guest, keys, read};
 use std::sync::Arc;
@@ -8,13 +9,13 @@ fn outcome() -> Outcome {
     Outcome { at_ms: START_MS + 9, fate: Fate::Reached, reached_bytes: MIB, host_got_bytes: None }
 }
 
-/// How many flushes it takes until there is news; more than the longest pause is a fault.
+/// Flushes until there is news; more flushes than the longest pause are an error.
 fn flush_until_news(writer: &mut Writer) -> News {
     (0..40).find_map(|_| writer.flush()).expect("there is news within the longest pause")
 }
 
 #[test]
-fn an_outcome_finds_its_decision_in_the_same_flush_and_in_a_later_one() {
+fn outcome_finds_its_decision_in_the_same_or_a_later_flush() {
     let mut writer = Writer::to(Journal::in_memory().expect("memory"));
     let web = Arc::new(guest("web1"));
     let first = writer.decision(&web, decision(START_MS, 2, 1));
@@ -44,7 +45,7 @@ fn a_lock_is_reported_once_and_nothing_is_lost() {
     let news = writer.flush();
     assert!(matches!(news, Some(News::Failed(_))), "{news:?}");
     for _ in 0..4 {
-        assert!(writer.flush().is_none(), "it is reported once");
+        assert!(writer.flush().is_none(), "the failure is reported once");
     }
     assert_eq!(writer.queued(), 2);
     other.roll_back();
@@ -82,7 +83,7 @@ fn a_full_queue_loses_its_oldest_and_the_journal_says_how_many() {
 }
 
 #[test]
-fn a_journal_that_is_taken_away_is_begun_anew() {
+fn removed_journal_is_started_again() {
     let dir = Dir::new("away");
     let mut writer = Writer::new(&dir.file());
     let web = Arc::new(guest("web1"));
@@ -92,14 +93,14 @@ fn a_journal_that_is_taken_away_is_begun_anew() {
     writer.decision(&web, decision(START_MS + 1, 2, 1));
     writer.event(Some(&web), Event { at_ms: START_MS, kind: "gone".into(), text: String::new() });
     assert!(writer.flush().is_none());
-    let fresh = Journal::read_only(&dir.file()).expect("it is there again");
+    let fresh = Journal::read_only(&dir.file()).expect("the journal exists again");
     let found = read(&fresh, &keys(&fresh), EVER);
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].decision.at_ms, START_MS + 1);
 }
 
 #[test]
-fn what_is_old_goes_by_time_and_by_size() {
+fn old_rows_are_pruned_by_time_and_by_size() {
     let mut writer = Writer::to(Journal::in_memory().expect("memory"));
     let web = Arc::new(guest("web1"));
     assert_eq!(writer.prune(START_MS, 1).expect("pruned").rows, 0);
@@ -114,7 +115,7 @@ fn what_is_old_goes_by_time_and_by_size() {
     assert!(bytes <= 64 * 1024, "{bytes}");
 }
 
-/// A manager that must not wait for a disk at all can give the writer a thread of its own.
+/// A manager that must never wait for a disk can move the writer to another thread.
 #[test]
 fn a_writer_can_be_given_to_a_thread() {
     let mut writer = Writer::to(Journal::in_memory().expect("memory"));

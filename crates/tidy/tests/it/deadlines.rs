@@ -1,4 +1,4 @@
-//! Deadlines say what decides.
+//! Deadlines name their deciding condition.
 
 #[test]
 fn deadlines_are_in_the_table() {

@@ -1,4 +1,4 @@
-//! The workspace's crates depend on each other, and on others, as the tables say.
+//! The workspace's crates depend on each other, and on external crates, as the tables allow.
 
 use std::process::Command;
 
@@ -28,14 +28,14 @@ fn crates_use_only_what_is_below_them() {
 
 #[test]
 fn packages_of_others_come_on_our_terms() {
-    // Not offline: a build of this crate alone does not fetch what only others need.
+    // Not offline: a build of this crate alone does not fetch packages that only others need.
     let metadata = metadata(&["--locked", "--filter-platform=x86_64-unknown-linux-gnu"]);
     let found = packages::complaints(&metadata);
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
-/// Another dependency of any crate changes it, and `make fuzz` and `make test-python` refuse one
-/// that is stale.
+/// A changed dependency of any crate makes these files stale, and `make fuzz` and `make
+/// test-python` refuse a stale file.
 #[test]
 fn the_lock_files_of_the_other_workspaces_are_current() {
     for manifest in ["fuzz/Cargo.toml", "python/Cargo.toml"] {

@@ -1,4 +1,4 @@
-//! Documents lead where they say.
+//! Links in documents lead to existing files.
 
 use tidy::{links, tree};
 

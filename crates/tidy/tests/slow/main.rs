@@ -1,4 +1,5 @@
-//! The examples of CONTRIBUTING.md: each is a small change of today's tree, and compiles.
+//! The examples of CONTRIBUTING.md: each is a small change that applies to the current tree and
+//! compiles.
 
 use std::fs;
 use std::io::Write;
@@ -6,10 +7,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tidy::tree;
 
-/// Lines of an example that add or take away.
+/// The most lines that an example adds or removes.
 const LINES_MAX: usize = 20;
 
-/// What a build of the tree does not need.
+/// Directories that a build of the tree does not need.
 const LEFT_OUT: &[&str] = &["target", ".git", "fuzz", "results"];
 
 fn copy(from: &Path, to: &Path) {
@@ -27,7 +28,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The blocks of a document that are diffs.
+/// Returns the diffs among a document's code blocks.
 fn diffs(document: &str) -> Vec<&str> {
     let blocks = document.split("\n```diff\n").skip(1);
     blocks.filter_map(|rest| rest.split_inclusive("```\n").next()?.strip_suffix("```\n")).collect()
@@ -47,7 +48,7 @@ fn the_examples_for_contributors_apply_and_compile() {
         };
         let changed = diff.lines().filter(is_change).count();
         assert!((1..=LINES_MAX).contains(&changed), "{changed} lines:\n{diff}");
-        // Without a repository around it, and wherever the lines are by now.
+        // Without a repository around it, and independent of the current line numbers.
         let mut git = Command::new("git")
             .args(["apply", "--unidiff-zero", "-"])
             .env("GIT_CEILING_DIRECTORIES", copied.parent().expect("a parent"))
@@ -62,7 +63,7 @@ fn the_examples_for_contributors_apply_and_compile() {
     let check = Command::new(cargo)
         .args(["check", "--locked", "--offline", "--quiet", "--release"])
         .args(["-p", "pinhead", "-p", "pinheadd"])
-        // The libraries of others have been checked there by `make lint`.
+        // `make lint` has already checked the external libraries there.
         .env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target"))
         // Set for this harness by `scripts/test`.
         .env_remove("RUSTC_BOOTSTRAP")

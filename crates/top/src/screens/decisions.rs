@@ -1,17 +1,17 @@
-//! What was decided, newest first: in the last hour and since the user looks, or in the steps
-//! of a recording up to the one that is shown.
+//! Screen of decisions, newest first: the last hour and since the start, or the steps of a
+//! recording up to the place shown.
 
 use super::super::model::{Decided, Model};
 use super::super::view::View;
 use super::room::{Room, name, size_of, time};
 use base::plain;
 
-/// The columns of names on narrow and on wide terminals.
+/// Width of the names on narrow and on wide terminals.
 const NAME_NARROW: usize = 12;
 const NAME_WIDE: usize = 20;
 const WIDE: usize = 110;
 
-/// A line each.
+/// Returns one line per decision.
 pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<String> {
     let width = name_width(room);
     let mut lines = vec![format!(
@@ -35,7 +35,7 @@ pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<String> 
     lines
 }
 
-/// One decision.
+/// Returns the line of a decision.
 pub(super) fn line(one: &Decided, room: &Room<'_>) -> String {
     let at = one.at_ms.map_or_else(|| "before".to_owned(), |at_ms| time(at_ms, room.look));
     format!(

@@ -1,4 +1,4 @@
-//! One guest.
+//! Screen of one guest.
 
 use super::super::model::Model;
 use super::super::sample::{Process, Sample, Seen};
@@ -10,15 +10,14 @@ use base::plain;
 use model::clause::Clause;
 use reports::{Scope, shown};
 
-/// So many lines of virtual CPUs, processes and wakers are shown where there is no room for
-/// more, and where there is.
+/// Maximum numbers of virtual CPUs, processes and wakers shown on low and on tall terminals.
 const FEW: Most = Most { vcpus: 1, processes: 3, wakers: 3 };
 const MANY: Most = Most { vcpus: 4, processes: 8, wakers: 8 };
-/// Lines between head and foot from which on there is room.
+/// Number of lines between head and foot from which a terminal is tall.
 const TALL: usize = 30;
-/// Columns of a UUID, or of the path of a monitor in its place.
+/// Width of a UUID, or of the monitor's path in its place.
 const UUID_MAX: usize = 107;
-/// Columns of a process's name.
+/// Width of a process's name.
 const NAME: usize = 25;
 
 struct Most {
@@ -27,8 +26,7 @@ struct Most {
     wakers: usize,
 }
 
-/// Its CPUs, its waits, its memory, what its daemon reports, its processes, who wakes it, its
-/// decisions.
+/// Returns the lines: CPUs, waits, memory, the daemon's report, processes, wakers, and decisions.
 pub(super) fn lines(
     model: &Model,
     sample: &Sample,
@@ -81,7 +79,7 @@ fn fields(guest: &Seen<'_>, line: &str) -> String {
     fill(line, Scope::Guest, |id| guest.field(id))
 }
 
-/// What each virtual CPU ran, and waited for a CPU of the host, in percent.
+/// Returns the run and wait time of each virtual CPU on the host, in percent.
 fn vcpus(
     model: &Model,
     sample: &Sample,
@@ -192,8 +190,8 @@ fn inside(guest: &Seen<'_>) -> [String; 2] {
     [inside, format!("{reported}   told {} s ago", shown(age, 1))]
 }
 
-/// Its greatest processes, and those that wake it most: the same processes in another order, as its
-/// daemon reported them last. `pinhead idle` asks again, and shows single threads.
+/// Returns the largest processes and the most frequent wakers, both from the daemon's last report.
+/// `pinhead idle` requests a new report, and shows single threads.
 fn processes(guest: &Seen<'_>, sample: &Sample, most: &Most) -> Vec<String> {
     let mut all = guest.processes();
     if all.is_empty() {

@@ -1,4 +1,4 @@
-//! All guests, a line each.
+//! Screen of all guests, one line each.
 
 use super::super::model::Model;
 use super::super::sample::Seen;
@@ -7,20 +7,20 @@ use super::room::{Room, last, name, size};
 use base::{columns, plain};
 use reports::shown;
 
-/// Names get half of what a wide terminal has more, up to so much.
+/// Names get half of the additional width of a wide terminal, up to `NAME_MAX`.
 const NAME_MIN: usize = 12;
 const NAME_MAX: usize = 28;
 const NARROW: usize = 80;
 const STATE_WIDTH: usize = 8;
-/// Where there is less room for what was decided, it is shown without its reason.
+/// Minimum width for the reason of a decision; in less space only the action is shown.
 const REASON_MIN: usize = 12;
 
-/// The table, with a mark that is always in sight.
+/// Returns the table, scrolled so that the mark is visible.
 pub(super) fn lines(model: &Model, view: &View, room: &Room<'_>) -> Vec<String> {
     table(model, view, room, true)
 }
 
-/// The same, with or without a mark.
+/// Returns the table, with or without a mark.
 pub(super) fn table(model: &Model, view: &View, room: &Room<'_>, is_marked: bool) -> Vec<String> {
     let name_width = (NAME_MIN + room.width.saturating_sub(NARROW) / 2).min(NAME_MAX);
     let guests = view.guests(model);
@@ -50,7 +50,7 @@ fn width(column: Column) -> usize {
 fn head(view: &View, name_width: usize) -> String {
     let mut line = String::new();
     for (column, head) in Column::ALL {
-        // The order is shown by a sign before the head.
+        // A sign before the column's head shows the order.
         let sign = match (column == view.sort, view.is_reversed) {
             (false, _) => "",
             (true, false) => "*",
@@ -88,7 +88,7 @@ fn row(guest: &Seen<'_>, name_width: usize, room: &Room<'_>) -> String {
     let left = room.width.saturating_sub(columns(&line) + 2);
     let action = guest.row.action.filter(|_| guest.row.unusable.is_none());
     let why = match action {
-        // Half a word of why says nothing.
+        // A fragment of the reason would be useless.
         Some(action) if left < REASON_MIN => action.to_string(),
         _ => last(guest.row),
     };

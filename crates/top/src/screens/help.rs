@@ -1,6 +1,6 @@
-//! The keys and the columns.
+//! Screen of the keys and the columns.
 
-/// Fits on the smallest terminal.
+/// Returns the lines, which fit on the smallest terminal.
 pub(super) fn lines() -> Vec<String> {
     TEXT.lines().map(str::to_owned).collect()
 }

@@ -1,13 +1,13 @@
-//! What the host's memory is used for, and the tiers below it.
+//! Screen of the host's memory by use, and of the tiers below it.
 
 use super::super::sample::Sample;
 use super::room::{Room, fill, name, size};
 use reports::{Scope, shown};
 
-/// A part with all of the memory has so long a bar.
+/// Length of the bar of a part with all of the memory.
 const BAR: usize = 14;
 
-/// What memory is used for; together it is all of it.
+/// Uses of memory, which add up to its total.
 const PARTS: [(&str, &str); 16] = [
     ("guests", "guests_mib"),
     ("VMMs", "hypervisors_mib"),
@@ -27,11 +27,11 @@ const PARTS: [(&str, &str); 16] = [
     ("other", "other_mib"),
 ];
 
-/// The parts, which sum to the total, then the tiers.
+/// Returns the parts, which sum to the total, and then the tiers.
 pub(super) fn lines(sample: &Sample, room: &Room<'_>) -> Vec<String> {
     let total = sample.host("total_mib");
     let mut lines = vec![format!("MEMORY OF THE HOST  {} MiB", size(total))];
-    // In two columns: the first half on the left.
+    // Two columns: the first half on the left.
     let (left, right) = PARTS.split_at(PARTS.len() / 2);
     for (left, right) in left.iter().zip(right) {
         let parts = [left, right].map(|(name, id)| part(name, sample.host(id), total, room));

@@ -16,8 +16,8 @@ use base::{padded, plain};
 use reports::date_text;
 use room::{Room, time, wrapped};
 
-/// The lines of what is looked at, on a terminal of so many columns and lines. None is wider,
-/// and nothing in them is obeyed by a terminal.
+/// Returns the lines of the current screen. None is wider than the terminal, and none contains
+/// control characters.
 pub(super) fn draw(
     model: &Model,
     view: &View,
@@ -57,13 +57,13 @@ pub(super) fn draw(
     };
     let mut fitted: Vec<String> = lines.into_iter().map(fit).collect();
     if !look.is_text {
-        // The first line stands out over its whole width.
+        // The first line is highlighted over its whole width.
         fitted[0] = padded(&fitted[0], width);
     }
     fitted
 }
 
-/// Why nothing is known of a time of the past, if so.
+/// Returns the reason for missing data in a recording, if any.
 fn nothing(model: &Model) -> Option<&str> {
     model.replay.as_ref()?.nothing.as_deref()
 }
@@ -100,7 +100,7 @@ fn head(model: &Model, view: &View, look: &Look<'_>) -> String {
     head
 }
 
-/// The filter, if there is one.
+/// Returns the filter as text, if there is one.
 fn filter_word(view: &View) -> String {
     if view.filter.is_empty() { String::new() } else { format!(" /{}", view.filter) }
 }
@@ -135,7 +135,7 @@ fn foot_line(model: &Model, view: &View) -> String {
     keys.to_owned()
 }
 
-/// The same in the characters that every terminal has.
+/// Replaces characters that some terminals lack.
 fn ascii(line: &str) -> String {
     let one = |c: char| match c {
         '…' => '~',

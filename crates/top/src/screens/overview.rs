@@ -1,4 +1,4 @@
-//! The host at a glance.
+//! Screen with an overview of the host.
 
 use super::super::model::{HISTORY, Model};
 use super::super::sample::Sample;
@@ -8,11 +8,11 @@ use super::room::{Room, bars, fill, name, size, size_of};
 use manager::control::KsmPhase;
 use reports::{Scope, shown};
 
-/// CPU, memory, what is waited for, what is below memory, guests, and who of them is busiest.
+/// Returns the lines: CPU, memory, waits, tiers below memory, guests, and the busiest guests.
 pub(super) fn lines(model: &Model, sample: &Sample, room: &Room<'_>) -> Vec<String> {
     let host = |line| fill(line, Scope::Host, |id| sample.host(id));
     let row = &sample.ps.host;
-    // A recording has no settings.
+    // A recording lacks the settings.
     let known = |bytes: u64| (!sample.is_recorded() || bytes > 0).then_some(bytes);
     let mut lines = vec![
         host(

@@ -1,19 +1,19 @@
-//! What the screens share: where they have to fit in, and how numbers and names are shown.
+//! Helpers for all screens: available size, and formats of numbers and names.
 
 use base::{columns, padded, plain};
 use manager::control::SizeAction;
 use reports::{Measure, Scope, Zone, clock_text, shown};
 
-/// How lines are to look.
+/// Appearance of lines.
 pub(crate) struct Look<'a> {
     pub(crate) zone: &'a dyn Zone,
-    /// The terminal has no other characters.
+    /// True if the terminal is limited to ASCII.
     pub(crate) is_ascii: bool,
-    /// Lines are written down, where nobody presses keys.
+    /// True if lines are printed as text, without keys.
     pub(crate) is_text: bool,
 }
 
-/// Where a screen has to fit in.
+/// Available size of a screen.
 pub(super) struct Room<'a> {
     pub(super) width: usize,
     /// Lines between head and foot.
@@ -21,17 +21,17 @@ pub(super) struct Room<'a> {
     pub(super) look: &'a Look<'a>,
 }
 
-/// The time of the day, to the second.
+/// Formats the time of day, with seconds.
 pub(super) fn time(at_ms: i64, look: &Look<'_>) -> String {
     let text = clock_text(at_ms / 1000 * 1000, look.zone);
     if text.len() == "00:00".len() { text + ":00" } else { text }
 }
 
-/// Levels of a line of bars, from the lowest.
+/// Characters of a bar chart, lowest first.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const ASCII_BARS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 
-/// Values as a line of bars between 0 and the most, newest last. What is missing is a gap.
+/// Returns values as a bar chart between 0 and the maximum, newest last. Missing values are gaps.
 pub(super) fn bars(
     values: impl Iterator<Item = Option<f64>>,
     most: f64,
@@ -46,7 +46,7 @@ pub(super) fn bars(
     values.map(bar).collect()
 }
 
-/// A size in MiB in five characters, and in GiB where it does not fit.
+/// Formats a size in MiB in five characters, or in GiB if it does not fit.
 pub(super) fn size(mib: Option<f64>) -> String {
     match mib {
         Some(mib) if mib >= 99_999.5 => format!("{:.0}G", mib / 1024.0),
@@ -58,23 +58,23 @@ pub(super) fn size_of(bytes: Option<u64>) -> String {
     size(bytes.map(|bytes| bytes as f64 / 1_048_576.0))
 }
 
-/// A line with a field of the reports in place of each name in braces.
+/// Replaces each name in braces by a field of the reports.
 pub(super) fn fill(line: &str, scope: Scope, value: impl Fn(&str) -> Option<f64>) -> String {
     let text = |id| match reports::field(scope, id) {
         Some(field) if field.unit == Measure::Mib => size(value(id)),
         field => shown(value(id), field.map_or(0, |field| field.decimals)),
     };
-    // Texts and names take turns.
+    // Text and names alternate.
     let pieces = line.split(['{', '}']).enumerate();
     pieces.map(|(at, piece)| if at % 2 == 0 { piece.to_owned() } else { text(piece) }).collect()
 }
 
-/// A name that was chosen outside, in just so many columns.
+/// Formats an untrusted name in exactly `width` columns.
 pub(super) fn name(text: &str, width: usize) -> String {
     padded(&plain(text, width), width)
 }
 
-/// The last word of a guest's decision: why nothing is done, or what was and why.
+/// Returns the guest's last action with its reason, or the reason for inaction.
 pub(super) fn last(row: &manager::control::GuestRow) -> String {
     if let Some(why) = &row.unusable {
         return why.clone();
@@ -83,7 +83,7 @@ pub(super) fn last(row: &manager::control::GuestRow) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
-/// A text over several lines, broken between words.
+/// Breaks a text into lines between words.
 pub(super) fn wrapped(text: &str, indent: usize, width: usize) -> Vec<String> {
     let room = width.saturating_sub(indent).max(1);
     let text = plain(text, 2_000);

@@ -1,13 +1,13 @@
-//! The past on the same screens: a recording, and the user's place in it.
+//! Playback of a recording on the same screens.
 //!
 //! ```text
 //!   recordings ─► a minute or more: rows ─┐
 //!              ─► less: raw samples ──────┴─► Interval ─► guests as they were ─► Model ─► screens
-//!   journal ─► what was decided until then ──────────────────────────────────────┘
+//!   journal ─► decisions up to the place ────────────────────────────────────────┘
 //! ```
 //!
-//! A step is an interval on the screen. Where only rows of quarters of an hour are left, a step
-//! is a quarter of an hour at least.
+//! A step is an interval on the screen. If only rows of quarters of an hour are left, a step is at
+//! least a quarter of an hour.
 
 mod rows;
 mod seconds;
@@ -29,41 +29,40 @@ use store::{Journal, Period, Range, Records, Span};
 use why::when::{self, Now};
 
 const QUARTER_MS: i64 = 15 * MINUTE_MS;
-/// The host alone is enough for the lines of what was before.
+/// Parts needed for the history, which contains only the host.
 const HOST_ONLY: Parts = Parts { guests: false, tiers: false, processes: false };
 
-/// What is to be shown.
+/// Recording and time to show.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// A directory of recordings, or one of its files.
+    /// Directory of recordings, or one of its files.
     pub path: &'a Path,
-    /// From when on; the last interval if it is not given.
+    /// Start; the last interval if missing.
     pub at: Option<&'a str>,
-    /// How long a step is, in seconds.
+    /// Length of a step, in seconds.
     pub step_s: u32,
-    /// The journal, if it is not beside the recordings.
+    /// Path of the journal, if it is not next to the recordings.
     pub journal: Option<&'a Path>,
 }
 
-/// A recording with a place in it.
+/// A recording with the current place.
 #[derive(Debug)]
 pub(super) struct Tape {
     records: Records,
     journal: Option<Journal>,
-    /// What there is, from the first millisecond to the one after the last.
+    /// Extent of the recording; the end is exclusive.
     from_ms: i64,
     to_ms: i64,
     step_ms: i64,
-    /// The interval that is shown begins here.
+    /// Start of the interval shown.
     place_ms: i64,
-    /// Why the last step went less far than it should.
+    /// Notice that the last step was cut short.
     at_end: Option<&'static str>,
     ids: Ids,
 }
 
 impl Tape {
-    /// Opens a recording at a time. What is wrong with any of it is reported before a terminal is
-    /// touched.
+    /// Opens a recording at a time. Any error is reported before the terminal is changed.
     pub(super) fn open(wanted: &Wanted<'_>, now: &Now) -> Result<Tape, Error> {
         let step_ms = step(wanted.step_s)?;
         let (dir, within) = place(wanted.path)?;
@@ -107,7 +106,7 @@ impl Tape {
         Ok(tape)
     }
 
-    /// Goes so many steps on, or back, as far as there is something.
+    /// Moves by steps, forward or back, within the recording.
     pub(super) fn travel(&mut self, steps: i64) {
         let by_ms = steps.saturating_mul(self.length_ms(self.place_ms));
         let wanted_ms = self.place_ms.saturating_add(by_ms);
@@ -120,7 +119,7 @@ impl Tape {
         self.place_ms = self.begin(to_ms);
     }
 
-    /// How long the interval at a time is.
+    /// Returns the length of the interval at a time.
     fn length_ms(&self, at_ms: i64) -> i64 {
         let day = self.records.dir().join(Period::day_of(at_ms).file());
         if self.step_ms < MINUTE_MS || day.exists() {
@@ -129,12 +128,12 @@ impl Tape {
         self.step_ms.max(QUARTER_MS)
     }
 
-    /// When the interval that a time is in begins.
+    /// Returns the start of the interval that contains a time.
     fn begin(&self, at_ms: i64) -> i64 {
         at_ms - at_ms.rem_euclid(self.length_ms(at_ms))
     }
 
-    /// What the screens show of this place.
+    /// Returns the data of the screens at this place.
     pub(super) fn model(&mut self) -> Result<Model, Error> {
         let length_ms = self.length_ms(self.place_ms);
         let from_ms = self.place_ms;
@@ -174,7 +173,7 @@ impl Tape {
         Ok(model)
     }
 
-    /// The interval at a place from rows, and the host in those up to it.
+    /// Reads the interval at a place from rows, and the host's intervals before it.
     fn minutes(
         &self,
         before_ms: i64,
@@ -192,7 +191,7 @@ impl Tape {
             Interval { from_ms, length_ms: length_ms.unsigned_abs(), ..Interval::default() };
         let span = Span { from_ms, to_ms, step_ms: length_ms };
         self.records.visit(span, Parts::ALL, |interval| {
-            // The last minute is shorter than the step that it is in.
+            // The last minute is shorter than its step.
             shown = Interval { from_ms, length_ms: length_ms.unsigned_abs(), ..interval };
             ControlFlow::Break(())
         })?;
@@ -222,7 +221,7 @@ fn step(seconds: u32) -> Result<i64, Error> {
     }
 }
 
-/// The directory of a recording, and the time that one of its files covers.
+/// Returns the directory of a recording, and the time of the file if one was named.
 fn place(path: &Path) -> Result<(PathBuf, Option<(i64, i64)>), Error> {
     if path.is_dir() {
         return Ok((path.into(), None));
@@ -239,8 +238,8 @@ fn place(path: &Path) -> Result<(PathBuf, Option<(i64, i64)>), Error> {
     }
 }
 
-/// Where the journal of a recording may be: the manager has its recordings beside it, and who
-/// copies both may put them into one directory.
+/// Returns possible paths of the journal. The manager keeps its recordings in a directory next to
+/// the journal, and a user may copy both into one directory.
 fn beside(dir: &Path) -> [PathBuf; 2] {
     [dir.join("../journal.db"), dir.join("journal.db")]
 }

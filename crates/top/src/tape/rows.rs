@@ -1,4 +1,4 @@
-//! Guests as `ps` would have listed them then, as far as that is recorded.
+//! Guests in the form of `ps`, as far as they are recorded.
 
 use manager::control::{ASLEEP_PERCENT, GuestRow, GuestRunState, HostRow, KsmRow, Ps};
 use model::{GuestField as G, GuestIdentity, HostField as H, Interval, Over};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 const NS_A_MS: u64 = 1_000_000;
 
-/// Numbers for guests, which stay the same from step to step.
+/// Ids for guests, which stay the same from step to step.
 #[derive(Debug, Default)]
 pub(super) struct Ids(BTreeMap<(String, Option<u32>, String), u64>);
 
@@ -16,13 +16,13 @@ impl Ids {
         *self.0.entry((uuid.to_owned(), pid, name.to_owned())).or_insert(next)
     }
 
-    /// Of a guest of the journal.
+    /// Returns the id of a guest in the journal.
     pub(super) fn of_guest(&mut self, guest: &model::GuestIdentity) -> u64 {
         self.of(&guest.uuid, guest.pid, &guest.name)
     }
 }
 
-/// All guests of an interval.
+/// Returns all guests of an interval.
 pub(super) fn ps(interval: &Interval, ids: &mut Ids) -> Ps {
     let host = HostRow {
         total_bytes: interval.host.get(H::Total),
@@ -39,7 +39,7 @@ pub(super) fn ps(interval: &Interval, ids: &mut Ids) -> Ps {
 fn row(who: &GuestIdentity, over: &Over<G>, ids: &mut Ids) -> GuestRow {
     let most_ns = over.covered_ms.saturating_mul(NS_A_MS / 100 * ASLEEP_PERCENT);
     let asleep = over.get(G::VcpuRun).map(|run| run < most_ns);
-    // For most of the time.
+    // True if parked for more than half of the time.
     let is_parked = |parked: u64| parked > over.covered_ms.saturating_mul(NS_A_MS / 2);
     let state = match asleep {
         None => GuestRunState::Silent,
@@ -54,7 +54,7 @@ fn row(who: &GuestIdentity, over: &Over<G>, ids: &mut Ids) -> GuestRow {
         class: (!who.class.is_empty()).then(|| who.class.clone()),
         state,
         asleep: asleep == Some(true),
-        // Only a daemon reports these.
+        // Only a daemon reports these fields.
         daemon: over.get(G::OwnTotal).or(over.get(G::OwnCpus)).is_some(),
         memory_bytes: over.get(G::Memory).unwrap_or_default(),
         actual_bytes: over.get(G::Actual),

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use store::Records;
 
-/// A guest that sleeps is sampled each 15 s; one without a sample for so long is gone.
+/// Time without a sample after which a guest is gone; a sleeping guest is sampled every 15 s.
 const GONE_MS: i64 = 60_000;
-/// Daemons report processes once a minute: two of their reports lie within this time.
+/// Time that contains two reports of processes, which daemons send once a minute.
 const LOOK_BACK_MS: i64 = 150_000;
 
-/// The interval at a place, and the host in those up to it, which begin at `before_ms`.
+/// Returns the interval at a place, and the host's intervals from `before_ms` up to it.
 pub(super) fn read(
     records: &Records,
     before_ms: i64,
@@ -28,7 +28,7 @@ pub(super) fn read(
     let mut host: Option<(i64, Row<HostField>)> = None;
     let mut end_ms = before_ms;
     let begin_ms = before_ms.min(from_ms - LOOK_BACK_MS);
-    // The moment at the end of an interval is the one just before it is over.
+    // The sample at the end of an interval is the last one within it.
     records.raw(begin_ms, to_ms + 1, |moment| {
         while moment.at_ms > end_ms {
             push_host(&mut history, &mut host, &state);
@@ -46,7 +46,7 @@ pub(super) fn read(
     Ok((shown, history))
 }
 
-/// Ends an interval of the host, where there is something new.
+/// Ends an interval of the host if there is new data.
 fn push_host(
     history: &mut Vec<Interval>,
     before: &mut Option<(i64, Row<HostField>)>,
@@ -61,16 +61,16 @@ fn push_host(
     }
 }
 
-/// The reports of processes of a guest, with their time.
+/// A report of a guest's processes, with its time.
 type Report = (i64, BTreeMap<ProcessName, Row<ProcessField>>);
 
-/// Everything as it was known at one moment.
+/// State of the host and its guests at one moment.
 #[derive(Clone, Debug, Default)]
 struct State {
     host: Option<(i64, Row<HostField>)>,
     guests: BTreeMap<GuestIdentity, (i64, Row<GuestField>)>,
     tiers: BTreeMap<String, Row<TierField>>,
-    /// The last two reports.
+    /// Last two reports of processes.
     reports: BTreeMap<GuestIdentity, (Option<Report>, Report)>,
 }
 
@@ -86,7 +86,7 @@ impl State {
         }
     }
 
-    /// What happened since an earlier state.
+    /// Returns the interval since an earlier state.
     fn since(&self, begin: &State) -> Option<Interval> {
         let ((from_ms, before), (to_ms, now)) = (begin.host.as_ref()?, self.host.as_ref()?);
         let length_ms = to_ms.abs_diff(*from_ms);

@@ -1,4 +1,4 @@
-//! A made-up recording, gone through step by step.
+//! Tests of playback with a generated recording.
 
 use super::*;
 use crate::keys::Decoder;
@@ -17,13 +17,13 @@ use store::{Decision, Keep, Recorder};
 const START_MS: i64 = 1_795_269_600_000;
 const MIB: u64 = 1 << 20;
 const MS: u64 = 1_000_000;
-/// The made-up day: so many seconds, without those in the middle.
+/// Length of the recording in seconds, and the gap in the middle.
 const SECONDS: u64 = 900;
 const GAP: std::ops::Range<u64> = 300..480;
 
 static DIRS: AtomicU32 = AtomicU32::new(0);
 
-/// A directory with a recording, and a journal beside it.
+/// A directory with a recording, and a journal next to it.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -56,7 +56,7 @@ impl Dir {
             boot: who.boot,
         };
         let key = journal.guest(&guest, START_MS).unwrap();
-        // Every pass journals what it holds to: two of these are news.
+        // Every pass is journalled, but only two of these decisions are new.
         for (second, action, to) in
             [(60, "hold", 300), (61, "hold", 300), (130, "shrink", 250), (131, "shrink", 250)]
         {
@@ -100,7 +100,7 @@ fn row<F: model::Field>(values: &[(F, u64)]) -> Row<F> {
     row
 }
 
-/// In minute M a guest runs M per cent of the time; the other one sleeps.
+/// In minute M a guest runs M percent of the time; the other guest sleeps.
 fn moment(second: u64) -> Moment {
     let ran = |second: u64| (0..second).map(|s| s / 60 * 10 * MS).sum::<u64>();
     let host = row(&[
@@ -132,7 +132,7 @@ fn moment(second: u64) -> Moment {
         guests: [(who("web1", 1), web)].into(),
         ..Moment::default()
     };
-    // A guest that sleeps is seldom reported.
+    // A sleeping guest is reported seldom.
     if second.is_multiple_of(15) {
         moment.guests.insert(who("quiet\u{1b}[2J", 2), quiet);
     }
@@ -149,7 +149,7 @@ fn moment(second: u64) -> Moment {
     moment
 }
 
-/// Ten hours later, an hour east of UTC.
+/// Returns a time ten hours later, one hour east of UTC.
 fn now() -> Now {
     Now { ms: START_MS + 36_000_000, zone: tz::offset(1).to_time_zone() }
 }
@@ -158,7 +158,7 @@ fn tape(dir: &Dir, at: Option<&str>, step_s: u32) -> Result<Tape, Error> {
     Tape::open(&Wanted { path: &dir.recordings(), at, step_s, journal: None }, &now())
 }
 
-/// What the busy guest ran in the interval that is shown, in percent.
+/// Returns the run time of the busy guest in the interval shown, in percent.
 fn ran(model: &Model) -> Option<f64> {
     let sample = model.sample.as_ref().unwrap();
     let row = sample.ps.guests.iter().find(|row| row.name == "web1")?;
@@ -176,7 +176,7 @@ fn screen(model: &Model, view: &View) -> Vec<String> {
 #[test]
 fn a_time_is_found_and_left_in_both_directions() {
     let dir = Dir::new();
-    // By the zone of the user.
+    // The time is in the user's zone.
     let mut tape = tape(&dir, Some("15:03:30"), 60).unwrap();
     let model = tape.model().unwrap();
     let replay = model.replay.clone().unwrap();
@@ -211,7 +211,7 @@ fn without_a_time_it_is_the_end_and_a_file_is_its_day() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_refused_with_what_could_be() {
+fn invalid_time_step_or_path_is_refused_with_a_hint() {
     let dir = Dir::new();
     let error_of = |path: &Path, at: Option<&str>, step_s| {
         let wanted = Wanted { path, at, step_s, journal: None };
@@ -242,10 +242,10 @@ fn single_seconds_are_shown_where_they_are_left() {
     assert_eq!(ran(&model), Some(3.0));
     assert_eq!(model.busy.len(), 60);
     let sample = model.sample.as_ref().unwrap();
-    // The one that sleeps was not reported in this second, and is there.
+    // The sleeping guest was not reported in this second, but is present.
     let quiet = sample.ps.guests.iter().find(|row| row.pid == Some(2)).unwrap();
     assert_eq!(sample.seen(quiet).state(), "asleep");
-    // Its processes are those of the last two reports, however long ago.
+    // Processes are from the last two reports, however old.
     let web = sample.ps.guests.iter().find(|row| row.name == "web1").unwrap();
     let processes = sample.seen(web).processes();
     assert_eq!((processes.len(), processes[0].wakes), (1, Some(240.0)));
@@ -290,7 +290,7 @@ fn the_same_screens_show_the_past() {
 }
 
 #[test]
-fn what_was_decided_until_then_is_there() {
+fn decisions_up_to_the_place_are_shown() {
     let dir = Dir::new();
     dir.decide();
     let mut tape = tape(&dir, Some("15:02"), 60).unwrap();
@@ -301,11 +301,11 @@ fn what_was_decided_until_then_is_there() {
     assert_eq!(lines[4], "");
     let row = tape.model().unwrap().sample.unwrap().ps.guests.remove(1);
     assert_eq!((row.action, row.clause), (Some(SizeAction::Shrink), Some(Clause::SetPoint)));
-    // It is the same guest whichever interval it is looked at in.
+    // The guest has the same id in every interval.
     let id = row.id;
     tape.travel(-1);
     let model = tape.model().unwrap();
-    assert_eq!(model.decisions.len(), 1, "what came later is not known yet");
+    assert_eq!(model.decisions.len(), 1, "later decisions are not shown");
     let view = View { open: Some(id), ..View::new(Shown::Guests, "") };
     assert!(screen(&model, &view)[1].contains("web1"));
 }

@@ -1,4 +1,4 @@
-//! A conversation with a daemon that is played here, word by word.
+//! A conversation with a simulated daemon, word by word.
 
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
@@ -15,7 +15,7 @@ fn domain() -> Domain {
     Domain { name: "web1".into(), uuid: *b"0123456789abcdef", id: 7 }
 }
 
-/// Words and bytes of a body, in the order in which they are put down.
+/// Words and bytes of a body, in the order in which they are added.
 #[derive(Clone, Default)]
 struct Body(Vec<u8>);
 
@@ -67,7 +67,7 @@ fn heard(client: &mut Client, body: &Body) -> Vec<Result<Incoming, Error>> {
     std::iter::from_fn(|| client.poll()).collect()
 }
 
-/// What a call sends, and what is made of its answer.
+/// Checks the encoding of a call, and the decoding of its answer.
 fn check(call: Call, procedure: u32, arguments: Body, answer: Body, expected: Reply) {
     let mut client = Client::new();
     let ticket = client.ask(call.clone()).unwrap();
@@ -80,7 +80,7 @@ fn check(call: Call, procedure: u32, arguments: Body, answer: Body, expected: Re
     if expected == Reply::Done {
         return;
     }
-    // An answer that is cut anywhere, or goes on, comes back as a failure with its ticket.
+    // An answer that is cut anywhere, or too long, comes back as a failure with its ticket.
     let cut = (0..answer.0.len()).step_by(4);
     for (length, serial) in cut.chain([answer.0.len() + 4]).zip(2..) {
         let ticket = client.ask(call.clone()).unwrap();
@@ -153,7 +153,7 @@ fn a_host_and_all_its_domains_are_looked_at() {
     let stats = Reply::NodeStats { count: 4, values: vec![] };
     let call = Call::NodeMemoryStats { count: 0 };
     check(call, 228, arguments, none().word(0).word(4), stats);
-    // A value of each type: two of them are no whole numbers, and one is below zero.
+    // A value of each type: two of them are not whole numbers, and one is negative.
     let params = none().word(8);
     let params = params.text("a").word(1).word(3).text("b").word(2).word(u32::MAX);
     let params = params.text("c").word(3).long(5).text("d").word(4).long(u64::MAX);
@@ -221,7 +221,7 @@ fn answers_find_their_calls_in_any_order_and_once_only() {
     let outcome = Ok(Reply::Auths(vec![]));
     assert_eq!(got, [Ok(Incoming::Reply { ticket: tickets[1].clone().unwrap(), outcome })]);
     assert_eq!(heard(&mut client, &answer), [Err(Error::UnknownSerial { serial: 2 })]);
-    // An answer to another call under an open number would be read as what it is not.
+    // An answer to another call under an open number would be misread.
     let other = reply(14, 1, &Body::default().text("<domain/>"));
     assert_eq!(heard(&mut client, &other), [Err(Error::UnknownSerial { serial: 1 })]);
     assert_eq!(client.open_calls(), 2);
@@ -287,7 +287,7 @@ fn no_more_calls_are_open_than_a_daemon_that_hangs_may_cost() {
     assert_eq!(client.ask(Call::AuthList), Err(Error::Backlog { limit: PENDING_MAX }));
 }
 
-/// The bounds as SPECIFICATION.md has them, whatever the code calls them.
+/// The bounds as in SPECIFICATION.md, independent of the constants in the code.
 #[test]
 fn libvirts_bounds_are_2_mib_16384_domains_and_64_calls() {
     let mut client = Client::new();
@@ -314,7 +314,7 @@ fn libvirts_bounds_are_2_mib_16384_domains_and_64_calls() {
         let whole = reply(14, 1, &Body::default().text(&text));
         assert_eq!(whole.0.len(), bytes);
         let got = heard(&mut client, &whole);
-        // A text so long is refused either way: by its own bound, or with the whole message.
+        // A text of this length is refused either way: by its own bound, or with the whole message.
         let [Ok(Incoming::Reply { outcome: Err(failure), .. })] = &got[..] else {
             panic!("{got:?}")
         };

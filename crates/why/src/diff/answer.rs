@@ -1,4 +1,4 @@
-//! The answer of `pinhead host diff`, as sentences and as JSON.
+//! Answer of `pinhead host diff`, as sentences and as JSON.
 
 use super::timeline::{Parting, Target, Total};
 use crate::when::{Now, rfc3339, show};
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use store::Range;
 
-/// What was asked, and where the policies part.
+/// A question, and the times in which the policies differ.
 #[derive(Debug)]
 pub struct Answer {
-    /// Each guest, with what there is about it.
+    /// Guests with their differences.
     pub guests: Vec<(Chosen, Total)>,
-    /// In which time.
+    /// Time of the comparison.
     pub range: Range,
-    /// When it was asked, and where.
+    /// Time and zone of the question.
     pub now: Now,
 }
 
 impl Answer {
-    /// For people: the times in which targets part, and a summary.
+    /// Returns the answer as text: the times in which targets differ, and a summary.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let known: Vec<&(Chosen, Total)> =
@@ -72,7 +72,7 @@ impl Answer {
         )
     }
 
-    /// For programs.
+    /// Returns the answer as JSON.
     pub fn json(&self) -> Value {
         let guests: Vec<Value> = self
             .guests

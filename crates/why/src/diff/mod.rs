@@ -1,8 +1,8 @@
-//! `pinhead host diff`: where the policy in force and its shadow part.
+//! `pinhead host diff`: differences between the policy in force and its shadow.
 //!
-//! Each policy's targets are steps in time: a target stands until the next decision. Side by
-//! side they give the times in which the two would have a guest at another size, and by
-//! how much memory for how long. Nothing is known of either while no manager runs.
+//! Each policy's targets are steps in time: a target stands until the next decision. Their
+//! comparison gives the times in which the sizes differ, by how much memory, and for how long.
+//! While no manager runs, both targets are unknown.
 
 mod answer;
 mod timeline;
@@ -18,12 +18,12 @@ use std::ops::ControlFlow;
 use store::{GuestKey, Journal, Policy, Query, Range, kinds};
 use timeline::Timeline;
 
-/// Events that are looked at for the manager's and the guests' ends.
+/// Maximum number of events searched for ends of the manager and of guests.
 const EVENTS_MAX: u32 = 100_000;
-/// Times in which a guest's targets part that are listed; the sums have all.
+/// Maximum number of differences listed per guest; the sums include all.
 const PARTINGS_MAX: usize = 1_000;
 
-/// Answers from a journal: of the time from so long ago until now, about these guests or all.
+/// Answers from a journal, for a time up to now, about some guests or all.
 pub fn answer(
     journal: &Journal,
     last: &str,
@@ -70,7 +70,7 @@ fn follow(journal: &Journal, chosen: &[Chosen], range: Range) -> Result<Vec<Time
     Ok(timelines)
 }
 
-/// What was in force when the time began, unless the manager or the guest ended since.
+/// Reads the decisions in force at the start, unless the manager or the guest has ended since.
 fn begin(
     journal: &Journal,
     chosen: &[Chosen],
@@ -96,13 +96,14 @@ fn begin(
     Ok(())
 }
 
-/// From such an event on nothing is known until the next decision. A manager that begins
-/// looks at the world before it acts; one that was killed left no other trace.
+/// Returns true if targets are unknown after an event of this kind until the next decision. A
+/// manager that starts reads the host's state before it acts, and its start is the only trace of
+/// one that was killed.
 fn is_end(kind: &str) -> bool {
     [kinds::MANAGER_START, kinds::MANAGER_STOP, kinds::GONE].contains(&kind)
 }
 
-/// One guest's targets are no longer known, or all guests' for an event that is nobody's own.
+/// Clears the targets of one guest, or of all guests for an event without one.
 fn forget(timelines: &mut [Timeline], whose: Option<Option<&usize>>, at_ms: i64) {
     match whose {
         None => timelines.iter_mut().for_each(|timeline| timeline.forget(at_ms)),

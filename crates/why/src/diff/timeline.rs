@@ -1,36 +1,36 @@
-//! Two policies' targets for one guest, followed through time.
+//! Targets of two policies for one guest over time.
 
 use std::collections::VecDeque;
 use store::{Decision, Outcome, Policy};
 
-/// Targets that differ by more than one part in so many have parted: 1 %.
+/// Relative difference from which targets differ, as a divisor: 1 %.
 const PARTED: u64 = 100;
 /// Milliseconds in an hour.
 const HOUR: f64 = 3_600_000.0;
 const MIB: f64 = (1 << 20) as f64;
 
-/// A target and why.
+/// A target with its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The size that the guest is to have.
+    /// Size for the guest.
     pub bytes: u64,
-    /// The clause that decided.
+    /// Deciding clause.
     pub clause: String,
-    /// The policy's reason.
+    /// Reason of the policy.
     pub reason: String,
 }
 
-/// A time in which the two policies would have the guest at another size, shown by the moment
-/// at which they were furthest apart.
+/// A time in which the sizes of the two policies differ, with the targets of the largest
+/// difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parting {
-    /// When it began.
+    /// Start of the time.
     pub from_ms: i64,
-    /// When it ended, or the end of the time that was asked for.
+    /// End of the time, or of the requested time.
     pub to_ms: i64,
-    /// What the policy in force wanted.
+    /// Target of the policy in force.
     pub active: Target,
-    /// What its shadow wanted.
+    /// Target of its shadow.
     pub shadow: Target,
 }
 
@@ -40,23 +40,23 @@ impl Parting {
     }
 }
 
-/// All about one guest.
+/// Comparison for one guest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Total {
-    /// When its targets were apart; the first ones, if there are very many.
+    /// Times in which its targets differed; the first ones, if there are very many.
     pub partings: Vec<Parting>,
-    /// How many there were.
+    /// Number of such times.
     pub count: u64,
-    /// For how long in all.
+    /// Total length of such times.
     pub parted_ms: i64,
-    /// For how long both targets were known.
+    /// Total time in which both targets were known.
     pub known_ms: i64,
-    /// How much more memory the shadow would have had the guest hold, in MiB times hours;
-    /// below 0 for less.
+    /// Additional memory of the guest under the shadow policy, in MiB times hours; negative for
+    /// less.
     pub mib_hours: f64,
     /// Decisions of the policy in force that moved the guest.
     pub active_moves: u64,
-    /// The same of its shadow.
+    /// Decisions of its shadow that would have moved the guest.
     pub shadow_moves: u64,
 }
 
@@ -67,21 +67,21 @@ pub struct Timeline {
     active: Option<Target>,
     shadow: Option<Target>,
     open: Option<Parting>,
-    /// Steps of movements of the policy in force that are still to come: when, and to where.
+    /// Future steps of a move by the policy in force: time and size.
     steps: VecDeque<(i64, u64)>,
     total: Total,
     most: usize,
 }
 
 impl Timeline {
-    /// Begins at a time, and lists at most so many partings.
+    /// Starts at a time, and lists at most `most` differences.
     pub fn new(at_ms: i64, most: usize) -> Timeline {
         let total = Total::default();
         let steps = VecDeque::new();
         Timeline { at_ms, active: None, shadow: None, open: None, steps, total, most }
     }
 
-    /// What was in force already.
+    /// Sets a decision that was already in force.
     pub fn begin(&mut self, decision: &Decision) {
         let target = Target {
             bytes: decision.to_bytes,
@@ -94,7 +94,7 @@ impl Timeline {
         }
     }
 
-    /// The next decision.
+    /// Adds the next decision.
     pub fn decide(&mut self, decision: &Decision) {
         self.go_to(decision.at_ms);
         if decision.policy == Policy::Active {
@@ -109,7 +109,7 @@ impl Timeline {
         }
     }
 
-    /// What came of it: one that went on in steps has led to the size of each in turn.
+    /// Adds the outcomes of a decision. A move in several steps reaches the size of each in turn.
     pub fn came(&mut self, decision: &Decision, outcomes: &[Outcome]) {
         if decision.policy == Policy::Active {
             let later = outcomes.iter().skip(1);
@@ -117,21 +117,21 @@ impl Timeline {
         }
     }
 
-    /// From here on neither target is known.
+    /// Marks both targets as unknown from here on.
     pub fn forget(&mut self, at_ms: i64) {
         self.go_to(at_ms);
         self.close();
         (self.active, self.shadow) = (None, None);
     }
 
-    /// The end of the time.
+    /// Ends at a time, and returns the comparison.
     pub fn end(mut self, at_ms: i64) -> Total {
         self.go_to(at_ms);
         self.close();
         self.total
     }
 
-    /// Goes on to here, by the steps on the way.
+    /// Advances to a time, through the steps on the way.
     fn go_to(&mut self, at_ms: i64) {
         while let Some((step_ms, bytes)) = self.steps.front().copied()
             && step_ms <= at_ms
@@ -145,8 +145,8 @@ impl Timeline {
         self.account(at_ms);
     }
 
-    /// Accounts for the time up to here. Decisions of the same moment count together: only
-    /// what stood for a while has parted.
+    /// Accounts for the time up to here. Decisions of the same moment count together, so only
+    /// targets that stood for a while can differ.
     fn account(&mut self, at_ms: i64) {
         let (from_ms, long) = (self.at_ms, at_ms.saturating_sub(self.at_ms));
         if long <= 0 {

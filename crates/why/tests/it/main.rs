@@ -1,5 +1,5 @@
-//! `pinhead why` and `pinhead host diff` over made-up journals: what they say, word for word,
-//! and what they do with hostile names, unknown guests and times without decisions.
+//! Tests of `pinhead why` and `pinhead host diff` with generated journals: exact output, hostile
+//! names, unknown guests, and times without decisions.
 
 use jiff::tz;
 use model::GuestIdentity;
@@ -61,7 +61,7 @@ fn inputs(pairs: &[(&'static str, f64)]) -> Vec<(Word, Option<f64>)> {
     pairs.iter().map(|(name, value)| (Word::from(*name), Some(*value))).collect()
 }
 
-/// A guest that is shrunk, held and grown, with a neighbour that nobody asks about.
+/// Returns a journal with a guest that is shrunk, held and grown, and an unselected neighbour.
 fn story() -> Journal {
     let mut journal = Journal::in_memory().expect("memory");
     let web = add_guest(&mut journal, "web1");
@@ -157,7 +157,7 @@ fn a_time_without_decisions_says_when_there_are_some() {
 }
 
 #[test]
-fn guests_are_distinguished_and_an_unknown_one_is_answered_with_names() {
+fn guests_are_distinguished_and_unknown_names_get_suggestions() {
     let journal = story();
     let both = ask(&journal, &args("*"));
     assert!(both.contains("  web1 was held") && both.contains("  mail was held"), "{both}");
@@ -253,7 +253,7 @@ fn every_fate_and_later_words_have_a_sentence() {
 }
 
 #[test]
-fn nothing_that_a_guest_says_reaches_the_terminal_as_it_is() {
+fn hostile_guest_texts_are_escaped_in_answers() {
     let mut journal = Journal::in_memory().expect("memory");
     let evil = "\u{1b}[2J\u{9b}é\r\n\u{202e}x";
     let guest = add_guest(&mut journal, evil);
@@ -289,8 +289,8 @@ fn differ(journal: &Journal, guest: Option<&str>) -> diff::Answer {
     diff::answer(journal, "10m", guest, now()).expect("an answer")
 }
 
-/// Both policies agree, part for 5 minutes by up to 256 MiB, and agree again; a neighbour
-/// differs by less than 1 %.
+/// Returns a journal in which both policies agree, differ for 5 minutes by up to 256 MiB, and agree
+/// again. A neighbour differs by less than 1 %.
 fn parted() -> Journal {
     let mut journal = Journal::in_memory().expect("memory");
     let web = add_guest(&mut journal, "web1");
@@ -307,15 +307,15 @@ fn parted() -> Journal {
     add(mail, -30, Shadow, 1000, 991, "wish");
     add(web, 2, Shadow, 2048, 1920, "setpoint");
     add(web, 3, Shadow, 1920, 1792, "shortage");
-    // In the same pass both come to the same size.
+    // In one pass both policies decide the same size.
     add(web, 7, Active, 2048, 1792, "setpoint");
     journal
 }
 
 #[test]
-fn where_the_policies_part_is_shown_in_intervals() {
+fn policy_differences_are_shown_as_intervals() {
     let text = differ(&parted(), None).text();
-    // 1 minute of 128 MiB and 4 of 256 are 19.2 MiB·h.
+    // 1 minute of 128 MiB and 4 minutes of 256 MiB are 19.2 MiB·h.
     let expected = "14:02:00 to 14:07:00  web1: active 2048 MiB (content), shadow 1792 MiB \
         (shortage), -256 MiB at most, for 5 min\n\
         mail: the policies agree over 10 min; moves: active 0, shadow 0\n\
@@ -331,7 +331,7 @@ fn where_the_policies_part_is_shown_in_intervals() {
 }
 
 #[test]
-fn while_no_manager_runs_nothing_parts() {
+fn policies_do_not_differ_while_no_manager_runs() {
     let mut journal = parted();
     let stop = |minute, kind: &'static str| Event {
         at_ms: START_MS + minute * MINUTE,

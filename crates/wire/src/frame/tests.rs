@@ -1,4 +1,4 @@
-//! Frames of all messages, whole, cut and broken.
+//! Frames of all messages: whole, cut and broken.
 
 use super::*;
 use crate::file::File;
@@ -13,7 +13,7 @@ use crate::to_host::{
 };
 use crate::{MAX_CHUNK, MAX_TEXT};
 
-/// The frames of version 1, as the first release wrote them: daemons and hosts of any age have to
+/// The frames of version 1, as the first release wrote them: daemons and hosts of any age must
 /// understand each other.
 const VERSION_1: &str = include_str!("version-1.txt");
 
@@ -163,7 +163,7 @@ fn from_host() -> Vec<ToGuest> {
     ]
 }
 
-/// The same, and a message that is full of beginnings of frames.
+/// Returns these messages, and one that is full of beginnings of frames.
 fn talk() -> Vec<ToHost> {
     let (sequence, offset, bytes) = (9, 4096, vec![0x9D; MAX_CHUNK]);
     let chunk = Chunk { sequence, file: File::Vmstat, offset, last: true, bytes };
@@ -178,7 +178,7 @@ fn stream<M: Message>(messages: &[M]) -> Vec<u8> {
     bytes
 }
 
-/// Lines of the golden file for these messages: names as the table has them, and frames.
+/// Returns the golden file's lines for these messages: names as in the table, and frames.
 fn lines<M: Message>(messages: &[M]) -> Vec<String> {
     let line = |message: &M| {
         let row = M::ROWS.iter().find(|row| row.kind == message.kind()).unwrap();
@@ -220,7 +220,7 @@ fn the_checksum_is_the_common_one() {
 }
 
 #[test]
-fn what_is_encoded_is_decoded_however_it_is_cut() {
+fn encoded_messages_are_decoded_in_pieces_of_any_size() {
     for size in [1, 2, 7, 100, 10_000] {
         let mut decoder = Decoder::<ToHost>::new();
         let mut seen = Vec::new();
@@ -269,7 +269,7 @@ fn garbage_is_counted_and_not_kept() {
     assert_eq!(seen, talk());
 }
 
-/// A header that is right, of a body of so many bytes.
+/// Returns a valid header for a body of this length.
 fn header(length: u16) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&[ToHost::ROWS[0].kind, VERSION]);
@@ -281,11 +281,11 @@ fn header(length: u16) -> Vec<u8> {
 }
 
 #[test]
-fn a_body_that_never_ends_makes_a_decoder_keep_2572_bytes_and_no_more() {
+fn decoder_keeps_2572_bytes_at_most_of_an_endless_body() {
     let mut decoder = Decoder::<ToHost>::new();
     let mut most = 0;
     for _ in 0..200 {
-        // The longest body, all but its last byte, and then another one.
+        // The longest body without its last byte, and then another one.
         let frame = [header(2_560), vec![b'x'; 2_559]].concat();
         for piece in frame.chunks(700).chain([&frame[..]]) {
             assert_eq!(decode(&mut decoder, piece), []);
@@ -293,9 +293,9 @@ fn a_body_that_never_ends_makes_a_decoder_keep_2572_bytes_and_no_more() {
         }
     }
     assert_eq!(most, 2_571, "one byte of a frame is still to come");
-    // What a vector has grown to is what a frame and a piece need, and not what has come by.
+    // A vector has grown to the size of a frame and a piece, and not of all input.
     assert!(decoder.buffer.capacity() <= 16_384, "{}", decoder.buffer.capacity());
-    // A body that is longer is none, however right its header.
+    // A longer body is invalid, even with a correct header.
     let mut decoder = Decoder::<ToHost>::new();
     for length in [2_561, 30_000, u16::MAX] {
         assert_eq!(decode(&mut decoder, &[header(length), vec![b'x'; 4_096]].concat()), []);

@@ -32,7 +32,7 @@ fn info() -> Info {
         shared_cp: 4,
         shared_ifl: 2,
         name: to_ebcdic("LP12"),
-        // 3.5 and 3 of 4: the lower counts. 2 IFLs are not capped.
+        // Caps of 3.5 and of 3 out of 4: the lower counts. The 2 IFLs are not capped.
         weight_cap_cp: 0x3_8000,
         cap_cp: 0x3_0000,
         ..Lpar::default()
@@ -62,9 +62,9 @@ fn info() -> Info {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn sthyi_answer_is_read_back_as_written() {
     assert_eq!(read(&info().bytes()), Ok(info()));
-    // An older release has no pool in its guests.
+    // Guests of an older release have no pool.
     let mut older = info();
     older.head.guest_1_length = 36;
     let read = read(&older.bytes()).expect("an answer");
@@ -136,12 +136,12 @@ fn report_g02_a_group_of_lpars_bounds_its_members() {
     let lpar = info.lpar.as_mut().expect("an LPAR");
     lpar.group = to_ebcdic("GRP1");
     (lpar.group_cap_cp, lpar.group_cap_ifl) = (0x1_0000, 0x5_0000);
-    assert!(alone(&info).iter().all(|level| level.0 != "LPAR group"), "it is not valid");
+    assert!(alone(&info).iter().all(|level| level.0 != "LPAR group"), "the group is not valid");
     info.lpar.as_mut().expect("an LPAR").valid |= LPAR_GROUP;
     // 1 of 4 CPs, and both IFLs.
     let group = ("LPAR group".to_owned(), Some("GRP1".to_owned()), Some(3000));
     assert_eq!(alone(&info)[1], group);
-    // Of IFLs alone it is told as it is, though the LPAR has fewer.
+    // With IFLs only, the group's cap is reported unchanged, although the LPAR has fewer.
     info.lpar.as_mut().expect("an LPAR").shared_cp = 0;
     assert_eq!(alone(&info)[1].2, Some(5000));
 }

@@ -1,4 +1,4 @@
-//! Files and streams: whole, cut at any byte, with pages swapped and pages lost.
+//! Tests of files and streams: whole, cut at any byte, with swapped and with lost pages.
 
 use zmon::Tod;
 use zmon::domain::{Users, record};
@@ -8,10 +8,10 @@ use zmon::layout::Layout;
 use zmon::stream::{Entry, Read, Set, Stream, parts};
 
 const INTERVALS: u32 = 4;
-/// Records of an interval: more than a frame has room for.
+/// Number of records of an interval: more than fit a frame.
 const RECORDS: u32 = 200;
 
-/// A file whose records have a number each, from 0 on.
+/// Returns a file with records numbered from 0.
 fn file() -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = Writer::new(|page: &[u8]| bytes.extend(page));
@@ -29,7 +29,7 @@ fn file() -> Vec<u8> {
     bytes
 }
 
-/// The numbers of the records in a file, and where it has gaps.
+/// Returns the numbers of the records in a file, and its gaps.
 fn read(file: &[u8]) -> (Vec<u32>, Vec<Gap>) {
     let mut reader = Reader::default();
     let mut numbers = Vec::new();
@@ -46,7 +46,7 @@ fn read(file: &[u8]) -> (Vec<u32>, Vec<Gap>) {
 #[test]
 fn a_whole_file_gives_every_record_in_its_order() {
     let file = file();
-    // A page that says what follows, and two frames, for each interval.
+    // One directory page and two frames for each interval.
     assert_eq!(file.len(), INTERVALS as usize * 3 * FRAME_BYTES);
     let (numbers, gaps) = read(&file);
     assert_eq!(numbers, (0..INTERVALS * RECORDS).collect::<Vec<_>>());
@@ -54,16 +54,16 @@ fn a_whole_file_gives_every_record_in_its_order() {
 }
 
 #[test]
-fn a_file_that_is_cut_anywhere_gives_what_it_has_and_says_where_it_ends() {
+fn cut_file_gives_its_whole_pages_and_the_place_of_the_cut() {
     let file = file();
     let all = read(&file).0;
     for end in (1..file.len()).step_by(61) {
         let (numbers, gaps) = read(&file[..end]);
         assert!(all.starts_with(&numbers), "{end}");
-        // Between two intervals nothing is missing that the file knows of.
+        // A cut between two intervals cannot be detected.
         let is_between = end % (3 * FRAME_BYTES) == 0;
         assert_eq!(gaps.is_empty(), is_between, "{end}: {gaps:?}");
-        // All records of whole pages are there.
+        // All records of whole pages are read.
         let pages = end / FRAME_BYTES;
         let least = read(&file[..pages * FRAME_BYTES]).0.len();
         assert!(numbers.len() >= least, "{end}");
@@ -89,9 +89,9 @@ fn swapped_pages_lose_no_record() {
 }
 
 #[test]
-fn a_lost_page_costs_what_it_named_at_most_and_is_told_with_its_place() {
+fn lost_page_costs_at_most_its_frames_and_is_reported() {
     let file = file();
-    // The page that says what follows of the second interval.
+    // Directory page of the second interval.
     let at = 3 * FRAME_BYTES;
     let lost = [&file[..at], &file[at + FRAME_BYTES..]].concat();
     let (numbers, gaps) = read(&lost);
@@ -105,7 +105,7 @@ fn a_lost_page_costs_what_it_named_at_most_and_is_told_with_its_place() {
     assert!(gaps.iter().any(|gap| gap.what == "pages that were named are missing"), "{gaps:?}");
     let missing = (INTERVALS * RECORDS) as usize - numbers.len();
     assert!(missing > 0 && missing <= RECORDS as usize, "{missing}");
-    // Something else altogether.
+    // A frame of noise.
     let mut noise = file.clone();
     noise[at..at + FRAME_BYTES].fill(0xff);
     let (numbers, gaps) = read(&noise);
@@ -130,19 +130,19 @@ fn a_set_of_the_device_is_handed_out_when_it_is_certain() {
     let (found, end) = parts(&set);
     assert_eq!(end, Ok(()));
     assert_eq!(found.into_iter().flatten().count(), 1);
-    // A set that CP has overwritten is not shown at all; the one after it is whole.
+    // A set that CP has overwritten is dropped; the set after it is whole.
     stream.take(Read::Bytes(&entry));
     assert_eq!(stream.take(Read::Failed), Some(Set::Lost(12)));
     let whole = [entry.clone(), records.clone()].concat();
     stream.take(Read::Bytes(&whole));
     assert_eq!(stream.take(Read::Bytes(&[])), Some(Set::Whole(whole.clone())));
-    // That records were lost is said between two sets, and costs neither of them.
+    // The report of lost records comes between two sets, and affects neither.
     assert_eq!(stream.take(Read::Overflow), None);
     stream.take(Read::Bytes(&whole));
     assert_eq!(stream.take(Read::Overflow), Some(Set::Part(whole.clone())));
     stream.take(Read::Bytes(&whole));
     assert_eq!(stream.take(Read::Bytes(&[])), Some(Set::Whole(whole)));
-    // An entry that names more than came.
+    // An entry that names more than was read.
     let short = [entry, records[..10].to_vec()].concat();
     let (found, end) = parts(&short);
     assert!(end.is_err() && found.into_iter().flatten().count() == 0);
@@ -153,7 +153,7 @@ fn a_set_of_the_device_is_handed_out_when_it_is_certain() {
 fn records_go_over_frames_as_their_entry_says() {
     let at = Tod::of_ms(0).expect("a time");
     let one = record((0, 8), at, &Users { logged_on: 1, dormant: 0 });
-    // The first frame ends 30 bytes behind its record: what follows begins in the next one.
+    // The first frame ends 30 bytes after its record, so the rest begins in the next frame.
     let from = (FRAME_BYTES - one.len() - 30) as u32;
     let records = [one.clone(), vec![0; 30], one.clone()].concat();
     let entry = Entry::of_samples(from, from + records.len() as u32 - 1).bytes();

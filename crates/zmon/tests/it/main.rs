@@ -1,5 +1,5 @@
-//! Records both ways: every table with made-up bytes, vectors worked out by hand, and files that
-//! are cut, swapped and torn.
+//! Integration tests of records in both directions: all tables with random bytes, vectors worked
+//! out by hand, and files that are cut, swapped and torn.
 
 mod files;
 mod peers;

@@ -1,6 +1,6 @@
-//! What IBM's own mon_procd and mon_fsstatd wrote in a real Linux on an emulated s390x, with a
-//! file in the place of the device: it is read as that guest's /proc was, and written again byte
-//! for byte.
+//! Output of IBM's own mon_procd and mon_fsstatd in a real Linux on an emulated s390x, with a file
+//! in place of the device. The values must match that guest's /proc, and writing them again must
+//! give the same bytes.
 
 use zmon::appldata::{Memory, Network, System};
 use zmon::fsstatd::{self, FileSystem};
@@ -10,15 +10,15 @@ use zmon::procd::{Record, Summary, Task};
 
 /// Two tasks, the daemon itself, and the guest as a whole, twice.
 const PROCD: &[u8] = include_bytes!("../data/mon_procd.bin");
-/// The guest's root.
+/// Root file system of the guest.
 const FSSTATD: &[u8] = include_bytes!("../data/mon_fsstatd.bin");
 
-/// What IBM's daemons and ours wrote of the same guest within the same second: seven tasks, the
-/// guest as a whole, its root.
+/// Output of IBM's daemons and of pinheadd about the same guest in the same second: seven tasks,
+/// the guest as a whole, and its root.
 const BESIDE: [&[u8]; 2] =
     [include_bytes!("../data/beside_mon_procd.bin"), include_bytes!("../data/beside_pinheadd.bin")];
 
-/// What the kernel of a guest with four CPUs, Debian's 6.1, was about to hand to CP.
+/// Buffers of Debian's kernel 6.1 in a guest with four CPUs, before the copy to CP.
 const KERNEL: [&[u8]; 3] = [
     include_bytes!("../data/appldata_mem.bin"),
     include_bytes!("../data/appldata_os.bin"),
@@ -35,7 +35,7 @@ fn writes(mut bytes: &[u8]) -> Vec<(Head, &[u8], &[u8])> {
     writes
 }
 
-/// A series that goes on with this one: not all that were written are kept here.
+/// Returns the series before a head, because not all written records are kept here.
 fn before(head: &Head) -> Series {
     let mut series = Series::default();
     (0..head.modification / 2).for_each(|_| _ = series.next(head.modification % 2 == 1));
@@ -91,7 +91,7 @@ fn a_file_system_is_read_as_it_was_and_written_as_it_came() {
     assert_eq!((numbers.free, numbers.files_free), (11_698, 12_544));
 }
 
-/// A record without what goes on between two looks at the same thing, as text.
+/// Returns a record as text, without values that change between two readings.
 fn lasting(head: &Head, data: &[u8]) -> String {
     let alike = Head { modification: head.modification & 1, ..head.clone() };
     if head.application == fsstatd::APPLICATION {
@@ -105,7 +105,7 @@ fn lasting(head: &Head, data: &[u8]) -> String {
             Record::Task(task)
         }
         Record::Summary(summary) => {
-            // One that began later counts itself as well.
+            // The daemon that started later also counts itself.
             assert!((67..=68).contains(&summary.tasks), "{}", summary.tasks);
             let Summary { memory_total, cpus, users, swap_total, buffers, cached, .. } = *summary;
             let Summary { swapped_in, swapped_out, paged_in, paged_out, .. } = *summary;
@@ -128,7 +128,7 @@ fn lasting(head: &Head, data: &[u8]) -> String {
 }
 
 #[test]
-fn ours_wrote_what_the_originals_wrote_beside_it_but_for_times() {
+fn pinheadd_writes_the_same_records_as_ibms_daemons() {
     let [theirs, ours] = BESIDE.map(writes);
     assert_eq!(theirs.len(), 9);
     assert_eq!(theirs.len(), ours.len());
@@ -139,24 +139,24 @@ fn ours_wrote_what_the_originals_wrote_beside_it_but_for_times() {
 }
 
 #[test]
-fn what_a_kernel_hands_over_is_read_as_its_proc_was_and_written_as_it_came() {
+fn kernel_buffers_match_proc_and_round_trip() {
     let [memory, system, network] = KERNEL;
     let told = Memory::whole(memory).expect("memory");
     assert_eq!(told.bytes(), memory);
-    // MemTotal 241,260 kB, Shmem 2,524 kB, which is told in pages; no swap space.
+    // MemTotal 241,260 kB, Shmem 2,524 kB, which the record has in pages; no swap space.
     assert_eq!((told.total, told.shared * 4, told.swap_total), (241_260, 2_524, 0));
 
     let told = System::read(system).expect("CPUs and load");
     assert_eq!(told.bytes(), system);
     assert_eq!((told.cpus.len(), told.has_steal, told.os.cpu_bytes), (4, true, 36));
-    // /proc/stat said 4, 409 to 411 and 214 to 224 hundredths of user, system and idle time of CPU
-    // 0: this kernel has 250 ticks in a second.
+    // /proc/stat had 4, 409 to 411 and 214 to 224 hundredths of user, system and idle time of CPU
+    // 0: this kernel has 250 ticks per second.
     let cpu = &told.cpus[0];
     assert_eq!((cpu.user, cpu.system, cpu.idle), (11, 1_024, 549));
     assert_eq!(told.cpus.iter().map(|cpu| cpu.number).collect::<Vec<_>>(), [0, 1, 2, 3].map(Some));
 
     let told = Network::whole(network).expect("network");
     assert_eq!(told.bytes(), network);
-    // Three packets to itself, and their answers.
+    // Three packets to itself, and the replies.
     assert_eq!((told.interfaces, told.received_packets, told.sent_bytes), (1, 6, 504));
 }

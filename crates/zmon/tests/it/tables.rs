@@ -1,4 +1,4 @@
-//! Every record: what is read is written, field by field and byte by byte.
+//! Round trips of every record, field by field and byte by byte.
 
 use base::Rng;
 use std::fmt::Debug;
@@ -25,7 +25,7 @@ fn check<T: Layout + Debug + PartialEq>(rng: &mut Rng) {
         read.write(&mut written);
         assert_eq!(written, bytes, "{}: what stands between fields is left alone", T::NAME);
         assert_eq!(T::read(&read.bytes()).expect("its own length"), read, "{}", T::NAME);
-        // Shorter is an error with the place, or a field that is missing; never a panic, never 0.
+        // A shorter record is an error with the place, or a missing field; never a panic, never 0.
         let cut = rng.within(0, ends as u64 - 1) as usize;
         match T::read(&bytes[..cut]) {
             Err(error) => {
@@ -52,7 +52,7 @@ fn every_record_is_written_as_it_was_read() {
 }
 
 #[test]
-fn tasks_and_file_systems_go_through_the_device_whatever_their_texts() {
+fn tasks_and_file_systems_round_trip_with_texts_of_any_length() {
     let mut rng = Rng::new(7);
     let mut tasks = Series::default();
     let mut counts = [0, 0];
@@ -67,7 +67,7 @@ fn tasks_and_file_systems_go_through_the_device_whatever_their_texts() {
         let write = procd::Record::Task(Box::new(task.clone())).write(1_700_000_000, &mut tasks);
         let (head, data, rest) = monwriter::Head::split(&write).expect("a write");
         assert!(rest.is_empty() && procd::TASK_BYTES.contains(&write.len()), "{}", write.len());
-        // Each of the two lengths has its own numbers, which the last bit tells apart.
+        // Each of the two lengths has its own numbers, which the last bit distinguishes.
         let is_long = write.len() == procd::TASK_BYTES[1];
         let count = &mut counts[usize::from(is_long)];
         assert_eq!(head.modification, *count * 2 + u16::from(is_long));
@@ -97,7 +97,7 @@ fn tasks_and_file_systems_go_through_the_device_whatever_their_texts() {
 }
 
 #[test]
-fn what_an_earlier_series_had_and_this_one_has_not_is_ended() {
+fn records_missing_from_the_new_series_are_stopped() {
     let of = |short, long| {
         let mut series = Series::default();
         (0..short).for_each(|_| _ = series.next(false));
@@ -146,7 +146,7 @@ fn a_tree_is_read_as_it_was_written() {
         let mut bytes = vec![0; hypfs::Guest::BYTES];
         bytes.iter_mut().for_each(|byte| *byte = rng.within(0, 255) as u8);
         let mut guest = hypfs::Guest::read(&bytes).expect("long enough");
-        // What a tree does not have.
+        // Fields that a tree lacks.
         (guest.version, guest.processors, guest.flags) = (0, 0, guest.flags & 0b1110);
         guest.name = to_ebcdic("LINUX01");
         let other = hypfs::Guest {
@@ -182,7 +182,7 @@ fn a_tree_that_is_wrong_is_told_with_its_file() {
     assert_eq!(of(&wrong), Err(told.to_owned()));
     assert!(of(&[]).is_err_and(|told| told.starts_with("hyp/type has ``")));
     assert!(of(&[file("hyp/type", "KVM")]).is_err_and(|told| told.contains("LPAR Hypervisor")));
-    // What is not known is passed over.
+    // Unknown files are ignored.
     let more = [vm, file("systems/LINUX01/new/one", "x"), file("update", "")];
     assert!(matches!(of(&more), Ok(Tree::Guests(guests)) if guests.len() == 1));
 }

@@ -1,5 +1,5 @@
-//! Records put together by hand, byte by byte, from what the kernel's sources and IBM's pages say.
-//! Nothing of the tables is used to make them.
+//! Records assembled by hand, byte by byte, from the kernel's sources and IBM's pages, without use
+//! of the tables.
 
 use zmon::appldata::{LOAD_ONE, Memory, Origin, ProductId, System};
 use zmon::domain::{Said, said};
@@ -8,7 +8,7 @@ use zmon::layout::Layout;
 use zmon::monwriter::{Function, Head, Series, Stamp};
 use zmon::{Error, Tod, hypfs, procd, sthyi};
 
-/// Bytes with some numbers in their places.
+/// Returns bytes with the given values at their offsets.
 fn bytes(length: usize, places: &[(usize, &[u8])]) -> Vec<u8> {
     let mut bytes = vec![0; length];
     for (at, value) in places {
@@ -48,7 +48,7 @@ fn memory_is_read_where_the_kernel_has_it() {
             (136, &[0, 0, 0, 0, 0, 0, 0, 0xff]),
         ],
     );
-    let memory = Memory::whole(&buffer).expect("it is whole");
+    let memory = Memory::whole(&buffer).expect("the buffer is whole");
     assert_eq!((memory.swapped_out, memory.total, memory.cached), (258, 512_000, 3));
     assert_eq!(memory.major_faults, 255);
     let torn = bytes(144, &[(8, &[0, 0, 0, 8]), (12, &[0, 0, 0, 7])]);
@@ -71,7 +71,7 @@ fn cpus_are_read_by_the_length_that_the_kernel_tells() {
     assert_eq!((system.cpus.len(), system.has_steal), (2, true));
     assert_eq!((system.cpus[1].steal, system.cpus[1].number), (Some(256), Some(1)));
     assert_eq!(system.os.load_1, LOAD_ONE * 3 / 2);
-    // Before steal was counted an entry had its number in that place, and before that none.
+    // Before steal was counted, an entry had its number in that place, and earlier none.
     for (each, number) in [(32, Some(9)), (28, None)] {
         let old = bytes(
             52 + 32,
@@ -87,7 +87,7 @@ fn cpus_are_read_by_the_length_that_the_kernel_tells() {
         assert!(!system.has_steal && system.cpus[0].steal.is_none());
         assert_eq!((system.cpus[0].idle, system.cpus[0].number), (7, number));
     }
-    // More CPUs than there are bytes for allocate nothing.
+    // A CPU count beyond the given bytes allocates nothing.
     let wrong = bytes(52, &[(16, &[0xff; 4]), (20, &[0, 0, 0, 36]), (24, &[0, 0, 0, 52])]);
     assert!(System::read(&wrong).unwrap_err().to_string().contains("more than there are bytes"));
     let wrong = bytes(52, &[(16, &[0, 0, 0, 1]), (20, &[0, 0, 0, 0])]);
@@ -98,7 +98,7 @@ fn cpus_are_read_by_the_length_that_the_kernel_tells() {
 fn a_write_of_the_daemon_is_as_long_as_the_originals() {
     let summary = procd::Summary { uptime_s: 5, steal: 10_000, ..procd::Summary::default() };
     let write = procd::Record::Summary(Box::new(summary)).write(1, &mut Series::default());
-    // 13 bytes of head, 12 of stamp, 166 of numbers.
+    // 13 bytes of head, 12 of stamp, 166 of fields.
     assert_eq!(write.len(), 191);
     // Start, application 2, record 0, version 0, release 0, modification 0, 178 bytes, 13.
     assert_eq!(write[..13], [0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 178, 13]);
@@ -111,7 +111,7 @@ fn a_write_of_the_daemon_is_as_long_as_the_originals() {
     assert_eq!(stop[..13], [1, 0, 2, 1, 0, 0, 0, 0, 0, 3, 0, 12, 13]);
 }
 
-/// A record's head: its length, two zeroes, domain, a reserved byte, its number, its clock.
+/// Returns a record's head: length, two zeros, domain, a reserved byte, number, clock.
 fn header(length: u16, domain: u8, number: u16) -> Vec<u8> {
     let [a, b] = length.to_be_bytes();
     let [c, d] = number.to_be_bytes();
@@ -149,12 +149,12 @@ fn a_user_is_read_whatever_release_wrote_the_record() {
     assert_eq!(zmon::from_ebcdic(&user.user), "LINUX01");
     assert_eq!((user.cpu, user.total_time, user.resident), (2, 4_096_000_000, 1_000));
     assert_eq!((user.working_set, user.storage), (600, Some(131_072)));
-    // A record that ends at 192 has no block count, and no storage of 0.
+    // A record that ends at 192 has no block count and no storage size, rather than 0.
     let mut short = record[..192].to_vec();
     short[..2].copy_from_slice(&192_u16.to_be_bytes());
     let Ok(Said::ActivityAtEnd(user)) = said(&only(&short)) else { panic!("a user") };
     assert_eq!((user.blocks, user.storage, user.resident), (None, None, 1_000));
-    // One that ends before what every release has is told with its place.
+    // A record that ends before a mandatory field is an error with the place.
     let mut short = record[..70].to_vec();
     short[..2].copy_from_slice(&70_u16.to_be_bytes());
     let error = said(&only(&short)).unwrap_err().to_string();
@@ -180,17 +180,17 @@ fn an_applications_data_are_where_the_record_says() {
     let Ok(Said::Application(said)) = said(&found) else { panic!("an application") };
     assert_eq!((said.user.as_str(), said.data), ("TCPIP", &data[..]));
     assert_eq!((said.product.origin(), said.product.record), (Origin::Kernel, 1));
-    // Data that are said to go on behind the record's end are not read.
+    // Data that would extend past the record's end are not read.
     record[22..24].copy_from_slice(&[0, 4]);
     assert!(zmon::domain::said(&only(&record)).is_err());
 }
 
 #[test]
-fn what_is_no_record_ends_a_frame_and_is_counted() {
+fn invalid_record_ends_a_frame_and_its_bytes_are_counted() {
     let good = header(20, 1, 9);
     let mut records = Records::of(&[]);
     assert_eq!((records.next(), records.lost()), (None, 0));
-    // End of frame: whatever stands behind it is old.
+    // End of frame: later bytes are stale.
     let frame = [good.clone(), header(20, 1, 13), vec![0xff; 40]].concat();
     let mut records = Records::of(&frame);
     assert_eq!(records.by_ref().count(), 1);
@@ -232,7 +232,7 @@ fn guests_of_the_hypervisor_are_read_as_hyptop_reads_them() {
     file[26..34].copy_from_slice(&u64::MAX.to_be_bytes());
     assert!(hypfs::guests(&file).is_err());
     file[26..34].copy_from_slice(&2_u64.to_be_bytes());
-    assert!(hypfs::guests(&file).is_err(), "one guest, and two are said to be there");
+    assert!(hypfs::guests(&file).is_err(), "one guest, but a count of two");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn partitions_are_read_with_their_processors() {
     let cpu = &partition.cpus[0];
     assert_eq!((cpu.address, cpu.used_us, cpu.partition_us), (3, 2_000_000, 1_500_000));
     let (again, same) =
-        hypfs::partitions(&hypfs::partitions_bytes(top, &partitions)).expect("what was written");
+        hypfs::partitions(&hypfs::partitions_bytes(top, &partitions)).expect("same bytes");
     assert_eq!((again.physical, same), (5, partitions));
     assert!(hypfs::partitions(&file[..file.len() - 1]).is_err());
     assert_eq!(Tod::of_ms(0).map(|tod| tod.0), Some(0x7d91_048b_ca00_0000));

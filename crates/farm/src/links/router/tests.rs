@@ -7,7 +7,7 @@ const STRANGER: u32 = 4;
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
 
-/// Where both web servers find the database.
+/// Returns the address that both web servers use for the database.
 fn db_address() -> Ipv4Addr {
     super::super::class_address(1)
 }
@@ -21,7 +21,7 @@ fn net(number: u32) -> Net {
     Net { linked: true, ..Net::new(number) }
 }
 
-/// The internet's sum over these bytes: 0 if they hold their own sum, and it is right.
+/// Returns the internet checksum of these bytes: 0 if they contain their own correct checksum.
 fn sum(bytes: impl IntoIterator<Item = u8>) -> u16 {
     let bytes: Vec<u8> = bytes.into_iter().collect();
     let word = |two: &[u8]| u32::from(two[0]) << 8 | two.get(1).map_or(0, |&byte| u32::from(byte));
@@ -32,7 +32,7 @@ fn sum(bytes: impl IntoIterator<Item = u8>) -> u16 {
     !(all as u16)
 }
 
-/// The sum over a frame's segment and what TCP adds of the addresses.
+/// Returns the TCP checksum of a frame, including the pseudo-header.
 fn tcp_sum(frame: &[u8]) -> u16 {
     let tcp = &frame[34..];
     let length = (tcp.len() as u16).to_be_bytes();
@@ -81,7 +81,7 @@ fn a_connection_goes_there_and_back() {
     assert_sums(&question);
     assert_eq!(question[..6], net(DB).mac());
     assert_eq!(question[30..34], net(DB).address().octets());
-    assert_eq!(question[26..30], net(WEB).address().octets(), "its server sees who it is");
+    assert_eq!(question[26..30], net(WEB).address().octets(), "the client's address stays");
 
     let mut answer = tcp(DB, (net(WEB).address(), 40_000), 5432, SYN | ACK);
     assert_eq!(router.route(DB, &mut answer), Route::To(WEB));
@@ -92,7 +92,7 @@ fn a_connection_goes_there_and_back() {
 }
 
 #[test]
-fn finding_02_what_no_link_says_goes_nowhere() {
+fn finding_02_frame_without_a_link_goes_nowhere() {
     let router = router();
     let leads_nowhere = |from, mut frame: Vec<u8>, what: &str| {
         assert_eq!(router.route(from, &mut frame), Route::Own, "{what}");
@@ -108,21 +108,21 @@ fn finding_02_what_no_link_says_goes_nowhere() {
     leads_nowhere(
         WEB,
         tcp(WEB, (net(OTHER_WEB).address(), 80), 5432, ACK),
-        "a neighbour, as if it asked",
+        "a forged response to a neighbour",
     );
     leads_nowhere(WEB, tcp(WEB, (Ipv4Addr::new(10, 0, 0, 2), 80), 40_000, SYN), "the gateway");
     leads_nowhere(STRANGER, tcp(STRANGER, db, 40_000, SYN), "a guest without links");
-    leads_nowhere(DB, tcp(DB, (net(WEB).address(), 80), 40_000, SYN), "a server that connects");
+    leads_nowhere(DB, tcp(DB, (net(WEB).address(), 80), 40_000, SYN), "a connection from a server");
     leads_nowhere(
         DB,
         tcp(DB, (net(WEB).address(), 80), 5432, SYN),
-        "a server that connects from its port",
+        "a connection from a server's port",
     );
     leads_nowhere(DB, tcp(DB, (net(WEB).address(), 80), 5433, ACK), "another port's answer");
     leads_nowhere(
         DB,
         tcp(DB, (net(STRANGER).address(), 80), 5432, ACK),
-        "an answer to nobody's question",
+        "a response without a request",
     );
     leads_nowhere(WEB, tcp(OTHER_WEB, db, 40_000, SYN), "a neighbour's addresses");
     let mut forged = tcp(WEB, db, 40_000, SYN);
@@ -137,7 +137,7 @@ fn finding_02_what_no_link_says_goes_nowhere() {
     leads_nowhere(WEB, changed(21, 1), "a later fragment");
     leads_nowhere(WEB, changed(23, 17), "UDP");
     leads_nowhere(WEB, changed(14, 0x65), "another version");
-    leads_nowhere(WEB, changed(14, 0x44), "a header that is too short");
+    leads_nowhere(WEB, changed(14, 0x44), "too short a header");
     leads_nowhere(WEB, changed(14, 0x4f), "a header longer than the packet");
     leads_nowhere(WEB, changed(17, 255), "a packet longer than the frame");
     leads_nowhere(WEB, changed(17, 39), "a packet too short for TCP");
@@ -149,7 +149,7 @@ fn finding_02_what_no_link_says_goes_nowhere() {
 }
 
 #[test]
-fn addresses_are_told_to_those_who_may_use_them() {
+fn address_is_resolved_only_for_linked_guests() {
     let router = router();
     for (from, target) in [(WEB, db_address()), (DB, net(OTHER_WEB).address())] {
         let mut frame = arp(from, target);
@@ -173,7 +173,7 @@ fn addresses_are_told_to_those_who_may_use_them() {
     assert_eq!(router.route(WEB, &mut forged), Route::Own);
     let mut other = arp(WEB, db_address());
     other[22..28].copy_from_slice(&net(OTHER_WEB).mac());
-    assert_eq!(router.route(WEB, &mut other), Route::Own, "a frame of one, a question of another");
+    assert_eq!(router.route(WEB, &mut other), Route::Own, "sender and ARP request differ");
     for length in 0..42 {
         assert_eq!(router.route(WEB, &mut arp(WEB, db_address())[..length]), Route::Own);
     }

@@ -5,7 +5,7 @@ use super::*;
 const CONFIGURED: &str = "<memory>SIZE</memory><currentMemory>786432</currentMemory><devices>\
     <memballoon model='virtio'/></devices></domain>";
 
-/// Events of a domain that comes while the list is known, with this detail, and its state then.
+/// Starts a domain with this detail and state, after the first list. Returns the events.
 fn come(detail: u32, state: [u32; 2]) -> (Scene, Id, bool, Vec<Event>) {
     let mut scene = Scene::new(&[]);
     assert_eq!(scene.settle(), []);
@@ -34,7 +34,7 @@ fn domain_that_was_restored_tells_its_configuration_once() {
 #[test]
 fn domain_that_moved_tells_its_configuration_when_it_runs() {
     let (mut scene, id, is_restored, events) = come(1, MOVES);
-    assert_eq!((is_restored, events), (false, Vec::new()), "it has none before");
+    assert_eq!((is_restored, events), (false, Vec::new()), "no configuration before");
     scene.state = RUNS;
     scene.send_event(EVENT_LIFECYCLE, 1, 5, &[4, 1]);
     let running = Event::State(id, RunState::Running);
@@ -58,7 +58,7 @@ fn domain_that_goes_back_to_a_snapshot_is_not_restored() {
 fn domain_is_restored_when_a_list_has_it_before_its_event() {
     let mut scene = Scene::new(&[(1, 5)]);
     scene.configured = CONFIGURED;
-    // Its memory is being read.
+    // The domain's memory is being loaded.
     scene.state = [3, 11];
     assert_eq!(scene.settle(), []);
     scene.state = RUNS;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The end of the devices with a DIMM.
+/// End of the devices, with a DIMM.
 const DIMM: &str = "<memory model='dimm'><target><size unit='GiB'>1</size></target></memory>\
     </devices>";
 
@@ -20,7 +20,7 @@ fn report_h02_memory_of_a_domain_follows_its_devices() {
         assert_eq!(events.len(), 2, "{events:?}");
         assert!(events.contains(&machine) && events.contains(&Event::Actual(id, Bytes(1 << 29))));
     }
-    // No domain has none.
+    // A domain has memory: a size of 0 is ignored.
     scene.max_kib = 0;
     scene.libvirt.ask_actual(id, 80_000);
     assert_eq!(scene.at(80_000), [Event::Actual(id, Bytes(1 << 29))]);
@@ -51,7 +51,8 @@ fn report_h02_pieces_of_a_domain_change_once_a_minute() {
     assert_eq!(told, [2, 1], "at 10 s, and at 80 s");
 }
 
-/// The end of the devices with one of 1 GiB by virtio-mem, which gives half of it, or a quarter.
+/// End of the devices, with a virtio-mem device of 1 GiB that gives a half or a quarter of its
+/// size.
 const HALF: &str = "<memory model='virtio-mem'><target><size unit='GiB'>1</size>\
     <current unit='MiB'>512</current></target></memory></devices>";
 const QUARTER: &str = "<memory model='virtio-mem'><target><size unit='GiB'>1</size>\
@@ -71,7 +72,7 @@ fn report_h16_balloon_of_a_domain_is_without_virtio_mem() {
         scene.libvirt.set_target(id, Bytes::mib(mib), 0);
         assert_eq!(scene.settle(), [Event::Taken(id, Bytes::mib(mib))]);
     }
-    assert_eq!(scene.targets_kib, [1024 << 10, 188 << 10, 1 << 10], "what the balloon leaves it");
+    assert_eq!(scene.targets_kib, [1024 << 10, 188 << 10, 1 << 10], "without virtio-mem");
     scene.attached = QUARTER;
     scene.now_ms = 5_000;
     scene.send_event(EVENT_BALLOON, 1, 5, &[0, 1280 << 10]);
@@ -116,10 +117,10 @@ fn virtio_mem_of_a_domain_is_known_at_once_when_it_changes() {
         [Event::Machine(id, machine), Event::Actual(id, memory)]
     };
     assert_eq!(gives(QUARTER, 1280, 20_000), has(1280));
-    // A guest may change its mind each second: the description follows every 10 s.
+    // A guest may change its memory each second; the description is read every 10 s.
     assert_eq!(gives(HALF, 1536, 21_000), [Event::Actual(id, Bytes::mib(1536))]);
     assert_eq!(scene.at(29_999), []);
-    assert_eq!(scene.at(30_000), has(1536)[..1], "nobody has asked");
+    assert_eq!(scene.at(30_000), has(1536)[..1], "no size was requested");
 }
 
 #[test]
@@ -147,5 +148,5 @@ fn report_h04_channel_that_is_attached_to_a_domain_is_noticed() {
     let Some(Event::Devices(of, can, port)) = found else { panic!("{found:?}") };
     assert!(of == id && can.port && can.balloon);
     assert_eq!(port, Some("/run/a.port".into()));
-    assert_eq!(devices(120), None, "it was told");
+    assert_eq!(devices(120), None, "reported before");
 }

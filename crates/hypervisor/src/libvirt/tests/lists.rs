@@ -1,4 +1,4 @@
-//! Lists that come late, and long ones.
+//! Late and long lists of domains.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn slow_daemon_has_more_time_with_each_try() {
     assert_eq!(longest_s, 30, "its list may take so long");
 }
 
-/// Two guests after a lost connection, and a next one on which no list comes.
+/// Creates a lost connection with two guests, and the next connection without a list.
 fn without_a_list() -> (Scene, Vec<Id>) {
     let mut scene = Scene::new(&[(1, 5), (2, 6)]);
     let found = ids(&scene.settle());
@@ -97,14 +97,14 @@ fn report_h12_domains_beyond_the_bound_are_told_by_their_number() {
     let sentences = told(scene.settle());
     assert!(matches!(&sentences[..], [one] if one.contains("left alone are 3,")), "{sentences:?}");
     scene.libvirt.connection.up.as_mut().unwrap().list_ms = Some(0);
-    assert!(told(scene.settle()).is_empty(), "told again");
+    assert!(told(scene.settle()).is_empty(), "reported again");
 }
 
 #[test]
 fn report_h12_a_late_list_silences_no_guest_that_answers() {
     let mut scene = Scene::new(&[(1, 5), (2, 6)]);
     let ids = ids(&scene.settle());
-    // The first domain holds up the next list, and its own calls hang as well.
+    // The first domain delays the next list, and its own calls hang as well.
     (scene.silent, scene.stuck) = (Some(LIST), vec![b'1']);
     let mut events = Vec::new();
     for second in 1..60 {

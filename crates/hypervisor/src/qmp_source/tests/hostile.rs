@@ -1,4 +1,4 @@
-//! QEMUs that hang, flood, speak nonsense or are not ours to speak to.
+//! QEMUs that hang, flood, send garbage or must not be used.
 
 use serde_json::json;
 
@@ -6,17 +6,17 @@ use super::qemu::MIB;
 use super::*;
 use crate::{Pause, RunState};
 
-/// Checks that the only event is a trouble with this text in it.
+/// Checks that the only event is a problem with this text.
 fn trouble(world: &mut World, words: &str) {
     let events = world.take_events();
     assert!(
         matches!(events.as_slice(), [Event::Trouble(text)] if text.contains(words)),
-        "{words} is not all of {events:?}"
+        "no {words} alone: {events:?}"
     );
 }
 
 #[test]
-fn a_monitor_that_another_client_holds_is_reported_once_and_retried() {
+fn monitor_held_by_another_client_is_reported_and_retried() {
     let mut world = World::new();
     let mut qemu = Qemu::bind(&world.socket("a"));
     world.turn(0);
@@ -28,7 +28,7 @@ fn a_monitor_that_another_client_holds_is_reported_once_and_retried() {
         world.turn(1_000);
     }
     assert_eq!(world.take_events(), [], "it is reported once");
-    // The other client has gone: QEMU takes those that have waited, one after the other.
+    // The other client has gone. QEMU now serves the clients that have waited, one after the other.
     while world.source.places.values().all(|place| place.link().is_none()) {
         world.turn(1_000);
     }
@@ -41,7 +41,7 @@ fn a_monitor_that_another_client_holds_is_reported_once_and_retried() {
 }
 
 #[test]
-fn a_socket_without_a_qemu_is_reported_once_and_forgotten_with_the_socket() {
+fn socket_without_qemu_is_reported_once_and_then_forgotten() {
     let mut world = World::new();
     let path = world.socket("a");
     drop(Qemu::bind(&path));
@@ -55,7 +55,7 @@ fn a_socket_without_a_qemu_is_reported_once_and_forgotten_with_the_socket() {
         world.turn(wait_ms);
         turns += 1;
     }
-    assert!(turns < 80, "it is tried less and less: {turns}");
+    assert!(turns < 80, "no backoff: {turns}");
     assert_eq!(world.take_events(), []);
     std::fs::remove_file(&path).unwrap();
     world.turn(SCAN_MS);
@@ -89,7 +89,7 @@ fn a_qemu_that_hangs_is_reported_and_so_is_its_return() {
 }
 
 #[test]
-fn the_qemu_of_a_guest_that_is_parked_is_not_reported_for_its_silence() {
+fn parked_guest_is_not_reported_for_its_stopped_qemu() {
     let mut world = World::new();
     let (mut qemu, id, _) = world.found("a");
     qemu.event("STOP", &json!({}));
@@ -99,7 +99,7 @@ fn the_qemu_of_a_guest_that_is_parked_is_not_reported_for_its_silence() {
     world.source.ask_actual(id, world.now_ms);
     world.turn(60_000);
     assert_eq!(world.take_events(), []);
-    // What it was asked before it went to sleep is not late when it goes on.
+    // A request from before the stop is not late when QEMU resumes.
     qemu.event("RESUME", &json!({}));
     world.turn(1);
     world.turn(4_000);
@@ -154,7 +154,7 @@ fn nonsense_ends_the_connection_and_nothing_else() {
     let mut world = World::new();
     let (mut good, other, _) = world.found("good");
     let (mut bad, id, _) = world.found("bad");
-    // A few wrong lines are forgiven.
+    // A few invalid lines are tolerated.
     assert!(bad.send_bytes(b"\xff\xff\r\n{}\r\n"));
     world.talk(&mut bad);
     assert_eq!(world.take_events(), []);
@@ -206,7 +206,7 @@ fn a_close_in_the_middle_of_an_answer_is_an_end() {
     qemu.close();
     world.turn(0);
     assert_eq!(world.take_events(), [Event::Gone(id, "QEMU closed its monitor".into())]);
-    // Nothing is left of it: a question for it is nobody's.
+    // Nothing is left of the guest, so a request for it is ignored.
     world.source.set_target(id, Bytes(MIB), world.now_ms);
     world.turn(0);
     assert_eq!(world.take_events(), []);
@@ -232,7 +232,7 @@ fn a_flood_is_read_within_a_budget_and_reported_once_a_turn() {
         assert!(world.take_events().len() <= 1, "once a turn at most");
         assert!(turns < 1_000, "it is read forever");
     }
-    // It is not waited for until its budget has grown again.
+    // The connection is not polled until its budget has grown again.
     let links = || world.source.places.values().filter_map(|place| place.link());
     assert!(links().all(|link| !link.flags().contains(PollFlags::IN)));
     assert!(world.source.next_ms() > world.now_ms);
@@ -240,7 +240,7 @@ fn a_flood_is_read_within_a_budget_and_reported_once_a_turn() {
     let mut set = PollSet::new();
     world.source.fds(&mut set);
     assert_eq!(set.len(), 1);
-    // Its end is noticed all the same.
+    // The end of the connection is noticed all the same.
     drop(set);
     drop(qemu);
     let key = world.source.places.values().next().unwrap().key;

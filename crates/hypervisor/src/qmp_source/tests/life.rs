@@ -1,4 +1,4 @@
-//! A guest is found, asked, moved, and goes.
+//! Lifecycle of a guest: found, queried, migrated, gone.
 
 use serde_json::json;
 
@@ -36,7 +36,7 @@ fn finding_04_a_guest_is_no_larger_than_its_process() {
     let (_qemu, _, found) = world.found("a");
     let mapped = Bytes(2560 * page);
     assert!(mapped < Bytes(512 * MIB));
-    assert_eq!((found.memory, found.actual), (mapped, mapped), "it says 512 MiB");
+    assert_eq!((found.memory, found.actual), (mapped, mapped), "QEMU claims 512 MiB");
 }
 
 #[test]
@@ -67,7 +67,8 @@ fn report_h02_memory_is_found_when_it_is_plugged_and_unplugged() {
     assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(512 * MIB))]);
     qemu.plugged = 256 * MIB;
     assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(768 * MIB))]);
-    // More than it could have: it is asked for more, if it was not just before.
+    // The balloon is larger than the known memory, so the machine is queried, unless it was just
+    // before.
     world.now_ms += 10_000;
     assert!(asks(&mut world, &mut qemu).contains(&machine(768)));
     qemu.plugged = 0;
@@ -77,7 +78,7 @@ fn report_h02_memory_is_found_when_it_is_plugged_and_unplugged() {
     assert!(asks(&mut world, &mut qemu).contains(&machine(512)));
 }
 
-/// A QEMU with a balloon that tells more than its memory, and with other pieces each time.
+/// The balloon of this QEMU exceeds the memory, and the memory blocks change each time.
 #[test]
 fn report_h02_machine_that_changes_all_the_time_is_asked_seldom() {
     let mut world = World::new();
@@ -108,7 +109,7 @@ fn report_h03_a_virtual_cpu_is_found_when_it_is_plugged() {
     assert_eq!(found.vcpu_tids, [71]);
     world.tree.file(&format!("proc/{}/task/73/schedstat", std::process::id()), "");
     qemu.tids = vec![71, 73];
-    // QEMU says nothing of it: it is found within a minute.
+    // QEMU has no event for this, so it is found within a minute.
     world.now_ms += 60_000;
     world.source.ask_actual(id, world.now_ms);
     world.talk(&mut qemu);
@@ -124,13 +125,13 @@ fn report_h16_memory_by_virtio_mem_counts_beside_the_balloon() {
     qemu.virtio_mem = 256 * MIB;
     let (mut qemu, id, found) = world.found_as(qemu);
     assert_eq!((found.memory, found.actual), (Bytes(768 * MIB), Bytes(768 * MIB)));
-    assert_eq!(found.ram, [Bytes(512 * MIB), Bytes(1024 * MIB)], "its device may have that");
+    assert_eq!(found.ram, [Bytes(512 * MIB), Bytes(1024 * MIB)], "the device's maximum size");
     for mib in [656, 100] {
         world.source.set_target(id, Bytes(mib * MIB), world.now_ms);
         world.talk(&mut qemu);
         assert_eq!(world.take_events(), [Event::Taken(id, Bytes(mib * MIB))]);
     }
-    assert_eq!(qemu.targets, [400 * MIB, MIB], "what the balloon is to leave");
+    assert_eq!(qemu.targets, [400 * MIB, MIB], "without virtio-mem");
     qemu.virtio_mem = 64 * MIB;
     qemu.event("MEMORY_DEVICE_SIZE_CHANGE", &json!({ "size": 64 * MIB, "id": "vm0" }));
     world.talk(&mut qemu);
@@ -156,7 +157,7 @@ fn report_h04_attached_port_and_balloon_are_noticed() {
         world.talk(qemu);
         world.take_events()
     };
-    assert_eq!(asks(&mut world, &mut qemu, 1_000), [], "it is not looked at yet");
+    assert_eq!(asks(&mut world, &mut qemu, 1_000), [], "no probe yet");
     let events = asks(&mut world, &mut qemu, 60_000);
     let devices = events.iter().find_map(|event| match event {
         Event::Devices(of, can, port) => Some((*of, *can, port.clone())),
@@ -182,7 +183,7 @@ fn report_h13_empty_name_is_replaced_by_the_sockets() {
     assert_eq!(found.name, "a");
 }
 
-/// A QEMU in a container names its threads by the numbers that they have there.
+/// A QEMU in a container names its threads by the container's numbers.
 #[test]
 fn report_h09_threads_of_a_container_are_found_here() {
     let mut world = World::new();
@@ -198,7 +199,7 @@ fn report_h09_threads_of_a_container_are_found_here() {
     qemu.tids = vec![71, 5, 72];
     let (_qemu, id, found) = world.found_as(qemu);
     assert_eq!(found.process.map(|process| process.pid), Some(own));
-    assert_eq!(found.vcpu_tids, [58, 57], "5 and 71 are others' numbers here");
+    assert_eq!(found.vcpu_tids, [58, 57], "5 and 71 are other threads here");
     assert!(world.source.guests.contains_key(&id));
 }
 
@@ -265,9 +266,9 @@ fn statistics_cost_one_wake_up_and_leave_nothing_behind() {
             swap_out: None,
             major_faults: Some(9),
         };
-        assert_eq!(world.take_events(), [Event::Stats(id, stats)], "no more free than it has");
+        assert_eq!(world.take_events(), [Event::Stats(id, stats)], "capped at its memory");
         assert_eq!((qemu.updated_s, qemu.interval_s), (round, 0));
-        // Fresh ones are reported again, and the guest sleeps on.
+        // Recent statistics are reported again, and the guest is not woken.
         world.source.ask_stats(id, world.now_ms);
         assert_eq!(world.source.next_ms(), 0);
         world.talk(&mut qemu);
@@ -275,7 +276,7 @@ fn statistics_cost_one_wake_up_and_leave_nothing_behind() {
         assert_eq!(qemu.updated_s, round);
         world.turn(1_000);
     }
-    // Another manager's interval is there again afterwards.
+    // Another manager's interval is restored afterwards.
     qemu.interval_s = 2;
     world.source.ask_stats(id, world.now_ms);
     world.talk(&mut qemu);
@@ -303,7 +304,7 @@ fn a_driver_that_does_not_answer_is_asked_twice_and_given_up() {
     assert!(turns < 60, "{turns}");
     assert_eq!(world.take_events(), []);
     assert_eq!((qemu.intervals.len(), qemu.interval_s), (4, 0), "{:?}", qemu.intervals);
-    // An answer to the second question counts: the first may have come too early for the driver.
+    // A response to the second request counts, as the first may have come too early for the driver.
     world.source.ask_stats(id, world.now_ms);
     world.talk(&mut qemu);
     world.turn(900);
@@ -347,7 +348,7 @@ fn events_report_how_a_guest_runs() {
     assert_eq!(after(&mut qemu, "RESUME", "running"), state(RunState::Running));
     let events = after(&mut qemu, "RESET", "running");
     assert_eq!(events, [Event::Rebooted(id), Event::Actual(id, Bytes(512 * MIB))]);
-    // It has migrated away, which the event does not contain.
+    // The guest has migrated away, which the event does not contain.
     let events = after(&mut qemu, "STOP", "postmigrate");
     assert_eq!(events.last(), Some(&Event::State(id, RunState::Migrating)));
     assert_eq!(after(&mut qemu, "SHUTDOWN", "shutdown"), state(RunState::Dead));
@@ -377,7 +378,7 @@ fn a_migration_is_seen_by_its_event_and_by_asking() {
 }
 
 #[test]
-fn the_disk_counters_of_a_guest_are_reported_when_they_are_asked_for() {
+fn disk_counters_of_guest_are_reported_on_request() {
     let mut world = World::new();
     world.process(1);
     let (mut qemu, id, _) = world.found("a");
@@ -417,7 +418,7 @@ fn two_monitors_of_one_guest_are_one_guest() {
     second.greet();
     world.talk(&mut second);
     assert_eq!(world.take_events(), []);
-    // The other one takes over when the first is gone.
+    // The second monitor takes over when the first is gone.
     drop(first);
     world.turn(0);
     assert!(matches!(world.take_events().as_slice(), [Event::Gone(gone, _)] if *gone == id));
@@ -428,8 +429,8 @@ fn two_monitors_of_one_guest_are_one_guest() {
     assert!(matches!(world.take_events().last(), Some(Event::Found(_, _))));
 }
 
-/// A QEMU that is known by its second look, where the kernel names a process without its threads
-/// and with so many pages.
+/// Returns the events for a QEMU at its second look. The kernel reports a process without the
+/// QEMU's threads and with this many pages.
 fn liar(pages: u64) -> Vec<Event> {
     let mut world = World::new();
     let own = std::process::id();
@@ -459,7 +460,7 @@ fn report_h09_listener_counts_where_its_threads_are_nobodys() {
     assert_eq!(found.memory, Bytes(512 * MIB));
 }
 
-/// Taken for QEMU, it would bound the guest to its own few pages.
+/// Mistaken for QEMU, the program would limit the guest to its own few pages.
 #[test]
 fn report_h09_program_before_a_monitor_is_named() {
     let events = liar(2560);

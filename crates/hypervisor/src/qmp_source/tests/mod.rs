@@ -1,4 +1,4 @@
-//! The source against QEMUs that are played by the tests, in one thread and by a made-up clock.
+//! Tests of the source against fake QEMUs, in one thread and with a fake clock.
 
 mod hostile;
 mod life;
@@ -13,7 +13,7 @@ use super::*;
 use crate::testing::Tree;
 use crate::{Found, ProcessId};
 
-/// A source that looks into a directory of sockets, and its events.
+/// A source for a directory of sockets, and its events.
 struct World {
     tree: Tree,
     source: QmpSource,
@@ -35,14 +35,14 @@ impl World {
         self.tree.path().join(format!("run/{name}.qmp"))
     }
 
-    /// Our own process stands for QEMU's: the kernel knows no other on these sockets.
+    /// Uses our own process as QEMU's, as the kernel reports no other on these sockets.
     fn process(&self, start_ticks: u64) {
         let own = std::process::id();
         self.tree.process(own, "qemu", 'S', start_ticks);
         self.tree.file(&format!("proc/{own}/task/71/schedstat"), "");
     }
 
-    /// A turn after so much time. Every connection is tried.
+    /// Runs a turn after this much time. Every connection is tried.
     fn turn(&mut self, passed_ms: u64) {
         self.now_ms += passed_ms;
         self.source.turn(None, self.now_ms, &mut self.events);
@@ -57,18 +57,18 @@ impl World {
         self.turn(0);
     }
 
-    /// The events since the last call.
+    /// Returns the events since the last call.
     fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// A QEMU that was found, and what as.
+    /// Starts a fake QEMU, and returns it with its guest as found.
     fn found(&mut self, name: &str) -> (Qemu, Id, Found) {
         let qemu = Qemu::bind(&self.socket(name));
         self.found_as(qemu)
     }
 
-    /// The same of a QEMU that listens.
+    /// The same as `found`, for a QEMU that listens already.
     fn found_as(&mut self, mut qemu: Qemu) -> (Qemu, Id, Found) {
         self.turn(SCAN_MS);
         self.turn(0);

@@ -1,4 +1,4 @@
-//! A QEMU as its monitor shows it.
+//! A fake QEMU, seen through its monitor.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -9,36 +9,36 @@ use serde_json::{Value, json};
 
 pub(super) const MIB: u64 = 1 << 20;
 
-/// Its state, for a test to change, and the commands that it received.
+/// State of the fake QEMU, for a test to change, and the commands that it received.
 pub(super) struct Qemu {
     listener: UnixListener,
     stream: Option<UnixStream>,
     received: Vec<u8>,
     pub(super) name: &'static str,
     pub(super) has_balloon: bool,
-    /// It has a port for a daemon.
+    /// True if the guest has a port for a daemon.
     pub(super) has_port: bool,
     pub(super) status: &'static str,
     pub(super) tids: Vec<u32>,
-    /// Memory that was plugged while it ran.
+    /// Memory that was plugged at run time.
     pub(super) plugged: u64,
-    /// Memory that its balloon tells beyond that.
+    /// Memory beyond it that the balloon claims.
     pub(super) balloon_lies: u64,
-    /// Commands that came.
+    /// Received commands.
     pub(super) asked: Vec<String>,
     /// Memory that virtio-mem has given.
     pub(super) virtio_mem: u64,
-    /// Whether a guest's driver answers when it is asked for statistics.
+    /// True if the guest's driver responds to requests for statistics.
     pub(super) driver_answers: bool,
     pub(super) interval_s: u64,
     pub(super) intervals: Vec<u64>,
     pub(super) updated_s: u64,
     pub(super) targets: Vec<u64>,
     pub(super) refusal: Option<&'static str>,
-    /// Answers nothing, as if it were stopped.
+    /// True if no request gets a response, as from a stopped QEMU.
     pub(super) is_stopped: bool,
     pub(super) migration: Option<&'static str>,
-    /// A device of the host's is passed through.
+    /// True if a host device is passed through.
     pub(super) has_passed_device: bool,
 }
 
@@ -76,7 +76,7 @@ impl Qemu {
         }
     }
 
-    /// Takes the client that has connected.
+    /// Accepts the client that has connected.
     pub(super) fn accept(&mut self) {
         let (stream, _) = self.listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
@@ -84,16 +84,16 @@ impl Qemu {
         self.stream = Some(stream);
     }
 
-    /// Hangs up. A copy of the connection that a process has which another test is just starting
-    /// does not keep it open.
+    /// Closes the connection. The shutdown also works if a process that another test has just
+    /// started holds a copy of the connection.
     pub(super) fn close(&mut self) {
         if let Some(stream) = self.stream.take() {
-            // The client may have hung up before.
+            // The client may have closed it before.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
-    /// Whether the client has hung up.
+    /// Returns true if the client has closed the connection.
     pub(super) fn stream_is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         self.stream.as_mut().is_none_or(|stream| stream.read_to_end(&mut rest).is_ok())
@@ -119,7 +119,7 @@ impl Qemu {
         self.send(&json!({ "event": name, "data": data, "timestamp": timestamp }));
     }
 
-    /// Answers what it was asked.
+    /// Responds to all requests.
     pub(super) fn serve(&mut self) {
         let Some(stream) = &mut self.stream else { return };
         if self.is_stopped {
@@ -244,7 +244,7 @@ impl Qemu {
         }
     }
 
-    /// As QEMU does it: the guest is asked at once when the interval becomes something.
+    /// Sets the interval. Like QEMU, it asks the guest at once when the interval becomes nonzero.
     fn set_interval(&mut self, seconds: u64) {
         self.intervals.push(seconds);
         if self.interval_s == 0 && seconds > 0 && self.driver_answers {

@@ -1,4 +1,4 @@
-//! Sockets of other users, and directories that they fill.
+//! Sockets of other users, and directories full of them.
 
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
@@ -6,10 +6,10 @@ use std::os::unix::net::UnixListener;
 use super::*;
 use crate::{Claim, Stranger};
 
-/// Turns of at most 50 ms until a script of nobody's has surely been seen.
+/// Turns of at most 50 ms until a script of nobody's is found for certain.
 const TURNS: usize = 400;
 
-/// A source of two directories, nobody's and ours.
+/// Creates a source for two directories, nobody's and ours.
 fn source(tree: &Tree, trust: Trust) -> QmpSource {
     let pattern = |dir: &str| format!("{}/{dir}/*.qmp", tree.path().display());
     let patterns = [pattern("user/*"), pattern("server")];
@@ -26,7 +26,7 @@ fn claim(tree: &Tree) -> Claim {
     }
 }
 
-/// Turns until something is reported; the clock is made up, the waiting is not.
+/// Runs turns until an event is reported. The clock is fake, but the waiting is real.
 fn reported(source: &mut QmpSource, now_ms: &mut u64) -> Vec<Event> {
     let mut events = Vec::new();
     for _ in 0..TURNS {
@@ -68,13 +68,13 @@ fn finding_07_a_named_user_cannot_lend_the_sockets_of_root() {
         base::skipped!("only root can be somebody else");
         return;
     };
-    // Nobody's directory, and a socket of root's in it: as if nobody had moved it there.
+    // A socket of root's in nobody's directory, as if nobody had moved it there.
     let listener = UnixListener::bind(tree.path().join("user/nobody/g1.qmp")).unwrap();
     listener.set_nonblocking(true).unwrap();
     let events = reported(&mut source(&tree, Trust::naming([Stranger::OWNER])), &mut 0);
     let [Event::Trouble(words)] = events.as_slice() else { panic!("{events:?}") };
     assert!(words.contains("is user 65534's, and its maker or its listener is not"), "{words}");
-    assert!(listener.accept().is_err(), "it was connected to");
+    assert!(listener.accept().is_err(), "the socket was connected to");
 }
 
 #[test]
@@ -89,21 +89,21 @@ fn finding_08_dead_sockets_hide_no_guest_and_are_one_trouble() {
     let live = UnixListener::bind(tree.path().join("server/new.qmp")).unwrap();
     live.set_nonblocking(true).unwrap();
     let (mut events, mut now_ms) = (Vec::new(), 0);
-    // Less than the time after which one that does not greet is a trouble as well.
+    // The time is shorter than the greeting timeout, which would be reported as well.
     for _ in 0..90 {
         source.turn(None, now_ms, &mut events);
         now_ms += 50;
     }
     assert!(live.accept().is_ok(), "it was not found");
     assert_eq!(events.len(), 1, "{} lines, such as {:?}", events.len(), events.last());
-    // One of that very directory takes the place of a dead one.
+    // A live socket in that same directory replaces a dead one.
     let live = UnixListener::bind(tree.path().join("user/a/z.qmp")).unwrap();
     live.set_nonblocking(true).unwrap();
     for _ in 0..200 {
         source.turn(None, now_ms, &mut events);
         now_ms += 50;
     }
-    assert!(live.accept().is_ok(), "its place is taken by a dead one");
+    assert!(live.accept().is_ok(), "a dead socket keeps its place");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn finding2_16_sockets_beyond_the_bound_are_told_once() {
     source.places_max = 2;
     let mut events = Vec::new();
     source.turn(None, 0, &mut events);
-    assert_eq!(events, [], "those that are chosen may be dead, and make room");
+    assert_eq!(events, [], "the chosen ones may be dead, and make room");
     (1..3).for_each(|scan| source.turn(None, scan * SCAN_MS, &mut events));
     let [Event::Trouble(words)] = events.as_slice() else { panic!("{events:?}") };
     assert!(words.contains("2 QMP sockets fit") && words.contains("2 guests left out"), "{words}");
@@ -137,7 +137,7 @@ fn finding2_16_directory_with_too_many_entries_is_told_once() {
 }
 
 #[test]
-fn finding_08_a_directory_that_a_named_user_fills_costs_nobody_else() {
+fn finding_08_full_directory_of_named_user_delays_no_other() {
     let tree = Tree::new();
     let Some(_nobody) = Stranger::at(&tree.path().join("user/nobody")) else {
         base::skipped!("only root can be somebody else");
@@ -148,7 +148,7 @@ fn finding_08_a_directory_that_a_named_user_fills_costs_nobody_else() {
     let listener = UnixListener::bind(tree.path().join("user/root/g.qmp")).unwrap();
     let mut source = source(&tree, Trust::naming([Stranger::OWNER]));
     let (mut events, mut now_ms) = (Vec::new(), 0);
-    // With new names each time, as often as the manager looks.
+    // The names are new each time, as often as the manager searches.
     for round in 0..10 {
         for number in 0..300 {
             let path = dir.join(format!("{round}-{number}.qmp"));
@@ -175,7 +175,7 @@ fn finding_08_a_link_of_another_user_leads_nowhere() {
         base::skipped!("only root can be somebody else");
         return;
     };
-    // A monitor of root's that the patterns leave out.
+    // A monitor of root's that the patterns do not match.
     tree.file("secret/README", "");
     let secret = tree.path().join("secret/a.qmp");
     let listener = UnixListener::bind(&secret).unwrap();
@@ -190,7 +190,7 @@ fn finding_08_a_link_of_another_user_leads_nowhere() {
         (0..50).for_each(|turn| source.turn(None, turn * 100, &mut events));
         assert!(source.places.is_empty() && events.is_empty(), "{events:?}");
     }
-    assert!(listener.accept().is_err(), "root was led to it");
+    assert!(listener.accept().is_err(), "root followed the link");
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn finding_07_a_directory_that_anybody_may_write_is_nobodys() {
         (source.places.len(), events)
     };
     assert_eq!(looked(0o755), (1, vec![]));
-    assert_eq!(looked(0o1777), (1, vec![]), "each may only replace what is their own");
+    assert_eq!(looked(0o1777), (1, vec![]), "sticky: users replace only their own");
     let (places, events) = looked(0o777);
     assert!(matches!(events.as_slice(), [Event::Trouble(words)] if words.contains("chmod go-w")));
     assert_eq!(places, 0);

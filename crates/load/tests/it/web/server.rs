@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What a request gets.
+/// The response to a request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     text: Option<String>,
@@ -16,34 +16,34 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// A page.
+    /// Returns a page.
     pub fn page(body: &str) -> Answer {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
         Answer { text: Some(head + body), delay: Duration::ZERO, closes: false }
     }
 
-    /// These bytes, and the connection's end.
+    /// Returns these bytes, followed by the end of the connection.
     pub fn text(text: &str) -> Answer {
         Answer { text: Some(text.to_owned()), delay: Duration::ZERO, closes: true }
     }
 
-    /// Nothing, forever.
+    /// Sends nothing, forever.
     pub fn never() -> Answer {
         Answer { text: None, delay: Duration::ZERO, closes: false }
     }
 
-    /// The same, later.
+    /// Delays the response.
     pub fn after(self, delay: Duration) -> Answer {
         Answer { delay, ..self }
     }
 
-    /// The same, and the connection's end, whatever the answer says.
+    /// Ends the connection after the response, whatever its header contains.
     pub fn and_close(self) -> Answer {
         Answer { closes: true, ..self }
     }
 }
 
-/// Each connection has a thread. They end with the process at the latest.
+/// A server with a thread for each connection. The threads end with the process at the latest.
 pub struct Server {
     address: SocketAddr,
     answer: Box<dyn Fn(usize) -> Answer + Send + Sync>,
@@ -52,7 +52,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers the n-th request as told.
+    /// Starts a server that answers the n-th request with this function.
     pub fn start(answer: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Arc<Server> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Arc::new(Server {
@@ -98,7 +98,7 @@ impl Server {
             let answer = (self.answer)(self.requests.fetch_add(1, Ordering::Relaxed));
             wait(answer.delay);
             let Some(text) = answer.text else {
-                // The client gives up first.
+                // The client times out first.
                 let _ = stream.read(&mut buffer);
                 return;
             };
@@ -115,7 +115,7 @@ fn wait(delay: Duration) {
     drop(Condvar::new().wait_timeout_while(never.lock().unwrap(), delay, |()| true).unwrap());
 }
 
-/// An address that refuses.
+/// Returns an address without a listener.
 pub fn nobody_listens() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

@@ -4,7 +4,7 @@ fn mib(mib: u64) -> Bytes {
     Bytes::mib(mib)
 }
 
-/// A rescue of guests with these numbers of MiB missing, each of 1000 MiB, and all reached.
+/// Returns a rescue of guests of 1000 MiB that lack these numbers of MiB. All are reached.
 fn rescue(missing: &[u64], reserve: u64) -> Rescue {
     let guests: Vec<Held> =
         (1..).zip(missing).map(|(id, missing)| held(id, 1000, 1000 - missing, *missing)).collect();
@@ -16,7 +16,7 @@ fn rescue(missing: &[u64], reserve: u64) -> Rescue {
 }
 
 #[test]
-fn where_all_fits_all_is_given_the_least_first() {
+fn smallest_gaps_are_filled_first_when_all_fits() {
     let mut rescue = rescue(&[300, 100, 0], 50);
     let targets = rescue.step(Some(mib(450)), 0);
     assert_eq!(targets, [(3, mib(1000)), (2, mib(1000)), (1, mib(1000))]);
@@ -50,16 +50,16 @@ fn rescue_ends_when_each_look_is_late() {
 }
 
 #[test]
-fn what_does_not_fit_is_divided_and_the_rest_comes_when_memory_does() {
+fn short_memory_is_divided_and_more_follows_when_it_is_free() {
     let mut rescue = rescue(&[300, 100], 50);
     assert_eq!(rescue.step(Some(mib(250)), 0), [(2, mib(950)), (1, mib(850))]);
     rescue.taken(1, mib(850));
     rescue.taken(2, mib(950));
     // Nothing was taken up yet: the same free memory is not handed out again.
     assert!(rescue.step(Some(mib(250)), 1000).is_empty());
-    // All of it was taken up.
+    // All memory handed out was taken up.
     assert!(rescue.step(Some(mib(50)), 2000).is_empty());
-    // 40 more have become free.
+    // 40 MiB more have become free.
     assert_eq!(rescue.step(Some(mib(90)), 3000), [(2, mib(960)), (1, mib(880))]);
     rescue.taken(1, mib(880));
     rescue.taken(2, mib(960));
@@ -68,14 +68,14 @@ fn what_does_not_fit_is_divided_and_the_rest_comes_when_memory_does() {
     assert_eq!(rescue.outcomes(), [("g1", missing(120)), ("g2", missing(40))]);
 }
 
-/// Whatever happens, what is handed out is never more than was free without the reserve.
+/// In all cases the memory handed out is at most the free memory above the reserve.
 #[test]
 fn never_more_than_is_free_is_handed_out() {
     let mut rescue = rescue(&[900, 500, 10, 250], 100);
     let mut used = 0;
     let mut given = 0;
     for second in 0..30 {
-        // The host has 600 MiB free; guests take up what they were given, a bit each second.
+        // The host has 600 MiB free. Guests take up their memory in small steps each second.
         used = (used + second * 7).min(given);
         for (id, target) in rescue.step(Some(mib(600 - used)), second * 1000) {
             if (id + second) % 3 == 0 {
@@ -99,7 +99,7 @@ fn a_guest_that_is_reached_late_has_its_part_waiting() {
     rescue.taken(1, mib(900));
     rescue.reached(2, mib(800));
     assert_eq!(rescue.step(Some(mib(200)), 100), [(2, mib(900))]);
-    // One that is never reached is not waited for.
+    // A guest that is never reached is not waited for.
     let mut rescue = super::tests::rescue(&[200, 200], 0);
     rescue.lost(2);
     rescue.step(Some(mib(200)), 0);
@@ -113,31 +113,31 @@ fn a_guest_that_is_reached_late_has_its_part_waiting() {
 }
 
 #[test]
-fn without_the_hosts_numbers_nobody_gets_anything() {
+fn rescue_hands_out_nothing_while_the_host_is_unknown() {
     let mut rescue = rescue(&[100], 0);
     assert!(rescue.step(None, 0).is_empty());
     assert!(rescue.step(Some(Bytes::ZERO), 0).is_empty());
     assert_eq!(rescue.step(Some(mib(100)), 1000).len(), 1);
     assert!(rescue.step(Some(mib(100)), 5000).is_empty(), "one command at a time");
-    assert_eq!(rescue.outcomes(), [("g1", Outcome::Unreached)], "it never answered");
+    assert_eq!(rescue.outcomes(), [("g1", Outcome::Unreached)], "the guest never answered");
 }
 
-/// A guest of this size, of which so much is left and so much was taken.
+/// Returns a guest of this size, with this much left and taken.
 fn held(id: u64, restore: u64, left: u64, taken: u64) -> Held {
     Held::example(id, mib(restore).0, mib(left).0, mib(taken).0)
 }
 
 #[test]
-fn finding_04_what_was_taken_is_given_back_before_what_is_claimed_to_be_missing() {
-    // The real guest lost 176 of 512 MiB; the other says that it lacks all but 10 of 65,536, was
-    // never asked for anything, and says now that it has nothing at all.
+fn finding_04_taken_memory_is_restored_before_claimed_memory() {
+    // The real guest lost 176 of 512 MiB. The other guest claims to lack all but 10 of 65,536 MiB
+    // and got no request to shrink. It now reports that it has nothing at all.
     let guests = [held(1, 512, 336, 176), held(2, 65_536, 10, 0)];
     let mut rescue = Rescue::new(guests.iter(), mib(700), RESCUE_MS, 0);
     rescue.reached(1, mib(336));
     rescue.reached(2, Bytes::ZERO);
     let targets = rescue.step(Some(mib(1000)), 0);
     assert_eq!(targets, [(1, mib(512)), (2, mib(10 + 124))]);
-    // Who comes first gets no more.
+    // A guest reached first gets no more.
     let mut rescue = Rescue::new(guests.iter(), mib(700), RESCUE_MS, 0);
     rescue.reached(2, mib(10));
     assert_eq!(rescue.step(Some(mib(1000)), 0), [(2, mib(10 + 124))]);
@@ -146,8 +146,8 @@ fn finding_04_what_was_taken_is_given_back_before_what_is_claimed_to_be_missing(
 }
 
 #[test]
-fn finding_04_who_claims_to_lack_most_does_not_get_most() {
-    // From neither was anything taken by this manager: an earlier one may have.
+fn finding_04_largest_claim_does_not_get_the_largest_part() {
+    // This manager has taken nothing from either guest; a former one may have.
     let guests = [held(1, 512, 312, 0), held(2, 65_536, 10, 0)];
     let mut rescue = Rescue::new(guests.iter(), Bytes::ZERO, RESCUE_MS, 0);
     rescue.reached(1, mib(312));
@@ -183,7 +183,7 @@ fn report_h10_bounded_guest_stays_written_down() {
 }
 
 #[test]
-fn report_h10_nothing_is_taken_from_who_has_more_than_it_had() {
+fn report_h10_guest_with_more_than_its_former_size_keeps_it() {
     let mut rescue = rescue(&[300, 100], 50);
     rescue.reached(1, mib(1200));
     assert_eq!(rescue.step(Some(mib(450)), 0), [(1, mib(1200)), (2, mib(1000))]);

@@ -3,7 +3,7 @@ use crate::fields::{Scope, field};
 use crate::{Facts, facts};
 use model::{Field, GuestField as G, HostField as H, Over, Row};
 
-/// A minute.
+/// Length of the recorded time: one minute.
 const COVERED_MS: u64 = 60_000;
 const MIB: u64 = 1 << 20;
 const SECOND: u64 = 1_000_000_000;
@@ -14,7 +14,7 @@ fn over<F: Field>(values: &[(F, u64)]) -> Over<F> {
     Over { covered_ms: COVERED_MS, row }
 }
 
-/// What a field makes of raw values of a guest and of the host.
+/// Returns a field's value for the given raw values of a guest and of the host.
 fn value(scope: Scope, id: &str, guest: &[(G, u64)], host: &[(H, u64)]) -> Option<f64> {
     let (guest, host) = (over(guest), over(host));
     let facts = Facts {
@@ -69,7 +69,7 @@ fn rests_and_asynchronous_io_are_parts_of_the_halted_time() {
     check("async_io_percent", &split, Some(10.0));
     check("idle_percent", &split, Some(60.0));
     check("states_percent", &split, Some(100.0));
-    // Neither is more than there was, and where halts are counted both are parts of them.
+    // Neither exceeds the available time; if halts are counted, both are parts of them.
     let much = with(&[(G::IdleShort, 90 * SECOND), (G::OtherBlockIo, 99 * SECOND)]);
     check("async_io_percent", &much, Some(90.0));
     check("idle_short_percent", &much, Some(0.0));
@@ -94,7 +94,8 @@ fn the_working_set_is_what_is_known_of_it() {
     check("working_set_mib", &[], None);
     let parts = [(G::Actual, 100 * MIB), (G::OwnAvailable, 60 * MIB)];
     check("working_set_mib", &parts, None);
-    // What earlier recordings called so was another measure with a daemon than without one.
+    // The `OwnWorkingSet` of earlier recordings meant something else with a daemon than without
+    // one.
     let old = [(G::OwnWorkingSet, 3 * MIB), (G::OwnAnonymous, 2 * MIB)];
     let row = [&parts[..], &old, &[(G::OwnActiveFile, 10 * MIB)]].concat();
     check("working_set_mib", &row, Some(50.0));
@@ -147,7 +148,7 @@ fn hits_are_what_was_read_and_not_fetched() {
 }
 
 #[test]
-fn the_network_is_the_tap_devices_or_else_what_the_daemon_reports() {
+fn network_counts_come_from_tap_devices_or_else_the_daemon() {
     let own = [(G::OwnReceived, 60 << 10), (G::OwnSentPackets, 60)];
     check("net_in_kib_per_s", &own, Some(1.0));
     check("net_out_per_s", &own, Some(1.0));
@@ -161,7 +162,7 @@ fn the_network_is_the_tap_devices_or_else_what_the_daemon_reports() {
 }
 
 #[test]
-fn what_daemons_report_of_the_whole_is_shown_as_it_is() {
+fn daemon_reported_guest_values_are_shown_unchanged() {
     check("own_load", &[(G::OwnLoad, 1250)], Some(1.25));
     check("own_running", &[(G::OwnRunning, 2)], Some(2.0));
     check("own_blocked", &[(G::OwnBlocked, 1)], Some(1.0));
@@ -184,8 +185,8 @@ fn watermarks_are_of_all_zones() {
 }
 
 #[test]
-fn what_clones_share_is_counted_once_and_the_manager_has_its_part() {
-    // A hundred clones with 29 MiB for themselves, and a resident set of 74 each.
+fn shared_memory_of_clones_is_counted_once() {
+    // A hundred clones with 29 MiB private and 74 MiB resident each.
     let guest =
         [(G::Resident, 7_400 * MIB), (G::Private, 2_900 * MIB), (G::Hypervisor, 1_100 * MIB)];
     let host = [
@@ -209,7 +210,7 @@ fn what_clones_share_is_counted_once_and_the_manager_has_its_part() {
     ] {
         assert_eq!(of(&guest, id), Some(mib), "{id}");
     }
-    // A recording from before has resident sets only: the manager keeps what is known of it.
+    // An old recording has resident sets only; the manager's memory is still known.
     let old = &guest[..1];
     assert_eq!(of(old, "manager_mib"), Some(20.0));
     assert_eq!((of(old, "hypervisors_mib"), of(old, "processes_mib")), (None, Some(0.0)));

@@ -45,7 +45,7 @@ fn a_chain_is_what_went_in() {
     let parts = packed(&moments);
     assert_eq!(decoded(&parts.concat()), Ok(moments.clone()));
     assert_eq!(chain(&block(&parts.concat())), Ok(parts.concat()));
-    // A moment in which nothing changes is a few bytes.
+    // A moment without changes takes a few bytes.
     let again = [moments[0].clone(), moments[0].clone()];
     assert!(packed(&again)[1].len() < 24, "{}", packed(&again)[1].len());
 }
@@ -63,7 +63,7 @@ fn rows_of_another_version_are_read() {
     // Two fields of the host instead of all, and 200 of a guest.
     let mut bytes = vec![2, 0xc8, 1, 1, 1, 0, 0b11, 1 + 2 * 5, 0, 1, 0];
     bytes.extend([0; 6]);
-    // The first one and the last one: bits 0 and 7 of four masks.
+    // The first and the last field: bits 0 and 7 of four masks.
     bytes.extend([0b1, 0, 0, 0x80, 1, 1 + 2 * 7, 1 + 2 * 9, 0, 0]);
     let found = decoded(&bytes).expect("read");
     assert_eq!(found[0].host.values()[..3], [Some(5), None, None]);
@@ -82,7 +82,7 @@ fn damaged_bytes_are_refused_and_harm_nothing() {
         bytes.truncate(1 + (seed >> 8) as usize % whole.len());
         let place = (seed >> 32) as usize % bytes.len();
         bytes[place] = (seed >> 24) as u8;
-        // Whatever it says, it says it soon, and moments that come out are rows of ours.
+        // A decoder stops soon, and the moments it returns are valid rows.
         if let Ok(found) = decoded(&bytes) {
             assert!(found.len() <= bytes.len());
         }
@@ -95,7 +95,7 @@ fn damaged_bytes_are_refused_and_harm_nothing() {
     }
     assert!(chain(&[]).is_err() && chain(&[VERSION, 1, 2]).is_err());
     assert_eq!(decoded(&[0xff; 40]), Err(Damaged("a number has more than ten bytes")));
-    // A bomb: what would unpack to more than a chain may be.
+    // A bomb that unpacks to more than a chain may have.
     let bomb = block(&vec![0; CHAIN_MAX as usize + 1_000]);
     assert!(chain(&bomb).is_err());
 }
@@ -112,7 +112,7 @@ fn finding2_07_fields_of_a_later_version_take_no_memory() {
     for name in 0..names {
         put(&mut chain, 0);
         put_identity(&mut chain, &GuestIdentity { name: name.to_string(), ..Default::default() });
-        // The last of all fields has a value, and no other.
+        // Only the last of all fields has a value.
         (1..FIELDS_MAX / 64).for_each(|_| put(&mut chain, 0));
         put(&mut chain, 1 << 63);
         put(&mut chain, 2);

@@ -1,4 +1,4 @@
-//! What passes knew as bytes: only what has changed since the pass before.
+//! Encoding of policy passes as bytes, as differences from the pass before.
 //!
 //! ```text
 //!   chain    = pass*
@@ -9,8 +9,8 @@
 //!   event    = its kind, and its numbers
 //! ```
 //!
-//! Numbers, rows and identities are as in [`pack`](super::super::pack). A guest of another class or
-//! boot is a new one in the chain, under the same key.
+//! Numbers, rows and identities are as in [`pack`](super::super::pack). A guest with a new class or
+//! boot gets a new number in the chain, under the same key.
 
 use crate::records::pack::{Damaged, Input, fold, put, put_identity, put_row, unfold};
 use model::{
@@ -19,10 +19,10 @@ use model::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Events between two passes.
+/// Maximum number of events between two passes.
 const EVENTS_MAX: u64 = 10_000;
 
-/// What both ends of a chain know.
+/// State common to encoder and decoder.
 #[derive(Debug, Default)]
 struct State {
     counts: [usize; 2],
@@ -31,7 +31,7 @@ struct State {
     now_ms: u64,
     host: Vec<Option<u64>>,
     guests: Vec<(u64, Arc<GuestIdentity>, Vec<Option<u64>>)>,
-    /// Values of all rows together, for a reader.
+    /// Number of values in all rows, for a reader.
     values: usize,
 }
 
@@ -39,11 +39,11 @@ fn counts() -> [usize; 2] {
     [PassField::ALL.len(), PassGuestField::ALL.len()]
 }
 
-/// Writes a chain.
+/// Encoder of a chain.
 #[derive(Debug, Default)]
 pub struct Encoder {
     state: State,
-    /// The place of the newest identity of each key.
+    /// Index of the newest identity of each key.
     known: BTreeMap<u64, usize>,
 }
 
@@ -53,7 +53,7 @@ fn put_difference(out: &mut Vec<u8>, before: &mut u64, now: u64) {
 }
 
 impl Encoder {
-    /// The next pass of the chain.
+    /// Encodes the next pass of the chain.
     pub fn encode(&mut self, pass: &PassInput) -> Vec<u8> {
         let mut out = Vec::new();
         let state = &mut self.state;
@@ -105,7 +105,7 @@ fn put_event(out: &mut Vec<u8>, event: &PassEvent) {
     numbers.iter().for_each(|number| put(out, u128::from(*number)));
 }
 
-/// All passes of a chain. Those before damage are good.
+/// Decodes all passes of a chain. Those before damage are valid.
 pub fn decode(chain: &[u8], mut visit: impl FnMut(PassInput)) -> Result<(), Damaged> {
     let mut state = State::default();
     let mut input = Input(chain);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_change_costs_next_to_nothing() {
+    fn unchanged_guests_take_few_bytes() {
         let mut pass = passes(1).pop().unwrap();
         let mut encoder = Encoder::default();
         encoder.encode(&pass);

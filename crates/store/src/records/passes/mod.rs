@@ -1,11 +1,11 @@
-//! What the policy knew in each pass, so that it can be decided again: `passes.db`.
+//! Inputs of the policy in each pass, recorded for replay: `passes.db`.
 //!
 //! ```text
 //!   PassInput ─► chain ─► a block a minute ─► passes.db ─► Records::passes
 //! ```
 //!
-//! A pass is written with its minute: a process that is killed loses those of the minute that was
-//! running. What was lost is seen by the numbers of the passes. A damaged file is set aside.
+//! Passes are written once a minute, so a killed process loses those of the current minute. Gaps in
+//! the numbers of the passes show the loss. A damaged file is set aside.
 
 pub mod codec;
 
@@ -23,9 +23,9 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// The file's name.
+/// Name of the file.
 pub const FILE: &str = "passes.db";
-/// The file's kind.
+/// Kind of the file.
 const PASSES: db::Kind = db::Kind { application_id: 0x7069_6e70, migrations: &[PASSES_1] };
 const PASSES_1: &str = "
 CREATE TABLE pass (
@@ -37,15 +37,15 @@ CREATE TABLE pass (
 );
 CREATE INDEX pass_at ON pass (at_ms);
 ";
-/// Blocks that wait to be written at most.
+/// Maximum number of blocks waiting to be written.
 const WAITING_MAX: usize = 30;
-/// Passes of one block: a clock that stands still fills no memory.
+/// Maximum number of passes in a block, so that a stopped clock does not fill the memory.
 const PASSES_MAX: u64 = 4_096;
-/// Blocks taken away in a minute, of one minute each: a clock that runs ahead for an hour costs a
-/// day.
+/// Maximum number of one-minute blocks removed per minute. A clock that runs ahead for an hour
+/// therefore costs a day.
 const PRUNE_MAX: i64 = 25;
 
-/// A minute of passes, packed.
+/// One minute of passes, packed.
 #[derive(Debug)]
 struct Block {
     at_ms: i64,
@@ -54,7 +54,7 @@ struct Block {
     bytes: Vec<u8>,
 }
 
-/// The passes of the running minute.
+/// Passes of the current minute.
 #[derive(Debug, Default)]
 struct Running {
     minute_ms: i64,
@@ -72,7 +72,7 @@ impl Running {
     }
 }
 
-/// Writes passes.
+/// Recorder of passes.
 #[derive(Debug)]
 pub struct PassRecorder {
     path: PathBuf,
@@ -85,7 +85,7 @@ pub struct PassRecorder {
 }
 
 impl PassRecorder {
-    /// A recorder into this directory, which keeps passes for so long, and so many bytes of them.
+    /// Creates a recorder in a directory, with limits on the age and the bytes of passes.
     pub fn new(dir: &Path, keep_ms: i64, most_bytes: u64) -> PassRecorder {
         PassRecorder {
             path: dir.join(FILE),
@@ -98,7 +98,6 @@ impl PassRecorder {
         }
     }
 
-    /// Records a pass.
     pub fn record(&mut self, pass: &PassInput) -> Option<News> {
         let minute_ms = minute_of(pass.at_ms);
         let turns = self.running.minute_ms != minute_ms || self.running.count >= PASSES_MAX;
@@ -134,7 +133,7 @@ impl PassRecorder {
     fn write_or_wait(&mut self, now_ms: i64) -> Option<News> {
         let written = match self.write(now_ms) {
             Err(error) if damage::is_damaged(&self.path, &error) => {
-                // Nobody of us has it open when it is moved.
+                // This process must not have the file open when it is moved.
                 self.file = None;
                 match damage::set_aside(&self.path, now_ms) {
                     Ok(aside) => {
@@ -184,7 +183,7 @@ impl PassRecorder {
         prune(file, now_ms.saturating_sub(self.keep_ms), self.most_bytes)
     }
 
-    /// Writes what has not been written.
+    /// Writes everything not yet written.
     pub fn close(mut self) -> Result<(), Error> {
         let _ = self.failures.finish();
         self.turn(i64::MAX, 0);
@@ -195,8 +194,8 @@ impl PassRecorder {
     }
 }
 
-/// Takes away blocks that ended before a time, and the oldest while there are more bytes of them
-/// than are allowed; a bounded number at a time.
+/// Removes blocks that ended before a time, and the oldest blocks above the limit in bytes; a
+/// bounded number per call.
 fn prune(file: &Connection, before_ms: i64, most_bytes: u64) -> Result<(), Error> {
     let failed = cannot("take passes away");
     let old = "DELETE FROM pass WHERE number IN
@@ -217,7 +216,7 @@ fn prune(file: &Connection, before_ms: i64, most_bytes: u64) -> Result<(), Error
     Ok(())
 }
 
-/// Visits every pass from one time up to before another, in the order in which they were made.
+/// Visits all passes in `from_ms..to_ms`, in the order in which they were made.
 pub(super) fn visit(
     dir: &Path,
     from_ms: i64,
