@@ -5,6 +5,7 @@
 //!   journal ─────┤            and against the journal     │
 //!   settings ────┘                                        │
 //!   recordings ────► sizes: recorded needs, with advice ───┘
+//!   recordings ────► tune: findings, played again with their remedies
 //! ```
 //!
 //! The command line shows the results as tables, the Python package as tables of Arrow.
@@ -16,6 +17,7 @@ mod error;
 mod fit;
 mod replay;
 mod sizes;
+mod tune;
 mod world;
 
 pub use document::{
@@ -26,4 +28,5 @@ pub use error::Error;
 pub use fit::{Fit, search};
 pub use replay::{Played, Replay, policy};
 pub use sizes::{MINUTES_MS, Question, Sizes};
+pub use tune::{Advised, Findings, Foretold, Outcome, tune};
 pub use world::World;

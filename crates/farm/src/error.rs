@@ -23,6 +23,9 @@ pub enum Error {
     /// A farm did not respond.
     #[error("The farm at {socket} {reason}")]
     Silent { socket: PathBuf, reason: String },
+    /// The directories of running farms cannot be read.
+    #[error("The farms that run cannot be seen")]
+    Unseen(#[source] io::Error),
     /// A farm's response is of another version of the protocol.
     #[error("The farm at {socket} runs another version of pinhead: {reason}")]
     Version { socket: PathBuf, reason: String },

@@ -4,6 +4,7 @@
 //!   FARM.toml ─► config ─► fleet ◄── service: the socket of a farm that runs
 //!                            │
 //!                            └─► tiers: a limit, zram, swap and KSM for all of them
+//!   rundir: a directory for each that runs ─► running: all of them, and their tables
 //! ```
 //!
 //! No change of the host outlives the farm: the tiers record each change before making it. The
@@ -21,6 +22,8 @@ pub mod links;
 mod news;
 mod password;
 mod relay;
+pub mod rundir;
+pub mod running;
 pub mod service;
 mod sys;
 pub mod tiers;

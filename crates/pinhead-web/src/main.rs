@@ -1,22 +1,22 @@
-//! `pinhead-web`: the pages of `pinhead web`, and what they are given to show.
+//! `pinhead-web`: the pages of `pinhead web`.
 //!
 //! ```text
-//!   pinhead web OPTIONS ─► pinhead-web OPTIONS ─► sources: manager, recordings, journal, engine
-//!                                                    └──► web::serve ─► browsers
+//!   pinhead web OPTIONS ─► pinhead-web OPTIONS ─► LocalHost or Engine ─► web::serve ─► browsers
 //! ```
 
 #![forbid(unsafe_code)]
 
 mod error;
 mod password;
-mod sources;
 
-use ::web::{Certificate, Listen, Settings};
+use ::web::{Certificate, Engine, Listen, LocalHost, Settings, Source};
 use clap::Parser;
 use error::Error;
+use metrics::Url;
 use pinhead::web::WebArgs;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Show host and guests in a browser
 #[derive(Debug, Parser)]
@@ -50,7 +50,7 @@ fn run(args: WebArgs) -> Result<(), Error> {
         certificate: certificate.map(|(chain, key)| Certificate { chain, key }),
         password_file: args.password_file.clone(),
         allow_changes: args.allow_changes,
-        sources: sources::of(args)?,
+        source: source(args)?,
         tell: Box::new(move |address| {
             let mut text = format!("The pages are at {address}\n");
             if by_token {
@@ -66,4 +66,13 @@ fn run(args: WebArgs) -> Result<(), Error> {
         }),
     };
     Ok(::web::serve(settings)?)
+}
+
+/// The hosts that the options name.
+fn source(args: WebArgs) -> Result<Arc<dyn Source>, Error> {
+    let WebArgs { dir, journal, from, host, socket, .. } = args;
+    Ok(match from {
+        Some(url) => Arc::new(Engine { url: Url::parse(&url)?, host }),
+        None => Arc::new(LocalHost { socket: socket.socket, dir, journal, name: host }),
+    })
 }

@@ -45,6 +45,9 @@ pub enum Error {
     Remote(#[from] remote::Error),
     #[error(transparent)]
     Report(#[from] reports::Error),
+    /// Recordings, or an engine's samples, cannot be had.
+    #[error(transparent)]
+    Recorded(#[from] recorded::Error),
     /// A question of what if cannot be answered.
     #[error(transparent)]
     Backtest(#[from] backtest::Error),

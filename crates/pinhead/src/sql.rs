@@ -1,6 +1,6 @@
 //! `pinhead sql`: the user's own questions to recordings, read only.
 
-use crate::{Error, why};
+use crate::Error;
 use base::{Column, Table, csv_record, csv_text, left, right};
 use clap::{Args, ValueEnum};
 use std::io::Write;
@@ -40,7 +40,7 @@ pub enum SqlFormat {
 
 /// Answers the question on `out`; remarks on the answer are returned.
 pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error> {
-    let dir = args.dir.clone().unwrap_or_else(why::default_recordings);
+    let dir = args.dir.clone().unwrap_or_else(recorded::usual_dir);
     let sql = Records::open(&dir)?.sql()?;
     let mut printer = Printer::new(args.format, out);
     sql.ask(&args.query, &mut |names: &[String], cells: &[Cell]| printer.row(names, cells))?;

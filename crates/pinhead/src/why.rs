@@ -4,8 +4,7 @@ use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use clap::{Args, ValueEnum};
-use manager::config::Place;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use store::{Journal, Policy};
 use why::when::{self, Now};
 use why::{Question, Time, diff};
@@ -92,7 +91,7 @@ pub fn run_diff(args: &DiffArgs) -> Result<String, Error> {
 /// Opens a journal to read it: the one that is named, or the default one.
 pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
     let default = path.is_none();
-    let path = path.cloned().unwrap_or_else(default_journal);
+    let path = path.cloned().unwrap_or_else(recorded::usual_journal);
     if default && !path.exists() {
         return Err(Error::Message(format!(
             "There is no journal at {}: `pinhead host` writes it; if yours is elsewhere, name it \
@@ -101,19 +100,6 @@ pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
         )));
     }
     Ok(Journal::read_only(&path)?)
-}
-
-/// The journal of this user's manager, or else that of the machine's, which members of its group
-/// may read.
-pub(crate) fn default_journal() -> PathBuf {
-    usual_journal(Place::of_this_process(None).journal(), Path::new("/var/lib/pinhead/journal.db"))
-}
-
-fn usual_journal(own: Option<PathBuf>, machines: &Path) -> PathBuf {
-    match own {
-        Some(own) if own.exists() || !machines.exists() => own,
-        _ => machines.to_path_buf(),
-    }
 }
 
 /// The time from one up to another, as they are typed: until now, and from so long before the end
@@ -133,53 +119,9 @@ pub(crate) fn time_between(
     }
 }
 
-/// The recordings that are named, or those that this host's manager makes by itself.
-pub fn recordings(dir: Option<&Path>) -> Result<PathBuf, Error> {
-    let path = dir.map_or_else(default_recordings, Path::to_path_buf);
-    if dir.is_none() && !path.exists() {
-        return Err(Error::Message(format!(
-            "There are no recordings in {}: `pinhead host` makes them; if yours are elsewhere, \
-             name them with --dir",
-            path.display()
-        )));
-    }
-    Ok(path)
-}
-
-/// The journal that belongs to recordings: the one beside them, where they are named.
-pub fn journal_of(dir: Option<&Path>) -> PathBuf {
-    match dir {
-        // `.` has no name, and what is beside it is elsewhere.
-        Some(dir) => match dir.canonicalize() {
-            Ok(whole) => whole.with_file_name("journal.db"),
-            Err(_) => dir.with_file_name("journal.db"),
-        },
-        None => default_journal(),
-    }
-}
-
-/// Where the manager records by itself: next to its journal.
-pub fn default_recordings() -> PathBuf {
-    default_journal().with_file_name("recordings")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn report_e03_the_machines_journal_is_read_where_there_is_no_own() {
-        let dir = std::env::temp_dir().join(format!("pinhead-journals-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let (own, machines) = (dir.join("own.db"), dir.join("machines.db"));
-        let usual = || usual_journal(Some(own.clone()), &machines);
-        assert_eq!(usual(), own);
-        std::fs::write(&machines, "").unwrap();
-        assert_eq!((usual(), usual_journal(None, &machines)), (machines.clone(), machines.clone()));
-        std::fs::write(&own, "").unwrap();
-        assert_eq!(usual(), own);
-        std::fs::remove_dir_all(dir).unwrap();
-    }
 
     #[test]
     fn a_journal_that_is_not_there_is_named() {

@@ -102,6 +102,8 @@ pub const CRATES: &[Crate] = &[
         ),
         "rustix serde serde_json",
     ),
+    // The past of hosts, for reports and pages. manager for the places of its files.
+    row("recorded", Some("manager metrics model reports store"), ""),
     // The what-if analysis of recordings on disk.
     row(
         "backtest",
@@ -123,7 +125,7 @@ pub const CRATES: &[Crate] = &[
     // systemd's; flate2 for answers that are compressed; jiff for times in addresses.
     row(
         "web",
-        Some("base manager model reactor reports store why"),
+        Some("backtest base farm manager metrics model reactor recorded reports store whatif why"),
         "argon2 axum flate2 futures-util hyper hyper-util jiff listenfd maud rustix rustls serde \
          serde_json subtle thiserror tokio tokio-rustls tower-service",
     ),
@@ -139,8 +141,8 @@ pub const CRATES: &[Crate] = &[
         "annotate-snippets clap clap_complete clap_mangen flate2 jiff rustix serde serde_json \
          signal-hook tar",
     ),
-    // The pages' program: passes the functions of `pinhead` to `web`.
-    row("pinhead-web", ANY, "clap rustix serde_json"),
+    // The pages' program: the command line of `web`.
+    row("pinhead-web", ANY, "clap rustix"),
     // Tests.
     // A model of guests and of the host: as pure as the policies that it tests.
     row("sim", Some("counters model policy"), ""),

@@ -6,7 +6,7 @@ use crate::entry::{Entry, Scheme};
 use crate::fault::Fault;
 use crate::live::Live;
 use crate::pages::{fault, html_response};
-use crate::source::Sources;
+use crate::source::Source;
 use crate::visitor::Visitor;
 use crate::{Error, Settings};
 use axum::http::StatusCode;
@@ -35,7 +35,7 @@ pub(crate) struct Limits {
 
 /// What all requests share.
 pub(crate) struct App {
-    pub(crate) sources: Sources,
+    pub(crate) source: Arc<dyn Source>,
     pub(crate) live: Arc<Live>,
     pub(crate) allow_changes: bool,
     pub(crate) began_ms: u64,
@@ -56,11 +56,11 @@ impl App {
         scheme: Scheme,
         password: Option<Password>,
     ) -> Result<App, Error> {
-        let Settings { allow_changes, mut sources, tell, .. } = settings;
+        let Settings { allow_changes, source, tell, .. } = settings;
         let now_ms = steady_ms();
         Ok(App {
-            live: Arc::new(Live::new(sources.manager.take())),
-            sources,
+            live: Arc::new(Live::new(source.clone())),
+            source,
             allow_changes,
             began_ms: now_ms,
             readers: Arc::new(Semaphore::new(READERS)),
@@ -82,7 +82,7 @@ impl App {
 
     /// What time it is.
     pub(crate) fn now(&self) -> Now {
-        (self.sources.clock)()
+        self.source.now()
     }
 
     /// Makes a page where waiting holds nobody else up.

@@ -1,5 +1,6 @@
 //! What a visitor is told where a page cannot be shown.
 
+use crate::source;
 use axum::http::StatusCode;
 
 /// A page that is not shown, and why.
@@ -25,8 +26,14 @@ impl Fault {
         Fault::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// What it would be made of cannot be had now.
+    /// A source that gives nothing now.
     pub(crate) fn source(message: impl Into<String>) -> Fault {
         Fault::new(StatusCode::SERVICE_UNAVAILABLE, message)
+    }
+}
+
+impl From<source::Error> for Fault {
+    fn from(error: source::Error) -> Fault {
+        Fault::source(base::chain(&error))
     }
 }

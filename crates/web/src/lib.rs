@@ -44,10 +44,11 @@ pub use access::write_password;
 pub use error::Error;
 pub use listen::Listen;
 pub use server::serve;
-pub use source::{Ask, Fleet, Glance, Glanced, Hosts, Lines, Sources, Wanted};
+pub use source::{Engine, Error as SourceError, Lines, LocalHost, Source};
 pub use tls::Certificate;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What is shown, where, and to whom.
 pub struct Settings {
@@ -62,8 +63,8 @@ pub struct Settings {
     pub password_file: Option<PathBuf>,
     /// Whether guests may be changed from the pages.
     pub allow_changes: bool,
-    /// Where everything comes from.
-    pub sources: Sources,
+    /// The hosts that are shown.
+    pub source: Arc<dyn Source>,
     /// Told the address of the pages, with a token that opens them once if there is no password: at
     /// the start, and at each SIGUSR1.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,

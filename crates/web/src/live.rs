@@ -2,9 +2,9 @@
 //! are, and not at all while nobody does. No guest is asked for it.
 
 use crate::clock::steady_ms;
-use crate::source::Ask;
+use crate::source::{Error, Source};
 use crate::who::find;
-use manager::control::{Answer, Ask as Question, GuestRow, Ps, Whose};
+use manager::control::{Answer, Ask, GuestRow, Ps, Whose};
 use model::{GuestField, Over};
 use reports::Single;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,29 +41,16 @@ pub(crate) type Looked = Result<Arc<Seen>, Arc<str>>;
 
 /// Asks, and passes on.
 pub(crate) struct Live {
-    ask: Option<Ask>,
+    source: Arc<dyn Source>,
     last: Mutex<Option<(u64, Looked)>>,
     sender: watch::Sender<Option<Looked>>,
     wanted: Notify,
 }
 
 impl Live {
-    pub(crate) fn new(ask: Option<Ask>) -> Live {
+    pub(crate) fn new(source: Arc<dyn Source>) -> Live {
         let (sender, _) = watch::channel(None);
-        Live { ask, last: Mutex::new(None), sender, wanted: Notify::new() }
-    }
-
-    /// Whether there is a manager to ask.
-    pub(crate) fn has_manager(&self) -> bool {
-        self.ask.is_some()
-    }
-
-    /// Puts another question to the manager.
-    pub(crate) fn ask(&self, question: &Question) -> Result<Answer, String> {
-        match &self.ask {
-            Some(ask) => ask(question),
-            None => Err("No manager is asked: only what was recorded is shown".into()),
-        }
+        Live { source, last: Mutex::new(None), sender, wanted: Notify::new() }
     }
 
     fn last(&self) -> MutexGuard<'_, Option<(u64, Looked)>> {
@@ -77,19 +64,17 @@ impl Live {
         {
             return looked.clone();
         }
-        let looked = self.look().map(Arc::new).map_err(Arc::from);
+        let looked = self.look().map(Arc::new).map_err(|error| base::chain(&error).into());
         *self.last() = Some((steady_ms(), looked.clone()));
         looked
     }
 
-    fn look(&self) -> Result<Seen, String> {
-        let other = || "The manager's answer is to another question".to_owned();
-        let Answer::Interval(passed) =
-            self.ask(&Question::Interval { processes: Whose::Nobody })?
-        else {
-            return Err(other());
+    fn look(&self) -> Result<Seen, Error> {
+        let interval = Ask::Interval { processes: Whose::Nobody };
+        let Answer::Interval(passed) = self.source.ask(&interval)? else {
+            return Err(Error::OtherAnswer);
         };
-        let Answer::Ps(ps) = self.ask(&Question::Ps)? else { return Err(other()) };
+        let Answer::Ps(ps) = self.source.ask(&Ask::Ps)? else { return Err(Error::OtherAnswer) };
         Ok(Seen { single: Single::new(passed.interval(), Some(ps.guests.len())), ps })
     }
 

@@ -1,11 +1,12 @@
 //! What was recorded, interval by interval and guest by guest.
 
 use crate::fault::Fault;
-use crate::source::{Sources, Wanted};
+use crate::source::Source;
 use crate::span::Span;
 use crate::who::find;
 use model::{Gap, GuestField, Over, ProcessField, ProcessName};
-use reports::{HostData, Raw, Scope, Single, field};
+use recorded::Wanted;
+use reports::{HostData, Needs, Raw, Scope, Single, field};
 use std::collections::BTreeMap;
 
 /// What is always calculated of a guest: its CPU time and the states of its virtual CPUs.
@@ -72,15 +73,14 @@ pub(crate) struct PastHost {
 
 /// Reads what is wanted of a time.
 pub(crate) fn read(
-    sources: &Sources,
+    source: &dyn Source,
     span: &Span,
     guests: Vec<GuestField>,
     processes: Vec<ProcessField>,
 ) -> Result<Vec<PastHost>, Fault> {
     let Span { from_ms, to_ms, step_ms, .. } = *span;
-    let host = span.host.clone();
-    let wanted = Wanted { from_ms, to_ms, step_ms, host, guests, processes };
-    let hosts = (sources.recorded)(&wanted).map_err(Fault::source)?;
+    let wanted = Wanted { from_ms, to_ms, step_ms, needs: Needs { guests, processes } };
+    let hosts = source.recorded(span.host.as_deref(), &wanted)?;
     Ok(hosts.into_iter().map(PastHost::of).collect())
 }
 

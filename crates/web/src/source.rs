@@ -1,121 +1,155 @@
-//! Where what is shown comes from. The pages know no file and no socket: they are given these.
+//! The hosts that the pages show: this one, or those of an engine.
+//!
+//! ```text
+//!   LocalHost ─► manager::control, recorded::local, backtest::tune, farm::running
+//!   Engine    ─► recorded::engine, metrics::fleet
+//! ```
 
-use manager::control::{Answer, Ask as Question};
-use model::{GuestField, GuestIdentity, HostField, Over, ProcessField};
+use farm::running::Farms;
+use manager::control::{Answer, Ask};
+use metrics::fleet::{Fleet, Glance, Steps};
+use model::{HostField, Over};
+use recorded::Wanted;
 use reports::HostData;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use store::Records;
 use why::when::Now;
 
-/// Which part of recordings is wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// From when, in milliseconds since 1970.
-    pub from_ms: i64,
-    /// Until when.
-    pub to_ms: i64,
-    /// How long an interval is.
-    pub step_ms: i64,
-    /// Only this host, where there are several.
-    pub host: Option<String>,
-    /// What of guests.
-    pub guests: Vec<GuestField>,
-    /// What of processes; nothing for none.
-    pub processes: Vec<ProcessField>,
+/// A reason why a source gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("No manager is asked: only what was recorded is shown")]
+    NoManager,
+    #[error("The manager's answer is to another question")]
+    OtherAnswer,
+    #[error(transparent)]
+    Manager(#[from] manager::control::Error),
+    #[error(transparent)]
+    Recorded(#[from] recorded::Error),
+    #[error(transparent)]
+    Tune(#[from] backtest::Error),
+    #[error(transparent)]
+    Farm(#[from] farm::Error),
+    #[error(transparent)]
+    Engine(#[from] metrics::Error),
 }
 
-/// What is wanted of several hosts at a glance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glance {
-    /// From when, in milliseconds since 1970.
-    pub from_ms: i64,
-    /// Until when.
-    pub to_ms: i64,
-    /// Fields of hosts.
-    pub hosts: Vec<HostField>,
-    /// Fields of guests that are added up for their host.
-    pub together: Vec<GuestField>,
-    /// So many guests, those with most of the sum of `by`.
-    pub most: usize,
-    pub by: Vec<GuestField>,
-    /// Only those whose name or class has this in it.
-    pub like: String,
-    /// Their fields.
-    pub guests: Vec<GuestField>,
+/// Fields of hosts over time, by the hosts' names.
+pub type Lines = BTreeMap<String, Vec<Over<HostField>>>;
+
+/// Hosts that the pages show. A source has no manager, journal, findings, farms or fleet unless it
+/// says otherwise.
+pub trait Source: Send + Sync {
+    /// Reads recordings of one host, or of all.
+    fn recorded(&self, host: Option<&str>, wanted: &Wanted) -> Result<Vec<HostData>, Error>;
+
+    /// Returns whether there is a manager.
+    fn has_manager(&self) -> bool {
+        false
+    }
+
+    /// Asks the manager.
+    fn ask(&self, _question: &Ask) -> Result<Answer, Error> {
+        Err(Error::NoManager)
+    }
+
+    /// Returns the place of the journal of decisions.
+    fn journal(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Looks for what deserves doing between two times.
+    fn tune(&self, _times_ms: (i64, i64)) -> Option<Result<Vec<backtest::Advised>, Error>> {
+        None
+    }
+
+    /// Returns the farms that run.
+    fn farms(&self) -> Option<Result<Farms, Error>> {
+        None
+    }
+
+    /// Returns all hosts at a glance, where there may be several.
+    fn glance(&self, _asked: &Glance) -> Option<Result<Fleet, Error>> {
+        None
+    }
+
+    /// Returns fields of some of these hosts over time.
+    fn lines(&self, _: Steps, _hosts: &[&str], _fields: &[HostField]) -> Result<Lines, Error> {
+        Ok(Lines::new())
+    }
+
+    /// Returns the time, and the zone in which it is shown.
+    fn now(&self) -> Now {
+        why::now()
+    }
 }
 
-/// A host at a glance.
+/// This host: its manager, recordings, journal and farms.
 #[derive(Clone, Debug, Default)]
-pub struct Glanced {
-    /// Its name.
-    pub name: String,
-    /// When it was heard of last in the time.
-    pub last_ms: i64,
-    /// How far apart it was heard of.
-    pub spacing_ms: i64,
-    /// How many guests it had.
-    pub guests: u64,
-    /// Its own fields.
-    pub over: Over<HostField>,
-    /// Those of its guests, added up.
-    pub together: Over<GuestField>,
-    /// Those of its guests that are among the loudest.
-    pub loudest: Vec<(GuestIdentity, Over<GuestField>)>,
-}
-
-/// Several hosts at a glance.
-#[derive(Clone, Debug, Default)]
-pub struct Fleet {
-    /// By name.
-    pub hosts: Vec<Glanced>,
-    /// How many guests there are like those that were asked for.
-    pub found: u64,
-}
-
-/// Fields of some hosts over time, in steps of so many milliseconds that end at the second of the
-/// times.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lines {
-    pub times_ms: (i64, i64),
-    pub step_ms: i64,
-    pub hosts: Vec<String>,
-    pub fields: Vec<HostField>,
-}
-
-/// Several hosts, of which an engine adds up what is shown at once.
-pub trait Hosts: Send + Sync {
-    /// All of them.
-    fn glance(&self, wanted: &Glance) -> Result<Fleet, String>;
-    /// Some of them over time.
-    fn lines(&self, wanted: &Lines) -> Result<BTreeMap<String, Vec<Over<HostField>>>, String>;
-}
-
-/// Asks the manager.
-pub type Ask = Box<dyn Fn(&Question) -> Result<Answer, String> + Send + Sync>;
-/// Reads recordings.
-type Recorded = Box<dyn Fn(&Wanted) -> Result<Vec<HostData>, String> + Send + Sync>;
-/// What deserves doing between two times, as JSON.
-type Tune = Box<dyn Fn(i64, i64) -> Result<String, String> + Send + Sync>;
-/// The farms that run, as a JSON list of what each tells of itself.
-type Farms = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
-
-/// Tells the time.
-type Clock = Box<dyn Fn() -> Now + Send + Sync>;
-
-/// Where everything comes from. What cannot be had is told in a sentence, which the page shows.
-pub struct Sources {
-    /// The manager; without one only the past is shown.
-    pub manager: Option<Ask>,
-    /// Recordings, of this host or of several.
-    pub recorded: Recorded,
-    /// Several hosts at once, where they can be asked for.
-    pub hosts: Option<Box<dyn Hosts>>,
-    /// The journal of decisions, of one host.
+pub struct LocalHost {
+    /// The manager's socket, if not the usual one.
+    pub socket: Option<PathBuf>,
+    /// The recordings, if not those that the manager makes by itself.
+    pub dir: Option<PathBuf>,
+    /// The journal, if it is not beside the recordings.
     pub journal: Option<PathBuf>,
-    /// What deserves doing, where that can be told.
-    pub tune: Option<Tune>,
-    /// The farms of this host, where they can be asked.
-    pub farms: Option<Farms>,
-    /// What time it is, and in which zone it is shown.
-    pub clock: Clock,
+    /// The host's name, if it is to be called otherwise.
+    pub name: Option<String>,
+}
+
+impl Source for LocalHost {
+    fn recorded(&self, _host: Option<&str>, wanted: &Wanted) -> Result<Vec<HostData>, Error> {
+        Ok(recorded::local(self.dir.as_deref(), self.name.as_deref(), wanted)?)
+    }
+
+    fn has_manager(&self) -> bool {
+        true
+    }
+
+    fn ask(&self, question: &Ask) -> Result<Answer, Error> {
+        Ok(manager::control::ask_manager(self.socket.as_deref(), question)?)
+    }
+
+    fn journal(&self) -> Option<PathBuf> {
+        let usual = || recorded::journal_of(self.dir.as_deref());
+        Some(self.journal.clone().unwrap_or_else(usual))
+    }
+
+    fn tune(&self, times_ms: (i64, i64)) -> Option<Result<Vec<backtest::Advised>, Error>> {
+        let dir = self.dir.clone().unwrap_or_else(recorded::usual_dir);
+        let enough_ms = whatif::Options::USUAL.enough_ms;
+        let records = Records::open(&dir).map_err(backtest::Error::from);
+        let found = records.and_then(|records| backtest::tune(&records, times_ms, enough_ms));
+        Some(found.map(|found| found.all).map_err(Error::from))
+    }
+
+    fn farms(&self) -> Option<Result<Farms, Error>> {
+        Some(farm::running::tables().map_err(Error::from))
+    }
+}
+
+/// The hosts of an engine that speaks Prometheus' interface.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    /// The engine's address.
+    pub url: metrics::Url,
+    /// The only host that is shown, if not all are.
+    pub host: Option<String>,
+}
+
+impl Source for Engine {
+    fn recorded(&self, host: Option<&str>, wanted: &Wanted) -> Result<Vec<HostData>, Error> {
+        Ok(recorded::engine(&self.url, host.or(self.host.as_deref()), wanted)?)
+    }
+
+    fn glance(&self, asked: &Glance) -> Option<Result<Fleet, Error>> {
+        let glance = || metrics::fleet::glance(&self.url, asked).map_err(Error::from);
+        // One host alone is no fleet.
+        self.host.is_none().then(glance)
+    }
+
+    fn lines(&self, steps: Steps, hosts: &[&str], fields: &[HostField]) -> Result<Lines, Error> {
+        Ok(metrics::fleet::lines(&self.url, steps, hosts, fields)?)
+    }
 }

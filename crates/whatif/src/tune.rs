@@ -13,8 +13,9 @@ use crate::habits::{GuestHabits, Habits};
 use crate::past::{Guest, Past};
 use crate::replay::Player;
 use crate::size::{Advice, Sizing, Verdict};
-use base::{Bytes, named};
+use base::{Bytes, named, shell_word};
 use std::cmp::Reverse;
+use std::fmt;
 
 /// No more is told: a list that is longer is not read.
 const FINDINGS_MAX: usize = 10;
@@ -131,7 +132,48 @@ pub struct Finding {
     pub gain: Gain,
 }
 
+impl fmt::Display for Gain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if self.met_permille > 0 {
+            parts.push(format!("a need is met in {} of the time", percent(self.met_permille)));
+        }
+        if self.memory.0 > 0 {
+            parts.push(mib(self.memory));
+        }
+        if self.cpu_permille > 0 {
+            parts.push(format!("{} of a CPU", percent(self.cpu_permille)));
+        }
+        f.write_str(&parts.join(", "))
+    }
+}
+
 impl Finding {
+    /// Returns the command that does it.
+    pub fn command(&self) -> String {
+        let guest = shell_word(&self.guest);
+        match &self.remedy {
+            Remedy::Max(size) => format!("pinhead set {guest} max \"{}\"", mib(*size)),
+            Remedy::Min(size) => format!("pinhead set {guest} min \"{}\"", mib(*size)),
+            Remedy::Memory(size) => format!(
+                "virsh setmaxmem --domain {guest} {}M --config   # or memory in its farm's file; \
+                 it counts from its next start",
+                size.as_mib()
+            ),
+            Remedy::Stop(name) => format!(
+                "pinhead exec {guest} -- pkill -x {}   # if nobody needs it",
+                shell_word(name)
+            ),
+            Remedy::Slower => format!(
+                "pinhead exec {guest} -- sh -c 'sed -i \"s/^UPDATE=.*/UPDATE=\\\"30\\\"/\" \
+                 /etc/pinhead.conf && kill -HUP $(pidof pinheadd)'"
+            ),
+            Remedy::SetPoint(size) => settings(&format!("[host] set_point = \"{}\"", mib(*size))),
+            Remedy::NoKsm => settings("[ksm] mode = \"off\""),
+            Remedy::NoPageOut => settings("[pageout] mode = \"off\""),
+        }
+    }
+
     /// Its weight: needs first, then memory as a part of the host's, then CPU time. In millionths.
     fn weight(&self, known: &Known<'_>) -> u64 {
         let Gain { memory, cpu_permille, met_permille } = self.gain;
@@ -184,6 +226,10 @@ pub fn tune(known: &Known<'_>) -> Vec<Finding> {
     found.sort_by_key(|finding| (Reverse(finding.weight(known)), finding.fault));
     found.truncate(FINDINGS_MAX);
     found
+}
+
+fn settings(line: &str) -> String {
+    format!("systemctl reload pinhead   # with {line} in its settings, /etc/pinhead/host.toml")
 }
 
 fn mib(size: Bytes) -> String {

@@ -39,7 +39,7 @@ fn no_guest_is_reported_once() {
 fn manager_clears_leftovers_of_dead_farms_at_its_end() {
     let place = Place::new();
     // No process has this id, and the directory's lock is free.
-    let left = pinhead::up::rundir::base().expect("a place").join(u32::MAX.to_string());
+    let left = farm::rundir::base().expect("a place").join(u32::MAX.to_string());
     std::fs::create_dir_all(&left).expect("a directory");
     runs(&place.settings(&SIZE, "[ksm]\nmode = \"leave\"\n"));
     assert!(!left.exists(), "{}", left.display());

@@ -12,7 +12,7 @@ use crate::Error;
 
 /// Timeout of an answer. A farm answers within a turn, which takes a while with a thousand busy
 /// guests.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Sends a request to a farm, and returns its answer. A refusal is an error.
 pub fn ask(socket: &Path, ask: &Ask) -> Result<Answer, Error> {

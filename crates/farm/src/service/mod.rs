@@ -24,6 +24,7 @@ mod shells;
 mod tests;
 
 pub use captures::POOL;
+pub(crate) use client::PATIENCE;
 pub use client::{ask, ask_within, exec, open, run, table, table_within};
 pub use ready::{ProbedPort, ReadyState};
 

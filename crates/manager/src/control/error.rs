@@ -37,7 +37,9 @@ pub enum Error {
     Closed { path: PathBuf },
     #[error("What came from {path} is no answer: {reason}")]
     Garbled { path: PathBuf, reason: String },
-    #[error("{0}")]
+    #[error("The manager's socket has no usual place: {why}, or name it with --socket")]
+    NoPlace { why: String },
+    #[error("{}", base::plain(&.0.to_string(), 2000))]
     Refused(Failure),
 }
 

@@ -61,6 +61,16 @@ pub struct ServedPort {
 }
 
 impl FarmGuest {
+    /// Returns one word for how it is: up only when its services have answered.
+    pub fn shown_state(&self) -> &str {
+        match self.state.as_str() {
+            "up" | "unmanaged" | "managed" if !self.ready => "starting",
+            // Up without a daemon is what was asked for where there is none.
+            "unmanaged" => "up",
+            state => state,
+        }
+    }
+
     /// Returns the address at which a port of the guest is reached, or its first one.
     pub fn reached_at(&self, port: Option<u16>) -> Option<SocketAddr> {
         let found = self.ports.iter().find(|one| port.is_none_or(|port| one.guest == port))?;

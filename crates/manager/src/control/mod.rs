@@ -28,6 +28,7 @@ pub(crate) mod socket;
 #[cfg(test)]
 mod tests;
 mod types;
+mod usual;
 mod words;
 
 pub use agent::AskCounts;
@@ -50,5 +51,6 @@ pub use types::{
     ASLEEP_PERCENT, Answer, Entitled, Failure, GuestRow, Inputs, JournalRow, KsmRow, LeaseRow,
     Parked, Ps, Reloaded, Reserved, SourceRow, Status,
 };
+pub use usual::ask_manager;
 pub use wire::Totals;
 pub use words::{GuestMode, GuestRunState, SizeAction};

@@ -1,7 +1,7 @@
 //! What an experiment runs on, and of which sources it is.
 
-use crate::report::processor;
 use lab::outcome::Machine;
+use recorded::processor;
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::process::{Command, Stdio};

@@ -5,7 +5,6 @@ mod machine;
 use crate::Error;
 use crate::args::Format;
 use crate::escape::{LINE_MAX, json, plain_lines};
-use crate::up::rundir;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use lab::catalog::Experiment;
@@ -183,7 +182,8 @@ fn experiment(
         tools: Tools {
             program: std::env::current_exe()
                 .map_err(|e| Error::step("Cannot tell which program this is", e))?,
-            farms: rundir::base().map_err(|e| Error::step("No place for the farm's sockets", e))?,
+            farms: farm::rundir::base()
+                .map_err(|e| Error::step("No place for the farm's sockets", e))?,
         },
     };
     for signal in [SIGINT, SIGTERM, SIGHUP] {

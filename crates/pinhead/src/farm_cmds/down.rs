@@ -1,11 +1,12 @@
 //! `pinhead down`: a farm ends, and nothing of it stays.
 
 use super::DownArgs;
-use super::find::{self, Found};
+use super::find;
 use crate::Error;
-use crate::up::rundir;
+use crate::up::leftovers;
 use base::counted;
-use farm::service;
+use farm::running::Running;
+use farm::{rundir, service};
 use manager::control::{Answer, Ask};
 use procfs::{Chance, Work};
 use rustix::process::{Signal, pidfd_send_signal};
@@ -30,20 +31,20 @@ pub fn down(args: &DownArgs) -> Result<String, Error> {
         Ok(found) => found,
         Err(error) => {
             // What a killed farm has left is cleared all the same.
-            rundir::sweep_all();
+            leftovers::sweep_all();
             return Err(error);
         }
     };
     let ended = end(&found);
     if ended.is_ok() {
-        rundir::sweep_all();
+        leftovers::sweep_all();
     }
     ended
 }
 
 /// Ends a farm's process. Its number is another's as soon as it has ended, so that it is asked,
 /// awaited and killed by a descriptor that was its own while it held its directory.
-fn end(found: &Found) -> Result<String, Error> {
+fn end(found: &Running) -> Result<String, Error> {
     let clock = Clock::new();
     let held = rundir::holder(found.pid, &found.socket);
     let asked = service::ask(&found.socket, &Ask::Down);
@@ -161,14 +162,14 @@ mod tests {
     use vm::{Deadline, Scratch};
 
     /// A process, and the directory of a farm that has its number and answers to nobody.
-    fn process_with_directory(scratch: &Scratch, command: &mut Command) -> (Child, Found) {
+    fn process_with_directory(scratch: &Scratch, command: &mut Command) -> (Child, Running) {
         let dir = scratch.path().join("farm");
         fs::create_dir(&dir).unwrap();
         let lock = dir.join("lock");
         File::create(&lock).unwrap();
         let child = command.arg(&lock).args(["sleep", "1000"]).spawn().unwrap();
         let socket = dir.join(service::SOCKET);
-        let found = Found { name: "shop".into(), pid: child.id(), socket };
+        let found = Running { name: "shop".into(), pid: child.id(), socket, has_file: true };
         (child, found)
     }
 
@@ -241,7 +242,7 @@ mod tests {
     }
 
     /// A farm that has locked its directory, and answers to nobody.
-    fn deaf_farm(scratch: &Scratch) -> (Child, Found) {
+    fn deaf_farm(scratch: &Scratch) -> (Child, Running) {
         let (farm, found) = process_with_directory(scratch, Command::new("flock").arg("--no-fork"));
         let deadline = Deadline::after(Duration::from_secs(60));
         while rundir::holder(found.pid, &found.socket).unwrap().is_none() {

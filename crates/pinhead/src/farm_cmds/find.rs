@@ -2,22 +2,13 @@
 //! process id of their `pinhead up`.
 
 use crate::Error;
-use crate::up::rundir;
-use farm::service::{self, SOCKET};
+use farm::running::{self, Running};
+use farm::service;
 use manager::control::FarmGuest;
 use std::path::{Path, PathBuf};
 
 /// So many guests are named to a user who asks for one that is not there.
 const NEAR_MAX: usize = 5;
-
-/// What `pinhead up` runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    /// The farm's name; the process id where there is no farm's file.
-    pub(super) name: String,
-    pub(super) pid: u32,
-    pub(super) socket: PathBuf,
-}
 
 /// A guest of a farm.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,25 +17,10 @@ pub(crate) struct At {
     pub(crate) guest: String,
 }
 
-/// All that this user's `pinhead up` run, and whether it is a farm with a file.
-fn running() -> Result<impl Iterator<Item = (bool, Found)>, Error> {
-    Ok(rundir::living()?.into_iter().filter_map(|(pid, dir)| {
-        let (farm, socket) = (rundir::farm_name(&dir), dir.join(SOCKET));
-        let is_farm = farm.is_some();
-        let name = farm.unwrap_or_else(|| pid.to_string());
-        socket.exists().then_some((is_farm, Found { name, pid, socket }))
-    }))
-}
-
-/// All that this user's `pinhead up` run.
-pub(super) fn all() -> Result<Vec<Found>, Error> {
-    Ok(running()?.map(|(_, found)| found).collect())
-}
-
 /// All farms of this user that run; one at least.
-pub(super) fn farms() -> Result<Vec<Found>, Error> {
-    let found: Vec<Found> =
-        running()?.filter(|(is_farm, _)| *is_farm).map(|(_, found)| found).collect();
+pub(super) fn farms() -> Result<Vec<Running>, Error> {
+    let mut found = running::all()?;
+    found.retain(|found| found.has_file);
     match found.is_empty() {
         true => Err(Error::Message("No farm runs: `pinhead up FARM.toml` starts one".into())),
         false => Ok(found),
@@ -53,17 +29,17 @@ pub(super) fn farms() -> Result<Vec<Found>, Error> {
 
 /// The farm of a name or of a process id; a farm's file has its name in it. Without a name the
 /// only one. By its process id also guests without a farm's file are found.
-pub(super) fn farm(named: Option<&str>) -> Result<Found, Error> {
+pub(super) fn farm(named: Option<&str>) -> Result<Running, Error> {
     let name = match named {
         None => return only(farms()?),
         Some(file) if file.ends_with(".toml") => farm::config::load(Path::new(file))?.name,
         Some(name) => name.to_owned(),
     };
-    chosen(&name, running()?.map(|(_, found)| found).collect())
+    chosen(&name, running::all()?)
 }
 
 /// The only one of these.
-fn only(mut found: Vec<Found>) -> Result<Found, Error> {
+fn only(mut found: Vec<Running>) -> Result<Running, Error> {
     match found.len() {
         1 => Ok(found.swap_remove(0)),
         _ => {
@@ -74,7 +50,7 @@ fn only(mut found: Vec<Found>) -> Result<Found, Error> {
 }
 
 /// The one of these that a name, or a process id, means.
-fn chosen(name: &str, mut all: Vec<Found>) -> Result<Found, Error> {
+fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
     let names = listed(all.iter().map(|found| found.name.clone()));
     all.retain(|found| found.name == name || found.pid.to_string() == name);
     Err(Error::Message(match all.len() {
@@ -103,7 +79,7 @@ pub(super) fn guest(named: &str) -> Result<At, Error> {
 
 /// The farm or the `pinhead up --guests` that has a guest, as `PID/GUEST` too.
 pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
-    let all: Vec<Found> = running()?.map(|(_, found)| found).collect();
+    let all = running::all()?;
     if all.is_empty() {
         let text = "No `pinhead up` is running: start one, or use --root";
         return Err(Error::Message(text.into()));
@@ -113,7 +89,7 @@ pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
 }
 
 /// The only one of these that has a guest of this name.
-fn having(named: &str, among: Vec<Found>) -> Result<At, Error> {
+fn having(named: &str, among: Vec<Running>) -> Result<At, Error> {
     let mut having = Vec::new();
     let mut near = Vec::new();
     let mut failed = None;
@@ -161,7 +137,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     /// A `pinhead up` of these guests that answers once.
-    fn up(dir: &Path, pid: u32, guests: &[&str]) -> (Found, std::thread::JoinHandle<()>) {
+    fn up(dir: &Path, pid: u32, guests: &[&str]) -> (Running, std::thread::JoinHandle<()>) {
         let socket = dir.join(pid.to_string());
         let listener = UnixListener::bind(&socket).unwrap();
         let row = |name: &&str| FarmGuest { name: (*name).to_owned(), ..FarmGuest::default() };
@@ -172,7 +148,11 @@ mod tests {
             BufReader::new(&stream).read_line(&mut String::new()).unwrap();
             stream.write_all(&encode_answer(Some(1), &Ok(table))).unwrap();
         });
-        (Found { name: pid.to_string(), pid, socket }, answering)
+        (found(&pid.to_string(), pid, socket), answering)
+    }
+
+    fn found(name: &str, pid: u32, socket: PathBuf) -> Running {
+        Running { name: name.to_owned(), pid, socket, has_file: false }
     }
 
     fn asked(guest: &str, guests_of: [&[&str]; 2]) -> Result<PathBuf, String> {
@@ -199,8 +179,7 @@ mod tests {
     fn farm_that_gives_no_table_is_named_when_no_other_has_the_guest() {
         let dir = vm::Scratch::new("find-silent").unwrap();
         let (one, answering) = up(dir.path(), 11, &["g1"]);
-        let socket = dir.path().join("12");
-        let gone = Found { name: "12".to_owned(), pid: 12, socket };
+        let gone = found("12", 12, dir.path().join("12"));
         let error = having("g9", vec![one, gone]).unwrap_err();
         answering.join().unwrap();
         assert!(base::chain(&error).contains("/12 does not run"), "{error}");
@@ -208,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_farm_is_called_by_its_name_or_its_process_id() {
-        let one = |name: &str, pid| Found { name: name.to_owned(), pid, socket: PathBuf::new() };
+        let one = |name: &str, pid| found(name, pid, PathBuf::new());
         let all = || vec![one("shop", 11), one("shop", 12), one("test", 13), one("14", 14)];
         let pid = |name| chosen(name, all()).map(|found| found.pid).map_err(|e| e.to_string());
         assert_eq!((pid("test"), pid("12"), pid("14")), (Ok(13), Ok(12), Ok(14)));

@@ -14,7 +14,7 @@ pub use down::down;
 pub(crate) use find::{At, any_guest};
 pub use park::{park, wake};
 pub(crate) use ps::{Beside, beside};
-pub use ps::{ps, shown, tables};
+pub use ps::{ps, shown};
 
 use crate::Error;
 use crate::escape::Lines;

@@ -4,13 +4,13 @@ use super::find;
 use crate::Error;
 use crate::args::Format;
 use crate::escape;
-use base::{Column, Table, chain, counted, left, plain, right};
+use base::{Column, Table, counted, left, plain, right};
+use farm::running::{Farms, tables_within};
 use farm::service;
 use manager::control::{FarmGuest, FarmTable, Ps};
 use serde::Serialize;
 use serde_json::json;
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 /// A farm has so long to answer where a manager's guests are shown already.
@@ -37,33 +37,9 @@ pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
     shown(tables.collect::<Result<_, Error>>()?, format)
 }
 
-/// What all of this user's farms, and guests without a farm's file, tell of themselves, and which
-/// of them tell nothing.
-#[derive(Default, Serialize)]
-pub struct Farms {
-    farms: Vec<FarmTable>,
-    silent: Vec<String>,
-}
-
-pub fn tables() -> Result<Farms, Error> {
-    tables_by(service::table)
-}
-
-fn tables_by(ask: fn(&Path) -> Result<FarmTable, farm::Error>) -> Result<Farms, Error> {
-    let mut all = Farms::default();
-    for found in find::all()? {
-        match ask(&found.socket) {
-            Ok(table) => all.farms.push(table),
-            // It may just be ending; the others are there all the same.
-            Err(error) => all.silent.push(format!("{}: {}", found.name, chain(&error))),
-        }
-    }
-    Ok(all)
-}
-
 /// Guests of this user's farms that are not among a manager's: parked on disk, ended, or not lent.
 pub(crate) fn beside(ps: &Ps) -> Result<Beside, Error> {
-    let Farms { farms, silent } = tables_by(|socket| service::table_within(socket, BESIDE))?;
+    let Farms { farms, silent } = tables_within(BESIDE)?;
     Ok(Beside { farms: unmanaged(farms, ps).into_iter().map(measure).collect(), silent })
 }
 
@@ -149,12 +125,7 @@ fn text(farm: FarmTable<Measured>) -> String {
 
 fn row(Measured { guest, resident_kib, proportional_kib, .. }: Measured) -> [String; 9] {
     let or_none = |number: Option<u64>| number.map_or("-".to_owned(), |n| n.to_string());
-    let state = match guest.state.as_str() {
-        "up" | "unmanaged" | "managed" if !guest.ready => "starting",
-        // Up without a daemon is what was asked for where there is none.
-        "unmanaged" => "up",
-        state => state,
-    };
+    let state = guest.shown_state().to_owned();
     let ports: Vec<String> =
         guest.ports.iter().map(|port| format!("127.0.0.1:{}>{}", port.host, port.guest)).collect();
     let address = guest.address.as_deref().unwrap_or("-");
@@ -162,7 +133,7 @@ fn row(Measured { guest, resident_kib, proportional_kib, .. }: Measured) -> [Str
         guest.name,
         guest.class,
         or_none(guest.pid.map(u64::from)),
-        state.to_owned(),
+        state,
         or_none(resident_kib.map(|kib| kib / 1024)),
         or_none(proportional_kib.map(|kib| kib / 1024)),
         guest.memory_mib.to_string(),

@@ -15,16 +15,10 @@ use crate::escape::json;
 use crate::farm_cmds::Beside;
 use crate::why::DiffArgs;
 use clap::{Args, Subcommand, ValueEnum};
-use manager::config::{Place, Share};
-use manager::control::{Answer, Ask, Change, Inputs, Ps};
+use manager::config::Share;
+use manager::control::{self, Answer, Ask, Change, Inputs, Ps};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// A manager that says nothing for so long does not answer.
-const ANSWER_MS: u64 = 5_000;
-/// The manager waits so long for the daemon of a guest, and a second more.
-const SCAN_MS: u64 = 6_000;
 
 /// `pinhead host`
 #[derive(Debug, Args)]
@@ -98,7 +92,7 @@ pub struct SocketArg {
     /// That is $XDG_RUNTIME_DIR/pinhead/host.sock, and for root or where that is not there
     /// /run/pinhead/host.sock, or what the default file of settings says.
     #[arg(long, value_name = "PATH")]
-    pub(crate) socket: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
 }
 
 /// What `pinhead set` changes.
@@ -287,39 +281,8 @@ pub fn inputs(guest: &str, socket: Option<&Path>) -> Result<Inputs, Error> {
     }
 }
 
-/// The socket that a manager of this user listens on, as far as no file of settings says else. Who
-/// has no manager of their own may be one of those whom root's lets ask.
-fn usual_socket() -> Option<PathBuf> {
-    let system = Place { is_root: true, ..Place::default() };
-    let socket = |place: &Place| manager::config::load(None, place).ok()?.settings.control.socket;
-    let own = socket(&Place::of_this_process(None));
-    match own {
-        Some(own) if own.exists() => Some(own),
-        own => socket(&system).filter(|path| path.exists()).or(own),
-    }
-}
-
-pub fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {
-    let Some(path) = socket.socket.clone().or_else(usual_socket) else {
-        let why = Place::of_this_process(None).no_own_dir.unwrap_or_default();
-        return Err(Error::Message(format!(
-            "The manager's socket has no usual place: {why}, or name it with --socket"
-        )));
-    };
-    // A reservation is answered when it is decided.
-    let waits_ms = match ask {
-        Ask::Reserve { timeout_ms, .. } => *timeout_ms,
-        // The guest itself has to answer first.
-        Ask::Scan { .. } => SCAN_MS,
-        _ => 0,
-    };
-    let patience = Duration::from_millis(ANSWER_MS.saturating_add(waits_ms));
-    match manager::control::ask(&path, ask, patience) {
-        Err(manager::control::Error::Refused(failure)) => {
-            Err(Error::Message(base::plain(&failure.to_string(), 2000)))
-        }
-        answered => answered.map_err(Error::Control),
-    }
+pub(crate) fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error> {
+    control::ask_manager(socket.socket.as_deref(), ask).map_err(Error::Control)
 }
 
 pub(crate) fn unexpected() -> Error {

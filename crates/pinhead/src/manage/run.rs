@@ -4,7 +4,7 @@ use super::HostArgs;
 use crate::Error;
 use crate::signals::signal_pipe;
 use crate::tell::tell;
-use crate::up::rundir;
+use crate::up::leftovers;
 use manager::keeper::Ended;
 use manager::{Manager, Options, Signals, Turn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 pub fn run(args: &HostArgs) -> Result<(), Error> {
     let managed = manage(args);
     if !args.dry_run {
-        rundir::sweep_all();
+        leftovers::sweep_all();
     }
     managed
 }

@@ -11,7 +11,7 @@ pub use bundle::read as unpack;
 
 use crate::Error;
 use crate::making::Making;
-use crate::why::{journal_of, time_between};
+use crate::why::time_between;
 use bundle::{JOURNAL, RECORDINGS};
 use clap::{Args, Subcommand};
 use std::fs;
@@ -114,8 +114,8 @@ pub fn run(args: &RecordArgs, out: &mut dyn Write) -> Result<String, Error> {
 fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, Error> {
     // From the beginning, where nothing is said.
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, now)?;
-    let dir = crate::why::recordings(args.dir.as_deref())?;
-    let usual = || journal_of(args.dir.as_deref());
+    let dir = recorded::dir(args.dir.as_deref())?;
+    let usual = || recorded::journal_of(args.dir.as_deref());
     let journal = args.journal.clone().unwrap_or_else(usual);
     let is_stream = args.target == Path::new(STREAM);
     let making = match is_stream {

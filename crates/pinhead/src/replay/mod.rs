@@ -10,7 +10,7 @@ mod show;
 
 use crate::Error;
 use crate::args::Format;
-use crate::why::{journal_of, time_between};
+use crate::why::time_between;
 use backtest::{Played, Replay, World};
 use base::{Bytes, duration, parse_size};
 use clap::Args;
@@ -99,7 +99,7 @@ fn growth(text: &str) -> Result<u64, String> {
 /// What is played, and when.
 fn source(args: &SourceArgs, now: &Now) -> Result<Replay, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
-    let path = crate::why::recordings(args.dir.as_deref())?;
+    let path = recorded::dir(args.dir.as_deref())?;
     Ok(Replay::open(&path, from_ms, to_ms)?)
 }
 
@@ -128,7 +128,7 @@ fn replay(args: &ReplayArgs, now: &Now) -> Result<String, Error> {
 /// How well what was decided again agrees with the journal. `None` where there is no journal that
 /// has any of it.
 fn agreement(args: &ReplayArgs, played: &Played) -> Result<Option<Agreement>, Error> {
-    let usual = || journal_of(args.source.dir.as_deref());
+    let usual = || recorded::journal_of(args.source.dir.as_deref());
     let path = args.journal.clone().unwrap_or_else(usual);
     if args.journal.is_none() && !path.exists() {
         return Ok(None);

@@ -5,18 +5,13 @@
 //!   args ─► question (reports, time, steps) ─► source (recordings, engine) ─► reports ─► text
 //! ```
 
-mod source;
-
-pub(crate) use source::processor;
-pub use source::{Recorded, Wanted};
-pub use source::{engine, recordings};
-
 use crate::Error;
 use crate::why::time_between;
 use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
-use reports::{By, Definition, Detail, Options, Pattern, Zone};
+use recorded::Wanted;
+use reports::{By, Definition, Detail, HostData, Options, Pattern, Zone};
 use std::path::PathBuf;
 use why::when::{self, Now};
 
@@ -111,11 +106,14 @@ pub fn run(args: &ReportArgs) -> Result<String, Error> {
         Ok(size) if size.ws_col >= 40 => usize::from(size.ws_col),
         _ => WIDTH,
     };
-    let recorded = |wanted: &Wanted| match &args.from_prometheus {
-        Some(url) => source::engine(url, args.host.clone(), wanted),
-        None => source::recordings(args.dir.as_deref(), args.host.clone(), wanted),
+    let host = args.host.as_deref();
+    let source = |wanted: &Wanted| -> Result<Vec<HostData>, Error> {
+        Ok(match &args.from_prometheus {
+            Some(url) => recorded::engine(&metrics::Url::parse(url)?, host, wanted)?,
+            None => recorded::local(args.dir.as_deref(), host, wanted)?,
+        })
     };
-    answer(&recorded, args, &now, width)
+    answer(&source, args, &now, width)
 }
 
 /// The reports that there are.
@@ -131,7 +129,7 @@ fn list() -> String {
 
 /// Answers from what `source` has of the time that is asked for.
 pub fn answer(
-    source: &dyn Fn(&Wanted) -> Result<Recorded, Error>,
+    source: &dyn Fn(&Wanted) -> Result<Vec<HostData>, Error>,
     args: &ReportArgs,
     now: &Now,
     width: usize,

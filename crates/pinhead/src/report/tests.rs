@@ -1,7 +1,7 @@
 use super::*;
 use clap::Parser;
 use model::{GuestField, GuestIdentity, HostField, Moment, Row};
-use reports::{HostData, testing};
+use reports::testing;
 
 #[derive(Parser)]
 struct Line {
@@ -20,7 +20,7 @@ fn now() -> Now {
 }
 
 /// A source that keeps nothing but a made-up day.
-fn made_up(wanted: &Wanted) -> Result<Recorded, Error> {
+fn made_up(wanted: &Wanted) -> Result<Vec<HostData>, Error> {
     let minutes = u64::try_from(wanted.step_ms / MINUTE_MS).expect("a step");
     let mut day = testing::day(5, minutes);
     day.intervals.retain(|one| one.from_ms >= wanted.from_ms && one.from_ms < wanted.to_ms);
@@ -112,7 +112,7 @@ fn what_was_recorded_is_reported() {
         recorder.record(&Moment { at_ms, host, guests, ..Moment::default() });
     }
     recorder.close().expect("closed");
-    let local = |wanted: &Wanted| source::recordings(Some(&dir), Some("p390".into()), wanted);
+    let local = |wanted: &Wanted| Ok(recorded::local(Some(&dir), Some("p390"), wanted)?);
     let args = args("GUEST1 --from 2026-11-21 --to 2026-11-22 --interval 5m");
     let text = answer(&local, &args, &now(), 80);
     let main = answer(&local, &self::args("MAIN --from 00:00 --to 00:10"), &now(), 80);

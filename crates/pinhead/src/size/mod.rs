@@ -40,7 +40,7 @@ pub fn run(args: &SizeArgs) -> Result<String, Error> {
 
 fn answer(args: &SizeArgs, now: &Now) -> Result<Sizes, Error> {
     let question = question(args, now)?;
-    let path = crate::why::recordings(args.dir.as_deref())?;
+    let path = recorded::dir(args.dir.as_deref())?;
     Ok(Sizes::of(&path, question, &args.guests)?)
 }
 

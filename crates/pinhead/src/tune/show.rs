@@ -1,12 +1,12 @@
 //! What deserves doing, as text and as JSON.
 
-use super::found::{Advised, Foretold, Found};
 use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
-use base::{Bytes, counted, plain, shell_word};
+use backtest::{Advised, Findings, Foretold};
+use base::{counted, plain};
 use serde::Serialize;
-use whatif::{Finding, Gain, Remedy, points};
+use whatif::{Finding, Gain, points};
 use why::when::{self, Now};
 
 /// Levels of a small chart.
@@ -14,8 +14,8 @@ const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// Characters of a name, and of a word of evidence.
 const NAME_MAX: usize = 60;
 
-pub(super) fn show(found: &Found, format: Format) -> Result<String, Error> {
-    let all = &found.advised;
+pub(super) fn show(found: &Findings, format: Format) -> Result<String, Error> {
+    let all = &found.all;
     if format == Format::Json {
         return json(&all.iter().map(Document::of).collect::<Vec<_>>());
     }
@@ -28,8 +28,8 @@ pub(super) fn show(found: &Found, format: Format) -> Result<String, Error> {
 
 /// What was found before something was done, what came of it, and what is left to do.
 pub(super) fn since(
-    before: &Found,
-    after: &Found,
+    before: &Findings,
+    after: &Findings,
     since_ms: i64,
     format: Format,
     now: &Now,
@@ -39,18 +39,18 @@ pub(super) fn since(
             let (a, b) = (&one.finding, &other.finding);
             (a.fault, &a.guest) == (b.fault, &b.guest)
         };
-        after.advised.iter().find(is_it)
+        after.all.iter().find(is_it)
     };
     if format == Format::Json {
-        let earlier = before.advised.iter().map(|one| EarlierDocument {
+        let earlier = before.all.iter().map(|one| EarlierDocument {
             before: Document::of(one),
             since: still(one).map(Document::of),
         });
-        let findings = after.advised.iter().map(Document::of).collect();
+        let findings = after.all.iter().map(Document::of).collect();
         return json(&SinceDocument { findings, earlier: earlier.collect() });
     }
     let mut out = format!("Found before {}, and what came of it:\n", when::show(since_ms, now));
-    for one in &before.advised {
+    for one in &before.all {
         let came = match still(one) {
             None => "it is found no more".to_owned(),
             Some(now) => format!("it is found still. {}", gain(&now.finding.gain)),
@@ -59,7 +59,7 @@ pub(super) fn since(
         let gain = gain(&one.finding.gain);
         out.push_str(&format!("   {}: {fault}. {gain} Since then {came}\n", who(guest)));
     }
-    if before.advised.is_empty() {
+    if before.all.is_empty() {
         out.push_str("   nothing\n");
     }
     out.push('\n');
@@ -81,7 +81,7 @@ fn text(number: usize, one: &Advised) -> String {
     if !chart.is_empty() {
         out.push_str(&format!("   {chart}\n"));
     }
-    out.push_str(&format!("   {}\n", plain(&command(&one.finding), 400)));
+    out.push_str(&format!("   {}\n", plain(&one.finding.command(), 400)));
     if let Some(foretold) = &one.foretold {
         out.push_str(&format!("   {}\n", told(foretold)));
     }
@@ -89,18 +89,7 @@ fn text(number: usize, one: &Advised) -> String {
 }
 
 fn gain(gain: &Gain) -> String {
-    let mut parts = Vec::new();
-    let tenths = |permille: u64| format!("{}.{} %", permille / 10, permille % 10);
-    if gain.met_permille > 0 {
-        parts.push(format!("a need is met in {} of the time", tenths(gain.met_permille)));
-    }
-    if gain.memory.0 > 0 {
-        parts.push(format!("{} MiB", gain.memory.as_mib()));
-    }
-    if gain.cpu_permille > 0 {
-        parts.push(format!("{} of a CPU", tenths(gain.cpu_permille)));
-    }
-    format!("To gain: {}.", parts.join(", "))
+    format!("To gain: {gain}.")
 }
 
 fn chart(series: &[u64]) -> String {
@@ -113,48 +102,18 @@ fn chart(series: &[u64]) -> String {
     if points.len() < 2 { String::new() } else { points.iter().map(level).collect() }
 }
 
-/// The command that does it.
-fn command(finding: &Finding) -> String {
-    let guest = shell_word(&finding.guest);
-    let mib = |size: &Bytes| size.as_mib();
-    match &finding.remedy {
-        Remedy::Max(size) => format!("pinhead set {guest} max \"{} MiB\"", mib(size)),
-        Remedy::Min(size) => format!("pinhead set {guest} min \"{} MiB\"", mib(size)),
-        Remedy::Memory(size) => format!(
-            "virsh setmaxmem --domain {guest} {}M --config   # or memory in its farm's file; it \
-             counts from its next start",
-            mib(size)
-        ),
-        Remedy::Stop(name) => {
-            format!("pinhead exec {guest} -- pkill -x {}   # if nobody needs it", shell_word(name))
-        }
-        Remedy::Slower => format!(
-            "pinhead exec {guest} -- sh -c 'sed -i \"s/^UPDATE=.*/UPDATE=\\\"30\\\"/\" \
-             /etc/pinhead.conf && kill -HUP $(pidof pinheadd)'"
-        ),
-        Remedy::SetPoint(size) => settings(&format!("[host] set_point = \"{} MiB\"", mib(size))),
-        Remedy::NoKsm => settings("[ksm] mode = \"off\""),
-        Remedy::NoPageOut => settings("[pageout] mode = \"off\""),
-    }
-}
-
-fn settings(line: &str) -> String {
-    format!("systemctl reload pinhead   # with {line} in its settings, /etc/pinhead/host.toml")
-}
-
 fn told(foretold: &Foretold) -> String {
-    let mib = |bytes: u128| (bytes / u128::from(base::MIB)).to_string();
     let minutes = |area: u128| (area / (u128::from(base::MIB) * 60_000)).to_string();
-    let ((before, free_before), (after, free_after)) = (&foretold.before, &foretold.after);
+    let Foretold { before, after } = foretold;
     format!(
         "Played again with it: {} MiB free on average instead of {}, {} MiB min not met instead of \
          {}, {} moves instead of {}",
-        mib(*free_after),
-        mib(*free_before),
-        minutes(after.unmet),
-        minutes(before.unmet),
-        after.moves(),
-        before.moves()
+        after.free.as_mib(),
+        before.free.as_mib(),
+        minutes(after.tally.unmet),
+        minutes(before.tally.unmet),
+        after.tally.moves(),
+        before.tally.moves()
     )
 }
 
@@ -196,23 +155,22 @@ struct ForetoldDocument {
 impl Document {
     fn of(one: &Advised) -> Document {
         let finding = &one.finding;
-        let number = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
         Document {
             fault: finding.fault.name(),
             guest: finding.guest.clone(),
             evidence: finding.evidence.clone(),
             series: points(&finding.chart),
-            command: command(finding),
+            command: finding.command(),
             gains_bytes: finding.gain.memory.0,
             gains_cpu_permille: finding.gain.cpu_permille,
             gains_met_permille: finding.gain.met_permille,
             foretold: one.foretold.as_ref().map(|told| ForetoldDocument {
-                free_bytes_before: number(told.before.1),
-                free_bytes_after: number(told.after.1),
-                unmet_byte_seconds_before: told.before.0.unmet as f64 / 1000.0,
-                unmet_byte_seconds_after: told.after.0.unmet as f64 / 1000.0,
-                moves_before: told.before.0.moves(),
-                moves_after: told.after.0.moves(),
+                free_bytes_before: told.before.free.0,
+                free_bytes_after: told.after.free.0,
+                unmet_byte_seconds_before: told.before.tally.unmet as f64 / 1000.0,
+                unmet_byte_seconds_after: told.after.tally.unmet as f64 / 1000.0,
+                moves_before: told.before.tally.moves(),
+                moves_after: told.after.tally.moves(),
             }),
         }
     }

@@ -6,7 +6,6 @@ use model::{
 use std::fs;
 use std::path::Path;
 use store::{Keep, Recorder};
-use whatif::Tally;
 
 const BEGIN_MS: i64 = 1_795_500_000_000;
 const MINUTES: u64 = 240;
@@ -251,20 +250,6 @@ fn a_starving_guest_that_could_have_more_gets_a_minimum() {
         "{text}"
     );
     assert!(text.contains("pinhead set g1 min \"112 MiB\""), "{text}");
-}
-
-#[test]
-fn what_helps_meets_a_need_or_frees_memory() {
-    let tally = |unmet: u128| Tally { unmet, ..Tally::default() };
-    let told = |unmet: [u128; 2], free: [u128; 2]| Foretold {
-        before: (tally(unmet[0]), free[0]),
-        after: (tally(unmet[1]), free[1]),
-    };
-    assert!(!told([100, 100], [500, 500]).helps(), "as before");
-    assert!(!told([100, 99], [500, 501]).helps(), "by a hair");
-    assert!(!told([0, 0], [0, 0]).helps(), "nothing at all");
-    assert!(told([100, 50], [500, 400]).helps());
-    assert!(told([0, 0], [500, 600]).helps());
 }
 
 #[test]

@@ -5,9 +5,9 @@
 
 pub mod detach;
 mod json;
+pub(crate) mod leftovers;
 pub mod plan;
 pub mod progress;
-pub mod rundir;
 mod screen;
 pub mod serve;
 pub mod setup;

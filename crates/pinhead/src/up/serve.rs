@@ -7,10 +7,9 @@
 
 use super::plan::{self, Plan};
 use super::progress::{Progress, Step};
-use super::rundir::{self, RunDir};
 use super::screen::{NOTE_WIDTH, REDRAW_MS, Screen, all_ended, failures};
 use super::unwind::{Faults, Part};
-use super::{json, setup};
+use super::{json, leftovers, setup};
 use crate::Error;
 use crate::args::{UpArgs, UpFormat};
 use crate::signals::signal_pipe;
@@ -18,6 +17,7 @@ use crate::tell::tell;
 use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
 use farm::links::Switch;
+use farm::rundir::{self, RunDir};
 use farm::service::{OWNERS_END, ReadyState, Service};
 use farm::tiers::Tiers;
 use reactor::{PollSet, Ready};
@@ -100,7 +100,7 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     let signals = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let Plan { name, limits, mut members, occupants, links, has_clones, reach, .. } = plan;
     // It outlives everything below, which has its files in it.
-    let run_dir = RunDir::create(name.as_deref())
+    let run_dir = leftovers::run_dir(name.as_deref())
         .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
     for config in &mut members {
         config.spec.run_dir = Some(run_dir.path().to_path_buf());

@@ -24,7 +24,7 @@ const FILE_MODE: u32 = 0o640;
 pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     let now = ::why::now();
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, &now)?;
-    let records = Records::open(&crate::why::recordings(args.dir.as_deref())?)?;
+    let records = Records::open(&recorded::dir(args.dir.as_deref())?)?;
     let Some((first_ms, last_ms)) = records.extent()? else {
         return Err(Error::Message("Nothing is recorded: nothing is written".into()));
     };

@@ -4,11 +4,12 @@ use super::layout::Page;
 use crate::app::App;
 use crate::clock::{own_cpu_ms, steady_ms};
 use crate::fault::Fault;
+use crate::source::Error;
 use crate::visitor::{Via, Visitor};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use base::plain;
+use base::{chain, plain};
 use manager::control::{Answer, Ask, Status};
 use maud::{Markup, html};
 use reports::shown;
@@ -27,10 +28,10 @@ fn page(app: &App, visitor: &Visitor, via: Via) -> Markup {
     let has_session = !matches!(via, Via::Unix(_)) || app.entry.has_password();
     let up_ms = steady_ms().saturating_sub(app.began_ms).max(1);
     let own_percent = own_cpu_ms() as f64 * 100.0 / up_ms as f64;
-    let status = match app.live.ask(&Ask::Status) {
+    let status = match app.source.ask(&Ask::Status) {
         Ok(Answer::Status(status)) => Ok(status),
-        Ok(_) => Err("The manager's answer is to another question".to_owned()),
-        Err(why) => Err(why),
+        Ok(_) => Err(Error::OtherAnswer),
+        Err(error) => Err(error),
     };
     let body = html! {
         h1 { "About" }
@@ -51,7 +52,7 @@ fn page(app: &App, visitor: &Visitor, via: Via) -> Markup {
         h2 { "The manager" }
         @match &status {
             Ok(status) => (manager(status)),
-            Err(why) => p class="notice" { (plain(why, 400)) },
+            Err(error) => p class="notice" { (plain(&chain(error), 400)) },
         }
     };
     Page { title: "About", place: "/about", span: None, body }.whole()

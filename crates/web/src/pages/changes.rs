@@ -5,13 +5,14 @@ use super::fault;
 use crate::app::App;
 use crate::extract::{Filled, Name};
 use crate::fault::Fault;
+use crate::source::Error;
 use crate::visitor::Visitor;
 use crate::who::{key_in, path_of, uuid_of};
 use axum::Extension;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use base::plain;
+use base::{chain, plain};
 use manager::config::Share;
 use manager::control::{Answer, Ask, Change};
 use serde::Deserialize;
@@ -114,7 +115,7 @@ pub(crate) async fn set(
         allowed(app, &visitor, &form.form_key)?;
         let (guest, path) = addressed(app, key_in(&key))?;
         let answer = change(&form.what, &form.value)
-            .and_then(|change| app.live.ask(&Ask::Set { guest, change }));
+            .and_then(|change| app.source.ask(&Ask::Set { guest, change }).map_err(|e| chain(&e)));
         app.say(
             &visitor,
             match answer {
@@ -130,7 +131,7 @@ pub(crate) async fn set(
                         now.shares
                     )
                 }
-                Ok(_) => "The manager's answer is to another question".to_owned(),
+                Ok(_) => Error::OtherAnswer.to_string(),
                 Err(why) => format!("Not changed: {}", plain(&why, 400)),
             },
         );
@@ -164,15 +165,15 @@ pub(crate) async fn reserve(
         let ask = Ask::Reserve { mib, timeout_ms: WAIT_MS, hold_ms: hold_s * 1_000 };
         app.say(
             &visitor,
-            match app.live.ask(&ask) {
+            match app.source.ask(&ask) {
                 Ok(Answer::Reserve(held)) => format!(
                     "{} MiB are free and held for {} s (reservation {})",
                     held.mib,
                     held.hold_ms / 1_000,
                     held.reservation
                 ),
-                Ok(_) => "The manager's answer is to another question".to_owned(),
-                Err(why) => format!("No room was made: {}", plain(&why, 400)),
+                Ok(_) => Error::OtherAnswer.to_string(),
+                Err(error) => format!("No room was made: {}", plain(&chain(&error), 400)),
             },
         );
         Ok("/".to_owned())

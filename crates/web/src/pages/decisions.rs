@@ -43,14 +43,14 @@ pub(crate) fn answer(
     policy: Policy,
     now: &Now,
 ) -> (Option<Answer>, Option<String>) {
-    let Some(path) = &app.sources.journal else { return (None, None) };
+    let Some(path) = app.source.journal() else { return (None, None) };
     let question = Question {
         guest: guest.to_owned(),
         time: Time::Between(Range { from_ms: span.from_ms, to_ms: span.to_ms.saturating_sub(1) }),
         policy,
     };
     let asked = || -> Result<Answer, why::Error> {
-        why::answer(&Journal::read_only(path)?, &question, now.clone())
+        why::answer(&Journal::read_only(&path)?, &question, now.clone())
     };
     match asked() {
         Ok(answer) => (Some(answer), None),
@@ -70,7 +70,7 @@ pub(crate) async fn decisions(
 
 fn page(app: &App, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
     let span = Span::of(&asked.time, POINTS, now)?;
-    if app.sources.journal.is_none() {
+    if app.source.journal().is_none() {
         return Err(Fault::missing("There is no journal of decisions here"));
     }
     let guest = if asked.guest.trim().is_empty() { "*" } else { asked.guest.trim() };
@@ -122,8 +122,8 @@ fn page(app: &App, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
 
 /// Where the active policy and the shadow part.
 fn apart(app: &App, span: &Span, guest: &str, now: &Now) -> Result<Markup, Fault> {
-    let Some(path) = &app.sources.journal else { return Ok(html! {}) };
-    let journal = Journal::read_only(path).map_err(|error| Fault::source(base::chain(&error)))?;
+    let Some(path) = app.source.journal() else { return Ok(html! {}) };
+    let journal = Journal::read_only(&path).map_err(|error| Fault::source(base::chain(&error)))?;
     let last = format!("{}s", (now.ms.saturating_sub(span.from_ms) / 1_000).max(1));
     let guest = Some(guest).filter(|guest| !guest.is_empty());
     let answer = why::diff::answer(&journal, &last, guest, now.clone())

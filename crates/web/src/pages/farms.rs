@@ -9,51 +9,11 @@ use crate::fault::Fault;
 use crate::who::path_of;
 use axum::extract::State;
 use axum::response::Response;
-use base::plain;
+use base::{chain, plain};
+use manager::control::{FarmGuest, FarmTable};
 use maud::{Markup, html};
-use serde::Deserialize;
 use std::sync::Arc;
 use why::when::Now;
-
-/// All farms.
-#[derive(Debug, Deserialize)]
-struct Farms {
-    farms: Vec<Farm>,
-    /// Those that do not answer, and why.
-    silent: Vec<String>,
-}
-
-/// A farm, as its own control socket tells it.
-#[derive(Debug, Deserialize)]
-struct Farm {
-    farm: Option<String>,
-    pid: u32,
-    uptime_ms: i64,
-    guests: Vec<Guest>,
-}
-
-/// One of its guests.
-#[derive(Debug, Deserialize)]
-struct Guest {
-    name: String,
-    class: String,
-    state: String,
-    ready: bool,
-    reason: Option<String>,
-    ports: Vec<Port>,
-    address: Option<String>,
-    arch: String,
-    cpus: u32,
-    memory_mib: u64,
-    cpu_percent: Option<f64>,
-}
-
-/// A port of a guest, and of the host.
-#[derive(Debug, Deserialize)]
-struct Port {
-    guest: u16,
-    host: u16,
-}
 
 /// The page.
 pub(crate) async fn farms(State(app): State<Arc<App>>) -> Response {
@@ -61,21 +21,17 @@ pub(crate) async fn farms(State(app): State<Arc<App>>) -> Response {
 }
 
 fn page(app: &App, now: &Now) -> Result<Markup, Fault> {
-    let Some(farms) = &app.sources.farms else {
+    let Some(found) = app.source.farms() else {
         return Err(Fault::missing(
             "Nothing is known here of farms: these pages are of other hosts",
         ));
     };
-    let found = farms().map_err(Fault::source).and_then(|text| {
-        let unread = |_| Fault::source("What the farms say cannot be read");
-        serde_json::from_str::<Farms>(&text).map_err(unread)
-    });
     let body = html! {
         h1 { "Farms" }
         (stale())
         div data-again="5" {
             @match &found {
-                Err(fault) => p class="notice" { (fault.message) },
+                Err(error) => p class="notice" { (chain(error)) },
                 Ok(all) => {
                     @if all.farms.is_empty() && all.silent.is_empty() {
                         p {
@@ -94,17 +50,7 @@ fn page(app: &App, now: &Now) -> Result<Markup, Fault> {
     Ok(Page { title: "Farms", place: "/farms", span: None, body }.whole())
 }
 
-/// One word for how a guest is: up only when its services have answered.
-fn state(guest: &Guest) -> String {
-    match guest.state.as_str() {
-        "up" | "unmanaged" | "managed" if !guest.ready => "starting".into(),
-        // Up without a daemon is what was asked for where there is none.
-        "unmanaged" => "up".into(),
-        state => plain(state, 20),
-    }
-}
-
-fn farm(farm: &Farm, now: &Now) -> Markup {
+fn farm(farm: &FarmTable, now: &Now) -> Markup {
     let called = farm.farm.as_deref().map_or("guests without a file".into(), name);
     let count = farm.guests.len();
     let answered = farm.guests.iter().filter(|guest| guest.ready).count();
@@ -114,7 +60,7 @@ fn farm(farm: &Farm, now: &Now) -> Markup {
         section {
             h2 { (called) }
             dl id=(format!("farm-{}", farm.pid)) data-fresh="" {
-                dt { "Started" } dd { (stamp(now.ms.saturating_sub(farm.uptime_ms), now))
+                dt { "Started" } dd { (stamp(now.ms.saturating_sub_unsigned(farm.uptime_ms), now))
                     ", process "
                     (farm.pid) }
                 dt { "Guests" } dd { (answered) " of " (count) " have answered"
@@ -138,7 +84,7 @@ fn farm(farm: &Farm, now: &Now) -> Markup {
     }
 }
 
-fn guest(guest: &Guest) -> Markup {
+fn guest(guest: &FarmGuest) -> Markup {
     let ports: Vec<String> = guest
         .ports
         .iter()
@@ -153,7 +99,7 @@ fn guest(guest: &Guest) -> Markup {
             }
             td class="label" { (name(&guest.class)) }
             td class="label" {
-                (state(guest))
+                (plain(guest.shown_state(), 20))
                 @if let Some(reason) = &guest.reason { ": " (plain(reason, 200)) }
             }
             td { (guest.cpus) }

@@ -8,10 +8,11 @@ use super::sort::{Asked, ROWS, address};
 use crate::fault::Fault;
 use crate::past::raw_guest_fields;
 use crate::plot::spark;
-use crate::source::{Fleet, Glance, Glanced, Hosts, Lines};
+use crate::source::Source;
 use crate::span::Span;
 use crate::who::path_of;
 use maud::{Markup, html};
+use metrics::fleet::{Fleet, Glance, Host, Loudest, Steps};
 use model::{GuestField as G, GuestIdentity, HostField as H};
 use reports::fleet::{BUSY, busy_percent, glanced, is_silent, silent_then_busy};
 use reports::{Scope, Single};
@@ -55,7 +56,8 @@ const RANKS: [&[G]; 10] = [
 
 /// A host as a row.
 struct Row {
-    host: Glanced,
+    name: String,
+    host: Host,
     /// Its fields, with those of its guests added up.
     single: Single,
     is_silent: bool,
@@ -75,16 +77,19 @@ pub(crate) fn wanted(asked: &Asked, span: &Span) -> Glance {
         hosts: [&BUSY[..], &OTHERS].concat(),
         // What guests capture of the CPUs: each field is added up over all of them.
         together: vec![G::VcpuRun, G::OtherRun],
-        most: ROWS,
-        by: RANKS[sorted_by(asked)].to_vec(),
-        like: asked.filter.clone(),
-        guests: raw_guest_fields(&GUEST, &[]),
+        loudest: Loudest {
+            most: ROWS,
+            of_each: false,
+            by: RANKS[sorted_by(asked)].to_vec(),
+            like: asked.filter.clone(),
+            fields: raw_guest_fields(&GUEST, &[]),
+        },
     }
 }
 
 /// The page.
 pub(crate) fn page(
-    engine: &dyn Hosts,
+    source: &dyn Source,
     fleet: Fleet,
     asked: &Asked,
     span: &Span,
@@ -94,7 +99,7 @@ pub(crate) fn page(
     rows.sort_by(|a, b| silent_then_busy((a.is_silent, &a.single), (b.is_silent, &b.single)));
     let silent = rows.iter().filter(|row| row.is_silent).count();
     let shown = if asked.rows == "all" { rows.len() } else { rows.len().min(HOSTS) };
-    let lines = lines(engine, &rows[..shown], span)?;
+    let lines = lines(source, &rows[..shown], span)?;
     let keep = [
         ("sort", asked.sort.as_str()),
         ("filter", asked.filter.as_str()),
@@ -132,33 +137,31 @@ pub(crate) fn page(
     Ok(Page { title: "Overview", place: "/", span: Some(span), body }.whole())
 }
 
-fn row(host: Glanced, span: &Span) -> Row {
+fn row((name, host): (String, Host), span: &Span) -> Row {
     let times_ms = (span.from_ms, span.to_ms);
     let single = glanced(times_ms, host.over.clone(), host.together.clone(), host.guests);
     Row {
-        is_silent: is_silent(span.to_ms, host.last_ms, host.spacing_ms),
+        is_silent: is_silent(span.to_ms, host.last_ms, host.spacing_ms()),
         values: HOST.iter().map(|id| single.host(id)).collect(),
         single,
+        name,
         host,
     }
 }
 
 /// How busy hosts were over time.
 fn lines(
-    engine: &dyn Hosts,
+    source: &dyn Source,
     rows: &[Row],
     span: &Span,
 ) -> Result<BTreeMap<String, Vec<Option<f64>>>, Fault> {
     if rows.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let wanted = Lines {
-        times_ms: (span.from_ms, span.to_ms),
-        step_ms: ((span.to_ms - span.from_ms) / POINTS).max(60_000),
-        hosts: rows.iter().map(|row| row.host.name.clone()).collect(),
-        fields: BUSY.to_vec(),
-    };
-    let lines = engine.lines(&wanted).map_err(Fault::source)?;
+    let Span { from_ms, to_ms, .. } = *span;
+    let steps = Steps { from_ms, to_ms, step_ms: ((to_ms - from_ms) / POINTS).max(60_000) };
+    let hosts: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    let lines = source.lines(steps, &hosts, &BUSY)?;
     let line =
         |(host, line): (String, Vec<_>)| (host, line.into_iter().map(busy_percent).collect());
     Ok(lines.into_iter().map(line).collect())
@@ -189,8 +192,8 @@ fn host_table(
                     @for row in rows {
                         tr {
                             th scope="row" class="label" {
-                                a href=(format!("/?{}", span.of_host(&row.host.name).query())) {
-                                    (name(&row.host.name))
+                                a href=(format!("/?{}", span.of_host(&row.name).query())) {
+                                    (name(&row.name))
                                 }
                             }
                             td class="label" {
@@ -203,7 +206,7 @@ fn host_table(
                                 td { (cell(field, *value)) }
                             }
                             td {
-                                @if let Some(line) = lines.get(&row.host.name) {
+                                @if let Some(line) = lines.get(&row.name) {
                                     (spark(line, "CPU, %"))
                                 }
                             }
@@ -227,7 +230,7 @@ fn guest_table(rows: &[Row], found: u64, asked: &Asked, span: &Span) -> Markup {
         .collect();
     all.sort_by(|a, b| {
         let value = |values: &[Option<f64>]| values[at].unwrap_or(-1.0);
-        let who = |one: &(&Row, &GuestIdentity, _)| (one.0.host.name.clone(), one.1.name.clone());
+        let who = |one: &(&Row, &GuestIdentity, _)| (one.0.name.clone(), one.1.name.clone());
         value(&b.2).total_cmp(&value(&a.2)).then_with(|| who(a).cmp(&who(b)))
     });
     let rest = found.saturating_sub(all.len() as u64);
@@ -246,13 +249,13 @@ fn guest_table(rows: &[Row], found: u64, asked: &Asked, span: &Span) -> Markup {
                 } }
                 tbody id="guests" data-fresh="" {
                     @for (row, who, values) in &all {
-                        @let of_host = span.of_host(&row.host.name);
+                        @let of_host = span.of_host(&row.name);
                         tr {
                             th scope="row" class="label" {
                                 a href=(format!("{}?{}", path_of(&who.name, &who.uuid),
                                     of_host.query())) { (name(&who.name)) }
                             }
-                            td class="label" { (name(&row.host.name)) }
+                            td class="label" { (name(&row.name)) }
                             @for (field, value) in columns.iter().zip(values) {
                                 td { (cell(field, *value)) }
                             }

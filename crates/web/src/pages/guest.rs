@@ -90,8 +90,8 @@ fn page(
 ) -> Result<Markup, Fault> {
     let span = Span::of(time, POINTS, now)?;
     let all: Vec<&str> = [&GUEST[..], STATES, MEMORY, TIERS, PAGING, WAKES].concat();
-    let past = read(&app.sources, &span, raw_guest_fields(&all, &[]), raw_process_fields(&PROCESS));
-    let is_live = span.live.is_some() && app.live.has_manager();
+    let past = read(&*app.source, &span, raw_guest_fields(&all, &[]), raw_process_fields(&PROCESS));
+    let is_live = span.live.is_some() && app.source.has_manager();
     let mut notices: Vec<String> = app.take_said(visitor).into_iter().collect();
     let seen = match is_live.then(|| app.live.now()) {
         Some(Ok(seen)) => Some(seen),

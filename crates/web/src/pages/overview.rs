@@ -48,17 +48,17 @@ pub(crate) async fn overview(
 
 fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
     let span = Span::of(&asked.time, POINTS, now)?;
-    if let Some(engine) = app.sources.hosts.as_deref().filter(|_| span.host.is_none()) {
-        let fleet = engine.glance(&super::fleet::wanted(asked, &span)).map_err(Fault::source)?;
+    let all = || app.source.glance(&super::fleet::wanted(asked, &span));
+    if let Some(fleet) = span.host.is_none().then(all).flatten().transpose()?
         // Of one host there is more to tell.
-        if fleet.hosts.len() > 1 {
-            return super::fleet::page(engine, fleet, asked, &span, now);
-        }
+        && fleet.hosts.len() > 1
+    {
+        return super::fleet::page(&*app.source, fleet, asked, &span, now);
     }
     let host_ids: Vec<&str> =
         HOST.iter().chain(OWNERS).copied().chain(["virtual_percent"]).collect();
-    let past = read(&app.sources, &span, raw_guest_fields(&GUEST, &host_ids), Vec::new());
-    let is_live = span.live.is_some() && app.live.has_manager();
+    let past = read(&*app.source, &span, raw_guest_fields(&GUEST, &host_ids), Vec::new());
+    let is_live = span.live.is_some() && app.source.has_manager();
     let looked = is_live.then(|| app.live.now());
     let mut notices: Vec<String> = app.take_said(visitor).into_iter().collect();
     let hosts = match past {

@@ -4,12 +4,12 @@ use super::layout::{Local, Page, hidden, time_bar};
 use crate::app::App;
 use crate::extract::{Name, Values};
 use crate::fault::Fault;
-use crate::source::Wanted;
 use crate::span::{Span, TimeQuery, segment};
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, PreEscaped, html};
+use recorded::Wanted;
 use reports::{By, Definition, Detail, Options, Pattern, REPORTS, Report};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -115,16 +115,9 @@ fn answer(
             Fault::wrong(format!("`top` is a number of rows from 1 to {ROWS_MAX}"))
         })?,
     };
-    let needs = reports::needs(&[definition]);
-    let wanted = Wanted {
-        from_ms: span.from_ms,
-        to_ms: span.to_ms,
-        step_ms: span.step_ms,
-        host: span.host.clone(),
-        guests: needs.guests,
-        processes: needs.processes,
-    };
-    let hosts = (app.sources.recorded)(&wanted).map_err(Fault::source)?;
+    let Span { from_ms, to_ms, step_ms, .. } = span;
+    let wanted = Wanted { from_ms, to_ms, step_ms, needs: reports::needs(&[definition]) };
+    let hosts = app.source.recorded(span.host.as_deref(), &wanted)?;
     let zone = Local(now);
     let detail = if form == Form::Page { Detail::Sums } else { Detail::Each };
     let options = Options { by, pattern: pattern.as_ref(), top, detail, zone: &zone };

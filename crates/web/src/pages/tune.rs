@@ -9,36 +9,12 @@ use crate::plot::spark;
 use crate::span::{Span, TimeQuery};
 use axum::extract::State;
 use axum::response::Response;
-use base::{duration::DAY_MS, plain};
+use backtest::Advised;
+use base::{chain, duration::DAY_MS, plain};
 use maud::{Markup, html};
-use serde::Deserialize;
 use std::sync::Arc;
+use whatif::{Finding, points};
 use why::when::Now;
-
-/// A finding, as `pinhead tune --format json` tells it.
-#[derive(Debug, Deserialize)]
-struct Finding {
-    fault: String,
-    guest: String,
-    evidence: Vec<(String, String)>,
-    series: Vec<u64>,
-    command: String,
-    gains_bytes: u64,
-    gains_cpu_permille: u64,
-    gains_met_permille: u64,
-    foretold: Option<Foretold>,
-}
-
-/// What playing the passes again gave.
-#[derive(Debug, Deserialize)]
-struct Foretold {
-    free_bytes_before: u64,
-    free_bytes_after: u64,
-    unmet_byte_seconds_before: f64,
-    unmet_byte_seconds_after: f64,
-    moves_before: u64,
-    moves_after: u64,
-}
 
 /// The page.
 pub(crate) async fn tune(State(app): State<Arc<App>>, Values(time): Values<TimeQuery>) -> Response {
@@ -49,22 +25,18 @@ fn page(app: &App, time: &TimeQuery, now: &Now) -> Result<Markup, Fault> {
     let usual = TimeQuery { last: Some("1d".into()), ..TimeQuery::default() };
     let is_given = [&time.last, &time.from, &time.to].iter().any(|text| text.is_some());
     let span = Span::of(if is_given { time } else { &usual }, 240, now)?;
-    let Some(tune) = &app.sources.tune else {
+    // It looks at a year at most, and intervals may make a page's time longer.
+    let from_ms = span.from_ms.max(span.to_ms.saturating_sub(365 * DAY_MS));
+    let Some(findings) = app.source.tune((from_ms, span.to_ms)) else {
         return Err(Fault::missing(
             "Nothing is known here of what deserves doing: that takes recordings of this host",
         ));
     };
-    // It looks at a year at most, and intervals may make a page's time longer.
-    let from_ms = span.from_ms.max(span.to_ms.saturating_sub(365 * DAY_MS));
-    let found = tune(from_ms, span.to_ms).map_err(Fault::source);
-    let findings: Result<Vec<Finding>, Fault> = found.and_then(|text| {
-        serde_json::from_str(&text).map_err(|_| Fault::source("The findings cannot be read"))
-    });
     let body = html! {
         h1 { "What deserves doing" }
         (time_bar("/tune", &span, &[], None, now))
         @match &findings {
-            Err(fault) => p class="notice" { (fault.message) },
+            Err(error) => p class="notice" { (chain(error)) },
             Ok(all) if all.is_empty() => p {
                 "Nothing deserves doing: the guests are as they should be." },
             Ok(all) => @for one in all { (finding(one)) },
@@ -73,42 +45,68 @@ fn page(app: &App, time: &TimeQuery, now: &Now) -> Result<Markup, Fault> {
     Ok(Page { title: "Tune", place: "/tune", span: Some(&span), body }.whole())
 }
 
-fn finding(one: &Finding) -> Markup {
-    let tenths = |permille: u64| format!("{}.{} %", permille / 10, permille % 10);
-    let mut gains = Vec::new();
-    if one.gains_met_permille > 0 {
-        gains.push(format!("a need is met in {} of the time", tenths(one.gains_met_permille)));
-    }
-    if one.gains_bytes > 0 {
-        gains.push(format!("{} MiB", one.gains_bytes >> 20));
-    }
-    if one.gains_cpu_permille > 0 {
-        gains.push(format!("{} of a CPU", tenths(one.gains_cpu_permille)));
-    }
-    let series: Vec<Option<f64>> = one.series.iter().map(|value| Some(*value as f64)).collect();
-    let who = if one.guest.is_empty() { "the host".to_owned() } else { name(&one.guest) };
+fn finding(one: &Advised) -> Markup {
+    let Finding { fault, guest, evidence, chart, gain, .. } = &one.finding;
+    let series: Vec<Option<f64>> =
+        points(chart).into_iter().map(|value| Some(value as f64)).collect();
+    let who = if guest.is_empty() { "the host".to_owned() } else { name(guest) };
     html! {
         section class="finding" {
-            h2 { (who) ": " (plain(&one.fault, 60)) }
-            p { "To gain: " b { (gains.join(", ")) } }
+            h2 { (who) ": " (fault) }
+            p { "To gain: " b { (gain) } }
             p { (spark(&series, "Over time")) }
-            dl { @for (what, value) in &one.evidence { dt { (plain(what, 60)) } dd { (plain(value,
+            dl { @for (what, value) in evidence { dt { (what) } dd { (plain(value,
                 120)) } } }
-            p { code { (plain(&one.command, 400)) } }
+            p { code { (plain(&one.finding.command(), 400)) } }
             @if let Some(told) = &one.foretold {
                 p {
-                    "Played again with it: " (told.free_bytes_after >> 20)
+                    "Played again with it: " (told.after.free.as_mib())
                         " MiB free on average instead of "
-                    (told.free_bytes_before >> 20) ", "
-                    (minutes(told.unmet_byte_seconds_after)) " MiB min not met instead of "
-                    (minutes(told.unmet_byte_seconds_before)) ", "
-                    (told.moves_after) " moves instead of " (told.moves_before) "."
+                    (told.before.free.as_mib()) ", "
+                    (minutes(told.after.tally.unmet)) " MiB min not met instead of "
+                    (minutes(told.before.tally.unmet)) ", "
+                    (told.after.tally.moves()) " moves instead of " (told.before.tally.moves()) "."
                 }
             }
         }
     }
 }
 
-fn minutes(byte_seconds: f64) -> String {
-    format!("{:.0}", byte_seconds / 1_048_576.0 / 60.0)
+fn minutes(unmet_byte_ms: u128) -> String {
+    format!("{:.0}", unmet_byte_ms as f64 / 1_048_576.0 / 60_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use backtest::{Foretold, Outcome};
+    use base::Bytes;
+    use whatif::{Fault, Gain, Remedy, Tally};
+
+    #[test]
+    fn finding_shows_gain_command_and_outcome() {
+        let outcome = |free, unmet_mib_min: u128| {
+            let unmet = (unmet_mib_min * 60_000) << 20;
+            let tally = Tally { unmet, grows: 3, ..Tally::default() };
+            Outcome { tally, free: Bytes::mib(free) }
+        };
+        let text = finding(&Advised {
+            finding: Finding {
+                fault: Fault::TooLarge,
+                guest: "g<1>".into(),
+                evidence: vec![("holds", "96 MiB".into())],
+                chart: vec![90, 96],
+                remedy: Remedy::Max(Bytes::mib(64)),
+                gain: Gain { memory: Bytes::mib(20), cpu_permille: 35, met_permille: 0 },
+            },
+            foretold: Some(Foretold { before: outcome(100, 7), after: outcome(120, 5) }),
+        });
+        let text = text.into_string();
+        let has = |part: &str| assert!(text.contains(part), "{part}: {text}");
+        has("<h2>g&lt;1&gt;: too large</h2><p>To gain: <b>20 MiB, 3.5 % of a CPU</b></p>");
+        has("<dt>holds</dt><dd>96 MiB</dd>");
+        has("<code>pinhead set 'g&lt;1&gt;' max &quot;64 MiB&quot;</code>");
+        has("Played again with it: 120 MiB free on average instead of 100, 5 MiB min not met \
+             instead of 7, 3 moves instead of 3.");
+    }
 }

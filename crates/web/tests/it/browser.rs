@@ -1,8 +1,12 @@
 //! A server with made-up guests, and a client that sends what it is told to.
 
-use crate::guests::{Engine, MINUTE_MS, interval, interval_of, now, ps, pushed, recorded};
-use manager::control::{Answer, Ask, Entitled, Failure, Passed, Reserved, Status};
-use reports::testing;
+use crate::guests::{MINUTE_MS, glance, interval, interval_of, now, ps, pushed, recorded};
+use farm::running::Farms;
+use manager::control::{self, Answer, Ask, Entitled, Failure, Passed, Reserved, Status};
+use metrics::fleet::{Fleet, Glance, Steps};
+use model::HostField;
+use recorded::Wanted;
+use reports::{HostData, testing};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use web::{Certificate, Listen, Settings, Sources, Wanted};
+use web::{Certificate, Lines, Listen, Settings, Source, SourceError};
+use why::when::Now;
 
 /// Longer than any answer takes.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -47,8 +52,7 @@ pub fn start_recorded(guests: usize) -> Server {
         }
         Ok(hosts)
     };
-    let sources = Sources { recorded: Box::new(recorded), hosts: None, ..sources_of_fleet() };
-    serve(Allowed::default(), sources, Orders::default(), Arc::default())
+    serve(Allowed::default(), MadeUp::alone(recorded))
 }
 
 /// How many read recordings at once.
@@ -99,29 +103,38 @@ pub fn start_slow() -> (Server, Reads, Sender<()>) {
         count.change(|(now, _)| *now -= 1);
         recorded(wanted)
     };
-    let sources = Sources { recorded: Box::new(slow), hosts: None, ..sources_of_fleet() };
-    (serve(Allowed::default(), sources, Orders::default(), Arc::default()), reads, open)
+    (serve(Allowed::default(), MadeUp::alone(slow)), reads, open)
 }
 
 /// What a farm tells of itself.
 const FARMS: &str = include_str!("fixtures/farms.json");
 
-/// What hosts have pushed to an engine, without a manager.
-fn sources_of_fleet() -> Sources {
-    Sources {
-        manager: None,
-        recorded: Box::new(pushed),
-        hosts: Some(Box::new(Engine)),
-        journal: None,
-        tune: None,
-        farms: None,
-        clock: Box::new(now),
+type Hosts = Result<Vec<HostData>, SourceError>;
+type Recorded = dyn Fn(Option<&str>, &Wanted) -> Hosts + Send + Sync;
+
+/// Made-up hosts.
+struct MadeUp {
+    recorded: Box<Recorded>,
+    is_fleet: bool,
+    manager: Option<(Orders, Arc<AtomicUsize>)>,
+}
+
+impl MadeUp {
+    /// What hosts have pushed to an engine, without a manager.
+    fn fleet() -> MadeUp {
+        MadeUp { recorded: Box::new(pushed), is_fleet: true, manager: None }
+    }
+
+    /// Recordings of one host, without a manager.
+    fn alone(recorded: impl Fn(&Wanted) -> Hosts + Send + Sync + 'static) -> MadeUp {
+        let recorded = Box::new(move |_: Option<&str>, wanted: &Wanted| recorded(wanted));
+        MadeUp { recorded, is_fleet: false, manager: None }
     }
 }
 
 /// Starts a server over what hosts have pushed to an engine.
 pub fn start_fleet() -> Server {
-    serve(Allowed::default(), sources_of_fleet(), Orders::default(), Arc::default())
+    serve(Allowed::default(), MadeUp::fleet())
 }
 
 /// Settings without anything special.
@@ -132,7 +145,7 @@ pub fn settings() -> Settings {
         certificate: None,
         password_file: None,
         allow_changes: false,
-        sources: sources_of_fleet(),
+        source: Arc::new(MadeUp::fleet()),
         tell: Box::new(|_| {}),
     }
 }
@@ -141,7 +154,7 @@ pub fn settings() -> Settings {
 pub fn start_guarded(password_file: &Path, certificate: Option<Certificate>) -> Server {
     let allowed =
         Allowed { password_file: Some(password_file.into()), certificate, changes: false };
-    serve(allowed, sources_of_fleet(), Orders::default(), Arc::default())
+    serve(allowed, MadeUp::fleet())
 }
 
 /// Serves the same at a unix socket, for those who ask by these names, until the process ends; or
@@ -165,13 +178,26 @@ pub fn serve_at(path: &Path, names: &[&str], password_file: Option<&Path>) -> Re
 
 /// Starts a server; with or without changes.
 pub fn start(allow_changes: bool) -> Server {
-    let orders = Orders::default();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let (log, count) = (orders.clone(), asked.clone());
-    let manager = move |ask: &Ask| -> Result<Answer, String> {
+    let manager = Some((Orders::default(), Arc::default()));
+    let allowed = Allowed { changes: allow_changes, ..Allowed::default() };
+    serve(allowed, MadeUp { manager, ..MadeUp::alone(recorded) })
+}
+
+impl Source for MadeUp {
+    fn recorded(&self, host: Option<&str>, wanted: &Wanted) -> Hosts {
+        (self.recorded)(host, wanted)
+    }
+
+    fn has_manager(&self) -> bool {
+        self.manager.is_some()
+    }
+
+    fn ask(&self, ask: &Ask) -> Result<Answer, SourceError> {
+        let (orders, asked) = self.manager.as_ref().ok_or(SourceError::NoManager)?;
+        let order = |text| orders.lock().unwrap_or_else(PoisonError::into_inner).push(text);
         match ask {
             Ask::Interval { .. } => {
-                count.fetch_add(1, Ordering::Relaxed);
+                asked.fetch_add(1, Ordering::Relaxed);
                 let second = interval(testing::DAY_MS + MINUTE_MS, 1_000);
                 Ok(Answer::Interval(Box::new(Passed::of(&second, 1_000))))
             }
@@ -182,12 +208,11 @@ pub fn start(allow_changes: bool) -> Server {
                 ..Status::default()
             }))),
             Ask::Set { guest, change } => {
-                log.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(format!("{guest} {change:?}"));
+                order(format!("{guest} {change:?}"));
                 match guest.as_str() {
                     "web7" => {
-                        Err(Failure::new("User 990 may ask this manager and not `set`").to_string())
+                        let failure = Failure::new("User 990 may ask this manager and not `set`");
+                        Err(control::Error::Refused(failure).into())
                     }
                     _ => Ok(Answer::Set(Entitled {
                         guest: guest.clone(),
@@ -197,23 +222,37 @@ pub fn start(allow_changes: bool) -> Server {
                 }
             }
             Ask::Reserve { mib, hold_ms, .. } => {
-                log.lock().unwrap_or_else(PoisonError::into_inner).push(format!("reserve {mib}"));
+                order(format!("reserve {mib}"));
                 Ok(Answer::Reserve(Reserved { reservation: 3, mib: *mib, hold_ms: *hold_ms }))
             }
-            other => Err(format!("{other:?} was not expected")),
+            other => panic!("{other:?} was not expected"),
         }
-    };
-    let sources = Sources {
-        manager: Some(Box::new(manager)),
-        recorded: Box::new(recorded),
-        hosts: None,
-        journal: None,
-        tune: Some(Box::new(|_, _| Ok("[]".into()))),
-        farms: Some(Box::new(|| Ok(FARMS.into()))),
-        clock: Box::new(now),
-    };
-    let allowed = Allowed { changes: allow_changes, ..Allowed::default() };
-    serve(allowed, sources, orders, asked)
+    }
+
+    fn tune(&self, _: (i64, i64)) -> Option<Result<Vec<backtest::Advised>, SourceError>> {
+        self.has_manager().then(|| Ok(Vec::new()))
+    }
+
+    fn farms(&self) -> Option<Result<Farms, SourceError>> {
+        self.manager.as_ref()?;
+        let mut told: serde_json::Value = serde_json::from_str(FARMS).expect("JSON");
+        let farms = serde_json::from_value(told["farms"].take()).expect("farms");
+        let silent = serde_json::from_value(told["silent"].take()).expect("lines");
+        Some(Ok(Farms { farms, silent }))
+    }
+
+    fn glance(&self, asked: &Glance) -> Option<Result<Fleet, SourceError>> {
+        self.is_fleet.then(|| glance(asked))
+    }
+
+    fn lines(&self, steps: Steps, hosts: &[&str], _: &[HostField]) -> Result<Lines, SourceError> {
+        let over = interval(0, steps.step_ms.unsigned_abs()).host;
+        Ok(hosts.iter().map(|host| ((*host).to_owned(), vec![over.clone(); 24])).collect())
+    }
+
+    fn now(&self) -> Now {
+        now()
+    }
 }
 
 /// What is allowed, and to whom.
@@ -224,13 +263,14 @@ struct Allowed {
     certificate: Option<Certificate>,
 }
 
-fn serve(allowed: Allowed, sources: Sources, orders: Orders, asked: Arc<AtomicUsize>) -> Server {
+fn serve(allowed: Allowed, source: MadeUp) -> Server {
     let (sender, told) = channel();
+    let (orders, asked) = source.manager.clone().unwrap_or_default();
     let settings = Settings {
         certificate: allowed.certificate,
         password_file: allowed.password_file,
         allow_changes: allowed.changes,
-        sources,
+        source: Arc::new(source),
         tell: Box::new(move |address| {
             let _ = sender.send(address.to_owned());
         }),

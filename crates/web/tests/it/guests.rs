@@ -2,11 +2,13 @@
 
 use jiff::tz::TimeZone;
 use manager::control::{GuestRow, GuestRunState, Ps};
+use metrics::fleet::{Fleet, Glance, Host};
 use model::{GuestField, GuestIdentity, HostField, Interval, Over, Row};
-use reports::{HostData, testing};
+use recorded::Wanted;
+use reports::{HostData, Needs, testing};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use web::{Fleet, Glance, Glanced, Hosts, Lines, Wanted};
+use web::SourceError;
 use why::when::Now;
 
 pub const GUESTS: usize = 100;
@@ -89,9 +91,9 @@ pub fn ps() -> Ps {
     }
 }
 
-pub fn recorded(wanted: &Wanted) -> Result<Vec<HostData>, String> {
+pub fn recorded(wanted: &Wanted) -> Result<Vec<HostData>, SourceError> {
     if wanted.from_ms < testing::DAY_MS {
-        return Err("There are no recordings in /var/lib/pinhead/recordings".into());
+        return Err(recorded::Error::Missing("/var/lib/pinhead/recordings".into()).into());
     }
     let step = wanted.step_ms.unsigned_abs();
     let mut host = HostData { name: "host<1>".into(), ..HostData::default() };
@@ -104,9 +106,9 @@ pub fn recorded(wanted: &Wanted) -> Result<Vec<HostData>, String> {
 }
 
 /// What an engine has of three hosts, of which the last was killed five minutes ago.
-pub fn pushed(wanted: &Wanted) -> Result<Vec<HostData>, String> {
+pub fn pushed(host: Option<&str>, wanted: &Wanted) -> Result<Vec<HostData>, SourceError> {
     let all = ["one", "two", "three & last"];
-    let meant = all.iter().filter(|name| wanted.host.as_ref().is_none_or(|host| host == *name));
+    let meant = all.iter().filter(|name| host.is_none_or(|host| host == **name));
     let hosts: Vec<HostData> = meant
         .map(|name| {
             let mut host = recorded(wanted)?.remove(0);
@@ -120,57 +122,35 @@ pub fn pushed(wanted: &Wanted) -> Result<Vec<HostData>, String> {
             }
             Ok(host)
         })
-        .collect::<Result<_, String>>()?;
+        .collect::<Result<_, SourceError>>()?;
     Ok(hosts)
 }
 
 /// The same, added up.
-pub struct Engine;
-
-impl Hosts for Engine {
-    fn glance(&self, wanted: &Glance) -> Result<Fleet, String> {
-        let Glance { from_ms, to_ms, .. } = *wanted;
-        let asked = Wanted {
-            from_ms,
-            to_ms,
-            step_ms: MINUTE_MS,
-            host: None,
-            guests: Vec::new(),
-            processes: Vec::new(),
-        };
-        let glanced = |host: HostData| {
-            let mut whole = Interval::default();
-            let known = host.intervals.iter().filter(|one| one.host.covered_ms > 0);
-            known.for_each(|interval| whole.add(interval));
-            let covered_ms = whole.host.covered_ms;
-            let mut together = Over { covered_ms, ..Over::default() };
-            whole.guests.values().for_each(|over| together.add_concurrent(over));
-            let mut loudest: Vec<_> = whole.guests.into_iter().collect();
-            loudest.retain(|(who, _)| format!("{} {}", who.name, who.class).contains(&wanted.like));
-            let all = loudest.len();
-            loudest.sort_by_key(|(_, over)| Reverse(over.get(GuestField::VcpuRun)));
-            // Of three hosts that are alike each has a third.
-            loudest.truncate(wanted.most / 3);
-            let host = Glanced {
-                name: host.name,
-                last_ms: whole.from_ms + covered_ms.cast_signed(),
-                spacing_ms: 5_000,
-                guests: all as u64,
-                over: whole.host,
-                together,
-                loudest,
-            };
-            (host, all as u64)
-        };
-        let (hosts, all): (Vec<Glanced>, Vec<u64>) =
-            pushed(&asked)?.into_iter().map(glanced).unzip();
-        Ok(Fleet { hosts, found: all.iter().sum() })
-    }
-
-    fn lines(&self, wanted: &Lines) -> Result<BTreeMap<String, Vec<Over<HostField>>>, String> {
-        let over = interval(0, wanted.step_ms.unsigned_abs()).host;
-        Ok(wanted.hosts.iter().map(|host| (host.clone(), vec![over.clone(); 24])).collect())
-    }
+pub fn glance(wanted: &Glance) -> Result<Fleet, SourceError> {
+    let Glance { from_ms, to_ms, .. } = *wanted;
+    let needs = Needs { guests: Vec::new(), processes: Vec::new() };
+    let asked = Wanted { from_ms, to_ms, step_ms: MINUTE_MS, needs };
+    let glanced = |host: HostData| {
+        let mut whole = Interval::default();
+        let known = host.intervals.iter().filter(|one| one.host.covered_ms > 0);
+        known.for_each(|interval| whole.add(interval));
+        let covered_ms = whole.host.covered_ms;
+        let mut together = Over { covered_ms, ..Over::default() };
+        whole.guests.values().for_each(|over| together.add_concurrent(over));
+        let mut loudest: Vec<_> = whole.guests.into_iter().collect();
+        let like = &wanted.loudest.like;
+        loudest.retain(|(who, _)| format!("{} {}", who.name, who.class).contains(like));
+        let guests = loudest.len() as u64;
+        loudest.sort_by_key(|(_, over)| Reverse(over.get(GuestField::VcpuRun)));
+        // Of three hosts that are alike each has a third.
+        loudest.truncate(wanted.loudest.most / 3);
+        let last_ms = whole.from_ms + covered_ms.cast_signed();
+        let (first_ms, samples, over) = (last_ms - 5_000, 1.0, whole.host);
+        (host.name, Host { first_ms, last_ms, samples, guests, over, together, loudest })
+    };
+    let hosts: BTreeMap<String, Host> = pushed(None, &asked)?.into_iter().map(glanced).collect();
+    Ok(Fleet { found: hosts.values().map(|host| host.guests).sum(), hosts })
 }
 
 pub fn now() -> Now {

@@ -22,7 +22,6 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::Error;
-use crate::tell::tell;
 
 /// What a process holds in its own directory.
 const LOCK: &str = "lock";
@@ -41,7 +40,6 @@ impl RunDir {
     /// Makes this process's directory, after removing those whose processes are gone. A farm's has
     /// its name in it.
     pub fn create(farm: Option<&str>) -> io::Result<RunDir> {
-        restore_host();
         let dir = RunDir::below(&base()?, std::process::id())?;
         farm.map_or(Ok(()), |name| fs::write(dir.path.join(NAME), name))?;
         Ok(dir)
@@ -74,10 +72,9 @@ impl Drop for RunDir {
 
 /// The directories of this user's processes that run now, with their process ids.
 pub fn living() -> Result<Vec<(u32, PathBuf)>, Error> {
-    let unseen = |e| Error::step("The farms that run cannot be seen", e);
-    let base = base().map_err(unseen)?;
+    let base = base().map_err(Error::Unseen)?;
     // Alone, or a process that is about to lock its directory would find it locked by us.
-    let _alone = alone(&base).map_err(unseen)?;
+    let _alone = alone(&base).map_err(Error::Unseen)?;
     let mut found: Vec<_> = dirs(&base).filter(|(_, path)| !is_dead(path)).collect();
     found.sort();
     Ok(found)
@@ -103,27 +100,13 @@ pub fn farm_name(dir: &Path) -> Option<String> {
     fs::read_to_string(dir.join(NAME)).ok()
 }
 
-/// Removes the directories of processes that are gone, for who needs no directory of its own.
+/// Removes the directories of processes that are gone.
 pub fn sweep_all() {
-    restore_host();
     if let Ok(base) = base()
         && let Ok(_alone) = alone(&base)
     {
         sweep(&base);
     }
-}
-
-/// Puts back what a killed process had changed of the host: swap, limits, KSM.
-fn restore_host() {
-    // Nobody else can have changed it.
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
-    let faults: Vec<String> = match farm::tiers::restore_left() {
-        Ok(left) => left.into_iter().flat_map(|left| left.faults).collect(),
-        Err(error) => vec![base::chain(&error)],
-    };
-    faults.iter().for_each(|fault| tell("pinhead", fault));
 }
 
 fn alone(base: &Path) -> io::Result<File> {

@@ -1,0 +1,194 @@
+//! Findings of what deserves doing, each played again with its remedy.
+//!
+//! ```text
+//!   recordings ─► Past, Habits ─┐
+//!   passes ─► Player ───────────┴─► whatif::tune ─► findings ─► played again with the change
+//! ```
+
+use crate::Error;
+use base::{Bytes, duration};
+use model::{GuestField, Parts};
+use policy::arbiter::{Config, Limits};
+use policy::rivals::Kind;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use store::{Pick, Records, Span};
+use whatif::{Change, Finding, Habits, Known, Options, Past, Player, Remedy, Tally};
+
+/// Recordings have a row a minute.
+const STEP_MS: i64 = duration::MINUTE_MS;
+
+/// The findings of a time, the best first.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// Those that help when they are played.
+    pub all: Vec<Advised>,
+    /// The number of guests that were looked at.
+    pub guests: usize,
+}
+
+/// A finding, and the effect of its remedy on the passes, where they show one.
+#[derive(Clone, Debug)]
+pub struct Advised {
+    pub finding: Finding,
+    pub foretold: Option<Foretold>,
+}
+
+/// The outcome of the passes as they were, and with a remedy.
+#[derive(Clone, Copy, Debug)]
+pub struct Foretold {
+    pub before: Outcome,
+    pub after: Outcome,
+}
+
+/// The outcome of playing passes.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// The needs of all guests, and moves.
+    pub tally: Tally,
+    /// Memory of the host that was free on average.
+    pub free: Bytes,
+}
+
+impl Foretold {
+    /// Returns whether a twentieth less is not met, or a hundredth more is free.
+    fn helps(&self) -> bool {
+        let (before, after) = (&self.before, &self.after);
+        let unmet = (before.tally.unmet, after.tally.unmet);
+        let is_met = unmet.1 < unmet.0 && unmet.1 <= unmet.0 / 20 * 19;
+        is_met || u128::from(after.free.0) > u128::from(before.free.0 / 100) * 101
+    }
+}
+
+/// Looks for what deserves doing from one time up to before another, in milliseconds since 1970.
+/// Sizes of guests with less history than `enough_ms` are no findings.
+pub fn tune(
+    records: &Records,
+    (from_ms, to_ms): (i64, i64),
+    enough_ms: u64,
+) -> Result<Findings, Error> {
+    let (past, habits) = read(records, from_ms, to_ms)?;
+    let guests = past.guests().count();
+    if guests == 0 {
+        return Err(Error::Nobody);
+    }
+    let advice = whatif::size(&past, &Options { enough_ms, ..Options::USUAL });
+    let play = |change: Change| -> Result<Player, Error> {
+        let mut player = Player::new(change);
+        records.passes(from_ms, to_ms, |pass| {
+            player.play(&pass);
+            ControlFlow::Continue(())
+        })?;
+        Ok(player)
+    };
+    let player = play(Change::default())?;
+    let known = Known {
+        past: &past,
+        advice: &advice,
+        habits: &habits,
+        player: Some(&player).filter(|player| player.passes() > 0),
+    };
+    let outcome = |player: Player| Outcome { tally: player.total(), free: mean_free(&player) };
+    let mut as_it_was = None;
+    let mut all = Vec::new();
+    for finding in whatif::tune(&known) {
+        let foretold = match change_of(&finding, player.kind()).filter(|_| player.passes() > 0) {
+            Some(change) => {
+                // Both are estimates of the same kind, so that they can be compared. The one
+                // without a change is the same for all findings.
+                let before = match as_it_was {
+                    Some(before) => before,
+                    None => {
+                        let kind = Some(player.kind());
+                        *as_it_was.insert(outcome(play(Change { kind, ..Change::default() })?))
+                    }
+                };
+                Some(Foretold { before, after: outcome(play(change)?) })
+            }
+            None => None,
+        };
+        // What does not help when it is played is not advised.
+        if foretold.as_ref().is_none_or(Foretold::helps) {
+            all.push(Advised { finding, foretold });
+        }
+    }
+    Ok(Findings { all, guests })
+}
+
+fn mean_free(player: &Player) -> Bytes {
+    let host = player.host();
+    let mean = host.available.checked_div(u128::from(host.ms)).unwrap_or(0);
+    Bytes(u64::try_from(mean).unwrap_or(u64::MAX))
+}
+
+fn read(records: &Records, from_ms: i64, to_ms: i64) -> Result<(Past, Habits), Error> {
+    let fields: BTreeSet<GuestField> =
+        whatif::FIELDS.iter().chain(whatif::GUEST_FIELDS).copied().collect();
+    let pick = Pick {
+        guests: Some(fields.into_iter().collect()),
+        processes: Some(whatif::PROCESS_FIELDS.to_vec()),
+        ..Pick::from(Parts { guests: true, tiers: false, processes: true })
+    };
+    let (mut past, mut habits) = (Past::new(STEP_MS.unsigned_abs()), Habits::default());
+    records.visit_fields(Span { from_ms, to_ms, step_ms: STEP_MS }, &pick, |interval| {
+        past.add(&interval);
+        habits.add(&interval);
+        ControlFlow::Continue(())
+    })?;
+    Ok((past, habits))
+}
+
+/// What a remedy changes of the passes; `None` for one that no pass knows of.
+fn change_of(finding: &Finding, kind: Kind) -> Option<Change> {
+    let who = finding.guest.clone();
+    let kind = Some(kind);
+    let limited = |change: fn(Limits, Bytes) -> Limits, size: Bytes| Change {
+        kind,
+        adjust: Some(Box::new(
+            move |name: &str, limits: Limits| {
+                if name == who { change(limits, size) } else { limits }
+            },
+        )),
+        ..Change::default()
+    };
+    match finding.remedy {
+        Remedy::Max(size) => Some(limited(
+            |limits, size| Limits { max: size.min(limits.max).max(limits.min), ..limits },
+            size,
+        )),
+        Remedy::Min(size) => Some(limited(
+            |limits, size| Limits { min: size.max(limits.min).min(limits.max), ..limits },
+            size,
+        )),
+        Remedy::SetPoint(size) => Some(Change {
+            kind,
+            replan: Some(Box::new(move |config: Config| Config { set_point: size, ..config })),
+            ..Change::default()
+        }),
+        Remedy::Memory(_)
+        | Remedy::Stop(_)
+        | Remedy::Slower
+        | Remedy::NoKsm
+        | Remedy::NoPageOut => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_helps_meets_a_need_or_frees_memory() {
+        let tally = |unmet: u128| Tally { unmet, ..Tally::default() };
+        let outcome = |unmet, free| Outcome { tally: tally(unmet), free: Bytes(free) };
+        let told = |unmet: [u128; 2], free: [u64; 2]| Foretold {
+            before: outcome(unmet[0], free[0]),
+            after: outcome(unmet[1], free[1]),
+        };
+        assert!(!told([100, 100], [500, 500]).helps(), "as before");
+        assert!(!told([100, 99], [500, 501]).helps(), "by a hair");
+        assert!(!told([0, 0], [0, 0]).helps(), "nothing at all");
+        assert!(told([100, 50], [500, 400]).helps());
+        assert!(told([0, 0], [500, 600]).helps());
+    }
+}

@@ -1,0 +1,31 @@
+//! Leftovers of killed farms, cleared before another starts: settings of the host, and directories
+//! of sockets.
+
+use crate::tell::tell;
+use farm::rundir::{self, RunDir};
+use std::io;
+
+/// Makes this process's directory, after clearing leftovers. A farm's has its name in it.
+pub(super) fn run_dir(farm: Option<&str>) -> io::Result<RunDir> {
+    restore_host();
+    RunDir::create(farm)
+}
+
+/// Clears leftovers, for a process that needs no directory of its own.
+pub(crate) fn sweep_all() {
+    restore_host();
+    rundir::sweep_all();
+}
+
+/// Puts back what a killed process had changed of the host: swap, limits, KSM.
+fn restore_host() {
+    // Nobody else can have changed it.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let faults: Vec<String> = match farm::tiers::restore_left() {
+        Ok(left) => left.into_iter().flat_map(|left| left.faults).collect(),
+        Err(error) => vec![base::chain(&error)],
+    };
+    faults.iter().for_each(|fault| tell("pinhead", fault));
+}

@@ -1,0 +1,25 @@
+//! Errors of the past of hosts.
+
+use std::path::PathBuf;
+
+/// A reason why recordings or an engine give nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The usual directory of recordings does not exist.
+    #[error(
+        "There are no recordings in {0}: `pinhead host` makes them; if yours are elsewhere, name \
+         them with --dir"
+    )]
+    Missing(PathBuf),
+    /// Recordings cannot be read.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// An engine does not answer as it should.
+    #[error(transparent)]
+    Metrics(#[from] metrics::Error),
+    /// An engine has no sample of the time.
+    #[error(
+        "The engine knows nothing of this time: is it the right one, and does a manager push to it?"
+    )]
+    Unknown,
+}
