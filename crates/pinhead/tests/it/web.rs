@@ -1,8 +1,7 @@
 //! `pinhead web` becomes the program that serves the pages.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A directory with a copy of `pinhead`, which goes with this value.
@@ -12,8 +11,17 @@ impl Alone {
     fn new(name: &str) -> Alone {
         let dir = std::env::temp_dir().join(format!("pinhead-{name}-{}", std::process::id()));
         fs::create_dir_all(&dir).expect("a directory");
-        fs::copy(env!("CARGO_BIN_EXE_pinhead"), dir.join("pinhead")).expect("a copy");
-        Alone(dir)
+        let alone = Alone(dir);
+        alone.install(Path::new(env!("CARGO_BIN_EXE_pinhead")), "pinhead");
+        alone
+    }
+
+    /// Puts a program into the directory, by another process: a child of another test's thread
+    /// could have the file open for writing for a moment otherwise, and it would not start.
+    fn install(&self, program: &Path, name: &str) {
+        let mut command = Command::new("install");
+        command.args(["-m", "755"]).arg(program).arg(self.0.join(name));
+        assert!(command.status().expect("install runs").success(), "{name}");
     }
 
     fn web(&self) -> Output {
@@ -31,9 +39,9 @@ impl Drop for Alone {
 #[test]
 fn pinhead_web_gets_the_options_as_they_were_typed() {
     let alone = Alone::new("beside");
-    let program = alone.0.join("pinhead-web");
-    fs::write(&program, "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n").expect("a script");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("its mode");
+    let script = alone.0.join("script");
+    fs::write(&script, "#!/bin/sh\nprintf '<%s>' \"$@\"\nexit 7\n").expect("a script");
+    alone.install(&script, "pinhead-web");
     let output = alone.web();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "<--listen><unix:/run/x><--name><a b>");
     assert_eq!(output.status.code(), Some(7), "its exit status is that of the program");
