@@ -13,7 +13,6 @@
 //! private pages of a mapped file, which all memory of a clone is.
 
 use base::PageRun;
-use procfs::Buffer;
 
 use crate::pagemap::{Entry, Pagemap, entries};
 use crate::pageout::{PageOut, PageOutError};
@@ -40,7 +39,7 @@ impl InMemory {
     }
 
     fn at_most(process: ProcessId, pages_max: u64) -> Result<InMemory, PageOutError> {
-        let slices = PageOut::open(process)?.slices(&mut Buffer::default())?;
+        let slices = PageOut::open(process)?.slices()?;
         let mut pagemap = Pagemap::open(process).map_err(PageOutError::Refused)?;
         let page_bytes = rustix::param::page_size();
         let mut runs = Vec::new();

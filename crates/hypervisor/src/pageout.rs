@@ -58,8 +58,20 @@ impl PageOut {
         sys::page_out(process.as_fd(), &[]).map(drop)
     }
 
+    /// Hands over all memory that is the process's own and ends behind an address: one slice for
+    /// each step of the iterator. An item is the address at which its slice ends.
+    pub fn take_from(
+        process: ProcessId,
+        address: u64,
+    ) -> Result<impl ExactSizeIterator<Item = Result<u64, PageOutError>>, PageOutError> {
+        let memory = PageOut::open(process)?;
+        let mut slices = memory.slices()?;
+        slices.retain(|slice| slice.end() > address);
+        Ok(slices.into_iter().map(move |slice| memory.take(&slice).map(|()| slice.end())))
+    }
+
     /// Of this process; `Gone` if it has ended, or another has its number.
-    pub fn open(process: ProcessId) -> Result<PageOut, PageOutError> {
+    pub(crate) fn open(process: ProcessId) -> Result<PageOut, PageOutError> {
         let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
         let pidfd = pidfd_open(pid.ok_or(PageOutError::Gone)?, PidfdFlags::empty());
         let pidfd = pidfd.map_err(|errno| error(errno.into()))?;
@@ -74,14 +86,15 @@ impl PageOut {
     }
 
     /// All memory that is the process's own, in slices.
-    pub fn slices(&self, buffer: &mut Buffer) -> Result<Vec<Slice>, PageOutError> {
-        let text = self.maps.whole(buffer);
+    pub(crate) fn slices(&self) -> Result<Vec<Slice>, PageOutError> {
+        let mut buffer = Buffer::default();
+        let text = self.maps.whole(&mut buffer);
         text.map(Slice::all_of).ok_or_else(|| refused("its list of mappings is too long"))
     }
 
     /// Hands a slice to the kernel's reclaim. What of it the kernel leaves alone (locked, of huge
     /// pages, of a device) is passed over.
-    pub fn take(&self, slice: &Slice) -> Result<(), PageOutError> {
+    fn take(&self, slice: &Slice) -> Result<(), PageOutError> {
         let mut rest = slice.0.as_slice();
         while !rest.is_empty() {
             let done = match sys::page_out(self.process.as_fd(), rest).map_err(error) {

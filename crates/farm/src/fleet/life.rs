@@ -26,7 +26,6 @@ use super::park_clock::ParkWish;
 use super::parking::{Parking, SaveNews};
 use super::state::State;
 use super::suspend::{self, Failure, Saved, Stage};
-use super::taker::Taker;
 use super::worker::{Job, Worker};
 use crate::relay::{Far, Relay};
 
@@ -36,23 +35,25 @@ const BROKEN_FILE_TRIES: u32 = 6;
 const RETRY_MS: u64 = 2_000;
 const DOUBLINGS_MAX: u32 = 5;
 
-/// Who writes guests to their files, one after the other, and who brings them back: nobody who
-/// waits for a guest waits for others to be written.
+/// The threads that page guests out, write them to their files and bring them back, each one guest
+/// after the other. A guest that is to come back does not wait for others to be written.
 #[derive(Debug)]
 pub(super) struct Parkers {
+    pub(super) pager: Worker,
     pub(super) saver: Worker,
     pub(super) waker: Worker,
 }
 
 impl Parkers {
-    pub(super) fn both(&self) -> impl Iterator<Item = &Worker> {
-        [&self.saver, &self.waker].into_iter()
+    pub(super) fn all(&self) -> impl Iterator<Item = &Worker> {
+        [&self.pager, &self.saver, &self.waker].into_iter()
     }
 }
 
 impl Default for Parkers {
     fn default() -> Parkers {
-        Parkers { saver: Worker::new("parker"), waker: Worker::new("waker") }
+        let [pager, saver, waker] = ["pager", "parker", "waker"].map(Worker::new);
+        Parkers { pager, saver, waker }
     }
 }
 
@@ -121,7 +122,6 @@ impl Member {
         match running.park_answered(answer, how, now_ms) {
             None => return false,
             Some(Ok(ParkNews::Nothing)) => {}
-            Some(Ok(ParkNews::Parked)) => self.events.push(Event::Parked(self.place)),
             Some(Ok(ParkNews::Woken)) => self.woken(),
             Some(Err(reason)) => self.end(reason),
         }
@@ -129,8 +129,8 @@ impl Member {
     }
 
     /// Has what is left of it paged out.
-    pub(super) fn page_out(&mut self, taker: &mut Taker) {
-        if self.running.as_mut().is_some_and(|running| running.parking.page_out(taker)) {
+    pub(super) fn page_out(&mut self, pager: &mut Worker) {
+        if self.running.as_mut().is_some_and(|running| running.page_out(pager)) {
             self.events.push(Event::Parked(self.place));
         }
     }

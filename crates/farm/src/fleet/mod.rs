@@ -28,7 +28,6 @@ mod parking;
 mod room;
 mod state;
 mod suspend;
-mod taker;
 #[cfg(test)]
 pub(crate) mod tests;
 mod usage;
@@ -57,7 +56,6 @@ use parking::Parking;
 use reactor::{PollFlags, PollSet, Ready};
 use room::Room;
 use suspend::remove_all;
-use taker::Taker;
 use vm::{Clock, Error, GuestSpec};
 use wanted::Wanted;
 use wire::{Sample, ToGuest};
@@ -89,9 +87,8 @@ pub struct Fleet {
     /// Who is parked, and is woken for a client in its turn.
     wanted: Wanted,
     ahead: Ahead,
-    taker: Taker,
     room: Room,
-    /// The forwarded ports of guests that may be parked on disk, and who writes and reads these.
+    /// The forwarded ports of guests that may be parked on disk.
     relay: Relay,
     parkers: Parkers,
 }
@@ -104,11 +101,10 @@ pub mod owner {
     pub(super) const DYING: u64 = 3;
     pub(super) const CLIENTS: u64 = 4;
     pub(super) const MANAGERS: u64 = 5;
-    pub(super) const TAKER: u64 = 6;
-    pub(super) const PARKERS: u64 = 7;
-    pub(super) const RELAY: u64 = 8;
+    pub(super) const PARKERS: u64 = 6;
+    pub(super) const RELAY: u64 = 7;
     /// The first that is not the fleet's.
-    pub const OTHERS: u64 = 9;
+    pub const OTHERS: u64 = 8;
 }
 
 impl Fleet {
@@ -124,7 +120,6 @@ impl Fleet {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let wanted = Wanted::new(cpus, clock.ms());
         let boots_max = boots_max.max(1);
-        let (ahead, taker, room) = (Ahead::default(), Taker::default(), Room::default());
         Fleet {
             members,
             clock,
@@ -133,9 +128,8 @@ impl Fleet {
             next_tick_ms: 0,
             parks_next: 0,
             wanted,
-            ahead,
-            taker,
-            room,
+            ahead: Ahead::default(),
+            room: Room::default(),
             relay: Relay::default(),
             parkers: Parkers::default(),
         }
@@ -272,11 +266,8 @@ impl Fleet {
             self.members[event.key as usize].wake();
         }
         self.wake_for_clients(&ready, now);
-        if ready.has(owner::TAKER) {
-            self.taker.drain();
-        }
         if ready.has(owner::PARKERS) {
-            self.parkers.both().for_each(Worker::drain);
+            self.parkers.all().for_each(Worker::drain);
         }
         for event in ready.of(owner::CONSOLES) {
             self.members[event.key as usize].read_console();
@@ -296,7 +287,7 @@ impl Fleet {
             self.tick_parking(now);
         }
         for member in &mut self.members {
-            member.page_out(&mut self.taker);
+            member.page_out(&mut self.parkers.pager);
             member.turn_suspension(&mut self.parkers, now);
             events.append(&mut member.events);
         }
@@ -412,10 +403,8 @@ impl Fleet {
         running().for_each(|(key, one)| one.client_fds(key, &mut set));
         set.owner(owner::MANAGERS);
         running().for_each(|(key, one)| one.manager_fds(key, &mut set));
-        set.owner(owner::TAKER);
-        self.taker.fd().into_iter().for_each(|fd| set.add(0, fd, PollFlags::IN));
         set.owner(owner::PARKERS);
-        self.parkers.both().filter_map(Worker::fd).for_each(|fd| set.add(0, fd, PollFlags::IN));
+        self.parkers.all().filter_map(Worker::fd).for_each(|fd| set.add(0, fd, PollFlags::IN));
         set.owner(owner::RELAY);
         self.relay.fd().into_iter().for_each(|fd| set.add(0, fd, PollFlags::IN));
         set.owner(owner::DYING);

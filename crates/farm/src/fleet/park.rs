@@ -1,7 +1,7 @@
 //! Guests that sleep: their QEMU is stopped and keeps no memory, until somebody wants them.
 //!
 //! ```text
-//!   asleep for so long ─► QMP stop ─► SIGSTOP ─► paged out by the taker ─► parked
+//!   asleep for so long ─► QMP stop ─► SIGSTOP ─► paged out by the pager ─► parked
 //!           ▲                                                                │
 //!           └── time of day ◄── QMP cont ◄── SIGCONT ◄── a client, ◄─────────┘
 //!                                        a question, or it was long enough
@@ -10,9 +10,12 @@
 //! Nobody stands between a guest and its clients: QEMU's sockets stay open while it is stopped, the
 //! kernel takes connections and bytes for it, and duplicates of these sockets tell us of them.
 
+use std::cell::OnceCell;
 use std::fmt::Display;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use hypervisor::{PageOut, PageOutError, ProcessId};
 use procfs::{Chance, Work};
 use qmp::{Command, Failure, Reply, Ticket};
 use reactor::{PollFlags, PollSet};
@@ -21,7 +24,7 @@ use vm::{DeviceFile, GuestSpec, PortSockets};
 use super::open::RunningGuest;
 use super::park_clock::{ParkRule, SILENT_MS};
 use super::parking::{Saver, Stage};
-use super::taker::Taking;
+use super::worker::{Job, Worker};
 
 /// QEMU answers at once, and saves its devices in less than a second: it is given so much time in
 /// which it could run.
@@ -32,8 +35,6 @@ const ANSWER_MAX_MS: u64 = 30_000;
 pub(super) enum ParkNews {
     /// Nothing that anybody waits for.
     Nothing,
-    /// The guest is parked, and nothing of it is left to be paged out.
-    Parked,
     /// It was parked, and runs.
     Woken,
 }
@@ -190,13 +191,11 @@ impl RunningGuest {
         let sockets = paused.and_then(|()| self.port_sockets(spec, rule));
         let is_kept = sockets.is_ok() && !is_wanted;
         let sockets = sockets.unwrap_or_default();
-        let rest = is_kept.then(|| Taking::of(&self.process)).transpose();
-        self.parking.refused = rest.as_ref().err().cloned();
-        let rest = rest.unwrap_or_default();
-        let has_rest = rest.is_some();
+        let rest = is_kept.then(OnceCell::new);
+        self.parking.refused = None;
         self.parking.stage = Stage::Parked { sockets, since_ms: now_ms, rest, is_wanted: false };
         if is_kept {
-            return Ok(if has_rest { ParkNews::Nothing } else { ParkNews::Parked });
+            return Ok(ParkNews::Nothing);
         }
         self.parking.clock.was_refused(now_ms);
         self.wake()?;
@@ -205,6 +204,28 @@ impl RunningGuest {
             self.parking.clock.wakes(Some(now_ms));
         }
         Ok(ParkNews::Nothing)
+    }
+
+    /// Has a thread page it out, if it is parked. True if that is done now.
+    pub(super) fn page_out(&mut self, pager: &mut Worker) -> bool {
+        self.parking.page_out(|| {
+            let process = ProcessId::of(self.process.id());
+            Job::begin(pager, move |is_left: &AtomicBool| page_out(process, is_left))
+        })
+    }
+}
+
+/// Hands a QEMU's memory to the kernel until its guest is woken. The error is why the kernel takes
+/// no more of it; a QEMU that is gone is no error.
+fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), String> {
+    let take = |process| {
+        let mut slices = PageOut::take_from(process, 0)?;
+        while !is_left.load(Ordering::Relaxed) && slices.next().transpose()?.is_some() {}
+        Ok(())
+    };
+    match process.map_or(Ok(()), take) {
+        Err(PageOutError::Refused(error)) => Err(error.to_string()),
+        Ok(()) | Err(PageOutError::Gone) => Ok(()),
     }
 }
 
@@ -285,5 +306,18 @@ impl RunningGuest {
         let asked = asked.ok_or_else(|| failed(&"its QEMU does not answer"))?;
         self.parking.stage = Stage::Waking { asked };
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_out_refuses_nothing_when_qemu_is_gone() {
+        let is_left = AtomicBool::new(false);
+        assert_eq!(page_out(None, &is_left), Ok(()));
+        let ended = ProcessId { pid: u32::MAX, start_ticks: 1 };
+        assert_eq!(page_out(Some(ended), &is_left), Ok(()));
     }
 }

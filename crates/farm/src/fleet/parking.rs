@@ -1,11 +1,12 @@
 //! The stages of a guest on its way to sleep and back; its QEMU is asked elsewhere.
 
+use std::cell::OnceCell;
+
 use procfs::Chance;
 use qmp::Ticket;
 use vm::PortSockets;
 
 use super::park_clock::{ParkClock, ParkRule};
-use super::taker::{Taker, Taking};
 use super::worker::Job;
 
 /// The stage of a guest on its way to sleep and back.
@@ -31,8 +32,8 @@ pub(super) enum Stage {
     Parked {
         sockets: PortSockets,
         since_ms: u64,
-        /// Memory that is still to be paged out.
-        rest: Option<Taking>,
+        /// The job that pages its memory out, from when a thread has it until it is over.
+        rest: Option<OnceCell<Job<()>>>,
         /// A client wants it, and it waits for its turn to be woken.
         is_wanted: bool,
     },
@@ -153,13 +154,12 @@ impl Parking {
         }
     }
 
-    /// Has what is left of a guest that is parked paged out. True if that is done now.
-    pub(super) fn page_out(&mut self, taker: &mut Taker) -> bool {
+    /// Has a thread page out a guest that is parked. True if that is done now.
+    pub(super) fn page_out(&mut self, begin: impl FnOnce() -> Job<()>) -> bool {
         let Stage::Parked { rest, .. } = &mut self.stage else { return false };
-        let Some(taking) = rest else { return false };
-        taker.take(taking);
-        let Some(refused) = taking.over() else { return false };
-        self.refused.clone_from(refused);
+        let Some(job) = rest else { return false };
+        let Some(done) = job.get_or_init(begin).done() else { return false };
+        self.refused = done.err();
         *rest = None;
         true
     }
@@ -178,24 +178,47 @@ impl Parking {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::super::worker::Worker;
     use super::*;
-    use hypervisor::{PageOut, ProcessId};
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-    #[test]
-    fn a_guest_is_parking_until_its_memory_is_gone() {
-        let process = ProcessId::of(std::process::id()).unwrap();
-        let rest = Some(Taking::new(PageOut::open(process).unwrap(), Vec::new()));
-        let sockets = PortSockets::default();
+    /// Parks a guest whose page-out ends so, and counts the jobs.
+    fn page_out(outcome: Result<(), String>) -> (Parking, usize) {
+        let (sockets, rest) = (PortSockets::default(), Some(OnceCell::new()));
         let stage = Stage::Parked { sockets, since_ms: 0, rest, is_wanted: false };
         let mut parking = Parking { stage, ..Parking::default() };
         assert_eq!((parking.word(), parking.is_out()), (Some("parking"), false));
-        let mut taker = Taker::default();
-        while !parking.page_out(&mut taker) {
-            let mut news = [PollFd::from_borrowed_fd(taker.fd().unwrap(), PollFlags::IN)];
+        let (mut worker, mut jobs) = (Worker::new("test"), 0);
+        assert!(worker.fd().is_none(), "there is no thread before there is work");
+        let mut turn = |worker: &mut Worker| {
+            parking.page_out(|| {
+                jobs += 1;
+                let outcome = outcome.clone();
+                Job::begin(worker, move |_: &AtomicBool| outcome)
+            })
+        };
+        while !turn(&mut worker) {
+            let mut news = [PollFd::from_borrowed_fd(worker.fd().unwrap(), PollFlags::IN)];
             let limit = Timespec { tv_sec: 30, tv_nsec: 0 };
             assert_eq!(poll(&mut news, Some(&limit)), Ok(1), "nothing was told");
         }
-        assert_eq!((parking.word(), parking.is_out()), (Some("parked"), true));
+        assert!(!turn(&mut worker), "it is over only once");
+        (parking, jobs)
+    }
+
+    #[test]
+    fn guest_is_parking_until_one_job_has_paged_it_out() {
+        let (parking, jobs) = page_out(Ok(()));
+        assert_eq!((parking.word(), parking.is_out(), jobs), (Some("parked"), true, 1));
+        assert_eq!(parking.refused(), None);
+    }
+
+    #[test]
+    fn guest_is_parked_with_reason_when_host_refuses() {
+        let (parking, jobs) = page_out(Err("no".to_owned()));
+        assert_eq!((parking.word(), parking.is_out(), jobs), (Some("parked"), false, 1));
+        assert_eq!(parking.refused(), Some("no"));
     }
 }

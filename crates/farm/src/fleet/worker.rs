@@ -15,7 +15,7 @@ use std::{fmt, io, thread};
 use crate::news::{News, Teller, news};
 
 /// What is to be done. What comes of it is kept where its owner finds it.
-pub(super) type Work = Box<dyn FnOnce() + Send>;
+type Work = Box<dyn FnOnce() + Send>;
 
 /// The thread, from the first job on.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Worker {
     }
 
     /// Queues a job. The error is why it will never be done.
-    pub(super) fn send(&mut self, work: Work) -> Result<(), String> {
+    fn send(&mut self, work: Work) -> Result<(), String> {
         if self.thread.is_none() {
             let started = start(self.name);
             self.thread = Some(started.map_err(|error| format!("no thread can be had: {error}"))?);
@@ -185,6 +185,21 @@ mod tests {
         // Another thread does what comes then.
         let next = Job::begin(&mut worker, |_: &AtomicBool| Ok(3));
         assert_eq!(until(&next), Ok(3));
+    }
+
+    #[test]
+    fn job_is_not_begun_when_given_up_before() {
+        let mut worker = Worker::new("test");
+        let (go_on, gate) = channel::<()>();
+        let busy = Job::begin(&mut worker, move |_: &AtomicBool| Ok(gate.recv().is_ok()));
+        let begun = Arc::new(AtomicBool::new(false));
+        let its = Arc::clone(&begun);
+        let work = move |_: &AtomicBool| Ok(its.swap(true, Ordering::Relaxed));
+        drop(Job::begin(&mut worker, work));
+        go_on.send(()).unwrap();
+        assert_eq!(until(&busy), Ok(true));
+        worker.close();
+        assert!(!begun.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -253,29 +253,25 @@ impl Work {
         number: u64,
         stored_before: Option<Compressed>,
     ) -> Result<End, PageOutError> {
-        let memory = PageOut::open(process)?;
-        let mut slices = memory.slices(&mut self.buffer)?;
-        if let Some((part, _)) = part {
-            slices.retain(|slice| slice.end() > part.from);
-        }
-        let last = slices.len();
-        for (slice, count) in slices.iter().zip(1..) {
+        let mut slices = PageOut::take_from(process, part.map_or(0, |(part, _)| part.from))?;
+        let all = slices.len();
+        while slices.len() > 0 {
             if self.shared.cut.load(Ordering::Relaxed) >= number {
                 return Ok(End::Cut);
             }
             let start_us = self.clock.us();
-            memory.take(slice)?;
+            let Some(next) = slices.next().transpose()? else { break };
             self.shared.slices.fetch_add(1, Ordering::Relaxed);
             if let Some((part, before)) = part {
                 let now = held(process).ok_or(PageOutError::Gone)?;
-                if before.own.less(now.own) >= part.most && count < last {
-                    return Ok(End::Part { next: slice.end() });
+                if before.own.less(now.own) >= part.most && slices.len() > 0 {
+                    return Ok(End::Part { next });
                 }
                 // The guest goes on meanwhile, and is to find a free core.
                 let took_us = self.clock.us().saturating_sub(start_us);
                 std::thread::sleep(Duration::from_micros(took_us).min(REST_MAX));
             }
-            if !count.is_multiple_of(RATED_SLICES) {
+            if !(all - slices.len()).is_multiple_of(RATED_SLICES) {
                 continue;
             }
             self.shared.cpu_us.store(thread_cpu_us(), Ordering::Relaxed);
