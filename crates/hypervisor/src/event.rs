@@ -186,12 +186,6 @@ pub struct BalloonStats {
 }
 
 impl BalloonStats {
-    /// Returns a lower bound of the available memory. A driver before Linux 4.6 does not report the
-    /// available memory; then the free memory is the bound.
-    pub fn surely_available(&self) -> Option<Bytes> {
-        self.available.or(self.free)
-    }
-
     /// Caps the guest's numbers at its maximum memory.
     pub(crate) fn within(self, memory: Bytes) -> BalloonStats {
         let cut = |size: Option<Bytes>| size.map(|size| size.min(memory));

@@ -5,7 +5,7 @@
 
 use crate::Error;
 use crate::growth::Growth;
-use base::{Bytes, KIB, PAGE_BYTES};
+use base::{Bytes, KIB};
 use model::{GuestField as G, GuestIdentity, HostField as H, Moment, Row};
 use std::collections::BTreeMap;
 use virtrpc::{Domain, NodeInfo, Value};
@@ -185,12 +185,7 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
     let run = growth.sum(CPU);
     let updated = find(values, "balloon.last-update").filter(|seconds| *seconds > 0);
     // Without a report these still have their initial values.
-    let report = |name: &str| updated.and_then(|_| find_kib(values, name));
-    let pages = |bytes: Option<u64>| bytes.map(|bytes| bytes / PAGE_BYTES);
-    let [free, available, cached, swap_in, swap_out] =
-        ["unused", "usable", "disk_caches", "swap_in", "swap_out"]
-            .map(|name| report(&format!("{BALLOON}{name}")));
-    let major_faults = updated.and_then(|_| find(values, "balloon.major_fault"));
+    let report = |name| updated.and_then(|_| kib(name));
     let memory = seen.memory.map(|bytes| bytes.0);
     // For a domain without a balloon libvirt counts all that virtio-mem could give.
     let actual = kib("balloon.current");
@@ -205,20 +200,14 @@ fn guest(seen: &Seen, growth: &mut Growth) -> Row<G> {
         (G::Resident, kib("balloon.rss")),
         (G::BalloonTime, updated.and_then(|seconds| seconds.checked_mul(NS_PER_S))),
         (G::BalloonTotal, report("balloon.available")),
-        (G::BalloonFree, free),
-        (G::BalloonAvailable, available),
-        (G::BalloonCached, cached),
-        (G::BalloonSwapIn, swap_in),
-        (G::BalloonSwapOut, swap_out),
-        (G::BalloonMajorFaults, major_faults),
-        // As a manager does without a daemon (`BalloonStats::surely_available`).
-        (G::OwnFree, free),
-        (G::OwnAvailable, available.or(free)),
-        (G::OwnCached, cached),
-        (G::OwnSwapIn, pages(swap_in)),
-        (G::OwnSwapOut, pages(swap_out)),
-        (G::OwnMajorFaults, major_faults),
+        (G::BalloonFree, report("balloon.unused")),
+        (G::BalloonAvailable, report("balloon.usable")),
+        (G::BalloonCached, report("balloon.disk_caches")),
+        (G::BalloonSwapIn, report("balloon.swap_in")),
+        (G::BalloonSwapOut, report("balloon.swap_out")),
+        (G::BalloonMajorFaults, updated.and_then(|_| find(values, "balloon.major_fault"))),
     ]);
+    row.put_balloon_as_own();
     row.extend(OF_DEVICES.map(|(_, of, field)| (field, growth.sum(of))));
     row
 }

@@ -37,7 +37,8 @@ pub fn memory_of_stats(stats: &hypervisor::BalloonStats, actual: Bytes, at_ms: u
         clock_ms: stats.updated_s.saturating_mul(1000),
         actual,
         free: stats.free,
-        available: stats.surely_available(),
+        // As it is recorded (`Row::put_balloon_as_own`).
+        available: stats.available.or(stats.free),
         cached: stats.caches,
         swap_in: pages(stats.swap_in),
         swap_out: pages(stats.swap_out),

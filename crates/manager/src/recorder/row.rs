@@ -9,14 +9,13 @@ use crate::control::Scanned;
 use crate::effect::Now;
 use crate::guest::{ManagedGuest, MemorySample};
 use collect::GuestView;
+use counters::Bytes;
 use hypervisor::BalloonStats;
 use model::{GuestField as G, GuestIdentity, ProcessField, ProcessName, Row};
 use std::collections::BTreeMap;
 
 /// Bytes in a KiB, the daemons' unit of memory.
 const KIB: u64 = 1024;
-/// Bytes in a page of swap space, as guests count it.
-const PAGE_BYTES: u64 = 4096;
 const NS_PER_S: u64 = 1_000_000_000;
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -129,27 +128,18 @@ pub(super) fn put_memory(row: &mut Row<G>, sample: &wire::Memory, most: u64) {
 
 /// Sets the balloon's statistics, unchanged and in the daemon's fields.
 pub(super) fn put_balloon(row: &mut Row<G>, stats: &BalloonStats) {
-    let [total, free, available, cached, swap_in, swap_out] =
-        [stats.total, stats.free, stats.available, stats.caches, stats.swap_in, stats.swap_out]
-            .map(|size| size.map(|size| size.0));
-    let pages = |bytes: Option<u64>| bytes.map(|bytes| bytes / PAGE_BYTES);
-    let own_available = stats.surely_available().map(|size| size.0);
+    let size = |size: Option<Bytes>| size.map(|bytes| bytes.0);
     row.extend([
         (G::BalloonTime, stats.updated_s.checked_mul(NS_PER_S)),
-        (G::BalloonTotal, total),
-        (G::BalloonFree, free),
-        (G::BalloonAvailable, available),
-        (G::BalloonCached, cached),
-        (G::BalloonSwapIn, swap_in),
-        (G::BalloonSwapOut, swap_out),
+        (G::BalloonTotal, size(stats.total)),
+        (G::BalloonFree, size(stats.free)),
+        (G::BalloonAvailable, size(stats.available)),
+        (G::BalloonCached, size(stats.caches)),
+        (G::BalloonSwapIn, size(stats.swap_in)),
+        (G::BalloonSwapOut, size(stats.swap_out)),
         (G::BalloonMajorFaults, stats.major_faults),
-        (G::OwnFree, free),
-        (G::OwnAvailable, own_available),
-        (G::OwnCached, cached),
-        (G::OwnSwapIn, pages(swap_in)),
-        (G::OwnSwapOut, pages(swap_out)),
-        (G::OwnMajorFaults, stats.major_faults),
     ]);
+    row.put_balloon_as_own();
 }
 
 /// Sets CPUs and rules as reported by the daemon.
