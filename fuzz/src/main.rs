@@ -1,5 +1,5 @@
-//! libFuzzer's side of the fuzz targets: it picks the one that `PINHEAD_FUZZ_TARGET` names, and
-//! counts the memory that each input takes.
+//! libFuzzer's side of the fuzz targets: it runs the target that `PINHEAD_FUZZ_TARGET` names, and
+//! measures the memory that each input takes.
 //!
 //! The targets themselves are in the crate `fuzz_targets`; `scripts/fuzz` builds and runs this.
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use fuzz_targets::MEMORY_MAX_KIB;
 
-/// Memory that is taken to see that it is counted.
+/// Size of an allocation that checks the counting.
 const PROBE_BYTES: usize = 1 << 20;
 
 static TARGET: OnceLock<fn(&[u8])> = OnceLock::new();
@@ -20,15 +20,15 @@ static TARGET: OnceLock<fn(&[u8])> = OnceLock::new();
 #[global_allocator]
 static MEMORY: Counted = Counted { held: AtomicUsize::new(0), peak: AtomicUsize::new(0) };
 
-/// The system's allocator, and the bytes that are allocated of it. Memory of C and C++ is not among
-/// them. That of libFuzzer shall not be, and targets with SQLite ask the kernel (`bounded`).
+/// The system's allocator with a counter of allocated bytes. Allocations of C and C++ do not count.
+/// That is intended for libFuzzer; targets with SQLite ask the kernel (`bounded`).
 struct Counted {
     held: AtomicUsize,
     peak: AtomicUsize,
 }
 
 impl Counted {
-    /// Returns the bytes that were held at a time meanwhile, beyond those of before.
+    /// Returns the highest number of bytes that `run` holds beyond those held before.
     fn peak_of(&self, run: impl FnOnce()) -> usize {
         let before = self.held.load(Relaxed);
         self.peak.store(before, Relaxed);
@@ -45,7 +45,7 @@ impl Counted {
     }
 }
 
-// SAFETY: all is done by the system's allocator, which keeps the promises; here is only counted.
+// SAFETY: the system's allocator does all the work and keeps the contract; this type only counts.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is the same.
@@ -82,7 +82,7 @@ fn named_target() -> fn(&[u8]) {
     })
 }
 
-/// Ends if the memory of a program like this one is not counted: nothing would be found then.
+/// Panics if allocations are not counted: the fuzzer would then find nothing.
 fn check_memory() {
     let bytes = MEMORY.peak_of(|| drop(black_box(Vec::<u8>::with_capacity(PROBE_BYTES))));
     assert!(bytes >= PROBE_BYTES, "the fuzzer counts {bytes} bytes where {PROBE_BYTES} were taken");

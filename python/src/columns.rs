@@ -1,5 +1,5 @@
-//! Columns as Arrow lays them out: little-endian numbers one behind the other, a bit for each that
-//! is known, and texts as numbers into a list.
+//! Columns in Arrow's layout: little-endian numbers in sequence, a validity bit for each, and texts
+//! as indexes into a list.
 
 use model::{Field, GuestField, HostField, Kind, ProcessField, Row, TierField, Unit};
 use std::collections::HashMap;
@@ -17,11 +17,11 @@ pub enum Part {
     Processes,
 }
 
-/// A field, for people: name, unit, kind, source, what it is.
+/// Description of a field: name, unit, kind, source and documentation.
 pub type Described = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 impl Part {
-    /// The part of that name.
+    /// Returns the part with this name.
     pub fn named(name: &str) -> Result<Part, String> {
         match name {
             "host" => Ok(Part::Host),
@@ -32,7 +32,7 @@ impl Part {
         }
     }
 
-    /// Its fields.
+    /// Returns the fields of the part.
     pub fn fields(self) -> Vec<Described> {
         match self {
             Part::Host => described::<HostField>(),
@@ -42,7 +42,7 @@ impl Part {
         }
     }
 
-    /// The places of the wanted fields in a row; of all if none are named.
+    /// Returns the places of the wanted fields in a row; of all fields if no names are given.
     pub fn wanted(self, names: Option<&[String]>) -> Result<Vec<usize>, String> {
         let all = self.fields();
         let Some(names) = names else { return Ok((0..all.len()).collect()) };
@@ -83,20 +83,20 @@ fn described<F: Field>() -> Vec<Described> {
     F::ALL.iter().map(one).collect()
 }
 
-/// A column, finished.
+/// A finished column.
 #[derive(Debug)]
 pub struct Column {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
     /// `time`, `number` or `text`.
     pub kind: &'static str,
-    /// Numbers: of 8 bytes, or of 4 into `texts`.
+    /// Numbers of 8 bytes, or indexes of 4 bytes into `texts`.
     pub values: Vec<u8>,
-    /// A bit for each that is known, where some are not.
+    /// Validity bits, if some values are missing.
     pub known: Option<Vec<u8>>,
-    /// How many there are.
+    /// Number of values.
     pub rows: usize,
-    /// Texts that numbers stand for.
+    /// Distinct texts.
     pub texts: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Adds one.
+    /// Adds a value.
     pub fn push(&mut self, value: Option<u64>) {
         self.values.extend(value.unwrap_or(0).to_le_bytes());
         if self.rows.is_multiple_of(8) {
@@ -129,7 +129,7 @@ impl Numbers {
     }
 }
 
-/// Texts of which most come again and again.
+/// Texts, most of which repeat.
 #[derive(Debug, Default)]
 pub struct Texts {
     places: HashMap<String, i32>,
@@ -139,7 +139,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Adds one.
+    /// Adds a text.
     pub fn push(&mut self, text: &str) {
         let place = match self.places.get(text) {
             Some(place) => *place,
@@ -160,21 +160,21 @@ impl Texts {
     }
 }
 
-/// A table that is being made.
+/// A table under construction.
 #[derive(Debug)]
 pub struct Columns {
     times: Numbers,
-    /// How long each row covers; none of samples, which are of a moment.
+    /// Time that each row covers; `None` for samples, which are of a moment.
     covered: Option<Numbers>,
     labels: Vec<(&'static str, Texts)>,
-    /// Of processes.
+    /// PIDs, if rows are of processes.
     pids: Option<Numbers>,
     fields: Vec<(usize, Numbers)>,
     part: Part,
 }
 
 impl Columns {
-    /// An empty one with these fields.
+    /// Creates an empty table with these fields.
     pub fn new(part: Part, wanted: &[usize], of_samples: bool) -> Columns {
         let labels: &[&str] = match part {
             Part::Host => &[],
@@ -206,14 +206,14 @@ impl Columns {
         }
     }
 
-    /// Adds the number of the process that a row is of.
+    /// Adds the PID of a row.
     pub fn pid(&mut self, pid: u32) {
         if let Some(pids) = &mut self.pids {
             pids.push(Some(u64::from(pid)));
         }
     }
 
-    /// All of it.
+    /// Returns the finished columns.
     pub fn finish(self) -> Vec<Column> {
         let names = self.part.fields();
         let mut all = vec![self.times.column("time", "time")];

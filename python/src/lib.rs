@@ -1,7 +1,7 @@
-//! What the Python package `pinhead` is made of: recordings as columns, and questions of what if.
+//! Native part of the Python package `pinhead`: recordings as columns, and what-if questions.
 //!
-//! Nothing here decides anything: columns go out as buffers that Arrow takes as they are, answers
-//! as the same JSON that the command line writes. The package makes tables of both.
+//! This part makes no decisions. Columns are buffers that Arrow takes as they are, and results are
+//! the same JSON that the command line writes. The package makes tables of both.
 
 mod columns;
 mod rows;
@@ -38,13 +38,13 @@ fn json(document: &impl Serialize) -> PyResult<String> {
     serde_json::to_string(document).map_err(|error| failed(&error))
 }
 
-/// When the first minute begins and the last one ends; `None` where nothing is recorded.
+/// Returns the begin of the first minute and the end of the last; `None` without recordings.
 #[pyfunction]
 fn extent(py: Python<'_>, dir: PathBuf) -> PyResult<Option<(i64, i64)>> {
     py.detach(|| Records::open(&dir)?.extent()).map_err(|error| failed(&error))
 }
 
-/// Times of which nothing is known: from, to, why.
+/// Returns the times without data: begin, end and reason.
 #[pyfunction]
 fn gaps(
     py: Python<'_>,
@@ -57,13 +57,13 @@ fn gaps(
     Ok(found.into_iter().map(|gap| (gap.from_ms, gap.to_ms, gap.reason)).collect())
 }
 
-/// The fields of a part: name, unit, kind, source, what it is.
+/// Returns the fields of a part: name, unit, kind, source and documentation.
 #[pyfunction]
 fn fields(part: &str) -> PyResult<Vec<Described>> {
     Ok(Part::named(part).map_err(PyValueError::new_err)?.fields())
 }
 
-/// A part of the recordings by steps of so long, or its samples where `step_ms` is missing.
+/// Returns a part of the recordings in steps of `step_ms`, or its samples if `step_ms` is missing.
 #[pyfunction]
 #[pyo3(signature = (dir, part, from_ms, to_ms, step_ms, fields))]
 fn table(
@@ -103,7 +103,7 @@ fn world(
     World { policy, host: host.map(Bytes), growth_permille, more }
 }
 
-/// Passes played again, and a world that differs beside them: JSON, and the decisions of both.
+/// Replays passes, and optionally again in another world. Returns JSON, and the decisions of both.
 #[pyfunction]
 #[pyo3(signature = (dir, from_ms, to_ms, journal, policy, host, growth_permille, more, decisions))]
 #[expect(clippy::too_many_arguments, reason = "Python's side names them")]
@@ -120,11 +120,11 @@ fn replay(
     decisions: bool,
 ) -> PyResult<(String, Option<String>, Option<String>)> {
     let world = world(policy, host, growth_permille, more);
-    // What plays cannot leave its thread: all of it becomes text there.
+    // A player cannot leave its thread, so the result becomes text there.
     let answer = || -> Result<_, Box<dyn StdError + Send + Sync>> {
         let change = world.change()?;
         let source = Replay::open(&dir, from_ms, to_ms)?;
-        // What was decided is what a journal is compared with: all of it, or nothing.
+        // The comparison with a journal needs all decisions.
         let most = if decisions || journal.is_some() { usize::MAX } else { 0 };
         let played = source.play(Change::default(), most)?;
         if let Some((_, like)) = &world.more {
@@ -155,7 +155,7 @@ fn replay(
     py.detach(answer).map_err(|error| failed(&*error))
 }
 
-/// How many more guests like those of a pattern fit into a world: JSON.
+/// Returns the number of further guests like those of a pattern that fit, as JSON.
 #[pyfunction]
 #[pyo3(signature = (dir, from_ms, to_ms, like, policy, host, growth_permille))]
 #[expect(clippy::too_many_arguments, reason = "Python's side names them")]
@@ -175,7 +175,7 @@ fn fit(
     json(&FitDocument::of(&fit, &like))
 }
 
-/// How large guests should be: JSON.
+/// Returns the recommended sizes of guests, as JSON.
 #[pyfunction]
 #[pyo3(signature = (
     dir, from_ms, to_ms, guests, percentile_permille, headroom_permille, enough_ms

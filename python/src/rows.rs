@@ -1,4 +1,4 @@
-//! Recordings, row by row.
+//! Tables from the rows of recordings.
 
 use crate::columns::{Column, Columns, Part};
 use base::duration::MINUTE_MS;
@@ -6,19 +6,19 @@ use model::{Field, GuestField, Interval, Moment, Over, ProcessField, Row, TierFi
 use std::ops::ControlFlow;
 use store::{Error, Pick, Records, STEPS_MAX, Span};
 
-/// Why there is no table.
+/// Reason why there is no table.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// They cannot be read.
+    /// The recordings cannot be read.
     #[error(transparent)]
     Store(#[from] Error),
-    /// More steps than are worth their memory.
+    /// More steps than memory allows.
     #[error("the time has more than {STEPS_MAX} steps: make them longer")]
     TooMany,
-    /// Steps that rows do not come to.
+    /// Steps that are no whole minutes.
     #[error("steps are whole minutes: every=\"1min\", \"5min\", \"1h\"")]
     Uneven,
-    /// Of some of the time there are rows of a quarter of an hour only.
+    /// Part of the time is recorded only as quarters of an hour.
     #[error(
         "of a part of this time only quarters of an hour are kept: say every=\"15min\", or a \
          multiple of that, or begin later"
@@ -30,7 +30,7 @@ fn picked<F: Field>(part: Part, of: Part, wanted: &[usize]) -> Option<Vec<F>> {
     (part == of).then(|| wanted.iter().filter_map(|place| F::ALL.get(*place).copied()).collect())
 }
 
-/// Steps of so long.
+/// Returns a table with steps of `step_ms`.
 pub fn intervals(
     records: &Records,
     part: Part,
@@ -48,7 +48,7 @@ pub fn intervals(
     {
         return Err(Failure::TooMany);
     }
-    // Rows begin on round times, and what lies between two of them cannot be told apart.
+    // Rows begin on round times, so the first step does too.
     let from_ms = from_ms - from_ms.rem_euclid(step_ms);
     let mut is_coarse = false;
     let pick = Pick {
@@ -58,7 +58,7 @@ pub fn intervals(
     };
     let span = Span { from_ms, to_ms, step_ms };
     records.visit_fields(span, &pick, |interval| {
-        // A row of a quarter of an hour stands where it begins.
+        // A row of a quarter of an hour has the time of its begin.
         is_coarse |= interval.host.covered_ms > step_ms.unsigned_abs().saturating_mul(3) / 2;
         add_interval(&mut columns, part, &interval);
         match is_coarse {
@@ -96,7 +96,7 @@ fn add_interval(columns: &mut Columns, part: Part, interval: &Interval) {
     }
 }
 
-/// The samples as they were taken.
+/// Returns a table of the samples.
 pub fn samples(
     records: &Records,
     part: Part,
@@ -112,7 +112,7 @@ pub fn samples(
     Ok(columns.finish())
 }
 
-/// A moment as an interval that covers nothing: its rows are added like those of any other.
+/// Converts a moment to an interval without length, so that its rows are added like others.
 fn at_once(moment: Moment) -> Interval {
     let Moment { at_ms, host, guests, tiers, processes } = moment;
     Interval {

@@ -247,7 +247,7 @@ fn rules(tried: &[Tried], answer: &Sizes) -> Vec<RuleDocument> {
     tried.iter().filter_map(one).collect()
 }
 
-/// One decision of a replayed policy.
+/// A decision of a replayed policy.
 #[derive(Debug, Serialize)]
 pub struct DecisionDocument<'a> {
     pub at_ms: i64,

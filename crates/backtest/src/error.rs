@@ -1,8 +1,8 @@
-//! Reasons for which a question cannot be answered.
+//! Errors of replays and sizes.
 
 use std::path::PathBuf;
 
-/// An error that prevents an answer.
+/// Reason why a question cannot be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Recordings or a journal cannot be read.
@@ -25,7 +25,7 @@ pub enum Error {
         /// The known policies.
         names: String,
     },
-    /// Rules of an operator need more than was recorded.
+    /// A file of settings with an operator's rules. Passes do not record the rules' inputs.
     #[error(
         "{path} has rules of an operator ([policy] rules), which cannot be replayed: they ask for \
          more than a pass records"
@@ -51,7 +51,7 @@ pub enum Error {
     /// No guest at all.
     #[error("No guest was recorded in this time")]
     Nobody,
-    /// A time with more steps than are worth their memory.
+    /// A time range with more steps than memory allows.
     #[error(
         "the time is longer than 200 days, which is more than can be looked at: begin it later"
     )]

@@ -17,9 +17,9 @@ pub struct Fit {
     pub count: u32,
     /// True if the limit was reached, so that more were not tried.
     pub is_bound: bool,
-    /// Sums with this many.
+    /// Result with this number.
     pub with: Tally,
-    /// Sums with one more, unless none was tried.
+    /// Result with one more guest, unless it was not tried.
     pub beyond: Option<Tally>,
 }
 
@@ -31,15 +31,15 @@ pub fn search(replay: &Replay, world: &World, like: &str) -> Result<Fit, Error> 
     let play = |count: u32| {
         let more = Some((count, like.to_owned())).filter(|_| count > 0);
         let mut change = World { more, ..world.clone() }.change()?;
-        // The estimate is the same with and without more guests.
+        // A set kind makes the replay without more guests an estimate too, so results compare.
         change.kind = change.kind.or(Some(kind));
         replay.play(change, 0)
     };
     search_by(&play)
 }
 
-/// Doubles the number until it does not fit, and then halves the difference. `play` replays with so
-/// many more guests.
+/// Doubles the number until the guests do not fit, then bisects. `play` replays with this number of
+/// additional guests.
 fn search_by(play: &dyn Fn(u32) -> Result<Played, Error>) -> Result<Fit, Error> {
     let without = play(0)?;
     let tally = without.player.total();

@@ -29,7 +29,7 @@ pub struct Replay {
 
 /// The result of a replay.
 pub struct Played {
-    /// Policy with its sums.
+    /// Player with the results.
     pub player: Player,
     /// Decisions, in their order.
     pub decisions: Vec<Replayed>,
@@ -46,7 +46,7 @@ impl Replay {
         Ok(Replay { records: Records::open(dir)?, from_ms, to_ms })
     }
 
-    /// Replays all of the range, and a while before it that does not count. Keeps at most `most`
+    /// Replays the whole range, after a warm-up that does not count. Keeps at most `most`
     /// decisions.
     pub fn play(&self, change: Change, most: usize) -> Result<Played, Error> {
         let mut player = Player::new(change);
@@ -71,8 +71,8 @@ impl Replay {
         Ok(Played { player, decisions, from_ms, to_ms })
     }
 
-    /// Returns the agreement of the replayed decisions with a journal. It is `None` if the journal
-    /// has none of them.
+    /// Returns the agreement of the replayed decisions with a journal; `None` if the journal has no
+    /// decisions in the range.
     pub fn agreement(journal: &Path, played: &Played) -> Result<Option<Agreement>, Error> {
         let journal = Journal::read_only(journal)?;
         let guests = journal.guests()?.into_iter().filter(|guest| {

@@ -13,10 +13,10 @@ use whatif::{Advice, Options, Past};
 pub const MINUTES_MS: i64 = 3 * 1440 * duration::MINUTE_MS;
 const QUARTER_MS: i64 = 15 * duration::MINUTE_MS;
 
-/// The time to look at, and the options for sizes.
+/// Time range to look at, and the options for sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// Time, and the length of its steps.
+    /// Time range, and the length of its steps.
     pub span: Span,
     /// Options for sizes.
     pub options: Options,
@@ -40,7 +40,7 @@ impl Question {
 /// The recorded needs, and the resulting advice.
 #[derive(Debug)]
 pub struct Sizes {
-    /// Question.
+    /// The question.
     pub question: Question,
     /// Start of the first step.
     pub from_ms: i64,
@@ -82,7 +82,7 @@ impl Sizes {
         Ok(Sizes { question, from_ms, past, advice })
     }
 
-    /// Returns the minutes in so many steps.
+    /// Converts a number of steps to minutes.
     pub fn minutes(&self, steps: u64) -> u64 {
         steps.saturating_mul(self.past.step_ms) / 60_000
     }

@@ -1,4 +1,4 @@
-//! Findings of what deserves doing, each played again with its remedy.
+//! Findings in recordings, each replayed with its remedy.
 //!
 //! ```text
 //!   recordings ─► Past, Habits ─┐
@@ -15,43 +15,43 @@ use std::ops::ControlFlow;
 use store::{Pick, Records, Span};
 use whatif::{Change, Finding, Habits, Known, Options, Past, Player, Remedy, Tally};
 
-/// Recordings have a row a minute.
+/// Length of a step: recordings have a row a minute.
 const STEP_MS: i64 = duration::MINUTE_MS;
 
-/// The findings of a time, the best first.
+/// Findings in a time range, best first.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// Those that help when they are played.
+    /// Findings with a remedy that helps in the replay.
     pub all: Vec<Advised>,
-    /// The number of guests that were looked at.
+    /// Number of analysed guests.
     pub guests: usize,
 }
 
-/// A finding, and the effect of its remedy on the passes, where they show one.
+/// A finding, and the replayed effect of its remedy, if passes can show one.
 #[derive(Clone, Debug)]
 pub struct Advised {
     pub finding: Finding,
     pub foretold: Option<Foretold>,
 }
 
-/// The outcome of the passes as they were, and with a remedy.
+/// Results of the passes without and with a remedy.
 #[derive(Clone, Copy, Debug)]
 pub struct Foretold {
     pub before: Outcome,
     pub after: Outcome,
 }
 
-/// The outcome of playing passes.
+/// Result of replayed passes.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The needs of all guests, and moves.
+    /// Needs of all guests, and moves.
     pub tally: Tally,
-    /// Memory of the host that was free on average.
+    /// Mean free memory of the host.
     pub free: Bytes,
 }
 
 impl Foretold {
-    /// Returns whether a twentieth less is not met, or a hundredth more is free.
+    /// Returns true if unmet needs fall by a twentieth or free memory rises by a hundredth.
     fn helps(&self) -> bool {
         let (before, after) = (&self.before, &self.after);
         let unmet = (before.tally.unmet, after.tally.unmet);
@@ -60,8 +60,8 @@ impl Foretold {
     }
 }
 
-/// Looks for what deserves doing from one time up to before another, in milliseconds since 1970.
-/// Sizes of guests with less history than `enough_ms` are no findings.
+/// Returns the findings from one time up to before another, in milliseconds since 1970. Sizes of
+/// guests with less history than `enough_ms` are no findings.
 pub fn tune(
     records: &Records,
     (from_ms, to_ms): (i64, i64),
@@ -94,7 +94,7 @@ pub fn tune(
     for finding in whatif::tune(&known) {
         let foretold = match change_of(&finding, player.kind()).filter(|_| player.passes() > 0) {
             Some(change) => {
-                // Both are estimates of the same kind, so that they can be compared. The one
+                // Both results are estimates of the same kind, so they can be compared. The result
                 // without a change is the same for all findings.
                 let before = match as_it_was {
                     Some(before) => before,
@@ -107,7 +107,7 @@ pub fn tune(
             }
             None => None,
         };
-        // What does not help when it is played is not advised.
+        // A remedy that does not help in the replay is not advised.
         if foretold.as_ref().is_none_or(Foretold::helps) {
             all.push(Advised { finding, foretold });
         }
@@ -138,7 +138,7 @@ fn read(records: &Records, from_ms: i64, to_ms: i64) -> Result<(Past, Habits), E
     Ok((past, habits))
 }
 
-/// What a remedy changes of the passes; `None` for one that no pass knows of.
+/// Returns the change of the passes by a remedy; `None` for a remedy that passes cannot show.
 fn change_of(finding: &Finding, kind: Kind) -> Option<Change> {
     let who = finding.guest.clone();
     let kind = Some(kind);
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_helps_meets_a_need_or_frees_memory() {
+    fn remedy_helps_if_it_meets_a_need_or_frees_memory() {
         let tally = |unmet: u128| Tally { unmet, ..Tally::default() };
         let outcome = |unmet, free| Outcome { tally: tally(unmet), free: Bytes(free) };
         let told = |unmet: [u128; 2], free: [u64; 2]| Foretold {

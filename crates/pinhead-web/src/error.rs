@@ -1,20 +1,20 @@
-//! Errors of `pinhead-web`, for the person who started it.
+//! Errors of `pinhead-web`, with messages for its user.
 
 use std::io;
 
 /// A reason why the pages cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server refuses its settings, or cannot go on.
+    /// The server refuses its settings, or cannot continue.
     #[error(transparent)]
     Web(#[from] ::web::Error),
-    /// The engine's address is none.
+    /// The engine's address is not an address.
     #[error(transparent)]
     Metrics(#[from] metrics::Error),
     /// The password cannot be read.
     #[error("Cannot read the password")]
     Unread(#[source] io::Error),
-    /// The password was typed in two ways.
+    /// The two typed passwords differ.
     #[error("Nothing was written: the second was another")]
     Mismatch,
 }

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Shows the pages until a signal ends the process.
+/// Serves the pages until a signal ends the process.
 fn run(args: WebArgs) -> Result<(), Error> {
     if let Some(path) = &args.new_password {
         return password::ask(path);
@@ -61,14 +61,14 @@ fn run(args: WebArgs) -> Result<(), Error> {
                 ));
             }
             let mut out = std::io::stdout();
-            // Nobody may read it, and the pages are there all the same.
+            // Without a reader of this text the pages are served all the same.
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         }),
     };
     Ok(::web::serve(settings)?)
 }
 
-/// The hosts that the options name.
+/// Returns the source of the hosts that the options name.
 fn source(args: WebArgs) -> Result<Arc<dyn Source>, Error> {
     let WebArgs { dir, journal, from, host, socket, .. } = args;
     Ok(match from {

@@ -1,4 +1,4 @@
-//! Asks for a password, at a terminal unseen, and writes its file.
+//! Password prompt and password file.
 
 use crate::error::Error;
 use ::web::write_password;
@@ -8,10 +8,10 @@ use std::path::Path;
 
 /// The byte that Ctrl-C sends.
 const INTERRUPT: u8 = 3;
-/// Limit of a password, in bytes.
+/// Longest password, in bytes.
 const PASSWORD_MAX: u64 = 1_024;
 
-/// Asks for a password, at a terminal twice and unseen, and writes its file.
+/// Reads a password, twice and hidden at a terminal, and writes its file.
 pub fn ask(path: &Path) -> Result<(), Error> {
     let stdin = std::io::stdin();
     let unread = |source| Error::Unread(source);
@@ -29,7 +29,7 @@ pub fn ask(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// A line of what is typed, without its end, which is one of these bytes.
+/// Reads a typed line, without its end, which is one of these bytes.
 fn line(ends: &[u8]) -> io::Result<String> {
     let mut input = io::stdin().lock().take(PASSWORD_MAX + 1);
     let mut line = Vec::new();
@@ -51,14 +51,15 @@ fn line(ends: &[u8]) -> io::Result<String> {
     Ok(line.to_owned())
 }
 
-/// The same, asked for at a terminal that shows nothing of it.
+/// Prompts for a line at a terminal that shows nothing of it.
 fn unseen(question: &str) -> io::Result<String> {
     let stdin = io::stdin();
     let shown = tcgetattr(&stdin)?;
     let mut hidden = shown.clone();
     hidden.local_modes -= LocalModes::ECHO;
     hidden.local_modes |= LocalModes::ECHONL;
-    // A process that a key ends leaves the terminal as it is: here the key ends the line instead.
+    // A process that is ended by a key leaves the terminal's settings changed. Here the key ends
+    // the line instead.
     hidden.local_modes -= LocalModes::ISIG;
     hidden.special_codes[SpecialCodeIndex::VEOL] = INTERRUPT;
     let mut err = io::stderr();

@@ -1,5 +1,5 @@
-//! `pinhead capacity`: every level that this system can see above itself, and how many CPUs it has
-//! at most because of that.
+//! `pinhead capacity`: every level that this system can see above itself, and the resulting maximum
+//! of CPUs.
 
 use crate::Error;
 use crate::args::Format;
@@ -31,7 +31,7 @@ pub struct CapacityArgs {
     pub format: Format,
 }
 
-/// A level for programs.
+/// A level, for the JSON output.
 #[derive(Serialize)]
 struct Row<'a> {
     level: &'a str,
@@ -61,7 +61,7 @@ struct Document<'a> {
 pub fn run(args: &CapacityArgs) -> Result<String, Error> {
     let mut found = match text(&args.sysinfo) {
         Ok(text) => levels(&text),
-        // STHYI's page may be of another machine, which is told by it alone.
+        // STHYI's page may come from another machine; then only the page describes it.
         Err(_) if args.sthyi.is_some() && !args.sysinfo.exists() => Vec::new(),
         Err(error) => return Err(error),
     };
@@ -90,7 +90,7 @@ pub fn run(args: &CapacityArgs) -> Result<String, Error> {
     }
 }
 
-/// A page, and nothing of what stands behind it: that may be without end.
+/// Reads a page, and no further: the file may be without end.
 fn page(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(sthyi::PAGE_BYTES as u64).read_to_end(&mut bytes)?;
@@ -167,7 +167,7 @@ fn shown(levels: &[Level]) -> String {
     text
 }
 
-/// "2", "2.5": from thousandths.
+/// Formats thousandths of CPUs: "2", "2.5".
 fn cpus(thousandths: u64) -> String {
     quantity::short(thousandths as f64 / 1000.0)
 }

@@ -9,7 +9,7 @@ use rules::{Diagnostic, FileKind, Machine, Name, RuleFile, Severity, line_column
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// What was found in one file.
+/// The findings of one file.
 #[derive(Debug)]
 pub struct Checked {
     /// The file.
@@ -19,27 +19,27 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// How many of a severity there are.
+    /// Returns the number of findings of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.found.iter().filter(|d| d.severity == severity).count()
     }
 }
 
-/// Against what to check.
+/// The target to check against.
 #[derive(Clone, Debug)]
 pub enum Against {
     /// The language alone.
     Nothing,
     /// The machine below this root.
     Machine(Root),
-    /// The host's manager, whatever names the file sets.
+    /// The host's manager, independent of the names that the file sets.
     Host,
 }
 
 /// Checks one file.
 pub fn file(path: &Path, against: &Against) -> Result<Checked, Error> {
     let rules = rulesfile::read(path)?;
-    // The rules of the host's manager are known by their names, and need no machine.
+    // The rules of the host's manager are recognised by their names, and need no machine.
     let is_host = rules::host::recognise(&rules.text) == FileKind::Host;
     let found = match against {
         Against::Host => host_text(&rules.text),
@@ -111,7 +111,7 @@ fn swinging_pool(file: &RuleFile, o: Oscillation) -> Option<Diagnostic> {
     )
 }
 
-/// The findings as compilers show them.
+/// Formats the findings the way compilers show them.
 pub fn render(checked: &Checked, color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     // Spans count bytes; a byte that is no text stays one byte.
@@ -155,13 +155,13 @@ pub fn render(checked: &Checked, color: bool) -> String {
     out
 }
 
-/// The errors among the findings, as compilers show them.
+/// Formats the errors among the findings the way compilers show them.
 pub fn errors(rules: RulesText, mut found: Vec<Diagnostic>) -> String {
     found.retain(|d| d.severity == Severity::Error);
     render(&Checked { rules, found }, false)
 }
 
-/// The findings of all files as one JSON object.
+/// Converts the findings of all files to one JSON object.
 pub fn to_json(all: &[Checked]) -> Value {
     let files: Vec<Value> = all
         .iter()

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line.
 
 use crate::args::{
     CheckArgs, CompletionsArgs, ConformArgs, ExplainArgs, PresetsArgs, ServiceArgs, UpArgs,
@@ -118,8 +118,7 @@ pub enum Command {
     Completions(CompletionsArgs),
 }
 
-/// What a shell needs to complete commands and options. Commands that are there for other
-/// commands alone are left out.
+/// Generates a shell's completion script. Commands that exist only for other commands are left out.
 pub fn completions(shell: Shell) -> String {
     let whole = Cli::command();
     let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();

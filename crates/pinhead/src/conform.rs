@@ -1,8 +1,8 @@
-//! `pinhead conform`: recorded decisions of the original daemon, decided again.
+//! `pinhead conform`: decides the original daemon's recorded decisions again, and compares.
 //!
-//! One scenario a line, as JSON: a rules file, a machine, the texts of the kernel's
-//! files at each look, and what CPUs and pool were after each. The texts go through
-//! the readers, the compiler and the step that the daemon itself uses.
+//! Each line is a scenario as JSON: a rules file, a machine, and a list of looks. A look has the
+//! texts of the kernel's files, and the CPUs and the pool after it. The texts go through the
+//! daemon's own readers, compiler and step.
 
 use crate::error::Error;
 use counters::{History, Pages};
@@ -14,15 +14,15 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// The longest difference that is shown.
+/// Longest difference that is shown, in characters.
 const DIFFERENCE_MAX: usize = 2000;
 
-/// The longest line: the longest recorded scenario has 18 KB.
+/// Longest line, in bytes: the longest recorded scenario has 18 KB.
 const LINE_MAX: u64 = 1 << 20;
-/// The longest text, unpacked: a file of a few hundred KiB may say that it is without end.
+/// Longest text, unpacked, in bytes: a packed file of a few hundred KiB may unpack without end.
 const TEXT_MAX: u64 = 256 << 20;
 
-/// One recorded scenario.
+/// A recorded scenario.
 #[derive(Debug, Deserialize)]
 struct Scenario {
     id: String,
@@ -51,18 +51,18 @@ struct State {
     cmm_pages: u64,
 }
 
-/// How a file of scenarios came out.
+/// The outcome of a file of scenarios.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Scenarios decided as recorded.
     pub agree: usize,
     /// Scenarios in the file.
     pub total: usize,
-    /// One paragraph for each that differs.
+    /// A paragraph for each scenario that differs.
     pub differences: Vec<String>,
 }
 
-/// Runs all scenarios of a file; one that ends in `.gz`, or looks like it, is unpacked.
+/// Runs all scenarios of a file; a gzip file is unpacked.
 pub fn run(path: &Path) -> Result<Report, Error> {
     let file = std::fs::File::open(path).map_err(|e| Error::read(path, e))?;
     let mut reader = BufReader::new(file);
@@ -72,7 +72,7 @@ pub fn run(path: &Path) -> Result<Report, Error> {
     scenarios(unpacked, path)
 }
 
-/// Runs all scenarios of a text, which is that of this file.
+/// Runs all scenarios of a text; `path` names its file in messages.
 pub fn scenarios(text: impl Read, path: &Path) -> Result<Report, Error> {
     let mut reader = BufReader::new(text.take(TEXT_MAX + 1));
     let mut report = Report::default();

@@ -1,4 +1,4 @@
-//! What can go wrong in a command, for the person who typed it.
+//! Errors of the commands, with messages for their user.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ pub enum Error {
     Line { path: PathBuf, line: usize, column: usize, message: String },
     #[error(transparent)]
     Kernel(#[from] procfs::Error),
-    /// What a guest boots from cannot be had.
+    /// A guest's image, kernel or package is not available.
     #[error(transparent)]
     Image(#[from] images::Error),
-    /// A guest cannot be had, or reached.
+    /// A guest cannot be started, or reached.
     #[error(transparent)]
     Guest(#[from] vm::Error),
     #[error(transparent)]
@@ -27,7 +27,7 @@ pub enum Error {
     FarmFaults(String),
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The manager cannot start, or go on.
+    /// The manager cannot start, or continue.
     #[error(transparent)]
     Host(manager::Error),
     #[error(transparent)]
@@ -37,18 +37,18 @@ pub enum Error {
     /// An experiment, or a result of one.
     #[error(transparent)]
     Lab(#[from] lab::Error),
-    /// An engine that holds a fleet's metrics does not answer as it should.
+    /// An engine with a fleet's metrics does not answer as expected.
     #[error(transparent)]
     Metrics(#[from] metrics::Error),
-    /// A host without pinhead does not answer as it should.
+    /// A host without pinhead does not answer as expected.
     #[error(transparent)]
     Remote(#[from] remote::Error),
     #[error(transparent)]
     Report(#[from] reports::Error),
-    /// Recordings, or an engine's samples, cannot be had.
+    /// Recordings, or an engine's samples, are not available.
     #[error(transparent)]
     Recorded(#[from] recorded::Error),
-    /// A question of what if cannot be answered.
+    /// A what-if question cannot be answered.
     #[error(transparent)]
     Backtest(#[from] backtest::Error),
     /// A question about the past cannot be answered.
@@ -60,13 +60,13 @@ pub enum Error {
     /// A step that the system, or a library, refused.
     #[error("{what}")]
     Step { what: String, source: Box<dyn std::error::Error + Send + Sync> },
-    /// Anything else, in a sentence that says what would be right.
+    /// Any other error, in a sentence with the remedy.
     #[error("{0}")]
     Message(String),
 }
 
 impl Error {
-    /// What could not be done, and what kept it from that.
+    /// Creates an error of a step, with the reason for its failure.
     pub fn step<E>(what: impl Into<String>, source: E) -> Error
     where
         E: Into<Box<dyn std::error::Error + Send + Sync>>,

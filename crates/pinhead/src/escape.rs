@@ -5,37 +5,37 @@ use base::{is_plain, plain, plain_json};
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// An answer in JSON, with its line end.
+/// Formats an answer as JSON, with its line end.
 pub fn json<T: Serialize + ?Sized>(answer: &T) -> Result<String, Error> {
     serde_json::to_string_pretty(answer)
         .map(|text| plain_json(&text) + "\n")
         .map_err(|error| Error::step("The answer cannot be written as JSON", error))
 }
 
-/// Lines that come from outside are cut here.
+/// Longest line from outside, in characters; the rest is cut.
 pub const LINE_MAX: usize = 400;
 
-/// A text whose names came from outside, made safe for a terminal line by line.
+/// Makes a text with names from outside safe for a terminal, line by line.
 pub fn plain_lines(text: &str) -> String {
     text.lines().map(|line| plain(line, LINE_MAX) + "\n").collect()
 }
 
-/// Writes lines from outside to a terminal as they come: line ends and tabs as they are,
-/// everything else that a terminal would obey replaced.
+/// A writer of lines from outside to a terminal, as they come. Line ends and tabs stay; everything
+/// else that a terminal would obey is replaced.
 #[derive(Debug)]
 pub struct Lines<W: Write> {
     out: W,
-    /// The beginning of a character whose rest has not come yet.
+    /// The first bytes of a character that is still incomplete.
     held: Vec<u8>,
 }
 
 impl<W: Write> Lines<W> {
-    /// Writes to this.
+    /// Creates a writer to `out`.
     pub fn new(out: W) -> Lines<W> {
         Lines { out, held: Vec::new() }
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     pub fn finish(mut self) -> io::Result<()> {
         let rest = std::mem::take(&mut self.held);
         self.show(&String::from_utf8_lossy(&rest))?;
@@ -56,7 +56,7 @@ impl<W: Write> Write for Lines<W> {
         self.held.extend_from_slice(bytes);
         let whole = match std::str::from_utf8(&self.held) {
             Ok(_) => self.held.len(),
-            // Only an end that more bytes could mend is kept.
+            // Only an end that further bytes could complete is kept.
             Err(error) if error.error_len().is_none() => error.valid_up_to(),
             Err(_) => self.held.len(),
         };
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_keep_their_ends_and_characters_that_are_cut_are_whole_again() {
+    fn lines_keep_their_ends_and_split_characters_are_joined() {
         let mut out = Vec::new();
         let mut lines = Lines::new(&mut out);
         for byte in "Grüße\r\n\t\x1b[2J\u{202e}x".bytes() {

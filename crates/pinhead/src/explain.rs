@@ -1,4 +1,4 @@
-//! `pinhead explain`: every value that a rules file sees, and what follows.
+//! `pinhead explain`: every value that a rules file sees, and the daemon's decision.
 
 mod explained;
 mod host_rules;
@@ -43,11 +43,11 @@ pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
     Ok(Explained { rules, explanation, counters: Vec::new(), verdicts, seen })
 }
 
-/// Where the snapshots come from.
+/// The source of the snapshots.
 enum Trees {
-    /// The machine itself, looked at again and again.
+    /// The machine itself, read at intervals.
     Live(Root),
-    /// One captured tree: nothing changes in it.
+    /// One captured tree, without changes between looks.
     Still(Root),
     /// Captured trees, oldest first.
     Series(Vec<PathBuf>),
@@ -80,7 +80,7 @@ impl Trees {
         Ok(Trees::Series(series))
     }
 
-    /// The tree that says what the machine is.
+    /// Returns the tree that describes the machine.
     fn first(&self) -> Root {
         match self {
             Trees::Live(root) | Trees::Still(root) => root.clone(),
@@ -89,7 +89,7 @@ impl Trees {
         }
     }
 
-    /// The tree of a look, of so many; `None` if it is that of the look before.
+    /// Returns the tree of one look among several; `None` if it is the tree of the look before.
     fn next(&self, look: usize, looks: usize) -> Result<Option<Root>, Error> {
         match self {
             Trees::Live(_) | Trees::Still(_) => Ok(None),
@@ -103,7 +103,7 @@ impl Trees {
         }
     }
 
-    /// What is looked at, for people.
+    /// Describes the source of the values, for people.
     fn seen(&self, looks: usize, pause: Duration) -> String {
         match self {
             Trees::Live(_) => format!("this machine, {looks} looks {} ms apart", pause.as_millis()),
@@ -128,7 +128,7 @@ fn fetch(at: &At, dir: &Path) -> Result<(), Error> {
     let Answer::Capture(Captured { files }) = service::ask(&at.socket, &ask)? else {
         return Err(farm::Error::other(&at.socket).into());
     };
-    // Names from this program's own table only, whatever came through the socket.
+    // Only names from this program's own table are used, never names from the socket.
     let names = wire::File::ALL.iter().filter_map(|file| file.path());
     for name in names.chain([service::POOL]) {
         let Some(text) = files.get(name) else { continue };
@@ -187,11 +187,11 @@ fn resources(root: &Root) -> Resources {
     let counts = cpus.online().ok().zip(cpus.present().ok());
     let pool = CmmPool::find(root).and_then(|mut cmm| cmm.size().ok());
     Resources {
-        // A machine that dispatches vertically keeps its CPUs to itself.
+        // A machine that dispatches vertically does not allow plugging.
         cpus: counts.filter(|_| cpus.polarization().allows_plugging()).map(|(online, present)| {
             guest::Cpus { online: count(online), present: count(present) }
         }),
-        // Without a pool of its own: what would be asked of the host, from nothing.
+        // A guest without a pool of its own requests pages of the host's, starting at 0.
         pool: Some(pool.unwrap_or(Pages(0))),
     }
 }

@@ -1,11 +1,11 @@
-//! The machine that a rules file is looked at for: this one, or a captured tree.
+//! The machine for which a rules file is checked: this one, or a captured tree.
 
 use counters::{Counter, Kib};
 use plug::Cpus;
 use procfs::{Reader, Root};
 use rules::Machine;
 
-/// What the machine below a root has.
+/// Reads the properties of the machine below a root.
 pub fn of(root: &Root) -> Result<Machine, procfs::Error> {
     let names = procfs::kernel_names(root)?;
     let mut total = [f64::NAN];
@@ -15,7 +15,7 @@ pub fn of(root: &Root) -> Result<Machine, procfs::Error> {
         names: Some(names),
         cpus_usable: Cpus::new(root).usable().ok().map(|cpus| cpus.len() as u32),
         memory: read.is_ok().then_some(Kib(total[0] as u64)),
-        // A machine that has neither may be the host of one that has.
+        // A machine without a pool may be the host of a guest that has one.
         pool: None,
     })
 }

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Command::Reserve(args) => manage::reserve(&args).and_then(|text| print(&text)),
         Command::Why(args) => why::run(&args).and_then(|text| print(&text)),
         Command::Top(args) => top::run(args).map(|()| ExitCode::SUCCESS),
-        // Its options were read here for their faults and are read again there.
+        // The options are parsed here to report faults, and parsed again by `pinhead-web`.
         Command::Web(_) => Err(web::run(std::env::args_os().skip(2))),
         Command::Fleet(args) => fleet::run(&args).and_then(|text| print(&text)),
         Command::Report(args) => report::run(&args).and_then(|text| print(&text)),
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes to standard output. A reader that has seen enough (`| head`) is no error.
+/// Writes to standard output. A reader that closes early (`| head`) is no error.
 fn print(text: &str) -> Result<ExitCode, Error> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -98,14 +98,14 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(u8::from(refused)))
 }
 
-/// The exit status says whether a request or a guest failed, for scripts.
+/// Runs a load. The exit status reports to scripts if a request or a guest failed.
 fn run_load(args: &load::LoadArgs) -> Result<ExitCode, Error> {
     let summary = load::run(args)?;
     print(&summary.text)?;
     Ok(ExitCode::from(u8::from(summary.failed > 0)))
 }
 
-/// The answer goes to standard output as it comes; a remark about it goes to standard error.
+/// Runs a query. The result goes to standard output as it comes; a remark goes to standard error.
 fn run_sql(args: &SqlArgs) -> Result<ExitCode, Error> {
     if let Some(remark) = sql::run(args, &mut std::io::stdout().lock())? {
         eprintln!("pinhead: {remark}");

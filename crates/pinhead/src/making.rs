@@ -1,4 +1,4 @@
-//! A directory that is filled, and is there under its name when it is whole.
+//! A directory under a temporary name while it is filled.
 
 use crate::Error;
 use std::fs::{self, DirBuilder};
@@ -7,17 +7,17 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// As the manager's own.
+/// Mode of a directory, the same as of the manager's own.
 const DIR_MODE: u32 = 0o750;
 
-/// Until it is whole it has another name, and goes if it does not come so far.
+/// A directory that gets its final name when it is complete. It is removed if it is dropped before.
 pub(crate) struct Making {
     to: PathBuf,
     partial: PathBuf,
 }
 
 impl Making {
-    /// Begins one that is not there yet.
+    /// Begins a directory that must not exist yet.
     pub(crate) fn begin(to: &Path) -> Result<Making, Error> {
         if to.exists() {
             let path = to.display();
@@ -31,12 +31,12 @@ impl Making {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let own = format!(".{name}.partial-{}-{number}", std::process::id());
         let partial = to.with_file_name(own);
-        // Whoever did not make it does not take it away either.
+        // On failure the directory may belong to another process, and must not be removed here.
         make(&partial).map_err(|source| cannot_make(&partial, source))?;
         Ok(Making { to: to.to_owned(), partial })
     }
 
-    /// Where it is meanwhile.
+    /// Returns the temporary path.
     pub(crate) fn path(&self) -> &Path {
         &self.partial
     }
@@ -47,13 +47,13 @@ impl Making {
         make(&path).map_err(|source| cannot_make(&path, source))
     }
 
-    /// It is whole.
+    /// Renames the complete directory to its final name.
     pub(crate) fn done(self) -> Result<(), Error> {
         fs::rename(&self.partial, &self.to).map_err(|source| cannot_make(&self.to, source))
     }
 }
 
-/// Nobody else's directory is filled, and nobody else reads what has guests' names in it.
+/// Makes a directory. It must be new, and not readable for others: it contains names of guests.
 fn make(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(DIR_MODE).create(path)
 }
@@ -64,7 +64,7 @@ fn cannot_make(path: &Path, source: io::Error) -> Error {
 
 impl Drop for Making {
     fn drop(&mut self) {
-        // It has another name by now where all went well.
+        // After success the directory has its final name by now.
         let _ = fs::remove_dir_all(&self.partial);
     }
 }

@@ -6,7 +6,7 @@ use crate::rulesfile::find_preset;
 use rules::PRESETS;
 use std::fmt::Write as _;
 
-/// The list, or one of them as a rules file.
+/// Lists the presets, or prints one as a rules file.
 pub fn show(args: &PresetsArgs) -> Result<String, Error> {
     match args.name.as_deref() {
         Some(name) => find_preset(name).map(|preset| preset.text()).ok_or_else(|| {

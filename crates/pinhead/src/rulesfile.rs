@@ -4,7 +4,7 @@ use crate::Error;
 use std::io::Read;
 use std::path::Path;
 
-/// A rules file as text, and what to call it in messages.
+/// A rules file's text and its name for messages.
 #[derive(Clone, Debug)]
 pub struct RulesText {
     /// The path, or the preset's name in angle brackets.
@@ -13,7 +13,7 @@ pub struct RulesText {
     pub text: Vec<u8>,
 }
 
-/// Reads a rules file. A name that is no file may be a preset's.
+/// Reads a rules file. A name that is no file may be the name of a preset.
 pub fn read(path: &Path) -> Result<RulesText, Error> {
     let preset = path.to_str().and_then(find_preset);
     if let (Some(preset), false) = (preset, path.exists()) {
@@ -33,7 +33,7 @@ pub fn read(path: &Path) -> Result<RulesText, Error> {
     Ok(RulesText { name: path.display().to_string(), text })
 }
 
-/// The preset of a name; the study's own way to write it (`memory 4`) is fine too.
+/// Finds the preset of a name; the study's own spelling (`memory 4`) is accepted too.
 pub fn find_preset(name: &str) -> Option<&'static rules::Preset> {
     let dashed = name.trim().to_ascii_lowercase().replace([' ', '_'], "-");
     let long = dashed.strip_prefix("mem-").map(|rest| format!("memory-{rest}"));

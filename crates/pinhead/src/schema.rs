@@ -17,7 +17,7 @@ pub struct SchemaArgs {
     pub format: Format,
 }
 
-/// The tables that `pinhead sql` can ask, or one of them.
+/// Lists the tables that `pinhead sql` can query, or one of them.
 pub fn run(args: &SchemaArgs) -> Result<String, crate::Error> {
     let mut all = tables();
     if let Some(wanted) = &args.table {
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(json["tables"].as_array().map(Vec::len), Some(10));
     }
 
-    /// The tables of the document, as they have to be.
+    /// Returns the expected tables of the document.
     fn markdown() -> String {
         let mut out = String::new();
         // The tables of 15 minutes have the same columns.

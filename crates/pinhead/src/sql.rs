@@ -1,4 +1,4 @@
-//! `pinhead sql`: the user's own questions to recordings, read only.
+//! `pinhead sql`: the user's own queries of recordings, read only.
 
 use crate::Error;
 use base::{Column, Table, csv_record, csv_text, left, right};
@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use store::{Cell, Records};
 
-/// Cells of a text table: its columns are as wide as the widest cell, so it waits for all. So many
-/// wide ones take 40 MB.
+/// Most cells in a text table. Its columns are as wide as the widest cell, so all rows are kept
+/// until the end. With cells of full width this takes 40 MB.
 const TEXT_CELLS_MAX: usize = 150_000;
-/// Characters of a cell in a text table.
+/// Longest cell in a text table, in characters.
 const CELL_MAX: usize = 120;
 
 /// `pinhead sql`
@@ -38,7 +38,7 @@ pub enum SqlFormat {
     Json,
 }
 
-/// Answers the question on `out`; remarks on the answer are returned.
+/// Writes the query's result to `out`, and returns a remark on the result.
 pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error> {
     let dir = args.dir.clone().unwrap_or_else(recorded::usual_dir);
     let sql = Records::open(&dir)?.sql()?;
@@ -59,7 +59,7 @@ pub fn run(args: &SqlArgs, out: &mut dyn Write) -> Result<Option<String>, Error>
 struct Printer<'a> {
     format: SqlFormat,
     out: &'a mut dyn Write,
-    /// What went wrong in writing.
+    /// The error of a write.
     failed: Option<std::io::Error>,
     names: Vec<String>,
     rows: Vec<Vec<Cell>>,
@@ -73,7 +73,7 @@ impl<'a> Printer<'a> {
         Printer { format, out, failed: None, names, rows, count: 0, is_cut: false }
     }
 
-    /// The names with the first call, which has no cells, then a row a call.
+    /// Takes a row. The first call has the names and no cells, each later call the cells of a row.
     fn row(&mut self, names: &[String], cells: &[Cell]) -> ControlFlow<()> {
         if cells.is_empty() {
             self.names = names.to_vec();
@@ -121,7 +121,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Ends the answer; tells how many rows are shown if others were left out.
+    /// Ends the result. Returns the number of shown rows if others were left out.
     fn end(mut self) -> Result<Option<usize>, std::io::Error> {
         let _ = match self.format {
             SqlFormat::Csv => ControlFlow::Continue(()),
@@ -133,14 +133,14 @@ impl<'a> Printer<'a> {
             }
         };
         match self.failed {
-            // Who reads only the beginning has what they wanted.
+            // A reader that closes the pipe early wants only the beginning.
             Some(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error),
             _ => Ok(self.is_cut.then_some(self.rows.len())),
         }
     }
 }
 
-/// A cell as a text table keeps it.
+/// Shortens a cell for a text table.
 fn clipped(cell: &Cell) -> Cell {
     match cell {
         Cell::Text(text) => Cell::Text(base::plain(text, CELL_MAX)),
@@ -158,7 +158,7 @@ fn shown(cell: &Cell) -> String {
     }
 }
 
-/// Numbers stand to the right, all else to the left.
+/// Formats a table: numbers to the right, all else to the left.
 fn table(names: &[String], rows: &[Vec<Cell>]) -> String {
     let column = |place: usize| {
         let mut cells = rows.iter().map(|cells| &cells[place]).filter(|cell| **cell != Cell::Null);
@@ -172,7 +172,8 @@ fn table(names: &[String], rows: &[Vec<Cell>]) -> String {
     table.text()
 }
 
-/// Names in the order of the question, which a map would not keep.
+/// Formats a row as an object. The names stay in the order of the query, which a map would not
+/// keep.
 fn object(names: &[String], cells: &[Cell]) -> String {
     let value = |cell: &Cell| match cell {
         Cell::Null => serde_json::Value::Null,
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_16_a_guests_formula_is_text_and_numbers_keep_their_minus() {
+    fn finding_16_formula_is_text_and_numbers_keep_their_minus() {
         let mut out = Vec::new();
         let mut printer = Printer::new(SqlFormat::Csv, &mut out);
         let names = ["guest".to_owned(), "n".to_owned()];

@@ -1,16 +1,16 @@
-//! Messages to whoever watches a process that goes on without them, and answers on the way.
+//! Messages from a process that goes on without a reader, and parts of an answer on the way.
 
 use crate::Error;
 use std::io::Write;
 
-/// The longest message.
+/// Longest message, in characters.
 const WIDTH: usize = 600;
 
-/// Writes a line to standard error. The macros of the standard library panic where that is a pipe
-/// without a reader, a terminal that is gone or a full disk, and with a farm's process end its
-/// guests.
+/// Writes a line to standard error. The standard library's macros panic if standard error is a pipe
+/// without a reader, a terminal that is gone or a full disk; the guests of a farm end with its
+/// process.
 pub(crate) fn tell(by: &str, text: &str) {
-    // In one piece, so that no other process writes into it.
+    // The line is written in one piece, so that no other process writes into it.
     let line = format!("{by}: {}\n", base::plain(text, WIDTH));
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

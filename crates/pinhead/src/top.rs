@@ -1,4 +1,4 @@
-//! `pinhead top`: what the manager sees now, or saw then, on a terminal.
+//! `pinhead top`: the manager's current or recorded values, on a terminal.
 
 use crate::Error;
 use crate::manage::{SocketArg, ask_manager};
@@ -56,7 +56,7 @@ pub struct TopArgs {
     pub(crate) socket: SocketArg,
 }
 
-/// Shows what happens until the user quits.
+/// Shows the screens until the user quits.
 pub fn run(args: TopArgs) -> Result<(), Error> {
     let options = Options {
         shown: match args.screen {

@@ -1,5 +1,5 @@
-//! `pinhead web`: its command line. The pages are served by a program of its own, `pinhead-web`, so
-//! that no other command loads a web server and TLS, and a build of `pinhead` compiles neither.
+//! `pinhead web`: its command line. A separate program, `pinhead-web`, serves the pages. No other
+//! command therefore loads a web server and TLS, and a build of `pinhead` compiles neither.
 
 use crate::Error;
 use crate::manage::SocketArg;
@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program that serves the pages: beside this one, or where packages have it.
+/// The program that serves the pages: next to this one, or where packages install it.
 const PROGRAM: &str = "pinhead-web";
 const INSTALLED: &str = "/usr/libexec/pinhead";
 

@@ -1,4 +1,4 @@
-//! `pinhead why` and `pinhead host diff`: what was decided and why, from the manager's journal.
+//! `pinhead why` and `pinhead host diff`: decisions and their reasons, from the manager's journal.
 
 use crate::Error;
 use crate::args::Format;
@@ -58,7 +58,7 @@ pub struct DiffArgs {
     pub journal: Option<PathBuf>,
 }
 
-/// The decisions about a guest, as text or JSON with its line end.
+/// Answers with the decisions about a guest, as text or JSON with its line end.
 pub fn run(args: &WhyArgs) -> Result<String, Error> {
     let question = Question {
         guest: args.guest.clone(),
@@ -78,7 +78,7 @@ pub fn run(args: &WhyArgs) -> Result<String, Error> {
     }
 }
 
-/// The differences between the policies, as text or JSON with its line end.
+/// Answers with the differences between the policies, as text or JSON with its line end.
 pub fn run_diff(args: &DiffArgs) -> Result<String, Error> {
     let journal = open(args.journal.as_ref())?;
     let answer = diff::answer(&journal, &args.last, args.guest.as_deref(), why::now())?;
@@ -88,7 +88,7 @@ pub fn run_diff(args: &DiffArgs) -> Result<String, Error> {
     }
 }
 
-/// Opens a journal to read it: the one that is named, or the default one.
+/// Opens a journal for reading: the named one, or the default.
 pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
     let default = path.is_none();
     let path = path.cloned().unwrap_or_else(recorded::usual_journal);
@@ -102,8 +102,8 @@ pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
     Ok(Journal::read_only(&path)?)
 }
 
-/// The time from one up to another, as they are typed: until now, and from so long before the end
-/// on, where nothing is said.
+/// Parses the two ends of a time. Without `to` the time ends now; without `from` it begins
+/// `usual_ms` before its end.
 pub(crate) fn time_between(
     from: Option<&str>,
     to: Option<&str>,

@@ -1,4 +1,4 @@
-//! Hosts as an engine that speaks Prometheus' interface holds them.
+//! Recorded data of hosts from an engine with Prometheus' interface.
 
 use crate::{Error, Wanted};
 use metrics::Url;

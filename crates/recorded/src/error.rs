@@ -1,4 +1,4 @@
-//! Errors of the past of hosts.
+//! Errors of reading recorded data.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ pub enum Error {
     /// Recordings cannot be read.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// An engine does not answer as it should.
+    /// An engine fails or does not respond as expected.
     #[error(transparent)]
     Metrics(#[from] metrics::Error),
     /// An engine has no sample of the time.

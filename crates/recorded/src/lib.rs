@@ -26,7 +26,7 @@ use reports::Needs;
 pub struct Wanted {
     /// Begin, in milliseconds since 1970.
     pub from_ms: i64,
-    /// End.
+    /// End, in milliseconds since 1970.
     pub to_ms: i64,
     /// Length of an interval.
     pub step_ms: i64,
@@ -35,7 +35,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Cuts gaps to the time of the question.
+    /// Cuts gaps to the range of the question.
     fn within(&self, gaps: Vec<Gap>) -> Vec<Gap> {
         let cut = |gap: Gap| Gap {
             from_ms: gap.from_ms.max(self.from_ms),

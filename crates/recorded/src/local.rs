@@ -1,4 +1,4 @@
-//! This host as recordings on its disk have it.
+//! Recorded data of this host from its disk.
 
 use crate::{Error, Wanted, dir};
 use model::{Interval, Parts};
@@ -7,26 +7,26 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use store::{Pick, Records, Span};
 
-/// A line of /proc/sys/kernel.
+/// Returns a value of /proc/sys/kernel.
 fn kernel(name: &str) -> Option<String> {
     let text = std::fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Facts about this host besides its counters.
+/// Returns facts about this host besides its counters.
 fn facts() -> Vec<(String, String)> {
     let known = [("kernel", kernel("osrelease")), ("processor", processor())];
     known.into_iter().filter_map(|(what, how)| Some((what.to_owned(), how?))).collect()
 }
 
-/// The model of this host's processor.
+/// Returns the model of this host's processor.
 pub fn processor() -> Option<String> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Reads the recordings of a directory, or those that this host's manager makes by itself.
+/// Reads the recordings of a directory; by default those of this host's manager.
 pub fn local(
     named: Option<&Path>,
     name: Option<&str>,
@@ -36,7 +36,7 @@ pub fn local(
     let own = || kernel("hostname").unwrap_or_else(|| "localhost".into());
     let name = name.map_or_else(own, str::to_owned);
     let mut host = HostData { name, ..HostData::default() };
-    // Of another directory nothing is known but its contents.
+    // Recordings in another directory may be of another host.
     if named.is_none() {
         host.facts = facts();
     }
@@ -44,8 +44,8 @@ pub fn local(
     let span = Span { from_ms, to_ms, step_ms };
     let pick =
         Pick { guests: Some(wanted.needs.guests.clone()), processes: None, ..Parts::ALL.into() };
-    // Processes are as much work as all the rest, and one half of the time as the other: two
-    // threads share it.
+    // Two threads share the work. Reading processes takes as long as reading all the rest; without
+    // processes, each thread reads one half of the time.
     let read = |span: Span| -> Result<Vec<Interval>, store::Error> {
         let mut intervals = Vec::new();
         records.visit_fields(span, &pick, |interval| {
@@ -74,7 +74,7 @@ pub fn local(
     Ok(vec![host])
 }
 
-/// Returns both halves of a time, of whole steps each but for the end.
+/// Returns both halves of a time range. Each begins on a whole step.
 fn halves(span: Span) -> (Span, Span) {
     let steps = span.to_ms.saturating_sub(span.from_ms).max(0) / span.step_ms.max(1);
     let middle_ms = span.from_ms.saturating_add(steps / 2 * span.step_ms);

@@ -1,11 +1,11 @@
-//! The places of recordings and of the journal beside them.
+//! Paths of recordings and of the journal next to them.
 
 use crate::Error;
 use manager::config::Place;
 use std::path::{Path, PathBuf};
 
-/// The journal of this user's manager, or else that of the machine's, which members of its group
-/// may read.
+/// Returns the journal of this user's manager, or else the machine's journal, which members of its
+/// group may read.
 pub fn usual_journal() -> PathBuf {
     journal_of_user(
         Place::of_this_process(None).journal(),
@@ -20,7 +20,7 @@ fn journal_of_user(own: Option<PathBuf>, machines: &Path) -> PathBuf {
     }
 }
 
-/// The recordings that are named, or those that this host's manager makes by itself.
+/// Returns the named directory of recordings, or else the usual one.
 pub fn dir(named: Option<&Path>) -> Result<PathBuf, Error> {
     let path = named.map_or_else(usual_dir, Path::to_path_buf);
     if named.is_none() && !path.exists() {
@@ -29,10 +29,10 @@ pub fn dir(named: Option<&Path>) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// The journal that belongs to recordings: the one beside them, where they are named.
+/// Returns the journal of recordings: the one next to a named directory, or else the usual one.
 pub fn journal_of(dir: Option<&Path>) -> PathBuf {
     match dir {
-        // `.` has no name, and the directory beside it is elsewhere.
+        // The path `.` has no file name, so the directory's real path is needed.
         Some(dir) => match dir.canonicalize() {
             Ok(whole) => whole.with_file_name("journal.db"),
             Err(_) => dir.with_file_name("journal.db"),
@@ -41,7 +41,7 @@ pub fn journal_of(dir: Option<&Path>) -> PathBuf {
     }
 }
 
-/// The directory in which the manager records by itself: next to its journal.
+/// Returns the directory in which the manager records by default: next to its journal.
 pub fn usual_dir() -> PathBuf {
     usual_journal().with_file_name("recordings")
 }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn report_e03_the_machines_journal_is_read_where_there_is_no_own() {
+    fn report_e03_machines_journal_is_read_without_own_one() {
         let dir = std::env::temp_dir().join(format!("pinhead-journals-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let (own, machines) = (dir.join("own.db"), dir.join("machines.db"));

@@ -17,23 +17,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 use why::when::Now;
 
-/// Recordings that are read at once: each takes a core.
+/// Recordings that are read at the same time: each takes a core.
 pub(crate) const READERS: usize = 2;
-/// Pages that wait for that; more are sent away.
+/// Pages that wait for a reader. Further requests are refused.
 const WAITING_MAX: usize = 64;
-/// Browsers that are kept up to date at once.
+/// Browsers that receive live updates at the same time.
 const WATCHERS_MAX: usize = 128;
-/// What is to be said on the next page, of sessions.
+/// Sessions with a message for their next page.
 const SAID_MAX: usize = 64;
 
-/// How often strangers and sessions may ask.
+/// Rate limits of strangers and of sessions.
 #[derive(Debug)]
 pub(crate) struct Limits {
     pub(crate) strangers: Tries,
     pub(crate) visitors: Bucket,
 }
 
-/// What all requests share.
+/// State that all requests share.
 pub(crate) struct App {
     pub(crate) source: Arc<dyn Source>,
     pub(crate) live: Arc<Live>,
@@ -44,7 +44,7 @@ pub(crate) struct App {
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) names: Names,
     pub(crate) entry: Entry,
-    /// What came of a change, for the page that follows it, by the session's form key.
+    /// Results of changes for the page that follows, by the session's form key.
     said: Mutex<BTreeMap<Arc<str>, String>>,
     limits: Mutex<Limits>,
 }
@@ -80,12 +80,11 @@ impl App {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What time it is.
     pub(crate) fn now(&self) -> Now {
         self.source.now()
     }
 
-    /// Makes a page where waiting holds nobody else up.
+    /// Makes a page on a blocking thread, so that other requests do not wait for it.
     pub(crate) async fn make(
         self: Arc<App>,
         work: impl FnOnce(&App) -> Result<Markup, Fault> + Send + 'static,
@@ -96,7 +95,7 @@ impl App {
         }
     }
 
-    /// Does what may take a while: so many at once, and so many that wait.
+    /// Runs slow work on a blocking thread. The number of running and of waiting jobs is bounded.
     pub(crate) async fn read<T: Send + 'static>(
         self: Arc<App>,
         work: impl FnOnce(&App) -> Result<T, Fault> + Send + 'static,
@@ -110,7 +109,7 @@ impl App {
         let place = self.waiting.clone().try_acquire_owned().map_err(|_| busy())?;
         let turn = self.readers.clone().acquire_owned().await.map_err(|_| busy())?;
         let app = self.clone();
-        // Who has asked may have left: the work goes on, and keeps its place.
+        // The client may have left: the work goes on and keeps its place.
         let work = move || {
             let made = work(&app);
             drop((turn, place));
@@ -125,7 +124,7 @@ impl App {
         }
     }
 
-    /// Says something on the next page of a visitor.
+    /// Stores a message for the next page of a visitor.
     pub(crate) fn say(&self, visitor: &Visitor, text: String) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() >= SAID_MAX {
@@ -134,7 +133,7 @@ impl App {
         said.insert(visitor.form_key.clone(), text);
     }
 
-    /// What is to be said on this page.
+    /// Removes and returns the message for this page.
     pub(crate) fn take_said(&self, visitor: &Visitor) -> Option<String> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).remove(&visitor.form_key)
     }

@@ -1,8 +1,8 @@
-//! The clocks: one that never jumps, for what is limited in time.
+//! Clocks: a monotonic one for time limits, and this process's CPU time.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Milliseconds of a clock that never jumps.
+/// Milliseconds of the monotonic clock.
 pub(crate) fn steady_ms() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec * 1_000 + now.tv_nsec / 1_000_000).unsigned_abs()

@@ -1,4 +1,4 @@
-//! How somebody is let in: by a token, by the password, or by the mode of a unix socket.
+//! Ways to be let in: a token, the password, or the mode of a unix socket.
 
 use crate::Error;
 use crate::access::{Fresh, Keys, Names, Origin, Password, Secret, Tries};
@@ -12,16 +12,16 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
-/// The cookie of a session. Cookies are the same for all ports of a name, so that the port is in
-/// its own.
+/// Cookie of a session. Browsers send a cookie to all ports of a name, so the cookie's name
+/// contains the port.
 const COOKIE: &str = "pinhead-session";
-/// A password is tried so often at once from one place, and once in so many seconds after that.
+/// A place may try this many passwords at once, then one password every `TRY_S` seconds.
 const TRIES_AT_ONCE: u64 = 5;
 const TRY_S: u64 = 10;
-/// Who waits until their password is compared; more are sent away.
+/// Passwords that wait until they are compared. Further tries are refused.
 const TRIES_WAITING: usize = 8;
 
-/// What browsers speak with us.
+/// Protocol between browsers and this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Http,
@@ -37,40 +37,40 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// Why somebody was not let in by a password.
+/// Reason why a password was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It is not the one.
+    /// The password is wrong.
     Wrong,
-    /// That was tried too often.
+    /// The place tried passwords too often, or too many tries wait.
     TooOften,
-    /// There is none to be let in by.
+    /// No password is configured.
     NoPassword,
 }
 
-/// Who was let in, and how others are.
+/// Sessions, and the ways to begin one.
 pub(crate) struct Entry {
     scheme: Scheme,
-    /// The name that the address to open has.
+    /// Name in the address that `tell` reports.
     name: Option<String>,
     cookie: String,
     keys: Mutex<Keys>,
     password: Option<Arc<Password>>,
     tries: Mutex<Tries>,
-    /// One password is compared at a time: that takes a core and some MiB.
+    /// Passwords are compared one at a time: a comparison takes a core and some MiB.
     compares: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    /// Of forms that come by the unix socket.
+    /// Key of forms that come by the unix socket.
     form_key: Arc<str>,
     tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// 32 bytes of chance.
+/// 32 random bytes.
 fn secret() -> Result<Secret, Error> {
     let mut bytes = [0; 32];
     let wrong =
         |errno: rustix::io::Errno| Error::Step { step: "get random numbers", source: errno.into() };
-    // Of so few bytes all come at once.
+    // The kernel returns this few bytes in one call.
     getrandom(&mut bytes, GetRandomFlags::empty()).map_err(wrong)?;
     Ok(Secret::new(bytes))
 }
@@ -108,13 +108,13 @@ impl Entry {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a password to be let in by.
+    /// Returns true if the pages have a password.
     pub(crate) fn has_password(&self) -> bool {
         self.password.is_some()
     }
 
-    /// Tells the address of the pages, if they have one. Where there is no password it has a new
-    /// token. A token beside a password would only lie where the address is kept.
+    /// Reports the address of the pages, if they have one. Without a password the address has a new
+    /// token. With a password a token would only be one more secret in logs and histories.
     pub(crate) fn tell_address(&self) -> Result<(), Error> {
         let Some(name) = &self.name else { return Ok(()) };
         let mut address = format!("{}://{name}/", self.scheme);
@@ -127,7 +127,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Who asks, if they are let in.
+    /// Returns the visitor of a request, if the request has a session or comes by an open socket.
     pub(crate) fn visitor(&self, via: Via, headers: &HeaderMap) -> Option<Visitor> {
         if matches!(via, Via::Unix(_)) && !self.has_password() {
             return Some(Visitor { form_key: self.form_key.clone() });
@@ -143,9 +143,9 @@ impl Entry {
         found.next().map(|form_key| Visitor { form_key })
     }
 
-    /// Trades a token for a session, and leads to the same page without it; `None` if it is not
-    /// good. Nobody guesses one, so that trying is not limited more than anything else: strangers
-    /// cannot use up what the one who has it needs.
+    /// Trades a token for a session and redirects to the same page without the token. Returns
+    /// `None` if the token is not valid. A token of 32 random bytes cannot be guessed. Tries
+    /// therefore have no limit of their own, and strangers cannot block the visitor with the token.
     pub(crate) fn by_token(&self, token: &str, uri: &Uri) -> Option<Response> {
         if !self.keys().is_token(token, steady_ms()) {
             return None;
@@ -160,7 +160,7 @@ impl Entry {
         Some(self.begun(&session, without_token(uri)))
     }
 
-    /// Trades the password for a session, and leads to a page.
+    /// Trades the password for a session and redirects to a page.
     pub(crate) async fn by_password(
         &self,
         given: String,
@@ -168,7 +168,7 @@ impl Entry {
         to: &str,
     ) -> Result<Response, Refused> {
         let password = self.password.clone().ok_or(Refused::NoPassword)?;
-        // A try that finds no place does not count.
+        // A try without a place in the queue does not count.
         let place = self.waiting.clone().try_acquire_owned().map_err(|_| Refused::TooOften)?;
         let may = {
             let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,7 +180,7 @@ impl Entry {
         let turn = self.compares.clone().acquire_owned().await.map_err(|_| Refused::TooOften)?;
         let compare = move || {
             let is_it = password.is(&given);
-            // Who has asked may have left: the work goes on, and keeps its place.
+            // The client may have left: the work goes on and keeps its place.
             drop((turn, place));
             is_it
         };
@@ -238,14 +238,14 @@ pub(crate) fn without_token(uri: &Uri) -> String {
     let query = uri.query().unwrap_or_default();
     let rest: Vec<&str> =
         query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("token=")).collect();
-    // Never one that begins with two slashes: that would be another host's.
+    // An address that begins with two slashes would be another host's.
     let path = format!("/{}", uri.path().trim_start_matches(['/', '\\']));
     let page = if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) };
-    // Browsers encode all others, and a proxy may read those as its own controls.
+    // Browsers encode all other characters, and a proxy may read such bytes as control characters.
     if page.is_ascii() { page } else { "/".to_owned() }
 }
 
-/// A page of ours, whatever a form says.
+/// Returns a page of this server, for any target in a form.
 pub(crate) fn own_page(to: &str) -> String {
     match to.parse::<Uri>() {
         Ok(uri) if uri.authority().is_none() => without_token(&uri),

@@ -1,57 +1,57 @@
-//! Why the pages cannot be shown.
+//! Errors that keep the pages from being shown.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Everything that can go wrong before a page is shown.
+/// Errors before the first page is shown.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An address that is none.
+    /// A place to listen that cannot be parsed.
     #[error(
         "{0:?} is no place to listen: write 127.0.0.1:8420, [::1]:8420, \
          unix:/run/pinhead/web.sock or systemd"
     )]
     Place(String),
-    /// An address that others than this machine's users can reach, without what it needs.
+    /// An address that other machines reach, without a password or TLS.
     #[error(
         "{address} can be reached from other machines, and {lacks} not given: add \
          --password-file and --tls-cert, or listen at 127.0.0.1 or at a unix socket, behind a \
          proxy or `ssh -L`"
     )]
     Public {
-        /// Which.
+        /// The address.
         address: std::net::SocketAddr,
-        /// What it lacks.
+        /// The missing options, with their verb.
         lacks: &'static str,
     },
-    /// All addresses of this machine, by none of which browsers ask.
+    /// The unspecified address without a name: browsers do not use it as a name.
     #[error("{0} is no name that browsers ask by: add --name with the name that they use")]
     Nameless(std::net::SocketAddr),
-    /// A certificate or its key.
+    /// A certificate or its key that cannot be used.
     #[error("{path} is no certificate or key to use: {why}")]
     Certificate {
-        /// Where it is.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
-    /// A password file.
+    /// A password file that cannot be used.
     #[error("{path} is no password file to use: {why}")]
     PasswordFile {
-        /// Where it is.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Reason.
         why: String,
     },
     /// A file that cannot be read or written.
     #[error("Cannot read or write {path}")]
     File {
-        /// Where it is.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
-    /// A socket of systemd's that others than its owner may use.
+    /// A socket of systemd that other users than its owner may use, without a password.
     #[error(
         "Others than the owner of the socket {0} may use it, and there is no password: let its \
          socket unit say SocketMode=0600, or add --password-file"
@@ -63,26 +63,26 @@ pub enum Error {
          which gives it one"
     )]
     NoSocket,
-    /// Nobody can listen there.
+    /// The place cannot be listened at.
     #[error("Cannot listen at {place}")]
     Bind {
-        /// Where.
+        /// The place.
         place: String,
-        /// Why not.
+        /// Cause.
         source: io::Error,
     },
-    /// Something else than a socket is where it is to be.
+    /// A file that is no socket lies at the socket's path.
     #[error("{0} is there and is no socket: name another place")]
     Taken(PathBuf),
-    /// Somebody listens there already.
+    /// Another process listens at the socket already.
     #[error("Somebody listens at {0} already")]
     InUse(PathBuf),
     /// A step that the system refused.
     #[error("Cannot {step}")]
     Step {
-        /// What was to be done.
+        /// The step.
         step: &'static str,
-        /// Why it was not.
+        /// Cause.
         source: io::Error,
     },
 }

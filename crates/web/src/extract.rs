@@ -1,4 +1,4 @@
-//! What a request carries, or a page that says what is wrong with it.
+//! Extractors of a request's values. On a failure they return a page with the reason.
 
 use crate::fault::Fault;
 use crate::pages::fault;
@@ -8,11 +8,11 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use serde::de::DeserializeOwned;
 
-/// The values of an address.
+/// Values of an address.
 #[derive(Debug)]
 pub(crate) struct Values<T>(pub(crate) T);
 
-/// The name in an address.
+/// Name in an address.
 #[derive(Debug)]
 pub(crate) struct Name(pub(crate) String);
 

@@ -1,13 +1,13 @@
-//! What a visitor is told where a page cannot be shown.
+//! Errors that a visitor sees instead of a page.
 
 use crate::source;
 use axum::http::StatusCode;
 
-/// A page that is not shown, and why.
+/// Reason why a page is not shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) status: StatusCode,
-    /// A sentence.
+    /// Message to the visitor, a sentence.
     pub(crate) message: String,
 }
 
@@ -16,17 +16,17 @@ impl Fault {
         Fault { status, message: message.into() }
     }
 
-    /// What was asked for is wrong.
+    /// Makes the fault of a wrong request.
     pub(crate) fn wrong(message: impl Into<String>) -> Fault {
         Fault::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// What was asked for is not there.
+    /// Makes the fault of a missing page or object.
     pub(crate) fn missing(message: impl Into<String>) -> Fault {
         Fault::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// A source that gives nothing now.
+    /// Makes the fault of a source that fails.
     pub(crate) fn source(message: impl Into<String>) -> Fault {
         Fault::new(StatusCode::SERVICE_UNAVAILABLE, message)
     }

@@ -1,17 +1,17 @@
-//! The pages: what a host's guests use and wait for, and why, in a browser.
+//! Web pages of a host: the resources that its guests use and wait for, and the decisions.
 //!
 //! ```text
-//!   browser ─► server (bounded connections) ─► access (whose page? who asks? how often?)
+//!   browser ─► server (bounded connections) ─► access (host, session, rate limit)
 //!                                                 │
-//!   manager ◄── live (asked once a second, while somebody looks) ──┐
+//!   manager ◄── live (asked once a second, while a page is open) ──┐
 //!   recordings ─► past ─────────────────────────────────────────────┼─► pages ─► HTML
 //!   journal ─► why ──────────────────────────────────────────────────┘         └─► events
 //! ```
 //!
-//! The process has no rights over guests: it reads recordings and the journal, and asks the
-//! manager at its control socket, which decides by itself who may change something. A page is
-//! made here, whole: a browser without scripts shows it, and the script only keeps it up to
-//! date. Nothing is loaded from anywhere else.
+//! The process has no rights over guests. It reads recordings and the journal, and sends requests
+//! to the manager's control socket. The manager decides about changes by the caller's user. Each
+//! page is made here as a whole: browsers without scripts show it, and the script only refreshes
+//! it. Pages load nothing from other sites.
 
 #![forbid(unsafe_code)]
 
@@ -50,22 +50,22 @@ pub use tls::Certificate;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is shown, where, and to whom.
+/// Settings of the pages: sources, addresses and access.
 pub struct Settings {
-    /// Where browsers come.
+    /// Place to listen at.
     pub listen: Listen,
-    /// Names by which browsers may ask for the pages, besides those of this machine itself: of a
-    /// proxy in front of it.
+    /// Further names by which browsers may reach the pages, for example of a proxy. The names of
+    /// this machine itself are always allowed.
     pub names: Vec<String>,
-    /// With which TLS is spoken at an address.
+    /// Certificate for TLS at an address.
     pub certificate: Option<Certificate>,
-    /// Has the password that opens the pages, in place of tokens.
+    /// File with the password that opens the pages, in place of tokens.
     pub password_file: Option<PathBuf>,
-    /// Whether guests may be changed from the pages.
+    /// True if guests may be changed from the pages.
     pub allow_changes: bool,
-    /// The hosts that are shown.
+    /// Hosts that are shown.
     pub source: Arc<dyn Source>,
-    /// Told the address of the pages, with a token that opens them once if there is no password: at
-    /// the start, and at each SIGUSR1.
+    /// Receives the address of the pages at the start and at each SIGUSR1. Without a password the
+    /// address contains a token that opens the pages once.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }

@@ -1,4 +1,4 @@
-//! Where browsers come: an address, a unix socket, or what systemd listens at for us.
+//! Places to listen at: an address, a unix socket, or a socket that systemd passes.
 //!
 //! An address that other machines reach needs a password and TLS.
 
@@ -14,8 +14,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
 
-/// Connections that wait until they are accepted. The usual 128 are full at once when strangers
-/// connect thousands of times a second, and a visitor would begin again after a second.
+/// Backlog of connections that are not accepted yet. The usual 128 fill up at once if strangers
+/// connect thousands of times a second. A visitor's browser would then retry only after a second.
 const WAITING_MAX: i32 = 4_096;
 
 /// A place to listen at.
@@ -29,7 +29,7 @@ pub enum Listen {
     Systemd,
 }
 
-/// What an address that other machines reach has to have.
+/// Protection that an address needs if other machines reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Guarded {
     pub(crate) by_password: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
-    /// What is missing of it, with its verb.
+    /// Returns the missing options, with their verb.
     fn lacks(self) -> Option<&'static str> {
         match (self.by_password, self.by_tls) {
             (true, true) => None,
@@ -48,11 +48,11 @@ impl Guarded {
     }
 }
 
-/// What listens there.
+/// Open listener.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
-    /// A path of our own is removed at the end.
+    /// The path is removed at the end if this process made it.
     Unix(UnixListener, Option<PathBuf>),
 }
 
@@ -69,8 +69,8 @@ impl Listen {
         Ok(Listen::Tcp(address))
     }
 
-    /// Begins to listen, and tells by which names browsers may ask. An address that can be reached
-    /// from other machines is refused unless it is guarded.
+    /// Binds the socket and returns the names by which browsers may ask. An address that other
+    /// machines reach is refused unless it is guarded.
     pub(crate) fn bind(
         &self,
         names: &[String],
@@ -85,7 +85,7 @@ impl Listen {
             }
             Listen::Unix(path) => {
                 free(path)?;
-                // Nobody else may connect, not even for a moment.
+                // Other users may not connect, not even for a moment.
                 let before = umask(Mode::from_raw_mode(0o177));
                 let bound = UnixListener::bind(path);
                 umask(before);
@@ -94,7 +94,7 @@ impl Listen {
             }
             Listen::Systemd => {
                 let mut given = ListenFd::from_env();
-                // Which of both it is only trying tells.
+                // Only an attempt shows the kind of the socket.
                 if let Ok(Some(listener)) = given.take_tcp_listener(0) {
                     let address = listener.local_addr().map_err(wrong)?;
                     allowed(address, guarded)?;
@@ -112,7 +112,7 @@ impl Listen {
     }
 }
 
-/// A socket that was made by others lets in whom its mode lets in.
+/// Checks the mode of a socket that systemd made: only the owner may connect.
 fn owners_alone(listener: &std::os::unix::net::UnixListener) -> Result<(), Error> {
     let path = listener.local_addr().ok().and_then(|at| at.as_pathname().map(Path::to_owned));
     let mode =
@@ -123,7 +123,7 @@ fn owners_alone(listener: &std::os::unix::net::UnixListener) -> Result<(), Error
     }
 }
 
-/// Whether an address may be listened at.
+/// Checks that an address may be listened at.
 fn allowed(address: SocketAddr, guarded: Guarded) -> Result<(), Error> {
     match guarded.lacks().filter(|_| !address.ip().is_loopback()) {
         None => Ok(()),
@@ -156,7 +156,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Takes away a socket that nobody listens at any more.
+/// Removes the file of a socket without a listener.
 fn free(path: &Path) -> Result<(), Error> {
     let step = |source| Error::Step { step: "look at the socket's path", source };
     match std::fs::symlink_metadata(path) {

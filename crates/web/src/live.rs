@@ -1,5 +1,5 @@
-//! What the manager sees now. It is asked once a second while somebody looks, however many they
-//! are, and not at all while nobody does. No guest is asked for it.
+//! The manager's current data. The manager is asked once a second while at least one page is
+//! watched, for all viewers together, and not at all otherwise. No guest is asked for these data.
 
 use crate::clock::steady_ms;
 use crate::source::{Error, Source};
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// How often the manager is asked.
+/// Interval between two requests to the manager.
 const TURN: Duration = Duration::from_secs(1);
-/// What is younger is good enough for a page.
+/// Younger data are good enough for a page.
 const FRESH_MS: u64 = 900;
 
-/// The last second, and how guests are at its end.
+/// The last second, and the state of the guests at its end.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) single: Single,
@@ -24,22 +24,22 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What the monitor saw of a guest.
+    /// Returns the monitor's data on a guest.
     pub(crate) fn over(&self, row: &GuestRow) -> Option<&Over<GuestField>> {
         let mut guests = self.single.interval().guests.iter();
         guests.find(|(who, _)| row.is_of(who)).map(|(_, over)| over)
     }
 
-    /// The row of the guest that a key in an address stands for.
+    /// Returns the row of the guest with this key of an address.
     pub(crate) fn row(&self, key: &str) -> Option<&GuestRow> {
         find(&self.ps.guests, key, |row| (&row.name, &row.uuid))
     }
 }
 
-/// What was seen, or why nothing was.
+/// Result of the last request to the manager.
 pub(crate) type Looked = Result<Arc<Seen>, Arc<str>>;
 
-/// Asks, and passes on.
+/// Requests the manager's data and distributes them.
 pub(crate) struct Live {
     source: Arc<dyn Source>,
     last: Mutex<Option<(u64, Looked)>>,
@@ -57,7 +57,7 @@ impl Live {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is now; waits for the manager.
+    /// Returns the current data. Blocks until the manager has responded.
     pub(crate) fn now(&self) -> Looked {
         if let Some((at_ms, looked)) = &*self.last()
             && steady_ms().saturating_sub(*at_ms) < FRESH_MS
@@ -78,14 +78,14 @@ impl Live {
         Ok(Seen { single: Single::new(passed.interval(), Some(ps.guests.len())), ps })
     }
 
-    /// What is seen from now on, second by second.
+    /// Subscribes to the data, second by second.
     pub(crate) fn watch(&self) -> watch::Receiver<Option<Looked>> {
         let receiver = self.sender.subscribe();
         self.wanted.notify_one();
         receiver
     }
 
-    /// Asks for as long as somebody watches.
+    /// Requests data for as long as a page is watched.
     pub(crate) async fn run(self: Arc<Live>) {
         loop {
             if self.sender.receiver_count() == 0 {

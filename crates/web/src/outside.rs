@@ -1,5 +1,5 @@
-//! Words of visitors, read by themselves: without a server, a manager, and a session. It is open
-//! for programs that try out any text on it.
+//! Parsers of visitors' text without a server, a manager or a session. Public so that fuzzers can
+//! call them with any text.
 
 use crate::access::{Heads, Names, Origin, Password, check};
 use crate::entry::{Entry, Scheme, own_page};
@@ -12,25 +12,25 @@ use manager::control::Change;
 use std::net::{Ipv4Addr, SocketAddr};
 use why::when::Now;
 
-/// Intervals that a page has at most.
+/// Maximal number of intervals of a page.
 pub const POINTS: i64 = 120;
-/// Address of these pages.
+/// Address of the pages.
 const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8420);
-/// A name of a proxy in front of them.
+/// Name of a proxy in front of the pages.
 const PROXY: &str = "pinhead.example";
-/// The user of that proxy.
+/// User of the proxy.
 const PROXY_USER: u32 = 33;
 
-/// The time of a page.
+/// Time range of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// From when, in milliseconds since 1970.
+    /// Begin, in milliseconds since 1970.
     pub from_ms: i64,
-    /// Until when.
+    /// End, in milliseconds since 1970.
     pub to_ms: i64,
     /// Length of an interval.
     pub step_ms: i64,
-    /// The same time in an address.
+    /// The range as an address has it.
     pub query: String,
 }
 
@@ -48,7 +48,7 @@ pub fn times(query: &str, now: &Now) -> Result<Times, String> {
     Ok(Times { from_ms, to_ms, step_ms, query })
 }
 
-/// The page of ours that a form leads to.
+/// Returns the page of this server that a form leads to.
 pub fn page(to: &str) -> String {
     own_page(to)
 }
@@ -60,14 +60,14 @@ pub fn changed(form: &str) -> Result<Change, String> {
 }
 
 /// Returns true if a request with these values of `Host`, `Origin`, `Sec-Fetch-Site` and
-/// `Sec-Fetch-Mode` is looked at.
+/// `Sec-Fetch-Mode` is served.
 pub fn is_served(changes: bool, [host, origin, site, mode]: [Option<&str>; 4]) -> bool {
     let names = Names::of_address(ADDRESS, false, &[PROXY.to_owned()]);
     let method = if changes { Method::POST } else { Method::GET };
     check(&method, Heads { host, origin, site, mode }, &names).is_ok()
 }
 
-/// Returns true if a browser with this cookie is let in, where nobody was before.
+/// Returns true if a browser with this cookie is let in while there is no session.
 pub fn is_let_in(cookie: &[u8]) -> bool {
     let names = Names::of_address(ADDRESS, false, &[]);
     let entry = Entry::new(&names, Scheme::Http, None, Box::new(|_| ()));

@@ -1,4 +1,4 @@
-//! What was recorded, interval by interval and guest by guest.
+//! Recorded data, by interval and guest.
 
 use crate::fault::Fault;
 use crate::source::Source;
@@ -9,12 +9,12 @@ use recorded::Wanted;
 use reports::{HostData, Needs, Raw, Scope, Single, field};
 use std::collections::BTreeMap;
 
-/// What is always calculated of a guest: its CPU time and the states of its virtual CPUs.
+/// Fields of a guest that are always calculated: its CPU time and the states of its vCPUs.
 fn always() -> Vec<GuestField> {
     reports::needs(&[]).guests
 }
 
-/// The raw fields that derived fields of guests and of the host are made from.
+/// Returns the raw fields from which derived fields of guests and of the host are calculated.
 pub(crate) fn raw_guest_fields(guest: &[&str], host: &[&str]) -> Vec<GuestField> {
     let of = |scope: Scope, id: &str| field(scope, id).map_or(&[][..], |field| field.sources);
     let sources = guest
@@ -31,7 +31,7 @@ pub(crate) fn raw_guest_fields(guest: &[&str], host: &[&str]) -> Vec<GuestField>
     fields
 }
 
-/// The same of processes.
+/// Returns the raw fields from which derived fields of processes are calculated.
 pub(crate) fn raw_process_fields(ids: &[&str]) -> Vec<ProcessField> {
     let sources =
         ids.iter().flat_map(|id| field(Scope::Process, id).map_or(&[][..], |field| field.sources));
@@ -46,32 +46,32 @@ pub(crate) fn raw_process_fields(ids: &[&str]) -> Vec<ProcessField> {
     fields
 }
 
-/// A guest in the intervals of a host.
+/// Recorded intervals of a guest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Track {
     pub(crate) name: String,
     pub(crate) class: String,
     pub(crate) uuid: String,
-    /// Its intervals; `None` where nothing is known of it.
+    /// Data by interval; `None` if the guest has no data in the interval.
     pub(crate) steps: Vec<Option<Over<GuestField>>>,
-    /// All of them as one.
+    /// Sum over all intervals.
     pub(crate) whole: Over<GuestField>,
-    /// Its processes in all of the time.
+    /// Processes of the guest, over the whole time.
     pub(crate) processes: BTreeMap<ProcessName, Over<ProcessField>>,
 }
 
-/// A host's recordings of a time.
+/// A host's recordings of a time range.
 #[derive(Debug, Default)]
 pub(crate) struct PastHost {
     pub(crate) name: String,
     pub(crate) steps: Vec<Single>,
-    /// The whole time as one.
+    /// Sum over the whole time.
     pub(crate) whole: Single,
     pub(crate) guests: Vec<Track>,
     pub(crate) gaps: Vec<Gap>,
 }
 
-/// Reads what is wanted of a time.
+/// Reads the recordings of a time range, with the given raw fields.
 pub(crate) fn read(
     source: &dyn Source,
     span: &Span,
@@ -101,7 +101,7 @@ impl PastHost {
                     });
                 track.class.clone_from(&who.class);
                 match &mut track.steps[at] {
-                    // It began again in the interval.
+                    // The guest restarted within the interval.
                     Some(known) => known.add(over),
                     none => *none = Some(over.clone()),
                 }
@@ -109,7 +109,7 @@ impl PastHost {
             }
             whole.add(interval);
         }
-        // Processes may be told of guests that come later.
+        // An interval may have processes of guests that appear only in a later one.
         for interval in &intervals {
             for (who, processes) in &interval.processes {
                 let Some(track) = guests.get_mut(&(who.name.clone(), who.uuid.clone())) else {
@@ -129,25 +129,25 @@ impl PastHost {
         }
     }
 
-    /// When each interval begins, and how long it is.
+    /// Returns the begin and the length of each interval.
     pub(crate) fn spans(&self) -> Vec<(i64, u64)> {
         let span = |one: &Single| (one.interval().from_ms, one.interval().length_ms);
         self.steps.iter().map(span).collect()
     }
 
-    /// A field of the host over time.
+    /// Returns a field of the host over time.
     pub(crate) fn host_series(&self, id: &str) -> Vec<Option<f64>> {
         self.steps.iter().map(|one| one.host(id)).collect()
     }
 
-    /// A field of a guest over time.
+    /// Returns a field of a guest over time.
     pub(crate) fn guest_series(&self, track: &Track, id: &str) -> Vec<Option<f64>> {
         let value =
             |(one, over): (&Single, &Option<Over<GuestField>>)| one.guest(over.as_ref()?, id);
         self.steps.iter().zip(&track.steps).map(value).collect()
     }
 
-    /// A guest by its name or its UUID; where several have the name, the first.
+    /// Returns a guest by its name or its UUID. If several guests have the name, the first.
     pub(crate) fn guest(&self, key: &str) -> Option<&Track> {
         find(&self.guests, key, |one| (&one.name, &one.uuid))
     }
@@ -170,7 +170,7 @@ mod tests {
             processes: [(who, [(ProcessName::default(), Over::default())].into())].into(),
             ..Interval::default()
         });
-        // All processes are in the first interval, in which the guest is not.
+        // All processes are in the first interval, the guest only in the second.
         assert!(data.intervals[0].guests.is_empty() && !data.intervals[0].processes.is_empty());
         let host = PastHost::of(data);
         assert_eq!(host.guest("late").map(|track| track.processes.len()), Some(1));

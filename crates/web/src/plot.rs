@@ -1,5 +1,5 @@
-//! Charts for pages: the picture, what its colours mean, and the same as a table behind it, of
-//! which each row leads to its minute.
+//! Charts for pages: the picture, its legend, and a table of the same values. Each row of the table
+//! leads to its minute.
 
 use crate::past::{PastHost, Track};
 use crate::span::Span;
@@ -9,7 +9,7 @@ use maud::{Markup, PreEscaped, html};
 use reports::chart::{Frame, Mark, Series, key};
 use reports::{Scope, Zone, clock_text, date_text, field, shown};
 
-/// How values lie in a chart.
+/// Kind of a chart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Lines,
@@ -24,21 +24,21 @@ pub(crate) struct Plot<'a> {
     /// Derived fields, from the bottom up.
     pub(crate) fields: &'static [&'static str],
     pub(crate) host: &'a PastHost,
-    /// Whom it is about; the host if nobody.
+    /// The guest that the chart is about; `None` for the host.
     pub(crate) guest: Option<&'a Track>,
     pub(crate) marks: &'a [Mark],
 }
 
-/// What charts of one page share.
+/// State that the charts of one page share.
 pub(crate) struct Canvas<'a> {
     pub(crate) span: &'a Span,
     pub(crate) zone: &'a dyn Zone,
-    /// Charts so far: each has a number of its own.
+    /// Number of charts so far: each chart has its own number.
     pub(crate) count: usize,
 }
 
 impl Canvas<'_> {
-    /// Draws one; nothing where nothing is known.
+    /// Draws a chart; nothing if there are no values.
     pub(crate) fn draw(&mut self, plot: &Plot<'_>) -> Markup {
         let scope = if plot.guest.is_some() { Scope::Guest } else { Scope::Host };
         let known = plot.fields.iter().filter_map(|id| field(scope, id)).map(|one| {
@@ -84,7 +84,7 @@ impl Canvas<'_> {
         }
     }
 
-    /// The same values as a table.
+    /// Returns the same values as a table.
     fn table(&self, series: &[Series<'_>], spans: &[(i64, u64)], place: &str) -> Markup {
         let is_long = self.span.to_ms - self.span.from_ms > DAY_MS;
         let time = |at_ms: i64| {
@@ -126,7 +126,7 @@ impl Canvas<'_> {
     }
 }
 
-/// A small line of values, for a row of a table. Nothing is said of its scale: it ends at its own
+/// Returns a small line of values for a row of a table. The line has no scale: it ends at its own
 /// highest value.
 pub(crate) fn spark(values: &[Option<f64>], title: &str) -> Markup {
     let most = values.iter().flatten().copied().fold(0.0_f64, f64::max);
@@ -143,11 +143,11 @@ pub(crate) fn spark(values: &[Option<f64>], title: &str) -> Markup {
     }
 }
 
-/// The units of a small line: whole ones, for there are two in each row of a thousand.
+/// Units of a small line. Whole numbers keep pages short: each of a thousand rows has two lines.
 const SPARK_STEP: i64 = 3;
 const SPARK_HEIGHT: i64 = 40;
 
-/// The line from point to point, each from the one before it, and what is level as one.
+/// Returns the line as relative steps from point to point; level parts become one step.
 fn spark_path(values: &[Option<f64>], most: f64) -> String {
     let y = |value: f64| {
         let share = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_line_goes_from_point_to_point_and_stops_where_nothing_is_known() {
+    fn small_line_stops_where_values_are_missing() {
         let some = |values: &[f64]| values.iter().copied().map(Some).collect::<Vec<_>>();
         assert_eq!(spark_path(&some(&[0.0, 0.0, 0.0, 4.0, 2.0]), 4.0), "M0 38h6l3 -36l3 18");
         let holed = [Some(1.0), Some(1.0), None, None, Some(1.0), Some(1.0)];

@@ -1,7 +1,7 @@
 //! Places for connections, each of an origin.
 //!
-//! A connection is a stranger's until its session is seen. Where no place is free, a stranger of
-//! the origin that has most of them makes room. Nobody who was let in makes room.
+//! A connection is a stranger's until its session is seen. If no place is free, a stranger of the
+//! origin with the most strangers is displaced. A visitor with a session is never displaced.
 
 use crate::access::Origin;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,14 +12,14 @@ use tokio::sync::Notify;
 /// Time that a stranger has for TLS and a request: a slow line needs half a second.
 const STAY_MS: u64 = 2_000;
 
-/// A connection's place. It is free again with this value.
+/// A connection's place. Dropping the seat frees the place.
 #[derive(Debug)]
 pub(crate) struct Seat {
     room: Arc<Room>,
     place: Place,
 }
 
-/// What is known of a connection.
+/// State of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     origin: Origin,
@@ -28,13 +28,13 @@ pub(crate) struct Place {
     leave: Arc<Notify>,
 }
 
-/// All places.
+/// The places of all connections.
 #[derive(Debug)]
 pub(crate) struct Room {
     most: usize,
-    /// Bound of the strangers of one origin.
+    /// Maximal number of strangers of one origin.
     strangers: usize,
-    /// In the order in which they came.
+    /// Taken places, oldest first.
     taken: Mutex<VecDeque<Place>>,
 }
 
@@ -47,7 +47,7 @@ impl Room {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place at a time; `None` where nobody has to make room.
+    /// Takes a place; `None` if no other connection can be displaced.
     pub(crate) fn enter(self: &Arc<Room>, origin: Origin, now_ms: u64) -> Option<Seat> {
         let mut taken = self.taken();
         let own = taken.iter().filter(|one| one.is_stranger_of(origin)).count();
@@ -58,7 +58,7 @@ impl Room {
         };
         if let Some((from, most)) = fullest {
             let oldest = taken.iter().position(|one| one.is_stranger_of(from))?;
-            // An origin that has more than the newcomer's makes room for it at once.
+            // An origin with more strangers than the newcomer's makes room at once.
             let has_stayed = now_ms.saturating_sub(taken.get(oldest)?.since_ms) >= STAY_MS;
             if !has_stayed && most <= own + 1 {
                 return None;
@@ -73,7 +73,7 @@ impl Room {
     }
 }
 
-/// The origin that has most strangers, and their number. Of several it is that of the oldest.
+/// Returns the origin with the most strangers, and their number. On a tie: that of the oldest.
 fn fullest(taken: &VecDeque<Place>) -> Option<(Origin, usize)> {
     let mut counts = BTreeMap::<Origin, usize>::new();
     for one in taken.iter().filter(|one| one.is_stranger()) {
@@ -85,19 +85,19 @@ fn fullest(taken: &VecDeque<Place>) -> Option<(Origin, usize)> {
 }
 
 impl Seat {
-    /// What requests of this connection carry along.
+    /// Returns the handle that the requests of this connection carry.
     pub(crate) fn place(&self) -> Place {
         self.place.clone()
     }
 
-    /// Waits until somebody else needs the place.
+    /// Waits until another connection needs the place.
     pub(crate) async fn is_needed(&self) {
         self.place.leave.notified().await;
     }
 }
 
 impl Place {
-    /// Who is there was let in.
+    /// Marks the connection as one with a session.
     pub(crate) fn is_known(&self) {
         self.is_known.store(true, Ordering::Relaxed);
     }
@@ -121,7 +121,7 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    /// The origin of one of many addresses.
+    /// Origin of one of many addresses.
     fn at(number: u8) -> Origin {
         Origin::V4([192, 0, 2, number].into())
     }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn finding2_02_flood_displaces_no_stranger_of_another_origin() {
         let room = Room::new(512, 32);
-        // Some thousands a second for three seconds, all of one origin.
+        // Thousands of connections a second for three seconds, all of one origin.
         let flood = |second: u64, held: &mut Vec<Seat>| {
             let came = (0..4_000).filter_map(|n| room.enter(at(1), second * 1_000 + n / 4));
             held.extend(came);
@@ -162,7 +162,7 @@ mod tests {
         flood(1, &mut held);
         flood(2, &mut held);
         assert!(is_there(&visitor) && held.len() == 32);
-        // Those of many origins share all that there is.
+        // Strangers of many origins share all places.
         held.extend((3..=30).flat_map(|one| {
             let room = &room;
             (0..32).filter_map(move |_| room.enter(at(one), 3_000))
@@ -194,7 +194,7 @@ mod tests {
         assert!(enter(1, 1_000 + STAY_MS - 1).is_none(), "its own origin waits");
         let _next = enter(1, 1_000 + STAY_MS).unwrap();
         assert!(!is_there(&first[0]) && is_there(&first[1]));
-        // All have one: a newcomer waits until the oldest has had its time.
+        // Each origin has one place: a newcomer waits until the oldest had its time.
         let room = Room::new(2, 2);
         let ones = [1, 2].map(|one| room.enter(at(one), 5_000).unwrap());
         assert!(room.enter(at(3), 5_000 + STAY_MS - 1).is_none());

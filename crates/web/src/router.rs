@@ -1,4 +1,4 @@
-//! The pages' addresses, and what every request passes on its way to them.
+//! Addresses of the pages, and the checks that every request passes.
 
 use crate::access::{Heads, Origin, Refusal, check};
 use crate::app::App;
@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-/// The length of a body: a form of a few words.
+/// Maximal length of a body: a form of a few words.
 const BODY_MAX: usize = 4 * 1024;
 
 fn too_often() -> Response {
@@ -26,7 +26,7 @@ fn too_often() -> Response {
     ))
 }
 
-/// All addresses.
+/// Returns the routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/", get(pages::overview))
@@ -50,7 +50,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// The headers of every answer.
+/// Headers of every response.
 const HEADS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -58,7 +58,7 @@ const HEADS: [(&str, &str); 7] = [
          object-src 'none'",
     ),
     ("x-content-type-options", "nosniff"),
-    // Not `no-referrer`: a browser then says of our own forms that they come from nowhere.
+    // Not `no-referrer`: browsers would then send `Origin: null` with the pages' own forms.
     ("referrer-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
@@ -66,13 +66,13 @@ const HEADS: [(&str, &str); 7] = [
     ("permissions-policy", "interest-cohort=()"),
 ];
 
-/// Lets a request through to its page, or not.
+/// Admits or refuses a request, and sets the response's headers.
 async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let is_squeezed = squeeze::is_taken(request.headers());
     let (visitor, mut answer) = admitted(&app, request, next).await;
     let heads = answer.headers_mut();
     if visitor.is_none() {
-        // Who was not let in holds no connection.
+        // A stranger's connection is not kept open.
         heads.insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     for (name, value) in HEADS {
@@ -84,10 +84,10 @@ async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
     if is_squeezed { squeeze::squeezed(answer).await } else { answer }
 }
 
-/// The visitor of a request, and the answer to it.
+/// Returns the visitor of a request and the response.
 async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visitor>, Response) {
     let via = request.extensions().get::<Via>().copied();
-    // A connection of which nothing is known is treated as one from elsewhere.
+    // A connection without a known origin counts as remote.
     let via = via.unwrap_or(Via::Tcp(Origin::Unknown));
     let headers = request.headers();
     let head = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -117,7 +117,7 @@ async fn admitted(app: &App, mut request: Request, next: Next) -> (Option<Visito
     if let Some(token) = token {
         match (app.entry.by_token(token, uri), &visitor) {
             (Some(entered), _) => return (visitor, entered),
-            // It has no place in an address that is kept.
+            // A spent token does not stay in an address that browsers keep.
             (None, Some(_)) => {
                 let place = [(header::LOCATION, without_token(uri))];
                 return (visitor, (StatusCode::SEE_OTHER, place, "").into_response());

@@ -1,4 +1,4 @@
-//! Connections: so many at once, each for so long, none that keeps the others waiting.
+//! Connections: bounded in number and in time, so that none blocks the others.
 
 use crate::access::{Origin, Password};
 use crate::app::{App, READERS};
@@ -26,31 +26,30 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-/// Connections at once: a page uses a few, and a hundred people may look.
+/// Connections at the same time: a page uses a few, and a hundred people may look.
 const CONNECTIONS_MAX: usize = 512;
-/// Strangers of one origin at once: a few people behind one address, each with a browser.
+/// Strangers of one origin at the same time: a few people behind one address, each with a browser.
 const STRANGERS_MAX: usize = 32;
-/// Whoever has not said within this what they want is gone, also between two requests.
+/// Timeout for a request's head, also between two requests on a connection.
 const HEAD: Duration = Duration::from_secs(10);
-/// A head is no larger than this.
+/// Maximal size of a request's head.
 const HEAD_BYTES: usize = 16 * 1024;
-/// A connection lives no longer; a browser makes a new one without being told to.
+/// Maximal life of a connection. Browsers reconnect by themselves.
 const LIFE: Duration = Duration::from_secs(600);
-/// What is under way then may take so long.
+/// Time that a running request has after the end of `LIFE`.
 const REST: Duration = Duration::from_secs(30);
-/// Nobody is taken for so long where the system cannot: too many files are open, or a client has
-/// left before it was taken.
+/// Pause after a failed accept: too many files are open, or the client has left already.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Shows the pages until the process is told to end.
+/// Serves the pages until a signal ends the process.
 pub fn serve(settings: Settings) -> Result<(), Error> {
     let tls = settings.certificate.as_ref().map(Certificate::acceptor).transpose()?;
     let password = settings.password_file.as_deref().map(Password::read).transpose()?;
     let guarded = Guarded { by_password: password.is_some(), by_tls: tls.is_some() };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        // One more takes connections, one asks the manager for those who look, and one tries
-        // passwords.
+        // Three threads besides the readers: one accepts connections, one asks the manager, one
+        // compares passwords.
         .max_blocking_threads(READERS + 3)
         .build()
         .map_err(|source| Error::Step { step: "start", source })?;
@@ -60,12 +59,12 @@ pub fn serve(settings: Settings) -> Result<(), Error> {
         let app = Arc::new(App::new(settings, names, scheme, password)?);
         run(listener, tls, app).await
     });
-    // Whoever still reads a recording ends with the process.
+    // A thread that still reads a recording ends with the process.
     runtime.shutdown_background();
     served
 }
 
-/// Serves until a signal ends the process. SIGUSR1 asks for another token.
+/// Serves until a signal ends the process. SIGUSR1 requests another token.
 async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Result<(), Error> {
     let step = |source| Error::Step { step: "wait for signals", source };
     let mut term = signal(SignalKind::terminate()).map_err(step)?;
@@ -75,13 +74,14 @@ async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Res
     tokio::spawn(app.live.clone().run());
     let strangers = match listener {
         Listener::Tcp(_) => STRANGERS_MAX,
-        // A proxy brings all strangers, and bounds them itself.
+        // All strangers come by the proxy, which limits them itself.
         Listener::Unix(..) => CONNECTIONS_MAX,
     };
     let room = Room::new(CONNECTIONS_MAX, strangers);
     let door = Door { room, tls, router: router(app.clone()) };
     let path = match listener {
-        // A thread takes them at once, whatever pages are under way. It ends with the process.
+        // A thread accepts connections at once, even while pages are made. The thread ends with the
+        // process.
         Listener::Tcp(listener) => {
             tokio::task::spawn_blocking(move || door.keep(&listener));
             None
@@ -99,13 +99,13 @@ async fn run(listener: Listener, tls: Option<TlsAcceptor>, app: Arc<App>) -> Res
         }
     }
     if let Some(path) = path {
-        // Nobody is there to be told that it stays.
+        // A failure has no reader any more: the process ends.
         let _ = std::fs::remove_file(path);
     }
     Ok(())
 }
 
-/// The place where connections come in.
+/// Entry of new connections.
 struct Door {
     room: Arc<Room>,
     tls: Option<TlsAcceptor>,
@@ -113,7 +113,7 @@ struct Door {
 }
 
 impl Door {
-    /// Takes connections by TCP for ever.
+    /// Accepts connections by TCP forever.
     fn keep(&self, listener: &TcpListener) {
         let users = Users::open();
         loop {
@@ -124,7 +124,7 @@ impl Door {
         }
     }
 
-    /// Takes connections by a unix socket for ever.
+    /// Accepts connections by a unix socket forever.
     async fn keep_local(&self, listener: &UnixListener) {
         loop {
             match listener.accept().await {
@@ -134,16 +134,16 @@ impl Door {
         }
     }
 
-    /// Serves a connection by TCP if there is a place for it, and closes it otherwise. One that is
-    /// closed costs nothing else: strangers may come by thousands.
+    /// Serves a TCP connection if a place is free, and closes it otherwise. A closed connection
+    /// costs nothing else: strangers may connect by the thousands.
     fn admit(&self, stream: net::TcpStream, peer: SocketAddr, users: &Users) {
-        // A user of this machine has all of its addresses.
+        // A user of this machine may use all of its addresses, so the user is the origin.
         let user = stream.local_addr().ok().and_then(|own| users.of(peer, own));
         let origin = user.map_or_else(|| Origin::of(peer.ip()), Origin::User);
         let Some(seat) = self.room.enter(origin, steady_ms()) else { return };
         let _ = stream.set_nodelay(true);
         let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
-        // One that cannot be waited for is closed.
+        // A connection that the runtime cannot poll is closed.
         let Ok(stream) = stream else { return };
         let (via, router) = (Via::Tcp(origin), self.router.clone());
         match self.tls.clone() {
@@ -152,7 +152,7 @@ impl Door {
         };
     }
 
-    /// Does the same with one by a unix socket.
+    /// Serves a unix connection if a place is free, and closes it otherwise.
     fn admit_local(&self, stream: UnixStream) {
         let user = stream.peer_cred().map(|peer| Origin::User(peer.uid()));
         let origin = user.unwrap_or(Origin::Unknown);
@@ -162,13 +162,13 @@ impl Door {
     }
 }
 
-/// Agrees on TLS first, in the time that a request's head has.
+/// Completes the TLS handshake within the timeout of a request's head.
 async fn secure(tls: TlsAcceptor, stream: TcpStream, via: Via, router: Router, seat: Seat) {
     let agreed = tokio::select! {
         agreed = tokio::time::timeout(HEAD, tls.accept(stream)) => agreed,
         () = seat.is_needed() => return,
     };
-    // Who does not speak it is told by TLS itself.
+    // TLS itself reports a failed handshake to the client.
     if let Ok(Ok(stream)) = agreed {
         attend(stream, via, router, seat).await;
     }

@@ -38,18 +38,18 @@ pub enum Error {
 /// Fields of hosts over time, by the hosts' names.
 pub type Lines = BTreeMap<String, Vec<Over<HostField>>>;
 
-/// Hosts that the pages show. A source has no manager, journal, findings, farms or fleet unless it
-/// says otherwise.
+/// Hosts that the pages show. By default a source has no manager, journal, findings, farms or
+/// fleet.
 pub trait Source: Send + Sync {
     /// Reads recordings of one host, or of all.
     fn recorded(&self, host: Option<&str>, wanted: &Wanted) -> Result<Vec<HostData>, Error>;
 
-    /// Returns whether there is a manager.
+    /// Returns true if there is a manager.
     fn has_manager(&self) -> bool {
         false
     }
 
-    /// Asks the manager.
+    /// Sends a request to the manager.
     fn ask(&self, _question: &Ask) -> Result<Answer, Error> {
         Err(Error::NoManager)
     }
@@ -59,7 +59,7 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// Looks for what deserves doing between two times.
+    /// Returns the findings of `tune` between two times.
     fn tune(&self, _times_ms: (i64, i64)) -> Option<Result<Vec<backtest::Advised>, Error>> {
         None
     }
@@ -92,9 +92,9 @@ pub struct LocalHost {
     pub socket: Option<PathBuf>,
     /// The recordings, if not those that the manager makes by itself.
     pub dir: Option<PathBuf>,
-    /// The journal, if it is not beside the recordings.
+    /// The journal, if it is not next to the recordings.
     pub journal: Option<PathBuf>,
-    /// The host's name, if it is to be called otherwise.
+    /// The host's name, if it is to be shown under another one.
     pub name: Option<String>,
 }
 
@@ -145,7 +145,7 @@ impl Source for Engine {
 
     fn glance(&self, asked: &Glance) -> Option<Result<Fleet, Error>> {
         let glance = || metrics::fleet::glance(&self.url, asked).map_err(Error::from);
-        // One host alone is no fleet.
+        // A single host is no fleet.
         self.host.is_none().then(glance)
     }
 

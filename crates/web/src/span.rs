@@ -1,42 +1,42 @@
-//! The time of a page: live, with so much of the past, or from one moment to another.
+//! Time range of a page: live with some of the past, or from one moment to another.
 
 use crate::fault::Fault;
 use base::duration::{DAY_MS, MINUTE_MS};
 use serde::Deserialize;
 use why::when::{self, Now};
 
-/// The hour that is shown if nothing else is asked for.
+/// Range if the address has none.
 const USUAL: &str = "1h";
-/// No page is of a longer time.
+/// Longest range of a page.
 const LONGEST_MS: i64 = 366 * DAY_MS;
-/// The time as an address has it.
+/// Time range as an address has it.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct TimeQuery {
-    /// So much of the past, and what is now.
+    /// Length of the past that a live page shows.
     #[serde(default)]
     pub(crate) last: Option<String>,
-    /// From when.
+    /// Begin.
     #[serde(default)]
     pub(crate) from: Option<String>,
-    /// Until when.
+    /// End.
     #[serde(default)]
     pub(crate) to: Option<String>,
-    /// Only this host, where several are recorded.
+    /// Name of the only host to show, if several are recorded.
     #[serde(default)]
     pub(crate) host: Option<String>,
 }
 
-/// The time of a page.
+/// Time range of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// In milliseconds since 1970.
+    /// Begin, in milliseconds since 1970.
     pub(crate) from_ms: i64,
     pub(crate) to_ms: i64,
-    /// How long an interval is.
+    /// Length of an interval.
     pub(crate) step_ms: i64,
-    /// How much of the past a live page has; `None` for a page of the past.
+    /// Length of the past that a live page shows; `None` for a page of the past.
     pub(crate) live: Option<String>,
-    /// The host that the page is about, where several are recorded.
+    /// Host that the page is about, if several are recorded.
     pub(crate) host: Option<String>,
 }
 
@@ -45,7 +45,7 @@ fn given(text: &Option<String>) -> Option<&str> {
 }
 
 impl Span {
-    /// The time that is asked for, in no more intervals than `points`.
+    /// Returns the requested range, in no more intervals than `points`.
     pub(crate) fn of(query: &TimeQuery, points: i64, now: &Now) -> Result<Span, Fault> {
         let wrong = |error: why::Error| Fault::wrong(error.to_string());
         let (from, to) = (given(&query.from), given(&query.to));
@@ -72,7 +72,7 @@ impl Span {
         }
         let step_ms = when::usual_step(length_ms, points);
         let aligned_ms = when::aligned(from_ms, step_ms, now).max(0);
-        // The links of this page are pages too: rounding may not make it longer than one may be.
+        // The links of this page are pages too, so rounding may not exceed the longest range.
         let is_longer = to_ms.saturating_sub(aligned_ms) > LONGEST_MS;
         Ok(Span {
             from_ms: if is_longer { aligned_ms.saturating_add(step_ms) } else { aligned_ms },
@@ -83,7 +83,7 @@ impl Span {
         })
     }
 
-    /// The same time in an address.
+    /// Returns the range as an address has it.
     pub(crate) fn query(&self) -> String {
         match &self.live {
             Some(last) => format!("last={}{}", segment(last), self.keep()),
@@ -91,22 +91,22 @@ impl Span {
         }
     }
 
-    /// Another time of the same host in an address, for good.
+    /// Returns another fixed range of the same host as an address has it.
     pub(crate) fn between(&self, from_ms: i64, to_ms: i64) -> String {
         format!("from={}&to={}{}", moment(from_ms), moment(to_ms), self.keep())
     }
 
-    /// What all addresses of this page's host have.
+    /// Returns the part that all addresses of this page's host have.
     pub(crate) fn keep(&self) -> String {
         self.host.as_ref().map_or_else(String::new, |host| format!("&host={}", segment(host)))
     }
 
-    /// The same time, of another host.
+    /// Returns the same range, of another host.
     pub(crate) fn of_host(&self, host: &str) -> Span {
         Span { host: Some(host.to_owned()), ..self.clone() }
     }
 
-    /// The time and the host as values of a form.
+    /// Returns the range and the host as values of a form.
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         let mut pairs = match &self.live {
             Some(last) => vec![("last", last.clone())],
@@ -117,12 +117,12 @@ impl Span {
     }
 }
 
-/// A moment as addresses and machines write it.
+/// Formats a moment as addresses have it.
 pub(crate) fn moment(ms: i64) -> String {
     reports::rfc3339(ms, &reports::Utc)
 }
 
-/// A text as one segment of an address, or one value in it.
+/// Encodes a text as one segment of an address, or as one value in it.
 pub(crate) fn segment(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_shown_is_refused_with_what_would_be_right() {
+    fn wrong_range_is_refused_with_the_right_form() {
         let said = |last, from, to| asked(last, from, to).unwrap_err().message;
         assert!(said("", "2016-11-21 10:00", "2026-11-21 10:00").contains("a year at most"));
         assert!(said("", "2026-11-21 12:00", "2026-11-21 10:00").contains("ends before it begins"));

@@ -1,4 +1,4 @@
-//! Compression of answers: a page of a hundred guests is a tenth of its size afterwards.
+//! Compression of responses: a page of a hundred guests shrinks to a tenth.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -7,12 +7,12 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 
-/// Smaller ones are not worth it.
+/// Smaller responses are not worth the work.
 const LEAST: usize = 1_000;
-/// No answer of ours is larger.
+/// Largest response.
 const MOST: usize = 64 << 20;
 
-/// Whether a browser takes compressed answers.
+/// Returns true if a browser accepts compressed responses.
 pub(crate) fn is_taken(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
     let names = |text: &str| {
@@ -25,7 +25,7 @@ pub(crate) fn is_taken(headers: &HeaderMap) -> bool {
     accepted.is_some_and(names)
 }
 
-/// The same answer, compressed; events go as they come.
+/// Compresses a response. Event streams pass unchanged, as they would wait for their end.
 pub(crate) async fn squeezed(answer: Response) -> Response {
     let kind = answer.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_text = kind.is_some_and(|kind| {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_take_it_does_not_get_it() {
+    fn response_is_compressed_only_for_gzip_clients() {
         let of = |text: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(text));

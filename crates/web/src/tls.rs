@@ -1,4 +1,4 @@
-//! TLS, with a certificate of whoever runs the pages.
+//! TLS, with a certificate that the operator supplies.
 
 use crate::{Error, secret_file};
 use rustls::ServerConfig;
@@ -9,21 +9,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// No key is longer: one of RSA with 16,384 bits has 13 KiB, beside which parameters or a chain may
-/// be.
+/// Maximal size of a key file: an RSA key of 16,384 bits has 13 KiB, and parameters or a chain may
+/// follow.
 const KEY_MAX: u64 = 64 * 1024;
 
-/// Where a certificate is, and its key.
+/// Paths of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// The chain, the pages' own first, as PEM.
+    /// Certificate chain as PEM, the pages' own certificate first.
     pub chain: PathBuf,
-    /// The key, as PEM.
+    /// Private key as PEM.
     pub key: PathBuf,
 }
 
 impl Certificate {
-    /// Reads both.
+    /// Reads the chain and the key.
     pub(crate) fn acceptor(&self) -> Result<TlsAcceptor, Error> {
         let chain = CertificateDer::pem_file_iter(&self.chain)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)

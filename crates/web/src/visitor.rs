@@ -1,4 +1,4 @@
-//! Who asks.
+//! Visitors: the clients that were let in, and the way that they came.
 
 use crate::access::Origin;
 use crate::fault::Fault;
@@ -6,18 +6,18 @@ use axum::http::{HeaderMap, StatusCode};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// How a connection came.
+/// Kind of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
-    /// By an address: a session is let in.
+    /// TCP: a session is required.
     Tcp(Origin),
-    /// By a unix socket: whom its mode lets in is let in, unless there is a password.
+    /// Unix socket: the socket's mode decides, unless there is a password.
     Unix(Origin),
 }
 
 impl Via {
-    /// The origin of a request. At a unix socket a proxy asks for others, and says for whom: the
-    /// last of what it says is what it saw itself.
+    /// Returns the origin of a request. At a unix socket a proxy asks for others. The last entry of
+    /// its `X-Forwarded-For` is the address that the proxy itself saw.
     pub(crate) fn origin(self, headers: &HeaderMap) -> Origin {
         match self {
             Via::Tcp(origin) => origin,
@@ -30,15 +30,15 @@ impl Via {
     }
 }
 
-/// Who was let in.
+/// A client that was let in.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
-    /// What a form has to send back: another site's page does not know it.
+    /// Key that a form has to send back: another site's page does not have it.
     pub(crate) form_key: Arc<str>,
 }
 
 impl Visitor {
-    /// Whether a form is of this visitor's session.
+    /// Checks that a form belongs to this visitor's session.
     pub(crate) fn owns(&self, form_key: &str) -> Result<(), Fault> {
         match self.form_key.as_bytes().ct_eq(form_key.as_bytes()).into() {
             true => Ok(()),
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_believed_at_a_unix_socket_only_and_what_it_saw_itself() {
+    fn proxy_is_trusted_at_unix_socket_for_the_last_address_only() {
         let origin = |via: Via, said: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for one in said {
@@ -65,7 +65,7 @@ mod tests {
         };
         let at = |text: &str| Origin::of(text.parse().unwrap());
         let proxy = Via::Unix(Origin::User(33));
-        // A browser may send the head too: a proxy adds to what it was sent.
+        // A browser may send the header too: a proxy appends to it.
         assert_eq!(origin(proxy, &["10.9.9.9, 192.0.2.7"]), at("192.0.2.7"));
         assert_eq!(origin(proxy, &["10.9.9.9", "2001:db8::7"]), at("2001:db8::7"));
         assert_eq!(origin(proxy, &["unknown"]), Origin::User(33));

@@ -1,40 +1,41 @@
-//! Which guest is meant: by its UUID, which stays whatever it is called, or by its name.
+//! Keys of guests in addresses: the UUID, which survives a rename, or the name.
 //!
-//! A UUID of zeros is none: the path of its monitor stands for such a guest. The guest of another
-//! user, `alice/web1`, has its name only, for its UUID is that user's to choose.
+//! A UUID of zeros does not count: the path of the guest's monitor replaces it. A guest of another
+//! user, such as `alice/web1`, has only its name, as that user may choose any UUID.
 
 use crate::span::segment;
 use model::{has_uuid, is_place};
 
-/// Where another user's name ends.
+/// Separator between another user and the guest's name.
 const OWNER: char = '/';
-/// Before a name that a browser would take for a way up, or that begins so itself.
+/// Prefix of a key that a browser would take for a parent directory, or that begins with the prefix
+/// itself.
 const ESCAPE: &str = "=";
 
-/// The UUID that may be trusted to be the guest's.
+/// Returns the UUID if it certainly belongs to the guest.
 pub(crate) fn uuid_of<'a>(name: &str, uuid: &'a str) -> Option<&'a str> {
     let is_given = has_uuid(uuid) && !name.contains(OWNER);
     (is_given || is_place(uuid)).then_some(uuid)
 }
 
-/// What stands for a guest in addresses.
+/// Returns the key of a guest in addresses.
 pub(crate) fn key_of<'a>(name: &'a str, uuid: &'a str) -> &'a str {
     uuid_of(name, uuid).unwrap_or(name)
 }
 
-/// Where its page is.
+/// Returns the address of a guest's page.
 pub(crate) fn path_of(name: &str, uuid: &str) -> String {
     let key = key_of(name, uuid);
     let escape = if matches!(key, "." | "..") || key.starts_with(ESCAPE) { ESCAPE } else { "" };
     format!("/guest/{escape}{}", segment(key))
 }
 
-/// The key in such an address.
+/// Returns the key in an address.
 pub(crate) fn key_in(part: &str) -> &str {
     part.strip_prefix(ESCAPE).unwrap_or(part)
 }
 
-/// The guest of a key, by its UUID before its name.
+/// Returns the guest of a key. A UUID takes precedence over a name.
 pub(crate) fn find<'a, T>(
     all: &'a [T],
     key: &str,

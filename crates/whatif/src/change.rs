@@ -1,4 +1,4 @@
-//! The world in which recorded passes are decided again, as far as it is another.
+//! Differences between the recorded world and the one in which passes are decided again.
 
 use base::Bytes;
 use model::GuestIdentity;
@@ -7,39 +7,39 @@ use policy::rivals::Kind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The plan by which a host of so much memory is kept.
+/// Returns the plan for a host with this much memory.
 pub type PlanOf = Box<dyn Fn(Bytes) -> Config>;
-/// The entitlement of a guest of this name, which could get this at most.
+/// Returns the limits of the guest with this name and this upper limit.
 pub type LimitsOf = Box<dyn Fn(&str, Bytes) -> Limits>;
 
-/// A change of the entitlement of a guest of this name.
+/// Changes the limits of the guest with this name.
 pub type Adjust = Box<dyn Fn(&str, Limits) -> Limits>;
-/// A change of the plan by which the host was kept.
+/// Changes the plan of the host.
 pub type Replan = Box<dyn Fn(Config) -> Config>;
 
-/// The differences from what was recorded. There are none at first.
+/// Differences from the recording. There are none by default.
 #[derive(Default)]
 pub struct Change {
-    /// The kind of rules that decide.
+    /// Kind of policy that decides.
     pub kind: Option<Kind>,
-    /// The plan by which the host is kept.
+    /// Plan of the host.
     pub plan: Option<PlanOf>,
-    /// The entitlements of guests.
+    /// Limits of guests.
     pub limits: Option<LimitsOf>,
-    /// A change of these, for some of them.
+    /// Change of the limits, for some guests.
     pub adjust: Option<Adjust>,
-    /// A change of the plan.
+    /// Change of the plan.
     pub replan: Option<Replan>,
-    /// The memory that the host has, or that guests may use together.
+    /// Memory that the host has, or that guests may use together.
     pub total: Option<Bytes>,
-    /// Growth of what the programs of each guest use, in thousandths.
+    /// Growth of the memory that each guest's programs use, in thousandths.
     pub growth_permille: u64,
-    /// Guests that are added, and the pattern of the names of those that they are like.
+    /// Number of guests to add, and the pattern of the names of the guests that they copy.
     pub more: Option<(u32, String)>,
 }
 
 impl Change {
-    /// Returns whether nothing is different.
+    /// Returns true if there is no difference.
     pub fn is_none(&self) -> bool {
         self.kind.is_none()
             && self.plan.is_none()
@@ -52,5 +52,5 @@ impl Change {
     }
 }
 
-/// The guests behind keys.
+/// Guests by key.
 pub(crate) type Names = BTreeMap<Key, Arc<GuestIdentity>>;

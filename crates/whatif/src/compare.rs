@@ -1,66 +1,66 @@
-//! What was decided again beside what the journal has.
+//! Comparison of replayed decisions with the journal.
 
 use crate::replay::Replayed;
 use base::Bytes;
 use std::collections::BTreeMap;
 
-/// Targets that differ by less than this part of the larger one are the same, in thousandths.
+/// Targets that differ by less than this part of the larger one count as equal, in thousandths.
 const SAME_PERMILLE: u64 = 50;
 
-/// A decision that a journal has.
+/// A decision of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since 1970.
     pub at_ms: i64,
     /// The guest's name.
     pub guest: String,
-    /// Its UUID.
+    /// The guest's UUID.
     pub uuid: String,
     /// `hold`, `grow`, `shrink`.
     pub action: String,
-    /// What it had.
+    /// Memory before the decision.
     pub from: Bytes,
-    /// What it was to have.
+    /// Target.
     pub to: Bytes,
-    /// In a sentence.
+    /// Reason, as a sentence.
     pub reason: String,
 }
 
-/// Where two parted.
+/// A decision that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// When.
+    /// Time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// For whom.
+    /// The guest's name.
     pub guest: String,
-    /// What the journal has, if anything.
+    /// Decision of the journal, if any.
     pub recorded: Option<Recorded>,
-    /// What was decided again, if anything.
+    /// Replayed decision, if any.
     pub replayed: Option<Replayed>,
 }
 
-/// How well they agree.
+/// Agreement of a replay with the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// Decisions of either.
+    /// Number of decisions of the journal, the replay or both.
     pub all: u64,
-    /// Those that both have: the same guest and time, the same direction, the target within 5 %.
+    /// Number of equal decisions: the same guest and time, the same action, the target within 5 %.
     pub same: u64,
-    /// The same of those that moved memory.
+    /// Number of decisions that move memory.
     pub moves: u64,
-    /// And of these both have.
+    /// Number of equal decisions that move memory.
     pub same_moves: u64,
-    /// The first decisions that are not the same.
+    /// The first differences.
     pub differences: Vec<Difference>,
 }
 
-/// Differences that are kept.
+/// Maximal number of differences that are kept.
 const KEPT: usize = 100;
 
-/// What the journal has of a moment, and what was decided again.
+/// Decisions of the journal and of the replay at a time, about the same guest.
 type Both<'a> = (Option<&'a Recorded>, Option<&'a Replayed>);
 
-/// Compares decisions by the same policy over the same time.
+/// Compares decisions of the same policy over the same time.
 pub fn compare(recorded: &[Recorded], replayed: &[Replayed]) -> Agreement {
     let mut all: BTreeMap<(i64, &str, &str), Both<'_>> = BTreeMap::new();
     for one in recorded {

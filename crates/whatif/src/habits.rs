@@ -1,4 +1,4 @@
-//! What guests and their host did besides needing memory: CPU time, wake-ups, what rules did.
+//! Other behaviour of guests and their host than memory needs: CPU time, wake-ups, rule actions.
 
 use base::Bytes;
 use model::{GuestField as G, HostField as H, Interval, Over, ProcessField as P};
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 /// Points of a small chart.
 const POINTS: usize = 60;
-/// Processes of a guest that are told apart.
+/// Maximal number of processes of a guest that are counted separately.
 const WAKERS_MAX: usize = 1_000;
-/// Pages of the host.
+/// Page size of the host.
 const PAGE_BYTES: u64 = base::PAGE_BYTES;
 
-/// What has to be known of guests for this.
+/// Fields of guests that are needed.
 pub const GUEST_FIELDS: &[G] = &[
     G::VcpuRun,
     G::VcpuDispatches,
@@ -23,71 +23,71 @@ pub const GUEST_FIELDS: &[G] = &[
     G::OwnGrows,
     G::OwnShrinks,
 ];
-/// And of their processes.
+/// Fields of processes that are needed.
 pub const PROCESS_FIELDS: &[P] = &[P::Dispatches];
 
-/// A guest's habits.
+/// Behaviour of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuestHabits {
-    /// For how long they are known.
+    /// Time with data.
     pub covered_ms: u64,
-    /// CPU time of its virtual CPUs.
+    /// CPU time of the vCPUs.
     pub run_ns: Option<u64>,
-    /// How often they were dispatched.
+    /// Number of dispatches of the vCPUs.
     pub dispatches: u64,
-    /// What it holds of the host's memory for itself, on average.
+    /// Private memory resident on the host, on average.
     pub holds: Option<Bytes>,
-    /// CPUs that its rules plugged.
+    /// CPUs that the guest's rules plugged.
     pub plugs: u64,
-    /// CPUs that its rules unplugged.
+    /// CPUs that the guest's rules unplugged.
     pub unplugs: u64,
-    /// Times its rules gave memory up.
+    /// Number of times that the guest's rules gave memory up.
     pub grows: u64,
-    /// Times they took it back.
+    /// Number of times that the guest's rules took memory back.
     pub shrinks: u64,
-    /// How often each of its processes was dispatched.
+    /// Number of dispatches of each process.
     pub wakers: BTreeMap<String, u64>,
     /// Dispatches a minute, over time.
     pub wakes: Vec<u64>,
-    /// What its rules did in a minute, over time.
+    /// Actions of the rules a minute, over time.
     pub turns: Vec<u64>,
 }
 
-/// The host's habits.
+/// Behaviour of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostHabits {
-    /// For how long they are known.
+    /// Time with data.
     pub covered_ms: u64,
-    /// Its memory.
+    /// Memory of the host.
     pub total: Bytes,
-    /// Its CPUs.
+    /// CPUs of the host.
     pub cpus: u64,
-    /// The free memory that it is to have.
+    /// Set point: target of the free memory.
     pub set_point: Option<Bytes>,
-    /// Time in which some task of it waited for memory.
+    /// Time in which some task of the host waited for memory.
     pub waits_ns: Option<u64>,
     /// CPU time of KSM.
     pub ksm_ns: u64,
-    /// What KSM shared in the first minute.
+    /// Memory that KSM shared in the first interval.
     pub ksm_first: Option<Bytes>,
-    /// And in the last.
+    /// Memory that KSM shared in the last interval.
     pub ksm_last: Option<Bytes>,
     /// CPU time of page-out.
     pub page_out_ns: u64,
-    /// What left the host's memory by it.
+    /// Memory that page-out moved out of the host.
     pub paged_out: Bytes,
-    /// What was seen to come back.
+    /// Paged-out memory that was seen to come back.
     pub came_back: Bytes,
-    /// Its free memory in MiB, over time.
+    /// Free memory in MiB, over time.
     pub available: Vec<u64>,
-    /// What KSM shared in MiB, over time.
+    /// Memory that KSM shared in MiB, over time.
     pub ksm: Vec<u64>,
 }
 
-/// Everybody's.
+/// Behaviour of all guests and of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Habits {
-    /// The host's.
+    /// Behaviour of the host.
     pub host: HostHabits,
     guests: BTreeMap<String, GuestHabits>,
 }
@@ -97,17 +97,17 @@ fn grow(sum: &mut u64, more: Option<u64>) {
 }
 
 impl GuestHabits {
-    /// What its virtual CPUs used, in thousandths of a CPU.
+    /// Returns the CPU use of the vCPUs, in thousandths of a CPU.
     pub fn cpu_permille(&self) -> Option<u64> {
         (self.run_ns? / 1_000).checked_div(self.covered_ms)
     }
 
-    /// So many a minute.
+    /// Returns the rate a minute of a count.
     pub fn a_minute(&self, times: u64) -> Option<u64> {
         times.saturating_mul(60_000).checked_div(self.covered_ms)
     }
 
-    /// So many an hour.
+    /// Returns the rate an hour of a count.
     pub fn an_hour(&self, times: u64) -> Option<u64> {
         times.saturating_mul(3_600_000).checked_div(self.covered_ms)
     }
@@ -144,12 +144,12 @@ impl GuestHabits {
 }
 
 impl HostHabits {
-    /// A time of a CPU, in thousandths of one.
+    /// Returns the CPU use of a CPU time, in thousandths of a CPU.
     pub fn cpu_permille(&self, ns: u64) -> Option<u64> {
         (ns / 1_000).checked_div(self.covered_ms)
     }
 
-    /// For so much of the time some task waited for memory, in thousandths.
+    /// Returns the part of the time in which some task waited for memory, in thousandths.
     pub fn waits_permille(&self) -> Option<u64> {
         (self.waits_ns? / 1_000).checked_div(self.covered_ms)
     }
@@ -176,7 +176,7 @@ impl HostHabits {
 }
 
 impl Habits {
-    /// The next step.
+    /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
         if interval.host.covered_ms > 0 {
             self.host.add(&interval.host);
@@ -202,13 +202,13 @@ impl Habits {
         }
     }
 
-    /// A guest's.
+    /// Returns the behaviour of a guest.
     pub fn guest(&self, name: &str) -> Option<&GuestHabits> {
         self.guests.get(name)
     }
 }
 
-/// A series as a few points: the largest of each part.
+/// Reduces a series to a few points: the largest value of each part.
 pub fn points(series: &[u64]) -> Vec<u64> {
     let part = series.len().div_ceil(POINTS).max(1);
     series.chunks(part).filter_map(|part| part.iter().max().copied()).collect()

@@ -1,10 +1,11 @@
-//! Guests as they would be if another policy had moved their memory, or needed more of it.
+//! Guests as they would be if another policy had moved their memory, or if they needed more.
 //!
-//! A guest uses what it used, whatever size it has; what it has more is available in it, and what
-//! it has less is not. Where it used more than it would have now, its tasks wait. Where it has more
-//! than it had and waited then, it waits no longer, and takes what it was known to need. What it
-//! would have used had it never been short is not known: an estimate of a policy that gives more
-//! begins from what was seen under one that gave less.
+//! A guest uses the same memory as in the recording, independent of its size. Additional memory is
+//! available in the guest; missing memory reduces what is available. If the guest used more than it
+//! would have now, its tasks wait. If it waited in the recording and has more now, it waits no
+//! longer. It then takes the memory that it was known to lack. A guest that was short could have
+//! used even more, and this additional use is unknown. The estimate of a policy that gives more
+//! therefore starts from the use seen under a policy that gave less.
 
 use crate::change::{Change, Names};
 use base::{Bytes, PAGE_BYTES, glob};
@@ -13,14 +14,14 @@ use policy::arbiter::{GuestSample, HostSample, Key, Memory};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Tasks of a guest that lacks memory wait for so much of the time, in thousandths.
+/// Part of the time that tasks wait in a guest that lacks memory, in thousandths.
 const WAITS_PERMILLE: u64 = 100;
-/// And so much of what it lacks is read from swap in a second, in thousandths.
+/// Part of the missing memory that is read from swap in a second, in thousandths.
 const SWAPS_PERMILLE: u64 = 100;
-/// Keys of guests that are added are from here on.
+/// First key of added guests.
 const ADDED: u64 = 1 << 62;
 
-/// Counters of a guest's strain, as this world has them.
+/// Counters of a guest's strain in the imagined world.
 #[derive(Clone, Copy, Debug, Default)]
 struct Strain {
     swap_in: u64,
@@ -31,48 +32,48 @@ struct Strain {
     psi_us: u64,
 }
 
-/// A guest as it would be.
+/// A guest in the imagined world.
 #[derive(Clone, Debug, Default)]
 struct Guest {
-    /// What it has, if this world has decided that.
+    /// Size that the imagined world has decided, if any.
     size: Option<Bytes>,
-    /// What it has taken of what it was known to lack.
+    /// Memory that the guest has taken of what it was known to lack.
     taken: Bytes,
-    /// What it would use and does not have.
+    /// Memory that the guest would use and does not have.
     lacks: Bytes,
-    /// The last sample that was recorded.
+    /// Last recorded sample.
     before: Option<Memory>,
     strain: Strain,
 }
 
-/// All of them.
+/// All guests of the imagined world.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Imagined {
     guests: BTreeMap<Key, Guest>,
-    /// Whom each guest that was added does as.
+    /// The guest that each added guest copies.
     copies: BTreeMap<Key, Key>,
 }
 
 impl Imagined {
-    /// Balloons go where they are to.
+    /// Sets sizes: balloons reach their targets at once.
     pub(crate) fn set(&mut self, targets: impl Iterator<Item = (Key, Bytes)>) {
         for (key, size) in targets {
             self.guests.entry(key).or_default().size = Some(size);
         }
     }
 
-    /// A guest starts again, with what it has.
+    /// Forgets a guest that starts again, with the size that it has.
     pub(crate) fn forget(&mut self, key: Key) {
         self.guests.remove(&key);
     }
 
-    /// What a guest would use and does not have.
+    /// Returns the memory that a guest would use and does not have.
     pub(crate) fn lacks(&self, key: Key) -> Bytes {
         self.guests.get(&key).map_or(Bytes::ZERO, |guest| guest.lacks)
     }
 
-    /// Makes of what was recorded what would be so; `ms` have passed since the last time. Gives
-    /// guests that are others from now on.
+    /// Turns recorded samples into those of the imagined world, `ms` after the last ones. Returns
+    /// the keys that stand for another guest from now on.
     pub(crate) fn see(
         &mut self,
         change: &Change,
@@ -81,29 +82,29 @@ impl Imagined {
         names: &mut Names,
         ms: u64,
     ) -> Vec<Key> {
-        // What the host has less free than was recorded.
+        // Loss of the host's free memory against the recording.
         let mut more = 0i128;
         let changed = self.add(change, samples, names, &mut more);
         for sample in samples.iter_mut() {
             let guest = self.guests.entry(sample.key).or_default();
             more += guest.see(sample, change.growth_permille, ms);
         }
-        // Samples are in the order of their keys, as a recording has them.
+        // Samples are in the order of their keys, as in a recording.
         let is_there = |key: &Key| samples.binary_search_by_key(key, |sample| sample.key).is_ok();
         self.guests.retain(|key, _| is_there(key));
         let Some(host) = host else { return changed };
         let total = change.total.unwrap_or(host.total);
         let wider = i128::from(total.0) - i128::from(host.total.0);
         let available = i128::from(host.available.0) + wider - more;
-        // What it lacks it would have to swap.
+        // The host would have to swap the missing memory.
         host.strained = available < 0 || (host.strained && more >= wider);
         host.available = Bytes(u64::try_from(available.max(0)).unwrap_or(u64::MAX));
         host.total = total;
         changed
     }
 
-    /// Adds guests like some that are there; what they hold is not free on the host. One whose
-    /// model is gone does as another from now on.
+    /// Adds copies of recorded guests; their memory is not free on the host. A copy of a guest that
+    /// is gone becomes a copy of another one.
     fn add(
         &mut self,
         change: &Change,
@@ -145,17 +146,17 @@ impl Imagined {
 }
 
 impl Guest {
-    /// Makes a sample what it would be; what the host has less free by that.
+    /// Turns a sample into the imagined one. Returns by how much the host's free memory shrinks.
     fn see(&mut self, sample: &mut GuestSample, growth_permille: u64, ms: u64) -> i128 {
         let Some(actual) = sample.actual else { return 0 };
-        // What it had at first; from then on what this world decides, and not what was recorded.
+        // The recorded size at first. From then on only the imagined world decides.
         let size = *self.size.get_or_insert(actual);
         let recorded = sample.memory;
         let (mut lacks, mut grown, mut eased) = (Bytes::ZERO, Bytes::ZERO, false);
         if let Some(memory) = &mut sample.memory {
             let available = memory.available.unwrap_or(Bytes::ZERO);
             let used = memory.actual.less(available);
-            // The guest's memory beside what it has now: what was recorded then is shifted by it.
+            // Recorded values are shifted by the growth, and by imagined less recorded size.
             grown = used.permille(growth_permille);
             let had = memory.actual;
             eased = size > had && grown <= size.less(had);
@@ -165,7 +166,7 @@ impl Guest {
             let left = size.less(wants);
             memory.actual = size;
             memory.available = memory.available.map(|_| left);
-            // What it has more is free, and what it has less was: caches are as they were.
+            // The difference in size is all free memory: caches stay as they were.
             let moved = |free: Bytes| free.plus(size).less(had.plus(grown).plus(self.taken));
             memory.free = memory.free.map(|free| moved(free).min(left));
             memory.cached = memory.cached.map(|cached| cached.min(left));
@@ -182,11 +183,12 @@ impl Guest {
         let resident = sample.resident.unwrap_or(Bytes::ZERO);
         let holds = resident.plus(grown).plus(self.taken).min(size);
         sample.resident = sample.resident.map(|_| holds);
-        // What it lacks, somebody has to hold: its own swap, or nobody.
+        // Missing memory is in the guest's own swap or nowhere, so the host does not hold it.
         i128::from(holds.0) - i128::from(resident.0)
     }
 
-    /// What it takes of what it has more than it had: what it waited for then.
+    /// Returns the memory that the guest takes of its additional size: the pages that it read again
+    /// in the recording.
     fn takes(&self, recorded: &Option<Memory>, more: Bytes) -> Bytes {
         let (Some(before), Some(now)) = (self.before, recorded) else {
             return self.taken.min(more);
@@ -200,8 +202,8 @@ impl Guest {
         self.taken.plus(missed).min(more)
     }
 
-    /// The counters of its strain go on as recorded, stand still where it has enough now, and grow
-    /// where it lacks memory that it had.
+    /// Counters of strain continue as recorded. They stand still if the guest has enough now, and
+    /// grow if it lacks memory that it had.
     fn strain(&mut self, memory: &mut Memory, lacks: Bytes, eased: bool, ms: u64) {
         let before = self.before;
         let grow = |own: &mut u64, now: Option<u64>, before: Option<u64>, more: u64| {
@@ -222,7 +224,7 @@ impl Guest {
         memory.oom_kills = grow(&mut own.oom_kills, memory.oom_kills, of(|m| m.oom_kills), 0);
         let psi = grow(&mut own.psi_us, memory.psi_some_us, of(|m| m.psi_some_us), waits_us);
         memory.psi_some_us = psi;
-        // The guest's clock goes on even where nothing new was recorded of it.
+        // The guest's clock goes on even without a new recorded sample.
         if lacks.0 > 0 && before.is_some_and(|before| before.clock_ms == memory.clock_ms) {
             memory.clock_ms = memory.clock_ms.saturating_add(ms);
         }

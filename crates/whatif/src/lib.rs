@@ -1,17 +1,15 @@
-//! What if: how large guests should be, and what another policy would have done, worked out from
-//! what was recorded.
+//! Analysis of recordings: sizes of guests, and the decisions that other policies would make.
 //!
 //! ```text
 //!   intervals ─► Past (a series of needs for each guest) ─► size ─► Sizing, each with its proof
 //!                                 │                          ▲
 //!                                 └──► rules (ours, others) ─┘
-//!   hosts and their guests' needs ─► moves: who would be better off on another host
+//!   hosts and their guests' needs ─► moves: guests that fit better on another host
 //!   passes ─► Player (the arbiter itself, or a rival) ─► decisions, tallies ─► compare
 //! ```
 //!
-//! Pure: what happened comes in as intervals, and the same intervals give the same answer. A rule
-//! is tried before it is trusted: it is fitted on the first two thirds of the time, and judged by
-//! the last.
+//! Pure: data come in as intervals, and the same intervals give the same result. A rule is tested
+//! before it is trusted: it is fitted on the first two thirds of the time and judged by the last.
 
 #![forbid(unsafe_code)]
 

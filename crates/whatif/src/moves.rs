@@ -1,4 +1,4 @@
-//! Which guest would be better off on another host.
+//! Guests that would be better off on another host.
 //!
 //! ```text
 //!   hosts short of memory ─► each of their guests × each other host ─► played over the past
@@ -6,97 +6,97 @@
 //!                            to:   what is available, less what the guest needed     ─┴─► best
 //! ```
 //!
-//! What counts is what a guest needed at each step of the past, beside what the other host had
-//! left at the same step: peaks that do not coincide share their room. What a guest was started
-//! with counts for nothing. Whatever is not known is taken for the worst that was seen, and a
-//! host of which too little is known takes nobody.
+//! A guest's need at each step of the past is compared with the free memory of the other host at
+//! the same step. Peaks that do not coincide share their room. The memory that a guest was started
+//! with does not count. Missing data count as the worst seen value, and a host with too little data
+//! takes no guest.
 
 use base::Bytes;
 
-/// A host may be below its set point for so much of the time, in thousandths.
+/// Part of the time that a host may be below its set point, in thousandths.
 const SHORT_PERMILLE: usize = 20;
-/// So much of the time has to be known of a host, in thousandths.
+/// Part of the time for which a host's data must be known, in thousandths.
 const KNOWN_PERMILLE: usize = 900;
-/// Nobody is moved to CPUs that are busier than this with it, in thousandths.
+/// Highest CPU use of a host with an additional guest, in thousandths.
 const BUSY_PERMILLE: u64 = 800;
-/// A hypervisor has so much for itself.
+/// Memory that a hypervisor process needs for itself.
 const HYPERVISOR: Bytes = Bytes::mib(32);
 
 /// A guest of a host, step by step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tenant {
-    /// Its name.
+    /// Name of the guest.
     pub name: String,
-    /// Its UUID.
+    /// UUID of the guest.
     pub uuid: String,
-    /// What it needed.
+    /// Memory that the guest needed.
     pub needs: Vec<Option<Bytes>>,
-    /// What of the host's memory it held.
+    /// Memory resident on the host.
     pub holds: Vec<Option<Bytes>>,
-    /// The CPUs that it used at most, in thousandths of one.
+    /// Highest CPU use, in thousandths of a CPU.
     pub cpus_permille: u64,
 }
 
 /// A host, step by step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// What was available.
+    /// Available memory.
     pub available: Vec<Option<Bytes>>,
-    /// What is to be.
+    /// Set point: target of the available memory.
     pub set_point: Option<Bytes>,
-    /// Its CPUs, and how busy all of them were, in thousandths.
+    /// Number of CPUs, and the use of all of them, in thousandths.
     pub cpus: u64,
     pub busy_permille: u64,
-    /// Nothing is heard of it: nobody is moved to it, or from it.
+    /// Set while the host sends no data: no guest is moved to it, or from it.
     pub is_silent: bool,
-    /// Its guests that are there now; `None` where they were not asked for.
+    /// Guests on the host now; `None` if they were not requested.
     pub tenants: Option<Vec<Tenant>>,
 }
 
 /// A move that would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Whom to move.
+    /// The guest to move.
     pub guest: String,
     pub uuid: String,
-    /// From where, and where to.
+    /// Source and destination.
     pub from: String,
     pub to: String,
-    /// What the guest needed at most.
+    /// Highest need of the guest.
     pub needs: Bytes,
-    /// What the host that it leaves had available, nearly at the least, and would have had.
+    /// Available memory of the source nearly at its least, before and after the move.
     pub from_had: Bytes,
     pub from_gets: Bytes,
     pub from_set_point: Bytes,
-    /// What the other would have kept available at the least.
+    /// Least available memory of the destination after the move.
     pub to_keeps: Bytes,
     pub to_set_point: Bytes,
 }
 
 impl Move {
-    /// Whether the host comes back above its set point by this move and those before it.
+    /// Returns true if this move and those before it bring the source above its set point.
     pub fn is_enough(&self) -> bool {
         self.from_gets >= self.from_set_point
     }
 }
 
-/// What to do, and whom nothing helps.
+/// Moves to make, and hosts without a helpful move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// In their order: each counts on those before it.
+    /// Moves in their order: each presumes those before it.
     pub moves: Vec<Move>,
-    /// Hosts that are short, and no move helps them, as far as is known.
+    /// Hosts that are short although no known move helps them.
     pub stuck: Vec<String>,
-    /// Hosts that are short, and were not come to.
+    /// Hosts that are short and were not reached.
     pub later: Vec<String>,
-    /// Hosts of which too little is known, or nothing is heard.
+    /// Hosts that send no data, or with too little data.
     pub unknown: Vec<String>,
 }
 
 impl Place {
-    /// Whether enough is known of it.
+    /// Returns true if enough data are known.
     fn is_known(&self) -> bool {
         let known = self.available.iter().flatten().count();
         !self.is_silent
@@ -105,8 +105,9 @@ impl Place {
             && known * 1000 >= self.available.len() * KNOWN_PERMILLE
     }
 
-    /// How much is missing to its set point, if it was below that for longer than it may be, and
-    /// lately too: whoever has moved a guest away is not told to do it again.
+    /// Returns the memory missing to the set point, if the host was below it for too long. The last
+    /// quarter of the time must be short as well: a host is not reported again after a guest has
+    /// left.
     pub fn short_by(&self) -> Option<Bytes> {
         let set_point = self.set_point.filter(|_| self.is_known())?;
         let lately = &self.available[self.available.len() / 4 * 3..];
@@ -116,7 +117,7 @@ impl Place {
     }
 }
 
-/// The least, but for the part of the time that may be worse.
+/// Returns the least value after the worst part of the time, `SHORT_PERMILLE`, is left out.
 fn low(values: impl Iterator<Item = Option<Bytes>>) -> Option<Bytes> {
     let mut known: Vec<Bytes> = values.flatten().collect();
     known.sort_unstable();
@@ -124,7 +125,7 @@ fn low(values: impl Iterator<Item = Option<Bytes>>) -> Option<Bytes> {
     known.get(at).copied()
 }
 
-/// A guest's value at a step, or the worst that is known.
+/// Returns a guest's value at a step, or the worst known one.
 fn at(values: &[Option<Bytes>], step: usize, worst: Option<Bytes>) -> Option<Bytes> {
     values.get(step).copied().flatten().or(worst)
 }
@@ -133,7 +134,8 @@ fn most(values: &[Option<Bytes>]) -> Option<Bytes> {
     values.iter().flatten().copied().max()
 }
 
-/// What a host would have had available without a guest. What is not known of that is nothing.
+/// Returns the available memory of a host without a guest. Unknown values of the guest count as
+/// zero.
 fn without<'a>(
     place: &'a Place,
     tenant: &'a Tenant,
@@ -144,7 +146,7 @@ fn without<'a>(
     })
 }
 
-/// What another would have had available with it.
+/// Returns the available memory of a host with an additional guest.
 fn with<'a>(place: &'a Place, tenant: &'a Tenant) -> impl Iterator<Item = Option<Bytes>> + use<'a> {
     let worst = most(&tenant.needs);
     place.available.iter().enumerate().map(move |(step, available)| {
@@ -153,12 +155,12 @@ fn with<'a>(place: &'a Place, tenant: &'a Tenant) -> impl Iterator<Item = Option
     })
 }
 
-/// How busy a host's CPUs would be with a guest; one whose CPUs are not known has none to give.
+/// Returns the CPU use of a host with an additional guest; `None` if the host's CPUs are unknown.
 fn busy_with(place: &Place, tenant: &Tenant) -> Option<u64> {
     Some(place.busy_permille.saturating_add(tenant.cpus_permille.checked_div(place.cpus)?))
 }
 
-/// Whether a host has room for a guest at each step; with what it would have kept.
+/// Returns the least available memory if a host has room for a guest at each step.
 fn room(place: &Place, tenant: &Tenant) -> Option<Bytes> {
     let set_point = place.set_point.filter(|_| place.is_known())?;
     let busy = busy_with(place, tenant)?;
@@ -166,7 +168,7 @@ fn room(place: &Place, tenant: &Tenant) -> Option<Bytes> {
     (kept >= set_point && busy <= BUSY_PERMILLE).then_some(kept)
 }
 
-/// The moves that help most, and no more than so many.
+/// Returns the moves that help most, at most `most_moves` of them.
 pub fn moves(mut places: Vec<Place>, most_moves: usize) -> Plan {
     let unknown = places.iter().filter(|place| !place.is_known()).map(|place| place.name.clone());
     let mut plan = Plan { unknown: unknown.collect(), ..Plan::default() };
@@ -189,8 +191,8 @@ pub fn moves(mut places: Vec<Place>, most_moves: usize) -> Plan {
     plan
 }
 
-/// The best move away from a host: one that is enough, of the guest that needs least; or the one
-/// that gains most.
+/// Returns the best move away from a host. Among moves that are enough, that of the guest with the
+/// least need; otherwise the move that gains most.
 fn best(places: &[Place], from: usize) -> Option<(Move, usize, usize)> {
     let place = &places[from];
     let had = low(place.available.iter().copied())?;
@@ -231,14 +233,14 @@ fn best(places: &[Place], from: usize) -> Option<(Move, usize, usize)> {
     found
 }
 
-/// Does it in the past, so that the next move counts on it.
+/// Applies a move to the past, so that the next move presumes it.
 fn play(places: &mut [Place], from: usize, tenant: usize, to: usize) {
     let Some(tenants) = &mut places[from].tenants else { return };
     let tenant = tenants.remove(tenant);
     let left: Vec<Option<Bytes>> = without(&places[from], &tenant).collect();
     let joined: Vec<Option<Bytes>> = with(&places[to], &tenant).collect();
     places[from].available = left;
-    // It is none of the other's tenants: whoever has come is not moved on.
+    // The guest does not become a tenant of the destination: a moved guest is not moved on.
     let to = &mut places[to];
     to.available = joined;
     to.busy_permille = busy_with(to, &tenant).unwrap_or(to.busy_permille);
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_least_and_is_enough_goes_where_most_is_left() {
+    fn smallest_sufficient_guest_goes_to_roomiest_host() {
         let mut a = place("a", &[100, 200, 100]);
         a.tenants = Some(vec![
             tenant("small", &[50, 50, 50], &[60, 60, 60]),
@@ -291,7 +293,7 @@ mod tests {
     fn peaks_that_do_not_coincide_share_their_room() {
         let mut a = place("a", &[100, 100]);
         a.tenants = Some(vec![tenant("g", &[800, 50], &[800, 800])]);
-        // When the guest needs much, the other has much.
+        // The other host has much free memory while the guest needs much.
         let apart = moves(vec![a.clone(), place("b", &[1400, 600])], 5);
         assert_eq!(apart.moves.len(), 1, "{apart:?}");
         assert_eq!(apart.moves[0].to_keeps, Bytes::mib(518));
@@ -303,7 +305,7 @@ mod tests {
     fn moves_count_on_those_before_them() {
         let mut a = place("a", &[0; 4]);
         a.tenants = Some((0..4).map(|n| tenant(&format!("g{n}"), &[200; 4], &[200; 4])).collect());
-        // Each other host has room for one.
+        // Each other host has room for one guest.
         let others = ["b", "c", "d"].map(|name| place(name, &[800; 4]));
         let plan = moves([vec![a], others.to_vec()].concat(), 9);
         let to: Vec<&str> = plan.moves.iter().map(|one| one.to.as_str()).collect();
@@ -311,7 +313,7 @@ mod tests {
         assert!(["b", "c", "d"].iter().all(|name| to.contains(name)), "{to:?}");
         assert_eq!(plan.moves[2].from_gets, Bytes::mib(600));
         assert!(plan.moves[2].is_enough() && !plan.moves[1].is_enough());
-        // Those that were not come to are named, and so are those of which nothing is known.
+        // Hosts that were not reached are named, and so are hosts without data.
         let asked = |most| {
             let mut a = place("a", &[0; 4]);
             a.tenants = Some(vec![tenant("g", &[200; 4], &[600; 4])]);
@@ -325,20 +327,20 @@ mod tests {
             (1, vec!["unasked".into()], vec!["dark".into()])
         );
         assert_eq!(asked(0).later, ["a", "unasked"]);
-        // Whoever was short long ago is not.
+        // A host that was short only long ago is not short.
         let better = moves(vec![place("a", &[0, 0, 0, 0, 0, 0, 900, 900])], 9);
         assert_eq!(better, Plan::default());
         let one = moves([vec![place("x", &[9000; 4])], others.to_vec()].concat(), 9);
-        assert_eq!(one, Plan::default(), "nobody is short");
+        assert_eq!(one, Plan::default(), "no host is short");
     }
 
     #[test]
-    fn what_is_not_known_is_taken_for_the_worst() {
+    fn unknown_values_count_as_the_worst() {
         let mut a = place("a", &[100; 10]);
         let mut g = tenant("g", &[100, 700], &[600; 10]);
         g.needs.resize(10, None);
         a.tenants = Some(vec![g.clone()]);
-        // Had it needed 100 all the time there would be room.
+        // If the guest had needed 100 all the time, there would be room.
         let plan = moves(vec![a.clone(), place("b", &[1000; 10])], 5);
         assert_eq!(plan.stuck, ["a"]);
         let silent = Place { is_silent: true, ..place("b", &[9000; 10]) };
@@ -358,7 +360,7 @@ mod tests {
         let absurd = Place { cpus: u64::MAX, busy_permille: u64::MAX, ..busy.clone() };
         assert_eq!(moves(vec![a.clone(), absurd], 5).stuck, ["a"]);
         assert_eq!(moves(vec![a, Place { cpus: 0, ..busy }], 5).stuck, ["a"]);
-        // A guest of which no need is known stays where it is.
+        // A guest without any known need stays on its host.
         let mut a = place("a", &[100; 10]);
         a.tenants = Some(vec![Tenant { needs: vec![None; 10], ..g }]);
         assert_eq!(moves(vec![a, place("b", &[9000; 10])], 5).stuck, ["a"]);

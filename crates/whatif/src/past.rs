@@ -1,10 +1,10 @@
-//! What guests needed, step by step.
+//! Memory and CPU needs of guests, step by step.
 
 use base::Bytes;
 use model::{GuestField as G, GuestIdentity, Interval, Over};
 use std::collections::BTreeMap;
 
-/// What has to be known of guests for this.
+/// Fields of guests that are needed.
 pub const FIELDS: &[G] = &[
     G::Memory,
     G::Vcpus,
@@ -20,77 +20,78 @@ pub const FIELDS: &[G] = &[
     G::VcpuDelay,
 ];
 
-/// A guest's tasks that wait for memory for so much of a step are short of it, in thousandths.
+/// A guest is short of memory if its tasks wait for this part of a step, in thousandths.
 const SHORT_PERMILLE: u64 = 10;
-/// And if what had been taken from them is needed again, in pages a second: on the slowest disk so
-/// many are that much of the time. A balloon that takes cold cache waits too, and nobody lacks it.
+/// Refaults and swap-ins a second from which on a waiting guest is short: on the slowest disk this
+/// many take that part of the time. A balloon that takes cold cache makes tasks wait too, but no
+/// task lacks that cache.
 const BACK_PAGES: u64 = 1;
-/// After a kill a guest would have needed so much more than it had, whichever is more: the rule of
-/// Kubernetes' vertical pod autoscaler.
+/// Need after a kill, relative to the memory that the guest had; the larger of the two counts. The
+/// rule is that of Kubernetes' vertical pod autoscaler.
 const KILL_PERMILLE: u64 = 1_200;
 const KILL_BYTES: Bytes = Bytes::mib(100);
 
 /// A guest in a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// The number of the step, from the beginning of the time.
+    /// Number of the step, from the beginning of the time.
     pub at: usize,
-    /// The memory that it used: its working set on average, or what was not available in it.
+    /// Used memory: the average working set, or the memory that was not available.
     pub used: Option<Bytes>,
-    /// What it needed: that, and more where it was short.
+    /// Needed memory: the used memory, and more if the guest was short.
     pub needed: Option<Bytes>,
-    /// Processes were killed in it because memory ran out.
+    /// Processes that were killed because memory ran out.
     pub kills: u64,
-    /// The CPUs that its virtual CPUs used or waited for, in thousandths of one.
+    /// CPUs that the vCPUs used or waited for, in thousandths of a CPU.
     pub cpus_permille: Option<u64>,
 }
 
-/// A guest, in whatever process and boot.
+/// A guest, across its processes and boots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
-    /// Its name.
+    /// Name of the guest.
     pub name: String,
-    /// Its UUID.
+    /// UUID of the guest.
     pub uuid: String,
-    /// Its class, if any.
+    /// Class of the guest, if any.
     pub class: String,
-    /// The memory that it was started with last.
+    /// Memory that the guest was last started with.
     pub memory: Option<Bytes>,
-    /// Its virtual CPUs.
+    /// Number of vCPUs.
     pub vcpus: Option<u64>,
-    /// For how long its needs are known.
+    /// Time for which the needs are known.
     pub known_ms: u64,
-    /// The steps in which something is known of it.
+    /// Steps with data.
     pub steps: Vec<Step>,
 }
 
-/// What is known of all guests in a time.
+/// Needs of all guests in a time range.
 #[derive(Clone, Debug)]
 pub struct Past {
-    /// How long a step is.
+    /// Length of a step.
     pub step_ms: u64,
-    /// How many steps there were.
+    /// Number of steps.
     pub steps: usize,
     guests: BTreeMap<(String, String), Guest>,
 }
 
 impl Past {
-    /// Nothing yet, in steps so long.
+    /// Makes an empty past with steps of this length.
     pub fn new(step_ms: u64) -> Past {
         Past { step_ms: step_ms.max(1), steps: 0, guests: BTreeMap::new() }
     }
 
-    /// All guests, by name.
+    /// Returns all guests, by name.
     pub fn guests(&self) -> impl Iterator<Item = &Guest> {
         self.guests.values()
     }
 
-    /// Leaves only guests that are wanted.
+    /// Keeps only the wanted guests.
     pub fn retain(&mut self, is_wanted: impl Fn(&Guest) -> bool) {
         self.guests.retain(|_, guest| is_wanted(guest));
     }
 
-    /// The next step.
+    /// Adds the next step.
     pub fn add(&mut self, interval: &Interval) {
         for (who, over) in &interval.guests {
             self.add_guest(who, over);
@@ -115,7 +116,7 @@ impl Past {
             guest.known_ms = guest.known_ms.saturating_add(over.covered_ms);
         }
         match guest.steps.last_mut().filter(|last| last.at == at) {
-            // It has started again within the step: the worse half counts.
+            // The guest restarted within the step: the worse part counts.
             Some(last) => *last = last.worse(&step),
             None => guest.steps.push(step),
         }
@@ -134,7 +135,7 @@ impl Step {
     }
 }
 
-/// Whether pages that it had lost came back. Who does not count them may have lost some.
+/// Returns true if lost pages came back. A guest without these counters may have lost some.
 fn needs_it_again(over: &Over<G>) -> bool {
     let counts = [G::OwnRefaultFile, G::OwnRefaultAnonymous, G::OwnSwapIn];
     let back = counts.iter().filter_map(|field| over.get(*field)).reduce(u64::saturating_add);
@@ -146,7 +147,7 @@ fn needs_it_again(over: &Over<G>) -> bool {
 fn step(at: usize, over: &Over<G>) -> Step {
     let size = |field| over.get(field).map(Bytes);
     let actual = size(G::Actual);
-    // A balloon does not tell how much of the cache is in use: without it the need is less sure.
+    // A balloon does not report the cache in use. Without a working set the need is less certain.
     let less_available = actual.zip(size(G::OwnAvailable)).map(|(all, free)| all.less(free));
     let used = size(G::OwnWorkingSet).or(less_available);
     let kills = over.get(G::OwnOomKills).unwrap_or(0);
@@ -155,7 +156,7 @@ fn step(at: usize, over: &Over<G>) -> Step {
     let is_short = waits && needs_it_again(over);
     let mut needed = used;
     if is_short {
-        // It would have used all that it had, at least.
+        // The guest would have used at least all memory that it had.
         needed = needed.max(actual.filter(|_| used.is_some()));
     }
     if kills > 0 {
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_memory_or_is_killed_needs_more_than_it_had() {
+    fn waiting_or_killed_guest_needs_more_than_it_had() {
         let known = [(G::Actual, 96 * MIB), (G::OwnAvailable, 60 * MIB)];
         let waits = |ms: u64| [&known[..], &[(G::OwnPsiSome, ms * 1_000_000)]].concat();
         assert_eq!(needs(&waits(599)).needed, Some(Bytes::mib(36)));

@@ -1,14 +1,14 @@
-//! Passes of a policy decided again: as they were recorded, or by another policy on another host.
+//! Replay of a policy's passes, unchanged or with another policy on another host.
 //!
 //! ```text
-//!   PassInput ─► what the policy knew ───────────► Arbiter, rival ─► decisions, as in the journal
+//!   PassInput ─► the policy's input ─────────────► Arbiter, rival ─► decisions, as in the journal
 //!                      └─► Imagined: guests as they would be ─┘            │
 //!                                   ▲──────────── sizes ───────────────────┘
 //! ```
 //!
-//! Decided by the policy that ran, a pass gives the decisions that it gave then: the same code over
-//! the same numbers. By another one, guests are as if they had got what it decides
-//! ([`imagined`](crate::imagined)); what comes out is an estimate.
+//! With the policy that ran, a pass gives its recorded decisions again: the same code gets the same
+//! numbers. With another policy, guests behave as if they had got what it decides
+//! ([`imagined`](crate::imagined)). The result is an estimate.
 
 use crate::change::{Change, Names};
 use crate::imagined::Imagined;
@@ -22,54 +22,54 @@ use policy::rivals::{Kind, Rival, Scene};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// No more time than this is taken to pass between two passes: a manager that stood still, or was
-/// started again, is no time in which anything was so.
+/// Longest time between two passes that counts. A manager that stood still or was restarted gives
+/// no evidence for the time between.
 const STEP_MS_MAX: u64 = 10_000;
 
-/// No manager has run for so long: thousands of years.
+/// Upper bound of a manager's uptime: thousands of years.
 const NOW_MS_MAX: u64 = 1 << 50;
 
-/// What was decided about a guest in a pass.
+/// A decision about a guest in a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// When, in milliseconds since 1970.
+    /// Time, in milliseconds since 1970.
     pub at_ms: i64,
     /// The guest.
     pub who: Arc<GuestIdentity>,
-    /// Which way.
+    /// Direction.
     pub action: Action,
-    /// By which part of the policy.
+    /// Part of the policy that decided.
     pub clause: Clause,
-    /// What it had.
+    /// Memory before the decision.
     pub from: Bytes,
-    /// What it was to have.
+    /// Target.
     pub to: Bytes,
-    /// Whether a balloon was asked.
+    /// True if the decision sets a balloon's target.
     pub moves: bool,
-    /// In a sentence, if it moves.
+    /// Reason as a sentence, if the decision moves memory.
     pub reason: String,
 }
 
-/// What came of a policy, for one guest or for all.
+/// Result of a policy, for one guest or for all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// For how long it was there, in milliseconds.
+    /// Time for which the guest ran, in milliseconds.
     pub there_ms: u64,
-    /// The memory that it had times the time, in bytes times milliseconds.
+    /// Memory that the guest had, in bytes times milliseconds.
     pub had: u128,
-    /// The same of what was in the host's memory.
+    /// Memory resident on the host, in bytes times milliseconds.
     pub resident: u128,
-    /// What it needed and did not have, times the time.
+    /// Memory that the guest needed and did not have, in bytes times milliseconds.
     pub unmet: u128,
-    /// For how long it needed more than it had.
+    /// Time for which the guest needed more than it had, in milliseconds.
     pub short_ms: u64,
-    /// Movements up and down.
+    /// Number of grows.
     pub grows: u64,
-    /// The same, down.
+    /// Number of shrinks.
     pub shrinks: u64,
 }
 
-/// How a host of another size is to be kept, if the parts stay the same.
+/// Scales the plan of a host to another memory size.
 fn scaled(config: &Config, from: Bytes, to: Bytes) -> Config {
     let part = |size: Bytes| {
         let scaled = u128::from(size.0) * u128::from(to.0) / u128::from(from.0.max(1));
@@ -91,30 +91,30 @@ impl Tally {
         self.shrinks += other.shrinks;
     }
 
-    /// Movements.
+    /// Returns the number of moves.
     pub fn moves(&self) -> u64 {
         self.grows + self.shrinks
     }
 }
 
-/// The host under a policy.
+/// Result of a policy for the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostTally {
-    /// For how long it was watched, in milliseconds.
+    /// Time with data, in milliseconds.
     pub ms: u64,
-    /// Its free memory times the time.
+    /// Available memory, in bytes times milliseconds.
     pub available: u128,
-    /// For how long it had less than its set point by more than what may be missed.
+    /// Time below the set point by more than the hysteresis, in milliseconds.
     pub below_ms: u64,
-    /// For how long it had less than its reserve.
+    /// Time below the reserve, in milliseconds.
     pub below_reserve_ms: u64,
-    /// The least that it had free.
+    /// Least available memory.
     pub least: Option<Bytes>,
-    /// Its memory, or what guests may use together, in the last pass.
+    /// Memory that the host has, or that guests may use together, in the last pass.
     pub total: Option<Bytes>,
 }
 
-/// Tallies by the names of guests, found again by the keys that a manager has for them.
+/// Tallies by guests' names. The manager's keys are a faster index into them.
 #[derive(Default)]
 struct Tallies {
     by_name: BTreeMap<String, usize>,
@@ -141,7 +141,7 @@ impl Tallies {
     }
 }
 
-/// Plays passes of a recording, one after another.
+/// Plays the passes of a recording, one after another.
 pub struct Player {
     change: Change,
     arbiter: Arbiter,
@@ -157,7 +157,7 @@ pub struct Player {
 }
 
 impl Player {
-    /// Plays with this difference.
+    /// Makes a player with these differences.
     pub fn new(change: Change) -> Player {
         let imagined = (!change.is_none()).then(Imagined::default);
         Player {
@@ -175,13 +175,13 @@ impl Player {
         }
     }
 
-    /// What came of it so far does not count; what the policy remembers stays.
+    /// Resets the tallies. The policy keeps its state.
     pub fn count_from_here(&mut self) {
         (self.guests, self.host) = (Tallies::default(), HostTally::default());
         (self.passes, self.missing, self.unread, self.starts) = (0, 0, 0, 0);
     }
 
-    /// Decides the next pass: what came of it.
+    /// Plays the next pass and returns its decisions.
     pub fn play(&mut self, input: &PassInput) -> Vec<Replayed> {
         let ms = self.begin(input);
         for event in &input.events {
@@ -222,15 +222,15 @@ impl Player {
         pass.decisions.iter().filter(|decision| !decision.goes_on).map(named).collect()
     }
 
-    /// A pass begins: how much time has passed since the last one.
+    /// Begins a pass and returns the time since the last one.
     fn begin(&mut self, input: &PassInput) -> u64 {
         let PassInput { number, now_ms, .. } = *input;
         self.passes += 1;
         let last = self.last.replace((number, now_ms));
         let is_next = last.is_some_and(|(before, at_ms)| number > before && now_ms >= at_ms);
         let Some((before, at_ms)) = last.filter(|_| is_next) else {
-            // Another process: its policy knew nothing yet. Of one that ran before the first pass
-            // that is played, nothing is missing.
+            // Another process: its policy had no state yet. No pass is missing before the first
+            // played pass.
             self.starts += 1;
             if last.is_some() {
                 self.missing = self.missing.saturating_add(number);
@@ -255,14 +255,14 @@ impl Player {
                 }
             }
             PassEvent::Reserved { id, bytes, deadline_ms, held_ms } => {
-                // More than can be open at once are refused, as they were.
+                // Reservations beyond the maximum are refused, as they were.
                 let _ = self.arbiter.reserve(id, Bytes(bytes), deadline_ms, held_ms);
             }
             PassEvent::Unreserved(id) => self.arbiter.unreserve(id),
         }
     }
 
-    /// What the policy is shown: what was recorded, or what would be so.
+    /// Returns the policy's input: recorded, or of the imagined world.
     fn scene(
         &mut self,
         host: &mut PassHost,
@@ -345,10 +345,11 @@ impl Player {
         ms: u64,
     ) {
         let area = |size: Bytes| u128::from(size.0) * u128::from(ms);
-        // A pass has the numbers of its guests in the order of their samples.
+        // The inputs of a pass are in the order of the samples.
         for (sample, (_, inputs)) in samples.iter().zip(&pass.inputs) {
             let need = inputs.need.unwrap_or(Bytes::ZERO);
-            // What a guest cannot get it does not need, by the policy's measure.
+            // The policy's need does not count memory that a guest cannot get, so `lacks` is
+            // considered too.
             let lacks = self.imagined.as_ref().map_or(Bytes::ZERO, |all| all.lacks(sample.key));
             let need = need.max(lacks);
             let Some(tally) = self.guests.of(sample.key, names) else { continue };
@@ -387,45 +388,46 @@ impl Player {
         }
     }
 
-    /// What came of it for each guest, by its name.
+    /// Returns the result for each guest, by name.
     pub fn guests(&self) -> impl Iterator<Item = (&str, &Tally)> {
         let tallies = &self.guests;
         tallies.by_name.iter().map(|(name, place)| (name.as_str(), &tallies.all[*place]))
     }
 
-    /// The same, added up.
+    /// Returns the sum over all guests.
     pub fn total(&self) -> Tally {
         let mut total = Tally::default();
         self.guests.all.iter().for_each(|tally| total.add(tally));
         total
     }
 
-    /// What came of it for the host.
+    /// Returns the result for the host.
     pub fn host(&self) -> &HostTally {
         &self.host
     }
 
-    /// How many passes were played.
+    /// Returns the number of passes.
     pub fn passes(&self) -> u64 {
         self.passes
     }
 
-    /// How many are known to be missing.
+    /// Returns the number of passes that are known to be missing.
     pub fn missing(&self) -> u64 {
         self.missing
     }
 
-    /// Passes, and guests in them, that could not be read: a later version has recorded them.
+    /// Returns the number of passes and guests that could not be read: a later version recorded
+    /// them.
     pub fn unread(&self) -> u64 {
         self.unread
     }
 
-    /// Whose rules decided last.
+    /// Returns the kind of policy that decided last.
     pub fn kind(&self) -> Kind {
         self.rival.as_ref().map_or(Kind::Pinhead, Rival::kind)
     }
 
-    /// How many managers made the recording, one after another.
+    /// Returns the number of manager processes that made the recording.
     pub fn starts(&self) -> u64 {
         self.starts
     }

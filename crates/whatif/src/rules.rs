@@ -1,56 +1,57 @@
-//! Rules that make a size of what a guest needed: ours, and others' to compare with.
+//! Rules that derive a size from a guest's needs: pinhead's, and others for comparison.
 
 use crate::past::Step;
 use base::{Bytes, named};
 
-/// A guest is given whole parts of this size.
+/// Sizes are multiples of this.
 const GRAIN: Bytes = Bytes::mib(4);
-/// How much a guest may have outgrown its own past before more headroom than that is useless.
+/// Upper bound of the headroom for growth, in thousandths: more would be useless.
 const GROWTH_PERMILLE_MAX: u64 = 500;
-/// Milliseconds of a day, the span that Kubernetes' autoscaler takes a peak of.
+/// Milliseconds of a day, the period of peaks in Kubernetes' autoscaler.
 const DAY_MS: u64 = 86_400_000;
-/// Its histogram's first bucket, and by which part each next one is wider.
+/// First bucket of the autoscaler's histogram, and the part by which each next bucket is wider.
 const BUCKET_BYTES: u64 = 10_000_000;
 const BUCKET_PART: u64 = 20;
 
 named! {
     /// A rule.
     pub enum Rule {
-        /// Ours: a percentile with headroom, and as much more as the guest has outgrown its own
-        /// past within the time.
+        /// Ours: a percentile with headroom. The headroom is at least the growth of the guest's
+        /// peak within the time.
         Pinhead = "pinhead",
-        /// Kubernetes' vertical pod autoscaler: of the daily peaks, newer ones counting more, the
-        /// 90th percentile and 15 %. Its floor of 250 MB is left out: it is meant for larger hosts.
+        /// Kubernetes' vertical pod autoscaler: the 90th percentile of the daily peaks, newer ones
+        /// weighted more, and 15 %. Its floor of 250 MB is left out, as it is meant for larger
+        /// hosts.
         Vpa = "vpa",
         /// KRR of Robusta: the maximum and 15 %.
         Krr = "krr",
-        /// AWS Compute Optimizer as it is set at first: percentile 99.5 and 20 %.
+        /// AWS Compute Optimizer with its default settings: percentile 99.5 and 20 %.
         P995 = "p99.5+20%",
-        /// What the guest had.
+        /// The memory that the guest had.
         AsItWas = "as it was",
     }
 }
 
-/// How sure a size is to be.
+/// Certainty of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// A guest is to have what it needed in so many of a thousand minutes.
+    /// Percentile of the needs that the size covers, in thousandths.
     pub percentile_permille: u64,
-    /// And so much of it more, in thousandths.
+    /// Headroom above the percentile, in thousandths.
     pub headroom_permille: u64,
-    /// Less history than this is not enough to say anything.
+    /// Shortest history that is enough for advice.
     pub enough_ms: u64,
 }
 
 impl Options {
-    /// What is usual.
+    /// Usual options.
     pub const USUAL: Options =
         Options { percentile_permille: 999, headroom_permille: 100, enough_ms: 3 * 3_600_000 };
 }
 
 impl Rule {
-    /// The size that the rule gives to a guest that needed this, and had `memory`. `None` if
-    /// nothing is known of its needs.
+    /// Returns the rule's size for a guest with these needs and this `memory`; `None` if no need is
+    /// known.
     pub fn size(
         self,
         steps: &[Step],
@@ -64,7 +65,7 @@ impl Rule {
             Rule::Pinhead => {
                 let base = quantile(&needs, options.percentile_permille)?;
                 let headroom = options.headroom_permille.max(growth_permille(&needs));
-                // What ended in a kill is not cut off by a percentile.
+                // A percentile does not cut off a need that ended in a kill.
                 let killed = steps.iter().filter(|step| step.kills > 0);
                 let killed = killed.filter_map(|step| step.needed).max().unwrap_or(Bytes::ZERO);
                 base.permille(1000 + headroom).max(killed)
@@ -78,12 +79,12 @@ impl Rule {
     }
 }
 
-/// Up to the next whole part.
+/// Rounds up to a multiple of the grain.
 pub(crate) fn rounded(size: Bytes) -> Bytes {
     Bytes(size.0.div_ceil(GRAIN.0).saturating_mul(GRAIN.0))
 }
 
-/// The smallest value that so many of a thousand do not exceed: the nearest rank.
+/// Returns the smallest value that this part of the values does not exceed: the nearest rank.
 pub(crate) fn quantile<T: Copy + Ord>(values: &[T], permille: u64) -> Option<T> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
@@ -91,7 +92,7 @@ pub(crate) fn quantile<T: Copy + Ord>(values: &[T], permille: u64) -> Option<T> 
     sorted.get(usize::try_from(rank).ok()? - 1).copied()
 }
 
-/// By how much the second half's peak is above the first half's, in thousandths.
+/// Returns the growth of the second half's peak over the first half's, in thousandths.
 fn growth_permille(needs: &[Bytes]) -> u64 {
     let (first, second) = needs.split_at(needs.len() / 2);
     let peaks = first.iter().max().zip(second.iter().max());
@@ -100,7 +101,7 @@ fn growth_permille(needs: &[Bytes]) -> u64 {
     u64::try_from(grown).unwrap_or(GROWTH_PERMILLE_MAX).min(GROWTH_PERMILLE_MAX)
 }
 
-/// Kubernetes' rule: the peak of each day weighs half of the next day's.
+/// Kubernetes' rule: the peak of each day weighs half as much as that of the next day.
 fn vpa(steps: &[Step], step_ms: u64) -> Option<Bytes> {
     let day = |step: &Step| (step.at as u64).saturating_mul(step_ms) / DAY_MS;
     let mut peaks: Vec<(u64, Bytes)> = Vec::new();
@@ -112,7 +113,7 @@ fn vpa(steps: &[Step], step_ms: u64) -> Option<Bytes> {
     }
     let newest = peaks.last()?.0;
     peaks.sort_by_key(|(_, peak)| *peak);
-    // Eight days are kept: the oldest weighs 1, so that weights are whole numbers.
+    // Eight days are kept. The oldest weighs 1, so that weights are whole numbers.
     let weight = |day: u64| 1u64 << 7u64.saturating_sub(newest - day);
     peaks.retain(|(day, _)| newest - day < 8);
     let all: u64 = peaks.iter().map(|(day, _)| weight(*day)).sum();
@@ -124,7 +125,7 @@ fn vpa(steps: &[Step], step_ms: u64) -> Option<Bytes> {
     Some(bucket_end(at?.1).permille(1_150))
 }
 
-/// Where the bucket of its histogram ends in which a size is.
+/// Returns the end of the histogram's bucket that contains a size.
 fn bucket_end(size: Bytes) -> Bytes {
     let (mut end, mut width) = (BUCKET_BYTES, BUCKET_BYTES);
     while end <= size.0 && end < u64::MAX / 2 {
@@ -162,12 +163,13 @@ mod tests {
         // 10 MB * (1.05^38 - 1) / 0.05.
         assert_eq!(bucket_end(Bytes::mib(1000)).0 / 1_000_000, 1_077);
         assert_eq!(size(Rule::Vpa, &needs), 1184);
-        // Percentile 99.9 is 999, and the second half is twice the first: half as much again.
+        // Percentile 99.9 is 999. The second half's peak is twice the first half's, so the headroom
+        // is 50 %.
         assert_eq!(size(Rule::Pinhead, &needs), 1500);
     }
 
     #[test]
-    fn steady_needs_get_the_usual_headroom_and_a_single_peak_is_cut_off() {
+    fn steady_need_gets_usual_headroom_without_single_peak() {
         let mut needs = vec![100; 2000];
         assert_eq!(size(Rule::Pinhead, &needs), 112);
         needs[100] = 400;

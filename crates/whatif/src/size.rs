@@ -1,4 +1,4 @@
-//! How large guests should be: a size for each with its bounds, and what the rule is worth.
+//! Sizes of guests with their bounds, and the rule's worth.
 //!
 //! ```text
 //!   Past ─┬─► each guest: rule(all steps) ─► Sizing: memory, bounds, minimum, CPUs, shares
@@ -10,127 +10,126 @@ use crate::past::{Guest, Past, Step};
 use crate::rules::{Options, Rule, quantile, rounded};
 use base::{Bytes, named};
 
-/// What a guest needs in nearly every minute is its minimum: in so many of a thousand it needs no
-/// more.
+/// Percentile of the needs that is a guest's minimum, in thousandths.
 const MINIMUM_PERMILLE: u64 = 100;
-/// The lower bound has no headroom, and is of this percentile.
+/// Percentile of the lower bound, in thousandths. The lower bound has no headroom.
 const LOWER_PERMILLE: u64 = 950;
-/// Minutes next to each other tell the same: so much time counts as one independent look.
+/// Adjacent minutes are alike: this much time counts as one independent look.
 const LOOK_MS: u64 = 15 * 60_000;
-/// CPUs are as many as a guest used or waited for in so many of a thousand minutes.
+/// Percentile of the CPUs that a guest used or waited for, in thousandths.
 const CPUS_PERMILLE: u64 = 990;
-/// The weight of a guest of the middle size.
+/// Weight of a guest of median size.
 const SHARES: u64 = 100;
-/// How far weights may differ from that, as a factor.
+/// Maximal factor between a weight and that of the median.
 const SHARES_SPREAD: u64 = 16;
-/// A rule is fitted on so many parts of three.
+/// Thirds of the time on which a rule is fitted.
 const FIT_PARTS: usize = 2;
 
 named! {
-    /// What a size says of what the guest has.
+    /// Relation of the advised size to the guest's memory.
     pub enum Verdict {
-        /// It has more than it can be expected to need.
+        /// The guest has more than it can be expected to need.
         TooLarge = "too large",
-        /// It has what it needs.
+        /// The guest has what it needs.
         Fits = "fits",
-        /// It has less.
+        /// The guest has less than it needs.
         TooSmall = "too small",
-        /// It was not seen for long enough.
+        /// The history is too short.
         TooLittleHistory = "not enough history",
     }
 }
 
-/// A number with the bounds between which it is.
+/// An advised number with its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes<T> {
-    /// The least that can be defended.
+    /// Lower bound.
     pub lower: T,
-    /// What is advised.
+    /// Advised number.
     pub size: T,
-    /// The most.
+    /// Upper bound.
     pub upper: T,
 }
 
-/// What a rule, fitted on the first part of the time, was worth in the last.
+/// Result of a rule that was fitted on the first part of the time and judged by the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// The size that it gave.
+    /// Size that the rule gave.
     pub size: Bytes,
-    /// In how many steps it was judged.
+    /// Number of steps that judge the rule.
     pub steps: u64,
-    /// What of the size was not needed, on average, in thousandths.
+    /// Unneeded part of the size, on average, in thousandths.
     pub slack_permille: u64,
-    /// In how many steps the guest needed more.
+    /// Number of steps in which the guest needed more.
     pub short_steps: u64,
-    /// How much more, summed over these steps.
+    /// Missing memory, summed over these steps.
     pub short: Bytes,
 }
 
-/// A rule that was tried.
+/// A rule with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// Which.
+    /// The rule.
     pub rule: Rule,
-    /// What it was worth; `None` where there was nothing to fit it on, or to judge it by.
+    /// Result; `None` without steps to fit or to judge the rule.
     pub proof: Option<Proof>,
 }
 
-/// What is advised for a guest.
+/// Advice for a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sizing {
-    /// Its name.
+    /// Name of the guest.
     pub name: String,
-    /// Its UUID.
+    /// UUID of the guest.
     pub uuid: String,
-    /// Its class, if any.
+    /// Class of the guest, if any.
     pub class: String,
-    /// For how long its needs are known.
+    /// Time for which the needs are known.
     pub known_ms: u64,
-    /// The memory that it was started with.
+    /// Memory that the guest was started with.
     pub has: Option<Bytes>,
-    /// Its virtual CPUs.
+    /// Number of vCPUs.
     pub vcpus: Option<u64>,
-    /// What to say of that.
+    /// Relation of the advised memory to what the guest has.
     pub verdict: Verdict,
-    /// The memory that it should have; `None` where its needs are not known.
+    /// Advised memory; `None` if the needs are unknown.
     pub memory: Option<Sizes<Bytes>>,
-    /// What it should never get less than.
+    /// Advised minimum of the memory.
     pub minimum: Option<Bytes>,
-    /// How many virtual CPUs it should have.
+    /// Advised number of vCPUs.
     pub cpus: Option<Sizes<u64>>,
-    /// Its weight against others.
+    /// Advised weight against other guests.
     pub shares: Option<u32>,
-    /// In how many steps it was short of memory.
+    /// Number of steps in which the guest was short of memory.
     pub short_steps: u64,
-    /// Processes killed in it because memory ran out.
+    /// Processes that were killed because memory ran out.
     pub kills: u64,
-    /// What each rule is worth for it, ours first.
+    /// Result of each rule for the guest, pinhead's first.
     pub tried: Vec<Tried>,
 }
 
-/// All guests at one time.
+/// All guests together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Together {
-    /// Their sizes, added up.
+    /// Sum of the sizes.
     pub sizes: Bytes,
-    /// The most that they needed at one time, with the headroom of each.
+    /// Highest sum of needs at one time, with the headroom of each guest.
     pub at_once: Bytes,
-    /// In which step.
+    /// Step of the highest sum.
     pub step: usize,
 }
 
-/// Sizes for all guests.
+/// Advice for all guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Advice {
-    /// Each guest.
+    /// Advice for each guest.
     pub guests: Vec<Sizing>,
-    /// All of those with a size.
+    /// All guests with a size together.
     pub together: Together,
-    /// What each rule is worth for all of them: sizes, steps and shortages added up.
+    /// Results of each rule for all guests: sizes, steps and shortages are sums.
     pub tried: Vec<Tried>,
 }
 
-/// Sizes for the guests of a past.
+/// Returns the advice for the guests of a past.
 pub fn size(past: &Past, options: &Options) -> Advice {
     let mut guests: Vec<Sizing> =
         past.guests().map(|guest| size_guest(guest, past, options)).collect();
@@ -177,7 +176,7 @@ fn size_guest(guest: &Guest, past: &Past, options: &Options) -> Sizing {
     }
 }
 
-/// How many independent looks there were, at least one.
+/// Returns the number of independent looks, at least one.
 fn looks(steps: usize, step_ms: u64) -> u64 {
     ((steps as u64).saturating_mul(step_ms) / LOOK_MS).max(1)
 }
@@ -191,7 +190,7 @@ fn memory(
     let size = Rule::Pinhead.size(known, has, step_ms, options)?;
     let needs: Vec<Bytes> = known.iter().filter_map(|step| step.needed).collect();
     let looks = looks(known.len(), step_ms);
-    // With n looks the next one is above all of them once in n + 1 times.
+    // With n looks, the next one is above all of them in 1 of n + 1 cases.
     let lower = quantile(&needs, LOWER_PERMILLE)?.permille(1000 * looks / (looks + 1));
     let upper = size.permille(1000 + 1000 / looks);
     Some(Sizes { lower: rounded(lower).min(size), size, upper: rounded(upper) })
@@ -211,7 +210,7 @@ fn cpus(steps: &[Step], step_ms: u64, options: &Options) -> Option<Sizes<u64>> {
     })
 }
 
-/// Weights in proportion to the sizes, so that each guest's share is its size.
+/// Sets weights in proportion to the sizes, so that each guest's share is its size.
 fn weigh(guests: &mut [Sizing]) {
     let sizes: Vec<Bytes> = guests.iter().filter_map(|one| Some(one.memory?.size)).collect();
     let Some(middle) = quantile(&sizes, 500).filter(|middle| middle.0 > 0) else { return };
@@ -225,8 +224,8 @@ fn weigh(guests: &mut [Sizing]) {
     }
 }
 
-/// The rule on the first part, judged by the rest. The time is parted and not the guest's steps:
-/// who came late has nothing in the first part.
+/// Fits the rule on the first part of the time and judges it by the rest. The whole time is split,
+/// not the guest's own steps: a guest that came late has no step in the first part.
 fn prove(
     rule: Rule,
     known: &[Step],
@@ -252,7 +251,7 @@ fn prove(
     Some(proof)
 }
 
-/// A rule over all guests for which it can be judged; the slack of a large guest weighs more.
+/// Sums a rule over all guests that can judge it. The slack of a large guest weighs more.
 fn total(rule: Rule, guests: &[Sizing]) -> Tried {
     let of_rule = |guest: &Sizing| guest.tried.iter().find(|one| one.rule == rule)?.proof;
     let mut sum: Option<Proof> = None;
@@ -273,7 +272,7 @@ fn total(rule: Rule, guests: &[Sizing]) -> Tried {
     Tried { rule, proof: sum }
 }
 
-/// What all of them needed at one time, each no more than its size.
+/// Returns the highest sum of the guests' needs at one time, each bounded by its size.
 fn together(past: &Past, guests: &[Sizing], options: &Options) -> Together {
     let mut needs = vec![Bytes::ZERO; past.steps];
     let mut sizes = Bytes::ZERO;
@@ -306,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_gets_what_it_needs_with_headroom_and_bounds_that_narrow() {
+    fn guest_gets_need_with_headroom_and_narrowing_bounds() {
         let short = size(&past(&[("web", &[200; 60])]), &usual(0));
         let long = size(&past(&[("web", &[200; 1440])]), &usual(0));
         let of = |advice: &Advice| {
@@ -333,7 +332,7 @@ mod tests {
     fn peaks_that_do_not_come_together_need_less_than_their_sum() {
         let (early, late) = ([[400; 30], [100; 30]].concat(), [[100; 30], [400; 30]].concat());
         let advice = size(&past(&[("a", &early), ("b", &late)]), &usual(0));
-        // b has grown to four times of what it was: half as much again is the most.
+        // The needs of b grew fourfold: the headroom for growth is at most half of the need.
         let sizes: Vec<u64> =
             advice.guests.iter().map(|one| mib(one.memory.unwrap().size)).collect();
         assert_eq!(sizes, [440, 600]);
@@ -356,7 +355,7 @@ mod tests {
         let ours = proof(Rule::Pinhead);
         assert_eq!((mib(ours.size), ours.steps, ours.short_steps), (112, 33, 11));
         assert_eq!(mib(ours.short), 11 * 18);
-        // 12 of 112 are idle in two thirds of the steps.
+        // 12 of 112 MiB are unneeded in two thirds of the steps.
         assert_eq!(ours.slack_permille, 71);
         let krr = proof(Rule::Krr);
         assert_eq!((mib(krr.size), mib(krr.short)), (116, 11 * 14));
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_too_late_to_be_judged_by_is_not_judged() {
+    fn guest_without_judging_steps_has_no_proof() {
         let advice = size(&past(&[("web", &[100; 2])]), &usual(0));
         assert!(advice.guests[0].tried[0].proof.is_some(), "one step is fitted, one judges");
         let advice = size(&past(&[("web", &[100])]), &usual(0));
@@ -377,7 +376,7 @@ mod tests {
 
     #[test]
     fn cpus_are_whole_and_one_at_least() {
-        // 1,000 MiB stand for one CPU in these guests.
+        // Guests of the tests use one CPU for each 1,000 MiB.
         let cpus = |need| size(&past(&[("web", &[need; 60])]), &usual(0)).guests[0].cpus.unwrap();
         assert_eq!(cpus(100), Sizes { lower: 1, size: 1, upper: 1 });
         assert_eq!(cpus(950), Sizes { lower: 1, size: 2, upper: 2 });

@@ -1,11 +1,11 @@
-//! Intervals that tests make.
+//! Intervals for tests.
 
 use crate::Past;
 use model::{GuestField, GuestIdentity, Interval, Over, Row};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// A minute of guests with these values.
+/// Returns a minute of guests with these values.
 pub(crate) fn interval(guests: &[(&str, &[(GuestField, u64)])]) -> Interval {
     let guests = guests.iter().map(|(name, values)| {
         let mut row = Row::default();
@@ -16,7 +16,7 @@ pub(crate) fn interval(guests: &[(&str, &[(GuestField, u64)])]) -> Interval {
     Interval { length_ms: 60_000, guests: guests.collect(), ..Interval::default() }
 }
 
-/// Guests of 1,000 MiB and 2 CPUs that need so many MiB, minute by minute.
+/// Returns guests of 1,000 MiB and 2 CPUs with these needs in MiB, minute by minute.
 pub(crate) fn past(guests: &[(&str, &[u64])]) -> Past {
     let mut past = Past::new(60_000);
     let minutes = guests.iter().map(|(_, needs)| needs.len()).max().unwrap_or(0);

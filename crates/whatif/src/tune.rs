@@ -1,5 +1,4 @@
-//! What deserves doing: what was found in a recording, ranked by what it gains, each with its
-//! evidence and the command that does it.
+//! Findings in a recording, ranked by their gain, each with its evidence and its command.
 //!
 //! ```text
 //!   Past, Advice ─┐
@@ -7,7 +6,7 @@
 //!   Player ───────┘
 //! ```
 //!
-//! A finding has to be worth something: an idle farm that is as it should be gives none.
+//! A finding must be worth the change: a well-configured idle farm gives none.
 
 use crate::habits::{GuestHabits, Habits};
 use crate::past::{Guest, Past};
@@ -17,19 +16,19 @@ use base::{Bytes, named, shell_word};
 use std::cmp::Reverse;
 use std::fmt;
 
-/// No more is told: a list that is longer is not read.
+/// Maximal number of findings: longer lists are not read.
 const FINDINGS_MAX: usize = 10;
-/// Less memory than this part of the host is not worth a move, in thousandths.
+/// Smaller parts of the host's memory are not worth a move, in thousandths.
 const MEMORY_PERMILLE: u64 = 10;
-/// Less than this of a CPU is not, in thousandths.
+/// Smaller parts of a CPU are not worth a change, in thousandths.
 const CPU_PERMILLE: u64 = 5;
-/// A guest is idle that uses less than this of a CPU.
+/// CPU use of an idle guest, in thousandths. A woken idle guest may use four times as much.
 const IDLE_PERMILLE: u64 = 50;
-/// And woken if it is dispatched more often in a minute.
+/// Dispatches a minute above which an idle guest counts as woken.
 const WAKES_A_MINUTE: u64 = 600;
-/// Most of that has to be one process's, in thousandths.
+/// Part of the dispatches that a single process must have, in thousandths.
 const CULPRIT_PERMILLE: u64 = 500;
-/// Threads of a kernel, by how their names begin: they run for whatever else does.
+/// Prefixes of kernel threads' names: they run on behalf of other work.
 const KERNEL: [&str; 19] = [
     "cpuhp",
     "hwrng",
@@ -51,84 +50,84 @@ const KERNEL: [&str; 19] = [
     "watchdog",
     "writeback",
 ];
-/// Our own processes in guests: what they do they are told by rules, or by who sits at the guest's
+/// pinhead's own processes in guests: they act on behalf of rules or of the user of the guest's
 /// shell.
 const OURS: [&str; 2] = ["pinhead-guest", "pinheadd"];
-/// Rules that act more often in an hour, in both directions, oscillate.
+/// Turns an hour in both directions above which rules oscillate.
 const TURNS_AN_HOUR: u64 = 30;
-/// KSM and page-out have to gain so much for a second of CPU.
+/// Least gain of KSM and page-out for a second of CPU time.
 const WORTH_A_SECOND: Bytes = Bytes::mib(10);
-/// Needs that are not met for less of the time are no shortage, in thousandths.
+/// Smaller parts of the time with unmet needs are no shortage, in thousandths.
 const SHORT_PERMILLE: u64 = 20;
 
 named! {
-    /// What was found.
+    /// Kind of a finding.
     pub enum Fault {
-        /// A guest needs memory that it could have, and does not get it.
+        /// A guest needs memory that it may have, and does not get it.
         Starved = "starved",
-        /// A guest is smaller than what it needs.
+        /// A guest's memory is smaller than its need.
         TooSmall = "too small",
         /// The host is often below its reserve, or waits for memory itself.
         SetPoint = "set point too low",
         /// A guest holds more than it needs.
         TooLarge = "too large",
-        /// An idle guest is woken again and again.
+        /// An idle guest is woken often.
         Woken = "woken",
-        /// A guest's own rules act in turn in both directions.
+        /// A guest's own rules act alternately in both directions.
         Oscillates = "rules oscillate",
-        /// KSM uses CPU time and gains nothing.
+        /// KSM uses CPU time without a gain.
         Ksm = "KSM gains nothing",
-        /// What page-out takes comes back.
+        /// Paged-out memory comes back.
         PageOut = "page-out does not pay",
     }
 }
 
-/// What is to be done.
+/// Change that removes a finding's cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// A guest's maximum.
+    /// Set the guest's maximum.
     Max(Bytes),
-    /// A guest's minimum.
+    /// Set the guest's minimum.
     Min(Bytes),
-    /// A guest has to be started with so much memory.
+    /// Start the guest with this much memory.
     Memory(Bytes),
-    /// A process in a guest is to be stopped, if nobody needs it.
+    /// Stop a process in the guest, if it is not needed.
     Stop(String),
-    /// A guest's rules are to act less often.
+    /// Let the guest's rules act less often.
     Slower,
-    /// The host's set point.
+    /// Change the host's set point.
     SetPoint(Bytes),
-    /// KSM is to rest.
+    /// Switch KSM off.
     NoKsm,
-    /// Page-out is to leave guests alone.
+    /// Switch page-out off.
     NoPageOut,
 }
 
-/// What doing it gains, a finding's place in the list.
+/// Gain of a finding's remedy, by which findings are ranked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gain {
     /// Memory of the host.
     pub memory: Bytes,
-    /// Of a CPU, in thousandths.
+    /// CPU time, in thousandths of a CPU.
     pub cpu_permille: u64,
-    /// For so much of the time somebody's need is met that was not, in thousandths.
+    /// Part of the time in which an unmet need would be met, in thousandths.
     pub met_permille: u64,
 }
 
-/// Something that deserves doing.
+/// A finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was found.
+    /// Kind of the finding.
     pub fault: Fault,
-    /// Whom it is about; empty for the host.
+    /// The guest's name; empty for the host.
     pub guest: String,
-    /// What was seen: names and values.
+    /// Evidence: names and values.
     pub evidence: Vec<(&'static str, String)>,
-    /// The same over time, for a small chart.
+    /// Evidence over time, for a small chart.
     pub chart: Vec<u64>,
-    /// What is to be done.
+    /// The remedy.
     pub remedy: Remedy,
-    /// What that gains.
+    /// Gain of the remedy.
     pub gain: Gain,
 }
 
@@ -149,7 +148,7 @@ impl fmt::Display for Gain {
 }
 
 impl Finding {
-    /// Returns the command that does it.
+    /// Returns the command of the remedy.
     pub fn command(&self) -> String {
         let guest = shell_word(&self.guest);
         match &self.remedy {
@@ -174,7 +173,8 @@ impl Finding {
         }
     }
 
-    /// Its weight: needs first, then memory as a part of the host's, then CPU time. In millionths.
+    /// Returns the rank: needs first, then memory as a part of the host's, then CPU time. In
+    /// millionths.
     fn weight(&self, known: &Known<'_>) -> u64 {
         let Gain { memory, cpu_permille, met_permille } = self.gain;
         let total = known.total().0.max(1);
@@ -187,28 +187,28 @@ impl Finding {
     }
 }
 
-/// All that is known.
+/// Input of the search for findings.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
-    /// What guests needed.
+    /// Needs of the guests.
     pub past: &'a Past,
-    /// How large they should be.
+    /// Advised sizes of the guests.
     pub advice: &'a Advice,
-    /// What they and the host did.
+    /// Behaviour of the guests and of the host.
     pub habits: &'a Habits,
-    /// Their passes, played as they were recorded; without passes needs are seen in minutes only.
+    /// Replay of the recorded passes. Without passes, needs are known by minutes only.
     pub player: Option<&'a Player>,
 }
 
 impl Known<'_> {
-    /// What guests may use of the host: a budget may leave less than it has.
+    /// Returns the memory that guests may use: a budget may be smaller than the host.
     fn total(&self) -> Bytes {
         let played = self.player.and_then(|player| player.host().total);
         played.unwrap_or(self.habits.host.total)
     }
 }
 
-/// What deserves doing, what gains most first.
+/// Returns the findings, largest gain first.
 pub fn tune(known: &Known<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for (guest, sizing) in known.past.guests().zip(&known.advice.guests) {
@@ -240,12 +240,12 @@ fn percent(permille: u64) -> String {
     format!("{}.{} %", permille / 10, permille % 10)
 }
 
-/// A guest's needs over time, in MiB.
+/// Returns a guest's needs over time, in MiB.
 fn needs(guest: &Guest) -> Vec<u64> {
     guest.steps.iter().filter_map(|step| Some(step.needed?.as_mib())).collect()
 }
 
-/// A guest that lacks memory: it cannot have enough, or does not get what it could have.
+/// Finds a guest that lacks memory: it is too small, or does not get what it may have.
 fn short(known: &Known<'_>, guest: &Guest, sizing: &Sizing) -> Option<Finding> {
     let memory = sizing.memory?;
     let steps = guest.steps.len().max(1) as u64;
@@ -279,7 +279,7 @@ fn short(known: &Known<'_>, guest: &Guest, sizing: &Sizing) -> Option<Finding> {
     })
 }
 
-/// A guest that holds more of the host's memory than it needs.
+/// Finds a guest that holds more of the host's memory than it needs.
 fn too_large(
     known: &Known<'_>,
     guest: &Guest,
@@ -306,7 +306,7 @@ fn too_large(
     })
 }
 
-/// An idle guest that one process wakes again and again.
+/// Finds an idle guest that one process wakes often.
 fn woken(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
     let cpu_permille = habits.cpu_permille()?;
     let wakes = habits.a_minute(habits.dispatches)?;
@@ -340,7 +340,7 @@ fn woken(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
     })
 }
 
-/// Rules of a guest's own that undo what they did.
+/// Finds a guest with rules that undo their own actions.
 fn oscillates(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
     let turns = |up: u64, down: u64| habits.an_hour(up.min(down)).unwrap_or(0);
     let (cpus, pool) = (turns(habits.plugs, habits.unplugs), turns(habits.grows, habits.shrinks));
@@ -356,12 +356,13 @@ fn oscillates(guest: &Guest, habits: &GuestHabits) -> Option<Finding> {
         ],
         chart: habits.turns.clone(),
         remedy: Remedy::Slower,
-        // Each turn costs the guest a rest, and the host its work: no figure is known for it.
+        // Each turn interrupts the guest and costs the host work. No figure is known, so an
+        // estimate stands in.
         gain: Gain { cpu_permille: CPU_PERMILLE.max(cpus.max(pool) / 10), ..Gain::default() },
     })
 }
 
-/// A host that is short again and again.
+/// Finds a host that is often short.
 fn set_point(known: &Known<'_>) -> Option<Finding> {
     let host = &known.habits.host;
     let played = known.player.map(Player::host);

@@ -1,4 +1,4 @@
-//! The pages with a password that was asked for, and with a socket of systemd's.
+//! Pages of `pinhead-web` with a typed password, and with a socket from systemd.
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -14,7 +14,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_pinhead-web");
-/// What systemd does for a unit with a socket unit: the socket is number 3, and its process knows.
+/// Shell code that passes a socket the way systemd does: as descriptor 3, with `LISTEN_PID` and
+/// `LISTEN_FDS`.
 const ACTIVATE: &str = "exec 3<&0 < /dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$@\"";
 
 struct Dir(PathBuf);
@@ -61,7 +62,7 @@ fn ask_for(mut stream: impl Read + Write, path: &str, host: &str) -> String {
     answer
 }
 
-/// Waits longer than any start takes; a connection is there before its server.
+/// Longest wait; a connection is accepted before its server runs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[test]
@@ -77,11 +78,11 @@ fn a_socket_of_systemd_is_served_and_stays() {
     let dir = Dir::new("activated");
     let path = dir.0.join("web.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    // systemd lets everybody use a socket unless it is told otherwise.
+    // systemd lets everybody use a socket unless its unit sets a mode.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     let mut open = activated(listener.try_clone().unwrap().into(), &["--dir", "/nonexistent"]);
     let has_ended = vm::wait_for_exit(open.0.id(), PATIENCE).unwrap();
-    assert!(has_ended && !open.0.wait().unwrap().success(), "others may use it, and no password");
+    assert!(has_ended && !open.0.wait().unwrap().success(), "open socket without a password");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let served = activated(listener.into(), &["--dir", "/nonexistent"]);
     let stream = UnixStream::connect(&path).unwrap();
@@ -89,7 +90,7 @@ fn a_socket_of_systemd_is_served_and_stays() {
     let answer = ask(stream, "pinhead");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(served);
-    assert!(path.exists(), "it is systemd's");
+    assert!(path.exists(), "the socket belongs to systemd");
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn finding2_08_signal_asks_for_the_next_token() {
     assert_eq!([&first, &second, &third].map(|token| status(token)), [401, 401, 303].map(Some));
 }
 
-/// The units that packages have among their examples.
+/// The units in the packages' examples.
 const UNIT: &str = include_str!("../../../../packaging/pinhead-web.service");
 const SOCKET: &str = include_str!("../../../../packaging/pinhead-web.socket");
 
@@ -132,7 +133,7 @@ fn finding2_09_unit_lets_the_kernel_tell_local_users() {
 }
 
 #[test]
-fn without_a_socket_of_systemd_its_absence_is_told() {
+fn missing_systemd_socket_is_reported() {
     let output = Command::new(PROGRAM).args(["--listen", "systemd"]).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && error.contains("No socket came"), "{error}");
@@ -144,7 +145,7 @@ fn finding2_14_credential_of_a_unit_is_read() {
     let path = dir.0.join("password");
     let text = path.display().to_string();
     assert!(new_password(&text, "correct horse\n").status.success());
-    // The access list that systemd gives it for the service's user shows like that.
+    // The access list that systemd sets for the service's user appears as this mode.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).unwrap();
     let mut command = Command::new(PROGRAM);
     command.args(["--listen", "127.0.0.1:0", "--dir", "/nonexistent", "--password-file", &text]);
@@ -192,7 +193,7 @@ fn a_password_becomes_a_file_that_only_its_owner_reads() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.starts_with("$argon2id$") && !text.contains("horse"), "{text}");
-    // What it is for is said where it is missing.
+    // A public address with a password but without a certificate is refused.
     let public = ["--listen", "0.0.0.0:0", "--password-file", &path];
     let output = Command::new(PROGRAM).args(public).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
@@ -200,7 +201,7 @@ fn a_password_becomes_a_file_that_only_its_owner_reads() {
 }
 
 #[test]
-fn ctrl_c_at_the_prompt_writes_nothing_and_leaves_the_terminal_as_it_was() {
+fn ctrl_c_at_prompt_writes_nothing_and_restores_terminal() {
     let dir = Dir::new("interrupted");
     let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&keys).and_then(|()| unlockpt(&keys)).expect("it is ours");
@@ -215,7 +216,7 @@ fn ctrl_c_at_the_prompt_writes_nothing_and_leaves_the_terminal_as_it_was() {
     let mut said = child.stderr.take().expect("what it says");
     let mut asked = [0; "Password: ".len()];
     said.read_exact(&mut asked).expect("a question");
-    // What is typed is not shown from when the question is: the key may come before that.
+    // Typed text is hidden only shortly after the prompt appears: a key could come before that.
     let is_hidden = || {
         let found = tcgetattr(&terminal).expect("its settings");
         !found.local_modes.contains(LocalModes::ECHO)
@@ -229,5 +230,5 @@ fn ctrl_c_at_the_prompt_writes_nothing_and_leaves_the_terminal_as_it_was() {
     said.read_to_string(&mut rest).expect("what it says");
     assert_eq!(status.code(), Some(2), "{rest}");
     assert!(rest.contains("Ctrl-C was pressed") && !file.exists(), "{rest}");
-    assert!(!is_hidden(), "what is typed next is shown again");
+    assert!(!is_hidden(), "typed text is shown again");
 }

@@ -1,4 +1,4 @@
-//! Guests of old packages: said once, with the command that renews them.
+//! Warning about guests of old packages: given once, with the command that renews them.
 
 use images::{Cache, OLD_S, Record};
 use std::collections::BTreeSet;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 const DAY_S: u64 = 86_400;
 
-/// What to tell the user of guests that are made of these parts of the cache; nothing if none of
-/// them is old.
+/// Returns a warning for the user of guests that are made of these parts of the cache; `None` if no
+/// part is old.
 pub fn warning(cache: &Cache, used: &BTreeSet<PathBuf>, now_s: u64) -> Option<String> {
-    // Whose age is not known is not called old.
+    // A part of unknown age is not called old.
     let age_s = |path: &PathBuf| {
         Some(now_s.saturating_sub(Record::beside(path).ok()?.made_s)).filter(|age| *age > OLD_S)
     };
@@ -18,7 +18,7 @@ pub fn warning(cache: &Cache, used: &BTreeSet<PathBuf>, now_s: u64) -> Option<St
     let days = old.iter().map(|(days, _)| *days).max()?;
     let names: Vec<String> = old.iter().map(|(_, path)| name(path)).collect();
     let names = names.join(", ");
-    // Disks that root makes for all are renewed by root.
+    // Disks that root makes for all users are renewed by root.
     let command = match old.iter().all(|(_, path)| path.starts_with(cache.root())) {
         true => "`pinhead cache refresh` gets newer ones".to_owned(),
         false => format!(
@@ -32,7 +32,7 @@ pub fn warning(cache: &Cache, used: &BTreeSet<PathBuf>, now_s: u64) -> Option<St
     ))
 }
 
-/// A part by the name that `pinhead cache refresh` knows.
+/// Returns a part's name for `pinhead cache refresh`.
 fn name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match path.extension().is_some_and(|end| end == "img") {

@@ -1,4 +1,4 @@
-//! Which files of the cache processes have: open, mapped, or named on their command line.
+//! Files of the cache that processes use: open, mapped, or named on their command line.
 
 use images::Part;
 use std::collections::BTreeSet;
@@ -7,18 +7,18 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Files below a directory that processes have.
+/// Files below a directory that processes use.
 pub(super) struct InUse(BTreeSet<PathBuf>);
 
 impl InUse {
-    /// Whether a part, or something in it, is in use.
+    /// Returns true if a part, or something in it, is in use.
     pub(super) fn has(&self, part: &Part) -> bool {
         let of = |place: &PathBuf| self.0.iter().any(|used| used.starts_with(place));
         of(&part.path) || part.with.iter().any(of)
     }
 }
 
-/// Looks at all processes that we may look at. A process that ends meanwhile uses nothing.
+/// Looks at all processes that this user may look at. A process that ends meanwhile uses nothing.
 pub(super) fn below(root: &Path, proc: &Path) -> InUse {
     let mut found = BTreeSet::new();
     let mut add = |bytes: &[u8]| {
@@ -43,7 +43,8 @@ pub(super) fn below(root: &Path, proc: &Path) -> InUse {
                 add(&line[at..]);
             }
         }
-        // QEMU closes what it has read at its start; its options tell: `-drive ...,file=PATH`.
+        // QEMU closes files that it has read at its start; its options name them: `-drive
+        // ...,file=PATH`.
         for word in read(&process.join("cmdline")).split(|byte| matches!(byte, 0 | b',' | b'=')) {
             add(word);
         }

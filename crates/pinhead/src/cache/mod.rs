@@ -1,4 +1,4 @@
-//! `pinhead cache`: what guests are made of, listed, made of newer packages, and removed.
+//! `pinhead cache`: lists, makes again and removes the files from which guests are made.
 //!
 //! ```text
 //!   the cache's parts ──┬─► list: kind, size, age, versions
@@ -22,13 +22,13 @@ use images::rootfs::Software;
 use images::{Cache, Kind, Part, time_of_day};
 use serde_json::{Value, json};
 
-/// What a guest was started from within this time may be started again.
+/// Parts used by a guest within this time are kept: the guest may be started again.
 const UNUSED_S: u64 = 86_400;
-/// No build takes longer: what a process left that works is touched more often.
+/// No build takes longer: a working process touches its files more often.
 const WORKED_ON_S: u64 = 3_600;
-/// Packages whose versions a line of the list has room for.
+/// Most packages in a line of the list.
 const SHOWN: usize = 3;
-/// Those that a guest meets the world with come first.
+/// Packages shown first: those that a guest exposes to the outside.
 const OF_NOTE: [&str; 8] =
     ["linux-image", "nginx", "postgresql", "uwsgi", "python3", "libssl3", "libc6", "busybox"];
 
@@ -88,7 +88,7 @@ fn age(text: &str) -> Result<u64, String> {
     duration::parse_seconds(text).map_err(|_| "say a time, such as 7d or 12h".to_owned())
 }
 
-/// Does what was asked for.
+/// Runs a `pinhead cache` command.
 pub fn run(args: &CacheArgs) -> Result<String, Error> {
     let cache = Cache::from_environment()?;
     match &args.what {
@@ -102,7 +102,7 @@ fn list(cache: &Cache, format: Format) -> Result<String, Error> {
     answer(cache, &cache.parts()?, format, "The cache is empty")
 }
 
-/// Parts as a table, or as JSON.
+/// Formats parts as a table or as JSON.
 fn answer(cache: &Cache, parts: &[Part], format: Format, none: &str) -> Result<String, Error> {
     let now_s = time_of_day().as_secs();
     let root = cache.root().display().to_string();
@@ -148,12 +148,12 @@ fn to_json(part: &Part, now_s: u64) -> Value {
 
 fn shown_age(age_s: u64) -> String {
     let ms = i64::try_from(age_s.saturating_mul(1000)).unwrap_or(i64::MAX);
-    // Days are what counts once there is one.
+    // From one day on only days are shown.
     let shown = duration::show(ms);
     shown.split_once(" d ").map_or(shown.clone(), |(days, _)| format!("{days} d"))
 }
 
-/// The versions that matter most, and how many packages there are besides.
+/// Returns the most important versions, and the number of the other packages.
 fn shown_packages(part: &Part) -> String {
     let packages = &part.record.packages;
     let noted = |of: &&str| packages.iter().find(|(name, _)| name.starts_with(*of));
@@ -170,7 +170,7 @@ fn shown_packages(part: &Part) -> String {
     shown.join(", ")
 }
 
-/// What `refresh` makes again.
+/// A part that `refresh` makes again.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
     Packages(String),
@@ -178,7 +178,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    /// A part of the cache, if it is one that can be made again.
+    /// Returns the part to make again, or `None` if that is not possible.
     fn of(part: &Part) -> Option<Wanted> {
         match part.kind {
             Kind::Packages => Some(Wanted::Packages(part.name.clone())),
@@ -204,14 +204,14 @@ fn refresh(cache: &Cache, args: &RefreshArgs) -> Result<String, Error> {
     answer(cache, &parts, args.format, "Nothing is that old")
 }
 
-/// Those that are named, or else those that are old. Disks last: they take longest.
+/// Returns the named parts, or else the old ones. Disks come last: they take longest.
 fn wanted(parts: &[Part], args: &RefreshArgs, now_s: u64) -> Result<Vec<Wanted>, Error> {
     if args.names.is_empty() {
         let old = parts.iter().filter(|part| part.age_s(now_s) > args.older_than_s);
         return Ok(old.filter_map(Wanted::of).collect());
     }
     let named = |name: &String| {
-        // A disk can be made that was never asked for.
+        // A disk can be made that no farm has requested yet.
         if let Some(software) = Software::from_name(name) {
             return Ok(Wanted::Disk(software));
         }
@@ -273,13 +273,14 @@ fn prune(cache: &Cache, args: &PruneArgs) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Whether a part stays though no guest has it open: it may be asked for, or somebody makes it.
+/// Returns true if a part stays although no guest has it open: it may be needed again, or is being
+/// made.
 fn is_kept(part: &Part, now_s: u64) -> bool {
     let unused_s = now_s.saturating_sub(part.used_s);
     match part.kind {
         Kind::Packages | Kind::Hang => true,
         Kind::Disk => part.is_current,
-        // What is gone is made again, in seconds.
+        // These parts are made again in seconds.
         Kind::Boot | Kind::Template => unused_s < UNUSED_S,
         Kind::Left => unused_s < WORKED_ON_S,
     }

@@ -1,4 +1,4 @@
-//! What is refreshed, what is removed, and what is said.
+//! Tests of refresh, removal and messages.
 
 use super::*;
 use images::{OLD_S, Record};
@@ -53,7 +53,7 @@ fn args(names: &[&str], older_than_s: u64) -> RefreshArgs {
 }
 
 #[test]
-fn what_is_old_or_named_is_refreshed() {
+fn old_and_named_parts_are_refreshed() {
     let parts = [
         part(Kind::Packages, "x86_64", NOW_S - 2, NOW_S, true),
         part(Kind::Packages, "x86_64-web", NOW_S - 200, NOW_S, true),
@@ -73,7 +73,7 @@ fn what_is_old_or_named_is_refreshed() {
 }
 
 #[test]
-fn what_may_be_asked_for_or_is_in_use_is_not_removed() {
+fn parts_needed_again_or_in_use_are_not_removed() {
     let long_ago = NOW_S - UNUSED_S - 1;
     let kept = |kind, used_s, is_current| is_kept(&part(kind, "x", 0, used_s, is_current), NOW_S);
     assert!(kept(Kind::Packages, 0, true) && kept(Kind::Hang, 0, true));
@@ -98,12 +98,12 @@ fn what_may_be_asked_for_or_is_in_use_is_not_removed() {
     }
     let mut with = part(Kind::Template, "x", 0, 0, true);
     with.with.push(mapped);
-    assert!(found.has(&with), "what belongs to it counts as well");
+    assert!(found.has(&with), "a part's other files count as well");
 }
 
-/// A guest that is started for years has what was mended in none of them.
+/// A guest that is started from old packages for years lacks all security fixes since.
 #[test]
-fn finding_12_packages_that_are_older_than_30_days_are_told_with_what_to_do() {
+fn finding_12_packages_older_than_30_days_warn_with_remedy() {
     let place = Place::new("age");
     let record = |days: u64| format!("pinhead packages 1\nmade {}\n", NOW_S - days * 86_400);
     place.file("packages/x86_64/pinhead.packages", &record(31));

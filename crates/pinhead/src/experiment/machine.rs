@@ -1,4 +1,4 @@
-//! What an experiment runs on, and of which sources it is.
+//! The machine and the sources of an experiment.
 
 use lab::outcome::Machine;
 use recorded::processor;
@@ -6,7 +6,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::process::{Command, Stdio};
 
-/// The machine. What cannot be had is left empty.
+/// Describes the machine. Unavailable values are left empty.
 pub fn machine() -> Machine {
     let meminfo = fs::read("/proc/meminfo").unwrap_or_default();
     let kib = procfs::parse::value_of(&meminfo, "MemTotal").unwrap_or(0);
@@ -24,7 +24,8 @@ pub fn machine() -> Machine {
     }
 }
 
-/// The commit of the sources around this program, if it still lies where it was built.
+/// Returns the commit of the sources around this program, if the program is still where it was
+/// built.
 pub fn commit() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let mut git = Command::new("git");
@@ -32,7 +33,7 @@ pub fn commit() -> Option<String> {
     output(&mut git)
 }
 
-/// What tells this build of the program from others: a hash of its bytes.
+/// Returns an identity of this build of the program: a hash of its bytes.
 pub fn program() -> Option<String> {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read("/proc/self/exe").ok()?);

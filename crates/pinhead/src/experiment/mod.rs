@@ -1,4 +1,4 @@
-//! `pinhead experiment`: the published experiments repeated, and their results looked at.
+//! `pinhead experiment`: runs the published experiments again, and shows their results.
 
 mod machine;
 
@@ -131,7 +131,7 @@ pub struct PlugArgs {
     sizes: Option<PathBuf>,
 }
 
-/// How many servers at once.
+/// Number of servers at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Count {
     Servers(u32),
@@ -146,7 +146,7 @@ fn count(text: &str) -> Result<Count, String> {
     }
 }
 
-/// Carries it out.
+/// Runs a `pinhead experiment` command.
 pub fn run(args: &ExperimentArgs) -> Result<(), Error> {
     match &args.what {
         What::List(args) => list(&args.dir),
@@ -216,10 +216,10 @@ fn experiment(
     let mut bench = Bench::new(asked, outcome, experiment.view, &mut progress);
     let result = (experiment.run)(&mut bench);
     if result.is_err() && bench.outcome().runs.is_empty() {
-        // Nothing was measured, of a case that there is not, say: no page stays behind.
+        // Nothing was measured, for instance because the case does not exist: no page stays behind.
         return Ok(result?);
     }
-    // Also after a failure: what was measured until then is worth its page.
+    // Save after a failure too: the measurements until then are worth their page.
     let path = bench.save()?;
     let outcome = bench.outcome().clone();
     print!("{}", plain_lines(&lab::text(&outcome, &catalog::view(&outcome))));

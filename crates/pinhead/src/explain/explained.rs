@@ -12,14 +12,14 @@ use std::fmt::Write;
 pub struct Explained {
     pub(super) rules: RulesText,
     pub(super) explanation: Explanation,
-    /// The newest readings; only those of a host's rules, whose units are not the kernel's.
+    /// The newest readings. Only a host's rules have them: their units are not the kernel's.
     pub(super) counters: Vec<(HostCounter, Option<f64>)>,
     pub(super) verdicts: Vec<String>,
     pub(super) seen: String,
 }
 
 impl Explained {
-    /// In the format that was asked for.
+    /// Formats the explanation.
     pub fn show(&self, format: Format) -> Result<String, Error> {
         match format {
             Format::Text => Ok(self.text()),

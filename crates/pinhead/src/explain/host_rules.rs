@@ -18,19 +18,19 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// A larger snapshot is none: every counter with all its history takes a tenth of it.
+/// Largest snapshot: every counter with its full history takes a tenth of it.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 20;
-/// The most readings of a counter that rules can look at: the newest and its history.
+/// Most readings of a counter that rules can use: the newest and its history.
 const READINGS_MAX: usize = MAX_HISTORY as usize + 1;
 
-/// What a manager knew of a guest and of the host: the readings of each counter, newest
-/// first. What is not there was not known.
+/// A manager's values of a guest and of the host: the readings of each counter, newest first. A
+/// missing reading was unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot(BTreeMap<HostCounter, Vec<Option<f64>>>);
 
 impl Snapshot {
-    /// Reads a snapshot: `{"guest.available": [newest, older, ...], ...}`. A number instead
-    /// of a list is the newest reading alone, `null` one that is missing.
+    /// Reads a snapshot: `{"guest.available": [newest, older, ...], ...}`. A number in place of a
+    /// list is the newest reading alone; `null` is a missing reading.
     pub fn read(path: &Path) -> Result<Snapshot, Error> {
         let mut text = Vec::new();
         File::open(path)
@@ -39,7 +39,7 @@ impl Snapshot {
         Snapshot::parse(&path.display().to_string(), &text)
     }
 
-    /// The same, of a text; `name` is what messages call it.
+    /// Parses a snapshot's text; `name` names the text in messages.
     pub fn parse(name: &str, text: &[u8]) -> Result<Snapshot, Error> {
         let refuse = |message: String| Err(Error::Message(format!("{name}: {message}")));
         if text.len() as u64 > SNAPSHOT_BYTES_MAX {
@@ -81,7 +81,7 @@ impl Snapshot {
         Ok(Snapshot(readings))
     }
 
-    /// What a manager answered. A counter that this program does not know is another version's.
+    /// Converts a manager's response. A counter unknown to this program belongs to another version.
     fn of_manager(values: BTreeMap<String, Vec<Option<f64>>>) -> Snapshot {
         let known = values.into_iter().filter_map(|(name, mut readings)| {
             readings.truncate(READINGS_MAX);
@@ -90,7 +90,7 @@ impl Snapshot {
         Snapshot(known.collect())
     }
 
-    /// The reading of a counter, so many passes ago.
+    /// Returns the reading of a counter, `age` passes ago.
     pub fn get(&self, counter: HostCounter, age: usize) -> Option<f64> {
         self.0.get(&counter)?.get(age).copied().flatten()
     }
@@ -116,8 +116,8 @@ pub(super) fn run(rules: RulesText, args: &ExplainArgs) -> Result<Explained, Err
     explain_host(rules, &|counter, age| snapshot.get(counter, age), seen)
 }
 
-/// Shows every piece of a host's rules with its value. `reading` says what is known of a
-/// counter, so many passes ago; `seen` says where that comes from.
+/// Shows every piece of a host's rules with its value. `reading` returns a counter's value so many
+/// passes ago; `seen` names the source of the values.
 pub fn explain_host(
     rules: RulesText,
     reading: &dyn Fn(HostCounter, usize) -> Option<f64>,

@@ -1,4 +1,4 @@
-//! `pinhead console`: the terminal is the guest's.
+//! `pinhead console`: attaches the terminal to a guest's console.
 
 use super::filter::{Filter, reset};
 use super::{ConsoleArgs, LogsArgs, find, logs};
@@ -15,21 +15,21 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use vm::Deadline;
 
-/// Ctrl-].
+/// The key that detaches: Ctrl-].
 const LEAVE: u8 = 0x1d;
-/// Keys that are kept for a guest that takes none.
+/// Most bytes of typed keys that are kept for a guest that reads none.
 const UNSENT_MAX: usize = 64 * 1024;
-/// A guest that does not take a command in this time has its shell busy.
+/// A guest that takes no command in this time has a busy shell.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Starts a shell on the guest's console where none is. It ends with `exit`; nothing is there
-/// while nobody has asked for it, so that it costs an idle guest nothing.
+/// Starts a shell on the guest's console if none runs. The shell ends with `exit`. It runs only on
+/// request, since a running shell would cost an idle guest memory and wake-ups.
 const SHELL: &str = "p=/run/pinhead-console.pid; kill -0 $(cat $p 2>/dev/null) 2>/dev/null || { \
     t=$(cat /sys/class/tty/console/active); t=/dev/${t##* }; \
     setsid -c sh -c \"echo \\$\\$ > $p; stty sane; export TERM=vt100 PS1='\\$(hostname)# '; \
     exec sh -i\" < $t > $t 2>&1 & }";
 
-/// Attaches the terminal to a guest's console until Ctrl-], or prints what is kept of it.
+/// Attaches the terminal to a guest's console until Ctrl-], or prints the kept part of the console.
 pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     if args.log {
         return logs(&LogsArgs { guest: args.guest.clone() });
@@ -48,7 +48,7 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     let left = relay(stream, &stdin, raw.is_some());
     let mut stdout = std::io::stdout();
     if stdout.is_terminal() {
-        // One that is gone is in no mode.
+        // A terminal that is gone has no modes to reset.
         let _ = reset(&mut stdout);
     }
     let line_end = if raw.is_some() { "\n" } else { "" };
@@ -56,14 +56,14 @@ pub fn console(args: &ConsoleArgs) -> Result<String, Error> {
     left.map(|()| line_end.to_owned()).map_err(|e| Error::step("The console is lost", e))
 }
 
-/// A terminal whose keys go to the guest as they are. Dropping it makes it what it was.
+/// A terminal in raw mode: its keys go to the guest unchanged. Dropping it restores the settings.
 struct Raw<'a> {
     stdin: &'a Stdin,
     before: Termios,
 }
 
 impl Raw<'_> {
-    /// `None` where the input is no terminal.
+    /// Sets raw mode. Returns `None` if the input is no terminal.
     fn set(stdin: &Stdin) -> Result<Option<Raw<'_>>, Error> {
         if !stdin.is_terminal() {
             return Ok(None);
@@ -79,14 +79,14 @@ impl Raw<'_> {
 
 impl Drop for Raw<'_> {
     fn drop(&mut self) {
-        // Without what waits in it: a guest that asks where the cursor is has its answers there,
-        // and the user's shell would take them for typed. One that is gone needs no settings.
+        // Flush pending input: responses to a guest's cursor queries are waiting there, and the
+        // user's shell would take them for typed keys. A terminal that is gone needs no settings.
         let _ = tcsetattr(self.stdin, OptionalActions::Flush, &self.before);
     }
 }
 
-/// Moves bytes both ways until Ctrl-], the end of the input, or the guest's. A guest that takes no
-/// keys keeps no terminal from leaving; a file waits for it.
+/// Moves bytes both ways until Ctrl-], the end of the input, or the end of the guest. A terminal
+/// can be detached although the guest reads no keys; input from a file waits for the guest.
 fn relay(mut stream: UnixStream, stdin: &impl AsFd, is_terminal: bool) -> std::io::Result<()> {
     stream.set_read_timeout(None)?;
     let mut filter = Filter::default();
@@ -116,14 +116,14 @@ fn relay(mut stream: UnixStream, stdin: &impl AsFd, is_terminal: bool) -> std::i
         }
         let mut is_over = false;
         if keys {
-            // Past the standard library's buffer, which would hide bytes from the poll.
+            // Read past the standard library's buffer, which would hide bytes from the poll.
             let count = rustix::io::read(stdin, &mut chunk)?;
             let typed = &chunk[..count];
             let end = typed.iter().position(|key| *key == LEAVE);
             is_over = end.is_some() || count == 0;
             let typed = &typed[..end.unwrap_or(count)];
             match is_terminal {
-                // What is beyond that is lost, as in a terminal's own queue.
+                // Keys beyond the limit are lost, as in a terminal's own queue.
                 true => unsent.extend(typed.iter().take(UNSENT_MAX - unsent.len())),
                 false => stream.write_all(typed)?,
             }
@@ -135,7 +135,7 @@ fn relay(mut stream: UnixStream, stdin: &impl AsFd, is_terminal: bool) -> std::i
     }
 }
 
-/// Sends as much as the guest takes now.
+/// Sends as many bytes as the guest takes now.
 fn send(stream: &UnixStream, unsent: &mut Vec<u8>) -> std::io::Result<()> {
     if unsent.is_empty() {
         return Ok(());
@@ -158,7 +158,7 @@ mod tests {
         let (terminal, mut user) = UnixStream::pair().unwrap();
         let (done, left) = std::sync::mpsc::channel();
         std::thread::spawn(move || done.send(relay(ours, &terminal, true).is_ok()));
-        // More than a socket holds.
+        // More bytes than a socket holds.
         user.write_all(&[b'x'; 2 << 20]).unwrap();
         user.write_all(&[LEAVE]).unwrap();
         assert_eq!(left.recv_timeout(Duration::from_secs(60)), Ok(true));

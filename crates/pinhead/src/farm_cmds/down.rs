@@ -1,4 +1,4 @@
-//! `pinhead down`: a farm ends, and nothing of it stays.
+//! `pinhead down`: ends a farm, and clears all that it leaves.
 
 use super::DownArgs;
 use super::find;
@@ -13,24 +13,24 @@ use rustix::process::{Signal, pidfd_send_signal};
 use std::time::Duration;
 use vm::{Clock, wait_for_end};
 
-/// A farm that does nothing for so long, nor its guests, does not end.
+/// A farm without activity of its own or of its guests for this long does not end.
 const STILL_MS: u64 = 20_000;
-/// The same of one that has not answered, without its guests.
+/// The same limit for a farm that has not answered; its guests' activity does not count.
 const DEAF_MS: u64 = 2_000;
-/// A person waits no longer than so many times that, whatever it does.
+/// The total wait is at most this multiple of the limit, even for an active farm.
 const PATIENCE: u64 = 10;
-/// It is looked at so often,
+/// Interval between two looks at the farm's activity.
 const STEP: Duration = Duration::from_secs(1);
-/// and does something if it runs, or waits for a CPU, for more than this in between.
+/// Least time of running, or of waiting for a CPU, between two looks that counts as activity.
 const WORK_NS: u64 = 50_000_000;
 
-/// Ends a farm, and waits until it is gone. One that does nothing for it is killed: its guests end
-/// with it, and what it leaves is cleared here.
+/// Ends a farm, and waits until it is gone. A farm without activity towards its end is killed: its
+/// guests end with it, and its leftovers are cleared here.
 pub fn down(args: &DownArgs) -> Result<String, Error> {
     let found = match find::farm(args.farm.as_deref()) {
         Ok(found) => found,
         Err(error) => {
-            // What a killed farm has left is cleared all the same.
+            // The leftovers of a killed farm are cleared all the same.
             leftovers::sweep_all();
             return Err(error);
         }
@@ -42,8 +42,9 @@ pub fn down(args: &DownArgs) -> Result<String, Error> {
     ended
 }
 
-/// Ends a farm's process. Its number is another's as soon as it has ended, so that it is asked,
-/// awaited and killed by a descriptor that was its own while it held its directory.
+/// Ends a farm's process. The process number is free for another process as soon as the farm has
+/// ended. The farm is therefore signalled, awaited and killed through a descriptor that was opened
+/// while the farm held its directory.
 fn end(found: &Running) -> Result<String, Error> {
     let clock = Clock::new();
     let held = rundir::holder(found.pid, &found.socket);
@@ -56,7 +57,7 @@ fn end(found: &Running) -> Result<String, Error> {
         );
         Error::step(text, e)
     })?;
-    // One that refuses, or is of another version, understands a signal.
+    // A farm that refuses, or has another version, understands a signal.
     let has_spoken = !matches!(asked, Err(farm::Error::Silent { .. }));
     if let (true, Err(_), Some(process)) = (has_spoken, &asked, &process) {
         let _ = pidfd_send_signal(process, Signal::TERM);
@@ -81,11 +82,11 @@ fn end(found: &Running) -> Result<String, Error> {
     };
     let why = match has_spoken {
         true => lasts(STILL_MS, work_of_farm)?,
-        // Its guests may run as ever.
+        // The guests may run on as usual.
         false => lasts(DEAF_MS, Work::of_first_thread)?.map(|_| "did not answer".to_owned()),
     };
     if let Some(process) = process.as_ref().filter(|_| why.is_some()) {
-        // It may have ended in this moment.
+        // The process may have ended at this moment.
         let _ = pidfd_send_signal(process, Signal::KILL);
     }
     if lasts(STILL_MS, work_of_farm)?.is_some() {
@@ -98,13 +99,13 @@ fn end(found: &Running) -> Result<String, Error> {
     Ok(format!("{}: {guests} ended in {seconds:.1} s{how}\n", found.name))
 }
 
-/// A farm that is to end, and what it does for that.
+/// A farm that is to end, and its activity towards that.
 struct Ending {
     still_max_ms: u64,
     began_ms: u64,
-    /// What it had run and waited when it was looked at last.
+    /// The farm's run and wait time at the last look.
     before_ns: Option<u64>,
-    /// The time in which it has done nothing.
+    /// The time without activity.
     still: Chance,
     is_still: bool,
 }
@@ -115,7 +116,7 @@ impl Ending {
         Ending { still_max_ms, began_ms: now_ms, before_ns: None, still, is_still: false }
     }
 
-    /// The reason for which it is not waited for any longer.
+    /// Returns the reason for which the wait is over.
     fn why(&self) -> String {
         let seconds = self.still_max_ms / 1000;
         match self.is_still {
@@ -124,12 +125,12 @@ impl Ending {
         }
     }
 
-    /// Judges by the work of the farm and of its guests until now. Where that is not known, time
-    /// decides.
+    /// Returns true if the wait goes on, by the work of the farm and its guests until now. If the
+    /// work is unknown, time decides.
     fn goes_on(&mut self, work: Option<Work>, now_ms: u64) -> bool {
         let done_ns = work.map(|work| work.run_ns.saturating_add(work.delay_ns));
         let before_ns = std::mem::replace(&mut self.before_ns, done_ns);
-        // What guests had done goes with them.
+        // A guest that ends takes its counts with it: the sum may also shrink.
         let is_other =
             done_ns.zip(before_ns).is_some_and(|(now, then)| now.abs_diff(then) > WORK_NS);
         if is_other || work.is_some_and(|work| work.waits_for_disk) {
@@ -140,7 +141,7 @@ impl Ending {
     }
 }
 
-/// Work of a farm and of the processes that it has started, in all.
+/// Returns the work of a farm and of its child processes together.
 fn work_of_farm(pid: u32) -> Option<Work> {
     let children = procfs::children(pid).unwrap_or_default();
     let works = std::iter::once(pid).chain(children).filter_map(Work::of_process);
@@ -161,7 +162,8 @@ mod tests {
     use std::process::{Child, Command};
     use vm::{Deadline, Scratch};
 
-    /// A process, and the directory of a farm that has its number and answers to nobody.
+    /// Starts a process, and makes the directory of a farm with the process' number. No farm
+    /// answers there.
     fn process_with_directory(scratch: &Scratch, command: &mut Command) -> (Child, Running) {
         let dir = scratch.path().join("farm");
         fs::create_dir(&dir).unwrap();
@@ -173,7 +175,7 @@ mod tests {
         (child, found)
     }
 
-    /// Looks each second at a farm that does this, and gives the second in which it is given up.
+    /// Looks at a farm with this work each second, and returns the second in which the wait ends.
     fn given_up(still_max_ms: u64, work: impl Fn(u64) -> Option<Work>) -> Option<u64> {
         let mut ending = Ending::within(still_max_ms, 0);
         (1..1_000).find(|second| !ending.goes_on(work(*second), second * 1_000))
@@ -184,10 +186,10 @@ mod tests {
         let still = Some(Work { run_ns: 7, ..Work::default() });
         assert_eq!(given_up(STILL_MS, |_| still), Some(20));
         assert_eq!(given_up(DEAF_MS, |_| still), Some(2));
-        assert_eq!(given_up(STILL_MS, |_| None), Some(20), "the kernel does not tell");
+        assert_eq!(given_up(STILL_MS, |_| None), Some(20), "the work is unknown");
         let stops =
             |second: u64| Some(Work { run_ns: second.min(30) * 1_000_000_000, ..Work::default() });
-        assert_eq!(given_up(STILL_MS, stops), Some(50), "it hangs after half a minute");
+        assert_eq!(given_up(STILL_MS, stops), Some(50), "the farm hangs after 30 s");
     }
 
     #[test]
@@ -205,18 +207,18 @@ mod tests {
     #[test]
     fn farm_has_its_time_when_it_works_or_its_host_is_busy() {
         let waits = |second: u64| Some(Work { delay_ns: second * 900_000_000, ..Work::default() });
-        assert_eq!(given_up(STILL_MS, waits), Some(200), "for a CPU");
-        assert_eq!(given_up(DEAF_MS, waits), Some(20), "it does not answer either");
+        assert_eq!(given_up(STILL_MS, waits), Some(200), "waiting for a CPU");
+        assert_eq!(given_up(DEAF_MS, waits), Some(20), "waiting, without an answer");
         let disk = Some(Work { waits_for_disk: true, ..Work::default() });
-        assert_eq!(given_up(STILL_MS, |_| disk), Some(200), "for its swap");
+        assert_eq!(given_up(STILL_MS, |_| disk), Some(200), "waiting for swap");
         let guests = |second: u64| Some(Work { run_ns: (200 - second) << 30, ..Work::default() });
-        assert_eq!(given_up(STILL_MS, |second| guests(second.min(199))), Some(200), "they go");
+        assert_eq!(given_up(STILL_MS, |second| guests(second.min(199))), Some(200), "guests end");
     }
 
     #[test]
-    fn finding_14_a_process_that_has_a_dead_farms_number_is_not_killed() {
+    fn finding_14_process_with_a_dead_farms_pid_is_not_killed() {
         let scratch = Scratch::new("down-other").unwrap();
-        // The name of the lock is its own; it does not hold it.
+        // The lock's name is among the process' arguments; the process does not hold the lock.
         let (mut other, found) =
             process_with_directory(&scratch, Command::new("sh").args(["-c", "exec sleep 1000"]));
         let told = end(&found);
@@ -228,25 +230,25 @@ mod tests {
     }
 
     #[test]
-    fn a_farm_whose_process_cannot_be_watched_is_not_told_to_have_ended() {
+    fn farm_without_process_descriptor_is_not_reported_as_ended() {
         let scratch = Scratch::new("down-unseen").unwrap();
         let (mut gone, found) =
             process_with_directory(&scratch, Command::new("sh").args(["-c", "exit"]));
         gone.wait().unwrap();
-        assert!(end(&found).unwrap().contains("ended"), "nobody holds it");
-        // Held, with no descriptor of the holder.
+        assert!(end(&found).unwrap().contains("ended"), "no process holds the lock");
+        // A held lock, without a descriptor of the holder.
         let lock = File::open(found.socket.with_file_name("lock")).unwrap();
         lock.try_lock().unwrap();
         let told = end(&found).map_err(|error| error.to_string()).unwrap_err();
         assert!(told.contains("whether it ends cannot be seen"), "{told}");
     }
 
-    /// A farm that has locked its directory, and answers to nobody.
+    /// Starts a farm that has locked its directory and does not answer.
     fn deaf_farm(scratch: &Scratch) -> (Child, Running) {
         let (farm, found) = process_with_directory(scratch, Command::new("flock").arg("--no-fork"));
         let deadline = Deadline::after(Duration::from_secs(60));
         while rundir::holder(found.pid, &found.socket).unwrap().is_none() {
-            assert!(deadline.remaining().is_some(), "it does not lock its directory");
+            assert!(deadline.remaining().is_some(), "the farm does not lock its directory");
             std::thread::yield_now();
         }
         (farm, found)
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_14_a_farm_that_does_not_answer_is_killed_by_its_descriptor() {
+    fn finding_14_silent_farm_is_killed_by_its_descriptor() {
         let scratch = Scratch::new("down-dead").unwrap();
         let (mut farm, found) = deaf_farm(&scratch);
         let told = std::thread::scope(|scope| {

@@ -1,26 +1,26 @@
-//! What a guest's console may do to the terminal that is attached to it.
+//! Filter between a guest's console and the terminal that is attached to it.
 //!
-//! A shell with line editing needs a cursor that moves and colours; nothing needs a terminal whose
-//! title, clipboard, mouse or keys a guest can set, or that is made to type for it. So only what
-//! is listed here comes through. Text has to be UTF-8: a terminal obeys U+009B as it obeys `ESC [`,
-//! and one that is not in UTF-8 obeys the byte 0x9b.
+//! A shell with line editing needs cursor movement and colours. No guest may set the terminal's
+//! title, clipboard, mouse or keys, or make the terminal type for it. The filter therefore passes
+//! only the sequences listed here. Text has to be UTF-8: a terminal obeys U+009B like `ESC [`, and
+//! a terminal without UTF-8 obeys the byte 0x9b.
 
 use base::is_plain;
 use std::io::{self, Write};
 
-/// Parameters of a sequence; more are no terminal's.
+/// Most bytes of parameters in a sequence; no terminal uses more.
 const PARAMETERS_MAX: usize = 32;
 /// Modes that a program in a guest may set: insertion.
 const MODES: &[&[u8]] = &[b"4"];
-/// The same of those with a `?`: keys of the cursor, wrapping lines, a cursor that blinks or hides.
+/// Modes with a `?` that may be set: cursor keys, line wrapping, a blinking or hidden cursor.
 const PRIVATE_MODES: &[&[u8]] = &[b"1", b"7", b"12", b"25"];
-/// What a terminal gets when it leaves a guest: a soft reset, then the same in words that also
-/// older ones know. The cursor stays: it is kept while the scrolling region and the second screen
-/// end.
+/// Sequence sent when a terminal detaches from a guest: a soft reset, then the same modes again for
+/// older terminals without soft reset. The cursor is saved while the scrolling region and the
+/// second screen end.
 const RESET: &[u8] = b"\x1b[!p\x1b[0m\x1b[4l\x1b[?1l\x1b[?7h\x1b[?12l\x1b[?25h\
     \x1b7\x1b[r\x1b[?1000;1002;1003;1006;2004;1049l\x1b8";
 
-/// Where in a sequence the next byte is.
+/// The position within a sequence.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum At {
     #[default]
@@ -30,21 +30,21 @@ enum At {
     Control(Vec<u8>),
 }
 
-/// The beginning of a character in UTF-8, whose rest has not come yet.
+/// The first bytes of a UTF-8 character that is still incomplete.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Begun {
     bytes: [u8; 4],
     count: usize,
 }
 
-/// Lets text, cursor movement, erasing and colours through.
+/// A filter that passes text, cursor movement, erasing and colours.
 #[derive(Debug, Default)]
 pub struct Filter {
     at: At,
 }
 
 impl Filter {
-    /// The bytes that the terminal gets of a guest's output.
+    /// Returns the part of a guest's output that the terminal gets.
     pub fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(bytes.len());
         for &byte in bytes {
@@ -52,7 +52,7 @@ impl Filter {
                 At::Text => text(byte, &mut out),
                 At::Character(begun) => character(begun, byte, &mut out),
                 At::Escape if byte == b'[' => At::Control(Vec::new()),
-                // Any other sequence is left out; what follows it is shown as text.
+                // Any other sequence is left out; the bytes after it are shown as text.
                 At::Escape => text(byte, &mut out),
                 At::Control(parameters) => control(parameters, byte, &mut out),
             };
@@ -61,7 +61,7 @@ impl Filter {
     }
 }
 
-/// Ends what a guest's console has set of a terminal.
+/// Ends all modes that a guest's console has set in a terminal.
 pub(super) fn reset(mut terminal: impl Write) -> io::Result<()> {
     terminal.write_all(RESET)?;
     terminal.flush()
@@ -77,20 +77,20 @@ fn text(byte: u8, out: &mut Vec<u8>) -> At {
     At::Text
 }
 
-/// A byte of a character that is not ASCII. It comes out whole or not at all.
+/// Takes a byte of a character that is not ASCII. The character comes out whole or not at all.
 fn character(mut begun: Begun, byte: u8, out: &mut Vec<u8>) -> At {
     begun.bytes[begun.count] = byte;
     begun.count += 1;
     match std::str::from_utf8(&begun.bytes[..begun.count]) {
         Ok(text) if text.chars().all(is_plain) => out.extend_from_slice(text.as_bytes()),
-        // The control characters U+0080 to U+009F, and those that turn and hide text.
+        // The control characters U+0080 to U+009F, and those that reverse or hide text.
         Ok(_) => out.push(b'?'),
-        // No character has more than four bytes, so that there is room for the next.
+        // No character has more than four bytes, so there is room for the next.
         Err(error) if error.error_len().is_none() => return At::Character(begun),
         Err(_) => {
             out.push(b'?');
             if begun.count > 1 {
-                // This one does not belong to what has begun.
+                // This byte does not belong to the incomplete character.
                 return text(byte, out);
             }
         }
@@ -115,8 +115,8 @@ fn control(mut parameters: Vec<u8>, byte: u8, out: &mut Vec<u8>) -> At {
     At::Text
 }
 
-/// Whether a guest may have a terminal do this: move the cursor, erase, insert, scroll, colour, set
-/// one of the listed modes.
+/// Returns true if a guest may send this sequence: move the cursor, erase, insert, scroll, colour,
+/// set one of the listed modes.
 fn is_allowed(parameters: &[u8], last: u8) -> bool {
     let (is_private, numbers) = match parameters.strip_prefix(b"?") {
         Some(numbers) => (true, numbers),
@@ -128,10 +128,10 @@ fn is_allowed(parameters: &[u8], last: u8) -> bool {
         _ if numbers.contains(&b'?') => false,
         b'h' | b'l' => each.all(|mode| modes.contains(&mode)),
         _ if is_private => false,
-        // Whether the terminal is there, and where the cursor is: a shell asks that, and the answer
-        // goes to the guest that asked.
+        // A shell requests the terminal's status and cursor position; the response goes to the same
+        // guest.
         b'n' => matches!(numbers, b"5" | b"6"),
-        // With more parameters this follows the mouse.
+        // With more parameters this sequence tracks the mouse.
         b'S' | b'T' => each.count() == 1,
         b'@' | b'A'..=b'H' | b'J'..=b'M' | b'P' | b'X' | b'd' | b'f' | b'm' | b'r' => true,
         _ => false,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     fn passed(text: &str) -> String {
-        // However it is cut into pieces.
+        // The result must not depend on the cutting into pieces.
         let mut filter = Filter::default();
         let out: Vec<u8> = text.bytes().flat_map(|byte| filter.pass(&[byte])).collect();
         assert_eq!(out, Filter::default().pass(text.as_bytes()));
@@ -168,7 +168,7 @@ mod tests {
         assert!(!passed(&long).contains('\x1b'));
     }
 
-    /// All ways to write one of the sequences that C1 controls begin.
+    /// All kinds of sequences that begin with a C1 control.
     const C1: [&str; 6] = [
         "\u{9d}52;c;aGk=\u{7}",
         "\u{9d}0;owned\u{7}",
@@ -179,16 +179,16 @@ mod tests {
     ];
 
     #[test]
-    fn finding_09_no_control_of_a_guest_in_utf_8_reaches_the_terminal() {
+    fn finding_09_utf_8_controls_never_reach_the_terminal() {
         for text in C1 {
             let shown = passed(text);
             assert!(!shown.chars().any(|c| ('\u{80}'..='\u{9f}').contains(&c)), "{shown:?}");
         }
-        // And as single bytes, for a terminal that is not in UTF-8.
+        // The same as single bytes, for a terminal that is not in UTF-8.
         let bytes: Vec<u8> = (0x80..=0x9f).collect();
         assert_eq!(Filter::default().pass(&bytes), vec![b'?'; 32]);
         assert_eq!(passed("a\u{9b}2Jb\u{202e}c"), "a?2Jb?c");
-        // Characters that use these bytes are text, and one that is cut off is none.
+        // Characters that use these bytes are text; a character that is cut off is not.
         assert_eq!(passed("ěř漢字🖥\u{a0}"), "ěř漢字🖥\u{a0}");
         assert_eq!(Filter::default().pass(b"\xe6\xbcx\xf0\x9f\x1b[mA\xc3"), b"?x?\x1b[mA");
         assert_eq!(Filter::default().pass(b"\xc0\x9b\xed\xa0\x80\xff"), b"??????");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_09_leaving_ends_every_mode_that_a_terminal_may_be_left_in() {
+    fn finding_09_detaching_ends_every_mode_of_the_terminal() {
         let mut terminal = Vec::new();
         reset(&mut terminal).unwrap();
         let sent = String::from_utf8(terminal).unwrap();

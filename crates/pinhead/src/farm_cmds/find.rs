@@ -1,5 +1,5 @@
-//! Which farm is meant, and which of its guests. Guests that no file describes are called by the
-//! process id of their `pinhead up`.
+//! Finds the farm and the guest that an argument names. Guests without a farm's file are named by
+//! the process id of their `pinhead up`.
 
 use crate::Error;
 use farm::running::{self, Running};
@@ -7,7 +7,7 @@ use farm::service;
 use manager::control::FarmGuest;
 use std::path::{Path, PathBuf};
 
-/// So many guests are named to a user who asks for one that is not there.
+/// Most guests in a message about a guest that does not exist.
 const NEAR_MAX: usize = 5;
 
 /// A guest of a farm.
@@ -17,7 +17,7 @@ pub(crate) struct At {
     pub(crate) guest: String,
 }
 
-/// All farms of this user that run; one at least.
+/// Returns all running farms of this user, at least one.
 pub(super) fn farms() -> Result<Vec<Running>, Error> {
     let mut found = running::all()?;
     found.retain(|found| found.has_file);
@@ -27,8 +27,8 @@ pub(super) fn farms() -> Result<Vec<Running>, Error> {
     }
 }
 
-/// The farm of a name or of a process id; a farm's file has its name in it. Without a name the
-/// only one. By its process id also guests without a farm's file are found.
+/// Returns the farm of a name or of a process id; a farm's file contains its name. Without a name
+/// the only farm is returned. A process id also finds guests without a farm's file.
 pub(super) fn farm(named: Option<&str>) -> Result<Running, Error> {
     let name = match named {
         None => return only(farms()?),
@@ -38,7 +38,7 @@ pub(super) fn farm(named: Option<&str>) -> Result<Running, Error> {
     chosen(&name, running::all()?)
 }
 
-/// The only one of these.
+/// Returns the only element, or an error.
 fn only(mut found: Vec<Running>) -> Result<Running, Error> {
     match found.len() {
         1 => Ok(found.swap_remove(0)),
@@ -49,7 +49,7 @@ fn only(mut found: Vec<Running>) -> Result<Running, Error> {
     }
 }
 
-/// The one of these that a name, or a process id, means.
+/// Returns the farm with this name or process id.
 fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
     let names = listed(all.iter().map(|found| found.name.clone()));
     all.retain(|found| found.name == name || found.pid.to_string() == name);
@@ -60,7 +60,7 @@ fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
             "No farm `{}` runs, and no `pinhead up` with this process id; there are {names}",
             name.escape_debug()
         ),
-        // A name may be used twice; a process id not.
+        // A name may be used twice; a process id cannot.
         count => format!(
             "{count} farms are called {name}: take a process id, {}",
             listed(all.iter().map(|found| found.pid.to_string()))
@@ -68,8 +68,8 @@ fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
     }))
 }
 
-/// The farm that has a guest. `FARM/GUEST` or `PID/GUEST` says which, where several have one of
-/// that name.
+/// Returns the farm that has a guest. `FARM/GUEST` or `PID/GUEST` selects the farm if several have
+/// a guest of that name.
 pub(super) fn guest(named: &str) -> Result<At, Error> {
     match named.split_once('/') {
         Some((name, guest)) => Ok(At { socket: farm(Some(name))?.socket, guest: guest.to_owned() }),
@@ -77,7 +77,7 @@ pub(super) fn guest(named: &str) -> Result<At, Error> {
     }
 }
 
-/// The farm or the `pinhead up --guests` that has a guest, as `PID/GUEST` too.
+/// Returns the farm or the `pinhead up --guests` that has a guest, also named as `PID/GUEST`.
 pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
     let all = running::all()?;
     if all.is_empty() {
@@ -88,7 +88,7 @@ pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
     Ok(At { socket: chosen(name, all)?.socket, guest: guest.to_owned() })
 }
 
-/// The only one of these that has a guest of this name.
+/// Returns the only farm that has a guest of this name.
 fn having(named: &str, among: Vec<Running>) -> Result<At, Error> {
     let mut having = Vec::new();
     let mut near = Vec::new();
@@ -106,7 +106,7 @@ fn having(named: &str, among: Vec<Running>) -> Result<At, Error> {
         having.extend(same.iter().map(|_| found.clone()));
         near.extend(others.into_iter().map(|guest| guest.name));
     }
-    // A farm that gave no table may have it.
+    // A farm that returned no table may have the guest.
     if let (0, Some(error)) = (having.len(), failed) {
         return Err(error.into());
     }
@@ -136,7 +136,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::os::unix::net::UnixListener;
 
-    /// A `pinhead up` of these guests that answers once.
+    /// Starts a `pinhead up` with these guests that answers once.
     fn up(dir: &Path, pid: u32, guests: &[&str]) -> (Running, std::thread::JoinHandle<()>) {
         let socket = dir.join(pid.to_string());
         let listener = UnixListener::bind(&socket).unwrap();
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_is_that_of_the_only_one_who_has_it_and_never_of_the_first_to_answer() {
+    fn guest_is_found_when_exactly_one_farm_has_it() {
         assert_eq!(asked("g2", [&["g1"], &["g1", "g2"]]), Ok("12".into()));
         assert_eq!(asked("g1", [&["g1"], &["g1"]]), Err("Several have one: 11/g1, 12/g1".into()));
         let none = "No guest `g9` runs; there are g1, g2 and others";
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn farm_that_gives_no_table_is_named_when_no_other_has_the_guest() {
+    fn farm_without_table_is_named_when_no_other_has_the_guest() {
         let dir = vm::Scratch::new("find-silent").unwrap();
         let (one, answering) = up(dir.path(), 11, &["g1"]);
         let gone = found("12", 12, dir.path().join("12"));

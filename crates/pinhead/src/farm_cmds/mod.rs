@@ -1,6 +1,7 @@
-//! What can be done with a farm that runs: `down`, `ps`, `console`, `exec`, `logs`, `park`, `wake`.
+//! Commands for a running farm: `down`, `ps`, `console`, `exec`, `logs`, `park`, `wake`.
 //!
-//! Each command finds the farm by its directory, asks at its socket and shows the answer.
+//! Each command finds the farm by its directory, sends a request to its socket and shows the
+//! response.
 
 mod console;
 mod down;
@@ -28,11 +29,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 use vm::Deadline;
 
-/// A command in a guest that says more is not meant for a terminal, and hardly for a pipe.
+/// Most output of a command in a guest, in bytes. More is not meant for a terminal, and hardly for
+/// a pipe.
 const OUTPUT_MAX: u64 = 256 << 20;
-/// A command that is ended in the guest needs some time until its end is seen here.
+/// Time between the end of a command in the guest and the moment when its end is seen here.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
-/// The exit status when the guest's command could not be run at all, as `docker exec` has it.
+/// The exit status if the guest's command could not be run at all, the same as of `docker exec`.
 const CANNOT: u8 = 125;
 
 /// `pinhead down`
@@ -84,12 +86,12 @@ pub struct ParkArgs {
     pub socket: SocketArg,
 }
 
-/// The control socket of the farm of a name, or of the only one.
+/// Returns the control socket of the farm of a name, or of the only one.
 pub(crate) fn socket(named: Option<&str>) -> Result<std::path::PathBuf, Error> {
     Ok(find::farm(named)?.socket)
 }
 
-/// Prints what is kept of a guest's console.
+/// Prints the kept part of a guest's console.
 pub fn logs(args: &LogsArgs) -> Result<String, Error> {
     let at = find::guest(&args.guest)?;
     let answer = service::ask(&at.socket, &Ask::Logs { guest: at.guest.clone() })?;
@@ -110,10 +112,10 @@ pub fn logs(args: &LogsArgs) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// Runs a command in a guest. Its exit status is ours.
+/// Runs a command in a guest, and returns the command's exit status.
 pub fn exec(args: &ExecArgs) -> ExitCode {
     match run_in_guest(args) {
-        // More than 255 is no status of a process.
+        // A status above 255 is no status of a process.
         Ok(code) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
         Err(error) => {
             eprintln!("pinhead: {}", base::plain(&chain(&error), 2000));
@@ -136,7 +138,7 @@ fn run_in_guest(args: &ExecArgs) -> Result<i32, Error> {
         service::exec(&at.socket, &at.guest, &command, OUTPUT_MAX, deadline, out)
     };
     let mut stdout = std::io::stdout().lock();
-    // The terminal, or the reader of the pipe, may have gone at the end.
+    // The terminal, or the reader of the pipe, may be gone at the end.
     if stdout.is_terminal() {
         let mut lines = Lines::new(stdout);
         let code = run(&mut lines)?;

@@ -1,5 +1,5 @@
-//! `pinhead park` and `pinhead wake`: guests that nobody needs now, and that somebody needs again.
-//! A farm parks its own guests, a manager those of no farm.
+//! `pinhead park` and `pinhead wake`: guests that are not needed now, and guests that are needed
+//! again. A farm parks its own guests; a manager parks those of no farm.
 
 use super::{ParkArgs, find};
 use crate::Error;
@@ -9,17 +9,17 @@ use manager::control::{Answer, Ask, Parked};
 use std::time::Duration;
 use vm::Clock;
 
-/// Many GiB are compressed in less.
+/// Longest wait: many GiB are compressed in less.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Who parks a guest.
+/// The process that parks a guest.
 enum Host {
     Farm(find::At),
     Manager(String),
 }
 
-/// Parks guests, one after the other. A farm's is parked when its memory is paged out; a manager's
-/// when it stands still, and its memory goes by and by.
+/// Parks guests, one after the other. A farm's guest is parked when its memory is paged out. A
+/// manager's guest is parked when it is stopped; its memory follows gradually.
 pub fn park(args: &ParkArgs) -> Result<String, Error> {
     each(args, |guest| Ask::Park { guest }, "parked")
 }
@@ -29,7 +29,7 @@ pub fn wake(args: &ParkArgs) -> Result<String, Error> {
     each(args, |guest| Ask::Wake { guest }, "awake")
 }
 
-/// Asks for each guest. All of them are found before the first is asked for.
+/// Sends a request for each guest. All guests are found before the first request.
 fn each(args: &ParkArgs, ask: fn(String) -> Ask, done: &str) -> Result<String, Error> {
     let found: Vec<Host> =
         args.guests.iter().map(|guest| host(args, guest)).collect::<Result<_, _>>()?;
@@ -51,7 +51,7 @@ fn each(args: &ParkArgs, ask: fn(String) -> Ask, done: &str) -> Result<String, E
     Ok(text)
 }
 
-/// Who has a guest: a farm, if one has, else the manager.
+/// Returns the host of a guest: a farm if it has the guest, else the manager.
 fn host(args: &ParkArgs, guest: &str) -> Result<Host, Error> {
     let named = guest.to_owned();
     let at_manager = |error: Error| match ask_manager(&args.socket, &Ask::Ps) {
@@ -66,7 +66,7 @@ fn host(args: &ParkArgs, guest: &str) -> Result<Host, Error> {
         _ => Err(error),
     };
     match args.socket.socket {
-        // It tells best itself whom it does not know.
+        // The manager itself reports an unknown guest best.
         Some(_) => Ok(Host::Manager(guest.to_owned())),
         None => find::any_guest(guest).map(Host::Farm).or_else(at_manager),
     }

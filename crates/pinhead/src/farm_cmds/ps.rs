@@ -1,4 +1,4 @@
-//! `pinhead ps --farm`: guests as the farm that runs them and the host's kernel see them.
+//! `pinhead ps --farm`: guests as seen by their farm and by the host's kernel.
 
 use super::find;
 use crate::Error;
@@ -13,11 +13,10 @@ use serde_json::json;
 use std::fs;
 use std::time::Duration;
 
-/// A farm has so long to answer where a manager's guests are shown already.
+/// Time for a farm's response if the guests of a manager are shown already.
 const BESIDE: Duration = Duration::from_secs(1);
 
-/// A guest with what the host's kernel says of its memory. The farm's own process is spared that
-/// work.
+/// A guest with the kernel's counts of its memory. The farm's own process is spared this work.
 #[derive(Serialize)]
 pub(crate) struct Measured {
     #[serde(flatten)]
@@ -37,13 +36,15 @@ pub fn ps(named: Option<&str>, format: Format) -> Result<String, Error> {
     shown(tables.collect::<Result<_, Error>>()?, format)
 }
 
-/// Guests of this user's farms that are not among a manager's: parked on disk, ended, or not lent.
+/// Returns guests of this user's farms that a manager does not have: parked on disk, ended, or not
+/// lent.
 pub(crate) fn beside(ps: &Ps) -> Result<Beside, Error> {
     let Farms { farms, silent } = tables_within(BESIDE)?;
     Ok(Beside { farms: unmanaged(farms, ps).into_iter().map(measure).collect(), silent })
 }
 
-/// Farms with those of their guests that a manager does not have, and without those that have none.
+/// Reduces farms to their guests that a manager does not have. Farms without such guests are left
+/// out.
 fn unmanaged(mut farms: Vec<FarmTable>, ps: &Ps) -> Vec<FarmTable> {
     let is_managed = |pid| ps.guests.iter().any(|row| row.pid == Some(pid));
     for farm in &mut farms {
@@ -53,7 +54,7 @@ fn unmanaged(mut farms: Vec<FarmTable>, ps: &Ps) -> Vec<FarmTable> {
     farms
 }
 
-/// Farms beside a manager, and those of them that gave no table.
+/// Farms shown next to a manager's guests, and those that gave no table.
 #[derive(Serialize)]
 pub(crate) struct Beside {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -63,7 +64,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// As people read it.
+    /// Formats the farms for people.
     pub(crate) fn text(self) -> String {
         let silent: String =
             self.silent.iter().map(|line| format!("farm {}\n", plain(line, 300))).collect();
@@ -71,7 +72,7 @@ impl Beside {
     }
 }
 
-/// What farms have answered, as it is shown.
+/// Formats the farms' tables.
 pub fn shown(tables: Vec<FarmTable>, format: Format) -> Result<String, Error> {
     let tables: Vec<FarmTable<Measured>> = tables.into_iter().map(measure).collect();
     match format {
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_what_is_known_and_nothing_that_a_terminal_obeys() {
+    fn table_shows_known_values_and_escapes_controls() {
         let ports = vec![ServedPort { guest: 80, host: 18000 }];
         let up = FarmGuest {
             name: "web1".into(),
@@ -212,7 +213,7 @@ mod tests {
              10.1.0.1 127.0.0.1:18000>80"
         );
         assert!(lines[2].contains("QEMU ended\u{fffd}") && !text.contains('\u{1b}'));
-        assert!(lines[2].contains("       - "), "what is not known is no 0: {}", lines[2]);
+        assert!(lines[2].contains("       - "), "an unknown value is not 0: {}", lines[2]);
         assert_eq!(lines[3], "farm f: 2 guests in 20 MiB, for 5 s (process 9)");
     }
 }

@@ -1,12 +1,12 @@
-//! `pinhead fleet`: all hosts that push to an engine, and which guests would be better off
-//! elsewhere.
+//! `pinhead fleet`: all hosts that push to an engine, and guests that would be better off on
+//! another host.
 //!
 //! ```text
 //!   engine ─► glance: a row a host ─► table
 //!          ─► lines of all hosts, and of the guests of short ones ─► whatif::moves ─► virsh
 //! ```
 //!
-//! Nothing is moved: what would do it is printed.
+//! Nothing is moved: the commands that would do it are printed.
 
 mod args;
 mod show;
@@ -28,15 +28,15 @@ use std::collections::BTreeMap;
 use whatif::{Past, Place, Plan, Tenant};
 use why::when::{self, Now};
 
-/// Steps that needs are played in.
+/// Steps in which needs are played.
 const STEPS: i64 = 60;
-/// Times are played up to this long.
+/// Longest time that is played.
 const SPAN_MS_MAX: i64 = 7 * 24 * 60 * duration::MINUTE_MS;
-/// Hosts whose guests are looked at, those that lack most.
+/// Most hosts with examined guests; the hosts with the largest shortage come first.
 const SHORT_MAX: usize = 20;
-/// A guest is there that was told of within this.
+/// A guest with a sample in this time counts as present.
 const RECENT_MS: i64 = 5 * duration::MINUTE_MS;
-/// What is shown of a host, besides busy time.
+/// Values that are shown of a host, in addition to its busy time.
 const SHOWN: [H; 4] = [H::Spare, H::SetPoint, H::PsiCpuSome, H::PsiMemorySome];
 
 /// Shows the hosts, and proposes moves.
@@ -103,7 +103,7 @@ fn shown(name: String, host: Host, steps: Steps) -> Shown {
     Shown { name, is_silent, last_ms, guests, single, loudest }
 }
 
-/// All hosts over time, and the guests of those that are short.
+/// Returns all hosts over time, and the guests of those with a shortage.
 fn places(url: &Url, hosts: &[Shown], steps: Steps) -> Result<Vec<Place>, Error> {
     let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
     let memory = lines(url, steps, &names, &[H::Spare])?;
@@ -134,7 +134,7 @@ fn place(host: &Shown, memory: Option<&Vec<Over<H>>>) -> Place {
     }
 }
 
-/// Guests by what they needed and held in each step.
+/// Returns guests with their needed and held memory in each step.
 fn tenants(guests: &BTreeMap<GuestIdentity, Vec<Over<G>>>, steps: Steps) -> Vec<Tenant> {
     let count = guests.values().map(Vec::len).max().unwrap_or(0);
     let mut past = Past::new(steps.step_ms.unsigned_abs());
@@ -147,7 +147,7 @@ fn tenants(guests: &BTreeMap<GuestIdentity, Vec<Over<G>>>, steps: Steps) -> Vec<
             ..Interval::default()
         });
     }
-    // In whatever class it was: the same guest may be told of under two.
+    // All classes count: the same guest may be recorded under two.
     let held = |name: &str, uuid: &str| {
         let mut held = vec![None; count];
         let own = guests.iter().filter(|(who, _)| who.name == name && who.uuid == uuid);
@@ -158,7 +158,7 @@ fn tenants(guests: &BTreeMap<GuestIdentity, Vec<Over<G>>>, steps: Steps) -> Vec<
         }
         held
     };
-    // Who was not heard of lately may be on another host by now.
+    // A guest without recent samples may be on another host by now.
     let recent = usize::try_from(RECENT_MS / steps.step_ms).unwrap_or(0).max(1);
     past.guests()
         .filter(|guest| guest.steps.last().is_some_and(|step| step.at + recent >= count))

@@ -1,4 +1,4 @@
-//! Hosts as a table, and moves as the commands that would do them.
+//! Tables of hosts, and commands for the proposed moves.
 
 use super::args::FleetArgs;
 use crate::Error;
@@ -14,12 +14,12 @@ use std::fmt::Write;
 use whatif::{Move, Plan};
 use why::when::Now;
 
-/// Characters of a name.
+/// Longest name, in characters.
 const NAME_MAX: usize = 24;
-/// Names in a line.
+/// Most names in a line.
 const NAMES_MAX: usize = 10;
 
-/// All hosts, and the moves that are proposed.
+/// All hosts, and the proposed moves.
 pub(super) struct Answer {
     pub(super) hosts: Vec<Shown>,
     pub(super) plan: Plan,
@@ -33,7 +33,7 @@ pub(super) struct Shown {
     pub(super) last_ms: i64,
     pub(super) guests: u64,
     pub(super) single: Single,
-    /// The guest that uses the CPUs most.
+    /// The guest with the highest CPU use.
     pub(super) loudest: Option<(String, Option<f64>)>,
 }
 
@@ -147,7 +147,7 @@ fn moves(answer: &Answer, out: &mut String) {
     }
 }
 
-/// The first of some names.
+/// Joins the first of some names.
 fn names(all: &[String]) -> String {
     let first: Vec<String> = all.iter().take(NAMES_MAX).map(|name| plain(name, NAME_MAX)).collect();
     let rest = all.len() - first.len();
@@ -162,19 +162,19 @@ fn size(size: Bytes) -> String {
     }
 }
 
-/// Whether a text is a host's name, and nothing that means more in an address.
+/// Returns true if a text is a host's name, without characters of a wider meaning in an address.
 fn is_host(name: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     !name.is_empty() && !name.starts_with('-') && name.chars().all(is_letter)
 }
 
-/// What libvirt would be told; or why there is no such command. Names come from outside: they are
-/// words, whatever is in them.
+/// Returns the libvirt command for a move, or the reason why there is none. Names come from
+/// outside: each is quoted as one word.
 fn command(one: &Move) -> Result<String, String> {
     if let Some(odd) = [&one.from, &one.to].into_iter().find(|name| !is_host(name)) {
         return Err(format!("{:?} is no name that a host is reached by", plain(odd, NAME_MAX)));
     }
-    // Another user's guest chooses its UUID, and its name says whose it is.
+    // Another user's guest chooses its own UUID; its name contains the owner.
     let guest = match has_uuid(&one.uuid) && !one.guest.contains('/') {
         true => &one.uuid,
         false => &one.guest,

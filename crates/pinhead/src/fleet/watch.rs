@@ -1,4 +1,4 @@
-//! `pinhead fleet watch`: hosts without pinhead, asked by their libvirt over ssh.
+//! `pinhead fleet watch`: hosts without pinhead, queried through their libvirt over ssh.
 //!
 //! ```text
 //!   a thread a host: remote::Host::ask ─► Moment ─► metrics::Pusher ─► the engine
@@ -18,11 +18,11 @@ use std::thread;
 use std::time::Duration;
 use why::when;
 
-/// Characters of a name.
+/// Longest name in a table, in characters.
 const NAME_MAX: usize = 24;
-/// Who does not answer is asked less and less often, down to this.
+/// Longest wait between two requests to a host that does not answer; the wait grows up to this.
 const WAIT_MAX_MS: i64 = 5 * duration::MINUTE_MS;
-/// So often at most and at least: engines take a series that is older for one that has ended.
+/// Allowed intervals. An engine takes a series without newer samples for ended.
 const EVERY_MS: std::ops::RangeInclusive<i64> = 1_000..=4 * duration::MINUTE_MS;
 
 /// `pinhead fleet watch`
@@ -71,7 +71,7 @@ fn hosts(texts: &[String]) -> Result<Vec<Host>, Error> {
     Ok(hosts)
 }
 
-/// Asks all hosts once, at the same time, and shows what they tell.
+/// Queries all hosts once, at the same time, and shows their responses.
 fn once(mut hosts: Vec<Host>) -> Result<String, Error> {
     let answers = thread::scope(|scope| {
         let ask = |host| scope.spawn(move || Host::ask(host, || ::why::now().ms));
@@ -146,7 +146,7 @@ fn show(told: &[(&str, Moment)]) -> String {
     text
 }
 
-/// Asks and pushes until a signal ends the process, or nobody can be told of it any more.
+/// Queries and pushes until a signal ends the process, or nobody can read its messages any more.
 fn watch(hosts: Vec<Host>, url: &Url, every_ms: i64) -> Result<String, Error> {
     let (ended, ends) = channel();
     for host in hosts {
@@ -155,19 +155,19 @@ fn watch(hosts: Vec<Host>, url: &Url, every_ms: i64) -> Result<String, Error> {
         let pusher = started.map_err(|error| Error::step("Cannot push", error))?;
         let ended = ended.clone();
         thread::spawn(move || {
-            // Who waits for it has ended already if nobody takes it.
+            // If nobody receives the result, the waiting thread has already ended.
             let _ = ended.send(follow(host, &pusher, every_ms));
         });
     }
     drop(ended);
-    // The first that ends ends all: a host that nobody watches any more is not to look watched.
+    // The first thread that ends ends all: a host that is no longer watched must not look watched.
     match ends.recv() {
         Ok(result) => result.map(|()| String::new()),
         Err(_) => Err(Error::Message("A host is not watched any more: see above".into())),
     }
 }
 
-/// How it goes with a host.
+/// The state of a host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Watched,
@@ -175,7 +175,7 @@ enum State {
     Silent,
 }
 
-/// Asks a host for ever, and says when that begins to fail, and when it goes again.
+/// Queries a host forever, and reports when that begins to fail and when it works again.
 fn follow(mut host: Host, pusher: &Pusher, every_ms: i64) -> Result<(), Error> {
     let clock = || ::why::now().ms;
     let mut said = None;
@@ -189,7 +189,7 @@ fn follow(mut host: Host, pusher: &Pusher, every_ms: i64) -> Result<(), Error> {
                 let health = pusher.health();
                 match health.trouble {
                     Some(trouble) => Some((State::NotPushed, format!("cannot push: {trouble}"))),
-                    // What was offered is on its way yet.
+                    // The offered samples are still on their way.
                     None if health.pushed == 0 => None,
                     None => Some((State::Watched, "is watched".to_owned())),
                 }
@@ -205,7 +205,8 @@ fn follow(mut host: Host, pusher: &Pusher, every_ms: i64) -> Result<(), Error> {
             say(&format!("{}: {words}\n", host.name()))?;
             said = Some(state);
         }
-        // However long the answer took; a clock that was set begins anew.
+        // The schedule does not depend on the duration of a request. After a change of the clock it
+        // starts again.
         due_ms += wait_ms;
         let left_ms = due_ms - clock();
         if !(0..=wait_ms).contains(&left_ms) {

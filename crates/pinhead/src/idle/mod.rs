@@ -1,5 +1,5 @@
-//! `pinhead idle GUEST`: who wakes a guest, what that costs its host, and what stopping it
-//! would save.
+//! `pinhead idle GUEST`: the tasks that wake a guest, their cost for the host, and the savings
+//! without them.
 //!
 //! ```text
 //!   manager ─► scan ─► (so many seconds) ─► scan ─► wakers: what happened between ─► table, JSON
@@ -19,9 +19,9 @@ use clap::Args;
 use manager::control::{Answer, Ask, Scanned};
 use std::time::Duration;
 
-/// The manager asks a guest once in ten seconds at most; two answers take longer.
+/// Shortest watch. The manager scans a guest at most once in ten seconds; two scans take longer.
 const SECONDS_MIN: u64 = 11;
-/// Nobody waits longer at a terminal.
+/// Longest watch: nobody waits longer at a terminal.
 const SECONDS_MAX: u64 = 86_400;
 
 /// `pinhead idle`
@@ -46,14 +46,14 @@ pub struct IdleArgs {
     pub(crate) socket: SocketArg,
 }
 
-/// A time as it is typed: seconds, or with a unit.
+/// Parses a time: seconds, or a number with a unit.
 fn seconds(text: &str) -> Result<u64, String> {
     let fits = |seconds: &u64| (SECONDS_MIN..=SECONDS_MAX).contains(seconds);
     let help = || format!("say a time from {SECONDS_MIN}s to {SECONDS_MAX}s, such as 60s or 5m");
     duration::parse_seconds(text).ok().filter(fits).ok_or_else(help)
 }
 
-/// Watches a guest, and shows what woke it.
+/// Watches a guest, and shows the tasks that woke it.
 pub fn run(args: &IdleArgs) -> Result<String, Error> {
     let first = scan(args)?;
     std::thread::sleep(Duration::from_secs(args.seconds));

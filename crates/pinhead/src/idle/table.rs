@@ -1,13 +1,13 @@
-//! Who wakes a guest, for people.
+//! The table of a guest's wakers, for people.
 
 use super::{Kind, Waker, Wakers};
 use base::{Table, left, plain, right};
 use std::fmt::Write as _;
 
-/// Columns for a name: the lines fit 80.
+/// Width of a name, so that lines fit in 80 columns.
 const NAME: usize = 34;
 
-/// A number, or that it is not known. `0` did not happen; `0.0` did, below the resolution.
+/// Formats a number; `-` is unknown. `0` did not happen; `0.0` did, below the resolution.
 fn number(value: Option<f64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -16,7 +16,7 @@ fn number(value: Option<f64>) -> String {
     }
 }
 
-/// The table, with so many rows; the rest is summed.
+/// Formats the table, with at most `top` rows; the rest is summed.
 pub(super) fn show(wakers: &Wakers, top: usize) -> String {
     let mut out = String::new();
     let seconds = wakers.window_ms as f64 / 1000.0;
@@ -100,7 +100,7 @@ fn who(row: &Waker) -> String {
     }
 }
 
-/// What some rows are together.
+/// Sums rows into one.
 fn sum(rows: &[&Waker]) -> Waker {
     let all =
         |of: fn(&Waker) -> Option<f64>| rows.iter().filter_map(|row| of(row)).reduce(|a, b| a + b);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_escaped_and_what_is_not_shown_is_summed() {
+    fn names_are_escaped_and_hidden_rows_are_summed() {
         let wakers = Wakers {
             guest: "g\x1b[2J".into(),
             window_ms: 60_000,

@@ -1,9 +1,11 @@
-//! What happened in a guest between two scans: pure, from two answers to a table's rows.
+//! A guest's wake-ups between two scans: pure, from two responses to a table's rows.
 //!
-//! A guest's own clock does not see what a wake-up costs outside of its tasks: the way out of
-//! idle, the interrupt, the emulation. So the host's time of its virtual CPUs is shown twice: a
-//! task's share of it by CPU time (`host_ms`), and what would not have been used without the
-//! task (`saves_ms`): its own time, and its share by wake-ups of what no task used.
+//! A guest's own clock does not see the cost of a wake-up outside of its tasks: the way out of
+//! idle, the interrupt, the emulation. The host's time of the virtual CPUs is therefore reported
+//! twice. `host_ms` is a task's share of this time, by CPU time. `saves_ms` is the time that would
+//! not have been used without the task. It is the task's own time, plus a share by wake-ups of the
+//! time that no task used.
+//! task used.
 
 use manager::control::{HostSide, Scanned, TaskRow, Totals};
 use serde::Serialize;
@@ -13,51 +15,53 @@ use std::collections::BTreeMap;
 const TICK_MS: u64 = 10;
 const NS_A_MS: f64 = 1e6;
 
-/// Who woke a guest in a span of time.
+/// The tasks that woke a guest in a span of time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Wakers {
     /// The guest's name.
     pub guest: String,
-    /// How long it was watched.
+    /// Length of the span, in milliseconds.
     pub window_ms: u64,
-    /// Dispatches of its tasks a minute.
+    /// Dispatches of the guest's tasks a minute.
     pub wakes_a_minute: f64,
-    /// Whether its kernel counts them, those of tasks that have ended too. Where it does not,
-    /// half of its context switches are taken: an idle kernel goes to nothing after each task.
+    /// True if the guest's kernel counts dispatches, also those of tasks that have ended. Otherwise
+    /// half of its context switches are taken: an idle kernel switches to its idle task after each
+    /// task.
     pub counted: bool,
-    /// How much of the dispatches the rows below explain, in percent.
+    /// Share of the dispatches that the rows below explain, in percent.
     pub attributed_percent: f64,
     /// CPU time a minute, by the guest's own count.
     pub own_ms_a_minute: Option<f64>,
-    /// Time that its virtual CPUs ran on the host a minute.
+    /// Run time of the guest's virtual CPUs on the host, a minute.
     pub host_ms_a_minute: Option<f64>,
-    /// The second over the first.
+    /// `host_ms_a_minute` over `own_ms_a_minute`.
     pub factor: Option<f64>,
-    /// Dispatches of its virtual CPUs on the host, a minute.
+    /// Dispatches of the guest's virtual CPUs on the host, a minute.
     pub vcpu_wakes_a_minute: Option<f64>,
-    /// Dispatches of the other threads of its process, a minute.
+    /// Dispatches of the other threads of the guest's process, a minute.
     pub other_wakes_a_minute: Option<f64>,
-    /// Time that these ran, a minute.
+    /// Time that the other threads ran, a minute.
     pub other_ms_a_minute: Option<f64>,
     /// Interrupts in the guest, a minute.
     pub interrupts_a_minute: Option<f64>,
-    /// Timers that ran out in it, a minute.
+    /// Timers that expired in the guest, a minute.
     pub timers_a_minute: Option<f64>,
-    /// What the manager asked its daemon in that time, each a wake-up: looks, samples, scans.
+    /// Looks that the manager requested from the guest's daemon in that time. Looks, samples and
+    /// scans are each a wake-up.
     pub looks: u64,
     #[allow(missing_docs, reason = "documented above")]
     pub samples: u64,
     #[allow(missing_docs, reason = "documented above")]
     pub scans: u64,
-    /// Tasks that there are.
+    /// Tasks in the guest.
     pub tasks: Option<u64>,
-    /// What the second scan took in the guest.
+    /// Duration of the second scan in the guest.
     pub scan_us: Option<u64>,
-    /// Who woke it, the most frequent first.
+    /// Wakers, the most frequent first.
     pub rows: Vec<Waker>,
 }
 
-/// What kind of waker a row is.
+/// The kind of a waker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -89,47 +93,47 @@ impl Kind {
 /// A task that wakes a guest. The texts come from the guest: escape them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Waker {
-    /// What it is.
+    /// The waker's kind.
     pub kind: Kind,
     /// Its name.
     pub name: String,
-    /// The number of its process, and its own; 0 for what is no single task.
+    /// The task's process and thread numbers; 0 if the row is no single task.
     pub pid: u32,
     #[allow(missing_docs, reason = "documented above")]
     pub tid: u32,
-    /// Times a minute that it was dispatched.
+    /// Dispatches a minute.
     pub wakes_a_minute: f64,
     /// CPU time a dispatch, by the guest's count.
     pub us_a_wake: Option<f64>,
     /// CPU time a minute, by the guest's count.
     pub own_ms_a_minute: Option<f64>,
-    /// The same, prorated to what its virtual CPUs used of the host.
+    /// The same, prorated to the host time of the guest's virtual CPUs.
     pub host_ms_a_minute: Option<f64>,
-    /// What of the host's time a minute would not be used without it.
+    /// Host time a minute that would not be used without the task.
     pub saves_ms_a_minute: Option<f64>,
-    /// Where in the kernel it waits.
+    /// The kernel function in which the task waits.
     pub waits_in: Option<String>,
 }
 
-/// A row before it is put beside the host's numbers.
+/// A row before the host's counts are joined to it.
 struct Grown {
     waker: Waker,
     dispatches: u64,
     run_ns: Option<u64>,
 }
 
-/// What has grown between two scans; `None` where one is not known, or it was reset.
+/// Returns the growth of a count between two scans. `None` if a count is missing or was reset.
 fn grown(first: Option<u64>, second: Option<u64>) -> Option<u64> {
     second?.checked_sub(first?)
 }
 
-/// All of these together. The guest says them, and may say what adds up to more than there is.
+/// Sums counts. They come from the guest and may add up to more than a `u64` holds.
 fn sum(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
 impl Wakers {
-    /// What happened between two scans of a guest. The error is a sentence.
+    /// Compares two scans of a guest. The error is a sentence.
     pub fn between(first: &Scanned, second: &Scanned) -> Result<Wakers, String> {
         let uptime = |scanned: &Scanned| scanned.totals.uptime_ms;
         let window_ms = match grown(uptime(first), uptime(second)).filter(|ms| *ms > 0) {
@@ -144,7 +148,7 @@ impl Wakers {
         let known = |rows: &[Grown]| sum(rows.iter().map(|row| row.dispatches));
         let (total, counted) = total(&first.totals, &second.totals, known(&rows));
         let run_ns = own_run_ns(&first.totals, &second.totals);
-        // By elimination: who was dispatched and is not there any more has ended.
+        // A task that was dispatched but is missing from the second scan has ended.
         let live_run = sum(rows.iter().filter_map(|row| row.run_ns));
         let ended = total.saturating_sub(known(&rows));
         let ended_run = run_ns.map(|run| run.saturating_sub(live_run));
@@ -205,7 +209,7 @@ impl Wakers {
         self.other_ms_a_minute = host(|side| side.other_run_ns).map(ms);
         self.interrupts_a_minute = guest(|totals| totals.interrupts).map(count);
         self.timers_a_minute = guest(|totals| totals.timers).map(count);
-        // What the virtual CPUs used beyond their tasks is shared out by wake-ups.
+        // The virtual CPUs' time beyond that of their tasks is shared out by wake-ups.
         let beyond_ms = vcpu_ns.zip(run_ns).map(|(vcpu, run)| ms(vcpu.saturating_sub(run)));
         let factor = self.factor;
         self.rows = rows
@@ -231,8 +235,8 @@ impl Wakers {
     }
 }
 
-/// Dispatches of all tasks, and whether the kernel counted them. A CPU that came or went takes
-/// its counts with it.
+/// Returns the dispatches of all tasks, and true if the kernel counted them. A CPU that came or
+/// went takes its counts with it.
 fn total(first: &Totals, second: &Totals, known: u64) -> (u64, bool) {
     let counted = grown(first.dispatches, second.dispatches);
     match counted.filter(|_| first.cpus == second.cpus) {
@@ -244,7 +248,7 @@ fn total(first: &Totals, second: &Totals, known: u64) -> (u64, bool) {
     }
 }
 
-/// Nanoseconds that all tasks ran, interrupts left out where the kernel distinguishes them.
+/// Returns the nanoseconds that all tasks ran, without interrupts if the kernel distinguishes them.
 fn own_run_ns(first: &Totals, second: &Totals) -> Option<u64> {
     let exact = grown(first.run_ns, second.run_ns).filter(|_| first.cpus == second.cpus);
     exact.or_else(|| {
@@ -253,7 +257,7 @@ fn own_run_ns(first: &Totals, second: &Totals) -> Option<u64> {
     })
 }
 
-/// The tasks that are there, and what they did meanwhile.
+/// Returns the tasks of the second scan with their growth since the first.
 fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
     let earlier: BTreeMap<u32, &TaskRow> =
         first.tasks.iter().map(|task| (task.tid, task)).collect();
@@ -285,8 +289,8 @@ fn live(first: &Scanned, second: &Scanned) -> Vec<Grown> {
     rows
 }
 
-/// A task's counts at the first scan: as reported then, as its daemon remembers them, or nothing if
-/// it has started since.
+/// Returns a task's counts at the first scan: as reported then, as its daemon remembers them, or
+/// nothing if the task has started since.
 fn before(
     task: &TaskRow,
     earlier: &BTreeMap<u32, &TaskRow>,
@@ -302,8 +306,8 @@ fn before(
     has_started_since(task, first).then_some((0, Some(0)))
 }
 
-/// Whether a task was not there at the first scan. It may be a tick off: what the task did in
-/// that tick does not matter.
+/// Returns true if a task was not there at the first scan. The result may be a tick off: the task's
+/// work in that tick does not matter.
 fn has_started_since(task: &TaskRow, first: &Scanned) -> bool {
     let start_ms = task.start_ticks.map(|ticks| ticks.saturating_add(1).saturating_mul(TICK_MS));
     start_ms.zip(first.totals.uptime_ms).is_some_and(|(start, then)| start >= then)
@@ -313,7 +317,7 @@ fn leader(task: &TaskRow) -> &str {
     if task.tid == task.pid { &task.name } else { "" }
 }
 
-/// A thread's name says little without that of its process.
+/// Names a thread together with its process: a thread's name alone is ambiguous.
 fn name(task: &TaskRow, leader: &str) -> String {
     match task.tid == task.pid || leader.is_empty() || leader == task.name {
         true => task.name.clone(),
@@ -321,8 +325,8 @@ fn name(task: &TaskRow, leader: &str) -> String {
     }
 }
 
-/// Who started those that have ended: their parents have their CPU time, and so they share out
-/// the dispatches as well.
+/// Returns rows for the parents of the tasks that have ended. The parents hold the CPU time of
+/// their ended children, which shares out the dispatches as well.
 fn children(first: &Scanned, second: &Scanned, ended: u64, ended_run: Option<u64>) -> Vec<Grown> {
     let of = |task: &TaskRow| {
         task.child_user_ticks?
@@ -337,7 +341,7 @@ fn children(first: &Scanned, second: &Scanned, ended: u64, ended_run: Option<u64
         .filter_map(|task| {
             let then = match earlier.get(&(task.pid, task.start_ticks)) {
                 Some(then) => (*then)?,
-                // One that has started since had no children before.
+                // A parent that has started since had no children before.
                 None => has_started_since(task, first).then_some(0)?,
             };
             Some((task, of(task)?.saturating_sub(then))).filter(|(_, ticks)| *ticks > 0)
@@ -405,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_guest_says_may_add_up_to_more_than_there_is() {
+    fn overflowing_guest_counts_are_saturated() {
         let tasks = |count| vec![task(1, "a", count, 10), task(2, "b", count, 10)];
         let first = scanned(1, 1_000, 0, 0, tasks(0));
         let second = scanned(2, 61_000, 1_000, 20, tasks(u64::MAX));

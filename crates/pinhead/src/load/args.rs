@@ -1,4 +1,4 @@
-//! What can be typed behind `pinhead load`, and what a load says.
+//! Arguments of `pinhead load`, and the summary of a load.
 
 use crate::args::Format;
 use clap::{Args, Subcommand};
@@ -195,11 +195,11 @@ pub struct BuildArgs {
     pub dir: String,
 }
 
-/// What a load says at its end.
+/// The summary of a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// For standard output.
+    /// The report for standard output.
     pub text: String,
-    /// Requests or guests that failed.
+    /// Number of requests or guests that failed.
     pub failed: u64,
 }

@@ -1,4 +1,4 @@
-//! The guests of a farm that runs, as targets and as places where jobs are done.
+//! The guests of a running farm, as targets and as places for jobs.
 
 use super::args::TargetArgs;
 use crate::Error;
@@ -17,14 +17,14 @@ pub(super) struct Farm {
 }
 
 impl Farm {
-    /// Asks the farm of a name, or the only one.
+    /// Queries the farm of a name, or the only farm.
     pub(super) fn ask(named: Option<&str>) -> Result<Farm, Error> {
         let socket = farm_cmds::socket(named)?;
         let guests = service::table(&socket)?.guests;
         Ok(Farm { socket, guests })
     }
 
-    /// The guests of these classes, of all if none is given.
+    /// Returns the guests of these classes, or of all classes if none is given.
     fn of_classes(&self, classes: &[String]) -> Result<Vec<&FarmGuest>, Error> {
         let is_there = |class: &&String| self.guests.iter().any(|guest| guest.class == **class);
         if let Some(unknown) = classes.iter().find(|class| !is_there(class)) {
@@ -35,7 +35,7 @@ impl Farm {
         Ok(self.guests.iter().filter(is_meant).collect())
     }
 
-    /// The names of the guests that are named, or of those of the classes.
+    /// Returns the named guests, or else those of the classes.
     pub(super) fn names(&self, named: &[String], classes: &[String]) -> Result<Vec<String>, Error> {
         let found = self.of_classes(classes)?;
         let found: Vec<String> = found.into_iter().map(|guest| guest.name.clone()).collect();
@@ -47,7 +47,7 @@ impl Farm {
     }
 }
 
-/// The servers in a farm's guests.
+/// Returns the servers in a farm's guests.
 pub(super) fn targets(args: &TargetArgs) -> Result<Vec<Target>, Error> {
     let farm = Farm::ask(args.farm.as_deref())?;
     let guests = farm.of_classes(&args.class)?;
@@ -62,7 +62,7 @@ pub(super) fn targets(args: &TargetArgs) -> Result<Vec<Target>, Error> {
     Ok(found)
 }
 
-/// A guest's server on the host's loopback; `None` if the guest has no such port.
+/// Returns a guest's server on the host's loopback; `None` if the guest has no such port.
 fn target(guest: &FarmGuest, port: Option<u16>, path: &str) -> Option<Target> {
     Some(Target {
         name: guest.name.clone(),
@@ -74,7 +74,7 @@ fn target(guest: &FarmGuest, port: Option<u16>, path: &str) -> Option<Target> {
 
 impl ::load::Exec for Farm {
     fn exec(&self, guest: &str, line: &str, timeout: Duration) -> Result<ExecOutput, ExecError> {
-        // The guest ends it by itself: nobody could from here.
+        // The guest ends the command by itself: the host cannot.
         let seconds = timeout.as_secs().max(1);
         let command = format!("timeout -s KILL {seconds} sh -c {}", base::shell_word(line));
         let deadline = Deadline::after(timeout + GRACE);

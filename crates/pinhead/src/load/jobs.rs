@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What is shown of a guest's reason to fail.
+/// Longest shown reason for a guest's failure, in characters.
 const REASON_WIDTH: usize = 200;
-/// Longer names are cut.
+/// Longest name, in characters; the rest is cut.
 const NAME_WIDTH: usize = 16;
 
 pub(super) fn claim(args: &ClaimArgs) -> Result<Summary, Error> {

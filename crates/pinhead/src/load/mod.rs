@@ -1,4 +1,4 @@
-//! `pinhead load`: loads on guests, and what they measure.
+//! `pinhead load`: loads on guests, and their measurements.
 //!
 //! ```text
 //!   addresses, or a farm's guests ─► targets ─► load::run ─────► requests a second, latencies
@@ -14,7 +14,7 @@ pub use args::{Kind, LoadArgs, Summary};
 
 use crate::Error;
 
-/// Puts the load on and waits for its end.
+/// Runs the load, and waits for its end.
 pub fn run(args: &LoadArgs) -> Result<Summary, Error> {
     match &args.kind {
         Kind::Web(args) => web::web(args),

@@ -1,4 +1,4 @@
-//! Loads by HTTP: `pinhead load web` and `pinhead load wipe`.
+//! HTTP loads: `pinhead load web` and `pinhead load wipe`.
 
 use super::args::{Summary, TargetArgs, WebArgs, WipeArgs};
 use super::farm;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Files of this process besides its connections.
+/// File descriptors of this process in addition to its connections.
 const FILES_BESIDE: u64 = 64;
 
 pub(super) fn web(args: &WebArgs) -> Result<Summary, Error> {
@@ -81,8 +81,8 @@ fn put_on(plan: &Plan, format: Format) -> Result<Summary, Error> {
     summary(&outcome, format)
 }
 
-/// As many files as there are connections, if this user may have them. If not, those requests
-/// fail, and are counted as `exhausted`.
+/// Raises the limit of files to the number of connections, if this user may. If not, the affected
+/// requests fail and are counted as `exhausted`.
 fn make_room(plan: &Plan) {
     let connections = match plan.pattern {
         Pattern::Closed { clients, .. } | Pattern::Once { clients } => clients,
@@ -102,14 +102,14 @@ fn make_room(plan: &Plan) {
 fn summary(outcome: &Outcome, format: Format) -> Result<Summary, Error> {
     let text = match format {
         Format::Json => json(&outcome.to_json())?,
-        // Names of guests come from a file, and those of targets are addresses: both are cut to
-        // what a terminal may show, line by line.
+        // Names of guests come from a file, and names of targets are addresses: both are made safe
+        // for a terminal, line by line.
         Format::Text => plain_lines(&outcome.to_text()),
     };
     Ok(Summary { text, failed: outcome.all.failed_all() })
 }
 
-/// One line on a terminal, which is written again and again.
+/// A progress line on a terminal, which is overwritten each time.
 struct Screen {
     is_shown: bool,
     second: u64,
@@ -128,7 +128,7 @@ impl Screen {
         self.second = second;
         let Progress { answered, failed, .. } = progress;
         eprint!("\r{second} s: {answered} answered, {failed} failed ");
-        // A terminal that has gone needs no line.
+        // A terminal that is gone needs no line.
         let _ = std::io::stderr().flush();
     }
 

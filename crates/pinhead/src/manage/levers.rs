@@ -1,4 +1,4 @@
-//! The levers on the host's memory, and what page-out did with each guest, on one screen.
+//! The levers on the host's memory, and the effect of page-out on each guest, on one screen.
 
 use crate::cells::number;
 use base::{Column, Table, duration, left, plain, right};
@@ -28,7 +28,7 @@ const GUESTS: [Column; 8] = [
     right("CPU MS").gap(2),
 ];
 
-/// The screen.
+/// Formats the screen.
 pub fn table(answer: &Levers) -> String {
     let mut levers = Table::new(&LEVERS);
     answer.levers.iter().for_each(|row| levers.row(lever(row)));
@@ -52,7 +52,8 @@ pub fn table(answer: &Levers) -> String {
     out
 }
 
-/// How much of what was taken came back when it had been settled, beside what is allowed.
+/// Formats the share of paged-out memory that came back after it had settled, next to the allowed
+/// share.
 fn promotion(row: &LeverRow, answer: &Levers) -> Option<String> {
     let (promoted, alarms) = (row.promoted_bytes?, row.alarms?);
     let working_set: u64 = answer.guests.iter().filter_map(|guest| guest.working_set_bytes).sum();
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_lever_has_its_line_and_no_name_of_a_guest_reaches_the_terminal() {
+    fn levers_have_lines_and_guest_names_are_escaped() {
         let levers = vec![
             LeverRow {
                 name: "page-out".into(),

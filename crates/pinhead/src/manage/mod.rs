@@ -1,6 +1,6 @@
-//! `pinhead host` and the commands that ask it: `ps`, `set`, `reserve`.
+//! `pinhead host`, and the commands that query the manager: `ps`, `set`, `reserve`.
 
-// These panic where nobody reads; the manager is to go on.
+// Printing panics if nobody reads; the manager must go on.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod levers;
@@ -156,7 +156,7 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
         _ => Ask::Ps,
     };
     let answered = match ask_manager(&args.socket, &ask) {
-        // Without a manager the farms still know their guests.
+        // Without a manager the farms still list their guests.
         Err(error) if ask == Ask::Ps && args.socket.socket.is_none() => {
             let shown = crate::farm_cmds::ps(None, args.format);
             return shown.map_err(|_| error);
@@ -180,7 +180,7 @@ pub fn ps(args: &PsArgs) -> Result<String, Error> {
     }
 }
 
-/// A manager's guests, and those of farms that it does not have.
+/// A manager's guests, and the farms' guests that the manager does not have.
 #[derive(Serialize)]
 struct Everything {
     #[serde(flatten)]
@@ -189,7 +189,8 @@ struct Everything {
     beside: Option<Beside>,
 }
 
-/// Guests of farms beside those of a manager. One that was named by its socket tells of its own.
+/// Returns the farms' guests that the manager does not have. A manager named by its socket reports
+/// only its own guests.
 fn beside(args: &PsArgs, answer: &Ps) -> Result<Option<Beside>, Error> {
     match args.socket.socket {
         Some(_) => Ok(None),
@@ -248,7 +249,7 @@ fn example(what: What) -> &'static str {
     }
 }
 
-/// Asks for free memory for a guest that is about to start, and waits for it.
+/// Requests free memory for a guest that is about to start, and waits for it.
 pub fn reserve(args: &ReserveArgs) -> Result<String, Error> {
     if let Some(reservation) = args.release {
         return match ask_manager(&args.socket, &Ask::Unreserve { reservation })? {
@@ -272,7 +273,7 @@ pub fn reserve(args: &ReserveArgs) -> Result<String, Error> {
     }
 }
 
-/// The numbers that the manager's last passes saw of a guest.
+/// Returns the input values of the manager's last passes for a guest.
 pub fn inputs(guest: &str, socket: Option<&Path>) -> Result<Inputs, Error> {
     let socket = SocketArg { socket: socket.map(Path::to_path_buf) };
     match ask_manager(&socket, &Ask::Inputs { guest: guest.to_owned() })? {

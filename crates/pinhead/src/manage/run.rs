@@ -1,4 +1,4 @@
-//! The manager's process: signals in, messages out.
+//! Process of the manager: signals in, messages out.
 
 use super::HostArgs;
 use crate::Error;
@@ -12,8 +12,8 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-/// Manages all guests until it is ended. Then it puts back what dead farms have left: their
-/// settings of KSM had to wait for as long as a manager drove it.
+/// Manages all guests until it is ended. Then it restores the leftovers of dead farms: their
+/// settings of KSM could not be restored while a manager controlled KSM.
 pub fn run(args: &HostArgs) -> Result<(), Error> {
     let managed = manage(args);
     if !args.dry_run {
@@ -23,7 +23,7 @@ pub fn run(args: &HostArgs) -> Result<(), Error> {
 }
 
 fn manage(args: &HostArgs) -> Result<(), Error> {
-    // First, so that an interrupt from here on finds everything given back.
+    // Signals are handled first: an interrupt from here on finds everything given back.
     let stop = signal_pipe(&[SIGINT, SIGTERM])?;
     let mut reload = signal_pipe(&[SIGHUP])?;
     let options = Options {
@@ -46,10 +46,11 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// The keeper: holds the lease of the manager that started it.
+/// Runs the keeper, which holds the lease of the manager that started it.
 pub fn keep(parked: Option<PathBuf>) -> Result<(), Error> {
     let options = manager::keeper::Options { parked, ..Default::default() };
-    // A signal to all processes of our name means the manager: this one's work begins then.
+    // A signal to all processes of this name is meant for the manager; the keeper's work begins
+    // then.
     let _caught = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let ended = manager::keeper::run(std::io::stdin(), &options, &mut log);
     match ended {
@@ -59,7 +60,7 @@ pub fn keep(parked: Option<PathBuf>) -> Result<(), Error> {
     }
 }
 
-/// All faults of a file of settings are shown at once.
+/// Converts an error of the manager; all faults of a settings file are shown at once.
 fn to_error(error: manager::Error) -> Error {
     if let manager::Error::Settings(settings) = &error
         && let Some(faults) = settings.faults()

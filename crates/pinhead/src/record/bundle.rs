@@ -1,4 +1,4 @@
-//! What travels as one stream: a tar of the files that recordings and a journal have, and no other.
+//! Export stream: a tar with the files of recordings and of a journal, and no others.
 
 use crate::Error;
 use std::fs;
@@ -7,19 +7,19 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use store::Period;
 
-/// Names of the parts of a directory that travels.
+/// Names of the parts of an exported directory.
 pub(super) const RECORDINGS: &str = "recordings";
 pub(super) const JOURNAL: &str = "journal.db";
-/// A file is no larger: recordings are held below a few of these.
+/// Largest file: all recordings together take at most a few times this.
 const FILE_MAX: u64 = 8 << 30;
-/// Files of one bundle: more than thirty years of months.
+/// Most files of a bundle: more than thirty years of months.
 const FILES_MAX: usize = 1_000;
-/// As the manager's own files.
+/// Mode of a file, the same as of the manager's own.
 const MODE: u32 = 0o640;
-/// Files beside those of days and months.
+/// Files other than those of days and months.
 const OTHERS: [&str; 2] = ["raw.db", "passes.db"];
 
-/// Where a file of this name belongs; `None` for one that is none of a recording.
+/// Returns the place of a file with this name; `None` if no recording has such a file.
 fn place(path: &Path) -> Option<PathBuf> {
     let parts: Vec<&str> = path
         .components()
@@ -38,7 +38,7 @@ fn place(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The files of a directory that travels, by their places in it.
+/// Returns the files of an exported directory, by their places in it.
 fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Read { path: dir.into(), source };
     let mut found = Vec::new();
@@ -57,7 +57,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 pub(super) fn write(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
     let failed = |source| Error::step("Cannot write the stream", source);
     let mut tar = tar::Builder::new(out);
-    // The same files are the same bytes, whoever made them and when.
+    // The same files make the same bytes, independent of user and time.
     tar.mode(tar::HeaderMode::Deterministic);
     for file in files(dir)? {
         tar.append_path_with_name(dir.join(&file), &file).map_err(failed)?;
@@ -65,7 +65,7 @@ pub(super) fn write(dir: &Path, out: &mut dyn Write) -> Result<(), Error> {
     tar.finish().map_err(failed)
 }
 
-/// Reads a tar into a directory that has a place for recordings: `recordings` in it.
+/// Reads a tar into a directory that already contains a directory `recordings`.
 pub fn read(input: &mut dyn Read, to: &Path) -> Result<(), Error> {
     let failed = |source| Error::step("This is no tar of recordings, or it is cut", source);
     let mut tar = tar::Archive::new(input);
@@ -105,7 +105,7 @@ pub fn read(input: &mut dyn Read, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Copies a directory that was exported.
+/// Copies an exported directory.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     if !from.join(RECORDINGS).is_dir() {
         return Err(Error::Message(format!(
@@ -115,11 +115,11 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     }
     for file in files(from)? {
         let path = from.join(&file);
-        // To open a pipe waits until somebody writes to it.
+        // Opening a pipe would wait until a process writes to it.
         if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
             return Err(store::Error::NoFile { path }.into());
         }
-        // What was exported has no log beside it: this is in use, or was not closed.
+        // An exported file has no log next to it. With a log the file is in use, or was not closed.
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
         if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {

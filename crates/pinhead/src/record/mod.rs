@@ -1,4 +1,4 @@
-//! `pinhead record`: recordings taken elsewhere, as a directory or as a stream.
+//! `pinhead record`: exports and imports recordings, as a directory or as a stream.
 //!
 //! ```text
 //!   recordings, journal ─► store::Travel (a time, other names) ─► DIR ─► tar ─► standard output
@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use store::{Journal, Names, Records, Taken, Travel};
 use why::when::Now;
 
-/// Where a stream is made ready: on a disk, for it may be large.
+/// Directory for preparing a stream: on a disk, since the stream may be large.
 const READY: &str = "/var/tmp";
-/// Guests in one question to a journal.
+/// Most guests in one query to a journal.
 const GUESTS_MAX: usize = 10_000;
-/// Records are read in parts of so many minutes.
+/// Length of the parts in which records are read, in milliseconds.
 const PART_MS: i64 = 10_000 * base::duration::MINUTE_MS;
-/// What stands for standard input and output.
+/// The name for standard input and output.
 const STREAM: &str = "-";
 
 /// `pinhead record`
@@ -81,7 +81,7 @@ pub struct ImportArgs {
     pub to: PathBuf,
 }
 
-/// Takes away what reading left beside the files.
+/// Removes the files that reading left next to the databases.
 fn tidy(making: &Making) -> Result<(), Error> {
     for dir in [making.path().to_owned(), making.path().join(RECORDINGS)] {
         let failed = |source| Error::Read { path: dir.clone(), source };
@@ -96,14 +96,14 @@ fn tidy(making: &Making) -> Result<(), Error> {
     Ok(())
 }
 
-/// A new directory with one for recordings in it.
+/// Creates a new directory with one for recordings in it.
 fn begin(to: &Path) -> Result<Making, Error> {
     let making = Making::begin(to)?;
     making.add(RECORDINGS)?;
     Ok(making)
 }
 
-/// Exports or imports; what to say of it.
+/// Exports or imports, and returns a message for the user.
 pub fn run(args: &RecordArgs, out: &mut dyn Write) -> Result<String, Error> {
     match &args.command {
         RecordCommand::Export(args) => export(args, &::why::now(), out),
@@ -112,7 +112,7 @@ pub fn run(args: &RecordArgs, out: &mut dyn Write) -> Result<String, Error> {
 }
 
 fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, Error> {
-    // From the beginning, where nothing is said.
+    // Without a time, start at the beginning.
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, now)?;
     let dir = recorded::dir(args.dir.as_deref())?;
     let usual = || recorded::journal_of(args.dir.as_deref());
@@ -176,7 +176,7 @@ fn import(args: &ImportArgs, input: &mut dyn Read) -> Result<String, Error> {
         + &format!("Name it to a command with --dir {}\n", recordings.display()))
 }
 
-/// Reads all of it, so that what is damaged is refused and not found later.
+/// Reads all of it, so that damage is reported now and not found later.
 fn look_through(making: &Making) -> Result<Taken, Error> {
     let records = Records::open(&making.path().join(RECORDINGS))?;
     let mut taken = Taken::default();

@@ -17,7 +17,7 @@ fn now() -> Now {
 struct Dir(PathBuf);
 
 impl Dir {
-    /// With ten minutes of a guest, in a moment each ten seconds.
+    /// Creates a directory with ten minutes of a guest, with a moment every ten seconds.
     fn new(name: &str) -> Dir {
         let dir =
             std::env::temp_dir().join(format!("pinhead-record-{name}-{}", std::process::id()));
@@ -105,7 +105,7 @@ impl Drop for Dir {
     }
 }
 
-/// All rows of minutes, as they are read.
+/// Returns all rows of minutes, as they are read.
 fn intervals(dir: &Path) -> Vec<model::Interval> {
     let records = Records::open(&dir.join(RECORDINGS)).unwrap();
     records.intervals(0, i64::MAX, MINUTE).unwrap()
@@ -122,7 +122,7 @@ fn moments(dir: &Path) -> Vec<Moment> {
 }
 
 #[test]
-fn what_is_exported_is_what_was_recorded() {
+fn exported_recordings_equal_the_original() {
     let dir = Dir::new("same");
     let to = dir.path("out");
     let said = export(&dir.export(&to, false), &now(), &mut Vec::new()).unwrap();
@@ -132,7 +132,7 @@ fn what_is_exported_is_what_was_recorded() {
     );
     assert_eq!(intervals(&to), intervals(&dir.path("own")));
     assert_eq!(moments(&to), moments(&dir.path("own")));
-    // And again by way of a stream.
+    // Repeat the export by way of a stream.
     let mut stream = Vec::new();
     let args = dir.export(Path::new(STREAM), false);
     assert_eq!(export(&args, &now(), &mut stream).unwrap(), "");
@@ -211,8 +211,8 @@ fn no_name_stays_in_any_file_where_names_are_replaced() {
     let keys: Vec<_> = journal.guests().unwrap().iter().map(|guest| guest.key).collect();
     let range = store::Range { from_ms: 0, to_ms: i64::MAX };
     let events = journal.events(&keys, range, 10).unwrap();
-    assert_eq!((events.len(), events[0].event.text.as_str()), (1, ""), "its kind is left");
-    // As they are read, for they are compressed.
+    assert_eq!((events.len(), events[0].event.text.as_str()), (1, ""), "only its kind stays");
+    // The files are compressed, so their content is compared as it is read.
     let mut all = format!("{intervals:?} {:?} {:?}", moments(&to), journal.guests().unwrap());
     let records = Records::open(&to.join(RECORDINGS)).unwrap();
     records
@@ -235,13 +235,13 @@ fn no_name_stays_in_any_file_where_names_are_replaced() {
 }
 
 #[test]
-fn what_is_no_recording_is_refused_and_leaves_nothing() {
+fn import_of_no_recording_is_refused_and_leaves_nothing() {
     let dir = Dir::new("refused");
     let to = dir.path("in");
     let refused = |bytes: &[u8]| {
         let args = ImportArgs { from: STREAM.into(), to: to.clone() };
         let error = import(&args, &mut &*bytes).unwrap_err();
-        assert!(!to.exists(), "half of it is there");
+        assert!(!to.exists(), "a partial import stays");
         base::chain(&error)
     };
     assert!(refused(&[7; 2048]).contains("no tar of recordings"), "{}", refused(&[7; 2048]));
@@ -277,7 +277,7 @@ fn finding2_07_pipe_among_exported_files_is_refused() {
     let pipe = to.join(RECORDINGS).join("passes.db");
     fs::remove_file(&pipe).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    // With its other end open, to open it waits for nobody.
+    // The open other end lets the import open the pipe without waiting.
     let _other_end = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
     let args = ImportArgs { from: to, to: dir.path("copy") };
     let said = import(&args, &mut [].as_slice()).unwrap_err().to_string();

@@ -18,9 +18,9 @@ use std::path::PathBuf;
 use whatif::{Agreement, Change};
 use why::when::Now;
 
-/// How far back is played if nothing is said.
+/// Default length of the replayed time.
 const USUAL_MS: i64 = 60 * duration::MINUTE_MS;
-/// Decisions of another policy that are kept: they part much sooner.
+/// Most decisions of another policy that are kept: the policies diverge much sooner.
 const DECISIONS_MAX: usize = 100_000;
 
 /// Which recording, and which time of it.
@@ -96,14 +96,14 @@ fn growth(text: &str) -> Result<u64, String> {
     permille.ok_or_else(|| "say a part up to \"1000%\", at most to a tenth: \"3%\"".to_owned())
 }
 
-/// What is played, and when.
+/// Opens the recording for the requested time.
 fn source(args: &SourceArgs, now: &Now) -> Result<Replay, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
     let path = recorded::dir(args.dir.as_deref())?;
     Ok(Replay::open(&path, from_ms, to_ms)?)
 }
 
-/// Plays what was recorded, and another policy beside it.
+/// Replays the recording, also with another policy for comparison.
 pub fn run(args: &ReplayArgs) -> Result<String, Error> {
     let now = ::why::now();
     replay(args, &now)
@@ -125,8 +125,7 @@ fn replay(args: &ReplayArgs, now: &Now) -> Result<String, Error> {
     show::replay(&played, agreement.as_ref(), other.as_ref(), args.source.format, now)
 }
 
-/// How well what was decided again agrees with the journal. `None` where there is no journal that
-/// has any of it.
+/// Compares the replayed decisions with the journal. `None` if no journal covers the time.
 fn agreement(args: &ReplayArgs, played: &Played) -> Result<Option<Agreement>, Error> {
     let usual = || recorded::journal_of(args.source.dir.as_deref());
     let path = args.journal.clone().unwrap_or_else(usual);
@@ -136,7 +135,7 @@ fn agreement(args: &ReplayArgs, played: &Played) -> Result<Option<Agreement>, Er
     Ok(Replay::agreement(&path, played)?)
 }
 
-/// Plays another world beside the one that was.
+/// Replays the recording in a changed world, for comparison with the original.
 pub fn simulate(args: &SimulateArgs) -> Result<String, Error> {
     simulate_at(args, &::why::now())
 }

@@ -1,4 +1,4 @@
-//! What came of playing a recording, as text and as JSON.
+//! Results of a replay, as text and as JSON.
 
 use crate::Error;
 use crate::args::Format;
@@ -9,21 +9,21 @@ use settings::Share;
 use whatif::{Agreement, Difference, Replayed, Tally};
 use why::when::{self, Now};
 
-/// Guests that are listed.
+/// Most guests that are listed.
 const GUESTS: usize = 20;
-/// Differences that are listed.
+/// Most differences that are listed.
 const DIFFERENCES: usize = 5;
-/// Characters of a name, and of a reason.
+/// Longest name, and longest reason, in characters.
 const NAME_MAX: usize = 24;
 const REASON_MAX: usize = 120;
 
-/// Bytes times milliseconds as GiB times hours, in hundredths.
+/// Formats bytes times milliseconds as GiB times hours, in hundredths.
 fn gib_hours(area: u128) -> String {
     let hundredths = area * 100 / (u128::from(base::GIB) * 3_600_000);
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// Bytes times milliseconds as MiB times minutes.
+/// Formats bytes times milliseconds as MiB times minutes.
 fn mib_minutes(area: u128) -> String {
     (area / (u128::from(base::MIB) * 60_000)).to_string()
 }
@@ -32,7 +32,7 @@ fn seconds(ms: u64) -> String {
     (ms / 1000).to_string()
 }
 
-/// A part, as people write it.
+/// Formats a part of a whole as percent.
 fn percent(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".into(),
@@ -207,7 +207,7 @@ fn table(runs: &[(&str, &Played)]) -> String {
     table.text()
 }
 
-/// Where two policies parted first, and why.
+/// Describes the first difference between two policies, and its reason.
 fn parted(played: &Played, name: &str, other: &Played, now: &Now) -> String {
     let mut ours = played.decisions.iter().filter(|one| one.moves);
     let mut theirs = other.decisions.iter().filter(|one| one.moves);
@@ -237,7 +237,7 @@ fn parted(played: &Played, name: &str, other: &Played, now: &Now) -> String {
     }
 }
 
-/// What breaks in a simulated world, and for whom first.
+/// Describes the unmet needs in a simulated world, and the guest most affected.
 fn breaks(other: &Played) -> String {
     let mut worst: Vec<(&str, &Tally)> =
         other.player.guests().filter(|(_, tally)| tally.unmet > 0).collect();
@@ -259,7 +259,7 @@ fn breaks(other: &Played) -> String {
     }
 }
 
-/// Guests, those that lacked most first.
+/// Lists guests, those with the largest unmet need first.
 fn guests(runs: &[(&str, &Played)]) -> String {
     let columns = [
         left("\nGUEST").most(NAME_MAX),

@@ -51,7 +51,7 @@ fn args(dir: &Dir, typed: &[&str]) -> ReplayArgs {
     Typed::try_parse_from(words).unwrap().args
 }
 
-/// A guest of 512 MiB with so much of it available.
+/// Returns a guest of 512 MiB with this much available.
 fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
     let size = Bytes::mib(512);
     let memory = Memory {
@@ -87,8 +87,8 @@ fn sample(key: u64, available_mib: u64, at_ms: u64) -> GuestSample {
     }
 }
 
-/// Records three minutes of a host that is short, with a guest that has memory to spare and one
-/// that has none, and the journal of what was decided. `skip` leaves passes out.
+/// Records three minutes of a host with a shortage, and the journal of its decisions. One guest has
+/// memory to spare, the other has none. `skip` leaves passes out.
 fn record(dir: &Dir, skip: &[u64]) {
     let mut recorder = Recorder::new(&dir.recordings(), Keep::USUAL);
     assert!(recorder.record(&Moment { at_ms: BEGIN_MS, ..Moment::default() }).is_none());
@@ -153,7 +153,7 @@ fn record(dir: &Dir, skip: &[u64]) {
 }
 
 #[test]
-fn what_was_recorded_is_decided_as_the_journal_has_it() {
+fn replayed_passes_agree_with_the_journal() {
     let dir = Dir::new("same");
     record(&dir, &[]);
     let text = replay(&args(&dir, &[]), &now()).unwrap();
@@ -189,14 +189,14 @@ fn another_policy_stands_beside_with_the_place_where_they_part() {
     let none = text.lines().find(|line| line.starts_with("none ")).unwrap();
     let cells: Vec<&str> = none.split_whitespace().collect();
     assert_eq!(cells[5..7], ["0", "0"], "nothing moves: {text}");
-    // With twice the memory nobody lacks any.
+    // With twice the memory no guest lacks any.
     let text = replay(&args(&dir, &["--host", "4 GiB"]), &now()).unwrap();
     let other = text.lines().find(|line| line.starts_with("another host")).unwrap();
     assert!(other.contains("2198"), "150 MiB free and 2 GiB more: {text}");
 }
 
 #[test]
-fn what_cannot_be_replayed_is_refused_with_what_would_be_right() {
+fn impossible_replay_is_refused_with_remedy() {
     let dir = Dir::new("refused");
     let mut recorder = Recorder::new(&dir.recordings(), Keep::USUAL);
     assert!(recorder.record(&Moment { at_ms: BEGIN_MS, ..Moment::default() }).is_none());

@@ -1,5 +1,5 @@
-//! `pinhead report`: the seventeen reports, from this host's recordings or from an engine that
-//! holds a fleet's.
+//! `pinhead report`: the seventeen reports, from this host's recordings or from an engine with the
+//! recordings of a fleet.
 //!
 //! ```text
 //!   args ─► question (reports, time, steps) ─► source (recordings, engine) ─► reports ─► text
@@ -79,15 +79,15 @@ pub enum ReportFormat {
     Html,
 }
 
-/// The hour that is shown if nothing else is asked for.
+/// Default length of the reported time: an hour.
 const USUAL: i64 = 60 * MINUTE_MS;
-/// Rows that a person reads, and points that make a chart.
+/// Rows in a text table, and points in a chart.
 const ROWS: i64 = 24;
 const POINTS: i64 = 96;
-/// How wide text is where nothing is known of a terminal.
+/// Text width in columns if no terminal reports its own.
 const WIDTH: usize = 80;
 
-/// Local time, for reports.
+/// The local time zone, for reports.
 pub(crate) struct Place<'a>(pub(crate) &'a TimeZone);
 
 impl Zone for Place<'_> {
@@ -96,7 +96,7 @@ impl Zone for Place<'_> {
     }
 }
 
-/// Answers from what the arguments name, with a line end.
+/// Makes the report that the arguments name, with a line end.
 pub fn run(args: &ReportArgs) -> Result<String, Error> {
     let Some(name) = &args.name else { return Ok(list()) };
     // A wrong name is refused before anything is opened.
@@ -116,7 +116,7 @@ pub fn run(args: &ReportArgs) -> Result<String, Error> {
     answer(&source, args, &now, width)
 }
 
-/// The reports that there are.
+/// Lists the reports.
 fn list() -> String {
     let mut out = String::new();
     for report in reports::REPORTS {
@@ -127,7 +127,7 @@ fn list() -> String {
     out
 }
 
-/// Answers from what `source` has of the time that is asked for.
+/// Makes the report from `source`, for the requested time.
 pub fn answer(
     source: &dyn Fn(&Wanted) -> Result<Vec<HostData>, Error>,
     args: &ReportArgs,
@@ -173,12 +173,12 @@ pub fn answer(
             ReportFormat::Html => reports::html(&report, &zone),
         });
     }
-    // The process is about to end: its memory goes faster all at once than piece by piece.
+    // The process is about to end: freeing its memory all at once is faster than piece by piece.
     std::mem::forget(recorded);
     Ok(printed.join("\n"))
 }
 
-/// Which time is asked for, in which steps, and what is needed of it.
+/// Returns the requested time, its steps, and the data needed of it.
 fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<Wanted, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL, now)?;
     let points = if args.format == ReportFormat::Text { ROWS } else { POINTS };

@@ -14,12 +14,12 @@ fn args(words: &str) -> ReportArgs {
     line.expect("arguments").args
 }
 
-/// The evening of the made-up day.
+/// Returns the evening of the made-up day.
 fn now() -> Now {
     Now { ms: testing::DAY_MS + 20 * 60 * MINUTE_MS, zone: TimeZone::UTC }
 }
 
-/// A source that keeps nothing but a made-up day.
+/// A source with nothing but a made-up day.
 fn made_up(wanted: &Wanted) -> Result<Vec<HostData>, Error> {
     let minutes = u64::try_from(wanted.step_ms / MINUTE_MS).expect("a step");
     let mut day = testing::day(5, minutes);
@@ -90,9 +90,9 @@ fn all_reports_are_listed() {
     assert!(listed.contains("STATE") && listed.contains("ESAXACT"));
 }
 
-/// What a guest did in a minute, recorded second by second, is in the report of it.
+/// A guest's activity in a minute, recorded second by second, appears in the report.
 #[test]
-fn what_was_recorded_is_reported() {
+fn recorded_minute_is_reported() {
     let dir = std::env::temp_dir().join(format!("pinhead-report-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let mut recorder = store::Recorder::new(&dir, store::Keep::USUAL);

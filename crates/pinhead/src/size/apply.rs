@@ -1,4 +1,4 @@
-//! Sizes as settings, as commands of virsh, or set in a manager that runs.
+//! Sizes as settings, as commands of virsh, or set in a running manager.
 
 use super::args::Apply;
 use crate::Error;
@@ -10,7 +10,7 @@ use settings::Share;
 use std::fmt::Write;
 use whatif::{Sizing, Verdict};
 
-/// What a guest is to have, where that is known for long enough.
+/// The advised size of a guest with enough history.
 struct Wanted<'a> {
     name: &'a str,
     uuid: &'a str,
@@ -58,10 +58,10 @@ pub(super) fn apply(answer: &Sizes, how: Apply, socket: &SocketArg) -> Result<St
     Ok(text + &note)
 }
 
-/// The least that a manager lets a guest have.
+/// The smallest size that a manager lets a guest have.
 const LEAST: Bytes = Bytes::mib(16);
 
-/// Names that cannot be written where they are to be, or that two guests have.
+/// Refuses names that cannot be written in the output, and names of two guests.
 fn refuse_names(wanted: &[Wanted<'_>], how: Apply) -> Result<(), Error> {
     for (at, one) in wanted.iter().enumerate() {
         let shown = plain(one.name, 60);
@@ -81,7 +81,7 @@ fn refuse_names(wanted: &[Wanted<'_>], how: Apply) -> Result<(), Error> {
     Ok(())
 }
 
-/// A text of TOML, in double quotes.
+/// Quotes a text for TOML, in double quotes.
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for letter in text.chars() {
@@ -99,7 +99,7 @@ fn quoted(text: &str) -> String {
 fn settings_text(wanted: &[Wanted<'_>]) -> Result<String, Error> {
     let mut out = String::from("# `pinhead host --config FILE` reads this.\n");
     for one in wanted {
-        // A name is a pattern there, and these letters would fit others' names.
+        // A name is a pattern in settings, and these letters would match other names too.
         if one.name.contains(['*', '?']) {
             return Err(Error::Message(format!(
                 "The guest {} has a letter in its name that is a pattern in settings: leave it out",
@@ -123,7 +123,7 @@ fn virsh_text(wanted: &[Wanted<'_>]) -> String {
     let mut out = String::new();
     for one in wanted {
         let name = shell_word(one.name);
-        // A name that looks like an option is none behind this.
+        // A name that looks like an option is taken as a value after `--domain`.
         let domain = format!("--domain {name}");
         let mib = one.size.as_mib();
         let _ = writeln!(out, "virsh setmaxmem {domain} {mib}M --config");
@@ -136,7 +136,7 @@ fn virsh_text(wanted: &[Wanted<'_>]) -> String {
     out
 }
 
-/// Sets all of them, or none: what was set is put back where one is refused.
+/// Sets all sizes, or none: if one is refused, the earlier ones are restored.
 fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
     let Told::Ps(now) = ask_manager(socket, &Ask::Ps)? else { return Err(unexpected()) };
     let find = |one: &Wanted<'_>| {
@@ -159,7 +159,7 @@ fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
         let Some(row) = find(one) else { continue };
         let size = one.size.min(Bytes(row.memory_bytes)).max(LEAST);
         let minimum = one.minimum.min(size).max(LEAST);
-        // A minimum may not be above the maximum at any moment.
+        // The minimum may not be above the maximum at any moment.
         let mut changes = vec![
             Change::Min(Share::Bytes(minimum)),
             Change::Max(Share::Bytes(size)),
@@ -194,7 +194,7 @@ fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
 }
 
 fn set(row: &GuestRow, change: Change, socket: &SocketArg) -> Result<(), Error> {
-    // Names may be twice on a host.
+    // A host may have two guests of one name.
     let guest = if row.uuid.is_empty() { &row.name } else { &row.uuid };
     match ask_manager(socket, &Ask::Set { guest: guest.clone(), change })? {
         Told::Set(_) => Ok(()),
@@ -202,7 +202,7 @@ fn set(row: &GuestRow, change: Change, socket: &SocketArg) -> Result<(), Error> 
     }
 }
 
-/// Puts back what was set.
+/// Restores the earlier settings.
 fn undo(done: &[(&GuestRow, Vec<Change>)], error: Error, socket: &SocketArg) -> Error {
     let mut stays = Vec::new();
     for (row, back) in done.iter().rev() {

@@ -68,7 +68,7 @@ pub enum Apply {
     Manager,
 }
 
-/// A part of a hundred, in thousandths.
+/// Parses a percentage, in thousandths.
 fn part(text: &str) -> Result<u64, String> {
     let help = || "write a part from \"0%\" to \"100%\", at most to a tenth: \"99.5%\"".to_owned();
     match Share::parse(text) {

@@ -25,7 +25,7 @@ fn args(dir: &Path, typed: &[&str]) -> SizeArgs {
     Typed::try_parse_from(words).unwrap().args
 }
 
-/// Records so many minutes of guests of 256 MiB that need so many MiB of it.
+/// Records so many minutes of guests of 256 MiB, each with the given need in MiB.
 fn record(dir: &Path, minutes: i64, guests: &[(&str, u64)]) {
     let mut recorder = Recorder::new(dir, Keep::USUAL);
     for at in 0..=minutes * 6 {
@@ -88,7 +88,7 @@ fn guests_are_sized_by_what_was_recorded_of_them() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_said() {
+fn impossible_size_question_is_refused_with_reason() {
     let dir = Dir::new("refused");
     record(&dir.0, 10, &[("web1", 100)]);
     let refused = |typed: &[&str]| answer(&args(&dir.0, typed), &now(10)).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! `pinhead tune`: what deserves doing, by what was recorded.
+//! `pinhead tune`: advice from recordings.
 
 mod show;
 
@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use store::Records;
 use why::when::{self, Now};
 
-/// How far back is looked if nothing is said.
+/// Default length of the examined time.
 const USUAL_MS: i64 = 1440 * duration::MINUTE_MS;
-/// Recordings have a row a minute.
+/// Step of the recordings: a row a minute.
 const STEP_MS: i64 = duration::MINUTE_MS;
-/// A year of minutes would take more memory than it is worth.
+/// Longest time: a year of minutes would take more memory than it is worth.
 const SPAN_MS_MAX: i64 = 366 * USUAL_MS;
 
 /// `pinhead tune`
@@ -42,7 +42,7 @@ pub struct TuneArgs {
     pub dir: Option<PathBuf>,
 }
 
-/// Tells what deserves doing.
+/// Returns the advice.
 pub fn run(args: &TuneArgs) -> Result<String, Error> {
     tune(args, &::why::now())
 }
@@ -53,7 +53,7 @@ fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
         return Err(Error::Message("--from is at most a year before --to".into()));
     }
     let since_ms = args.since.as_deref().map(|text| when::begin(text, now)).transpose()?;
-    // A minute in which it was done is of neither.
+    // The minute of the change belongs to neither side.
     let minute_ms = since_ms.map(|since_ms| since_ms - since_ms.rem_euclid(STEP_MS));
     if minute_ms.is_some_and(|minute_ms| minute_ms <= from_ms || minute_ms + STEP_MS >= to_ms) {
         return Err(Error::Message(

@@ -1,4 +1,4 @@
-//! What deserves doing, as text and as JSON.
+//! Advice as text and as JSON.
 
 use crate::Error;
 use crate::args::Format;
@@ -11,7 +11,7 @@ use why::when::{self, Now};
 
 /// Levels of a small chart.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Characters of a name, and of a word of evidence.
+/// Longest name, and longest word of evidence, in characters.
 const NAME_MAX: usize = 60;
 
 pub(super) fn show(found: &Findings, format: Format) -> Result<String, Error> {
@@ -26,7 +26,7 @@ pub(super) fn show(found: &Findings, format: Format) -> Result<String, Error> {
     Ok(all.iter().enumerate().map(|(at, one)| text(at + 1, one)).collect::<Vec<_>>().join("\n"))
 }
 
-/// What was found before something was done, what came of it, and what is left to do.
+/// Shows the findings before a change, their state after it, and the remaining findings.
 pub(super) fn since(
     before: &Findings,
     after: &Findings,

@@ -15,10 +15,10 @@ fn now() -> Now {
     Now { ms: BEGIN_MS + (MINUTES.cast_signed() + 1) * STEP_MS, zone: TimeZone::UTC }
 }
 
-/// What is planted in a farm of four guests that are as they should be.
+/// A fault that is planted in a farm of four healthy guests.
 type Plant = fn(second: u64, number: usize, row: &mut Row<G>, host: &mut Row<H>);
 
-/// Four hours of a farm, with what is planted in it.
+/// Four hours of a farm with the planted fault.
 fn farm(name: &str, plant: Plant, waker: Option<(&str, u64)>) -> String {
     farm_since(name, plant, waker, None, Format::Text).unwrap()
 }
@@ -126,7 +126,7 @@ fn a_guest_that_is_twice_too_large_is_first() {
 }
 
 #[test]
-fn what_came_of_what_was_done_is_told() {
+fn advice_since_a_change_reports_its_outcome() {
     // g3 is too large until two hours have passed; g2 is woken all the time.
     let plant: Plant = |second, number, row, _| match number {
         3 if second < 7200 => row.set(G::OwnAvailable, Some(150 * MIB)),
@@ -178,7 +178,7 @@ fn a_poller_is_named_with_its_guest() {
 }
 
 #[test]
-fn our_own_daemon_is_nobody_to_end() {
+fn advice_never_ends_pinheads_own_daemon() {
     let woken: Plant = |second, number, row, _| {
         if number == 2 {
             row.set(G::VcpuDispatches, Some(second * 100));
@@ -253,7 +253,7 @@ fn a_starving_guest_that_could_have_more_gets_a_minimum() {
 }
 
 #[test]
-fn threads_of_a_kernel_are_nobody_to_stop() {
+fn advice_never_stops_kernel_threads() {
     let plant: Plant = |second, number, row, _| {
         if number == 2 {
             row.set(G::VcpuDispatches, Some(second * 100));

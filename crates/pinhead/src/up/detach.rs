@@ -6,7 +6,7 @@
 //!      └── progress, JSON ──┘ through a pipe, until all guests are ready; then the command ends
 //! ```
 //!
-//! If the command ends before that, the farm sees the pipe closed, and ends too.
+//! If the command ends before that, the farm sees the closed pipe and ends too.
 
 use super::progress::{Progress, Step};
 use super::serve::{self, Guests, Watcher};
@@ -18,9 +18,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Starts a farm that goes on, and waits until its guests are ready.
+/// Starts a farm in the background, and waits until its guests are ready.
 pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), Error> {
-    // A faulty file is refused here, before anything is started.
+    // A faulty file is refused here, before any process is started.
     serve::load(path, only)?;
     let wrong = |what: &'static str, e: std::io::Error| Error::step(what, e);
     let program = std::env::current_exe().map_err(|e| wrong("Where pinhead is", e))?;
@@ -54,7 +54,8 @@ pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), E
     }
 }
 
-/// Shows how far the farm is, up to its last step: how to reach it, or why it has failed.
+/// Shows the farm's progress up to its last step. Returns the guests' addresses or the reason of
+/// the failure.
 fn relay(pipe: impl BufRead) -> Option<Result<String, String>> {
     let mut progress = Progress::shown();
     let lines = pipe.lines().map_while(Result::ok);
@@ -71,9 +72,10 @@ fn relay(pipe: impl BufRead) -> Option<Result<String, String>> {
     outcome
 }
 
-/// The farm's own process: what [`start`] has started.
+/// Runs the farm in the process that [`start`] has started.
 pub fn service(args: &ServiceArgs) -> Result<(), Error> {
-    // It fails only for who is the first of a group already, and then there is nothing to leave.
+    // The call fails only in a process that leads a group already, and then there is no session to
+    // leave.
     let _ = rustix::process::setsid();
     let out = std::io::stdout().as_fd().try_clone_to_owned();
     let out: OwnedFd = out.map_err(|e| Error::step("No output", e))?;
@@ -83,14 +85,15 @@ pub fn service(args: &ServiceArgs) -> Result<(), Error> {
     let outcome = serve::load(&args.farm, &args.only)
         .and_then(|farm| serve::run(Guests::Farm(farm), args.seconds, Watcher::Starter(pipe)));
     if let Err(error) = &outcome {
-        // The command that reads it may have gone.
+        // The command that reads the pipe may be gone.
         let step = Step::Failed { failed: base::chain(error) };
         let _ = last.write_all(format!("{}\n", json!(step)).as_bytes());
     }
     outcome
 }
 
-/// The pipe is closed when the last copy of it is; this process's own output is one.
+/// Closes this process's output, which is a copy of the pipe. The pipe is closed with its last
+/// copy.
 fn silence_output() {
     if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(null);

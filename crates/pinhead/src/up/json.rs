@@ -1,9 +1,9 @@
-//! The object that ends `pinhead up --format json`.
+//! JSON object at the end of `pinhead up --format json`.
 
 use farm::fleet::Member;
 use serde_json::{Value, json};
 
-/// What each guest did.
+/// Reports the results of each guest.
 pub fn report<'a>(members: impl Iterator<Item = &'a Member>, seconds: f64) -> Value {
     let guests: Vec<Value> = members.map(guest).collect();
     json!({ "seconds": seconds, "guests": guests })

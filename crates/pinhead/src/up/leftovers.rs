@@ -5,7 +5,8 @@ use crate::tell::tell;
 use farm::rundir::{self, RunDir};
 use std::io;
 
-/// Makes this process's directory, after clearing leftovers. A farm's has its name in it.
+/// Creates this process's directory, after clearing leftovers. The name of a farm's directory
+/// contains the farm's name.
 pub(super) fn run_dir(farm: Option<&str>) -> io::Result<RunDir> {
     restore_host();
     RunDir::create(farm)
@@ -17,9 +18,9 @@ pub(crate) fn sweep_all() {
     rundir::sweep_all();
 }
 
-/// Puts back what a killed process had changed of the host: swap, limits, KSM.
+/// Restores host settings that a killed process had changed: swap, limits, KSM.
 fn restore_host() {
-    // Nobody else can have changed it.
+    // Only root can have changed them.
     if !rustix::process::geteuid().is_root() {
         return;
     }

@@ -1,6 +1,6 @@
-//! `pinhead up`: real guests, started, paced, granted their pools, and shown.
+//! `pinhead up`: starts real guests, paces them, grants their pools, and shows them.
 
-// These panic where nobody reads, and the guests end with this process.
+// Printing panics if nobody reads, and the guests end with this process.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod detach;
@@ -18,7 +18,8 @@ use crate::Error;
 use crate::args::UpArgs;
 use serve::{Guests, Watcher};
 
-/// Runs guests until the time is over or the user ends it. Every guest ends with it.
+/// Runs guests until the time is over or the user ends the command. Every guest ends with the
+/// command.
 pub fn run(args: &UpArgs) -> Result<(), Error> {
     let guests = match &args.farm {
         Some(path) if args.detach => return detach::start(path, &args.only, args.seconds),

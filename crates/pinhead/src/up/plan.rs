@@ -1,4 +1,5 @@
-//! From a `FARM.toml` to guests that can be started: images, templates, ports, rules.
+//! Plan of a farm: from its `FARM.toml` to guests that can be started, with their images,
+//! templates, ports and rules.
 
 use super::progress::{Progress, Step};
 use crate::cache::warning;
@@ -21,34 +22,35 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vm::{Accel, Clones, Deadline, Forward, GuestSpec, Net, Template, first_host_port, probe_kvm};
 
-/// Guests up to which each gets room to translate all of its code.
+/// Largest number of guests for which each gets room to translate all of its code.
 const ROOMY_GUESTS: u32 = 8;
-/// A kernel that is locked down has no tracing, and not the ten thousand inodes of its files: a
-/// tenth of what a small web server has in memory.
+/// A locked-down kernel has no tracing, and none of the ten thousand inodes of its files. They
+/// would take a tenth of a small web server's memory.
 const WITHOUT_TRACING: &str = "lockdown=confidentiality";
-/// A template boots, settles and is saved; under emulation on a busy machine that takes a while.
+/// Maximum time for a template to boot, settle and be saved. Under emulation on a busy machine that
+/// takes long.
 const TEMPLATE_PATIENCE: Duration = Duration::from_secs(600);
-/// Rules for a class that names none: the daemon reports how the guest is, and changes nothing.
+/// Rules for a class that names none: the daemon reports the guest's state, and changes nothing.
 const HOLD: &str = "UPDATE=\"60\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\nHOTUNPLUG=\"0\"\n";
 
 /// Guests, ready to be started.
 #[derive(Debug)]
 pub struct Plan {
-    /// The farm's name, if the guests are one.
+    /// The farm's name, if the guests belong to a farm's file.
     pub name: Option<String>,
-    /// What they may use of the host.
+    /// Limits on the guests' use of the host.
     pub limits: Limits,
-    /// How each is started.
+    /// Each guest's configuration.
     pub members: Vec<MemberConfig>,
-    /// What else is known of each, in the same order.
+    /// Further properties of each guest, in the same order.
     pub occupants: Vec<Occupant>,
-    /// Which of them reaches which.
+    /// Links between the guests.
     pub links: Vec<Link>,
-    /// Whether any of them goes on from a template.
+    /// True if any guest is restored from a template.
     pub has_clones: bool,
-    /// How to reach them, in lines for people.
+    /// The guests' addresses, in lines for people.
     pub reach: String,
-    /// What their user should know.
+    /// A warning for the user.
     pub warning: Option<String>,
 }
 
@@ -75,8 +77,8 @@ pub fn prepare(farm: Farm, progress: &mut Progress) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Refuses ports of the host that only root may listen at, below the first that is for everybody:
-/// QEMU would end without a guest.
+/// Refuses ports of the host below the first unprivileged one. Only root may listen there, and QEMU
+/// would end without a guest.
 fn check_ports(farm: &Farm, first: u16) -> Result<(), Error> {
     let ports = farm.classes.iter().flat_map(|class| class.ports.iter().map(move |at| (class, at)));
     match ports.into_iter().find(|(_, port)| port.host < first) {
@@ -94,11 +96,11 @@ struct Maker<'a> {
     progress: &'a mut Progress,
     farm: &'a Farm,
     password: Password,
-    /// Parts of the cache that guests are made of.
+    /// Parts of the cache from which the guests are made.
     used: BTreeSet<PathBuf>,
 }
 
-/// What the guests of a class boot from.
+/// Image, disk and kernel arguments of a class.
 struct Root {
     image: Image,
     disk: Option<Disk>,
@@ -106,7 +108,7 @@ struct Root {
 }
 
 impl Maker<'_> {
-    /// Plans the guests of the class at this place of the farm.
+    /// Plans the guests of the class at this index in the farm.
     fn class(&mut self, place: usize, plan: &mut Plan) -> Result<(), Error> {
         let farm = self.farm;
         let class = &farm.classes[place];
@@ -171,7 +173,7 @@ impl Maker<'_> {
             host_port: class.host_port(port, number),
             guest_port: port.guest,
         });
-        // A guest that nobody reaches and that reaches nobody idles better without a network.
+        // A guest without connections in either direction idles better without a network.
         let linked = self.farm.is_linked(class);
         let suspends = class.park_to == ParkTo::Disk;
         let is_alone =
@@ -199,7 +201,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Where guests of this farm are that are parked on disk.
+    /// Creates and returns the directory of this farm's guests that are parked on disk.
     fn park_dir(&self) -> Result<PathBuf, Error> {
         let dir = self.cache.root().join("parked").join(&self.farm.name);
         create_dir(&dir)?;
@@ -251,7 +253,8 @@ impl Maker<'_> {
     }
 }
 
-/// A guest that goes on from a state of memory must have all of its state there.
+/// Returns the disk's write mode and its kernel argument. A guest restored from a template must
+/// have all of its state in memory.
 fn disk_mode(class: &Class) -> (Writes, String) {
     match class.template {
         true => (Writes::Layer, "pinhead.root=layer".to_owned()),
@@ -259,7 +262,7 @@ fn disk_mode(class: &Class) -> (Writes, String) {
     }
 }
 
-/// An image's file, as guests of a class have it.
+/// Describes an image's file as a disk for a class.
 fn disk_of(class: &Class, path: PathBuf) -> Disk {
     let format = match path.extension().is_some_and(|end| end == "qcow2") {
         true => DiskFormat::Qcow2,
@@ -283,7 +286,7 @@ fn files(
         check_file(path)?;
     }
     let disk = disk.map(|path| disk_of(class, path.to_path_buf()));
-    // What is wrong with it is better said before other guests have started.
+    // A fault of the disk is better reported before other guests have started.
     if let Some(disk) = &disk {
         disk.prepare(&class.name)?;
     }
@@ -314,13 +317,13 @@ fn daemon(class: &Class) -> Daemon {
     }
 }
 
-/// The daemon's rules and arguments.
+/// Returns the daemon's rules and arguments.
 pub(super) fn daemon_files(rules: &[u8], pace: &str) -> Vec<GuestFile> {
     let words = format!("-f -c /etc/pinhead.conf --pace {pace}\n");
     vec![GuestFile::text("/etc/pinhead.conf", rules), GuestFile::text("/etc/pinheadd.args", words)]
 }
 
-/// A rules file or preset without errors.
+/// Reads a rules file or preset, and refuses rules with errors.
 pub(super) fn checked_rules(name: &str) -> Result<Vec<u8>, Error> {
     let rules = rulesfile::read(Path::new(name))?;
     let found = check::text(&rules.text, &Machine::default());
@@ -331,7 +334,7 @@ pub(super) fn checked_rules(name: &str) -> Result<Vec<u8>, Error> {
     Ok(rules.text)
 }
 
-/// How to reach the guests of a farm, in lines for people.
+/// Lists the addresses of a farm's guests, in lines for people.
 fn how_to_reach(farm: &Farm) -> String {
     let mut out = String::new();
     for class in &farm.classes {
@@ -368,12 +371,13 @@ fn address(class: &Class, port: &farm::config::Port) -> String {
     format!("{scheme}127.0.0.1:{}{last} (port {})", port.host, port.guest)
 }
 
-/// Room for translated code, in MiB. A web server runs 8 for its pages, but 14 until it has become
-/// itself and answered for the first time. In 12 its code is thrown away meanwhile, and a clone's
-/// start costs a quarter more; what is kept beyond is memory that nobody shares for as long as it
-/// lives. A manager that asks its daemon makes it more than 16, and then the first page after a
-/// sleep had all of it translated again. A shell's commands take 16. Debian's servers filled 32 two
-/// or three times in 40 s of load, and pages came a second late each time; in 64 they never did.
+/// Returns the room for translated code, in MiB. A web server uses 8 MiB for its pages, but 14 MiB
+/// until it has started and answered its first request. In 12 MiB its code is discarded meanwhile,
+/// and a clone's start costs a quarter more. Room beyond the need is memory that is never shared
+/// for the whole life of the guest. A manager that queries the guest's daemon raises the need
+/// beyond 16 MiB; then all code of the first page after a sleep had to be translated again. A
+/// shell's commands take 16 MiB. Debian's servers filled 32 MiB two or three times in 40 s of load,
+/// and pages came a second late each time; in 64 MiB that never happened.
 pub(super) fn translation_mib(source: Source<'_>, guests: u32) -> u32 {
     match source {
         Source::Builtin(Builtin::Web | Builtin::Tiny) if guests > ROOMY_GUESTS => 20,
@@ -382,8 +386,8 @@ pub(super) fn translation_mib(source: Source<'_>, guests: u32) -> u32 {
     }
 }
 
-/// The static daemon for an architecture: beside this program, as `make build` and packages leave
-/// it, or where the environment says.
+/// Finds the static daemon for an architecture: next to this program, as `make build` and packages
+/// install it, or where the environment points.
 pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
     let below = |dir: PathBuf| dir.join(arch.name()).join("pinheadd");
     let mut looked = Vec::new();
@@ -391,7 +395,7 @@ pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
         looked.push(below(dir.into()));
     }
     if let Ok(program) = std::env::current_exe() {
-        // target/release/pinhead has target/guest, and usr/bin/pinhead usr/lib/pinhead/guest.
+        // target/release/pinhead uses target/guest; usr/bin/pinhead uses usr/lib/pinhead/guest.
         let places = ["guest", "lib/pinhead/guest"];
         let in_dir = |dir: &Path| places.map(|place| below(dir.join(place)));
         looked.extend(program.ancestors().skip(1).take(3).flat_map(in_dir));

@@ -1,5 +1,5 @@
-//! How far a farm's start is: a bar on a terminal, lines elsewhere, JSON from a farm that was
-//! detached to the command that waits for it.
+//! The progress of a farm's start: a bar on a terminal, lines elsewhere, JSON from a detached farm
+//! to the command that waits for it.
 
 use crate::tell::tell;
 use serde::{Deserialize, Serialize};
@@ -7,56 +7,55 @@ use serde_json::json;
 use std::io::{IsTerminal, PipeWriter, Write};
 use vm::Clock;
 
-/// Cells of a bar.
 const BAR_CELLS: usize = 24;
-/// A line is no wider, so that it is not broken on any terminal.
+/// Longest line: narrow enough for any terminal.
 const WIDTH: usize = 78;
-/// A warning may take more lines.
+/// Longest warning, which may take more lines.
 const WARNING_WIDTH: usize = 400;
-/// Between two lines where nobody watches the bar grow.
+/// Interval between two lines if the output is not a terminal.
 const LINE_MS: u64 = 2_000;
 
-/// How far a start is.
+/// A step of a start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Step {
-    /// Something is made that guests need.
+    /// Something that guests need is being made.
     Making {
-        /// What.
+        /// Name of the thing.
         making: String,
-        /// How much of it is done, in thousandths, if that is known.
+        /// Completed part, in thousandths, if known.
         permille: Option<u16>,
     },
     /// Guests start.
     Guests {
-        /// How many are up.
+        /// Number of guests that are up.
         up: usize,
-        /// Of how many all services answer.
+        /// Number of guests with all services answering.
         ready: usize,
-        /// How many have ended.
+        /// Number of guests that have ended.
         ended: usize,
-        /// How many there are.
+        /// Number of all guests.
         of: usize,
     },
-    /// All are ready, or have ended.
+    /// All guests are ready, or have ended.
     Done {
-        /// How they are reached.
+        /// The guests' addresses.
         done: String,
     },
-    /// What the user should know, whatever becomes of the start.
+    /// A warning for the user, independent of the start's outcome.
     Warned {
-        /// What.
+        /// Text of the warning.
         warned: String,
     },
     /// The start has failed.
     Failed {
-        /// Why.
+        /// Reason.
         failed: String,
     },
 }
 
 impl Step {
-    /// The step in a line for people.
+    /// Formats the step as a line for people.
     fn line(&self) -> String {
         match self {
             Step::Making { making, permille: Some(permille) } => {
@@ -86,7 +85,7 @@ fn bar(done: usize, of: usize) -> String {
     format!("[{}{}]", "#".repeat(full), ".".repeat(BAR_CELLS - full))
 }
 
-/// Where progress is shown.
+/// The output for progress.
 #[derive(Debug)]
 pub struct Progress {
     out: Out,
@@ -105,18 +104,18 @@ enum Out {
 }
 
 impl Progress {
-    /// For a person: on standard error, so that the output stays what was asked for.
+    /// Creates progress for a person: on standard error, since standard output is for results.
     pub fn shown() -> Progress {
         let out = if std::io::stderr().is_terminal() { Out::Terminal } else { Out::Lines };
         Progress::to(out)
     }
 
-    /// For a command that waits at the other end of a pipe.
+    /// Creates progress for a command that waits at the other end of a pipe.
     pub fn piped(pipe: PipeWriter) -> Progress {
         Progress::to(Out::Pipe(pipe))
     }
 
-    /// For nobody.
+    /// Creates progress without output.
     pub fn silent() -> Progress {
         Progress::to(Out::Nobody)
     }
@@ -125,7 +124,7 @@ impl Progress {
         Progress { out, last: None, clock: Clock::new(), last_ms: 0, is_drawn: false }
     }
 
-    /// Shows a step; the same one is not shown again. False: the reader has gone.
+    /// Shows a step; a repeated step is not shown again. Returns false if the reader has gone.
     pub fn report(&mut self, step: Step) -> bool {
         if self.last.as_ref() == Some(&step) {
             return true;
@@ -153,7 +152,7 @@ impl Progress {
         written.is_ok()
     }
 
-    /// Tells the user something that stays on the terminal.
+    /// Shows the user a warning that stays on the terminal.
     pub fn warn(&mut self, text: &str) {
         if let Out::Pipe(_) = self.out {
             self.report(Step::Warned { warned: text.to_owned() });
@@ -163,7 +162,7 @@ impl Progress {
         tell("pinhead", &base::plain(text, WARNING_WIDTH));
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn clear(&mut self) {
         if std::mem::take(&mut self.is_drawn) {
             // A terminal that is gone needs no cleaning.
@@ -173,7 +172,8 @@ impl Progress {
 }
 
 impl Step {
-    /// Whether both are about the same thing, further or less far.
+    /// Returns true if `other` is further progress of the same phase, which lines show at
+    /// intervals.
     fn is_like(&self, other: &Step) -> bool {
         match (self, other) {
             (Step::Making { making: a, .. }, Step::Making { making: b, .. }) => a == b,

@@ -1,27 +1,27 @@
-//! The screen of guests that run: a table, or nothing until the end.
+//! The screen of running guests: a table, or nothing until the end.
 
 use super::table;
 use crate::args::UpFormat;
 use farm::fleet::{Fleet, State};
 use std::io::{IsTerminal, Write};
 
-/// Time between two tables on a terminal, and where they are only written down.
+/// Interval between two tables on a terminal, and between two in other output.
 pub(super) const REDRAW_MS: u64 = 1_000;
 const REWRITE_MS: u64 = 5_000;
-/// More of a note than this is no note.
+/// Longest note, in characters.
 pub(super) const NOTE_WIDTH: usize = 400;
 
 pub(super) fn all_ended(fleet: &Fleet) -> bool {
     fleet.members().iter().all(|m| matches!(m.state(), State::Ended(_)))
 }
 
-/// The screen of a person while the guests run.
+/// The user's screen while the guests run.
 pub(super) struct Screen {
     format: UpFormat,
     terminal: bool,
     pub(super) next_ms: u64,
     drawn_lines: usize,
-    /// Makes the table, of so many columns.
+    /// Formats the table, within so many columns.
     pub(super) draw: fn(&Fleet, usize) -> String,
 }
 
@@ -32,12 +32,12 @@ impl Screen {
         Screen { format, terminal, next_ms: 0, drawn_lines: 0, draw }
     }
 
-    /// Returns whether it shows a table, and not one object at the end.
+    /// Returns true if the screen shows a table, and not one object at the end.
     pub(super) fn is_table(&self) -> bool {
         self.format == UpFormat::Table
     }
 
-    /// Draws when it is time to. False: the reader has gone.
+    /// Draws the table when it is due. Returns false if the reader has gone.
     pub(super) fn show(&mut self, fleet: &Fleet) -> bool {
         let now = fleet.now_ms();
         if self.format == UpFormat::Json {
@@ -52,7 +52,7 @@ impl Screen {
         let mut text = (self.draw)(fleet, columns);
         let mut out = String::new();
         if self.terminal {
-            // More guests than lines: those that fit, and how many do not.
+            // With more guests than lines, show those that fit, and the number of the others.
             let room = lines.saturating_sub(3).max(3);
             let count = text.lines().count();
             if count > room {
@@ -64,7 +64,8 @@ impl Screen {
                 out.push_str(&format!("\x1b[{}A", self.drawn_lines));
             }
             self.drawn_lines = text.lines().count();
-            // Each line is cleared to its end, so that a shorter one leaves nothing.
+            // Each line is cleared to its end, so that a shorter line leaves nothing of a longer
+            // one.
             out.extend(text.lines().map(|line| format!("{line}\x1b[K\n")));
             out.push_str("\x1b[J");
         } else {
@@ -82,7 +83,7 @@ fn size() -> (usize, usize) {
     }
 }
 
-/// The ends of guests that were not ended by us, with their last words.
+/// Lists guests that failed, with the last lines of their consoles.
 pub(super) fn failures(fleet: &Fleet) -> String {
     let mut out = String::new();
     for member in fleet.members() {

@@ -1,4 +1,4 @@
-//! Guests from their description to their end: made, started, served, ended.
+//! A farm's guests from their description to their end: made, started, served, ended.
 //!
 //! ```text
 //!   FARM.toml, options ─► plan ─► fleet ───┐
@@ -28,33 +28,33 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// Owners of descriptors in the fleet's poll set, besides the fleet and its service.
+/// Owners of descriptors in the fleet's poll set, other than the fleet and its service.
 const SIGNALS: u64 = OWNERS_END;
 const STARTER: u64 = OWNERS_END + 1;
 
-/// A start that takes longer is shown as it is then.
+/// Longest wait for a start; after it the guests are shown as they are.
 const START_MAX_MS: u64 = 600_000;
 
-/// How often KSM is looked after.
+/// Interval between checks of KSM.
 const TIERS_MS: u64 = 1_000;
-/// Notes of the tiers that are kept; each comes once.
+/// Most notes of the tiers that are kept; each comes once.
 const NOTES_MAX: usize = 100;
 
-/// So many guests that do not answer are named.
+/// Most guests without an answer that are named.
 const SILENT_MAX: usize = 10;
-/// Linux has room for 108 bytes with the zero in a socket's address.
+/// Longest socket path: Linux has room for 108 bytes in a socket's address, with the final zero.
 const SOCKET_PATH_MAX: usize = 107;
 
-/// Which guests are to run.
+/// The guests to run.
 #[derive(Debug)]
 pub enum Guests<'a> {
-    /// Those of a farm's file.
+    /// The guests of a farm's file.
     Farm(Farm),
-    /// Those that the options describe, all alike.
+    /// Guests described by the options, all alike.
     Alike(&'a UpArgs),
 }
 
-/// Who watches the guests.
+/// The reader of the guests' progress.
 #[derive(Debug)]
 pub enum Watcher {
     /// A person at this process's own terminal, or its output.
@@ -63,7 +63,7 @@ pub enum Watcher {
     Starter(PipeWriter),
 }
 
-/// Reads the farm's file, and leaves the classes that were asked for.
+/// Reads the farm's file, and keeps only the requested classes.
 pub fn load(path: &Path, only: &[String]) -> Result<Farm, Error> {
     let farm = farm::config::load(path)?;
     let names: Vec<String> = farm.classes.iter().map(|class| class.name.clone()).collect();
@@ -77,7 +77,7 @@ pub fn load(path: &Path, only: &[String]) -> Result<Farm, Error> {
     })
 }
 
-/// Runs guests until they are ended, or their time in seconds is over.
+/// Runs guests until they are ended or their time is over.
 pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result<(), Error> {
     let (mut progress, starter, format) = match watcher {
         Watcher::Here(UpFormat::Json) => (Progress::silent(), None, UpFormat::Json),
@@ -95,20 +95,20 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
         Guests::Alike(args) => setup::prepare(args)?,
     };
     plan.warning.iter().for_each(|text| progress.warn(text));
-    // Before the first guest: an interrupt must find everything ready to end. Up to
-    // here a signal ends us by itself, and there is nothing to leave behind.
+    // Signals are handled before the first guest starts: an interrupt must find everything ready to
+    // end. Until here a signal ends this process by itself, and leaves nothing behind.
     let signals = signal_pipe(&[SIGINT, SIGTERM, SIGHUP])?;
     let Plan { name, limits, mut members, occupants, links, has_clones, reach, .. } = plan;
-    // It outlives everything below, which has its files in it.
+    // The directory outlives everything below, which has its files in it.
     let run_dir = leftovers::run_dir(name.as_deref())
         .map_err(|e| Error::step("No directory for the guests' sockets", e))?;
     for config in &mut members {
         config.spec.run_dir = Some(run_dir.path().to_path_buf());
         config.spec.port_path().map_or(Ok(()), |port| check_socket(&port))?;
     }
-    // What is not allowed is seen when the files are opened.
+    // A failure shows when the files are opened.
     let _ = vm::raise_files();
-    // Without the right to it the kernel may kill this process before a single guest, as ever.
+    // Without the right to it, the OOM killer may choose this process before any guest, as usual.
     let _ = vm::spare_this_process();
     let mut tiers = Tiers::open(&limits)?;
     tiers.separate_guests();
@@ -139,7 +139,8 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
     running.end(outcome, run_dir)
 }
 
-/// The port's name is the longest of a guest's sockets.
+/// Refuses a path that is too long for a socket. The port's name is the longest of a guest's
+/// sockets.
 fn check_socket(path: &Path) -> Result<(), Error> {
     match path.as_os_str().len() > SOCKET_PATH_MAX {
         true => Err(Error::Message(format!("{} is too long for a socket", path.display()))),
@@ -147,7 +148,7 @@ fn check_socket(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// A farm is asked and ended by its name, so there is one of each.
+/// Refuses a second farm of the same name: a farm is queried and ended by its name.
 fn check_name(name: &str) -> Result<(), Error> {
     let is_ours = |dir: &Path| rundir::farm_name(dir).is_some_and(|other| other == name);
     match rundir::living()?.into_iter().find(|(_, dir)| is_ours(dir)) {
@@ -168,12 +169,12 @@ struct Running {
     service: Service,
     screen: Screen,
     progress: Progress,
-    /// The command that waits for the start: if it has gone before the end of it, nobody wants
-    /// the farm.
+    /// The command that waits for the start. If it goes away before the start is complete, the farm
+    /// ends.
     starter: Option<PipeWriter>,
     reach: String,
-    /// The farm whose start is shown, until all of its guests are ready. Guests without a farm
-    /// are in the table from the beginning.
+    /// Name of the farm until all of its guests are ready; progress is shown meanwhile. Guests
+    /// without a farm are in the table from the beginning.
     starting: Option<String>,
     end_ms: u64,
     faults: Faults,
@@ -206,7 +207,7 @@ impl Running {
                 }
             }
             self.guarded(Part::Tiers, Running::turn_tiers);
-            // The only thing that can be read on the writing end is that nobody reads the other.
+            // The writing end becomes ready only when the reading end is closed.
             let is_left = ready.has(STARTER);
             let is_watched = self.turn_screen();
             let interrupted = ready.has(SIGNALS) && signals.read(&mut [0; 16]).is_ok();
@@ -217,7 +218,7 @@ impl Running {
         }
     }
 
-    /// Takes a part of the turn. What goes wrong in it ends that part, and no guest.
+    /// Runs a part of the turn. A panic in it affects only that part, and ends no guest.
     fn guarded<T>(&mut self, part: Part, turn: impl FnOnce(&mut Running) -> T) -> Option<T> {
         let mut faults = self.faults;
         let outcome = faults.guard(part, || turn(self));
@@ -234,12 +235,12 @@ impl Running {
             self.guarded(Part::Service, |running| running.service.drop_clients());
         }
         if self.faults.is_left_out(Part::Service) {
-            // Nobody would see that its manager ends.
+            // Nobody would see the end of the manager.
             self.service.drop_manager(&mut self.fleet);
         }
     }
 
-    /// Shows what there is to see. False: the reader has gone.
+    /// Draws the screen. Returns false if the reader has gone.
     fn turn_screen(&mut self) -> bool {
         self.guarded(Part::Screen, Running::show).unwrap_or_else(|| {
             self.screen.next_ms = self.fleet.now_ms() + REDRAW_MS;
@@ -265,7 +266,7 @@ impl Running {
         self.notes.truncate(NOTES_MAX);
     }
 
-    /// Shows how far it is. False: the reader has gone.
+    /// Shows the start's progress or the table. Returns false if the reader has gone.
     fn show(&mut self) -> bool {
         let Some(name) = self.starting.clone() else { return self.screen.show(&self.fleet) };
         let mut counts = [0_usize; 3];
@@ -318,7 +319,7 @@ impl Running {
             self.progress.report(Step::Done { done: text });
             self.progress = Progress::silent();
         } else if self.screen.is_table() {
-            // Who reads this may have gone; the next table finds out.
+            // The reader may have gone; the next table detects that.
             let _ = std::io::stdout().write_all(text.as_bytes());
         }
     }
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_the_tables_drawing_ends_the_table_and_nothing_else() {
+    fn panic_in_table_drawing_ends_only_the_table() {
         let dir = vm::Scratch::new("panic").unwrap();
         let service = Service::open(dir.path(), None, Vec::new()).unwrap();
         let mut screen = Screen::new(UpFormat::Table);
@@ -386,9 +387,9 @@ mod tests {
         };
         for turn in 1..=10 {
             running.screen.next_ms = 0;
-            assert!(running.turn_screen(), "the guests are watched on");
+            assert!(running.turn_screen(), "the guests are still watched");
             assert_eq!(running.faults.is_left_out(Part::Screen), turn >= 3);
-            assert!(running.screen.next_ms > 0, "and not looked at all the time");
+            assert!(running.screen.next_ms > 0, "the next drawing is delayed");
         }
         assert!(!running.faults.is_left_out(Part::Service));
     }

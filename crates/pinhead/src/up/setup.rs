@@ -1,4 +1,4 @@
-//! What has to be there before the first guest starts: rules, daemon, image.
+//! Requirements of the first guest: rules, daemon, image.
 
 use super::plan::{Plan, checked_rules, daemon_files, find_daemon, translation_mib};
 use crate::Error;
@@ -18,7 +18,7 @@ use vm::{GuestSpec, probe_kvm};
 pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
     let show = |line: &str| {
         if args.format == UpFormat::Table {
-            // A reader that has gone is found when the table is shown.
+            // A missing reader is detected when the table is shown.
             let _ = writeln!(std::io::stdout(), "{line}");
         }
     };

@@ -4,7 +4,7 @@ use base::{Column, Table, left, right};
 use farm::fleet::{Member, State};
 use vm::{Accel, WhyEmulation};
 
-/// The narrowest table that is drawn.
+/// Width of the narrowest table.
 const NARROWEST: usize = 20;
 
 const COLUMNS: [Column; 8] = [
@@ -18,7 +18,7 @@ const COLUMNS: [Column; 8] = [
     left("LAST, AND WHY"),
 ];
 
-/// The table of all guests.
+/// Formats the table of all guests.
 pub fn draw<'a>(members: impl Iterator<Item = &'a Member>, width: usize) -> String {
     let mut table = Table::new(&COLUMNS);
     members.for_each(|member| table.row(row(member)));

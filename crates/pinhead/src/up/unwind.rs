@@ -1,12 +1,12 @@
 //! Faults of this program in parts that no guest needs: such a part is left out, and no guest ends.
 //!
-//! The guests end with this process, and whatever panics here would end it. The table, the control
-//! socket and the tiers' upkeep are beside them: guests run on without any of these.
+//! The guests end with this process, and any panic here would end it. The table, the control socket
+//! and the tiers' upkeep are separate parts: guests run on without any of these.
 
 use crate::tell::tell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// After so many faults a part is left out for good.
+/// Number of faults after which a part is left out for good.
 const FAULTS_MAX: u32 = 3;
 
 /// A part of a turn that no guest needs.
@@ -18,7 +18,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// What is missing without it.
+    /// Describes the missing function without the part.
     fn loss(self) -> &'static str {
         match self {
             Part::Screen => "the table is not drawn",
@@ -33,19 +33,19 @@ impl Part {
 pub(super) struct Faults([u32; 3]);
 
 impl Faults {
-    /// Whether a part has failed too often.
+    /// Returns true if a part has failed too often.
     pub(super) fn is_left_out(self, part: Part) -> bool {
         self.0[part as usize] >= FAULTS_MAX
     }
 
-    /// Takes a turn of a part: `None` if it panicked, which the panic itself has reported, or is
-    /// left out.
+    /// Runs a turn of a part. Returns `None` if the part is left out, or if it panicked; the panic
+    /// itself has been reported.
     pub(super) fn guard<T>(&mut self, part: Part, turn: impl FnOnce() -> T) -> Option<T> {
         if self.is_left_out(part) {
             return None;
         }
-        // What the part was at may be half done: it is used again as far as it goes, and its
-        // clients are hung up on.
+        // The part's state may be half changed. The part is used again as far as possible, and its
+        // clients are disconnected.
         let outcome = catch_unwind(AssertUnwindSafe(turn)).ok();
         if outcome.is_none() {
             self.0[part as usize] += 1;

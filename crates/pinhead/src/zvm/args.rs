@@ -1,4 +1,4 @@
-//! What can be typed.
+//! Arguments of `pinhead zvm`.
 
 use clap::{Args, Subcommand};
 use std::path::PathBuf;

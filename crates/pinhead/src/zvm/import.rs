@@ -1,4 +1,4 @@
-//! MONWRITE files as recordings.
+//! Import of MONWRITE files into recordings.
 
 use super::args::ImportArgs;
 use super::recording::{Recording, told};
@@ -17,7 +17,7 @@ use zvm::Monitor;
 
 /// Pages that are read at once.
 const PAGES: usize = 256;
-/// Gaps of a file that are told one by one.
+/// Most gaps of a file that are reported one by one.
 const GAPS_MAX: usize = 10;
 
 pub(super) fn run(args: &ImportArgs) -> Result<String, Error> {
@@ -84,7 +84,7 @@ fn file(
     let mut length = 0;
     loop {
         let mut filled = 0;
-        // A pipe gives less at once than a page.
+        // A read from a pipe may return less than a page.
         while filled < buffer.len() {
             match file.read(&mut buffer[filled..]).map_err(unread)? {
                 0 => break,

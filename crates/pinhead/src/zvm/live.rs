@@ -1,4 +1,4 @@
-//! What the kernel of a guest of z/VM, or of a partition, hands out while it happens.
+//! Live data from the kernel of a guest of z/VM, or of a partition.
 
 use super::args::{HypfsArgs, ReadArgs};
 use super::recording::{Recording, told};
@@ -15,19 +15,19 @@ use why::when;
 use zmon::stream::{self, Set, Stream, parts};
 use zvm::{Hypervisor, Monitor};
 
-/// A read of the device.
+/// Size of a read from the device.
 const READ_BYTES: usize = 1 << 16;
-/// Where kernels have the hypervisor's counters as texts.
+/// Directory of the hypervisor's counters as texts, in kernels that have them.
 const TREE: &str = "/sys/hypervisor/s390";
-/// Directories in each other, and how often it is read anew.
+/// Deepest nesting of directories, and most attempts to read the tree.
 const TREE_DEPTH: u32 = 8;
 const TREE_TRIES: u32 = 5;
-/// Numbers of errors of Linux that mean something to a reader.
+/// Linux error numbers with a meaning for the monitor's reader.
 const EIO: i32 = 5;
 const EFAULT: i32 = 14;
 const EOVERFLOW: i32 = 75;
 
-/// Reads until the device ends, which it does not by itself.
+/// Reads until the device ends, which it never does by itself.
 pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
     let mut device = File::open(&args.device).map_err(|source| {
         let what = match source.kind() {
@@ -54,14 +54,15 @@ pub(super) fn read(args: &ReadArgs) -> Result<String, Error> {
                     tell("pinhead", "CP was faster: records were lost");
                     stream::Read::Overflow
                 }
-                // Twice with nothing between them: CP has severed the connection.
+                // A second failure without data in between: CP has severed the connection.
                 Some(EIO | EFAULT) if !has_failed => stream::Read::Failed,
                 _ if error.kind() == io::ErrorKind::Interrupted => continue,
                 _ => return Err(Error::Read { path: args.device.clone(), source: error }),
             },
         };
         has_failed = read == stream::Read::Failed;
-        // An empty read ends a set. A file or a pipe in the device's place gives them for ever.
+        // An empty read ends a set. A file or a pipe in the device's place gives empty reads
+        // forever.
         empty = if read == stream::Read::Bytes(&[]) { empty + 1 } else { 0 };
         match stream.take(read) {
             Some(Set::Whole(set) | Set::Part(set)) => take(&set, &mut monitor, &mut recording)?,
@@ -94,13 +95,13 @@ fn take(set: &[u8], monitor: &mut Monitor, recording: &mut Recording) -> Result<
     Ok(())
 }
 
-/// Where the kernel has the hypervisor's counters.
+/// The place of the hypervisor's counters in the kernel.
 enum Counters {
-    /// z/VM's, in one file.
+    /// z/VM's counters, in one file.
     Guests(PathBuf),
-    /// The machine's, in one file.
+    /// The machine's counters, in one file.
     Partitions(PathBuf),
-    /// Either, in a file for each number.
+    /// Counters of either, in a file for each number.
     Tree(PathBuf),
 }
 
@@ -139,12 +140,13 @@ impl Counters {
     }
 }
 
-/// All files of a tree, as they were at one time: the kernel renews them when somebody writes to
-/// one, and that one has the time of it.
+/// Reads all files of a tree, as of one time. The kernel renews them on a write to `update`, and
+/// that file's modification time is the time of the renewal.
 fn tree_files(dir: &Path) -> Result<Vec<(String, String)>, Error> {
     let update = dir.join("update");
     let renewed = || fs::metadata(&update).and_then(|found| found.modified()).ok();
-    // Within a second of the last time it refuses, and the numbers are as new as that.
+    // Within a second of the last renewal the kernel refuses another, and the numbers are recent
+    // enough.
     let _ = File::options().write(true).open(&update).and_then(|mut file| file.write_all(b"1"));
     for _ in 0..TREE_TRIES {
         let (before, mut files) = (renewed(), Vec::new());
@@ -176,7 +178,7 @@ fn walk(dir: &Path, below: &str, depth: u32, files: &mut Vec<(String, String)>) 
     Ok(())
 }
 
-/// Reads the hypervisor's counters again and again.
+/// Reads the hypervisor's counters at intervals.
 pub(super) fn hypfs(args: &HypfsArgs) -> Result<String, Error> {
     let every_ms = when::span(&args.every)?;
     if every_ms < 1_000 {

@@ -1,4 +1,5 @@
-//! `pinhead zvm`: z/VM's monitor and the hypervisor's counters, recorded as KVM's guests are.
+//! `pinhead zvm`: recordings of z/VM's monitor and of the hypervisor's counters, in the same form
+//! as those of KVM guests.
 //!
 //! ```text
 //!   import FILE…   MONWRITE files ─► zmon::file ──┐
@@ -18,7 +19,7 @@ use args::ZvmCommand;
 
 pub use args::ZvmArgs;
 
-/// Records; what to say of it.
+/// Runs a `pinhead zvm` command, and returns a message for the user.
 pub fn run(args: &ZvmArgs) -> Result<String, Error> {
     match &args.command {
         ZvmCommand::Import(args) => import::run(args),

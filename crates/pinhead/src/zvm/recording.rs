@@ -1,4 +1,4 @@
-//! Recordings of what z/VM says.
+//! Recordings of z/VM's data.
 
 use crate::Error;
 use base::counted;
@@ -7,7 +7,7 @@ use std::path::Path;
 use store::{Keep, News, Recorder};
 use zvm::Counts;
 
-/// Years of minutes: what is imported is kept, however old it is.
+/// Retention of imports: all minutes are kept, however old they are.
 const KEEP: Keep = Keep {
     minutes_days: 36_500,
     quarters_days: 36_500,
@@ -16,13 +16,13 @@ const KEEP: Keep = Keep {
     most_bytes: 1 << 40,
 };
 
-/// Recordings that are made.
+/// Recordings in the making.
 pub(super) struct Recording {
     recorder: Recorder,
-    /// The first moment waits for the second: how far they are apart is how often z/VM tells.
+    /// The first moment, which waits for the second: the distance between them is z/VM's interval.
     first: Option<Moment>,
     spacing: Spacing,
-    /// The moments, and the first and the last of them.
+    /// Number of moments.
     pub(super) moments: u64,
     pub(super) span_ms: Option<(i64, i64)>,
     pub(super) guests: usize,
@@ -64,13 +64,13 @@ impl Recording {
         }
     }
 
-    /// Numbers of its intervals and of its guests, for people.
+    /// Formats the numbers of intervals and of guests, for people.
     pub(super) fn size(&self) -> String {
         let moments = counted(self.moments, "interval");
         format!("{moments}, {}", self.most_guests())
     }
 
-    /// The most guests that were there at one time, for people.
+    /// Formats the highest number of guests at one time, for people.
     pub(super) fn most_guests(&self) -> String {
         format!("{} at most", counted(self.guests as u64, "guest"))
     }
@@ -80,15 +80,15 @@ impl Recording {
             self.record(&first)?;
         }
         match self.moments {
-            // Nothing was ever written.
+            // No moment was ever recorded.
             0 => Ok(()),
             _ => Ok(self.recorder.close()?),
         }
     }
 }
 
-/// How far moments are apart: as far as two were that followed each other, whatever is between
-/// others. A gap is as far as nothing else.
+/// The distance between moments. It changes only if two successive distances are alike, so that a
+/// single gap does not count.
 #[derive(Debug, Default)]
 struct Spacing {
     ms: i64,
@@ -105,7 +105,7 @@ impl Spacing {
     }
 }
 
-/// What records there were, in a sentence.
+/// Describes the records in a sentence.
 pub(super) fn told(counts: &Counts) -> String {
     let mut text = format!(
         "{} records, {} of them of kinds that are not recorded",
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gap_is_none_and_another_rate_is_seen_with_its_second_moment() {
+    fn single_gap_is_ignored_and_new_rate_needs_two_moments() {
         let mut spacing = Spacing::default();
         let mut take = |seconds: i64| {
             spacing.take(seconds * 1_000);

@@ -1,4 +1,4 @@
-//! The cache, attacked by another user while root works in it. Each attack is run as the user
+//! Attacks on the cache by another user while root works in it. Each attack runs as the user
 //! nobody, against the program itself.
 
 use std::fs;
@@ -8,14 +8,15 @@ use std::process::{Child, Command, Output, Stdio};
 
 const NOBODY: u32 = 65_534;
 
-/// A directory with a cache that nobody owns, removed at the end with the attacker.
+/// A directory with a cache owned by nobody, removed at the end together with the attacker.
 struct Attack {
     place: PathBuf,
     attacker: Option<Child>,
 }
 
 impl Attack {
-    /// Only root can hand a directory to another user, and only root is worth the attack.
+    /// Creates the directory. Only root can give a directory to another user, and only root is
+    /// worth the attack.
     fn new(name: &str) -> Option<Attack> {
         if !rustix::process::geteuid().is_root() {
             base::skipped!("attacks on root need root");
@@ -43,7 +44,7 @@ impl Attack {
         command
     }
 
-    /// What the attacker makes before root comes.
+    /// Runs the attacker's preparation before root comes.
     fn before(&self, script: &str) {
         assert!(
             self.as_nobody(script).status().expect("a step of the attack").success(),
@@ -51,7 +52,7 @@ impl Attack {
         );
     }
 
-    /// What the attacker does meanwhile.
+    /// Starts the attacker's part that runs meanwhile.
     fn meanwhile(&mut self, script: &str) {
         self.attacker = Some(self.as_nobody(script).spawn().expect("a step of the attack"));
     }
@@ -66,7 +67,7 @@ impl Attack {
             .expect("a step of the attack")
     }
 
-    /// Root has done nothing for the attacker, and says why.
+    /// Asserts that root has done nothing for the attacker, and reports the reason.
     fn is_refused(&self, output: &Output, marker: &Path) {
         let got = fs::read_to_string(marker);
         assert!(got.is_err(), "the attacker got: {got:?}");
@@ -88,7 +89,8 @@ impl Drop for Attack {
     }
 }
 
-/// Root writes apt's configuration into a file that the user keeps, and the user adds a command.
+/// Root writes apt's configuration into a file that the user keeps open, and the user adds a
+/// command.
 #[test]
 fn finding_01_root_runs_no_hook_out_of_a_users_cache() {
     let Some(mut attack) = Attack::new("hook") else { return };
@@ -103,8 +105,8 @@ fn finding_01_root_runs_no_hook_out_of_a_users_cache() {
     attack.is_refused(&output, &owned);
 }
 
-/// Root runs the last step of an image's build out of a directory that the user replaces while
-/// packages come.
+/// Root runs the last step of an image's build from a directory that the user replaces during the
+/// download of packages.
 #[test]
 fn finding_01_root_runs_no_script_out_of_a_users_cache() {
     let Some(mut attack) = Attack::new("script") else { return };
@@ -112,7 +114,7 @@ fn finding_01_root_runs_no_script_out_of_a_users_cache() {
     let farm = attack.at("FARM.toml");
     let class = "[[class]]\nname = 'w'\nimage = 'debian-nginx'\ndaemon = false\n";
     fs::write(&farm, class).unwrap();
-    // Packages that are there already: the build of the disk comes next.
+    // The packages are there already: the build of the disk comes next.
     let modules = "virtio_pci virtio_console virtio_balloon virtio_net pvpanic_pci";
     attack.before(&format!(
         "mkdir -p packages/x86_64/boot packages/x86_64/bin packages/x86_64/lib/modules/1 \
@@ -133,19 +135,19 @@ fn finding_01_root_runs_no_script_out_of_a_users_cache() {
     attack.is_refused(&output, &owned);
 }
 
-/// Root opens a lock that is a link to where the user may not write.
+/// Root opens a lock that is a link to a place where the user may not write.
 #[test]
 fn finding_01_root_follows_no_link_out_of_a_users_cache() {
     let Some(attack) = Attack::new("link") else { return };
     let made = attack.at("made");
-    // Where no packages can be put, nothing is downloaded.
+    // No place for packages: nothing is downloaded.
     attack.before("echo > packages");
     symlink(&made, attack.at("cache/lock")).unwrap();
     let output = attack.up(&["--guests", "1", "--for", "1"]);
     attack.is_refused(&output, &made);
 }
 
-/// A directory above the cache is as good as the cache: who owns it puts another one there.
+/// A directory above the cache is as good as the cache: its owner can put another cache there.
 #[test]
 fn finding_01_a_cache_below_a_users_directory_is_refused_too() {
     let Some(attack) = Attack::new("above") else { return };

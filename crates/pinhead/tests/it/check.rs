@@ -1,4 +1,4 @@
-//! `pinhead check` as it is typed: exit codes, answers, and each finding.
+//! `pinhead check` from the command line: exit codes, answers, and each finding.
 
 use serde_json::Value;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Rules without findings; what is tested follows and overrules.
+/// Rules without findings; the tested rule is appended and overrules.
 const GOOD: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\n\
                     HOTPLUG=\"idle < 10\"\nHOTUNPLUG=\"idle > 150\"\n";
 const MEMORY: &str = "CMM_MIN=\"0\"\nCMM_MAX=\"50000\"\n\
@@ -14,11 +14,11 @@ const MEMORY: &str = "CMM_MIN=\"0\"\nCMM_MAX=\"50000\"\n\
                       MEMPLUG=\"swaprate > 10\"\n\
                       MEMUNPLUG=\"meminfo.MemFree > meminfo.MemTotal / 10\"\n";
 
-/// A directory with a guest's kernel files as they were captured, and rules beside them.
+/// A directory with captured kernel files of a guest, and rules next to them.
 struct Guest(PathBuf);
 
 impl Guest {
-    /// A kernel of today with 4 CPUs and 512 MiB.
+    /// Creates a current kernel with 4 CPUs and 512 MiB.
     fn new() -> Guest {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +54,6 @@ impl Guest {
         path
     }
 
-    /// Checks these rules against this guest.
     fn check(&self, rules: &str) -> Answer {
         let file = self.write("rules.conf", rules);
         let output = pinhead()
@@ -69,7 +68,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // What stays behind does no harm.
+        // Leftovers do no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -92,7 +91,7 @@ impl Answer {
         found.iter().filter_map(|d| d["code"].as_str()).collect()
     }
 
-    /// The only finding, which must be of that code.
+    /// Returns the only finding, which must have this code.
     fn only(&self, code: &str) -> &Value {
         assert_eq!(self.codes(), [code], "{:#}", self.file);
         &self.file["diagnostics"][0]
@@ -103,7 +102,7 @@ fn pinhead() -> Command {
     Command::new(env!("CARGO_BIN_EXE_pinhead"))
 }
 
-/// A rule of the CPU rules, with the other one far away from it.
+/// Returns CPU rules with another HOTPLUG; HOTUNPLUG is far away from it.
 fn hotplug(rule: &str) -> String {
     GOOD.replace("idle < 10", rule)
 }
@@ -138,7 +137,7 @@ fn a_file_that_is_not_there_is_no_finding() {
 }
 
 #[test]
-fn one_refused_file_among_several_is_enough() {
+fn refused_file_among_several_fails_the_check() {
     let guest = Guest::new();
     let good = guest.write("good.conf", &format!("{GOOD}{MEMORY}"));
     let bad = guest.write("bad.conf", "UPDATE=\"1\n");
@@ -180,7 +179,7 @@ fn people_see_the_line_underlined() {
     assert!(text.contains("^^^^ neither a variable"), "{text}");
     assert!(text.contains("help: did you mean `idle`?"), "{text}");
     assert!(text.ends_with("rules.conf: 1 error, 0 warnings\n"), "{text}");
-    assert!(!text.contains('\x1b'), "no colours where nobody looks: {text}");
+    assert!(!text.contains('\x1b'), "colours without a terminal: {text}");
 }
 
 #[test]
@@ -333,7 +332,7 @@ fn report_g05_cpus_that_cannot_be_online_do_not_count() {
     }
     let said = explain();
     assert!(said.contains("one CPU more, but no CPU of this guest can be changed"), "{said}");
-    // What is isolated does not count either.
+    // Isolated CPUs do not count either.
     guest.write("sys/devices/system/cpu/online", "0-3\n");
     guest.write("sys/devices/system/cpu/isolated", "1-3\n");
     let said = explain();

@@ -1,4 +1,4 @@
-//! Decisions recorded from the original daemon, decided again by the library.
+//! Recorded decisions of the original daemon, decided again by the library.
 
 use flate2::read::MultiGzDecoder;
 use pinhead::conform::{Report, run, scenarios};
@@ -7,12 +7,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// 300 scenarios that the original daemon decided, or must have refused.
+/// Returns the path of 300 scenarios that the original daemon decided, or must have refused.
 fn recorded() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cpuplugd-decisions.jsonl.gz")
 }
 
-/// The lines of that file.
+/// Returns the lines of that file.
 fn lines() -> Vec<String> {
     let file = fs::File::open(recorded()).expect("the recorded scenarios are in the tree");
     let mut text = String::new();
@@ -20,7 +20,7 @@ fn lines() -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// A file of scenarios that goes away with the test.
+/// A file of scenarios that is removed with the test.
 struct Scenarios(PathBuf);
 
 impl Scenarios {
@@ -40,7 +40,7 @@ impl Scenarios {
 
 impl Drop for Scenarios {
     fn drop(&mut self) {
-        // What stays behind does no harm.
+        // Leftovers do no harm.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -111,7 +111,7 @@ fn a_wrong_expectation_is_a_disagreement() {
     assert!(third.contains("error[type]"), "{third}");
 }
 
-/// Blank lines of almost a MiB, for ever.
+/// An endless input of blank lines of almost a MiB each.
 struct Blank(usize);
 
 impl Read for Blank {
@@ -135,7 +135,7 @@ fn a_line_and_a_text_without_end_are_refused() {
     let text = refused(Box::new(Blank(0)));
     assert!(text.ends_with("The scenarios have more than 256 MiB, unpacked"), "{text}");
 
-    // Packed, 8 MiB without a line's end are some KiB.
+    // Packed, 8 MiB without a line end are some KiB.
     let packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut packed = std::io::BufWriter::with_capacity(1 << 20, packed);
     std::io::copy(&mut std::io::repeat(b'x').take(8 << 20), &mut packed).unwrap();

@@ -1,4 +1,4 @@
-//! `pinhead fleet` where it cannot answer: what is wrong, and what would be right.
+//! Errors of `pinhead fleet`, with the remedy in each message.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ fn wrong(args: &[&str]) -> String {
 }
 
 #[test]
-fn what_cannot_be_answered_says_what_would_be_right() {
+fn impossible_fleet_question_is_refused_with_remedy() {
     // Nobody listens at a port that needs a right.
     let nobody = "http://127.0.0.1:1";
     for last in ["30s", "8d"] {

@@ -1,4 +1,4 @@
-//! Rules of the host's manager as they are typed: checked, explained, and in the manuals.
+//! Rules of the host's manager from the command line: checked, explained, and in the manuals.
 
 use counters::HostCounter;
 use pinhead::check::host_text;
@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const RULES: &str = "fair=\"guest.actual / 4\"\nSHRINKGUEST=\"guest.cold[1] > fair\"\n\
                      MAYSHRINK=\"guest.pressure < 3\"\nSHRINKSIZE=\"fair / 10\"\n";
 
-/// A directory of a test's own.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -32,7 +31,7 @@ impl Dir {
         path
     }
 
-    /// What `explain` says of rules over a snapshot.
+    /// Runs `explain` for rules with a snapshot.
     fn explain(&self, rules: &str, snapshot: &str, format: &str) -> Output {
         let (rules, snapshot) = (self.write("host.rules", rules), self.write("now", snapshot));
         let mut command = pinhead("explain");
@@ -43,7 +42,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // What stays behind does no harm.
+        // Leftovers do no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -63,7 +62,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
 
-/// The exit code of `check`, and the codes of what it found.
+/// Returns the exit code of `check`, and the codes of its findings.
 fn check(file: &Path, more: &[&str]) -> (Option<i32>, Vec<String>) {
     let output = pinhead("check").args(["--format", "json"]).args(more).arg(file).output();
     let output = output.expect("the binary runs");
@@ -122,7 +121,7 @@ fn programs_get_the_same_as_json() {
 }
 
 #[test]
-fn what_cannot_be_explained_is_refused_in_a_sentence() {
+fn impossible_explanation_is_refused_in_a_sentence() {
     let dir = Dir::new();
     let output = pinhead("explain").arg(dir.write("host.rules", RULES)).output();
     let output = output.expect("the binary runs");
@@ -158,7 +157,7 @@ fn a_hostile_snapshot_is_refused_by_what_is_wrong_with_it() {
     assert_eq!(get(HostCounter::GuestFree, 0), None);
 }
 
-/// The lines of the manuals that the table of counters makes.
+/// The manuals contain the lines that the table of counters makes.
 #[test]
 fn the_tables_of_counters_are_those_of_the_code() {
     let mut table = String::from("| counter | unit | |\n|---|---|---|\n");
@@ -182,7 +181,7 @@ fn the_tables_of_counters_are_those_of_the_code() {
 }
 
 #[test]
-fn the_manuals_know_every_name_and_their_examples_are_without_fault() {
+fn manuals_have_every_name_and_examples_have_no_faults() {
     let manual = read("docs/rules-language.md");
     let page = read("man/pinhead-host-rules.5");
     for name in FileKind::Host.names() {

@@ -1,4 +1,4 @@
-//! The command line as a person or a script meets it, without a guest.
+//! Tests of the command line as a person or a script uses it, without a guest.
 
 mod cache;
 mod check;

@@ -1,7 +1,7 @@
-//! The parts of `man/pinhead.1` that the program knows itself: its commands and their options.
+//! Generated parts of `man/pinhead.1`: the program's commands and their options.
 //!
-//! They stand between marks in the page, among what is written by hand, and are made again with
-//! `PINHEAD_WRITE_DOCS=1 cargo test -p pinhead --test it manpage`.
+//! The parts stand between marks in the page, within the text written by hand. They are made again
+//! with `PINHEAD_WRITE_DOCS=1 cargo test -p pinhead --test it manpage`.
 
 use clap::{ArgAction, Command, CommandFactory};
 use clap_mangen::Man;
@@ -12,7 +12,7 @@ use std::{env, fs};
 const BEGIN: &str = ".\\\" Generated from the options of the program; see CONTRIBUTING.md.\n";
 const END: &str = ".\\\" End of what is generated.\n";
 
-/// The page with a part between the marks behind a heading.
+/// Returns the page with a part between the marks after a heading.
 fn with(page: &str, heading: &str, part: &str) -> String {
     let (before, rest) = page.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
     let (prose, rest) = rest.split_once(BEGIN).unwrap_or_else(|| panic!("{heading}: no mark"));
@@ -21,20 +21,20 @@ fn with(page: &str, heading: &str, part: &str) -> String {
     format!("{before}{heading}{prose}{BEGIN}{part}{END}{after}")
 }
 
-/// All commands that are shown, those below others too, with their full names.
+/// Returns all visible commands and subcommands, with their full names.
 fn commands(command: &Command, path: &str) -> Vec<(String, Command)> {
     let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
     let all = shown.flat_map(|command| {
         let path = format!("{path} {}", command.get_name());
         let below = commands(command, &path);
-        // The page describes --help once for all of them.
+        // The page describes --help once for all commands.
         let command = command.clone().disable_help_flag(true);
         std::iter::once((path, command)).chain(below)
     });
     all.collect()
 }
 
-/// How a command is called: its name, whether it has options, its arguments.
+/// Returns a command's synopsis: its name, a word for its options if it has any, its arguments.
 fn synopsis(path: &str, command: &Command) -> String {
     let mut words = String::new();
     if command.get_opts().next().is_some() {
@@ -55,11 +55,11 @@ fn synopsis(path: &str, command: &Command) -> String {
     format!("\\fB{}\\fR{words}\n.br\n", path.replace('-', "\\-"))
 }
 
-/// The options of a command as a page lists them. Words between backticks are bold.
+/// Returns a command's options as a page lists them. Words between backticks are bold.
 fn options(command: &Command) -> String {
     let mut page = Vec::new();
     Man::new(command.clone()).render_options_section(&mut page).expect("a page in memory");
-    // The apostrophe's name is defined at the head of a whole page only.
+    // The apostrophe's name is defined only at the head of a whole page.
     let page = String::from_utf8(page).expect("text").replace("\\*(Aq", "'");
     let list = page.find(".TP\n").map_or("", |at| &page[at..]);
     let mut bold = false;
@@ -88,7 +88,7 @@ fn the_page_has_every_command_with_its_options() {
         assert!(!is_top || tour.contains(&format!("**`{path}`**")), "docs/commands.md: {path}");
     }
     let sections = made.matches("\n.SS pinhead ").count();
-    assert_eq!(sections, commands.len(), "a section is of no command");
+    assert_eq!(sections, commands.len(), "a section has no command");
     if made != page {
         if env::var_os("PINHEAD_WRITE_DOCS").is_none() {
             panic!("man/pinhead.1 is stale: run this test with PINHEAD_WRITE_DOCS=1");

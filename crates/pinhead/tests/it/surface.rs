@@ -1,8 +1,8 @@
-//! Nothing that a user can do gets lost unnoticed: commands, options, values, reports, columns,
-//! presets and experiments, as the program lists them, against a list that is kept.
+//! Guard against lost features: commands, options, values, reports, columns, presets and
+//! experiments, as the program lists them, compared with a kept list.
 //!
-//! What is new is added to the list with `make docs`; what
-//! goes has to be taken out by hand, and into the changelog.
+//! `make docs` adds new entries to the list. A removed entry has to be taken out by hand, and noted
+//! in the changelog.
 
 use clap::{Arg, Command, CommandFactory};
 use pinhead::cli::Cli;
@@ -14,7 +14,7 @@ fn kept() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/surface.txt")
 }
 
-/// One line for a command, and one for each thing that can be typed behind it.
+/// Adds a line for a command, and a line for each of its arguments.
 fn command(path: &str, command: &Command, found: &mut BTreeSet<String>) {
     found.insert(path.to_owned());
     for arg in command.get_arguments().filter(|arg| arg.get_id() != "help") {
@@ -39,8 +39,8 @@ fn argument(arg: &Arg) -> Vec<String> {
     lines
 }
 
-/// The first words of what a command lists, each with a word before it. Below a heading
-/// (`name: what it is`) the lines are its columns.
+/// Adds the first words of a command's list, each with a word before it. Below a heading (`name:
+/// description`) the lines are the columns of that name.
 fn listed(args: &[&str], what: &str, found: &mut BTreeSet<String>) {
     let output = process::Command::new(env!("CARGO_BIN_EXE_pinhead"))
         .args(args)

@@ -1,4 +1,4 @@
-//! systemd's units allow what the settings beside them can switch on, and no more than is needed.
+//! systemd units: they allow all that the settings can switch on, and no more than is needed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root.join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// What a unit's file says: the words of each directive, of all its lines.
+/// A unit's file: the words of each directive, of all its lines.
 struct Unit {
     path: &'static str,
     said: BTreeMap<String, Vec<String>>,
@@ -37,7 +37,7 @@ impl Unit {
         self.words(name).contains(&word)
     }
 
-    /// Without a list of families all of them are allowed.
+    /// Asserts that the unit allows an address family. Without a list all families are allowed.
     fn assert_family(&self, family: &str, setting: &str) {
         let list = "RestrictAddressFamilies";
         let allowed = !self.said.contains_key(list) || self.has(list, family);
@@ -45,7 +45,7 @@ impl Unit {
         assert!(allowed, "{}: {setting} needs {family}, and {list} is {named:?}", self.path);
     }
 
-    /// Whether a directory of this unit's own has the path, or one that is opened for it.
+    /// Asserts that a path is writable: in a directory of the unit, or opened by it.
     fn assert_writable(&self, path: &Path, setting: &str) {
         let below = |directive, root: &str| -> Vec<PathBuf> {
             self.words(directive).iter().map(|name| Path::new(root).join(name)).collect()
@@ -59,10 +59,10 @@ impl Unit {
     }
 }
 
-/// The packaged settings with all that is commented out switched on.
+/// Returns the packaged settings with all commented-out keys switched on.
 fn all_switched_on() -> Settings {
     let text = read("packaging/host.toml");
-    // A word begins a key or a table, and a blank a sentence.
+    // A commented-out key or table begins directly after `#`, a sentence with a blank.
     let is_key = |line: &str| line.starts_with('[') || line.contains(" = ");
     let lines = text.lines().map(|line| line.strip_prefix('#').unwrap_or(line));
     let lines = lines.filter(|line| !line.starts_with(' '));
@@ -72,10 +72,10 @@ fn all_switched_on() -> Settings {
 }
 
 #[test]
-fn finding_13_the_managers_unit_allows_what_its_settings_can_switch_on() {
+fn finding_13_managers_unit_allows_all_settings() {
     let unit = Unit::read("packaging/pinhead-host.service");
     let settings = all_switched_on();
-    // Monitors, libvirt, the control socket.
+    // Monitors, libvirt and the control socket use this family.
     unit.assert_family("AF_UNIX", "[sources] qmp");
     let metrics = &settings.metrics;
     assert!(metrics.listen.is_some() && metrics.remote_write.is_some(), "{metrics:?}");
@@ -111,7 +111,7 @@ fn finding_13_the_managers_unit_allows_what_its_settings_can_switch_on() {
 #[test]
 fn finding2_17_managers_unit_spares_its_keeper() {
     let unit = Unit::read("packaging/pinhead-host.service");
-    // A keeper without CAP_SYS_RESOURCE has no less than the unit gives.
+    // A keeper without CAP_SYS_RESOURCE keeps the unit's score.
     assert!(unit.has("OOMScoreAdjust", "-1000"), "{}", unit.path);
     assert!(unit.has("OOMPolicy", "continue") && unit.has("MemorySwapMax", "0"), "{}", unit.path);
 }
@@ -139,14 +139,14 @@ fn finding_13_units_are_hardened_as_far_as_their_work_allows() {
         assert!(unit.has("ProtectSystem", "strict"), "{path}: ProtectSystem");
         assert!(unit.has("SystemCallFilter", "@system-service"), "{path}: SystemCallFilter");
         let capabilities = unit.words("CapabilityBoundingSet");
-        // The fourth of the manager's is for page-out. The pages need no right at all.
+        // The manager's fourth capability is for page-out. The pages need none.
         let (least, most) = match path {
             path if path == web => (0, 0),
             path if path.contains("host") => (1, 4),
             _ => (1, 3),
         };
         assert!((least..=most).contains(&capabilities.len()), "{path}: {capabilities:?}");
-        assert!(!capabilities.contains(&"CAP_SYS_ADMIN"), "{path}: all of root's might");
+        assert!(!capabilities.contains(&"CAP_SYS_ADMIN"), "{path}: all of root's power");
     }
     let web = Unit::read(web);
     assert!(web.has("DynamicUser", "yes") && web.has("Group", "pinhead"), "{}", web.path);

@@ -1,10 +1,10 @@
-//! `pinhead web` becomes the program that serves the pages.
+//! `pinhead web` replaces itself with the program that serves the pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A directory with a copy of `pinhead`, which goes with this value.
+/// A directory with a copy of `pinhead`, removed with this value.
 struct Alone(PathBuf);
 
 impl Alone {
@@ -44,7 +44,7 @@ fn pinhead_web_gets_the_options_as_they_were_typed() {
     alone.install(&script, "pinhead-web");
     let output = alone.web();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "<--listen><unix:/run/x><--name><a b>");
-    assert_eq!(output.status.code(), Some(7), "its exit status is that of the program");
+    assert_eq!(output.status.code(), Some(7), "the exit status is the program's");
 }
 
 #[test]

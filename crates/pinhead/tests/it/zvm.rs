@@ -1,5 +1,5 @@
-//! Files of MONWRITE as recordings: what is read is what a made-up system did, and what is broken
-//! is told with its place.
+//! MONWRITE files as recordings: a made-up system's data is read back, and damage is reported with
+//! its place.
 
 use model::{
     GuestField as G, GuestIdentity, HostField as H, Moment, ProcessField as P, ProcessName, Row,
@@ -52,7 +52,7 @@ fn said(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// A file, and what the system had done when it ended.
+/// Returns a file, and the system at the file's end.
 fn file() -> (Vec<u8>, System) {
     let mut system = System::new(16, GUESTS, 3);
     let bytes = (0..INTERVALS).flat_map(|_| system.interval(BEGIN_MS)).collect();
@@ -60,10 +60,10 @@ fn file() -> (Vec<u8>, System) {
 }
 
 #[test]
-fn what_is_imported_is_what_the_system_did() {
+fn imported_recordings_match_the_system() {
     let dir = Dir::new("truth");
     let (bytes, system) = file();
-    // Two files, as MONWRITE ends one each hour and begins the next.
+    // Two files, as MONWRITE ends a file each hour and begins the next.
     let half = bytes.len() / 2 / 4_096 * 4_096;
     let files = [dir.file("one", &bytes[..half]), dir.file("two", &bytes[half..])];
     let to = dir.0.join("recordings");
@@ -75,7 +75,7 @@ fn what_is_imported_is_what_the_system_did() {
     assert!(told.contains(&line) && told.contains("12 guests at most"), "{told}");
 
     let records = Records::open(&to).expect("recordings");
-    // The first moment is where counting begins: what was before it is not known.
+    // Counting begins with the first moment: nothing before it is known.
     let (from_ms, to_ms) = (BEGIN_MS + INTERVAL_MS, BEGIN_MS + INTERVAL_MS * INTERVALS as i64);
     let step_ms = INTERVAL_MS;
     let found = records.intervals(from_ms, to_ms, step_ms).expect("intervals");
@@ -86,7 +86,7 @@ fn what_is_imported_is_what_the_system_did() {
     before.interval(BEGIN_MS);
     let first = before.guests.clone();
     before.interval(BEGIN_MS);
-    // Its second CPU was told of with the second interval.
+    // The second CPU appears with the second interval.
     let second_ms = before.guests[HAS_SECOND_CPU].second_ms;
     for (number, (truth, first)) in system.guests.iter().zip(&first).enumerate() {
         let who = found[0].guests.keys().find(|who| who.name == truth.name).expect("a guest");
@@ -108,14 +108,14 @@ fn what_is_imported_is_what_the_system_did() {
     let gone = &system.guests[LOGS_OFF.0].name;
     let is_there = |one: &model::Interval| one.guests.keys().any(|who| who.name == *gone);
     let times = found.iter().filter(|one| is_there(one)).count();
-    assert_eq!(times, LOGS_OFF.1 as usize - 2, "a user that has logged off is gone");
+    assert_eq!(times, LOGS_OFF.1 as usize - 2, "a logged-off user is gone");
     let seconds = (INTERVALS as u64 - 1) * 60;
     let host = |field| -> u64 { found.iter().filter_map(|one| one.host.get(field)).sum() };
     assert_eq!(host(H::Guest), seconds * 450_000_000);
     assert_eq!(host(H::Idle), seconds * 450_000_000);
     assert_eq!(found[0].host.get(H::Total), Some(4 << 30));
 
-    // Every report that is of hosts and guests answers.
+    // Every report on hosts and guests answers.
     let dir = to.to_str().expect("text");
     for report in ["MAIN", "GUEST1", "GUEST2", "STATE", "QUEUE", "STORE1", "PROC", "LNXS", "HDR"] {
         let words = [
@@ -138,7 +138,7 @@ fn what_is_imported_is_what_the_system_did() {
 }
 
 #[test]
-fn what_is_broken_is_told_with_its_place_and_the_rest_is_read() {
+fn broken_file_is_reported_with_place_and_rest_is_read() {
     let dir = Dir::new("broken");
     let (bytes, _) = file();
     let import = |name: &str, bytes: &[u8]| {
@@ -154,7 +154,7 @@ fn what_is_broken_is_told_with_its_place_and_the_rest_is_read() {
     let lost = [&bytes[..4_096 * 40], &bytes[4_096 * 41..]].concat();
     let (lost, _) = import("lost", &lost);
     assert!(lost.status.success() && said(&lost).contains("at byte"), "{}", said(&lost));
-    // What is no such file leaves nothing behind.
+    // A file of another kind leaves nothing behind.
     for (name, bytes) in [("empty", &b""[..]), ("text", &b"hello\n".repeat(5_000)[..])] {
         let (output, to) = import(name, bytes);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
@@ -166,7 +166,7 @@ fn what_is_broken_is_told_with_its_place_and_the_rest_is_read() {
             .collect();
         assert!(!to.exists() && left.is_empty(), "{left:?}");
     }
-    // Nor is anything mixed up with what is there.
+    // An existing directory is never mixed with an import.
     let (again, _) = import("cut", &bytes);
     assert_eq!(again.status.code(), Some(2));
     assert!(said(&again).contains("is there already"), "{}", said(&again));
@@ -184,7 +184,7 @@ fn the_levels_above_are_shown_with_what_bounds_the_cpus() {
         told.contains("At most 3 CPUs, because LINUX01 under z/VM 7.3.0 has no more"),
         "{told}"
     );
-    // The guest has two and a half CPUs of the LPAR's four, by the second word for it.
+    // The guest has two and a half CPUs of the LPAR's four, according to STHYI.
     let mut page = vec![0_u8; 4096];
     page[12..20].copy_from_slice(&[0, 0, 0, 0, 0, 48, 0, 56]);
     page[48 + 2] = 0xa0;
@@ -207,7 +207,8 @@ fn the_levels_above_are_shown_with_what_bounds_the_cpus() {
     assert!(said(&missing).contains("only s390x kernels have it"), "{}", said(&missing));
 }
 
-/// Answer of STHYI: an LPAR in a group with 12 IFLs, z/VM, and LINUX1 with 4 of them in a pool.
+/// Returns a response of STHYI: an LPAR in a group with 12 IFLs, z/VM, and LINUX1 with 4 of them in
+/// a pool.
 fn sthyi_of_linux1(group_cap: [u8; 4], pool_cap: [u8; 4]) -> Vec<u8> {
     let mut page = vec![0_u8; 4096];
     let mut put = |at: usize, bytes: &[u8]| page[at..at + bytes.len()].copy_from_slice(bytes);
@@ -292,7 +293,7 @@ fn report_g04_capacity_says_that_the_call_failed() {
     assert!(told.contains("zeros is empty") && told.contains("s390_sthyi failed"), "{told}");
 }
 
-/// Ten minutes of three guests, as a manager of KVM's guests would have recorded them.
+/// Records ten minutes of three guests, as a manager of KVM guests does.
 fn recorded(dir: &Dir) -> PathBuf {
     let to = dir.0.join("kvm");
     let mut recorder = Recorder::new(&to, Keep::USUAL);
@@ -339,14 +340,14 @@ fn recorded(dir: &Dir) -> PathBuf {
             let name = ProcessName { name: "nginx".into(), pid: 0 };
             moment.processes.insert(who, [(name, process)].into());
         }
-        assert!(recorder.record(&moment).is_none(), "it is on disk");
+        assert!(recorder.record(&moment).is_none(), "the moment is on disk");
     }
     recorder.close().expect("it ends");
     to
 }
 
 #[test]
-fn what_is_exported_and_imported_again_is_what_was_recorded() {
+fn exported_and_imported_recordings_match_the_original() {
     let dir = Dir::new("export");
     let kvm = recorded(&dir);
     let file = dir.0.join("monwrite");
@@ -354,13 +355,13 @@ fn what_is_exported_and_imported_again_is_what_was_recorded() {
     let output = run(&["zvm", "export", &text(&file), "--dir", &text(&kvm)]);
     let told = said(&output);
     assert!(output.status.success() && told.contains("10 intervals in"), "{told}");
-    // Names of z/VM have eight letters, and each guest another.
+    // Names in z/VM have eight letters, and each guest gets a different one.
     for line in ["web1 is the user WEB1", "web-server-1 is the user WEB-SERV", "the user WEB-SER2"]
     {
         assert!(told.contains(line), "{told}");
     }
     let again = run(&["zvm", "export", &text(&file), "--dir", &text(&kvm)]);
-    assert_eq!(again.status.code(), Some(2), "a file that is there is left alone");
+    assert_eq!(again.status.code(), Some(2), "an existing file is left alone");
     let zvm = dir.0.join("zvm");
     let output = run(&["zvm", "import", &text(&file), "--to", &text(&zvm)]);
     assert!(output.status.success(), "{}", said(&output));
@@ -412,7 +413,7 @@ fn what_is_exported_and_imported_again_is_what_was_recorded() {
     assert_eq!(processes(&zvm, P::Run), was);
 }
 
-/// What the device would have given of a file: each entry, then the bytes that it names.
+/// Returns the device's output for a file: each entry, then the bytes that it names.
 fn as_read(file: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut at = 0;
@@ -433,7 +434,7 @@ fn as_read(file: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_device_gives_is_recorded_and_the_hypervisors_files_are() {
+fn device_and_hypervisor_files_are_recorded() {
     let dir = Dir::new("live");
     let mut system = System::new(5, 2, 1);
     let file: Vec<u8> = (0..4).flat_map(|_| system.interval(BEGIN_MS)).collect();

@@ -1,5 +1,6 @@
-//! `pinhead host` in a guest of z/VM, as a process: twenty users of a model, whose counters are a
-//! file and whose kernels hear a script in the place of `vmcp`; and the manager's end.
+//! `pinhead host` in a guest of z/VM, as a process, until the manager's end. A model has twenty
+//! users. Their counters are a file, and a script in place of `vmcp` delivers messages to their
+//! kernels.
 
 use rustix::event::{Timespec, poll};
 use std::fs;
@@ -13,9 +14,9 @@ use zmon::{Tod, to_ebcdic};
 const USERS: usize = 20;
 const SIZE_MIB: u64 = 1_024;
 const ALL_MIB: u64 = 16 * 1_024;
-/// Longer than the manager takes, also on a busy machine.
+/// Longer than the manager needs, also on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
-/// What the lease promises.
+/// The lease's promise.
 const RESCUE: Duration = Duration::from_secs(30);
 const LOOK_MS: u32 = 50;
 
@@ -27,8 +28,8 @@ struct Scene {
     passed: Duration,
 }
 
-/// A script that writes down what it is called with. Another process writes it: none of ours that
-/// is being started may have it open for writing.
+/// Writes a script that logs its arguments. Another process writes the script: a process that this
+/// one starts meanwhile must not have it open for writing.
 fn script(path: &Path) {
     let words = format!("#!/bin/sh\necho \"$@\" >> {}\n", path.with_extension("log").display());
     let mut sh = Command::new("sh")
@@ -68,10 +69,10 @@ impl Scene {
         Scene { dir, manager, pools_mib, messages: 0, passed: Duration::ZERO }
     }
 
-    /// What was said is heard, and z/VM counts again.
+    /// Delivers the logged messages to the model, and lets z/VM count again.
     fn live(&mut self) {
         let log = fs::read_to_string(self.dir.join("vmcp.log")).expect("a log");
-        // A line that is being written is heard when it ends.
+        // A line without its end is still being written.
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         for message in whole.lines().skip(self.messages) {
             self.messages += 1;
@@ -102,7 +103,7 @@ impl Scene {
         ALL_MIB.saturating_sub(used)
     }
 
-    /// Lives until something holds. How long that took.
+    /// Runs the model until a condition holds. Returns the time that it took.
     fn until(&mut self, what: &str, limit: Duration, holds: impl Fn(&Scene) -> bool) -> Duration {
         let before = self.passed;
         loop {
@@ -118,7 +119,7 @@ impl Scene {
         }
     }
 
-    /// What the manager and its keeper have told, when both have ended.
+    /// Returns the messages of the manager and its keeper, when both have ended.
     fn told(&mut self) -> String {
         let mut told = String::new();
         let mut errors = self.manager.stderr.take().expect("its messages");
@@ -145,13 +146,14 @@ impl Drop for Scene {
     }
 }
 
-/// The set point of a tenth, less the hysteresis of a hundredth.
+/// Returns true if memory is free up to the set point of a tenth, less the hysteresis of a
+/// hundredth.
 fn is_held(scene: &Scene) -> bool {
     scene.free_mib() >= ALL_MIB * 9 / 100
 }
 
 #[test]
-fn all_users_have_their_memory_back_within_30_s_of_a_managers_sudden_end() {
+fn users_have_all_memory_back_within_30_s_of_managers_kill() {
     let mut scene = Scene::new("zvm-kill");
     let took = scene.until("the set point is not held", LONG, is_held);
     println!("{} MiB are free after {took:?}, {} messages", scene.free_mib(), scene.messages);
@@ -172,13 +174,13 @@ fn all_users_have_their_memory_back_within_30_s_of_a_managers_sudden_end() {
     let told = scene.told();
     assert!(told.contains("told to take all memory back"), "{told}");
     scene.live();
-    assert_eq!(scene.pools_mib, [0; USERS], "nothing came late");
+    assert_eq!(scene.pools_mib, [0; USERS], "no late message arrived");
     let log = fs::read_to_string(scene.dir.join("vmcp.log")).expect("a log");
-    assert!(!log.contains("MAINT"), "nobody has named it: {log}");
+    assert!(!log.contains("MAINT"), "MAINT is not managed: {log}");
 }
 
 #[test]
-fn a_manager_that_ends_in_order_gives_all_back_and_its_passes_can_be_decided_again() {
+fn stopped_manager_returns_memory_and_its_passes_replay() {
     let mut scene = Scene::new("zvm-end");
     scene.until("the set point is not held", LONG, is_held);
     let pid = rustix::process::Pid::from_child(&scene.manager);

@@ -1,9 +1,9 @@
-//! How often something may be asked for.
+//! Token buckets, which limit rates.
 
-/// Requests that may be made: so many at once, and so many a second on average.
+/// Token bucket: a number of requests at once, and a number a second on average.
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
-    /// Thousandths of a request.
+    /// Tokens, in thousandths of a request.
     left: u64,
     most: u64,
     a_second: u64,
@@ -11,13 +11,13 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A full one.
+    /// Makes a full bucket.
     pub(crate) fn new(at_once: u64, a_second: u64, now_ms: u64) -> Bucket {
         let most = at_once.saturating_mul(1_000);
         Bucket { left: most, most, a_second, at_ms: now_ms }
     }
 
-    /// Takes one out; false if there is none.
+    /// Takes a token; returns false if there is none.
     pub(crate) fn take(&mut self, now_ms: u64) -> bool {
         let passed_ms = now_ms.saturating_sub(self.at_ms);
         self.at_ms = now_ms.max(self.at_ms);
@@ -30,7 +30,7 @@ impl Bucket {
         has_one
     }
 
-    /// Whether nothing of it is missing at a time.
+    /// Returns true if the bucket is full at `now_ms`.
     pub(crate) fn is_full(&self, now_ms: u64) -> bool {
         let gained = now_ms.saturating_sub(self.at_ms).saturating_mul(self.a_second);
         self.left.saturating_add(gained) >= self.most
@@ -42,12 +42,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_at_once_and_so_many_a_second() {
+    fn bucket_allows_burst_and_average_rate() {
         let mut bucket = Bucket::new(3, 2, 1_000);
         let taken: Vec<bool> = (0..4).map(|_| bucket.take(1_000)).collect();
         assert_eq!(taken, [true, true, true, false]);
         assert!(!bucket.take(1_499) && bucket.take(1_500) && !bucket.take(1_500));
-        // A long silence is no more than a full one, and a clock that goes back gives nothing.
+        // A long silence yields a full bucket and no more, and a clock that goes back yields
+        // nothing.
         assert!(bucket.take(u64::MAX) && bucket.take(0) && bucket.take(0) && !bucket.take(0));
     }
 }

@@ -1,17 +1,17 @@
-//! Whether a request is meant for these pages, and not sent by another site's page through the
-//! visitor's browser.
+//! Checks that a request is meant for these pages, and that no other site's page sends it through
+//! the visitor's browser.
 //!
-//! - `Host` has to be a name of ours: a foreign name that resolves to this machine (DNS
+//! - `Host` has to be a name of these pages. A foreign name that resolves to this machine (DNS
 //!   rebinding) is refused.
-//! - `Sec-Fetch-Site` has to say that the request is our own page's, or nobody's (typed in);
-//!   links from elsewhere may open a page, and nothing else.
-//! - `Origin`, where there is one, has to be ours. Whoever wants to change something has to
-//!   send one of the two.
+//! - `Sec-Fetch-Site` has to name this site, or none (a typed address). Links from other sites may
+//!   open a page, and nothing else.
+//! - `Origin`, if present, has to be this site. A request that changes something has to send one of
+//!   the two.
 
 use axum::http::Method;
 use std::net::{IpAddr, SocketAddr};
 
-/// What of a request decides.
+/// Parts of a request that decide.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heads<'a> {
     pub(crate) host: Option<&'a str>,
@@ -22,27 +22,27 @@ pub(crate) struct Heads<'a> {
     pub(crate) mode: Option<&'a str>,
 }
 
-/// By which names browsers may ask.
+/// Names by which browsers may ask.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
-    /// In small letters, with the port; `None` where any name is taken.
+    /// Own names in lower case, with the port; `None` if any name is accepted.
     own: Option<Vec<String>>,
-    /// Of a proxy, with any port or none.
+    /// Names of a proxy, with any port or none.
     given: Vec<String>,
 }
 
-/// Why a request is not served.
+/// Reason why a request is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It is for another name.
+    /// The request is for another name.
     Host,
-    /// Another site's page sends it.
+    /// Another site's page sends the request.
     Site,
 }
 
 impl Names {
-    /// The address that is listened at, `localhost` where that leads there, and others. Where all
-    /// addresses are listened at, the others alone.
+    /// Names for an address: the address itself, `localhost` if that leads to it, and `given`. For
+    /// the unspecified address, `given` alone.
     pub(crate) fn of_address(address: SocketAddr, by_tls: bool, given: &[String]) -> Names {
         let port = address.port();
         let host = match address.ip() {
@@ -66,13 +66,13 @@ impl Names {
         Names { own: Some(own), given: lowered(given) }
     }
 
-    /// Any, at a unix socket: no browser reaches that by itself, and the proxy in front of it
-    /// has its own names.
+    /// Names for a unix socket: any name. No browser reaches the socket by itself, and the proxy in
+    /// front of it has its own names.
     pub(crate) fn of_socket(given: &[String]) -> Names {
         Names { own: None, given: lowered(given) }
     }
 
-    /// The one to begin with.
+    /// Returns the name in the address that is reported.
     pub(crate) fn first(&self) -> Option<&str> {
         self.own.as_ref()?.first().map(String::as_str)
     }
@@ -98,14 +98,14 @@ fn lowered(names: &[String]) -> Vec<String> {
     names.iter().map(|name| name.to_ascii_lowercase()).collect()
 }
 
-/// Whether a request may be looked at any further.
+/// Checks that a request may be processed any further.
 pub(crate) fn check(method: &Method, heads: Heads<'_>, names: &Names) -> Result<(), Refusal> {
     let host = heads.host.filter(|host| names.has(host)).ok_or(Refusal::Host)?;
     let changes = *method != Method::GET && *method != Method::HEAD;
     let is_ours = match heads.site {
         Some("same-origin") => true,
         Some("none") => !changes,
-        // A link from elsewhere opens a page.
+        // A link from another site may open a page.
         Some(_) => !changes && heads.mode == Some("navigate"),
         None => !changes || heads.origin.is_some(),
     };
@@ -135,7 +135,7 @@ mod tests {
         }
         let bad = [
             "evil.example:8420",
-            // Somebody else's, maybe.
+            // This address may be another process's.
             "[::1]:8420",
             "127.0.0.2:8420",
             "127.0.0.1",
@@ -170,14 +170,14 @@ mod tests {
             check(&method, Heads { site, mode, origin, ..HOST }, &names())
         };
         let (own, foreign) = (Some("http://127.0.0.1:8420"), Some("http://evil.example"));
-        // A link, a typed address, our own script, a form of ours, and a program.
+        // A link, a typed address, our own script, our own form, and a program.
         assert_eq!(asked(Method::GET, Some("cross-site"), Some("navigate"), None), Ok(()));
         assert_eq!(asked(Method::GET, Some("none"), Some("navigate"), None), Ok(()));
         assert_eq!(asked(Method::GET, Some("same-origin"), Some("cors"), None), Ok(()));
         assert_eq!(asked(Method::POST, Some("same-origin"), Some("navigate"), own), Ok(()));
         assert_eq!(asked(Method::GET, None, None, None), Ok(()));
         assert_eq!(asked(Method::POST, None, None, own), Ok(()));
-        // A script, a picture or a form elsewhere; a browser that says nothing of itself.
+        // A script, a picture or a form of another site; a browser without `Sec-Fetch` headers.
         let no = Err(Refusal::Site);
         assert_eq!(asked(Method::GET, Some("cross-site"), Some("cors"), foreign), no);
         assert_eq!(asked(Method::GET, Some("same-site"), Some("no-cors"), None), no);

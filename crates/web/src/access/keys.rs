@@ -1,47 +1,47 @@
-//! Tokens and sessions: a token opens the pages once, soon, and becomes a session of that browser.
+//! Tokens and sessions: a token opens the pages once, within ten minutes, and becomes a session.
 //!
-//! Chance and time are arguments.
+//! Random bytes and time are arguments.
 
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
-/// Life of a token. Where the address is printed it is read for much longer, as in a journal.
+/// Life of a token. The printed address stays readable for much longer, for example in a journal.
 const TOKEN_MS: u64 = 10 * 60_000;
-/// A session ends when it was not used for so long.
+/// A session ends if it was not used for this long.
 const SESSION_MS: u64 = 12 * 3_600_000;
-/// More sessions than this are not kept: the one that was not used for longest ends.
+/// Maximal number of sessions. A further session ends the session that was unused for longest.
 const SESSIONS_MAX: usize = 64;
 
-/// Something that nobody guesses: 32 bytes, written in 64 letters.
+/// Secret that cannot be guessed: 32 bytes, written as 64 hexadecimal digits.
 #[derive(Clone)]
 pub(crate) struct Secret(Arc<str>);
 
 impl Secret {
-    /// Of chance.
+    /// Makes a secret from random bytes.
     pub(crate) fn new(bytes: [u8; 32]) -> Secret {
         let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         Secret(text.into())
     }
 
-    /// Whether a text is it, in the same time whatever the text is.
+    /// Compares a text with the secret, in constant time.
     pub(crate) fn is(&self, text: &str) -> bool {
         self.0.as_bytes().ct_eq(text.as_bytes()).into()
     }
 
-    /// As it is sent.
+    /// Returns the secret as it is sent.
     pub(crate) fn text(&self) -> &Arc<str> {
         &self.0
     }
 }
 
-// Nobody finds one in a log.
+// The secret never appears in a log.
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret")
     }
 }
 
-/// Two new secrets, of which a session is made.
+/// Two new secrets for a session.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) session: Secret,
@@ -55,7 +55,7 @@ struct Session {
     used_ms: u64,
 }
 
-/// The token that opens the pages, if there is one, and who was let in.
+/// The valid token, if any, and the sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     token: Option<(Secret, u64)>,
@@ -63,19 +63,19 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Makes a token good from now on, in place of the one before.
+    /// Makes a token valid from now on, in place of the last one.
     pub(crate) fn offer(&mut self, token: Secret, now_ms: u64) {
         self.token = Some((token, now_ms));
     }
 
-    /// Whether a text is the token that is good now.
+    /// Returns true if a text is the valid token.
     pub(crate) fn is_token(&self, text: &str, now_ms: u64) -> bool {
         self.token.as_ref().is_some_and(|(token, since_ms)| {
             token.is(text) && now_ms.saturating_sub(*since_ms) < TOKEN_MS
         })
     }
 
-    /// Trades the token for a session; false if it is not the one that is good now.
+    /// Trades the token for a session; returns false if the token is not valid.
     pub(crate) fn enter(&mut self, token: &str, fresh: Fresh, now_ms: u64) -> bool {
         let is_good = self.is_token(token, now_ms);
         if is_good {
@@ -85,7 +85,7 @@ impl Keys {
         is_good
     }
 
-    /// Begins a session; the token stays.
+    /// Begins a session. The token stays valid.
     pub(crate) fn begin(&mut self, fresh: Fresh, now_ms: u64) {
         let Fresh { session, form_key } = fresh;
         if self.sessions.len() >= SESSIONS_MAX
@@ -97,12 +97,12 @@ impl Keys {
         self.sessions.push(Session { secret: session, form_key, used_ms: now_ms });
     }
 
-    /// Ends the session whose forms have this key.
+    /// Ends the session with this form key.
     pub(crate) fn leave(&mut self, form_key: &str) {
         self.sessions.retain(|one| !one.form_key.is(form_key));
     }
 
-    /// The key of the forms of a session that is good now.
+    /// Returns the form key of a valid session.
     pub(crate) fn form_key(&mut self, session: &str, now_ms: u64) -> Option<Arc<str>> {
         self.sessions.retain(|one| now_ms.saturating_sub(one.used_ms) < SESSION_MS);
         let found = self.sessions.iter_mut().find(|one| one.secret.is(session))?;

@@ -1,7 +1,7 @@
-//! Who may see the pages: decided without a socket and without a clock.
+//! Access to the pages: decisions without a socket and without a clock.
 //!
 //! ```text
-//!   request ─► guard: is it for us, and does another site send it? ─► keys: who is it?
+//!   request ─► guard: is it for us, and does another site send it? ─► keys: which session?
 //!                                 password, tries: a stranger's word ─┤
 //!                                                                      └► bucket: how often?
 //! ```

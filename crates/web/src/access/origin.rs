@@ -1,18 +1,18 @@
-//! Origins of connections and requests. Each has a share of its own, which no other uses up.
+//! Origins of connections and requests. Each origin has its own share of the limits.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Where something comes from.
+/// Origin of a connection or request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
-    /// Nobody says.
+    /// Unknown origin.
     Unknown,
-    /// A user of this machine, which has very many addresses of its own.
+    /// A user of this machine: a user can connect from very many local addresses.
     User(u32),
-    /// This machine, where the kernel does not tell the user.
+    /// This machine, if the kernel does not report the user.
     Local,
     V4(Ipv4Addr),
-    /// A site of IPv6: one that has an address of it has all of them, of 65,536 networks.
+    /// A site of IPv6, a /48: an owner of one address has all of its 65,536 networks.
     Site([u16; 3]),
 }
 

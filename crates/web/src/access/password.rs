@@ -1,4 +1,4 @@
-//! The password of the pages, as a file has it: one line, made with Argon2id.
+//! Password of the pages, as a file stores it: one line of Argon2id.
 
 use crate::{Error, secret_file};
 use argon2::Argon2;
@@ -10,17 +10,17 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// A shorter one is tried out too soon.
+/// Shorter passwords are guessed too soon.
 const CHARS_MIN: usize = 8;
-/// No line of such a file is longer.
+/// Maximal size of the file.
 const FILE_MAX: u64 = 1_024;
 
-/// What a password is compared with.
+/// Hash with which passwords are compared.
 pub(crate) struct Password {
     line: String,
 }
 
-// Nobody finds one in a log.
+// The hash never appears in a log.
 impl std::fmt::Debug for Password {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Password")
@@ -28,14 +28,14 @@ impl std::fmt::Debug for Password {
 }
 
 impl Password {
-    /// Reads the file of a password.
+    /// Reads a password file.
     pub(crate) fn read(path: &Path) -> Result<Password, Error> {
         let wrong = |why: &str| Error::PasswordFile { path: path.into(), why: why.into() };
         let text = secret_file::read(path, FILE_MAX).map_err(|why| wrong(&why))?;
         Password::of(&text).map_err(wrong)
     }
 
-    /// Reads the text of such a file, or says what is wrong with it.
+    /// Parses the text of a password file. The error is the reason for the user.
     pub(crate) fn of(text: &str) -> Result<Password, &'static str> {
         let line = text.trim();
         if line.lines().count() != 1 {
@@ -52,15 +52,15 @@ impl Password {
         Ok(Password { line: line.to_owned() })
     }
 
-    /// Whether a text is it. That takes some hundredths of a second, as it is meant to.
+    /// Returns true if a text is the password. The comparison takes some hundredths of a second on
+    /// purpose.
     pub(crate) fn is(&self, text: &str) -> bool {
         PasswordHash::new(&self.line)
             .is_ok_and(|hash| Argon2::default().verify_password(text.as_bytes(), &hash).is_ok())
     }
 }
 
-/// Writes a new password file that only its owner may read. One that is there is replaced in one
-/// step.
+/// Writes a password file that only its owner may read. An existing file is replaced atomically.
 pub fn write_password(path: &Path, password: &str) -> Result<(), Error> {
     let wrong = |why: &str| Error::PasswordFile { path: path.into(), why: why.into() };
     let unwritten = |source| Error::File { path: path.into(), source };
@@ -85,7 +85,7 @@ pub fn write_password(path: &Path, password: &str) -> Result<(), Error> {
         .and_then(|mut file| writeln!(file, "{hash}").and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(new, path));
     written.map_err(|error| {
-        // What is there of it is of no use.
+        // A half-written file is of no use.
         let _ = fs::remove_file(new);
         unwritten(error)
     })
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(format!("{password:?}"), "Password");
         let text = fs::read_to_string(&file.0).unwrap();
         assert!(text.starts_with("$argon2id$v=19$m=") && !text.contains("horse"), "{text}");
-        // The same password twice is two lines.
+        // The salt is random, so the same password gives another line.
         write_password(&file.0, "correct horse").unwrap();
         assert_ne!(fs::read_to_string(&file.0).unwrap(), text);
         let error = write_password(&file.0, "1234567").unwrap_err().to_string();

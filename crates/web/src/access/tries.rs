@@ -1,40 +1,40 @@
-//! How often somebody asks or tries, by where from: a stranger cannot use up what others need.
+//! Rate limits by origin: a stranger cannot use up the share of others.
 
 use super::{Bucket, Origin};
 use std::collections::BTreeMap;
 
-/// Origins that are remembered. All others share one bucket.
+/// Origins with a bucket of their own. All others share one bucket.
 const ORIGINS_MAX: usize = 1_024;
 
-/// Who has tried, and how often.
+/// Buckets by origin.
 #[derive(Debug)]
 pub(crate) struct Tries {
     at_once: u64,
     a_second: u64,
-    /// A second of a bucket is so many of the clock's.
+    /// Number of seconds that count as one second of a bucket.
     slower: u64,
     origins: BTreeMap<Origin, Bucket>,
     others: Option<Bucket>,
 }
 
 impl Tries {
-    /// So many at once for each, and so many a second after that.
+    /// Allows each origin `at_once` tries, and `a_second` tries a second after that.
     pub(crate) fn new(at_once: u64, a_second: u64) -> Tries {
         Tries { at_once, a_second, slower: 1, origins: BTreeMap::new(), others: None }
     }
 
-    /// So many at once for each, and one in so many seconds after that.
+    /// Allows each origin `at_once` tries, and one try every `seconds` seconds after that.
     pub(crate) fn slow(at_once: u64, seconds: u64) -> Tries {
         Tries { slower: seconds, ..Tries::new(at_once, 1) }
     }
 
-    /// Whether somebody may try now.
+    /// Takes a try of an origin; returns false if it has none left.
     pub(crate) fn may(&mut self, origin: Origin, now_ms: u64) -> bool {
         let now = now_ms / self.slower;
         let (at_once, a_second) = (self.at_once, self.a_second);
         let full = || Bucket::new(at_once, a_second, now);
         if !self.origins.contains_key(&origin) && self.origins.len() >= ORIGINS_MAX {
-            // Who has not tried for so long that everything is open again.
+            // Forget the origins with a full bucket: a new bucket would be the same.
             self.origins.retain(|_, bucket| !bucket.is_full(now));
             if self.origins.len() >= ORIGINS_MAX {
                 return self.others.get_or_insert_with(full).take(now);
@@ -82,7 +82,7 @@ mod tests {
         assert!((0..many).all(|number| tries.may(ip(number), 0)));
         let more = (many..many + 100).filter(|number| tries.may(ip(*number), 0)).count();
         assert_eq!(more, 5);
-        // Who was there before has what is left of theirs.
+        // A known origin keeps the rest of its bucket.
         assert!(tries.may(ip(7), 0));
         assert!(tries.may(ip(5_000), 60_000) && tries.origins.len() < 10);
     }

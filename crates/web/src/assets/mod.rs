@@ -1,4 +1,4 @@
-//! What pages load: a style and a script, both part of the program.
+//! Style and script of the pages, both part of the program.
 
 use axum::extract::Path;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -9,14 +9,14 @@ use std::sync::LazyLock;
 
 const OWN_STYLE: &str = include_str!("app.css");
 const SCRIPT: &str = include_str!("app.js");
-/// A pin's head.
+/// Picture of a pin.
 const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\">\
                     <path d=\"M8 7v8\" stroke=\"#6c757d\" stroke-width=\"2\"/>\
                     <circle cx=\"8\" cy=\"5\" r=\"4\" fill=\"#c75000\"/></svg>";
 
 static WHOLE_STYLE: LazyLock<String> = LazyLock::new(|| format!("{STYLE}{OWN_STYLE}"));
 
-/// A number of the contents: an address with it never means anything else.
+/// Hash of the contents: an address with it always has the same contents.
 static MARK: LazyLock<String> = LazyLock::new(|| {
     let mut hash = StableHash::default();
     hash.put(WHOLE_STYLE.as_bytes());
@@ -24,17 +24,17 @@ static MARK: LazyLock<String> = LazyLock::new(|| {
     format!("{:016x}", hash.finish())
 });
 
-/// Where the style is.
+/// Returns the address of the style.
 pub(crate) fn style_path() -> String {
     format!("/assets/app.css?v={}", *MARK)
 }
 
-/// Where the script is.
+/// Returns the address of the script.
 pub(crate) fn script_path() -> String {
     format!("/assets/app.js?v={}", *MARK)
 }
 
-/// Serves one of them.
+/// Serves the style, the script or the icon.
 pub(crate) async fn serve(Path(name): Path<String>) -> Response {
     let (kind, text): (&'static str, &'static str) = match name.as_str() {
         "app.css" => ("text/css; charset=utf-8", WHOLE_STYLE.as_str()),

@@ -1,4 +1,4 @@
-//! What pinhead itself costs, and what it has to complain about.
+//! Page with pinhead's own costs and its troubles.
 
 use super::layout::Page;
 use crate::app::App;
@@ -15,7 +15,7 @@ use maud::{Markup, html};
 use reports::shown;
 use std::sync::Arc;
 
-/// The page.
+/// Serves the page.
 pub(crate) async fn about(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,

@@ -1,5 +1,5 @@
-//! What may be changed: only where that is allowed, by forms of ours, and as far as the manager
-//! lets this process.
+//! Forms that change guests, if changes are allowed. Only forms of these pages count, and the
+//! manager decides whether this process may make the change.
 
 use super::fault;
 use crate::app::App;
@@ -18,7 +18,7 @@ use manager::control::{Answer, Ask, Change};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What can be changed of a guest.
+/// Changes of a guest, with their words in the form.
 pub(crate) const WHATS: [(&str, &str); 6] = [
     ("min", "It never gets less than"),
     ("max", "It never gets more than"),
@@ -27,11 +27,11 @@ pub(crate) const WHATS: [(&str, &str); 6] = [
     ("release", "It is not managed, and gets its maximum"),
     ("manage", "It is managed again"),
 ];
-/// How long memory is waited for, and held at most.
+/// Time to wait for memory, and the longest time to hold it.
 const WAIT_MS: u64 = 5_000;
 const HOLD_S_MAX: u64 = 3_600;
 
-/// A change of a guest, as it is sent.
+/// Form with a change of a guest.
 #[derive(Debug, Deserialize)]
 pub(crate) struct SetForm {
     form_key: String,
@@ -40,7 +40,7 @@ pub(crate) struct SetForm {
     pub(crate) value: String,
 }
 
-/// Memory that is wanted, as it is sent.
+/// Form with a reservation of memory.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ReserveForm {
     form_key: String,
@@ -58,7 +58,7 @@ fn allowed(app: &App, visitor: &Visitor, form_key: &str) -> Result<(), Fault> {
     visitor.owns(form_key)
 }
 
-/// Reads a change.
+/// Parses a change.
 pub(crate) fn change(what: &str, value: &str) -> Result<Change, String> {
     let value = value.trim();
     let size = || match value {
@@ -82,8 +82,8 @@ pub(crate) fn change(what: &str, value: &str) -> Result<Change, String> {
     }
 }
 
-/// By what the manager finds a guest that a page shows: its name, or where several have that, its
-/// UUID.
+/// Returns the manager's key of a guest on a page, and the page's address. The key is the name, or
+/// the UUID if several guests have the name.
 fn addressed(app: &App, key: &str) -> Result<(String, String), Fault> {
     let seen = app.live.now().map_err(|why| Fault::source(plain(&why, 400)))?;
     let row = seen
@@ -104,7 +104,7 @@ fn addressed(app: &App, key: &str) -> Result<(String, String), Fault> {
     Ok((address, path))
 }
 
-/// Changes a guest, and leads back to it.
+/// Changes a guest and redirects to its page.
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,
@@ -140,7 +140,7 @@ pub(crate) async fn set(
     led_to(made.await)
 }
 
-/// To a page after what was done, so that loading it again does nothing again.
+/// Redirects to the page after a change, so that a reload does not repeat the change.
 fn led_to(made: Result<String, Fault>) -> Response {
     match made {
         Ok(path) => (StatusCode::SEE_OTHER, [(header::LOCATION, path)], "").into_response(),
@@ -148,7 +148,7 @@ fn led_to(made: Result<String, Fault>) -> Response {
     }
 }
 
-/// Makes room for a guest that is about to start.
+/// Reserves memory for a guest that is about to start.
 pub(crate) async fn reserve(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,

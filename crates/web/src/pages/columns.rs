@@ -1,14 +1,14 @@
-//! The columns of the table of guests: fields of the reports, so that a number means the same on
-//! a page, in a report and on the screens.
+//! Columns of the table of guests. They are fields of the reports, so a number means the same on a
+//! page, in a report and on the screens.
 
 use base::plain;
 use maud::{Markup, html};
 use reports::{Derived, Scope, field, shown};
 
-/// Characters of a name that are shown.
+/// Maximal number of characters of a name.
 pub(crate) const NAME_WIDTH: usize = 64;
 
-/// The derived fields of a guest, in their order.
+/// Derived fields of a guest, in the order of the columns.
 pub(crate) const GUEST: [&str; 10] = [
     "cpu_percent",
     "cpu_wait_percent",
@@ -22,7 +22,7 @@ pub(crate) const GUEST: [&str; 10] = [
     "wakes_per_min",
 ];
 
-/// The host's, in tiles.
+/// Fields of the host, shown as tiles.
 pub(crate) const HOST: [&str; 8] = [
     "busy_percent",
     "capture_percent",
@@ -34,7 +34,7 @@ pub(crate) const HOST: [&str; 8] = [
     "psi_io_percent",
 ];
 
-/// Who has what of the host's memory, from the bottom up. Together they are all of it.
+/// Owners of the host's memory, from the bottom up. They add up to all memory.
 pub(crate) const OWNERS: &[&str] = &[
     "guests_mib",
     "hypervisors_mib",
@@ -55,22 +55,22 @@ pub(crate) const OWNERS: &[&str] = &[
     "free_mib",
 ];
 
-/// The fields of a scope that have these names.
+/// Returns the fields of a scope with these names.
 pub(crate) fn fields(scope: Scope, ids: &[&str]) -> Vec<&'static Derived> {
     ids.iter().filter_map(|id| field(scope, id)).collect()
 }
 
-/// A value as it is shown.
+/// Formats a value.
 pub(crate) fn cell(field: &Derived, value: Option<f64>) -> String {
     shown(value, field.decimals)
 }
 
-/// What a field means, for who points at its head.
+/// Returns the meaning of a field, as the tooltip of its heading.
 pub(crate) fn meaning(field: &Derived) -> String {
     format!("{}: {}", field.words, field.formula)
 }
 
-/// Numbers of now, each with its head.
+/// Returns current numbers, each with its heading.
 pub(crate) fn tiles(values: &[(&'static Derived, Option<f64>)]) -> Markup {
     html! {
         dl class="tiles" {
@@ -84,12 +84,12 @@ pub(crate) fn tiles(values: &[(&'static Derived, Option<f64>)]) -> Markup {
     }
 }
 
-/// What a filter looks through.
+/// Returns the text that the filter searches.
 pub(crate) fn sought(guest: &str, class: &str) -> String {
     format!("{} {}", name(guest), name(class)).to_lowercase()
 }
 
-/// A guest's text, safe and not too long.
+/// Returns a guest's text, escaped and shortened.
 pub(crate) fn name(text: &str) -> String {
     plain(text, NAME_WIDTH)
 }

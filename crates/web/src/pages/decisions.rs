@@ -1,4 +1,4 @@
-//! What was decided, why, and what came of it; and where the shadow policy parts from it.
+//! Page of decisions with their reasons and results, and of the shadow policy's differences.
 
 use super::columns::name;
 use super::layout::{Local, Page, hidden, time_bar};
@@ -17,12 +17,12 @@ use store::{Journal, Policy, Range};
 use why::when::{self, Now};
 use why::{Answer, Question, Time, Told};
 
-/// Lines that a page has.
+/// Maximal number of lines of a page.
 const LINES_MAX: usize = 1_000;
-/// Intervals do not matter here.
+/// Intervals do not matter on this page.
 const POINTS: i64 = 240;
 
-/// What is asked for.
+/// Query of the page.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Asked {
     #[serde(flatten)]
@@ -30,12 +30,12 @@ pub(crate) struct Asked {
     /// A guest, by name, pattern or UUID.
     #[serde(default)]
     guest: String,
-    /// Whose decisions: `shadow` for those that were not carried out, `apart` for where they part.
+    /// Policy: `shadow` for decisions that were not carried out, `apart` for the differences.
     #[serde(default)]
     policy: String,
 }
 
-/// What the journal has of a guest in a time, or why nothing is shown of it.
+/// Returns the journal's decisions on a guest in a time range, or the reason why none are shown.
 pub(crate) fn answer(
     app: &App,
     guest: &str,
@@ -54,13 +54,13 @@ pub(crate) fn answer(
     };
     match asked() {
         Ok(answer) => (Some(answer), None),
-        // A guest about which nothing was ever decided is none that is missing.
+        // A guest without any decision is no error.
         Err(why::Error::Unknown { .. }) => (None, None),
         Err(error) => (None, Some(format!("Decisions are not shown: {}", base::chain(&error)))),
     }
 }
 
-/// The page.
+/// Serves the page.
 pub(crate) async fn decisions(
     State(app): State<Arc<App>>,
     Values(asked): Values<Asked>,
@@ -120,7 +120,7 @@ fn page(app: &App, asked: &Asked, now: &Now) -> Result<Markup, Fault> {
     Ok(Page { title: "Decisions", place: "/decisions", span: Some(&span), body }.whole())
 }
 
-/// Where the active policy and the shadow part.
+/// Shows the differences between the active policy and the shadow policy.
 fn apart(app: &App, span: &Span, guest: &str, now: &Now) -> Result<Markup, Fault> {
     let Some(path) = app.source.journal() else { return Ok(html! {}) };
     let journal = Journal::read_only(&path).map_err(|error| Fault::source(base::chain(&error)))?;
@@ -134,7 +134,7 @@ fn apart(app: &App, span: &Span, guest: &str, now: &Now) -> Result<Markup, Fault
     })
 }
 
-/// Lines of the journal as a table, newest first.
+/// Shows lines of the journal as a table, newest first.
 pub(crate) fn told_table(
     told: &[Told<'_>],
     most: usize,

@@ -1,4 +1,4 @@
-//! What is now, once a second: only what has changed since it was sent last.
+//! Event stream of current values, once a second. An event contains only the changed values.
 
 use super::columns::{GUEST, HOST, OWNERS, cell, fields};
 use super::guest::values_now;
@@ -19,20 +19,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-/// A stream ends before its connection would be ended; the browser begins another by itself.
+/// Maximal number of events of a stream. The stream ends before its connection would be closed,
+/// and the browser reconnects.
 const TURNS_MAX: u32 = 540;
-/// So long without news, and a sign of life is sent.
+/// Interval of keep-alive comments.
 const SIGN: Duration = Duration::from_secs(15);
 
-/// Whose news are wanted.
+/// Query of the stream.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Asked {
-    /// A guest, by name or UUID; all, if none is named.
+    /// A guest, by name or UUID; all guests if empty.
     #[serde(default)]
     guest: Option<String>,
 }
 
-/// A stream of news.
+/// State of a stream.
 struct News {
     app: Arc<App>,
     receiver: watch::Receiver<Option<Looked>>,
@@ -42,7 +43,7 @@ struct News {
     _place: OwnedSemaphorePermit,
 }
 
-/// The stream.
+/// Serves the stream.
 pub(crate) async fn events(State(app): State<Arc<App>>, Values(asked): Values<Asked>) -> Response {
     let Ok(place) = app.watchers.clone().try_acquire_owned() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "Too many browsers look at once").into_response();
@@ -93,7 +94,7 @@ impl News {
     }
 }
 
-/// The state of a table that was sent last: events carry what has changed of it.
+/// Values that were sent last.
 #[derive(Debug, Default)]
 struct Sent {
     has_begun: bool,
@@ -102,12 +103,12 @@ struct Sent {
 }
 
 impl Sent {
-    /// The news, as JSON.
+    /// Returns the changed values, as JSON.
     fn news(&mut self, looked: &Looked, at: &str) -> serde_json::Value {
         let seen = match looked {
             Ok(seen) => seen,
             Err(why) => {
-                // What the page shows by then may be of another time: all is sent again.
+                // The page may show values of another time by then: send everything again.
                 *self = Sent::default();
                 return serde_json::json!({"trouble": &**why});
             }

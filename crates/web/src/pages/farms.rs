@@ -1,6 +1,6 @@
-//! Farms of this host: how far their start is, and how each guest is.
+//! Farms of this host: the progress of their start, and the state of each guest.
 //!
-//! Tables are renewed under a person's eyes; a farm that comes or goes has the page loaded again.
+//! The script refreshes the tables in place. If a farm comes or goes, it reloads the page.
 
 use super::columns::name;
 use super::layout::{Page, stale, stamp};
@@ -15,7 +15,7 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use why::when::Now;
 
-/// The page.
+/// Serves the page.
 pub(crate) async fn farms(State(app): State<Arc<App>>) -> Response {
     app.make(|app| page(app, &app.now())).await
 }

@@ -1,6 +1,6 @@
-//! Several hosts: who is loud, who is silent, and the loudest guests of all of them.
+//! Page of several hosts: busy and silent hosts, and the busiest guests of all of them.
 //!
-//! The engine adds up what is shown, so that a thousand hosts are a page as well.
+//! The engine aggregates the values, so the page works for a thousand hosts too.
 
 use super::columns::{GUEST, cell, fields, meaning, name};
 use super::layout::{Page, hidden, stale, stamp, time_bar};
@@ -19,14 +19,14 @@ use reports::{Scope, Single};
 use std::collections::BTreeMap;
 use why::when::Now;
 
-/// Hosts that a page has at once.
+/// Maximal number of hosts on a page.
 const HOSTS: usize = 100;
-/// A page of what is now is asked for again after so many seconds: hosts push no more often, and
-/// an engine works for it.
+/// Refresh interval of a live page, in seconds. Hosts push no more often, and each refresh costs
+/// the engine work.
 const AGAIN: u32 = 30;
 /// Points of a small line.
 const POINTS: i64 = 24;
-/// Of a host.
+/// Fields of a host.
 const HOST: [&str; 7] = [
     "busy_percent",
     "capture_percent",
@@ -36,16 +36,16 @@ const HOST: [&str; 7] = [
     "psi_memory_percent",
     "psi_io_percent",
 ];
-/// What they are made of, besides busy time.
+/// Raw fields of [`HOST`], besides busy time.
 const OTHERS: [H; 5] = [H::Spare, H::SetPoint, H::PsiCpuSome, H::PsiMemorySome, H::PsiIoSome];
 
-/// By what an engine finds the guests that have most of a column, in the order of [`GUEST`].
+/// Raw fields by which an engine ranks guests for a column, in the order of [`GUEST`].
 const RANKS: [&[G]; 10] = [
     &[G::VcpuRun, G::OtherRun],
     &[G::VcpuDelay],
     &[G::Memory],
     &[G::Actual],
-    // What is not available in it is what is used.
+    // The working set is `Actual` less the available memory, so `Actual` is its upper bound.
     &[G::Actual],
     &[G::Private],
     &[G::Compressed],
@@ -54,28 +54,28 @@ const RANKS: [&[G]; 10] = [
     &[G::VcpuDispatches],
 ];
 
-/// A host as a row.
+/// Row of a host.
 struct Row {
     name: String,
     host: Host,
-    /// Its fields, with those of its guests added up.
+    /// Fields of the host, with the sums of its guests.
     single: Single,
     is_silent: bool,
     values: Vec<Option<f64>>,
 }
 
-/// Which column guests are sorted by.
+/// Returns the column by which guests are sorted.
 fn sorted_by(asked: &Asked) -> usize {
     GUEST.iter().position(|id| *id == asked.sort).unwrap_or(0)
 }
 
-/// What has to be known for the page.
+/// Returns the engine's query for the page.
 pub(crate) fn wanted(asked: &Asked, span: &Span) -> Glance {
     Glance {
         from_ms: span.from_ms,
         to_ms: span.to_ms,
         hosts: [&BUSY[..], &OTHERS].concat(),
-        // What guests capture of the CPUs: each field is added up over all of them.
+        // CPU time that guests capture: each field is summed over all guests.
         together: vec![G::VcpuRun, G::OtherRun],
         loudest: Loudest {
             most: ROWS,
@@ -87,7 +87,7 @@ pub(crate) fn wanted(asked: &Asked, span: &Span) -> Glance {
     }
 }
 
-/// The page.
+/// Returns the page.
 pub(crate) fn page(
     source: &dyn Source,
     fleet: Fleet,
@@ -149,7 +149,7 @@ fn row((name, host): (String, Host), span: &Span) -> Row {
     }
 }
 
-/// How busy hosts were over time.
+/// Returns the CPU use of hosts over time.
 fn lines(
     source: &dyn Source,
     rows: &[Row],

@@ -1,5 +1,4 @@
-//! A guest: where the time of its virtual CPUs went, its memory of four kinds, what was decided
-//! about it and why, who runs in it.
+//! Page of a guest: the time of its vCPUs, its memory, the decisions about it, and its processes.
 
 use super::columns::{GUEST, NAME_WIDTH, cell, fields, meaning, name, tiles};
 use super::decisions::told_table;
@@ -28,11 +27,11 @@ use why::{Chosen, Told};
 
 /// Points of a chart.
 const POINTS: i64 = 240;
-/// Lines of decisions, and rows of processes, that a page has.
+/// Maximal numbers of decisions and of processes on a page.
 const TOLD_MAX: usize = 200;
 const PROCESSES_MAX: usize = 20;
 
-/// Where the time of the virtual CPUs went: all of it.
+/// States of the vCPUs. They add up to all of their time.
 const STATES: &[&str] = &[
     "run_percent",
     "emulation_percent",
@@ -47,12 +46,12 @@ const STATES: &[&str] = &[
     "idle_percent",
     "other_percent",
 ];
-/// What it may have, has, uses, and what of that is in the host's memory.
+/// Memory: limit, actual size, working set, and private memory resident on the host.
 const MEMORY: &[&str] = &["memory_mib", "actual_mib", "working_set_mib", "private_mib"];
-/// Where the rest of it is.
+/// Memory elsewhere: shared, compressed, swapped, merged, and the hypervisor's own.
 const TIERS: &[&str] =
     &["together_mib", "compressed_mib", "swapped_mib", "merged_mib", "hypervisor_mib"];
-/// What comes back from there.
+/// Rates of paging.
 const PAGING: &[&str] = &[
     "host_faults_per_s",
     "own_swap_in_pages_per_s",
@@ -60,18 +59,18 @@ const PAGING: &[&str] = &[
     "own_faults_per_s",
 ];
 const WAKES: &[&str] = &["wakes_per_min"];
-/// Of its processes.
+/// Fields of processes.
 const PROCESS: [&str; 5] =
     ["cpu_ms_per_min", "of_guest_percent", "wakes_per_min", "resident_mib", "threads"];
 
-/// Its values of the last second.
+/// Returns the guest's values of the last second.
 pub(crate) fn values_now(seen: &Seen, key: &str) -> Vec<(&'static Derived, Option<f64>)> {
     let over = seen.row(key).and_then(|row| seen.over(row));
     let value = |field: &Derived| seen.single.guest(over?, field.id);
     fields(Scope::Guest, &GUEST).into_iter().map(|field| (field, value(field))).collect()
 }
 
-/// The page.
+/// Serves the page.
 pub(crate) async fn guest(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,
@@ -159,13 +158,13 @@ fn page(
     Ok(Page { title: &name(&title), place: "", span: Some(&span), body }.whole())
 }
 
-/// Whether a line is of the guest that is shown: the question takes a name for a pattern where
-/// nothing is known of it.
+/// Returns true if a line is about the guest of the page. `why` takes the name of an unknown guest
+/// as a pattern, so its answer may contain other guests.
 fn is_about(guest: &Chosen, key: &str, name: &str) -> bool {
     key_of(&guest.name, &guest.uuid) == key || guest.name == name
 }
 
-/// Its values of now, or of the whole time.
+/// Returns the guest's current values, or those of the whole time.
 fn values(
     seen: Option<&Seen>,
     key: &str,
@@ -181,7 +180,7 @@ fn values(
     }
 }
 
-/// What it is entitled to, and what was decided last.
+/// Shows the guest's limits and its last decision.
 fn wanted(row: &GuestRow) -> Markup {
     let mib = |bytes: u64| shown(Some((bytes >> 20) as f64), 0);
     html! {
@@ -227,8 +226,8 @@ fn charts(host: &PastHost, track: &Track, span: &Span, told: &[Told<'_>], now: &
     }
 }
 
-/// The reports of the same guest in the same time. They ask by patterns: a name that is one leads
-/// to others as well.
+/// Links to the reports of this guest and time. Reports take patterns: a name with wildcards would
+/// match other guests as well.
 fn links(guest: &str, span: &Span) -> Markup {
     if guest.contains(['*', '?']) {
         return html! {};
@@ -245,7 +244,7 @@ fn links(guest: &str, span: &Span) -> Markup {
     }
 }
 
-/// What may be changed.
+/// Form for changes.
 fn controls(path: &str, visitor: &Visitor) -> Markup {
     html! {
         h2 { "Change" }
@@ -262,7 +261,7 @@ fn controls(path: &str, visitor: &Visitor) -> Markup {
     }
 }
 
-/// Who runs in it, who runs most first.
+/// Table of the guest's processes, busiest first.
 fn processes(host: &PastHost, track: &Track) -> Markup {
     let columns = fields(Scope::Process, &PROCESS);
     let mut rows: Vec<(String, u32, Vec<Option<f64>>)> = track
@@ -323,7 +322,7 @@ mod tests {
         };
         assert!(is_about(&chosen("web*", ""), "web*", "web*"));
         assert!(!is_about(&chosen("web1", ""), "web*", "web*"));
-        // By its UUID it is the same, whatever it was called then.
+        // The UUID identifies the guest, even under another name.
         assert!(is_about(&chosen("before", "12-34"), "12-34", "now"));
     }
 }

@@ -1,4 +1,4 @@
-//! What all pages have: head, places, the time, and what is said where there is no page.
+//! Parts of all pages: frame, navigation and time bar; and the pages for errors and strangers.
 
 use crate::assets::{script_path, style_path};
 use crate::fault::Fault;
@@ -11,7 +11,7 @@ use model::Gap;
 use reports::{Zone, clock_text, date_text};
 use why::when::{self, Now};
 
-/// The places that are named on every page.
+/// Navigation entries.
 const PLACES: [(&str, &str); 6] = [
     ("/", "Overview"),
     ("/decisions", "Decisions"),
@@ -21,10 +21,10 @@ const PLACES: [(&str, &str); 6] = [
     ("/about", "About"),
 ];
 
-/// An address that is led back to is no longer.
+/// Maximal length of the address to return to after a login.
 const TO_MAX: usize = 500;
 
-/// Local time, for reports and charts.
+/// Local time zone, for reports and charts.
 pub(crate) struct Local<'a>(pub(crate) &'a Now);
 
 impl Zone for Local<'_> {
@@ -33,7 +33,7 @@ impl Zone for Local<'_> {
     }
 }
 
-/// A moment with its date.
+/// Formats a moment with its date.
 pub(crate) fn stamp(ms: i64, now: &Now) -> String {
     let zone = Local(now);
     format!("{} {}", date_text(ms, &zone), clock_text(ms, &zone))
@@ -42,17 +42,17 @@ pub(crate) fn stamp(ms: i64, now: &Now) -> String {
 /// A page.
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
-    /// Which of the places it is.
+    /// Address of the navigation entry of this page.
     pub(crate) place: &'a str,
-    /// Its time, where it has one.
+    /// Time range of the page, if it has one.
     pub(crate) span: Option<&'a Span>,
     pub(crate) body: Markup,
 }
 
 impl Page<'_> {
-    /// All of it.
+    /// Returns the whole page.
     pub(crate) fn whole(self) -> Markup {
-        // The time goes along from page to page.
+        // Links keep the time range of this page.
         let query = self.span.map(Span::query).filter(|query| query != "last=1h");
         let to = |path: &str| match &query {
             Some(query) if !["/farms", "/about"].contains(&path) => format!("{path}?{query}"),
@@ -95,7 +95,7 @@ fn frame(title: &str, bar: Markup, body: Markup) -> Markup {
     }
 }
 
-/// Says so where a page that is fetched again could not be.
+/// Notice for a failed refresh, hidden at first.
 pub(crate) fn stale() -> Markup {
     html! {
         p id="stale" class="notice" role="status" hidden {
@@ -104,21 +104,22 @@ pub(crate) fn stale() -> Markup {
     }
 }
 
-/// Values of an address that a form keeps.
+/// Hidden values of a form.
 pub(crate) fn hidden(pairs: &[(&'static str, String)]) -> Markup {
     html! {
         @for (name, value) in pairs { input type="hidden" name=(name) value=(value); }
     }
 }
 
-/// Times without a recording that a page names.
+/// Maximal number of gaps that a page names.
 const GAPS_MAX: usize = 3;
 
-/// Lengths of the past that one click shows.
+/// Time ranges that one click shows.
 const LASTS: [(&str, &str); 5] =
     [("1h", "1 hour"), ("6h", "6 hours"), ("1d", "1 day"), ("7d", "7 days"), ("30d", "30 days")];
 
-/// Which time is shown, and how another one is asked for. `keep` are other values of the address.
+/// Bar with the shown time range and a form for another one. `keep` are other values of the
+/// address.
 pub(crate) fn time_bar(
     path: &str,
     span: &Span,
@@ -162,7 +163,7 @@ pub(crate) fn time_bar(
     }
 }
 
-/// When nothing was recorded, and why: a line is no evidence where there is none.
+/// Notices for times without a recording: a chart has no evidence there.
 pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
     html! {
         @for gap in gaps.iter().rev().take(GAPS_MAX) {
@@ -177,13 +178,13 @@ pub(crate) fn gaps(gaps: &[Gap], now: &Now) -> Markup {
     }
 }
 
-/// Answers with a page.
+/// Makes a response from a page.
 pub(crate) fn html_response(page: Markup) -> Response {
     let kind = HeaderValue::from_static("text/html; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], page.into_string()).into_response()
 }
 
-/// A page that says why there is none.
+/// Returns an error page.
 pub(crate) fn fault(fault: &Fault) -> Response {
     let page = Page {
         title: "This cannot be done",
@@ -198,7 +199,7 @@ pub(crate) fn fault(fault: &Fault) -> Response {
     (fault.status, html_response(page.whole())).into_response()
 }
 
-/// A page for who has not been let in. From there it leads to the page that was asked for.
+/// Returns the login page. A login leads to the requested page.
 pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bool) -> Response {
     let body = html! {
         h1 { "Who are you?" }
@@ -228,12 +229,12 @@ pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bo
     (status, html_response(page)).into_response()
 }
 
-/// An address that there is not.
+/// Responds to an unknown address.
 pub(crate) async fn nowhere() -> Response {
     fault(&Fault::missing("There is no such page"))
 }
 
-/// An address that is asked for in a way that it does not know.
+/// Responds to a method that the address does not support.
 pub(crate) async fn not_so() -> Response {
     fault(&Fault::new(StatusCode::METHOD_NOT_ALLOWED, "This address is not asked for in this way"))
 }

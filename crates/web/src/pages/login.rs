@@ -1,4 +1,4 @@
-//! In by the password, and out.
+//! Login by the password, and logout.
 
 use super::stranger;
 use crate::app::App;
@@ -12,22 +12,22 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// A password, as it is sent.
+/// Form with a password.
 #[derive(Deserialize)]
 pub(crate) struct LoginForm {
     password: String,
-    /// The page that was asked for.
+    /// The requested page.
     #[serde(default)]
     to: String,
 }
 
-/// The end of a session, as it is sent.
+/// Form of a logout.
 #[derive(Debug, Deserialize)]
 pub(crate) struct LogoutForm {
     form_key: String,
 }
 
-/// Lets somebody in.
+/// Begins a session if the password is right.
 pub(crate) async fn login(
     State(app): State<Arc<App>>,
     Extension(via): Extension<Via>,
@@ -50,7 +50,7 @@ pub(crate) async fn logout(
     Extension(visitor): Extension<Visitor>,
     Filled(form): Filled<LogoutForm>,
 ) -> Response {
-    // Of another session, or of another site's page.
+    // The form may be of another session or of another site's page.
     if let Err(fault) = visitor.owns(&form.form_key) {
         return super::fault(&fault);
     }

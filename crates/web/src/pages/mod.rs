@@ -1,5 +1,5 @@
-//! The pages, one file each. A page is made of what its arguments name; nothing is kept from one
-//! request to the next.
+//! The pages, one file each. A page depends only on its arguments; no state is kept between
+//! requests.
 
 mod about;
 mod changes;

@@ -1,4 +1,4 @@
-//! The host and its guests: who has the memory, who is loud.
+//! Page of the host and its guests: owners of the memory, and the busiest guests.
 
 use super::columns::{GUEST, HOST, OWNERS, cell, fields, meaning, name, sought, tiles};
 use super::layout::{Local, Page, gaps, hidden, time_bar};
@@ -23,21 +23,21 @@ use why::when::Now;
 
 /// Points of a small line, and of a chart.
 const POINTS: i64 = 120;
-/// A guest as a row.
+/// Row of a guest.
 struct Row {
-    /// The manager's number of it: names and UUIDs may be several guests'.
+    /// The manager's number of the guest: several guests may share a name or a UUID.
     id: Option<u64>,
     name: String,
     class: String,
     uuid: String,
     state: &'static str,
     values: Vec<Option<f64>>,
-    /// How much it used the CPUs, and what it had of the host's memory, over time.
+    /// CPU time and memory resident on the host, over time.
     cpu: Vec<Option<f64>>,
     memory: Vec<Option<f64>>,
 }
 
-/// The page.
+/// Serves the page.
 pub(crate) async fn overview(
     State(app): State<Arc<App>>,
     Extension(visitor): Extension<Visitor>,
@@ -50,7 +50,7 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let span = Span::of(&asked.time, POINTS, now)?;
     let all = || app.source.glance(&super::fleet::wanted(asked, &span));
     if let Some(fleet) = span.host.is_none().then(all).flatten().transpose()?
-        // Of one host there is more to tell.
+        // A single host has its own, more detailed page.
         && fleet.hosts.len() > 1
     {
         return super::fleet::page(&*app.source, fleet, asked, &span, now);
@@ -63,7 +63,7 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let mut notices: Vec<String> = app.take_said(visitor).into_iter().collect();
     let hosts = match past {
         Ok(hosts) => hosts,
-        // What is now can be shown without a past.
+        // Current values can be shown without recorded ones.
         Err(fault) if matches!(&looked, Some(Ok(_))) => {
             notices.push(fault.message);
             Vec::new()
@@ -137,7 +137,7 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     Ok(Page { title: "Overview", place: "/", span: Some(&span), body }.whole())
 }
 
-/// What the host is like, in numbers.
+/// Shows the host's values.
 fn host_tiles(single: &Single) -> Markup {
     let values: Vec<_> = fields(Scope::Host, &HOST)
         .into_iter()
@@ -146,7 +146,7 @@ fn host_tiles(single: &Single) -> Markup {
     tiles(&values)
 }
 
-/// Who has what of the memory, as one bar and as words.
+/// Shows the owners of the memory, as a bar and as words.
 fn owners(single: &Single) -> Markup {
     let all = fields(Scope::Host, OWNERS);
     let known: Vec<_> = all
@@ -191,7 +191,7 @@ fn owners(single: &Single) -> Markup {
     }
 }
 
-/// How a guest is, in a word, where only a recording is known.
+/// State of a guest that is known only from a recording.
 const RECORDED: &str = "recorded";
 
 fn rows(host: &PastHost, seen: Option<&Seen>) -> Vec<Row> {
@@ -230,7 +230,7 @@ fn rows(host: &PastHost, seen: Option<&Seen>) -> Vec<Row> {
     seen.ps.guests.iter().map(of).collect()
 }
 
-/// Sorts and filters: loudest first, if nothing else is asked for.
+/// Sorts and filters rows, busiest first by default.
 fn arrange(rows: &mut Vec<Row>, asked: &Asked) {
     let text = asked.filter.to_lowercase();
     rows.retain(|row| text.is_empty() || sought(&row.name, &row.class).contains(&text));

@@ -1,4 +1,4 @@
-//! The reports: by guest, class or host, on a page or as CSV and JSON of what is shown.
+//! Reports by guest, class or host, as a page, CSV or JSON.
 
 use super::layout::{Local, Page, hidden, time_bar};
 use crate::app::App;
@@ -17,27 +17,27 @@ use why::when::Now;
 
 /// Points of a chart.
 const POINTS: i64 = 96;
-/// Rows, without the sums.
+/// Usual and maximal number of rows, without the sums.
 const ROWS: usize = 50;
 const ROWS_MAX: usize = 10_000;
 
-/// What is asked for.
+/// Query of a report.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Asked {
     #[serde(flatten)]
     time: TimeQuery,
-    /// What a row is about.
+    /// Grouping of rows: guest, class or host.
     #[serde(default)]
     by: String,
-    /// Only guests whose name or class is of this pattern.
+    /// Pattern of the guests' name or class.
     #[serde(default)]
     class: String,
-    /// How many rows at most.
+    /// Maximal number of rows.
     #[serde(default)]
     top: String,
 }
 
-/// How it is answered.
+/// Format of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Page,
@@ -45,7 +45,7 @@ enum Form {
     Json,
 }
 
-/// All reports.
+/// Serves the list of all reports.
 pub(crate) async fn reports(
     State(app): State<Arc<App>>,
     Values(time): Values<TimeQuery>,
@@ -70,7 +70,7 @@ pub(crate) async fn reports(
     .await
 }
 
-/// One of them.
+/// Serves a report.
 pub(crate) async fn report(
     State(app): State<Arc<App>>,
     Name(path): Name,

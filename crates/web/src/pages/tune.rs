@@ -1,4 +1,4 @@
-//! What deserves doing, with its evidence, its command, and what replay says would come of it.
+//! Page of findings, with evidence, command, and the outcome that replay foretells.
 
 use super::columns::name;
 use super::layout::{Page, time_bar};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use whatif::{Finding, points};
 use why::when::Now;
 
-/// The page.
+/// Serves the page.
 pub(crate) async fn tune(State(app): State<Arc<App>>, Values(time): Values<TimeQuery>) -> Response {
     app.make(move |app| page(app, &time, &app.now())).await
 }
@@ -25,7 +25,7 @@ fn page(app: &App, time: &TimeQuery, now: &Now) -> Result<Markup, Fault> {
     let usual = TimeQuery { last: Some("1d".into()), ..TimeQuery::default() };
     let is_given = [&time.last, &time.from, &time.to].iter().any(|text| text.is_some());
     let span = Span::of(if is_given { time } else { &usual }, 240, now)?;
-    // It looks at a year at most, and intervals may make a page's time longer.
+    // Findings look at a year at most, and alignment may make the page's range longer.
     let from_ms = span.from_ms.max(span.to_ms.saturating_sub(365 * DAY_MS));
     let Some(findings) = app.source.tune((from_ms, span.to_ms)) else {
         return Err(Fault::missing(

@@ -1,11 +1,11 @@
-//! What strangers, other sites' pages and those who only hold on get.
+//! Responses to strangers, to other sites' pages, and to clients that only hold connections.
 
 use crate::browser::{read, start, start_slow};
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
 #[test]
-fn without_a_token_with_an_old_one_or_a_made_up_one_nothing_is_shown() {
+fn page_is_hidden_without_a_valid_unused_token() {
     let server = start(true);
     let paths = [
         "/",
@@ -45,10 +45,11 @@ fn finding2_08_used_token_is_followed_by_no_other() {
 }
 
 #[test]
-fn who_tries_tokens_is_slowed_down_and_who_has_one_is_not() {
+fn token_guesser_is_limited_and_token_holder_is_not() {
     let server = start(false);
     let host = server.address;
-    // As many at once as may be: a slow machine must not make them few a second.
+    // As many at the same time as allowed: on a slow machine single requests would stay below the
+    // limit.
     let at_once = || {
         let mut tries: Vec<_> = (0..30).map(|_| server.connect()).collect();
         for (number, stream) in tries.iter_mut().enumerate() {
@@ -70,7 +71,7 @@ fn who_tries_tokens_is_slowed_down_and_who_has_one_is_not() {
     let entered = server.get(&format!("/?token={token}"), "");
     assert_eq!(entered.status, 303);
     let cookie = entered.heads["set-cookie"].split(';').next().unwrap().to_owned();
-    // Whatever another server at this name has set before ours.
+    // Another server at this name may have set cookies before.
     let name = cookie.split('=').next().unwrap();
     let many = format!("Cookie: {name}=a; {name}=b; {name}=c; {name}=d; {name}=e; {cookie}\r\n");
     assert_eq!(server.get("/about", &many).status, 200);
@@ -89,17 +90,17 @@ fn strangers_hold_no_connection_and_take_nobody_elses_place() {
         stream.write_all(request.as_bytes()).expect("it is taken");
         stream
     };
-    // It would be kept for the next request of somebody who was let in.
+    // The server keeps only connections with a session open.
     let answer = read(&mut ask("/about", ""));
     assert_eq!((answer.status, answer.heads["connection"].as_str()), (401, "close"));
     let mut known = ask("/events", &cookie);
-    // Reads on for as long as there is something, or until there is.
+    // Waits until data arrive, or drains the data that are there.
     let mut listen = |is_waiting: bool| {
         let mut bytes = [0; 4_096];
         known.set_nonblocking(!is_waiting).expect("a socket");
         loop {
             match known.read(&mut bytes) {
-                Ok(0) => panic!("it was sent away"),
+                Ok(0) => panic!("the connection was closed"),
                 Ok(_) if is_waiting => return,
                 Ok(_) => {}
                 Err(error) => return assert_eq!(error.kind(), ErrorKind::WouldBlock),
@@ -108,9 +109,9 @@ fn strangers_hold_no_connection_and_take_nobody_elses_place() {
     };
     listen(true);
     let held: Vec<_> = (0..1_200).map(|_| server.connect()).collect();
-    // A session keeps its place, and has another one once these strangers have had their time.
+    // A session keeps its place, and gets another one once these strangers had their time.
     assert_eq!(server.get_in_the_end("/about", &cookie).status, 200);
-    // What it was told before is no sign that it is still there.
+    // Buffered data do not prove that the connection still lives.
     listen(false);
     listen(true);
     drop(held);
@@ -148,7 +149,7 @@ fn another_sites_page_changes_and_reads_nothing() {
     assert_eq!(send("Origin: http://evil.example\r\n", &form), 403);
     assert_eq!(send("Origin: null\r\n", &form), 403);
     assert_eq!(send("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", &form), 403);
-    assert_eq!(send("", &form), 403, "who says nothing of itself changes nothing");
+    assert_eq!(send("", &form), 403, "a request without a site changes nothing");
     let own = format!("Origin: http://{own}\r\n");
     assert_eq!(send(&own, "form_key=0&what=shares&value=7"), 403, "a form of no session");
     assert_eq!(send(&own, "what=shares&value=7"), 422);
@@ -229,16 +230,16 @@ fn a_range_of_ten_years_and_other_wrong_questions_are_refused() {
 }
 
 #[test]
-fn those_who_hold_on_without_asking_are_sent_away_and_the_others_are_served() {
+fn idle_connections_are_closed_and_others_are_served() {
     let server = start(false);
     let cookie = server.enter();
-    // More than are served at once, and some that say a word now and then.
+    // More than are served at once, and some that send a few bytes now and then.
     let mut idle: Vec<_> = (0..1_000).map(|_| server.connect()).collect();
     let mut slow: Vec<_> = idle.drain(..20).collect();
     for stream in &mut slow {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: 127").expect("it is taken");
     }
-    // The server sends them away; then it is everybody's turn.
+    // The server closes them, and then serves all others.
     let answer = server.get_in_the_end("/about", &cookie);
     assert_eq!(answer.status, 200);
     for stream in &mut slow {
@@ -255,19 +256,19 @@ fn those_who_hold_on_without_asking_are_sent_away_and_the_others_are_served() {
 }
 
 #[test]
-fn who_asks_and_leaves_makes_no_more_work_than_who_stays() {
+fn client_that_leaves_costs_no_more_than_one_that_stays() {
     let (server, reads, open) = start_slow();
     let cookie = server.enter();
-    // Each has asked for what takes a while, and is gone.
+    // Each client requests slow work and leaves.
     for number in 0..6 {
         let mut stream = server.connect();
         let host = server.address;
         let ask = format!("GET /report/MAIN HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n");
         stream.write_all(ask.as_bytes()).expect("it is taken");
-        // It has been taken up, if there is a place: two are read at once.
+        // The request is running if a reader is free: two requests are read at once.
         reads.until(number.min(1) + 1);
         drop(stream);
-        // That it has left is known by the time that another one is served.
+        // The server has noticed the closed connection by the time that it serves another one.
         assert_eq!(server.get("/assets/app.css", "").status, 200);
     }
     assert_eq!(reads.most(), 2);

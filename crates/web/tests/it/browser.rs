@@ -1,4 +1,4 @@
-//! A server with made-up guests, and a client that sends what it is told to.
+//! A server with made-up guests, and a client that sends requests byte for byte.
 
 use crate::guests::{MINUTE_MS, glance, interval, interval_of, now, ps, pushed, recorded};
 use farm::running::Farms;
@@ -18,24 +18,24 @@ use std::time::{Duration, Instant};
 use web::{Certificate, Lines, Listen, Settings, Source, SourceError};
 use why::when::Now;
 
-/// Longer than any answer takes.
+/// Timeout that is longer than any response takes.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the manager was asked to do.
+/// Requests for changes that the manager got.
 pub type Orders = Arc<Mutex<Vec<String>>>;
 
 /// A server.
 pub struct Server {
     pub address: SocketAddr,
-    /// The address that it told at its start.
+    /// Address that the server reported at its start.
     pub first: String,
     told: Mutex<Receiver<String>>,
     pub orders: Orders,
-    /// How often the manager was asked what is now.
+    /// Number of requests for current data that the manager got.
     pub asked: Arc<AtomicUsize>,
 }
 
-/// What came back.
+/// Response of the server.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
@@ -43,7 +43,7 @@ pub struct Response {
     pub body: String,
 }
 
-/// Starts a server over recordings of so many guests, without a manager.
+/// Starts a server over recordings of `guests` guests, without a manager.
 pub fn start_recorded(guests: usize) -> Server {
     let recorded = move |wanted: &Wanted| {
         let mut hosts = recorded(wanted)?;
@@ -55,7 +55,7 @@ pub fn start_recorded(guests: usize) -> Server {
     serve(Allowed::default(), MadeUp::alone(recorded))
 }
 
-/// How many read recordings at once.
+/// Numbers of concurrent readers of recordings: now, and the most so far.
 #[derive(Clone, Default)]
 pub struct Reads(Arc<(Mutex<(usize, usize)>, Condvar)>);
 
@@ -65,7 +65,7 @@ impl Reads {
         self.0.1.notify_all();
     }
 
-    /// Waits until so many do.
+    /// Waits until at least `count` readers run.
     pub fn until(&self, count: usize) {
         let now = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (now, _) = self
@@ -76,19 +76,19 @@ impl Reads {
         assert!(now.0 >= count, "{} read", now.0);
     }
 
-    /// The most that ever did.
+    /// Returns the highest number of concurrent readers.
     pub fn most(&self) -> usize {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner).1
     }
 }
 
-/// Starts a server whose recordings are read once the last value is dropped.
+/// Starts a server with recordings that block until the returned sender is dropped.
 pub fn start_slow() -> (Server, Reads, Sender<()>) {
     let (reads, (open, gate)) = (Reads::default(), channel::<()>());
     let (count, closed) = (reads.clone(), Arc::new((Mutex::new(true), Condvar::new())));
     let opened = closed.clone();
     std::thread::spawn(move || {
-        // It says nothing, and is dropped.
+        // No message comes: the sender is dropped.
         let _ = gate.recv();
         *opened.0.lock().unwrap_or_else(PoisonError::into_inner) = false;
         opened.1.notify_all();
@@ -106,7 +106,7 @@ pub fn start_slow() -> (Server, Reads, Sender<()>) {
     (serve(Allowed::default(), MadeUp::alone(slow)), reads, open)
 }
 
-/// What a farm tells of itself.
+/// Tables of farms.
 const FARMS: &str = include_str!("fixtures/farms.json");
 
 type Hosts = Result<Vec<HostData>, SourceError>;
@@ -120,7 +120,7 @@ struct MadeUp {
 }
 
 impl MadeUp {
-    /// What hosts have pushed to an engine, without a manager.
+    /// Hosts that push to an engine, without a manager.
     fn fleet() -> MadeUp {
         MadeUp { recorded: Box::new(pushed), is_fleet: true, manager: None }
     }
@@ -132,12 +132,12 @@ impl MadeUp {
     }
 }
 
-/// Starts a server over what hosts have pushed to an engine.
+/// Starts a server over the data that hosts pushed to an engine.
 pub fn start_fleet() -> Server {
     serve(Allowed::default(), MadeUp::fleet())
 }
 
-/// Settings without anything special.
+/// Settings without any options.
 pub fn settings() -> Settings {
     Settings {
         listen: Listen::parse("127.0.0.1:0").expect("a place"),
@@ -150,15 +150,15 @@ pub fn settings() -> Settings {
     }
 }
 
-/// Starts the same for who knows a password, with or without TLS.
+/// Starts the same server behind a password, with or without TLS.
 pub fn start_guarded(password_file: &Path, certificate: Option<Certificate>) -> Server {
     let allowed =
         Allowed { password_file: Some(password_file.into()), certificate, changes: false };
     serve(allowed, MadeUp::fleet())
 }
 
-/// Serves the same at a unix socket, for those who ask by these names, until the process ends; or
-/// why not.
+/// Serves the same pages at a unix socket under these names, until the process ends. Returns the
+/// receiver of a failure.
 pub fn serve_at(path: &Path, names: &[&str], password_file: Option<&Path>) -> Receiver<web::Error> {
     let settings = Settings {
         listen: Listen::parse(&format!("unix:{}", path.display())).expect("a place"),
@@ -176,7 +176,7 @@ pub fn serve_at(path: &Path, names: &[&str], password_file: Option<&Path>) -> Re
     ended
 }
 
-/// Starts a server; with or without changes.
+/// Starts a server, with or without changes.
 pub fn start(allow_changes: bool) -> Server {
     let manager = Some((Orders::default(), Arc::default()));
     let allowed = Allowed { changes: allow_changes, ..Allowed::default() };
@@ -255,7 +255,7 @@ impl Source for MadeUp {
     }
 }
 
-/// What is allowed, and to whom.
+/// Options of a server.
 #[derive(Default)]
 struct Allowed {
     changes: bool,
@@ -276,7 +276,7 @@ fn serve(allowed: Allowed, source: MadeUp) -> Server {
         }),
         ..settings()
     };
-    // It ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || web::serve(settings));
     let first = told.recv_timeout(PATIENCE).expect("an address");
     let address = first.split("://").nth(1).and_then(|rest| rest.split('/').next());
@@ -285,12 +285,12 @@ fn serve(allowed: Allowed, source: MadeUp) -> Server {
 }
 
 impl Server {
-    /// The token of its address.
+    /// Returns the token of the server's address.
     pub fn token(&self) -> &str {
         self.first.split("token=").nth(1).expect("a token")
     }
 
-    /// Checks that it told no other address than the first.
+    /// Checks that the server reported no address after the first.
     pub fn tells_no_more(&self) {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(told.try_recv().is_err());
@@ -309,13 +309,13 @@ impl Server {
         stream
     }
 
-    /// Asks for a page, with more heads.
+    /// Requests a page, with more headers.
     pub fn get(&self, path: &str, more: &str) -> Response {
         let host = self.address;
         self.raw(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n"))
     }
 
-    /// Asks for a page until there is a place for its connection.
+    /// Requests a page until there is a place for its connection.
     #[allow(clippy::disallowed_methods, reason = "a deadline for the server")]
     pub fn get_in_the_end(&self, path: &str, more: &str) -> Response {
         let until = Instant::now() + PATIENCE;
@@ -341,7 +341,7 @@ impl Server {
         ))
     }
 
-    /// Is let in, and gives the line of the cookie.
+    /// Begins a session and returns the cookie's header line.
     pub fn enter(&self) -> String {
         let token = self.token();
         let answer = self.get(&format!("/?token={token}"), "");
@@ -352,10 +352,10 @@ impl Server {
     }
 }
 
-/// Reads an answer to its end.
+/// Reads a response to its end.
 pub fn read(stream: &mut impl Read) -> Response {
     let mut bytes = Vec::new();
-    // A connection that is cut has said what it had to say.
+    // The data before a reset count as the response.
     let _ = stream.read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));

@@ -1,4 +1,4 @@
-//! What may be changed from the pages.
+//! Changes from the pages.
 
 use crate::browser::start;
 
@@ -16,7 +16,7 @@ fn nothing_is_changed_unless_that_is_allowed() {
 }
 
 #[test]
-fn what_is_allowed_reaches_the_manager_and_its_refusal_the_page() {
+fn allowed_change_reaches_manager_and_refusal_reaches_page() {
     let server = start(true);
     let cookie = server.enter();
     let heads = format!("{cookie}Origin: http://{}\r\n", server.address);
@@ -24,7 +24,7 @@ fn what_is_allowed_reaches_the_manager_and_its_refusal_the_page() {
     let key =
         page.split("name=\"form_key\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
     let key = key.expect("a form");
-    // What came of it is on the page that it leads to, once.
+    // The next page shows the result once.
     let set = |guest: &str, rest: &str| {
         let path = format!("/guest/{guest}/set");
         let done = server.post(&path, &heads, &format!("form_key={key}&{rest}"));

@@ -1,5 +1,5 @@
-//! The pages as browsers and attackers ask for them, over real sockets, with a made-up day of a
-//! hundred guests behind them.
+//! Requests of browsers and attackers to the pages, over real sockets, with a made-up day of a
+//! hundred guests.
 
 mod attacks;
 mod browser;

@@ -1,11 +1,11 @@
-//! What is on the pages.
+//! Contents of the pages.
 
 use crate::browser::{Server, start, start_recorded};
 use crate::guests::GUESTS;
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering;
 
-/// The text of the cell of a guest.
+/// Returns the text of a guest's cell.
 fn cell(body: &str, guest: &str, column: &str) -> String {
     let row = body.split("<tr ").find(|row| row.contains(&format!("href=\"/guest/{guest}?")));
     let row = row.unwrap_or_else(|| panic!("no row of {guest}"));
@@ -20,12 +20,12 @@ fn page(server: &Server, path: &str, cookie: &str) -> String {
 }
 
 #[test]
-fn the_overview_has_every_guest_loudest_first_and_all_of_the_memory() {
+fn overview_has_every_guest_busiest_first() {
     let server = start(false);
     let cookie = server.enter();
     let body = page(&server, "/", &cookie);
     assert_eq!(body.matches("data-key=").count(), GUESTS);
-    // A thousandth of a CPU for each that comes before it: the last is the loudest.
+    // Guest n uses n + 1 thousandths of a CPU, so the last guest is the busiest.
     assert_eq!(cell(&body, "web99", "cpu_percent"), "10.0");
     let place = |guest: usize| body.find(&format!("data-key=\"{guest}\"")).expect("a row");
     assert!(place(99) < place(50) && place(50) < place(1));
@@ -54,7 +54,7 @@ fn live_and_past_are_the_same_page() {
         assert!(body.contains("/report/STATE?"), "from a guest to its reports");
         assert!(body.contains("data-place=\"/guest/web9\""));
     }
-    // Each minute of a chart leads to its own page.
+    // Each minute of a chart links to its own page.
     assert!(past.contains("/guest/web9?from=2026-11-21T10:05:00Z&amp;to=2026-11-21T10:06:00Z"));
     let minute =
         page(&server, "/guest/web9?from=2026-11-21T10:05:00Z&to=2026-11-21T10:06:00Z", &cookie);
@@ -64,10 +64,10 @@ fn live_and_past_are_the_same_page() {
 }
 
 #[test]
-fn where_nothing_is_recorded_what_is_now_is_shown_with_a_word_about_it() {
+fn live_values_are_shown_without_recordings() {
     let server = start(false);
     let cookie = server.enter();
-    // The made-up recordings begin on 2026-11-21: a long past has none.
+    // The made-up recordings begin on 2026-11-21: the days before have none.
     let body = page(&server, "/?last=300d", &cookie);
     assert!(body.contains("There are no recordings in /var/lib/pinhead/recordings"));
     assert_eq!(body.matches("data-key=").count(), GUESTS);
@@ -94,7 +94,7 @@ fn every_report_is_a_page_and_csv_and_json() {
     }
     let list = page(&server, "/reports", &cookie);
     assert!(reports::REPORTS.iter().all(|report| list.contains(report.name)));
-    // Any of a name that has become two: the first of them.
+    // A report that was split into two: its old name leads to the first of them.
     assert!(
         page(&server, "/report/ESAUSR2?from=2026-11-21T10:00:00Z&to=2026-11-21T10:10:00Z", &cookie)
             .contains("GUEST")
@@ -102,7 +102,7 @@ fn every_report_is_a_page_and_csv_and_json() {
 }
 
 #[test]
-fn a_page_is_small_enough_and_the_manager_is_asked_once_a_second_for_all() {
+fn page_is_small_and_viewers_share_manager_requests() {
     let server = start(false);
     let cookie = server.enter();
     let squeezed = format!("{cookie}Accept-Encoding: gzip\r\n");
@@ -116,7 +116,7 @@ fn a_page_is_small_enough_and_the_manager_is_asked_once_a_second_for_all() {
         .collect();
     println!("compressed: page {}, style {}, script {} bytes", sizes[0], sizes[1], sizes[2]);
     assert!(sizes.iter().sum::<usize>() <= 100_000, "{sizes:?}");
-    // Ten who look cost the manager no more than one.
+    // Ten viewers cost the manager no more than one.
     let before = server.asked.load(Ordering::Relaxed);
     let mut watchers: Vec<_> = (0..10)
         .map(|_| {

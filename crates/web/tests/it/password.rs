@@ -1,4 +1,4 @@
-//! In by a password, and by TLS.
+//! Login by a password, and TLS.
 
 use crate::browser::{Response, Server, read, start, start_guarded};
 use crate::socket::Dir;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use web::{Certificate, Settings};
 
 pub const PASSWORD: &str = "correct horse";
-/// A key of nothing else.
+/// A key that belongs to no certificate.
 const OTHER_KEY: &str = "\
 -----BEGIN PRIVATE KEY-----\n\
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgHg/ze9COK7de0j4s\n\
@@ -35,7 +35,7 @@ pub fn cookie_of(answer: &Response) -> String {
 }
 
 #[test]
-fn the_password_opens_the_page_that_was_asked_for_and_no_other_word_does() {
+fn password_opens_requested_page_and_wrong_one_does_not() {
     let dir = Dir::new("password");
     let server = guarded(&dir, None);
     let own = format!("Origin: http://{}\r\n", server.address);
@@ -75,10 +75,10 @@ fn passwords_that_are_tried_are_slowed_down() {
         .map(|number| server.post("/login", &own, &format!("password=wrong-{number}")).status)
         .collect();
     let compared = tried.iter().filter(|status| **status == 403).count();
-    // A machine that takes ten seconds for this has let in one more.
+    // A machine that takes ten seconds for this allows one more try.
     assert!((5..8).contains(&compared) && tried.contains(&429), "{tried:?}");
     let right = server.post("/login", &own, "password=correct+horse");
-    assert_eq!(right.status, 429, "who has tried is not told whether it was right");
+    assert_eq!(right.status, 429, "even the right password is refused then");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn fixture(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fixtures").join(name)
 }
 
-/// The certificate, with its key as a user of it has that: in a file for its owner alone.
+/// Returns the certificate with a key file that only its owner may read.
 fn certificate(dir: &Dir) -> Certificate {
     let key = dir.0.join("localhost.key");
     fs::copy(fixture("localhost.key"), &key).expect("a copy");
@@ -113,7 +113,7 @@ fn certificate(dir: &Dir) -> Certificate {
     Certificate { chain: fixture("localhost.crt"), key }
 }
 
-/// Why the pages are not served with this password and certificate.
+/// Returns the reason why the pages are not served with this password and certificate.
 fn refusal(password_file: Option<&Path>, certificate: Option<Certificate>) -> String {
     let password_file = password_file.map(Path::to_owned);
     let settings = Settings { password_file, certificate, ..crate::browser::settings() };
@@ -139,7 +139,7 @@ fn finding2_14_secret_of_another_user_is_refused() {
     let (password, certificate) = (dir.0.join("password"), certificate(&dir));
     web::write_password(&password, PASSWORD).expect("it is written");
     for file in [&password, &certificate.key] {
-        // Only root gives files away.
+        // Only root may give files away.
         if chown(file, Some(65_534), None).is_err() {
             return;
         }
@@ -150,7 +150,7 @@ fn finding2_14_secret_of_another_user_is_refused() {
     assert!(of_key.contains("it is user 65534's"), "{of_key}");
 }
 
-/// What a browser that trusts the certificate gets.
+/// Returns the response that a browser gets if it trusts the certificate.
 fn by_tls(server: &Server, request: &str) -> Response {
     let mut roots = RootCertStore::empty();
     let own = CertificateDer::from_pem_file(fixture("localhost.crt")).expect("a certificate");
@@ -193,13 +193,13 @@ fn tls_is_spoken_with_the_certificate_that_was_given() {
     let cookie = cookie_of(&answer);
     assert!(answer.heads["set-cookie"].ends_with("; Secure"), "{answer:?}");
     assert_eq!(get("/reports", &cookie).status, 200);
-    // Without TLS there is no answer at all.
+    // Without TLS there is no response at all.
     let plain = server.get("/reports", &cookie);
     assert!(plain.status == 0 && !plain.body.contains("GUEST1"), "{plain:?}");
 }
 
 #[test]
-fn an_address_that_others_reach_or_a_wrong_certificate_is_refused() {
+fn public_address_or_wrong_certificate_is_refused() {
     let dir = Dir::new("refused");
     let path = dir.0.join("password");
     web::write_password(&path, PASSWORD).expect("it is written");

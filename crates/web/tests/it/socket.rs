@@ -1,4 +1,4 @@
-//! The pages at a unix socket: whom its mode lets in is let in, and needs no token.
+//! Pages at a unix socket: the socket's mode controls access, and no token is needed.
 
 use crate::browser::{PATIENCE, Response, read, serve_at};
 use std::fs;
@@ -8,7 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// A directory of this test's own.
+/// A directory of the test, removed at its end.
 pub struct Dir(pub PathBuf);
 
 impl Dir {
@@ -25,7 +25,7 @@ impl Drop for Dir {
     }
 }
 
-/// Connects as soon as somebody listens.
+/// Connects as soon as the server listens.
 #[allow(clippy::disallowed_methods, reason = "a deadline for another thread")]
 fn connect(path: &Path) -> UnixStream {
     let until = Instant::now() + PATIENCE;
@@ -50,13 +50,13 @@ fn get(path: &Path, host: &str) -> Response {
 fn a_socket_is_its_owners_and_needs_no_token() {
     let dir = Dir::new("socket");
     let path = dir.0.join("web.sock");
-    // One is there at which nobody listens any more.
+    // The file of a socket without a listener is there already.
     drop(UnixListener::bind(&path).expect("a socket"));
     let _served = serve_at(&path, &["pin.example.org"], None);
     let answer = get(&path, "pin.example.org");
     assert_eq!(answer.status, 200, "{answer:?}");
     assert!(answer.body.contains("GUEST1"), "{}", answer.body);
-    // A proxy in front of it has told its name: no other is served.
+    // Names are given, as behind a proxy: no other name is served.
     assert_eq!(get(&path, "evil.example").status, 421);
     let found = fs::metadata(&path).expect("the socket");
     assert!(found.file_type().is_socket());
@@ -75,7 +75,7 @@ fn a_socket_behind_a_proxy_can_ask_for_the_password() {
 }
 
 #[test]
-fn what_is_no_socket_or_in_use_is_left_alone() {
+fn foreign_file_or_used_socket_is_left_alone() {
     let dir = Dir::new("taken");
     let file = dir.0.join("file");
     fs::write(&file, "mine").expect("a file");

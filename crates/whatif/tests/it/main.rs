@@ -1,3 +1,3 @@
-//! Recordings of the model, played again.
+//! Replay of recordings of the model.
 
 mod replay;

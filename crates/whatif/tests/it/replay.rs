@@ -1,5 +1,5 @@
-//! What was recorded of the model's worlds is decided again as it was; and what is foretold of
-//! another policy is held against that policy in the same world.
+//! Recordings of the model's worlds are decided again with the same result. Estimates for another
+//! policy are compared with that policy in the same world.
 
 use base::Bytes;
 use model::{GuestIdentity, PassEvent, PassGuest, PassInput};
@@ -11,7 +11,7 @@ use sim::world::World;
 use std::sync::Arc;
 use whatif::{Change, Player, Recorded, Tally, compare};
 
-/// A policy whose passes are recorded.
+/// A policy with recorded passes.
 struct Taped<P> {
     policy: P,
     kind: Kind,
@@ -27,7 +27,7 @@ impl<P: Policy> Taped<P> {
     }
 }
 
-/// Guests are named by their keys.
+/// Returns the name of a guest, made from its key.
 fn name(key: Key) -> String {
     format!("g{}", key.0)
 }
@@ -71,7 +71,7 @@ impl<P: Policy + Decides> Policy for Taped<P> {
     }
 }
 
-/// What was decided in the last pass, as a journal has it.
+/// Access to the decisions of the last pass, as a journal has them.
 trait Decides {
     fn decided(&self, now_ms: u64) -> Vec<Recorded>;
 }
@@ -127,14 +127,14 @@ fn passes_are_decided_again_as_they_were() {
 }
 
 #[test]
-fn what_is_missing_is_counted_and_a_new_manager_begins_anew() {
+fn missing_passes_count_and_new_manager_starts_fresh() {
     let mut taped = Taped::new(Ours::default(), Kind::Pinhead);
     run(&Scenario::new(3).world, &mut taped);
     let mut passes = taped.passes.clone();
     passes.drain(10..15);
     let (player, _) = play(&passes, Change::default());
     assert_eq!((player.missing(), player.starts()), (5, 1));
-    // Another process counts from the beginning, and its first three passes were lost.
+    // The second process counts from 0 again, and its first three passes were lost.
     let twice: Vec<PassInput> = taped.passes.iter().chain(&taped.passes[3..]).cloned().collect();
     let (player, _) = play(&twice, Change::default());
     assert_eq!((player.missing(), player.starts()), (3, 2));
@@ -144,12 +144,12 @@ fn what_is_missing_is_counted_and_a_new_manager_begins_anew() {
     assert_eq!(player.unread(), 1);
 }
 
-/// By how much what was foretold is beside what came, in percent of it.
+/// Returns the error of an estimate, in percent of the true value.
 fn error_percent(foretold: u128, came: u128) -> f64 {
     (foretold as f64 - came as f64).abs() * 100.0 / came.max(1) as f64
 }
 
-/// What another policy is foretold to come to, and what it came to in the same world.
+/// Returns the estimate for another policy, and its true result in the same world.
 fn foretold(world: &World, recorded: Kind, other: Kind) -> (Tally, Tally) {
     let tape = |kind: Kind| match Rival::of(kind) {
         Some(rival) => {
@@ -170,7 +170,7 @@ fn foretold(world: &World, recorded: Kind, other: Kind) -> (Tally, Tally) {
 }
 
 #[test]
-fn what_another_policy_would_have_come_to_is_near_what_it_came_to() {
+fn estimate_for_another_policy_is_near_its_true_result() {
     let pairs = [
         (Kind::None, Kind::Pinhead),
         (Kind::Pinhead, Kind::Proxmox),
