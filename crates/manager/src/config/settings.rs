@@ -75,13 +75,13 @@ settings::table! {
     /// Targets for the host's memory.
     #[derive(Copy)]
     pub struct HostSettings in "host" {
-        /// free memory that the host is to have
+        /// free memory to maintain on the host
         set_point: Share = share, "10%";
-        /// how far it may be missed before memory is moved for it
+        /// tolerated deviation from the set point
         hysteresis: Share = share, "1%";
-        /// free memory that no grant touches
+        /// free memory that is never handed out
         reserve: Share = share, "3%";
-        /// what guests may use together
+        /// memory limit for all guests together
         budget: Option<Share> = checked(
             share,
             |budget| budget.of(Bytes(1000)) != Bytes::ZERO,
@@ -105,7 +105,8 @@ settings::table! {
         qmp: Vec<String> = globs, else "pinhead's";
         /// libvirt's URIs; none switches it off, `auto` uses it if it is there
         libvirt: Libvirt = libvirt, "auto";
-        /// users, by name or number, whose guests count besides root's and the manager's own
+        /// users, by name or number, with guests to manage in addition to root and the manager's
+        /// user
         users: Vec<String> = list, else "none";
     }
 }
@@ -113,7 +114,7 @@ settings::table! {
 settings::table! {
     /// Settings of decisions.
     pub struct PolicySettings in "policy" {
-        /// whose rules move memory: pinhead's, or another manager's, to compare
+        /// rules that move memory: pinhead's, or another manager's for comparison
         kind: Kind = policy_kind, "pinhead";
         /// how much more idle memory costs than memory in use
         idle_tax_permille("idle_tax"): u64 = checked(
@@ -129,9 +130,9 @@ settings::table! {
             "no guest would ever give anything",
             "usual is \"12.5%\"",
         ), "12.5%";
-        /// rules of the operator's own, relative to this file
+        /// a file of host rules, relative to this file
         rules: Option<PathBuf> = path, else "none";
-        /// settings of a second policy that decides beside and acts never
+        /// settings of a shadow policy, which decides but never acts
         shadow: Option<PathBuf> = path, else "none";
     }
 }
@@ -141,7 +142,7 @@ settings::table! {
     pub struct UserSettings in "user" {
         /// the user, as `[sources] users` has it
         name: String = words, else "needed";
-        /// of the host's memory, what the user's guests may have together
+        /// limit for all of the user's guests together, of the host's memory
         max: Share = share, "25%";
         /// the weight of all of the user's guests together against others
         shares: u32 = number(1..=1_000_000_u32), "100";
@@ -153,20 +154,20 @@ settings::table! {
     pub struct Class in "class" {
         /// its name
         name: String = words, else "needed";
-        /// patterns of its guests' names; the first class that fits has them
+        /// patterns of its guests' names; the first matching class applies
         patterns("match"): Vec<String> = checked(
             list,
             |patterns| !patterns.is_empty(),
             "no guest is in this class",
             "\"*\" fits every name",
         ), else "needed";
-        /// a guest never has less
+        /// lower limit of a guest
         min: Option<Share> = share, else "15%, and 64 MiB";
-        /// a guest never has more
+        /// upper limit of a guest
         max: Share = share, "100%";
         /// a guest's weight against others
         shares: u32 = number(1..=1_000_000_u32), "100";
-        /// a guest has this much, always
+        /// fixed size of a guest
         pin: Option<Share> = share, else "none";
         /// its guests are not managed
         release: bool = truth, "false";
@@ -178,7 +179,7 @@ settings::table! {
 settings::table! {
     /// Settings of KSM.
     pub struct KsmSettings in "ksm" {
-        /// `auto` drives it, `off` stops it, `leave` leaves it
+        /// `auto` controls KSM, `off` stops it, `leave` does not touch it
         mode: KsmMode = ksm_mode, "auto";
     }
 }
@@ -187,19 +188,19 @@ settings::table! {
     /// Settings of page-out to the host's swap.
     #[derive(Copy)]
     pub struct PageOutSettings in "pageout" {
-        /// `sleepers` takes it of guests that sleep, `all` also of those that run while the host
-        /// has less free than it is to have, `off` of none
+        /// `sleepers`: idle guests only; `all`: also running guests while the host is below its set
+        /// point; `off`: none
         mode: PageOutMode = page_out_mode, "all";
-        /// a guest sleeps whose virtual CPUs have hardly run for so long
+        /// a guest is idle after this time with hardly any CPU use
         after_ms("after"): u64 = checked(
             time,
             |after| PAGE_OUT_MS.contains(after),
             "too short to tell a guest that sleeps, or too long to be of use",
             "from \"5s\" to \"24h\"",
         ), "30s";
-        /// swap, or the memory behind it, is left alone that is fuller than this
+        /// stop while swap, or the memory behind it, is fuller than this
         swap_permille("swap"): u64 = permille, "80%";
-        /// nothing is taken while tasks of the host wait for memory more of the time than this
+        /// pause while the host's tasks wait for memory more of the time than this
         pressure_permille("pressure"): u64 = permille, "0.1%";
     }
 }
@@ -207,11 +208,11 @@ settings::table! {
 settings::table! {
     /// Settings of the journal.
     pub struct JournalSettings in "journal" {
-        /// where decisions are kept
+        /// file of the decisions
         path: Option<PathBuf> = absolute, else "/var/lib/pinhead/journal.db";
-        /// how long
+        /// how long decisions are kept
         keep_ms("keep"): u64 = time, "30d";
-        /// how much of them
+        /// maximum size of the journal
         max_size: Bytes = checked(
             size,
             |size| *size >= JOURNAL_MIN,
@@ -226,17 +227,17 @@ settings::table! {
     pub struct MonitorSettings in "monitor" {
         /// whether anything is recorded
         record: bool = truth, "true";
-        /// where it is kept
+        /// directory of the recordings
         dir: Option<PathBuf> = absolute, else "recordings, beside the journal";
         /// how long one-minute rows are kept
         minutes_ms("minutes"): u64 = time, "3d";
         /// how long rows of 15 minutes are kept
         quarters_ms("quarters"): u64 = time, "90d";
-        /// how much of both
+        /// maximum size of both
         max_size: Bytes = size, "1 GiB";
         /// how long samples of single seconds are kept
         raw_ms("raw"): u64 = time, "24h";
-        /// how much of them
+        /// maximum size of the samples
         raw_size: Bytes = size, "256 MiB";
     }
 }
@@ -244,11 +245,11 @@ settings::table! {
 settings::table! {
     /// Settings of the control socket.
     pub struct ControlSettings in "control" {
-        /// where the manager is asked
+        /// path of the control socket
         socket: Option<PathBuf> = socket, else "/run/pinhead/host.sock";
-        /// the group that may ask, by name or number, besides the owner
+        /// a group with access in addition to the owner, by name or number
         group: Option<String> = words, else "none";
-        /// what its members may: `ask`, or `set`, `reserve` and `reload` as well
+        /// rights of its members: `ask` only, or `set`, which includes `reserve` and `reload`
         group_may: GroupMay = group_may, "ask";
     }
 }

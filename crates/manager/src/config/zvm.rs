@@ -42,19 +42,18 @@ settings::table! {
     pub struct ZvmSettings in "zvm" {
         /// `watch` shows z/VM's users, `manage` moves their memory as well, `off` does neither
         mode: ZvmMode = one_of("mode", ZvmMode::ALL, ZvmMode::name), "off";
-        /// patterns of the users whose memory is moved
+        /// patterns of the users with memory to manage
         users: Vec<String> = patterns, else "none";
-        /// a configuration file of VMRM, whose NOTIFY MEMORY names such users;
-        /// relative to this file
+        /// a VMRM configuration file with NOTIFY MEMORY for such users; relative to this file
         notify: Option<PathBuf> = path, else "none";
-        /// what of z/VM's memory its users may have together, with what is to stay free
+        /// z/VM memory for all its users together, including the part to keep free
         memory: Option<Bytes> = checked(
             size,
             |size| *size > Bytes::ZERO,
             "users could have nothing",
             "write what of z/VM's memory users may have, such as \"64 GiB\"",
         ), else "needed to manage";
-        /// what z/VM counts of its users
+        /// file of z/VM's counters for its users
         counters: PathBuf = absolute, "/sys/kernel/debug/s390_hypfs/diag_2fc";
         /// the program that sends messages: a name, or an absolute path
         program: PathBuf = program, "vmcp";
