@@ -7,43 +7,43 @@ use std::path::PathBuf;
 const ENVIRONMENT: &str = "\
 Environment:
   SOAK_COUNT, SOAK_S390X_COUNT
-                     guests that --soak boots (default 1000 and 300)
-  SOAK_AT_ONCE       of them at the same time (default 4)
-  SOAK_CPUS          CPUs of each (default 4)
+                     number of guests that --soak boots (default 1000 and 300)
+  SOAK_AT_ONCE       guests booted at the same time (default 4)
+  SOAK_CPUS          CPUs of each guest (default 4)
   SOAK_LIMIT         seconds after which a boot counts as a hang (default 300)
-  SOAK_KERNEL        more words for their kernels: maxcpus=64 lets all CPUs start in the boot,
-                     as without the remedy for QEMU before 8.1
-  SOAK_FLIPS         instead of a boot alone, so many changes of the kernel's code while all
-                     CPUs run it: on QEMU before 8.1 most guests hang
-  PINHEAD_GUEST_DIR  where the daemons are: x86_64/pinheadd and s390x/pinheadd
-  ORIGINAL           IBM's cpuplugd, built for this machine, to measure beside ours; this
+  SOAK_KERNEL        extra kernel arguments: maxcpus=64 starts all CPUs during the boot,
+                     as without the workaround for QEMU before 8.1
+  SOAK_FLIPS         number of changes of the kernel's code after the boot, while all CPUs
+                     run it: on QEMU before 8.1 most guests hang
+  PINHEAD_GUEST_DIR  directory of the daemons: x86_64/pinheadd and s390x/pinheadd
+  ORIGINAL           IBM's cpuplugd, built for this machine, to measure next to ours;
                      needs root, for a mount namespace in which it cannot change anything
-  BEFORE             another pinheadd, to measure beside ours
+  BEFORE             another pinheadd, to measure next to ours
 
-The exit status is 0 when all could be measured, whether or not a promise is kept.
+The exit status is 0 if everything could be measured, even if a promise is missed.
 ";
 
-/// Measures the guest daemon on this machine and prints each figure beside its promise
+/// Measure the guest daemon on this machine, and print each figure next to its promise
 #[derive(Clone, Debug, PartialEq, Eq, Parser)]
 #[command(name = "bench", after_help = ENVIRONMENT)]
 pub struct Args {
-    /// How long the daemon is watched, 10 seconds at least: two windows to compare
+    /// Seconds to measure the daemon, at least 10: two windows to compare
     #[arg(long, value_name = "N", default_value_t = 60,
           value_parser = clap::value_parser!(u64).range(10..))]
     pub seconds: u64,
-    /// Measure this instead
+    /// Measure only this part
     #[arg(long, value_enum)]
     pub only: Option<Part>,
-    /// Measure only what collecting costs the host; it needs no daemon
+    /// Measure only the cost of collecting for the host, without a daemon
     #[arg(long)]
     pub collect: bool,
-    /// Boot guests, one after the other, and count those that hang
+    /// Boot guests and count those that hang
     #[arg(long, conflicts_with = "collect")]
     pub soak: bool,
-    /// Where the day is left, and used the next time
+    /// Directory that keeps the recorded day for the next run
     #[arg(long = "dir", value_name = "DIR")]
     pub day: Option<PathBuf>,
-    /// How many idle guests or web servers there are
+    /// Number of idle guests or web servers
     #[arg(long, value_name = "N", default_value_t = 100,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub guests: u32,
@@ -59,22 +59,21 @@ pub struct Args {
 /// A part that can be measured alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// The host manager beside idle guests of 128 MiB: ten minutes, 150 MiB of memory a guest
+    /// The host manager with idle guests of 128 MiB: ten minutes, 150 MiB of memory for each
     Idle,
-    /// Web servers of 96 MiB from one template, with a memory cgroup, compressed memory and KSM,
-    /// which are put back (root)
+    /// Web servers of 96 MiB from one template, with temporary memory limits, zram and KSM (root)
     Farm,
     /// A day of 100 guests recorded, and every report over it
     Day,
-    /// What it costs the daemon to find out who runs
+    /// The daemon's cost of a scan of all tasks
     Scan,
-    /// What `pinhead top` of 100 guests costs
+    /// Cost of `pinhead top` with 100 guests
     Top,
-    /// How soon a browser shows a thousand hosts with twenty guests each
+    /// Time until a browser shows a thousand hosts with twenty guests each
     Fleet,
-    /// How fast a day of z/VM becomes a recording
+    /// Time to convert a day of z/VM to a recording
     Zvm,
-    /// How soon a browser shows the pages of 100 guests, and of 1,000
+    /// Time until a browser shows the pages of 100 and 1,000 guests
     Pages,
 }
 

@@ -62,39 +62,39 @@ macro_rules! host_counters {
 }
 
 host_counters! {
-    GuestActual = "guest.actual", Mib, "the memory that it has now, by its balloon";
+    GuestActual = "guest.actual", Mib, "its current memory, by its balloon";
     GuestMin = "guest.min", Mib, "it never gets less";
     GuestMax = "guest.max", Mib, "it never gets more";
-    GuestUsed = "guest.used", Mib, "what it could not give without swapping";
+    GuestUsed = "guest.used", Mib, "memory that it could not give without swapping";
     GuestAvailable = "guest.available", Mib, "MemAvailable of its kernel";
     GuestFree = "guest.free", Mib, "MemFree of its kernel";
     GuestCache = "guest.cache", Mib, "its page cache";
     GuestCold = "guest.cold", Mib, "page cache that is not in use";
     GuestHot = "guest.hot", Mib, "page cache that is in use";
     GuestComfort = "guest.comfort", Mib,
-        "the room to breathe that it is left, as the arbiter computes it";
-    GuestResident = "guest.resident", Mib, "what of it is in the host's memory and nobody else's";
+        "the headroom that it keeps, as the arbiter computes it";
+    GuestResident = "guest.resident", Mib, "its memory in the host that no other process shares";
     GuestShares = "guest.shares", Count, "its weight against other guests";
-    GuestRequest = "guest.request", Mib, "the size that its own rules are content with";
+    GuestRequest = "guest.request", Mib, "the size that its own rules request";
     GuestSwapin = "guest.swapin", PagesPerSecond, "read from its swap space";
     GuestSwapout = "guest.swapout", PagesPerSecond, "written to its swap space";
-    GuestRefault = "guest.refault", PagesPerSecond, "needed again soon after they were dropped";
+    GuestRefault = "guest.refault", PagesPerSecond, "pages read again soon after they were dropped";
     GuestStall = "guest.stall", PerSecond, "allocations that had to reclaim memory themselves";
     GuestPressure = "guest.pressure", Permille, "time in which some task waited for memory";
     GuestCpu = "guest.cpu", Percent, "time that its virtual CPUs ran; 100 is one CPU";
-    GuestSteal = "guest.steal", Percent, "time that they were ready to run and did not";
-    GuestAge = "guest.age", Seconds, "how old its newest sample is";
-    GuestNeed = "guest.need", Mib, "what it lacks, as the arbiter computes it";
+    GuestSteal = "guest.steal", Percent, "time that its virtual CPUs were ready to run and did not";
+    GuestAge = "guest.age", Seconds, "age of its newest sample";
+    GuestNeed = "guest.need", Mib, "memory that it lacks, as the arbiter computes it";
     GuestStrained = "guest.strained", Flag, "something in it waits for memory";
-    HostTotal = "host.total", Mib, "its memory, or what guests may use together";
-    HostAvailable = "host.available", Mib, "what could be handed out now without swapping";
-    HostSetpoint = "host.setpoint", Mib, "the free memory that it is to have";
+    HostTotal = "host.total", Mib, "its memory, or the memory that guests may use together";
+    HostAvailable = "host.available", Mib, "memory that could be granted now without swapping";
+    HostSetpoint = "host.setpoint", Mib, "the free memory that it should have";
     HostReserve = "host.reserve", Mib, "the free memory that no grant may touch";
     HostSwapin = "host.swapin", PagesPerSecond, "read from its swap space";
     HostSwapout = "host.swapout", PagesPerSecond, "written to its swap space";
     HostPressure = "host.pressure", Permille, "time in which some task waited for memory";
     HostGuests = "host.guests", Count, "the guests that are managed";
-    HostKsm = "host.ksm", Mib, "what is saved by sharing equal pages";
+    HostKsm = "host.ksm", Mib, "memory saved by sharing equal pages";
 }
 
 #[cfg(test)]

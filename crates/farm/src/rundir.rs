@@ -1,16 +1,16 @@
-//! A directory of the guests' sockets, so that a host manager finds guests that we started.
+//! Directory of the guests' sockets, in which a host manager finds the guests.
 //!
 //! ```text
 //!   /run/pinhead/up/            (root), or $XDG_RUNTIME_DIR/pinhead/up/, or /tmp/pinhead-UID/up/
 //!     .lock                     held while a directory is made or removed
 //!     PID/  lock                held as long as the process lives
 //!           g1.qmp  g1.port
-//!           control             the socket where the process is asked
-//!           farm                the farm's name, if the guests are one
+//!           control             the control socket
+//!           farm                the farm's name, if there is a farm's file
 //! ```
 //!
-//! The kernel lets go of a lock however its process ends. So the next start sees which
-//! directories nobody owns any more, and removes them.
+//! The kernel releases a lock however its process ends. The next start therefore recognises
+//! abandoned directories, and removes them.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io;
@@ -23,9 +23,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::Error;
 
-/// What a process holds in its own directory.
+/// File in a process's directory that the process keeps locked.
 const LOCK: &str = "lock";
-/// Where the farm's name stands, if it is one.
+/// File with the farm's name, if there is one.
 const NAME: &str = "farm";
 
 /// The directory of this process. Dropping it removes it.
@@ -37,8 +37,8 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes this process's directory, after removing those whose processes are gone. A farm's has
-    /// its name in it.
+    /// Creates this process's directory, with the farm's name in it, after removing the
+    /// directories of processes that are gone.
     pub fn create(farm: Option<&str>) -> io::Result<RunDir> {
         let dir = RunDir::below(&base()?, std::process::id())?;
         farm.map_or(Ok(()), |name| fs::write(dir.path.join(NAME), name))?;
@@ -55,7 +55,7 @@ impl RunDir {
         Ok(RunDir { path, base: base.to_path_buf(), _lock: lock })
     }
 
-    /// Where it is.
+    /// Returns the directory's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -63,27 +63,27 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // Alone, or a start might take the half that is left for a dead one's. What cannot be
-        // removed now goes with the next start.
+        // Without the lock, another start might take a half removed directory for an abandoned
+        // one. The next start removes the files that cannot be removed now.
         let _alone = alone(&self.base);
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// The directories of this user's processes that run now, with their process ids.
+/// Returns the directories of this user's running processes, with their process ids.
 pub fn living() -> Result<Vec<(u32, PathBuf)>, Error> {
     let base = base().map_err(Error::Unseen)?;
-    // Alone, or a process that is about to lock its directory would find it locked by us.
+    // Without the lock, a process about to lock its directory would find it locked by us.
     let _alone = alone(&base).map_err(Error::Unseen)?;
     let mut found: Vec<_> = dirs(&base).filter(|(_, path)| !is_dead(path)).collect();
     found.sort();
     Ok(found)
 }
 
-/// A descriptor of the process of this number, if it holds the directory that this socket is in.
-/// The lock is looked at last: until then the number was the process's own, and from then on the
-/// descriptor means it and no other. `None`: nobody holds it. A directory that is held by a
-/// process without a descriptor, as where a sandbox or an old kernel gives none, is an error.
+/// Returns a descriptor of the process with this id, if the process holds the socket's directory.
+/// `None` means that no process holds the directory. The lock is checked last: until then the id
+/// was the process's own, and afterwards the descriptor cannot mean another process. A held
+/// directory without a descriptor, as in a sandbox or with an old kernel, is an error.
 pub fn holder(pid: u32, socket: &Path) -> io::Result<Option<OwnedFd>> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH);
     let process = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()));
@@ -95,7 +95,7 @@ pub fn holder(pid: u32, socket: &Path) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// The name of the farm whose directory this is.
+/// Returns the farm's name from its directory.
 pub fn farm_name(dir: &Path) -> Option<String> {
     fs::read_to_string(dir.join(NAME)).ok()
 }
@@ -111,7 +111,7 @@ pub fn sweep_all() {
 
 fn alone(base: &Path) -> io::Result<File> {
     let lock = File::options().create(true).truncate(false).write(true).open(base.join(".lock"))?;
-    // Held for a few system calls by each of our own user's processes only.
+    // Only processes of the same user hold this lock, each for a few system calls.
     lock.lock()?;
     Ok(lock)
 }
@@ -122,13 +122,14 @@ fn sweep(base: &Path) {
     }
 }
 
-/// The directories of processes, with their ids, whether the processes run or not.
+/// Returns the directories of all processes, running or not, with their ids.
 fn dirs(base: &Path) -> impl Iterator<Item = (u32, PathBuf)> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
 
-/// Whether nobody holds a directory's lock. One without a lock was left half made.
+/// Returns true if no process holds the directory's lock. A directory without a lock file was left
+/// half made.
 fn is_dead(path: &Path) -> bool {
     match File::open(path.join(LOCK)) {
         Ok(lock) => !matches!(lock.try_lock(), Err(TryLockError::WouldBlock)),
@@ -136,10 +137,10 @@ fn is_dead(path: &Path) -> bool {
     }
 }
 
-/// Where the directories of this user's processes are; made if it is not there.
+/// Returns the directory above those of this user's processes. It is created if it is missing.
 pub fn base() -> io::Result<PathBuf> {
     let top = manager::config::own_dir()?;
-    // It may be open to others to read or enter: the directories below are closed to them.
+    // Others may read or enter it, because the directories below are closed to them.
     images::create_dir(&top.join("up")).map_err(|error| io::Error::other(base::chain(&error)))
 }
 
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_are_removed_and_the_living_are_not() {
+    fn abandoned_directories_are_removed_and_live_ones_kept() {
         let base = temporary("sweep");
         let living = RunDir::below(&base, 1).unwrap();
         for dead in ["2", "3", "not-a-pid"] {
@@ -167,7 +168,7 @@ mod tests {
         let next = RunDir::below(&base, 2).unwrap();
         assert!(living.path().exists() && !base.join("3").exists());
         assert!(base.join("not-a-pid").exists() && !next.path().join("g1.qmp").exists());
-        assert!(RunDir::below(&base, 1).is_err(), "it is another's");
+        assert!(RunDir::below(&base, 1).is_err(), "another process holds it");
         assert_eq!(fs::metadata(next.path()).unwrap().mode() & 0o777, 0o700);
         drop((living, next));
         assert!(!base.join("1").exists() && !base.join("2").exists());

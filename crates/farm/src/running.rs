@@ -1,4 +1,4 @@
-//! The farms of this user that run, and their tables of guests.
+//! Running farms of this user, and their tables of guests.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use crate::{Error, rundir};
 /// A process of `pinhead up`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// The farm's name; the process id where there is no farm's file.
+    /// Name of the farm, or the process id if it has no file.
     pub name: String,
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// Its control socket.
+    /// Control socket.
     pub socket: PathBuf,
-    /// Whether it has a farm's file.
+    /// True if the process runs a farm's file.
     pub has_file: bool,
 }
 
-/// Returns all that this user's `pinhead up` run.
+/// Returns all running `pinhead up` processes of this user.
 pub fn all() -> Result<Vec<Running>, Error> {
     let running = rundir::living()?.into_iter().filter_map(|(pid, dir)| {
         let (farm, socket) = (rundir::farm_name(&dir), dir.join(SOCKET));
@@ -32,27 +32,27 @@ pub fn all() -> Result<Vec<Running>, Error> {
     Ok(running.collect())
 }
 
-/// The tables of all that run.
+/// Tables of all running farms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Farms {
-    /// Farms, and guests without a farm's file.
+    /// One table for each process, with or without a farm's file.
     pub farms: Vec<FarmTable>,
-    /// A line for each that gave no table.
+    /// A line for each process that returned no table.
     pub silent: Vec<String>,
 }
 
-/// Asks all that run for their tables.
+/// Requests the tables of all running farms.
 pub fn tables() -> Result<Farms, Error> {
     tables_within(service::PATIENCE)
 }
 
-/// The same; each answer may take so long.
+/// Requests the tables with this timeout for each farm.
 pub fn tables_within(patience: Duration) -> Result<Farms, Error> {
     let mut all = Farms::default();
     for found in self::all()? {
         match service::table_within(&found.socket, patience) {
             Ok(table) => all.farms.push(table),
-            // It may just be ending; the others are there all the same.
+            // This farm may be ending. The other tables are still of use.
             Err(error) => all.silent.push(format!("{}: {}", found.name, base::chain(&error))),
         }
     }

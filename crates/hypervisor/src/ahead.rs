@@ -1,16 +1,16 @@
-//! Memory that a process needed when it woke, brought back ahead of it the next time.
+//! Prefetch of the memory that a process needed when it last woke.
 //!
 //! ```text
 //!   a while after a wake: /proc/PID/pagemap ─► InMemory (pages)
-//!   the next wake:        InMemory::fetch ─► process_vm_readv, a byte of each that is in swap
+//!   the next wake:        InMemory::fetch ─► process_vm_readv, a byte of each page in swap
 //! ```
 //!
-//! Nothing else is touched: a page that is in memory need not come, and one that KSM has made one
-//! of many would become a page of its own by it.
+//! No other page is touched. A page in memory need not be fetched, and a read would turn a page
+//! merged by KSM into a page of its own.
 //!
-//! The kernel brings a page back from swap whoever touches it. So another CPU can do that while
-//! the process itself does what comes first. `MADV_WILLNEED` would be made for it, but passes over
-//! private pages of a mapped file, which all memory of a clone is.
+//! The kernel brings a page back from swap for any reader. So another CPU can fetch pages while the
+//! process resumes. `MADV_WILLNEED` exists for this purpose, but skips private pages of a mapped
+//! file, and all memory of a clone is of that kind.
 
 use base::PageRun;
 
@@ -19,21 +19,23 @@ use crate::pageout::{PageOut, PageOutError};
 use crate::sys::{self, Stretch};
 use crate::{ProcessId, Stat};
 
-/// Who had more pages in memory was not paged out before: that tells nothing of what it needs.
+/// Most pages in memory for which the set is of use. A process with more was not paged out before,
+/// so its pages do not show the need of a wake.
 const PAGES_MAX: u64 = 8192;
-/// Pages in one call, after which who was stopped meanwhile is left alone. The kernel takes 1,024.
+/// Pages in one call. Before each call the process is checked, and left alone if it is stopped. The
+/// kernel accepts 1,024.
 const PAGES_AT_ONCE: usize = 512;
 
-/// Pages that a process has for itself: pages of files, which stay in the host's page cache, come
-/// back at once, and tell nothing of what was paged out.
+/// Pages in memory that belong to a process alone. Pages of files are excluded: they stay in the
+/// host's page cache, come back at once, and do not show what was paged out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InMemory {
     runs: Vec<PageRun>,
 }
 
 impl InMemory {
-    /// What of a process's own memory is in the host's memory now; nothing of one that is stopped,
-    /// for it may just be paged out.
+    /// Returns the pages of a process's own memory that are in the host's memory now. A stopped
+    /// process yields none, because it may just be being paged out.
     pub fn of(process: ProcessId) -> Result<InMemory, PageOutError> {
         InMemory::at_most(process, PAGES_MAX)
     }
@@ -56,14 +58,14 @@ impl InMemory {
         }
     }
 
-    /// Returns what these bytes of a pagemap tell of the pages from this one on.
+    /// Returns the pages in memory from the bytes of a pagemap that starts at page `first`.
     pub fn of_entries(first: u64, pagemap: &[u8]) -> InMemory {
         let mut runs = Vec::new();
         own(&mut runs, entries(first, pagemap));
         InMemory { runs }
     }
 
-    /// Its pages, in their order.
+    /// Returns the pages, in order of their addresses.
     pub fn runs(&self) -> &[PageRun] {
         &self.runs
     }
@@ -72,8 +74,8 @@ impl InMemory {
         PageRun::pages(&self.runs)
     }
 
-    /// Brings back what of it is in swap. It ends early if the process is stopped or gone: that is
-    /// looked at before each 512 pages.
+    /// Brings back the pages that are in swap. The process is checked before each 512 pages: those
+    /// of a stopped process are skipped, and an ended process is an error.
     pub fn fetch(&self, process: ProcessId) -> Result<(), PageOutError> {
         let mut pagemap = Pagemap::open(process).map_err(PageOutError::Refused)?;
         let mut places = Vec::with_capacity(PAGES_AT_ONCE);
@@ -92,18 +94,18 @@ impl InMemory {
     }
 }
 
-/// Adds the pages that are in memory and of no file.
+/// Adds the pages that are in memory and belong to no file.
 fn own(runs: &mut Vec<PageRun>, pages: impl Iterator<Item = (u64, Entry)>) {
     let own = pages.filter(|(_, entry)| entry.is_present() && !entry.is_of_file());
     own.for_each(|(page, _)| PageRun::add(runs, page));
 }
 
-/// Reads a byte of each place, and forgets them; of no process that is stopped.
+/// Reads a byte of each place, unless the process is stopped, and clears the list.
 fn touch(process: ProcessId, places: &mut Vec<Stretch>) -> Result<(), PageOutError> {
     let stat = Stat::of(process).ok_or(PageOutError::Gone)?;
     let mut rest = if stat.is_stopped() { &[] } else { places.as_slice() };
     while !rest.is_empty() {
-        // The first that was not read is mapped no more.
+        // The first unread place is no longer mapped, and is skipped.
         let read = sys::touch(process.pid, rest).map_err(PageOutError::Refused)?;
         rest = rest.get(read + 1..).unwrap_or_default();
     }
@@ -119,19 +121,19 @@ mod tests {
     const SIZE: usize = 32 << 20;
 
     #[test]
-    fn what_was_touched_is_in_memory_and_may_be_fetched() {
+    fn touched_pages_are_in_memory_and_can_be_fetched() {
         let mut memory = vec![0_u8; SIZE];
         let end = SIZE - 1;
         memory[end] = 1;
         let process = ProcessId::of(std::process::id()).unwrap();
         let found = InMemory::at_most(process, u64::MAX).unwrap();
         let few = InMemory::at_most(process, found.pages() / 2).unwrap();
-        assert_eq!(few, InMemory::default(), "it was not paged out");
+        assert_eq!(few, InMemory::default(), "the process was not paged out");
         let page_bytes = rustix::param::page_size();
         let page_of = |at: usize| (std::ptr::from_ref(&memory[at]).addr() / page_bytes) as u64;
         let has = |page: u64| found.runs.iter().any(|run| (run.first..run.end()).contains(&page));
         assert!(has(page_of(end)));
-        assert!(!has(page_of(SIZE / 2)), "it was never touched");
+        assert!(!has(page_of(SIZE / 2)), "the page was never touched");
         assert!(found.pages() < (SIZE / page_bytes) as u64 && found.pages() > 0);
         found.fetch(process).unwrap();
         let none = InMemory { runs: vec![PageRun { first: 1, count: 3 }] };
@@ -141,7 +143,7 @@ mod tests {
         assert!(matches!(InMemory::of(ended), Err(PageOutError::Gone)));
     }
 
-    /// Many pages that are mapped from our program's file, to be written as a clone's memory is.
+    /// Pages mapped from this program's file. A write makes them private, as in a clone's memory.
     static OF_FILE: [AtomicU8; SIZE_OF_FILE] = [const { AtomicU8::new(1) }; SIZE_OF_FILE];
     const SIZE_OF_FILE: usize = 1 << 20;
 
@@ -154,9 +156,9 @@ mod tests {
             let found = InMemory::at_most(process, u64::MAX).unwrap();
             found.runs.iter().any(|run| (run.first..run.end()).contains(&page))
         };
-        assert_eq!(byte.load(Ordering::Relaxed), 1, "it is in memory");
-        assert!(!has(), "it is the file's");
+        assert_eq!(byte.load(Ordering::Relaxed), 1, "the page is in memory");
+        assert!(!has(), "the page is the file's");
         byte.store(2, Ordering::Relaxed);
-        assert!(has(), "it is our own");
+        assert!(has(), "the page is the process's own");
     }
 }

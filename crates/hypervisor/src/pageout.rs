@@ -1,12 +1,12 @@
-//! A guest's memory, handed to the host's own reclaim from outside, while the guest runs.
+//! Page-out of a guest's memory by the host's own reclaim, from outside, while the guest runs.
 //!
 //! ```text
-//!   /proc/PID/maps ─► what is the process's own ─► slices ─► process_madvise(MADV_PAGEOUT)
+//!   /proc/PID/maps ─► the process's own memory ─► slices ─► process_madvise(MADV_PAGEOUT)
 //! ```
 //!
-//! The kernel compresses or swaps what it is handed, page by page, and each page comes back by
-//! itself when it is touched. So nothing is lost whenever this ends, and no guest has to help.
-//! Pages that several processes map are left alone by the kernel.
+//! The kernel compresses or swaps the memory page by page, and each page comes back by itself when
+//! it is touched. So no data is lost whenever page-out ends, and guests need not cooperate. The
+//! kernel skips pages that several processes map.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,46 +20,46 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::ProcessId;
 use crate::sys::{self, Stretch};
 
-/// Addresses in one slice. A slice is one system call: so much is compressed in some milliseconds,
-/// and between two calls who asks may end it.
+/// Size of a slice in bytes of addresses. A slice is one system call, which compresses that much in
+/// a few milliseconds. The caller may stop between two calls.
 const SLICE: usize = 8 << 20;
-/// Stretches in one slice; the kernel takes 1,024.
+/// Most stretches in one slice. The kernel accepts 1,024.
 const STRETCHES_MAX: usize = 512;
-/// Two TiB of addresses; more is no process of a guest.
+/// Most slices of a process: two TiB of addresses. No guest's process has more.
 const SLICES_MAX: usize = 1 << 18;
-/// Files behind shared mappings that have no other place than memory.
+/// Path prefixes of files that exist only in memory, behind shared mappings.
 pub(crate) const MEMORY_FILES: [&[u8]; 3] = [b"/memfd:", b"/dev/shm/", b"/dev/zero"];
 
-/// Why nothing was taken.
+/// Reason why no memory was taken.
 #[derive(Debug)]
 pub enum PageOutError {
     /// The process has ended.
     Gone,
-    /// The kernel does not have the call, or this process may not make it.
+    /// The kernel lacks the call, or does not permit it.
     Refused(io::Error),
 }
 
-/// A process whose memory can be handed over.
+/// A process with memory that can be handed over.
 #[derive(Debug)]
 pub struct PageOut {
     process: OwnedFd,
     maps: Kept,
 }
 
-/// A part of the addresses of a process, small enough for one call.
+/// Part of a process's addresses, small enough for one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice(Vec<Stretch>);
 
 impl PageOut {
-    /// Whether this kernel has the call: asked about this process, with nothing to take. Whether it
-    /// may be made for others is known once it is.
+    /// Checks that this kernel has the call, with an empty request for this process. Only a real
+    /// call shows whether it is permitted for other processes.
     pub fn probe() -> Result<(), io::Error> {
         let process = pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
         sys::page_out(process.as_fd(), &[]).map(drop)
     }
 
-    /// Hands over all memory that is the process's own and ends behind an address: one slice for
-    /// each step of the iterator. An item is the address at which its slice ends.
+    /// Hands over the process's own memory, starting with the first slice that ends behind this
+    /// address. Each step of the iterator hands over one slice and returns the slice's end address.
     pub fn take_from(
         process: ProcessId,
         address: u64,
@@ -70,14 +70,14 @@ impl PageOut {
         Ok(slices.into_iter().map(move |slice| memory.take(&slice).map(|()| slice.end())))
     }
 
-    /// Of this process; `Gone` if it has ended, or another has its number.
+    /// Opens a process. `Gone` means that the process has ended, even if its number is used again.
     pub(crate) fn open(process: ProcessId) -> Result<PageOut, PageOutError> {
         let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
         let pidfd = pidfd_open(pid.ok_or(PageOutError::Gone)?, PidfdFlags::empty());
         let pidfd = pidfd.map_err(|errno| error(errno.into()))?;
         let path = format!("proc/{}/maps", process.pid);
         let maps = Kept::open(&Path::new("/").join(path));
-        // It is this process that both are of: its number was not another's in between.
+        // A process that is still alive proves that both descriptors are its own.
         match (process.is_alive(), maps.is_open()) {
             (true, true) => Ok(PageOut { process: pidfd, maps }),
             (true, false) => Err(refused("its mappings may not be read")),
@@ -85,15 +85,15 @@ impl PageOut {
         }
     }
 
-    /// All memory that is the process's own, in slices.
+    /// Returns the process's own memory in slices.
     pub(crate) fn slices(&self) -> Result<Vec<Slice>, PageOutError> {
         let mut buffer = Buffer::default();
         let text = self.maps.whole(&mut buffer);
         text.map(Slice::all_of).ok_or_else(|| refused("its list of mappings is too long"))
     }
 
-    /// Hands a slice to the kernel's reclaim. What of it the kernel leaves alone (locked, of huge
-    /// pages, of a device) is passed over.
+    /// Hands a slice to the kernel's reclaim. Stretches that the kernel cannot reclaim (locked, of
+    /// huge pages, of a device) are skipped.
     fn take(&self, slice: &Slice) -> Result<(), PageOutError> {
         let mut rest = slice.0.as_slice();
         while !rest.is_empty() {
@@ -102,7 +102,7 @@ impl PageOut {
                 Err(PageOutError::Refused(failure)) if !is_final(&failure) => 0,
                 Err(failure) => return Err(failure),
             };
-            // Of those that are left, it stopped at the first.
+            // The kernel stopped at the first remaining stretch, which is skipped.
             rest = match after(rest, done) {
                 [] => return Ok(()),
                 [_, left @ ..] => left,
@@ -113,7 +113,7 @@ impl PageOut {
 }
 
 impl Slice {
-    /// The mappings of /proc/PID/maps that are a process's own memory, cut and packed.
+    /// Returns the process's own memory from its /proc/PID/maps, cut and packed into slices.
     pub fn all_of(maps: &[u8]) -> Vec<Slice> {
         let mut slices = vec![Slice::default()];
         let mut room = SLICE;
@@ -132,15 +132,14 @@ impl Slice {
         &self.0
     }
 
-    /// The address at which its last stretch ends. Slices of a process are in the order of their
-    /// addresses.
+    /// Returns the end address of the last stretch. Slices of a process are sorted by address.
     pub fn end(&self) -> u64 {
         self.0
             .last()
             .map_or(0, |stretch| (stretch.start as u64).saturating_add(stretch.length as u64))
     }
 
-    /// Its addresses, whether or not there is memory behind all of them.
+    /// Returns the size of the address ranges, whether or not memory is behind all of them.
     pub fn size(&self) -> Bytes {
         Bytes(self.0.iter().map(|stretch| stretch.length as u64).sum())
     }
@@ -157,13 +156,13 @@ fn error(failure: io::Error) -> PageOutError {
     }
 }
 
-/// Whether it would be the same for any other memory of the process.
+/// Returns true if any other memory of the process would fail in the same way.
 fn is_final(failure: &io::Error) -> bool {
     let all = [Errno::PERM, Errno::NOSYS, Errno::BADF, Errno::ACCESS];
     all.iter().any(|errno| failure.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// What of these stretches is left behind so many bytes.
+/// Returns the stretches that are not complete after this many bytes.
 fn after(stretches: &[Stretch], mut done: usize) -> &[Stretch] {
     let mut rest = stretches;
     while let [first, others @ ..] = rest
@@ -216,8 +215,8 @@ impl<'a> Mapping<'a> {
         (start <= end).then_some(Mapping { start, end, rights, offset, device, inode, file })
     }
 
-    /// This, if what is there is memory of the process's own: writable, and private or of a file
-    /// that is nowhere but in memory.
+    /// Returns the mapping if it is the process's own memory: writable, and private or of a file
+    /// that exists only in memory.
     fn own(self) -> Option<Mapping<'a>> {
         let is_memory = MEMORY_FILES.iter().any(|begin| self.file.starts_with(begin));
         let is_device = self.file.starts_with(b"/dev/") && !is_memory;
@@ -229,9 +228,9 @@ impl<'a> Mapping<'a> {
         is_own.then_some(self)
     }
 
-    /// Whether this is what the dynamic linker wrote to and then made read-only (RELRO): a part of
-    /// the program's data, which goes on behind it in memory and in the file. Each process has its
-    /// own copy, in QEMU with its libraries more than 3 MiB of it.
+    /// Returns true if the dynamic linker wrote to this mapping and then made it read-only (RELRO).
+    /// It is a part of the program's data, which continues behind it in memory and in the file.
+    /// Each process has its own copy: more than 3 MiB in QEMU with its libraries.
     fn is_relocated(&self, next: &Mapping<'_>) -> bool {
         let is_data = matches!(next.rights, [_, b'w', _, b'p', ..]);
         let is_file = self.file.starts_with(b"/") && !self.file.starts_with(b"/dev/");
@@ -248,8 +247,8 @@ impl<'a> Mapping<'a> {
 mod tests {
     use super::*;
 
-    /// What QEMU has: a program, a heap, a guest's memory behind a file, in a memfd and plain,
-    /// a device, and what the kernel put there.
+    /// Mappings as in QEMU: a program, a heap, a device and a mapping of the kernel's. A guest's
+    /// memory is there in three kinds: behind a file, in a memfd and anonymous.
     const MAPS: &str = "\
 55d0e0000000-55d0e0800000 r-xp 00000000 fe:00 1234                       /usr/bin/qemu (deleted)
 55d0e0a00000-55d0e0e00000 r--p 00800000 fe:00 1234                       /usr/bin/qemu (deleted)
@@ -274,34 +273,34 @@ not a line
         assert!(found.iter().all(|slice| slice.size().0 <= SLICE as u64));
         let all: u64 = found.iter().map(|slice| slice.size().0).sum();
         let expected = 0x10_0000 + 0x20000 + 2 * 0x1000 + 0x180_0000 + 0x10_0000 + 0x10000;
-        assert_eq!(all, expected, "what was relocated, data, heap, template, memfd, no name");
+        assert_eq!(all, expected, "relocated, data, heap, template, memfd, anonymous");
         let has = |start: usize| found.iter().any(|slice| slice.0.iter().any(|s| s.start == start));
         assert!(has(0x7f00_0000_0000) && has(0x7f00_1000_0000) && has(0x7f00_4000_0000));
-        assert!(has(0x55d0_e0f0_0000), "what was relocated is the process's own");
+        assert!(has(0x55d0_e0f0_0000), "relocated data is the process's own");
         assert!(!has(0x55d0_e000_0000), "code is the file's");
         assert!(!has(0x55d0_e0a0_0000), "constants are the file's");
-        assert!(!has(0x55d0_e180_0000), "also where data begins behind them");
+        assert!(!has(0x55d0_e180_0000), "constants are the file's even if data follows");
         assert!(!has(0x7f00_2000_0000), "a file on a disk is not memory");
         assert!(!has(0x7f00_3000_0000), "a device is not memory");
         assert!(Slice::all_of(b"").is_empty());
     }
 
     #[test]
-    fn what_was_done_is_passed_over() {
+    fn finished_stretches_are_skipped() {
         let stretch = |start: usize| Stretch { start, length: 10 };
         let all = [stretch(0), stretch(100), stretch(200)];
         assert_eq!(after(&all, 0), &all);
         assert_eq!(after(&all, 10), &all[1..]);
-        assert_eq!(after(&all, 25), &all[2..], "it stopped in the midst of the third");
+        assert_eq!(after(&all, 25), &all[2..], "the kernel stopped within the third");
         assert_eq!(after(&all, 30), &[]);
     }
 
     #[test]
-    fn a_process_that_has_ended_is_gone() {
+    fn ended_process_is_gone() {
         let ended = ProcessId { pid: u32::MAX, start_ticks: 1 };
         assert!(matches!(PageOut::open(ended), Err(PageOutError::Gone)));
         let mut another = ProcessId::of(std::process::id()).unwrap();
         another.start_ticks += 1;
-        assert!(matches!(PageOut::open(another), Err(PageOutError::Gone)), "only its number");
+        assert!(matches!(PageOut::open(another), Err(PageOutError::Gone)), "reused number");
     }
 }

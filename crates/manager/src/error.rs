@@ -23,7 +23,7 @@ pub enum Error {
     #[error(transparent)]
     Control(crate::control::Error),
     /// There is no place for the control socket.
-    #[error("There is no place for the control socket: {why}, or name one with [control] socket")]
+    #[error("No directory for the control socket: {why}, or name one with [control] socket")]
     NoPlace { why: String },
     #[error("The list of users, {path}, cannot be read: name them in [sources] users by number")]
     Accounts { path: PathBuf, source: io::Error },

@@ -51,15 +51,15 @@ clauses! {
         "the host has [{host_available} free and wants {host_set_point}|less free than it wants]"
         "the host had [{host_available} free and wants {host_set_point}|less free than it wants]",
     HostPressure "host-pressure"
-        "The host itself swaps or waits for memory, whatever it says is available."
+        "The host itself swaps or waits for memory, regardless of its available memory."
         "the host itself waits for memory"
         "the host itself waited for memory[, with {host_available} said to be free]",
     Shortage "shortage"
-        "Another guest needs what this one has to spare."
+        "Another guest needs memory that this one can spare."
         "another guest needs what it can spare"
         "another guest needed what it had to spare[, and the host had {host_available} free]",
     Refault "refault"
-        "Another guest reads again what it had dropped, so memory that nobody uses goes to it."
+        "Another guest rereads dropped pages, so unused memory goes to that guest."
         "another guest reads again what it had dropped"
         "another guest read again what it had dropped[, and the host had {host_available} free]",
     Emergency "emergency"
@@ -72,7 +72,7 @@ clauses! {
         "memory is reserved for a guest about to start"
         "memory is reserved for a guest about to start[, and the host had {host_available} free]",
     Rule "rule"
-        "A rule of the operator's decided."
+        "One of the operator's rules decided."
         "a rule of the operator's"
         "a rule of the operator's said so",
     Request "request"
@@ -88,7 +88,7 @@ clauses! {
         "pinned by the operator"
         "the operator fixed its size",
     Released "released"
-        "The operator let the guest go: it has its maximum, and nothing is asked of it."
+        "The operator released the guest: it has its maximum, and is not asked for memory."
         "released by the operator"
         "the operator let it go",
     Strained "strained"
@@ -96,7 +96,7 @@ clauses! {
         "something in it waits for memory"
         "something in it waited for memory, and such a guest is never shrunk",
     NotSeen "not-seen"
-        "The guest says that it needs memory, and the host sees neither its use nor its CPU time."
+        "The guest reports a need for memory, but the host sees neither its use nor CPU time."
         "it says that it needs memory, and the host does not see it use what it has"
         "it said that it needed memory, and the host did not see it use what it had",
     GroupFull "cgroup"
@@ -104,7 +104,7 @@ clauses! {
         "it needs more memory, and its control group has no more"
         "it needed more memory, and its control group had no more",
     Boot "boot"
-        "The guest has started again: while it boots, it has what the host has free for it."
+        "The guest has restarted: while it boots, it gets the memory that the host has free."
         "it has started again, and boots"
         "it had started again, and booted",
     Cooling "cooling"
@@ -112,12 +112,12 @@ clauses! {
         "it was moved the other way not long ago"
         "it was moved in the other direction not long ago",
     Stale "stale"
-        "What is known of the guest is too old to decide anything, so it is held."
+        "Data about the guest is too old for a decision, so it is held."
         "what is known of it is too old"
         "what was known of it was [{sample_age_ms} old, too old to decide anything|too old, or \
          not there]",
     Unusable "unusable"
-        "Nothing can be asked of the guest: it has no balloon, or does not answer."
+        "The guest cannot be controlled: it has no balloon, or does not answer."
         "nothing can be asked of it"
         "nothing can be asked of it",
     Stuck "stuck"
@@ -125,11 +125,11 @@ clauses! {
         "its balloon does not move"
         "its balloon did not move",
     Foreign "foreign"
-        "Somebody else moves the guest's balloon, so it was let go."
+        "Another program moves the guest's balloon, so the manager leaves the guest alone."
         "somebody else moves its balloon"
         "somebody else moves its balloon",
     NoYield "no-yield"
-        "What the guest gave did not reach the host, so it is not asked for more."
+        "Memory that the guest gave did not reach the host, so it is not asked for more."
         "what it gave did not reach the host"
         "what it gave did not reach the host",
     Locked "locked"
@@ -145,39 +145,39 @@ clauses! {
         "it has nothing to spare"
         "it had nothing to spare[ beyond the {guest_comfort} that it is left]",
     Content "content"
-        "Nobody needs anything of the guest, and it needs nothing."
+        "No other guest needs this guest's memory, and it needs nothing."
         "no demand"
         "it needed nothing, and nobody needed anything of it",
     Blind "blind"
-        "What the host has is not known, so every guest is held."
+        "The host's memory is unknown, so every guest is held."
         "what the host has is not known"
         "what the host had was not known",
     Mom "mom"
-        "The rules of oVirt's MOM decide, as the settings have it."
+        "The rules of oVirt's MOM decide, by the settings."
         "by the rules of MOM[: {rules_host_permille} of the host is free, and they want 20 %]"
         "by the rules of MOM[: {rules_host_permille} of the host was free, and they want 20 %]",
     Proxmox "proxmox"
-        "The rules of Proxmox decide, as the settings have it."
+        "The rules of Proxmox decide, by the settings."
         "by the rules of Proxmox[: {rules_host_permille} of the host is in use, and they want 80 %]"
         "by the rules of Proxmox[: {rules_host_permille} of the host was in use, and they want \
          80 %]",
     Pi "pi"
-        "The PI controller of qemus' containers decides, as the settings have it."
+        "The PI controller of qemus' containers decides, by the settings."
         "by qemus' PI controller[: {rules_host_permille} of the host is in use, and it wants 80 %]"
         "by qemus' PI controller[: {rules_host_permille} of the host was in use, and it wants \
          80 %]",
     Senpai "senpai"
-        "The rules of senpai decide, as the settings have it."
+        "The rules of senpai decide, by the settings."
         "by the rules of senpai[: its tasks waited {rules_stall_ms} since its last change, and \
          they want 10ms]"
         "by the rules of senpai[: its tasks had waited {rules_stall_ms} since its last change, and \
          they want 10ms]",
     Reporting "reporting"
-        "By the settings every guest has its maximum, and only page reporting gives memory back."
+        "By the settings every guest has its maximum, and only page reporting returns memory."
         "page reporting alone gives memory back, by the settings"
         "page reporting alone gave memory back, by the settings",
     NoPolicy "no-policy"
-        "By the settings nothing is moved."
+        "By the settings no memory is moved."
         "nothing is moved, by the settings"
         "nothing was moved, by the settings",
 }

@@ -20,13 +20,13 @@ const NAME_MAX: usize = 24;
 /// `pinhead capacity`
 #[derive(Debug, Args)]
 pub struct CapacityArgs {
-    /// What the kernel knows of the levels above it
+    /// The kernel's description of the levels above it
     #[arg(long, value_name = "FILE", default_value = "/proc/sysinfo")]
     pub sysinfo: PathBuf,
-    /// What STHYI tells, a page as the system call s390_sthyi has it
+    /// STHYI response page, as the system call s390_sthyi returns it
     #[arg(long, value_name = "FILE")]
     pub sthyi: Option<PathBuf>,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }

@@ -26,12 +26,12 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
-/// Many Linux servers on one small machine: every guest gets the CPUs and the memory
-/// that its work needs now, and gives back what it does not need.
+/// Run many Linux servers on one small machine: each guest gets the CPUs and the memory that its
+/// work needs now, and returns the rest.
 #[derive(Debug, Parser)]
 #[command(name = "pinhead", version, about, disable_help_subcommand = true)]
 pub struct Cli {
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -39,82 +39,82 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start guests and watch them gain and give back CPUs and memory
+    /// Start guests and show how their CPUs and memory change
     Up(UpArgs),
-    /// End a farm that `pinhead up FARM.toml` runs, with all that belongs to it
+    /// Stop a farm and clean up after it
     Down(DownArgs),
-    /// Attach the terminal to a guest's console; Ctrl-] leaves it
+    /// Attach the terminal to a guest's console; Ctrl-] detaches it
     Console(ConsoleArgs),
     /// Run a command in a guest
     Exec(ExecArgs),
-    /// Print what a guest's console has said
+    /// Print a guest's console output
     Logs(LogsArgs),
-    /// Stop guests that nobody needs now, and page out their memory
+    /// Suspend unused guests and page out their memory
     Park(ParkArgs),
-    /// Let guests run that are parked
+    /// Resume parked guests
     Wake(ParkArgs),
     /// Run a farm for a command that waits for its start
     #[command(hide = true)]
     FarmService(ServiceArgs),
-    /// Put a load on guests, and tell how long they take
+    /// Generate load on guests and measure latency
     Load(LoadArgs),
-    /// Repeat a published experiment, or look at results
+    /// Run a published experiment, or show results
     Experiment(ExperimentArgs),
     /// Manage the memory of all guests of this machine
     Host(HostArgs),
-    /// List the guests that the manager knows, and what it did with them
+    /// List guests and the last decision about each
     Ps(PsArgs),
-    /// Change what a guest is entitled to
+    /// Change a guest's limits
     Set(SetArgs),
-    /// Free memory for a guest that is about to start
+    /// Free and hold memory for a new guest
     Reserve(ReserveArgs),
-    /// Tell what was decided about a guest, and why
+    /// Explain the decisions about a guest
     Why(WhyArgs),
-    /// Show the host and its guests as they are, once a second
+    /// Show the host and its guests live, once a second
     Top(TopArgs),
     /// Show host and guests in a browser
     Web(WebArgs),
-    /// Show all hosts that push to an engine, and which guests would be better off elsewhere
+    /// Show all hosts of a metrics server, and suggest migrations of guests
     Fleet(FleetArgs),
-    /// Make a report of what was recorded
+    /// Print a report from recordings
     Report(ReportArgs),
-    /// Decide again what was decided, by the same policy or by another
+    /// Re-run recorded decisions with the same or another policy
     Replay(ReplayArgs),
-    /// Play what was recorded in another world
+    /// Simulate recorded load with another host, policy or number of guests
     Simulate(SimulateArgs),
-    /// Tell how large guests should be, by what was recorded of them
+    /// Recommend guest sizes from recordings
     Size(SizeArgs),
-    /// Tell what deserves doing, by what was recorded
+    /// Suggest improvements from recordings
     Tune(TuneArgs),
-    /// Show who wakes an idle guest, and what that costs
+    /// Show the tasks that wake an idle guest, and their cost
     Idle(IdleArgs),
-    /// Take recordings elsewhere, with other names if that is wanted
+    /// Export or import recordings, optionally with other names
     Record(RecordArgs),
     /// List the tables and columns of the recordings
     Schema(SchemaArgs),
-    /// Ask the recordings a question of your own
+    /// Query the recordings with SQL
     Sql(SqlArgs),
-    /// Record what z/VM's monitor, or the hypervisor, says of its guests
+    /// Record data about guests from z/VM's monitor or the hypervisor
     Zvm(ZvmArgs),
-    /// Show every level of machine, partition and hypervisor above this system
+    /// Show the machine, partition and hypervisor levels above this system
     Capacity(CapacityArgs),
     /// Hold the lease of the manager that started this process
     #[command(hide = true)]
     Keeper {
-        /// File in which the manager writes down the guests that it has parked
+        /// File with the guests that the manager has parked
         parked: Option<PathBuf>,
     },
-    /// Show what guests are made of, make it of newer packages, or remove what is not needed
+    /// List, refresh or prune the images of guests
     Cache(CacheArgs),
-    /// Look rules files through for errors, and for what is probably not meant
+    /// Check rules files for errors and likely mistakes
     Check(CheckArgs),
-    /// Show every value that a rules file sees now, and what the daemon would do
+    /// Evaluate a rules file now, and show every value
     Explain(ExplainArgs),
-    /// Decide recorded scenarios again, and compare
+    /// Replay recorded scenarios and compare the decisions
     Conform(ConformArgs),
-    /// List the published configurations, or print one
+    /// List the built-in rules files, or print one
     Presets(PresetsArgs),
-    /// Print what a shell needs to complete commands and options
+    /// Print a shell completion script
     Completions(CompletionsArgs),
 }
 

@@ -10,9 +10,9 @@ use store::{Column, TableText, tables};
 /// `pinhead schema`
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
-    /// One table only
+    /// Only this table
     pub table: Option<String>,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }

@@ -17,20 +17,20 @@ const CELL_MAX: usize = 120;
 /// `pinhead sql`
 #[derive(Debug, Args)]
 pub struct SqlArgs {
-    /// One SELECT, over the tables that `pinhead schema` tells
+    /// SELECT statement over the tables of `pinhead schema`
     pub query: String,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: SqlFormat,
-    /// The recordings, if not where the manager writes them by itself
+    /// Directory of recordings instead of the manager's
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
 
-/// How to answer a question in SQL.
+/// Output format of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SqlFormat {
-    /// A table for people
+    /// A human-readable table
     Text,
     /// Comma-separated values with a header (RFC 4180); missing is empty
     Csv,

@@ -6,50 +6,52 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use top::{Options, Shown, Wanted};
 
-/// Which screen comes first.
+/// First screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ScreenArg {
     /// The host
     Overview,
     /// All guests
     Guests,
-    /// The host's memory and what is below it
+    /// The host's memory and the tiers below it
     Memory,
-    /// What was decided
+    /// Decisions
     Decisions,
 }
 
 /// `pinhead top`
 #[derive(Debug, Args)]
 pub struct TopArgs {
-    /// Which screen comes first
+    /// First screen to show
     #[arg(long, value_enum, default_value = "overview")]
     pub screen: ScreenArg,
-    /// Only guests whose name or class is of this pattern, such as 'LNX1*'
+    /// Only guests with a matching name or class, such as 'LNX1*'
     #[arg(long, value_name = "PATTERN")]
     pub class: Option<String>,
-    /// Write one screen down, and end
+    /// Print one screen and exit
     #[arg(long)]
     pub once: bool,
-    /// End after so many seconds; of a recording, write so many steps down
+    /// Exit after this many seconds; with --replay, print this many steps
     #[arg(long = "for", value_name = "SECONDS")]
     pub seconds: Option<u64>,
-    /// Show the past instead: a directory of recordings, or a day's file in it
+    /// Show the past: a recordings directory, or a day's file in it
     #[arg(long, value_name = "FILE", conflicts_with = "socket")]
     pub replay: Option<PathBuf>,
-    /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; the end of the recording if
-    /// it is not given
+    /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
     ///
-    /// A time that is not recorded is an error that says which times are.
+    /// The default is the end of the recording. If the time was not recorded, the error names the
+    /// recorded times.
     #[arg(long, value_name = "TIME", requires = "replay")]
     pub at: Option<String>,
-    /// How long a step of the past is: whole minutes, or 1 to 59 where seconds are left
+    /// Length of a step of the past, in seconds
+    ///
+    /// The length is whole minutes, or 1 to 59 while samples of single seconds exist.
     #[arg(long, value_name = "SECONDS", requires = "replay", default_value_t = 60)]
     pub step: u32,
-    /// The journal of the past, if it is not beside the recordings
+    /// Journal file, if it is not next to the recordings
     #[arg(long, value_name = "PATH", requires = "replay")]
     pub journal: Option<PathBuf>,
-    /// Nothing stands out but by its characters: also with NO_COLOR set, or TERM=dumb
+    /// Disable colour, as NO_COLOR or TERM=dumb also do
     #[arg(long)]
     pub no_color: bool,
     #[command(flatten)]

@@ -16,47 +16,50 @@ const INSTALLED: &str = "/usr/libexec/pinhead";
 /// `pinhead web`
 #[derive(Debug, Args)]
 pub struct WebArgs {
-    /// Where browsers come: an address, unix:PATH, or systemd for the socket of a socket unit
+    /// Address to listen on, unix:PATH, or systemd for a socket unit's socket
     ///
-    /// At an address the pages are opened by the token in the address that is printed. It opens
-    /// them once, within ten minutes; the signal SIGUSR1 has another one printed. With a password
-    /// file there is no token. A unix socket lets in whom its mode lets in: its owner and root. An
-    /// address that other machines reach is refused without a password file and a certificate.
+    /// On an address, the printed URL contains a token that opens the pages. The token works once,
+    /// within ten minutes; SIGUSR1 prints another one. With a password file there is no token. A
+    /// Unix socket admits users by its mode: its owner and root. An address that other machines
+    /// reach is refused without a password file and a certificate.
     #[arg(long, value_name = "PLACE", default_value = "127.0.0.1:8420")]
     pub listen: String,
-    /// A name by which browsers ask for the pages, if a proxy is in front of them; may be given
-    /// more than once
+    /// Host name of the pages behind a proxy; may be given several times
     #[arg(long = "name", value_name = "NAME")]
     pub names: Vec<String>,
-    /// A password opens the pages, and no token does: a file with a line that --new-password makes
+    /// Password file written by --new-password; a password replaces the token
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-    /// Ask for a password, write it to a file for --password-file, and end
+    /// Prompt for a password, write it for --password-file, and exit
     #[arg(long, value_name = "FILE", exclusive = true)]
     pub new_password: Option<PathBuf>,
-    /// Speak TLS at an address, with this certificate and those that it was signed with, in PEM
+    /// TLS certificate with its chain for the listen address, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// The key of that certificate, in PEM, in a file that its owner alone may read
+    /// Key of the certificate, in PEM
+    ///
+    /// Only the owner of the file may have access to it.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Let the pages change guests: set, pin, release, reserve
     ///
-    /// The manager decides besides whether the user of this process may.
+    /// The manager must also permit the user of this process.
     #[arg(long)]
     pub allow_changes: bool,
-    /// The recordings, if not those that the manager makes by itself
+    /// Directory of recordings instead of the manager's
     #[arg(long, value_name = "DIR", conflicts_with = "from")]
     pub dir: Option<PathBuf>,
-    /// The journal, if it is not beside the recordings
+    /// Journal file, if it is not next to the recordings
     #[arg(long, value_name = "PATH", conflicts_with = "from")]
     pub journal: Option<PathBuf>,
-    /// Show what an engine holds that speaks Prometheus' interface: http://127.0.0.1:8428
+    /// Show data of a Prometheus-compatible metrics server: http://127.0.0.1:8428
     ///
-    /// No manager is asked then, and there is no journal.
+    /// No manager is queried then, and there is no journal.
     #[arg(long, value_name = "URL", conflicts_with_all = ["socket", "allow_changes"])]
     pub from: Option<String>,
-    /// Only this host of the engine's; or what to call the host of a directory's recordings
+    /// Only this host of the metrics server
+    ///
+    /// For a directory of recordings, the name of its host.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     #[command(flatten)]

@@ -12,48 +12,49 @@ use why::{Question, Time, diff};
 /// `pinhead why`
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// A guest: its name, a pattern with * and ?, or its UUID
+    /// Guest name, pattern with * and ?, or UUID
     pub guest: String,
-    /// What was in force then, and what was decided in that minute or second: 14:03,
-    /// 14:03:20, "2026-11-21 14:03", 2026-11-21T14:03:20+01:00, "5m ago"
+    /// Time to explain: 14:03, 14:03:20, "2026-11-21 14:03", 2026-11-21T14:03:20+01:00, "5m ago"
+    ///
+    /// Shows the decision in force then, and the decisions of that minute or second.
     #[arg(long, value_name = "TIME", conflicts_with = "last")]
     pub at: Option<String>,
-    /// What was decided in the last 30s, 5m, 1h, 2d
+    /// Time span to look back: 30s, 5m, 1h, 2d
     #[arg(long, value_name = "SPAN", default_value = "1h")]
     pub last: String,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// The journal, if not the one where the manager writes it by itself
+    /// Journal file instead of the manager's
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
-    /// Whose decisions
+    /// Policy to explain
     #[arg(long, value_enum, default_value = "active")]
     pub policy: PolicyArg,
 }
 
-/// Which policy's decisions to tell.
+/// Policy to explain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PolicyArg {
-    /// The one that moves memory
+    /// The policy that moves memory
     Active,
-    /// The one that runs beside it to be compared
+    /// The policy that only runs for comparison
     Shadow,
 }
 
 /// `pinhead host diff`
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// How far to look back: 30s, 5m, 1h, 2d
+    /// Time span to look back: 30s, 5m, 1h, 2d
     #[arg(long, value_name = "SPAN", default_value = "1h")]
     pub last: String,
-    /// Only these guests: a name, a pattern with * and ?, a UUID, or the path of a monitor
+    /// Only these guests: name, pattern with * and ?, UUID, monitor path
     #[arg(long, value_name = "GUEST")]
     pub guest: Option<String>,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// The journal, if not the one where the manager writes it by itself
+    /// Journal file instead of the manager's
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
 }

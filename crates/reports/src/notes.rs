@@ -149,7 +149,7 @@ fn substitutes(report: &Report, timelines: &[Timeline<'_>]) -> Vec<String> {
     });
     if let Some(last) = last.filter(|last| end_of_line(last) == report.to_ms) {
         let length = span_text(last.length_ms);
-        notes.push(format!("The last row is of {length} only: there is no more of it yet."));
+        notes.push(format!("The last row covers only {length}: its interval is incomplete."));
     }
     notes
 }

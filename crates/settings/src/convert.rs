@@ -62,7 +62,7 @@ fn quantity<T>(
 ) -> Converted<T> {
     let DeValue::String(text) = value else {
         let help = format!("write it in quotes with its unit, such as {example}");
-        return wrong(format!("{} where a quantity belongs", kind(value)), &help);
+        return wrong(format!("expected a quantity, found {}", kind(value)), &help);
     };
     let bad =
         |bad: Bad| Wrong { message: format!("`{}`: {}", shown(text), bad.kind), help: bad.help };
@@ -84,7 +84,7 @@ pub fn words(value: &DeValue<'_>) -> Converted<String> {
             wrong(format!("`{}` is too long", shown(text)), "at most 4095 bytes fit")
         }
         DeValue::String(text) => Ok(text.as_ref().to_owned()),
-        _ => wrong(format!("{} where a text belongs", kind(value)), "write it in quotes"),
+        _ => wrong(format!("expected a text, found {}", kind(value)), "write it in quotes"),
     }
 }
 
@@ -92,7 +92,7 @@ pub fn words(value: &DeValue<'_>) -> Converted<String> {
 pub fn list(value: &DeValue<'_>) -> Converted<Vec<String>> {
     let help = "write a list of texts, such as [\"web*\", \"db?\"]";
     let DeValue::Array(entries) = value else {
-        return wrong(format!("{} where a list belongs", kind(value)), help);
+        return wrong(format!("expected a list, found {}", kind(value)), help);
     };
     if entries.len() > LIST_MAX {
         return wrong(format!("a list of {} entries", entries.len()), "at most 100 fit");
@@ -109,7 +109,7 @@ where
         let (low, high) = (range.start(), range.end());
         let help = format!("write a whole number from {low} to {high}, without quotes");
         let DeValue::Integer(number) = value else {
-            return wrong(format!("{} where a number belongs", kind(value)), &help);
+            return wrong(format!("expected a number, found {}", kind(value)), &help);
         };
         let parsed = u32::from_str_radix(number.as_str(), number.radix()).ok();
         match parsed.and_then(|parsed| T::try_from(parsed).ok()) {
@@ -158,7 +158,7 @@ pub fn path(value: &DeValue<'_>) -> Converted<PathBuf> {
 pub fn tables<T>(help: &'static str) -> impl Fn(&DeValue<'_>) -> Converted<Vec<T>> {
     move |value| match value {
         DeValue::Array(_) => Ok(Vec::new()),
-        _ => wrong(format!("{} where a list belongs", kind(value)), help),
+        _ => wrong(format!("expected a list, found {}", kind(value)), help),
     }
 }
 
@@ -166,7 +166,7 @@ pub fn tables<T>(help: &'static str) -> impl Fn(&DeValue<'_>) -> Converted<Vec<T
 pub fn truth(value: &DeValue<'_>) -> Converted<bool> {
     match value {
         DeValue::Boolean(truth) => Ok(*truth),
-        _ => wrong(format!("{} where a truth belongs", kind(value)), "write true or false"),
+        _ => wrong(format!("expected true or false, found {}", kind(value)), "write true or false"),
     }
 }
 

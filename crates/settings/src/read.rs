@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
             match value.get_ref() {
                 DeValue::Table(table) => at.table = Some(table),
                 other => {
-                    let message = format!("{} where a table belongs", kind(other));
+                    let message = format!("expected a table, found {}", kind(other));
                     let help = format!("write [{section}] and its keys below it");
                     self.fault(name.span(), section, message, Some(&help));
                 }
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
                     found.push((self.entries(&at), at));
                 }
                 other => {
-                    let message = format!("{} where a {one} belongs", kind(other));
+                    let message = format!("expected a {one}, found {}", kind(other));
                     self.fault(value.span(), section, message, help);
                 }
             }

@@ -183,8 +183,8 @@ mod tests {
         let said = |last, from, to| asked(last, from, to).unwrap_err().message;
         assert!(said("", "2016-11-21 10:00", "2026-11-21 10:00").contains("a year at most"));
         assert!(said("", "2026-11-21 12:00", "2026-11-21 10:00").contains("ends before it begins"));
-        assert!(said("", "noon", "").contains("is no time: write 14:03"));
-        assert!(said("long", "", "").contains("is no time span: write 90s"));
+        assert!(said("", "noon", "").contains(": use 14:03,"));
+        assert!(said("long", "", "").contains(": use 90s,"));
         assert!(said("520w", "", "").contains("a year at most"));
     }
 

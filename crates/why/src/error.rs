@@ -5,12 +5,12 @@
 pub enum Error {
     /// A text is not a time.
     #[error(
-        "{0:?} is no time: write 14:03, 14:03:20, \"2026-11-21 14:03\", \
+        "Invalid time {0:?}: use 14:03, 14:03:20, \"2026-11-21 14:03\", \
          2026-11-21T14:03:20+01:00 or \"5m ago\""
     )]
     Time(String),
     /// A text is not a length of time.
-    #[error("{0:?} is no time span: write 90s, 5m, 1h, 1h30m, 2d or 1w")]
+    #[error("Invalid time span {0:?}: use 90s, 5m, 1h, 1h30m, 2d or 1w")]
     Span(String),
     /// A guest that is not in the journal, with the nearest names that are.
     #[error("The journal knows no guest {text}{}", offered(nearest))]

@@ -168,7 +168,7 @@ mod tests {
             "1:2:3:4",
         ] {
             let error = instant(text, &now()).expect_err(text).to_string();
-            assert!(error.contains("is no time: write 14:03"), "{error}");
+            assert!(error.contains(": use 14:03,"), "{error}");
             assert!(!error.contains('\u{1b}'), "{error:?}");
         }
         for text in ["", "h", "5", "5x", "é", "5é"] {

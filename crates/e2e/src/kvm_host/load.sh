@@ -1,8 +1,12 @@
 #!/bin/sh
-# The work of a guest, by the words of its kernel's command line: `busy` keeps a CPU at work,
-# `steal` says the time that was stolen, `virtio_mem` loads that driver, and `cold=MIB` holds that
-# much memory and does not use it. `fill=MIB` holds that much. Every few seconds it says on the
-# console the memory's checksum, the guest's clock and its uptime.
+# Load of a guest, chosen by words of its kernel's command line:
+#   busy         keeps one CPU busy
+#   steal        prints the stolen time, in seconds, every 2 s
+#   virtio_mem   loads that driver
+#   cold=MIB     fills that much memory and does not touch it again
+#   fill=MIB     fills that much memory, and prints its checksum, the guest's clock and its uptime
+#                every 5 s
+# All output goes to the console.
 
 hold() {
     mkdir -p /fill

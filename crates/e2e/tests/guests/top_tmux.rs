@@ -123,7 +123,7 @@ fn without_colour_nothing_is_painted_and_mistakes_are_reported() {
     for (words, message) in [
         // The date is never today, and times without a date are today's.
         (with(["--at", "2020-01-02 10:00"]), "Nothing is recorded at 2020-01-02 10:00:00"),
-        (with(["--at", "noon"]), "is no time: write 14:03"),
+        (with(["--at", "noon"]), "Invalid time \"noon\": use 14:03"),
         (with(["--step", "90"]), "whole minutes"),
         (nowhere, "There is no /nowhere/at/all: name a directory of recordings"),
     ] {

@@ -146,7 +146,7 @@ fn logs_in(browser: &mut Browser, url: &str, axe: &str) {
     }
     browser.prefer_dark(false);
     browser.resize(WIDE.0, WIDE.1);
-    for (word, title) in [("wrong horse", "Who are you?"), ("correct horse", "Reports")] {
+    for (word, title) in [("wrong horse", "Sign in"), ("correct horse", "Reports")] {
         browser.click("input[type=password]");
         browser.types(word);
         browser.follow(|browser| browser.press(Key::Enter));

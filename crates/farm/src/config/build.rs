@@ -95,9 +95,9 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
         reader.refuse(at, keys, message.to_owned(), help);
     };
     if !is_name(&class.name) || class.name.ends_with(|c: char| c.is_ascii_digit()) {
-        let message = format!("`{}` is no name of a class", shown(&class.name));
+        let message = format!("`{}` is not a valid class name", shown(&class.name));
         let help = "a letter, then letters, digits, '-' or '_', at most 50, and no digit at \
-                    the end: the guests' numbers stand there";
+                    the end: guest numbers are appended";
         refuse(&["name"], &message, help);
     }
     let files = ["kernel", "initramfs", "disk"];

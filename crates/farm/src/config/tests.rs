@@ -88,7 +88,7 @@ fn faults_have_their_place_and_the_right_form() {
     assert!(faults("[class]\nname = 'a'\n")[0].contains("two brackets"));
     assert!(faults("[[class]]\ncount = 2\n")[0].contains("needs a name"));
     assert!(faults("[[class]\n")[0].contains("this is no TOML"));
-    assert!(faults("limits = 1\n[[class]]\nname = 'a'\n")[0].contains("where a table belongs"));
+    assert!(faults("limits = 1\n[[class]]\nname = 'a'\n")[0].contains("expected a table, found"));
 }
 
 fn class_faults(keys: &str) -> Vec<String> {
@@ -107,7 +107,7 @@ fn values_that_cannot_be_are_refused() {
         ("image = 'web'\nkernel = 'k'\ninitramfs = 'i'", "keep one of the two"),
         ("kernel = 'k'\ninitramfs = 'i'\ndisk = 'd'", ".qcow2"),
         ("ports = 80", "write a list of tables"),
-        ("ports = [80]", "where a port belongs"),
+        ("ports = [80]", "expected a port, found"),
         ("ports = [{ guest = 80 }]", "needs `guest` and `host`"),
         ("ports = [{ guest = 80, host = 70000 }]", "65535"),
         ("count = 100\nports = [{ guest = 80, host = 65500 }]", "the last port"),
@@ -234,7 +234,7 @@ fn links_that_cannot_be_are_refused_with_their_place() {
         ("[{ port = 5432 }]", "needs `to` and `port`"),
         ("[{ to = 'db', prot = 5432 }]", "is it `port`?"),
         ("[{ to = 'db', port = 0 }]", "0 is out of range"),
-        ("[5432]", "where a link belongs"),
+        ("[5432]", "expected a link, found"),
         ("'db'", "write a list of tables"),
     ] {
         let found = faults(&format!("{LINKED}[[class]]\nname = 'app'\nlinks = {links}\n"));

@@ -1,10 +1,10 @@
-//! How a guest comes and goes besides booting: from its template's state, and to its park and back,
+//! Life of a guest apart from its boot: the start from a template's state, and parking and waking,
 //! in memory or on disk.
 //!
 //! ```text
-//!   a template  ─► QEMU gets its state ─► the guest runs, and gets its own name (see `daemon`)
-//!   a file of its own ─► read ─► QEMU starts ─► its pages are filled in ─► its devices are loaded
-//!     ─► cont ─► its daemon is welcomed, and told the time
+//!   a template  ─► QEMU loads its state ─► the guest runs, and gets its own name (see `daemon`)
+//!   a park file ─► read ─► QEMU starts ─► its pages are filled in ─► its devices are loaded
+//!     ─► cont ─► its daemon gets Welcome and Clock
 //! ```
 
 use std::sync::atomic::AtomicBool;
@@ -29,14 +29,14 @@ use super::suspend::{self, Failure, Saved, Stage};
 use super::worker::{Job, Worker};
 use crate::relay::{Far, Relay};
 
-/// The tries for a guest with a file that is not whole.
+/// Attempts to bring back a guest with a damaged or missing park file.
 const BROKEN_FILE_TRIES: u32 = 6;
-/// So long after the first failure it is tried again. The rest doubles so often, to about a minute.
+/// Wait after the first failed attempt. It doubles `DOUBLINGS_MAX` times, to about a minute.
 const RETRY_MS: u64 = 2_000;
 const DOUBLINGS_MAX: u32 = 5;
 
-/// The threads that page guests out, write them to their files and bring them back, each one guest
-/// after the other. A guest that is to come back does not wait for others to be written.
+/// The threads that page guests out, write their park files and bring them back. Each handles one
+/// guest at a time. A guest on its way back does not wait while another is written.
 #[derive(Debug)]
 pub(super) struct Parkers {
     pub(super) pager: Worker,
@@ -57,7 +57,7 @@ impl Default for Parkers {
     }
 }
 
-/// The error says why a guest cannot be parked on disk now.
+/// Checks that a guest can be parked on disk now. The error states the obstacle.
 fn may_be_saved(
     config: &MemberConfig,
     is_managed: bool,
@@ -76,7 +76,7 @@ fn may_be_saved(
 }
 
 impl Member {
-    /// Begins to park it. The error says why that cannot be now.
+    /// Starts to park the guest. The error states why it cannot be parked now.
     pub(super) fn park(&mut self) -> Result<(), String> {
         match &mut self.running {
             Some(running)
@@ -101,7 +101,7 @@ impl Member {
         }
     }
 
-    /// Lets it run, if it is parked.
+    /// Lets the guest run if it is parked.
     pub(super) fn wake(&mut self) {
         self.suspension.wake();
         let woken = self.running.as_mut().map_or(Ok(()), RunningGuest::wake);
@@ -111,7 +111,7 @@ impl Member {
         }
     }
 
-    /// Whether this was QEMU's answer to stop or to go on.
+    /// Handles QEMU's response to `stop` or `cont`. Returns false for any other response.
     pub(super) fn park_answered(
         &mut self,
         answer: (Ticket, &Result<Reply, qmp::Failure>),
@@ -128,14 +128,14 @@ impl Member {
         true
     }
 
-    /// Has what is left of it paged out.
+    /// Lets the pager page out the guest's remaining memory.
     pub(super) fn page_out(&mut self, pager: &mut Worker) {
         if self.running.as_mut().is_some_and(|running| running.page_out(pager)) {
             self.events.push(Event::Parked(self.place));
         }
     }
 
-    /// Whether it is parked and to be woken by the clock.
+    /// Returns true if the guest is parked and due to wake: by its alarm, or by the rule's maximum.
     pub(super) fn is_due(&self, now_ms: u64) -> bool {
         let is_parked = self.parking().is_some_and(Parking::is_parked);
         let is_over = |parking: &Parking| parking.was_long_enough(self.config.park, now_ms);
@@ -144,7 +144,8 @@ impl Member {
             || self.parking().is_some_and(is_over)
     }
 
-    /// Parks it if it has slept for long and it may. True if it was tried to park it.
+    /// Parks the guest if its rule asks for that and `may_park` is set. Returns true if the rule
+    /// asked for it.
     pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
         let cpu_percent = self.cpu.usage.map(|usage| usage.cpu_percent);
         let Some(running) = &mut self.running.as_mut().filter(|_| !self.suspension.is_away())
@@ -165,7 +166,7 @@ impl Member {
         matches!(wish, ParkWish::Park | ParkWish::ParkIfSilent)
     }
 
-    /// Parks it, if it does not want to run soon, as its daemon says.
+    /// Parks the guest, unless its daemon reports a timer that is due soon.
     fn park_unless_due(&mut self, now_ms: u64) {
         let pid = self.pid();
         let work = || Work::of_process(pid?);
@@ -175,7 +176,7 @@ impl Member {
             Leave::Ask if self.link.ask_alarm() => {
                 self.suspension.alarm.was_asked(now_ms, work());
             }
-            // What is in the way now may have gone when it is tried again.
+            // A later attempt follows, so the error is dropped.
             Leave::Ask | Leave::Go => return drop(self.park()),
         }
         if let Some(running) = &mut self.running {
@@ -183,12 +184,12 @@ impl Member {
         }
     }
 
-    /// Why the host did not take its memory when it was parked, if that was so.
+    /// Returns the host's reason for not taking the guest's memory at its last park.
     pub fn kept_because(&self) -> Option<&str> {
         self.parking()?.refused()
     }
 
-    /// QEMU listens: sends it the state to go on from.
+    /// Sends QEMU the state to resume from. Called when QEMU listens.
     pub(super) fn send_state(&mut self) {
         let Some(go_on) = self.running.as_mut().and_then(|running| running.go_on.take()) else {
             return;
@@ -201,7 +202,8 @@ impl Member {
         }
     }
 
-    /// Whether this was the answer to that and a bad one: then it is this guest's end.
+    /// Handles QEMU's refusal to load the state, which ends a guest that is not on its way back.
+    /// Returns false for any other response.
     pub(super) fn refuses_state(
         &mut self,
         ticket: Ticket,
@@ -222,7 +224,7 @@ impl Member {
         }
     }
 
-    /// Begins with it: a guest whose file is there goes on from that, if it is whole and its own.
+    /// Starts the guest, from its park file if that exists, is complete and belongs to it.
     pub(super) fn begin(&mut self, relay: &mut Relay, parkers: &mut Parkers, now_ms: u64) {
         let spec = &self.config.spec;
         if spec.suspends
@@ -251,12 +253,12 @@ impl Member {
         self.suspension.stage = Stage::Reading(Job::begin(worker, read));
     }
 
-    /// Goes on with what threads have done for it: it is written to its file, or read from it.
+    /// Advances writing the guest to its park file, or reading it back, as threads finish jobs.
     pub(super) fn turn_suspension(&mut self, parkers: &mut Parkers, now_ms: u64) {
         self.turn_saving(&mut parkers.saver, now_ms);
         let waker = &mut parkers.waker;
         match &self.suspension.stage {
-            // The one before has its ports until it is gone.
+            // The previous QEMU holds the ports until it is gone.
             Stage::OnDisk { is_wanted: true, retry_ms } => {
                 if self.dying.is_none() && now_ms >= *retry_ms {
                     self.read_file(waker, now_ms);
@@ -299,7 +301,8 @@ impl Member {
         }
     }
 
-    /// It does not come back, though its file is whole. The next turn decides what follows.
+    /// Records that the guest does not come back although its file is complete. The next turn
+    /// decides what follows.
     pub(super) fn fails_to_come_back(&mut self, why: String) {
         self.kill(Next::Nothing);
         self.suspension.stage = Stage::Failed(Failure { why, is_of_file: false });
@@ -317,9 +320,9 @@ impl Member {
         }
     }
 
-    /// It is on disk, and does not come back from there. What is the matter may pass: it stays
-    /// where it is, with its ports, and is tried again for as long as its file is whole. Only one
-    /// that this farm has never had begins anew at once.
+    /// Handles a failed return from disk. The cause may pass: the guest stays on disk, with its
+    /// ports, and the attempt is repeated as long as the file is complete. A guest that has never
+    /// run in this farm starts from its template at once.
     fn has_not_come_back(&mut self, Failure { why, is_of_file }: Failure, now_ms: u64) {
         let name = self.config.spec.name.clone();
         if self.state == State::Booting {
@@ -354,7 +357,7 @@ impl Member {
             let saved = Saved::new(spec, path, pid, devices);
             Job::begin(saver, move |is_left: &AtomicBool| saved?.write(is_left))
         };
-        // Who has come meanwhile is served sooner by the QEMU that is there.
+        // The existing QEMU serves a client sooner than a new one.
         let is_wanted = self.suspension.is_wanted || self.suspension.client_came();
         let why = match running.parking.save(is_wanted, is_free, begin) {
             None => return,
@@ -375,7 +378,7 @@ impl Member {
         }
     }
 
-    /// Whether QEMU has just begun to run a guest that was on disk.
+    /// Completes the return of a guest from disk when QEMU runs. Returns true if it was loading.
     pub(super) fn has_resumed(&mut self) -> bool {
         let is_so = matches!(self.suspension.stage, Stage::Loading);
         if is_so {
@@ -390,29 +393,29 @@ impl Member {
         is_so
     }
 
-    /// Whether nobody may speak to it: its QEMU is stopped, or its devices are about to be written,
-    /// after which nothing of it may change.
+    /// Returns true if nothing may be sent to the guest: its QEMU is stopped, or its devices are
+    /// about to be written. Its state must not change after that.
     pub(super) fn is_left_alone(&self) -> bool {
         let is_on_its_way = |parking: &Parking| self.config.spec.suspends && parking.is_leaving();
         self.parking().is_some_and(|parking| parking.is_stopped() || is_on_its_way(parking))
     }
 
-    /// Whether it goes on from where it was in another QEMU.
+    /// Returns true if the guest was resumed from disk in a new QEMU.
     pub fn is_resumed(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.is_resumed)
     }
 
-    /// Its machine was reset. What its firmware was did not come back with it from the disk, so
-    /// that it cannot boot: it has nothing but memory, and begins anew as it did at first.
+    /// Handles a reset of the guest's machine. A guest from disk has only its memory: its firmware
+    /// was not restored, so it cannot boot. It starts again from its template.
     pub(super) fn was_reset(&mut self, now_ms: u64) {
-        // Nobody is to go back to what was before.
+        // A later start must not resume the state from before the reset.
         self.config.park_file.iter().for_each(|file| suspend::remove(file));
         if !self.is_resumed() {
             if self.watch.is_firmwares_reset(now_ms) {
                 return;
             }
             self.events.push(Event::Reset(self.place));
-            // A user's own system may have its reasons to start twice.
+            // A user's own system may reboot for reasons of its own.
             if self.state == State::Booting
                 && self.config.spec.image.first_process == FirstProcess::Ours
                 && let Some(reason) = self.watch.was_reset(self.console.kept())
@@ -427,7 +430,7 @@ impl Member {
         self.kill(Next::Start);
     }
 
-    /// Its QEMU listens to its monitor, and at its ports.
+    /// Notes that QEMU listens on its monitor and its ports.
     pub(super) fn qemu_listens(&mut self) {
         if let Stage::Starting { is_ready } = &mut self.suspension.stage {
             *is_ready = true;
@@ -437,23 +440,23 @@ impl Member {
         self.send_state();
     }
 
-    /// Its QEMU listens at its ports: clients are let in, unless it is not yet what they want.
+    /// Admits clients to QEMU's ports, unless the guest is still on its way back.
     fn opens(&mut self) {
         if self.suspension.door.is_none() || self.is_away() {
             return;
         }
         if let Some(running) = &self.running {
-            // QEMU has room for one client who waits; there may be more of them.
+            // QEMU's backlog holds one waiting client. This call makes room for more.
             let _ = running.sockets_at(&self.config.spec);
         }
         self.open_door();
     }
 
-    /// Lets clients in to its QEMU.
+    /// Opens the door to the guest's QEMU for clients.
     fn open_door(&self) {
         let Some(door) = &self.suspension.door else { return };
         if let (Some(running), Some(net)) = (&self.running, &self.config.spec.net)
-            // Of one that has ended already the end is noticed next.
+            // Without a descriptor QEMU has ended, which a later turn handles.
             && let Ok(process) = running.process.descriptor()
         {
             let user = vm::user_of(running.process.id());
@@ -461,14 +464,14 @@ impl Member {
         }
     }
 
-    /// It runs again after a park.
+    /// Handles the guest's return from a park.
     fn woken(&mut self) {
         self.opens();
         if self.config.spec.suspends {
-            // A QEMU of its own has no memory of what its daemon said to the one before.
+            // A new QEMU has no record of the daemon's messages to the previous one.
             self.link.welcome();
         }
-        // It has counted no time.
+        // The guest's clock stood still.
         self.link.clock(images::time_of_day());
         if self.managed {
             self.leave_to_manager();

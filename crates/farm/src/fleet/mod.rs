@@ -1,4 +1,4 @@
-//! Many guests at once: one thread, one poll, no guest can hold up another.
+//! Many guests on one thread with one poll. No guest can hold up another.
 //!
 //! ```text
 //!   poll ─► console (kept in part)         host clock, 4 times a second:
@@ -6,8 +6,8 @@
 //!        ─► port ─► hello, status, requests
 //! ```
 //!
-//! A guest's bytes are read within a budget; a guest that does not read loses what
-//! is sent to it; a guest that ends is a state, not an error.
+//! A guest's bytes are read within a budget. A guest that does not read loses the data sent to it.
+//! The end of a guest is a state, not an error.
 
 mod ahead;
 mod alarm;
@@ -65,11 +65,11 @@ use crate::links::Switch;
 use crate::relay::Relay;
 use crate::tiers::Tier;
 
-/// How often the virtual CPUs of settled guests are looked at, in milliseconds. Together
-/// with the daemon's own second it bounds how late a load is noticed.
+/// Interval between two checks of the virtual CPUs of settled guests, in milliseconds. Together
+/// with the daemon's interval of a second it bounds the delay until a load is noticed.
 const TICK_MS: u64 = agent::LOOK_MIN_MS;
 
-/// Guests that may be parked in one tick: for each of them the kernel lists all connections of the
+/// Limit on attempts to park in one tick. For each of them the kernel lists all connections of the
 /// host.
 const PARKS_A_TICK: usize = 8;
 
@@ -78,13 +78,13 @@ const PARKS_A_TICK: usize = 8;
 pub struct Fleet {
     members: Vec<Member>,
     clock: Clock,
-    /// How many boot at the same time: more would only make each of them slower.
+    /// Limit on simultaneous boots. More of them would only make each boot slower.
     boots_max: usize,
     cpus: usize,
     next_tick_ms: u64,
-    /// Who is looked at first when guests are parked: all come to it in turn.
+    /// Index of the first guest to check for parking. It advances, so that no guest is left out.
     parks_next: usize,
-    /// Who is parked, and is woken for a client in its turn.
+    /// Queue of parked guests that clients wait for.
     wanted: Wanted,
     ahead: Ahead,
     room: Room,
@@ -93,7 +93,7 @@ pub struct Fleet {
     parkers: Parkers,
 }
 
-/// Who owns a descriptor in the poll set of a fleet; others that add to it begin at `OTHERS`.
+/// Owners of descriptors in a fleet's poll set. Other users of the set start at `OTHERS`.
 pub mod owner {
     pub(super) const CONSOLES: u64 = 0;
     pub(super) const MONITORS: u64 = 1;
@@ -103,17 +103,17 @@ pub mod owner {
     pub(super) const MANAGERS: u64 = 5;
     pub(super) const PARKERS: u64 = 6;
     pub(super) const RELAY: u64 = 7;
-    /// The first that is not the fleet's.
+    /// First owner outside the fleet.
     pub const OTHERS: u64 = 8;
 }
 
 impl Fleet {
-    /// Guests that are started as the turns go on, `boots_max` at a time.
+    /// Creates a fleet that starts its guests turn by turn, `boots_max` at a time.
     pub fn new(specs: Vec<GuestSpec>, boots_max: usize) -> Fleet {
         Fleet::of(specs.into_iter().map(MemberConfig::new).collect(), boots_max)
     }
 
-    /// The same, for guests that are not alike.
+    /// Creates a fleet of guests with different configurations.
     pub fn of(members: Vec<MemberConfig>, boots_max: usize) -> Fleet {
         let members = (0..).zip(members).map(|(at, config)| Member::new(at, config)).collect();
         let clock = Clock::new();
@@ -135,53 +135,54 @@ impl Fleet {
         }
     }
 
-    /// The guests, in the order they were given.
+    /// Returns the guests in their original order.
     pub fn members(&self) -> &[Member] {
         &self.members
     }
 
-    /// The control port of a guest that was started with one; only once.
+    /// Returns the control port of a guest started with one. Later calls return `None`.
     pub fn take_ctl(&mut self, guest: usize) -> Option<UnixStream> {
         self.members.get_mut(guest)?.take_ctl()
     }
 
-    /// Milliseconds since the fleet was made.
+    /// Returns the milliseconds since the fleet was created.
     pub fn now_ms(&self) -> u64 {
         self.clock.ms()
     }
 
-    /// Asks a guest's daemon for a file; the answer is an event with this number.
+    /// Requests a file from a guest's daemon. The response is an event with the returned number.
     pub fn capture(&mut self, guest: usize, file: wire::File) -> Option<u32> {
         let now = self.clock.ms();
         self.members.get_mut(guest)?.capture(file, now)
     }
 
-    /// Asks a guest's daemon how its memory is; see [`Member::agent`].
+    /// Requests memory statistics from a guest's daemon; see [`Member::agent`].
     pub fn sample(&mut self, guest: usize, sequence: u32) {
         if let Some(member) = self.members.get_mut(guest) {
             member.link.send(&ToGuest::Sample(Sample { sequence }));
         }
     }
 
-    /// Parks a guest: an event says when it is. The error says why it cannot be now.
+    /// Starts to park a guest. An event reports the end. The error states why the guest cannot be
+    /// parked now.
     pub fn park(&mut self, guest: usize) -> Result<(), String> {
         let Some(member) = self.members.get_mut(guest) else { return Ok(()) };
         if member.parking().is_some_and(Parking::is_awake) {
-            // What was known of its timers may be over.
+            // The known state of its timers may be out of date.
             member.suspension.alarm = Alarm::default();
         }
         member.park()
     }
 
-    /// Lets a guest run that is parked. True if an event will say when it does.
+    /// Wakes a parked guest. Returns true if an event will report that it runs.
     pub fn wake(&mut self, guest: usize) -> bool {
         let Some(member) = self.members.get_mut(guest) else { return false };
         member.wake();
         member.is_away() || member.parking().is_some_and(|parking| !parking.is_awake())
     }
 
-    /// Somebody uses a guest, whatever its virtual CPUs do: it runs, and is not parked without
-    /// being asked.
+    /// Marks a guest as in use, whatever its virtual CPUs do. The guest is woken, and its rule does
+    /// not park it.
     pub fn keep_awake(&mut self, guest: usize) {
         let Some(member) = self.members.get_mut(guest) else { return };
         if let Some(running) = &mut member.running {
@@ -190,29 +191,30 @@ impl Fleet {
         member.wake();
     }
 
-    /// Leaves the guests' ports and balloons to a host manager, which finds them in the
-    /// directory of their sockets. Their life stays ours. It is to find them awake.
+    /// Leaves the guests' ports and balloons to a host manager, which finds the guests in the
+    /// directory of their sockets. Starting and ending guests stays with the fleet. Guests in
+    /// memory are woken for the manager.
     pub fn yield_to_other_manager(&mut self) {
-        // Those on disk are its when they are back: nobody needs all of them at once.
+        // The manager gets a guest on disk once the guest is back. It needs none of them now.
         self.here().for_each(Member::wake);
         self.members.iter_mut().for_each(Member::yield_to_other_manager);
     }
 
-    /// Takes ports and balloons back from a host manager that has ended. Who sleeps is to get
-    /// what that one has taken, too.
+    /// Takes ports and balloons back from a host manager that has ended. Parked guests in memory
+    /// are woken, to get back the memory that the manager has taken.
     pub fn take_back(&mut self) {
         self.here().for_each(Member::wake);
         let now = self.clock.ms();
         self.members.iter_mut().for_each(|member| member.take_back(now));
     }
 
-    /// Those that are not on disk alone.
+    /// Returns the guests that are not only on disk.
     fn here(&mut self) -> impl Iterator<Item = &mut Member> {
         self.members.iter_mut().filter(|member| !member.is_away())
     }
 
-    /// Writes to a guest's console, as its keyboard does. Says how many bytes it took: a guest
-    /// that does not read is not waited for.
+    /// Writes keyboard input to a guest's console, without waiting for a guest that does not read.
+    /// Returns the number of bytes accepted.
     pub fn type_console(&mut self, guest: usize, bytes: &[u8]) -> usize {
         self.wake(guest);
         let member = self.members.get_mut(guest);
@@ -220,7 +222,7 @@ impl Fleet {
         running.console.write(bytes).unwrap_or(0)
     }
 
-    /// The same fleet, with all guests' memory under one limit.
+    /// Puts the memory of all guests under one limit.
     #[must_use]
     pub fn under(mut self, tier: &Tier) -> Fleet {
         self.members.iter_mut().for_each(|member| member.shared.tier = tier.clone());
@@ -228,28 +230,28 @@ impl Fleet {
         self
     }
 
-    /// The same fleet, with its guests' links in this switch.
+    /// Connects the guests' links to this switch.
     #[must_use]
     pub fn linked(mut self, switch: &Switch) -> Fleet {
         self.members.iter_mut().for_each(|member| member.shared.switch = switch.clone());
         self
     }
 
-    /// Ends all guests that run, all at once: what takes long is that each gives its memory back.
-    /// Nobody is to go on from what is on disk.
+    /// Ends all running guests at once, because each takes long to free its memory. Park files are
+    /// removed: no guest resumes from them.
     pub fn end(&mut self) {
         for running in self.members.iter_mut().filter_map(|member| member.running.as_mut()) {
             running.process.strike();
         }
-        // What is written now lacks its QEMU, or is removed with the rest.
+        // A file that is being written lacks its QEMU now, or is removed with the others.
         self.parkers.saver.close();
         if let Some(file) = self.members.iter().find_map(|one| one.config.park_file.as_deref()) {
             remove_all(file);
         }
     }
 
-    /// Waits for what comes next, at most until `until_ms`, and deals with it. Returns
-    /// what of `others` is ready, and what happened to the guests.
+    /// Waits for the next events, at most until `until_ms`, and handles them. Returns the ready
+    /// descriptors of `others`, and the guests' events.
     pub fn turn(
         &mut self,
         others: PollSet<'_>,
@@ -294,16 +296,16 @@ impl Fleet {
         Ok((ready, events))
     }
 
-    /// Parks who has slept for long, and wakes who was parked for long.
+    /// Parks guests that have slept for long, and wakes those that are due.
     fn tick_parking(&mut self, now_ms: u64) {
-        // Where nobody may be parked it makes no difference, and need not be read.
+        // Without a park rule a short host makes no difference, so the read is saved.
         let parks = self.members.iter().any(|member| member.config.park.after_ms.is_some());
         let is_short = parks && self.room.is_short(now_ms);
         let (first, count) = (self.parks_next, self.members.len());
         let mut left = PARKS_A_TICK;
         for at in (0..count).map(|step| (first + step) % count) {
             if self.members[at].is_due(now_ms) {
-                // Two thousand may have a line of cron's at the same minute.
+                // The same cron minute may be due in two thousand guests.
                 if self.wanted.may_wake(is_short, now_ms) {
                     self.members[at].wake();
                     self.wanted.woke(now_ms);
@@ -317,7 +319,7 @@ impl Fleet {
         }
     }
 
-    /// Wakes those who are parked and whose clients have come, as many as may be now.
+    /// Wakes parked guests that clients wait for, as many as may wake now.
     fn wake_for_clients(&mut self, ready: &Ready, now_ms: u64) {
         for event in ready.of(owner::CLIENTS) {
             let guest = event.key as usize;
@@ -333,7 +335,7 @@ impl Fleet {
                 }
             }
         }
-        // How much memory there is need not be read where nobody waits.
+        // The host's memory is read only if a guest waits.
         while !self.wanted.is_empty()
             && let Some(guest) = self.wanted.next(self.room.is_short(now_ms), now_ms)
         {
@@ -347,11 +349,11 @@ impl Fleet {
                 self.wanted.woke(now_ms);
                 continue;
             }
-            // Somebody else may have woken it meanwhile.
+            // Another request may have woken the guest meanwhile.
             let parking = self.members[guest].parking();
             let Some(parking) = parking.filter(|parking| parking.is_wanted()) else { continue };
-            // Where there is no memory to spare, only what it really needs comes back, and where
-            // there is no other CPU nobody can be faster than its own QEMU.
+            // On a short host only the pages that the guest needs may come back. Without a second
+            // CPU nothing brings them back faster than the guest's own QEMU.
             let is_helped = parking.is_out() && !self.room.is_short(now_ms) && self.cpus > 1;
             self.members[guest].wake();
             self.wanted.woke(now_ms);
@@ -370,8 +372,8 @@ impl Fleet {
             self.members.iter().filter(|member| is_it(member)).count()
         };
         let booting = count(&Member::takes_a_boot);
-        // Guests that are to be paged out come first, since they have what the next ones need; but
-        // something boots however many they are.
+        // Guests with memory left to page out come first, since the next boots need that memory.
+        // Their number never stops the boots altogether.
         let leaving = count(&Member::has_rest);
         let most = self.boots_max.saturating_sub(leaving).max(1);
         let free = most.saturating_sub(booting);

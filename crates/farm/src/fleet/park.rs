@@ -1,14 +1,14 @@
-//! Guests that sleep: their QEMU is stopped and keeps no memory, until somebody wants them.
+//! Parked guests: their QEMU is stopped and keeps no memory until the guest is wanted again.
 //!
 //! ```text
 //!   asleep for so long ─► QMP stop ─► SIGSTOP ─► paged out by the pager ─► parked
 //!           ▲                                                                │
 //!           └── time of day ◄── QMP cont ◄── SIGCONT ◄── a client, ◄─────────┘
-//!                                        a question, or it was long enough
+//!                                        a request, or it was long enough
 //! ```
 //!
-//! Nobody stands between a guest and its clients: QEMU's sockets stay open while it is stopped, the
-//! kernel takes connections and bytes for it, and duplicates of these sockets tell us of them.
+//! There is no proxy between a guest and its clients. The sockets of a stopped QEMU stay open, the
+//! kernel takes connections and bytes for it, and duplicates of these sockets show both.
 
 use std::cell::OnceCell;
 use std::fmt::Display;
@@ -26,37 +26,37 @@ use super::park_clock::{ParkRule, SILENT_MS};
 use super::parking::{Saver, Stage};
 use super::worker::{Job, Worker};
 
-/// QEMU answers at once, and saves its devices in less than a second: it is given so much time in
-/// which it could run.
+/// Timeout for a response of QEMU, in time in which QEMU could run. A response comes at once, and
+/// saving the devices takes less than a second.
 const ANSWER_MAX_MS: u64 = 30_000;
 
-/// What came of an answer of QEMU's.
+/// Outcome of a response from QEMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParkNews {
-    /// Nothing that anybody waits for.
+    /// No news for the owner of the guest.
     Nothing,
-    /// It was parked, and runs.
+    /// The guest runs again.
     Woken,
 }
 
 impl RunningGuest {
-    /// What becomes ready when a client of its ports may want a guest that is parked.
+    /// Adds the descriptors that become ready when a client may want this parked guest.
     pub(super) fn client_fds<'a>(&'a self, key: u64, set: &mut PollSet<'a>) {
         if let Stage::Parked { sockets, is_wanted: false, .. } = &self.parking.stage {
             sockets.fds().for_each(|fd| set.add(key, fd, PollFlags::IN));
         }
     }
 
-    /// What becomes ready when a manager wants a guest that is parked.
+    /// Adds the descriptors that become ready when a manager wants this parked guest.
     pub(super) fn manager_fds<'a>(&'a self, key: u64, set: &mut PollSet<'a>) {
-        // One that somebody wants already comes back by itself.
+        // A guest that is wanted while it is saved resumes without this.
         let is_on_its_way = matches!(self.parking.stage, Stage::Saving { is_wanted: true, .. });
         if self.parking.is_stopped() && !is_on_its_way {
             self.others.iter().for_each(|fd| set.add(key, fd.as_fd(), PollFlags::IN));
         }
     }
 
-    /// Begins to park it, unless it is parked. The error says why that cannot be now.
+    /// Starts to park the guest, unless it is parked. The error states why it cannot be parked now.
     pub(super) fn park(&mut self, spec: &GuestSpec, rule: ParkRule) -> Result<(), String> {
         match self.parking.stage {
             Stage::Awake => {}
@@ -74,7 +74,8 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Its QEMU's sockets at its ports, if nobody is there who may not be kept waiting.
+    /// Returns QEMU's sockets at the guest's ports. Clients that may not be kept waiting are an
+    /// error.
     fn port_sockets(&self, spec: &GuestSpec, rule: ParkRule) -> Result<PortSockets, String> {
         let sockets = self.sockets_at(spec)?;
         let silent = sockets.silent(SILENT_MS).unwrap_or_default();
@@ -97,12 +98,12 @@ impl RunningGuest {
         sockets.map_err(|error| format!("its ports cannot be watched: {error}"))
     }
 
-    /// Whether it was woken for clients of whom none has said anything until now.
+    /// Returns true if the guest was woken for clients and none of them has sent anything yet.
     pub(super) fn is_woken_for_nothing(&mut self, spec: &GuestSpec, now_ms: u64) -> bool {
         let Ok(sockets) = self.sockets_at(spec) else { return false };
         let (all, unheard) = (sockets.connections(), sockets.silent(0).unwrap_or_default());
         if all == 0 || unheard < all {
-            // Who has gone may have got what it came for.
+            // A client that has gone may have been served.
             self.parking.clock.was_wanted();
             return false;
         }
@@ -113,7 +114,7 @@ impl RunningGuest {
         is_so
     }
 
-    /// A client may want it, or has gone. True if it is to be woken, and was not before.
+    /// Handles activity of a client. Returns true if the guest is to be woken, and was not before.
     pub(super) fn client_came(&mut self) -> bool {
         let Stage::Parked { sockets, is_wanted, .. } = &mut self.parking.stage else {
             return false;
@@ -124,7 +125,7 @@ impl RunningGuest {
         }
     }
 
-    /// Lets it run, if it is parked or about to be. The error says why it never will.
+    /// Lets the guest run, if it is parked or about to be. The error states why it never will.
     pub(super) fn wake(&mut self) -> Result<(), String> {
         self.parking.clock.wakes(None);
         match &mut self.parking.stage {
@@ -143,8 +144,8 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Takes QEMU's answer to stop or to go on; `None` if it is to something else. An error is the
-    /// guest's end.
+    /// Handles QEMU's response to stop, save or continue. `None` means a response to another
+    /// request. An error ends the guest.
     pub(super) fn park_answered(
         &mut self,
         (ticket, outcome): (Ticket, &Result<Reply, Failure>),
@@ -175,7 +176,7 @@ impl RunningGuest {
         })
     }
 
-    /// Its virtual CPUs are stopped: its QEMU is next.
+    /// Stops QEMU after its virtual CPUs, or has it save the devices first.
     fn has_stopped(
         &mut self,
         is_wanted: bool,
@@ -187,7 +188,7 @@ impl RunningGuest {
             return self.save_devices(is_wanted, now_ms);
         }
         let paused = self.process.pause().map_err(|error| error.to_string());
-        // Somebody may have come before it was stopped; who comes now wakes it.
+        // A client may have connected before the stop. A client from now on wakes the guest.
         let sockets = paused.and_then(|()| self.port_sockets(spec, rule));
         let is_kept = sockets.is_ok() && !is_wanted;
         let sockets = sockets.unwrap_or_default();
@@ -200,13 +201,13 @@ impl RunningGuest {
         self.parking.clock.was_refused(now_ms);
         self.wake()?;
         if !is_wanted {
-            // A client has come meanwhile, who may say nothing.
+            // A client has connected meanwhile, and may stay silent.
             self.parking.clock.wakes(Some(now_ms));
         }
         Ok(ParkNews::Nothing)
     }
 
-    /// Has a thread page it out, if it is parked. True if that is done now.
+    /// Lets a thread page out the guest, if it is parked. Returns true once that is done.
     pub(super) fn page_out(&mut self, pager: &mut Worker) -> bool {
         self.parking.page_out(|| {
             let process = ProcessId::of(self.process.id());
@@ -215,8 +216,8 @@ impl RunningGuest {
     }
 }
 
-/// Hands a QEMU's memory to the kernel until its guest is woken. The error is why the kernel takes
-/// no more of it; a QEMU that is gone is no error.
+/// Hands QEMU's memory to the kernel until the guest is woken. The error is the kernel's reason for
+/// taking no more of it. An ended QEMU is no error.
 fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), String> {
     let take = |process| {
         let mut slices = PageOut::take_from(process, 0)?;
@@ -230,9 +231,9 @@ fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), Stri
 }
 
 impl RunningGuest {
-    /// Notices that QEMU has not answered for long, and gives a note for people then. A guest that
-    /// was to be parked is to run instead: QEMU does what it was asked in turn. The error is the
-    /// guest's end.
+    /// Returns a note for the user if QEMU has not answered for long. A guest that was to be parked
+    /// is to run instead: QEMU handles its requests in order, the continue last. The error ends
+    /// the guest.
     pub(super) fn tick_answer(&mut self, now_ms: u64) -> Option<Result<String, String>> {
         let (parking, pid) = (&mut self.parking, self.process.id());
         let asked = parking.stage.asked()?;
@@ -250,7 +251,7 @@ impl RunningGuest {
         Some(self.is_not_saved(Some(why.clone()), now_ms).map(|()| format!("is not parked: {why}")))
     }
 
-    /// Its virtual CPUs are stopped: QEMU is asked for the state of its devices.
+    /// Requests the state of the devices from QEMU. The virtual CPUs are stopped.
     fn save_devices(&mut self, is_wanted: bool, now_ms: u64) -> Result<ParkNews, String> {
         let no_file = || "it was not started for that".to_owned();
         let command = match self.devices.as_mut().map(DeviceFile::save) {
@@ -268,7 +269,7 @@ impl RunningGuest {
         Ok(ParkNews::Nothing)
     }
 
-    /// QEMU has written its devices, or has not.
+    /// Handles QEMU's response to the request for its devices.
     fn has_devices(
         &mut self,
         outcome: &Result<Reply, Failure>,
@@ -291,11 +292,11 @@ impl RunningGuest {
         Ok(ParkNews::Nothing)
     }
 
-    /// It goes on where it was; and why it could not be saved, if that is so. The error says why
-    /// it never will.
+    /// Lets the guest continue where it was, and keeps the reason if saving failed. The error
+    /// states why the guest never will run.
     pub(super) fn is_not_saved(&mut self, why: Option<String>, now_ms: u64) -> Result<(), String> {
         let failed = |error: &dyn Display| format!("It cannot be woken: {error}");
-        // Also where it was not stopped: then this is nothing.
+        // This has no effect on a process that was not stopped.
         self.process.go_on().map_err(|error| failed(&error))?;
         match why.is_some() {
             true => self.parking.clock.cannot_be_saved(now_ms),

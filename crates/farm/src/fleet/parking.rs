@@ -1,4 +1,4 @@
-//! The stages of a guest on its way to sleep and back; its QEMU is asked elsewhere.
+//! Stages of a guest on its way to a park and back. The requests to QEMU are in `park`.
 
 use std::cell::OnceCell;
 
@@ -9,14 +9,14 @@ use vm::PortSockets;
 use super::park_clock::{ParkClock, ParkRule};
 use super::worker::Job;
 
-/// The stage of a guest on its way to sleep and back.
+/// State of a guest on its way to a park and back.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
     pub(super) stage: Stage,
-    /// The question that QEMU has not answered yet, and the time that it has had for it.
+    /// Request that QEMU has not answered yet, and the time that QEMU has had for it.
     pub(super) waits: Option<(Ticket, Chance)>,
     pub(super) clock: ParkClock,
-    /// The reason for which the host did not take its memory when it was parked last.
+    /// Reason of the host for not taking the guest's memory at the last park.
     pub(super) refused: Option<String>,
 }
 
@@ -24,45 +24,46 @@ pub(super) struct Parking {
 pub(super) enum Stage {
     #[default]
     Awake,
-    /// QEMU was asked to stop the virtual CPUs; somebody may have come since who wants them.
+    /// QEMU was asked to stop the virtual CPUs. `is_wanted` is set if the guest is wanted since.
     Stopping { asked: Ticket, is_wanted: bool },
-    /// It is written to its file: by QEMU, its devices first, and then by a thread.
+    /// The park file is being written: QEMU writes the devices, then a thread writes the file.
     Saving { by: Saver, is_wanted: bool },
     /// QEMU is stopped.
     Parked {
         sockets: PortSockets,
         since_ms: u64,
-        /// The job that pages its memory out, from when a thread has it until it is over.
+        /// Job that pages out the guest's memory, until it is over. The cell is empty until a
+        /// thread gets the job.
         rest: Option<OnceCell<Job<()>>>,
-        /// A client wants it, and it waits for its turn to be woken.
+        /// Set while a client wants the guest and the guest waits for its turn to be woken.
         is_wanted: bool,
     },
     /// QEMU was asked to let the virtual CPUs run.
     Waking { asked: Ticket },
 }
 
-/// The outcome of saving a guest.
+/// Outcome of saving a guest.
 #[derive(Debug)]
 pub(super) enum SaveNews {
     Saved,
-    /// Somebody wants it: it goes on in the QEMU that is there.
+    /// The guest is wanted and continues in its existing QEMU.
     Wanted,
     Failed(String),
 }
 
-/// The writer of a guest's file.
+/// Writer of a guest's park file.
 #[derive(Debug)]
 pub(super) enum Saver {
-    /// QEMU was asked for its devices.
+    /// QEMU writes the state of its devices.
     Qemu(Ticket),
-    /// QEMU has written them, and is stopped.
+    /// QEMU has written the state of its devices and is stopped. No thread has the job yet.
     Nobody(Vec<u8>),
-    /// The thread, which gives the size of the file.
+    /// The thread writes the file, and returns the file's size.
     Thread(Job<u64>),
 }
 
 impl Stage {
-    /// The question that QEMU has not answered.
+    /// Returns the request that QEMU has not answered yet.
     pub(super) fn asked(&self) -> Option<Ticket> {
         match self {
             Stage::Stopping { asked, .. }
@@ -74,7 +75,7 @@ impl Stage {
 }
 
 impl Parking {
-    /// Returns whether its QEMU answers nobody.
+    /// Returns true if QEMU is stopped and answers no request.
     pub(super) fn is_stopped(&self) -> bool {
         match &self.stage {
             Stage::Parked { .. } => true,
@@ -83,37 +84,37 @@ impl Parking {
         }
     }
 
-    /// Returns whether its virtual CPUs stand still, in this QEMU.
+    /// Returns true if the guest is parked in its QEMU.
     pub(super) fn is_parked(&self) -> bool {
         matches!(self.stage, Stage::Parked { .. })
     }
 
-    /// Returns whether a client wants it, and it waits for its turn to be woken.
+    /// Returns true if a client wants the guest and the guest waits for its turn to be woken.
     pub(super) fn is_wanted(&self) -> bool {
         matches!(self.stage, Stage::Parked { is_wanted: true, .. })
     }
 
-    /// Returns whether it is about to be stopped, or to be written to its file.
+    /// Returns true if the guest is being stopped or written to its file.
     pub(super) fn is_leaving(&self) -> bool {
         matches!(self.stage, Stage::Stopping { .. } | Stage::Saving { .. })
     }
 
-    /// Returns whether it is parked, and nothing of it is still to be paged out.
+    /// Returns true if the guest is parked and its page-out is over.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Parked { rest: None, .. })
     }
 
-    /// Returns whether there is memory to be paged out.
+    /// Returns true if the guest is parked and its page-out is not over.
     pub(super) fn has_rest(&self) -> bool {
         matches!(self.stage, Stage::Parked { rest: Some(_), .. })
     }
 
-    /// Returns whether nothing of it is left in memory that could be elsewhere.
+    /// Returns true if the guest is parked and the host has taken its memory.
     pub(super) fn is_out(&self) -> bool {
         matches!(self.stage, Stage::Parked { rest: None, .. }) && self.refused.is_none()
     }
 
-    /// One word for it, if its guest is not as usual.
+    /// Returns the word for the stage, unless the guest is awake or only being stopped.
     pub(super) fn word(&self) -> Option<&'static str> {
         match self.stage {
             Stage::Awake | Stage::Stopping { .. } => None,
@@ -123,14 +124,13 @@ impl Parking {
         }
     }
 
-    /// Returns whether it runs, and nobody has asked that it stops.
+    /// Returns true if the guest runs and no stop was requested.
     pub(super) fn is_awake(&self) -> bool {
         matches!(self.stage, Stage::Awake)
     }
 
-    /// Has the thread save a guest whose devices are written. Returns the outcome when it is over.
-    /// One that nobody has begun with waits until the thread is free, and is not saved at all if
-    /// it is wanted before.
+    /// Lets the thread save a guest after its devices are written. Returns the outcome when the job
+    /// is over. The job starts when the thread is free, and never if the guest is wanted before.
     pub(super) fn save(
         &mut self,
         is_wanted: bool,
@@ -154,7 +154,7 @@ impl Parking {
         }
     }
 
-    /// Has a thread page out a guest that is parked. True if that is done now.
+    /// Lets a thread page out a parked guest. Returns true once, when that is done.
     pub(super) fn page_out(&mut self, begin: impl FnOnce() -> Job<()>) -> bool {
         let Stage::Parked { rest, .. } = &mut self.stage else { return false };
         let Some(job) = rest else { return false };
@@ -164,12 +164,12 @@ impl Parking {
         true
     }
 
-    /// The reason for which the host did not take its memory, if that was so.
+    /// Returns the host's reason for not taking the guest's memory.
     pub(super) fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
-    /// Returns whether it was parked for as long as it may be.
+    /// Returns true if the guest has been parked for the longest time that the rule allows.
     pub(super) fn was_long_enough(&self, rule: ParkRule, now_ms: u64) -> bool {
         let Stage::Parked { since_ms, .. } = self.stage else { return false };
         rule.is_over(now_ms.saturating_sub(since_ms))
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-    /// Parks a guest whose page-out ends so, and counts the jobs.
+    /// Parks a guest with this outcome of its page-out, and counts the jobs.
     fn page_out(outcome: Result<(), String>) -> (Parking, usize) {
         let (sockets, rest) = (PortSockets::default(), Some(OnceCell::new()));
         let stage = Stage::Parked { sockets, since_ms: 0, rest, is_wanted: false };
@@ -202,7 +202,7 @@ mod tests {
         while !turn(&mut worker) {
             let mut news = [PollFd::from_borrowed_fd(worker.fd().unwrap(), PollFlags::IN)];
             let limit = Timespec { tv_sec: 30, tv_nsec: 0 };
-            assert_eq!(poll(&mut news, Some(&limit)), Ok(1), "nothing was told");
+            assert_eq!(poll(&mut news, Some(&limit)), Ok(1), "no news of the job");
         }
         assert!(!turn(&mut worker), "it is over only once");
         (parking, jobs)

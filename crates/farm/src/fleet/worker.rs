@@ -1,8 +1,8 @@
-//! A thread that does one thing after the other for a fleet, and tells its poll set of each.
-//! Dropping it waits for the one that is under way.
+//! A thread that runs one job after another for a fleet, and reports each to its poll set.
+//! Dropping it waits for the job under way.
 //!
 //! ```text
-//!   the fleet ─► queue ─► thread: a job, a job, ... ─► a byte to the poll set: one is done
+//!   the fleet ─► queue ─► thread: a job, a job, ... ─► a byte to the poll set for each
 //! ```
 
 use std::os::fd::BorrowedFd;
@@ -14,10 +14,10 @@ use std::{fmt, io, thread};
 
 use crate::news::{News, Teller, news};
 
-/// What is to be done. What comes of it is kept where its owner finds it.
+/// A job, which leaves its result in the [`Job`] of its owner.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// The thread, from the first job on.
+/// The thread, started at the first job.
 #[derive(Debug)]
 pub(super) struct Worker {
     name: &'static str,
@@ -25,11 +25,11 @@ pub(super) struct Worker {
 }
 
 struct Thread {
-    /// Always there, until this goes.
+    /// Always present, until the drop.
     queue: Option<Sender<Work>>,
-    /// Jobs that are not done yet.
+    /// Number of jobs that are not done yet.
     left: Arc<AtomicUsize>,
-    /// Readable when something was done.
+    /// Readable after a job is done.
     news: News,
     handle: Option<JoinHandle<()>>,
 }
@@ -37,7 +37,7 @@ struct Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.queue = None;
-        // It ends when its queue does; a job that has panicked has told nobody anything.
+        // The thread ends with its queue. A panic of a job is ignored.
         self.handle.take().map(JoinHandle::join);
     }
 }
@@ -48,7 +48,7 @@ impl fmt::Debug for Thread {
     }
 }
 
-/// A job whose result is read by its owner when it is done. Dropping it gives it up.
+/// A job, with its result once it is done. Dropping it cancels the job.
 #[derive(Debug)]
 pub(super) struct Job<T> {
     done: Arc<OnceLock<Result<T, String>>>,
@@ -62,8 +62,8 @@ impl<T> Drop for Job<T> {
 }
 
 impl<T: Send + Sync + 'static> Job<T> {
-    /// Has a thread do it, which is told whether it was given up. One that was given up before the
-    /// thread comes to it is not begun.
+    /// Queues the job for a thread. The job can read whether it was cancelled. A job cancelled
+    /// before its turn is never begun.
     pub(super) fn begin(
         worker: &mut Worker,
         work: impl FnOnce(&AtomicBool) -> Result<T, String> + Send + 'static,
@@ -81,13 +81,13 @@ impl<T: Send + Sync + 'static> Job<T> {
         job
     }
 
-    /// Returns the outcome, if it is done.
+    /// Returns the outcome if the job is done.
     pub(super) fn done(&self) -> Option<Result<T, String>>
     where
         T: Clone,
     {
-        // Nobody does it any more, and has not told: its thread has ended in a panic. In this
-        // order, for it may be told in between.
+        // If no thread has the job and there is no result, its thread has ended in a panic. The
+        // count is read before the result, because the job may finish in between.
         let is_alone = Arc::strong_count(&self.done) == 1;
         let gone = || is_alone.then(|| Err("the thread has ended".to_owned()));
         self.done.get().cloned().or_else(gone)
@@ -95,12 +95,12 @@ impl<T: Send + Sync + 'static> Job<T> {
 }
 
 impl Worker {
-    /// One whose thread will be called so.
+    /// Creates a worker with this name for its thread.
     pub(super) fn new(name: &'static str) -> Worker {
         Worker { name, thread: None }
     }
 
-    /// Queues a job. The error is why it will never be done.
+    /// Queues a job. The error states why the job will never be done.
     fn send(&mut self, work: Work) -> Result<(), String> {
         if self.thread.is_none() {
             let started = start(self.name);
@@ -115,26 +115,26 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether it has nothing to do.
+    /// Returns true if no job is left.
     pub(super) fn is_idle(&self) -> bool {
         self.thread.as_ref().is_none_or(|thread| {
-            // One that has ended does nothing of what is left.
+            // A thread that has ended does none of the remaining jobs.
             let has_ended = thread.handle.as_ref().is_none_or(JoinHandle::is_finished);
             has_ended || thread.left.load(Ordering::Relaxed) == 0
         })
     }
 
-    /// Waits for the job that is under way; those behind it are done at once if they were given up.
+    /// Waits for the job under way and those queued. Cancelled jobs in the queue take no time.
     pub(super) fn close(&mut self) {
         self.thread = None;
     }
 
-    /// What becomes readable when something was done.
+    /// Returns the descriptor that becomes readable after a job is done.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.thread.as_ref()?.news.fd())
     }
 
-    /// Forgets that it was readable.
+    /// Clears the readiness.
     pub(super) fn drain(&self) {
         self.thread.iter().for_each(|thread| _ = thread.news.drain());
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_panics_is_done_and_so_are_those_behind_it() {
+    fn panicking_job_and_those_behind_it_are_done() {
         let mut worker = Worker::new("test");
         let fine = Job::begin(&mut worker, |_: &AtomicBool| Ok(1));
         assert_eq!(until(&fine), Ok(1));
@@ -182,7 +182,7 @@ mod tests {
         let behind = Job::begin(&mut worker, |_: &AtomicBool| Ok(2));
         let _ = until(&behind);
         assert!(worker.is_idle());
-        // Another thread does what comes then.
+        // A new thread does the next job.
         let next = Job::begin(&mut worker, |_: &AtomicBool| Ok(3));
         assert_eq!(until(&next), Ok(3));
     }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_was_given_up_is_told_so() {
+    fn cancelled_job_sees_its_cancellation() {
         let mut worker = Worker::new("test");
         let (told, heard) = std::sync::mpsc::channel();
         let (begun, begins) = std::sync::mpsc::channel();

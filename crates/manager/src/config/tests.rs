@@ -144,7 +144,7 @@ fn all_faults_are_reported_with_their_places() {
         "3:11: host.reserve: the reserve (12%) is not below the set point (10%) (",
         "4:12: host.interval: too short or too long for a pass (",
         "6:2: no table `polcy` is known (is it `policy`?)",
-        "8:12: policy.idle_tax: a number where a quantity belongs (write it in quotes",
+        "8:12: policy.idle_tax: expected a quantity, found a number (write it in quotes",
         "9:8: policy.step: no guest would ever give anything",
         "11:8: ksm.mode: no such mode (write \"auto\", \"off\" or \"leave\")",
         "15:7: class.min: min (2 GiB) is more than max (1 GiB)",

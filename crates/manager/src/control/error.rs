@@ -37,7 +37,7 @@ pub enum Error {
     Closed { path: PathBuf },
     #[error("What came from {path} is no answer: {reason}")]
     Garbled { path: PathBuf, reason: String },
-    #[error("The manager's socket has no usual place: {why}, or name it with --socket")]
+    #[error("Cannot find the manager's socket: {why}, or use --socket PATH")]
     NoPlace { why: String },
     #[error("{}", base::plain(&.0.to_string(), 2000))]
     Refused(Failure),

@@ -1,4 +1,4 @@
-//! Answers of a farm.
+//! Responses of a farm.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,95 +8,95 @@ use serde::{Deserialize, Serialize};
 /// A farm and its guests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FarmTable<G = FarmGuest> {
-    /// Its name; none of guests without a farm's file.
+    /// Name of the farm; `None` without a farm's file.
     pub farm: Option<String>,
-    /// Its process.
+    /// Process id of the farm.
     pub pid: u32,
-    /// How long it has run.
+    /// Time since its start, in milliseconds.
     pub uptime_ms: u64,
-    /// Its guests, in the order of its file.
+    /// Guests, in the order of the farm's file.
     pub guests: Vec<G>,
 }
 
-/// A guest as its farm sees it.
+/// A guest as seen by its farm.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FarmGuest {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// The class that it is of.
+    /// Class.
     pub class: String,
-    /// Its QEMU's process, while it runs.
+    /// Process id of its QEMU while it runs.
     pub pid: Option<u32>,
-    /// One word for how it is.
+    /// State, in one word.
     pub state: String,
-    /// Whether all of its services have answered.
+    /// True if all of its services have answered.
     pub ready: bool,
-    /// Why it has ended, if it has.
+    /// Reason of its end; `None` while it has not ended.
     pub reason: Option<String>,
-    /// Its ports on the host.
+    /// Forwarded ports.
     pub ports: Vec<ServedPort>,
-    /// Its own address.
+    /// Address of its own.
     pub address: Option<String>,
-    /// Its architecture.
+    /// Architecture.
     pub arch: String,
-    /// How its instructions are executed.
+    /// Accelerator that executes its instructions.
     pub accelerator: String,
-    /// How many CPUs it has at most.
+    /// Most CPUs.
     pub cpus: u32,
-    /// How much memory it has at most.
+    /// Most memory, in MiB.
     pub memory_mib: u64,
-    /// Its weight against others.
+    /// Weight relative to other guests.
     pub shares: u32,
-    /// What its virtual CPUs use, in percent of one of the host's.
+    /// CPU usage of its virtual CPUs, in percent of one host CPU.
     pub cpu_percent: Option<f64>,
 }
 
-/// A port of a guest, and where it is reached on the host's 127.0.0.1.
+/// A port of a guest, and the port of the host's 127.0.0.1 that it is forwarded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServedPort {
-    /// The port in the guest.
+    /// Port in the guest.
     pub guest: u16,
-    /// The port on the host.
+    /// Port on the host.
     pub host: u16,
 }
 
 impl FarmGuest {
-    /// Returns one word for how it is: up only when its services have answered.
+    /// Returns the state in one word. It is `up` only after all services have answered.
     pub fn shown_state(&self) -> &str {
         match self.state.as_str() {
             "up" | "unmanaged" | "managed" if !self.ready => "starting",
-            // Up without a daemon is what was asked for where there is none.
+            // A guest configured without a daemon is up without one.
             "unmanaged" => "up",
             state => state,
         }
     }
 
-    /// Returns the address at which a port of the guest is reached, or its first one.
+    /// Returns the address at which a port of the guest, or else its first port, is reached.
     pub fn reached_at(&self, port: Option<u16>) -> Option<SocketAddr> {
         let found = self.ports.iter().find(|one| port.is_none_or(|port| one.guest == port))?;
         Some(SocketAddr::from((Ipv4Addr::LOCALHOST, found.host)))
     }
 }
 
-/// The last output of a guest's console.
+/// Last output of a guest's console.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsoleLog {
-    /// The output.
+    /// Text of the output.
     pub text: String,
-    /// Bytes before it that are no longer kept.
+    /// Number of earlier bytes that are no longer kept.
     pub lost_bytes: u64,
 }
 
-/// The files that a guest's rules look at, by their names.
+/// Files that a guest's rules read, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Captured {
-    /// Their contents.
+    /// Contents of the files.
     pub files: BTreeMap<String, String>,
 }
 
-/// Guests that a manager has, with ports and balloons, for as long as its connection is open.
+/// Guests lent to a manager, with ports and balloons, while its connection is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lent {
-    /// The class of each guest, by the guest's name.
+    /// Class of each guest, by the guest's name.
     pub classes: BTreeMap<String, String>,
 }

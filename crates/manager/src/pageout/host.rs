@@ -1,4 +1,4 @@
-//! What of the host page-out goes by: its swap, what compressed swap holds, and its pressure.
+//! The host's state for page-out: its swap, the content of compressed swap, and its pressure.
 
 use crate::machine::zram_swaps;
 use counters::{Bytes, Counter, PsiField, PsiLine, PsiResource};
@@ -6,19 +6,19 @@ use policy::pageout::HostSample;
 use procfs::{Buffer, Reader, Root, parse};
 use std::path::{Path, PathBuf};
 
-/// Compressed memory that is swap: all its devices together.
+/// Compressed swap of all devices together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compressed {
-    /// What is stored in it.
+    /// Data stored, uncompressed.
     pub stored: Bytes,
-    /// What that takes, compressed.
+    /// Size of that data, compressed.
     pub takes: Bytes,
-    /// The fullest device that may take no more than a bound of memory, in thousandths of that.
+    /// Fill level of the fullest device with a memory limit, in thousandths of its limit.
     pub full_permille: u64,
 }
 
 impl Compressed {
-    /// All that is swap below this root; `None` where none of it is compressed.
+    /// Reads the compressed swap below this root. `None` means that no swap is compressed.
     pub(crate) fn read(root: &Path, buffer: &mut Buffer) -> Option<Compressed> {
         let mut all = None;
         for file in zram_swaps(root, buffer) {
@@ -33,12 +33,12 @@ impl Compressed {
     }
 }
 
-/// A part of a whole, in thousandths; of a whole that is nothing, nothing.
+/// Returns a part in thousandths of the whole, or 0 if the whole is 0.
 fn permille(part: u64, whole: u64) -> u64 {
     part.saturating_mul(1000).checked_div(whole).unwrap_or(0)
 }
 
-/// Reads it, with files that stay open.
+/// Reader of the host's state, with files that stay open.
 #[derive(Debug)]
 pub(crate) struct HostReader {
     root: PathBuf,
@@ -61,7 +61,7 @@ impl HostReader {
         }
     }
 
-    /// The host now.
+    /// Reads the current state of the host.
     pub(crate) fn read(&mut self, lack: Bytes) -> HostSample {
         let swap = row(self.swap.as_mut()).map(|row| row.map(|kib| kib as u64 * 1024));
         let compressed = Compressed::read(&self.root, &mut self.buffer).unwrap_or_default();
@@ -121,6 +121,6 @@ mod tests {
         assert_eq!(Compressed::read(&root, &mut Buffer::default()), None);
         fs::remove_dir_all(&root).unwrap();
         let nothing = HostReader::open(&root).read(Bytes::ZERO);
-        assert_eq!(nothing, HostSample::default(), "what is not known is not 0");
+        assert_eq!(nothing, HostSample::default(), "unknown is not 0");
     }
 }

@@ -1,4 +1,4 @@
-//! What page-out gained and cost, and the sentences about it.
+//! Gains and costs of page-out, and the sentences about them.
 
 use crate::control::{LeverRow, PagedOutRow};
 use base::duration;
@@ -9,10 +9,10 @@ use model::{HostField, Row};
 use policy::pageout::Taken;
 use std::collections::BTreeMap;
 
-/// So much must have come back before it is news that a guest has woken.
+/// Memory that must have come back before the wake of a guest is reported.
 const NEWS: Bytes = Bytes::mib(4);
 
-/// The account of a guest: its last taking, and what came back of it.
+/// Account of a guest: its last taking, and the memory that came back since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
     pub times: u64,
@@ -24,7 +24,7 @@ pub(super) struct Account {
     pub promoted: Bytes,
 }
 
-/// The accounts of all guests that are there, and the sum over all that ever were.
+/// Accounts of all present guests, and the sums over all guests, including those that are gone.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     accounts: BTreeMap<Id, Account>,
@@ -60,7 +60,8 @@ impl Ledger {
         self.accounts.entry(guest).or_default().came_back = size;
     }
 
-    /// True once for each taking, when so much came back later that it is news.
+    /// Adds memory that came back later. Returns true once for each taking, when [`NEWS`] is
+    /// reached.
     pub(super) fn promoted(&mut self, guest: Id, size: Bytes) -> bool {
         self.came_back = self.came_back.plus(size);
         self.promoted = self.promoted.plus(size);
@@ -70,12 +71,12 @@ impl Ledger {
         !was_news && account.promoted >= NEWS
     }
 
-    /// Guests that were paged out and are there.
+    /// Returns the number of present guests with an account.
     pub(super) fn guests(&self) -> u64 {
         self.accounts.len() as u64
     }
 
-    /// The sums, for what is recorded.
+    /// Adds the sums to a recorded row.
     pub(super) fn record(&self, row: &mut Row<HostField>) {
         row.extend([
             (HostField::PageOuts, Some(self.times)),
@@ -85,7 +86,7 @@ impl Ledger {
         ]);
     }
 
-    /// The sums.
+    /// Returns the sums as a row of the screen.
     pub(super) fn row(&self) -> LeverRow {
         LeverRow {
             times: Some(self.times),
@@ -119,7 +120,7 @@ fn size(bytes: Bytes) -> String {
     quantity::size(bytes.0 as f64)
 }
 
-/// A taking.
+/// Describes a taking.
 pub(super) fn gained(gained: Bytes, taken: &Taken, cpu_us: u64, ran: bool) -> String {
     let takes = match taken.stored {
         Some((_, takes)) => format!(", where compressed memory grew by {}", size(takes)),
@@ -134,7 +135,7 @@ pub(super) fn gained(gained: Bytes, taken: &Taken, cpu_us: u64, ran: bool) -> St
     )
 }
 
-/// A minute later.
+/// Describes the measurement a minute after a taking.
 pub(super) fn measured(account: &Account, working_set: Bytes, came_back: Bytes) -> String {
     format!(
         "of {} that went to the host's swap {} came back within a minute; its working set is {}",
@@ -144,7 +145,7 @@ pub(super) fn measured(account: &Account, working_set: Bytes, came_back: Bytes) 
     )
 }
 
-/// It has woken.
+/// Describes a guest that has woken.
 pub(super) fn woken(account: &Account, rest_ms: u64) -> String {
     let rest = duration::show(i64::try_from(rest_ms).unwrap_or(i64::MAX));
     format!(
@@ -154,7 +155,7 @@ pub(super) fn woken(account: &Account, rest_ms: u64) -> String {
     )
 }
 
-/// It does not compress.
+/// Describes a guest with memory that does not compress.
 pub(super) fn incompressible(ratio_permille: u64) -> String {
     format!(
         "its memory is compressed only {} : 1; it is not paged out again",
@@ -162,7 +163,7 @@ pub(super) fn incompressible(ratio_permille: u64) -> String {
     )
 }
 
-/// It gives nothing.
+/// Describes a guest with little memory that the host can take.
 pub(super) fn barren(gained: Bytes) -> String {
     format!(
         "the host could take only {} of it (locked, or in huge pages?); it is not paged out again",

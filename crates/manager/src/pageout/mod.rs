@@ -1,5 +1,5 @@
-//! The host's own reclaim as a lever: memory of guests that sleep, and while the host is short what
-//! others do not touch, goes to the host's swap.
+//! The host's own reclaim as a lever: memory of sleeping guests goes to the host's swap. While the
+//! host is short, untouched memory of running guests goes there as well.
 //!
 //! ```text
 //!   once a second: host ─┐                         ┌─► Job ─► PageOutWorker (a thread)
@@ -7,8 +7,8 @@
 //!   Report of the thread ┘                         └─► journal: gained, came back, left alone
 //! ```
 //!
-//! Which guests, when, and when not is decided in [`policy::pageout`]. Here is what it is asked
-//! with, and the account of what it gained and cost.
+//! [`policy::pageout`] decides which guests to take, and when. This module provides the policy's
+//! samples, and keeps account of gains and costs.
 
 mod host;
 mod ledger;
@@ -33,20 +33,22 @@ use policy::pageout::{
 use std::collections::{BTreeMap, BTreeSet};
 use store::kinds::{CAME_BACK, LEFT_ALONE, PAGE_OUT};
 
-/// Virtual CPUs that used less of one CPU hardly run, in percent: timers, and a daemon's look.
+/// CPU usage up to which virtual CPUs hardly run, in percent of one CPU. Timers and the daemon's
+/// regular check cause that much.
 const IDLE_PERCENT: f64 = 2.0;
 
-/// After so many passes without a slice the kernel hangs: on a disk, or in the guest's process.
+/// Passes without a new slice after which the kernel counts as hung: on a disk, or in the guest's
+/// process.
 const STALLED_PASSES: u32 = 30;
 
-/// What happens to the owner of page-out.
+/// An event for the owner of page-out.
 #[derive(Debug)]
 pub(crate) enum PageOutEvent {
-    /// Once a second: the host, and why there is no lever, if so.
+    /// Sent once a second, with the host's state, and with the reason if there is no lever.
     Second { host: HostSample, off: Option<String> },
-    /// Four times a second.
+    /// Sent four times a second.
     Tick,
-    /// The thread has done something, or could not be given it.
+    /// The thread has done a job, or could not accept it.
     Reported(Box<Report>),
     /// A guest has started from scratch.
     Rebooted(Id),
@@ -58,24 +60,24 @@ pub(crate) struct PageOuts {
     policy: PageOut,
     host: HostSample,
     off: Option<String>,
-    /// What the host would gain soon, if it is short.
+    /// Memory that the host would gain soon if it is short.
     expected: Bytes,
-    /// Since when the virtual CPUs of a guest have hardly run.
+    /// Time since which a guest's virtual CPUs have hardly run.
     idle_since_ms: BTreeMap<Id, u64>,
-    /// Guests that the kernel has refused to touch.
+    /// Guests that the kernel refuses to page out.
     refused: BTreeSet<Id>,
-    /// What was told, each once.
+    /// Messages already sent to the user. Each is sent once.
     told: BTreeSet<String>,
     ledger: Ledger,
-    /// Slices that had been taken when it was asked last,
+    /// Number of slices taken until the last pass.
     slices: u64,
-    /// and how often in a row there were no more of them while a guest was taken.
+    /// Passes in a row without a new slice while a guest was being taken.
     stalled: u32,
 }
 
 impl PageOuts {
-    /// Whether page-out has written to the host's swap since the last time, by the slices that its
-    /// thread has taken so far: what the host swaps then is no sign that it is short of memory.
+    /// Returns true if page-out has written to the host's swap since the last call, from the number
+    /// of slices that its thread has taken. Swapping is then no sign of a short host.
     pub(crate) fn take_worked(&mut self, slices: u64) -> bool {
         let has_worked = std::mem::replace(&mut self.slices, slices) != slices;
         self.stalled = match has_worked || self.policy.taking().is_none() {
@@ -85,7 +87,7 @@ impl PageOuts {
         has_worked
     }
 
-    /// What the host would gain soon by this lever, if it is short.
+    /// Returns the memory that the host would gain soon by this lever if it is short.
     pub(crate) fn expected(&self) -> Bytes {
         self.expected
     }
@@ -108,7 +110,7 @@ impl PageOuts {
         }
     }
 
-    /// What stands against any page-out on this host, as a sentence and once.
+    /// Reports the obstacle to any page-out on this host, once.
     fn tell_state(&mut self, world: &World<'_>) -> Vec<Effect> {
         let Some(why) = self.why_off(world) else { return Vec::new() };
         let is_silent = !world.acts || world.settings.page_out.mode == PageOutMode::Off;
@@ -119,7 +121,7 @@ impl PageOuts {
         vec![Effect::note(PAGE_OUT, text.clone(), None), Effect::Notify(text)]
     }
 
-    /// Why nothing at all can be paged out here, if so.
+    /// Returns the reason if page-out is off for all guests.
     fn why_off(&self, world: &World<'_>) -> Option<String> {
         if world.settings.page_out.mode == PageOutMode::Off {
             return Some("[pageout] mode = \"off\"".to_owned());
@@ -133,7 +135,7 @@ impl PageOuts {
         self.off.clone().or_else(|| no_swap.then(|| none.to_owned()))
     }
 
-    /// Why a guest that is parked keeps its memory, if so.
+    /// Returns the reason if a parked guest keeps its memory.
     pub(crate) fn why_kept(
         &self,
         world: &World<'_>,
@@ -163,14 +165,14 @@ impl PageOuts {
         let guests: Vec<GuestSample> =
             world.guests.iter().map(|guest| self.sample(world, guest, now)).collect();
         let mut effects = Vec::new();
-        // What would keep it from being begun ends it: the guest wakes, swap fills up.
+        // A taking ends early if it could not start now: the guest wakes, or swap fills up.
         let config = config(&world.settings.page_out);
         let is_over = |key: &Key| {
             let guest = guests.iter().find(|guest| guest.key == *key);
             let may = |guest| self.policy.may_go_on(&config, guest, self.host.is_short());
             !guest.is_some_and(may)
         };
-        // Its own faults are pressure, too: that only keeps the next one from being begun.
+        // Page-out adds to pressure itself, so pressure only keeps the next taking from starting.
         let is_full = matches!(self.policy.lever(), Lever::NoSwap | Lever::SwapFull);
         if taking.as_ref().is_some_and(|key| is_off || is_full || is_over(key)) {
             effects.push(Effect::CutPageOut);
@@ -222,12 +224,12 @@ impl PageOuts {
         GuestSample {
             key: guest.key(),
             asleep_ms: match guest.cpu.is_parked() {
-                // It has been said that nobody needs it.
+                // A request parked the guest, so nothing needs it.
                 true => Some(u64::MAX),
                 false => since_ms.map(|since| now.ms.saturating_sub(*since)),
             },
             busy_percent: guest.cpu.usage.map_or(0, |usage| usage.cpu_percent as u64),
-            // The hypervisor's own part too: all of it goes to swap alike.
+            // The hypervisor's own memory is included, because it goes to swap as well.
             held: guest.memory.held.map(|held| held.private),
             is_in_need: attention.strained || guest.demand.is_urgent,
             is_moving: attention.moves,
@@ -282,7 +284,7 @@ impl PageOuts {
         effects
     }
 
-    /// A finding in the account and, where it is news, in the journal.
+    /// Enters a finding in the account. Returns its note for the journal if it is news.
     fn tell(
         &mut self,
         world: &World<'_>,
@@ -320,13 +322,13 @@ impl PageOuts {
         Some(Effect::note(kind, text, Some(guest.who())))
     }
 
-    /// What it gained and cost so far, for what is recorded.
+    /// Adds the gains and costs so far to a recorded row.
     pub(crate) fn record(&self, row: &mut Row<HostField>, cpu_us: u64) {
         self.ledger.record(row);
         row.set(HostField::PageOutRun, Some(cpu_us.saturating_mul(1000)));
     }
 
-    /// The lever as a whole.
+    /// Returns the row of this lever for the screen of levers.
     pub(crate) fn row(&self, world: &World<'_>, cpu_us: u64) -> LeverRow {
         let off = self.why_off(world);
         let state = match &off {
@@ -346,7 +348,7 @@ impl PageOuts {
         }
     }
 
-    /// All guests, for the same screen.
+    /// Returns the rows of all guests for the same screen.
     pub(crate) fn guests(&self, world: &World<'_>, now: Now) -> Vec<PagedOutRow> {
         let config = config(&world.settings.page_out);
         let row = |guest: &ManagedGuest| {
@@ -366,7 +368,7 @@ fn config(settings: &PageOutSettings) -> Config {
     Config {
         after_ms: settings.after_ms,
         swap_max_permille: settings.swap_permille,
-        // The policy counts in hundredths of a percent.
+        // The policy's unit is a hundredth of a percent.
         pressure_max: settings.pressure_permille * 10,
         takes_running: settings.mode == PageOutMode::All,
     }

@@ -4,10 +4,10 @@
 //!   PageOut (owner) ─► Job ─► a queue ─► the thread: process_madvise ─► Report ─► PageOut
 //! ```
 //!
-//! The kernel compresses what it is handed within the call: milliseconds for each slice of 8 MiB,
-//! seconds for a large guest. The manager's loop, which grants memory within milliseconds, must not
-//! wait for that. The thread holds nothing that anybody else needs, and may end at any moment:
-//! what it has handed over comes back by itself.
+//! The kernel compresses the memory within the call: milliseconds for each slice of 8 MiB, seconds
+//! for a large guest. The manager's loop, which grants memory within milliseconds, must not wait
+//! for that. The thread holds no resource that other code needs, and may end at any moment: the
+//! guest faults its memory back in by itself.
 
 use super::host::{Compressed, HostReader};
 use crate::clock::{Clock, thread_cpu_us};
@@ -21,16 +21,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::time::Duration;
 
-/// Jobs that wait: a look at each of many guests, and a taking.
+/// Capacity of the queue: a look at each of many guests, and a taking.
 const QUEUE: usize = 4096;
 
-/// After so many slices it is looked at how well they are compressed: that reads files.
+/// Slices between two checks of their compression. A check reads files.
 const RATED_SLICES: usize = 4;
-/// After each slice of a guest that runs the thread rests for as long as the slice took, and no
-/// longer than this.
+/// Longest rest after a slice of a running guest. Up to this limit the thread rests for as long as
+/// the slice took.
 const REST_MAX: Duration = Duration::from_millis(50);
 
-/// What is to be done about a guest's process.
+/// A job for the thread: a task on a guest's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
     pub guest: Id,
@@ -38,16 +38,16 @@ pub(crate) struct Job {
     pub task: Task,
 }
 
-/// What.
+/// Task of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Its memory is taken, or a part of it while it runs.
+    /// Take all memory of the process, or a part of it while the guest runs.
     Take(Option<Part>),
-    /// It is looked at what it holds.
+    /// Measure the memory of the process.
     Look,
 }
 
-/// What came of a job.
+/// Report of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub guest: Id,
@@ -55,47 +55,47 @@ pub(crate) struct Report {
     pub result: JobResult,
 }
 
-/// What.
+/// Result of a job.
 #[derive(Clone, Debug)]
 pub(crate) enum JobResult {
-    /// It was taken, for so much CPU time.
+    /// The memory was taken, for this CPU time in microseconds.
     Taken { taken: Box<Taken>, cpu_us: u64 },
-    /// It holds this.
+    /// The process holds this memory.
     Seen(Held),
-    /// Its process has ended, or the job could not be done now.
+    /// The process has ended, or the job could not be done now.
     Gone,
-    /// The kernel refuses.
+    /// The kernel refuses, for this reason.
     Refused(String),
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// How many jobs were given.
+    /// Number of jobs sent.
     sent: AtomicU64,
-    /// A taking among the first so many is to be ended.
+    /// Highest number of a job to be ended early. All jobs before it end early as well.
     cut: AtomicU64,
-    /// Slices that were taken.
+    /// Number of slices taken.
     slices: AtomicU64,
-    /// CPU time that the thread has used, in microseconds.
+    /// CPU time of the thread, in microseconds.
     cpu_us: AtomicU64,
 }
 
-/// A job with its number, from 1 on.
+/// A job with its number. Numbers start at 1.
 type Numbered = (u64, Job);
 
-/// The lever's thread. It ends with this value, after the slice that it is at.
+/// Handle of the lever's thread. After a drop of the handle the thread ends with its current slice.
 #[derive(Debug, Default)]
 pub struct PageOutWorker {
     jobs: Option<SyncSender<Numbered>>,
     reports: Option<Receiver<Report>>,
     shared: Arc<Shared>,
     host: Option<HostReader>,
-    /// Why there is no lever.
+    /// Reason for the absence of the lever.
     off: Option<String>,
 }
 
 impl PageOutWorker {
-    /// Starts it, if this kernel lets this process do that.
+    /// Starts the thread, if the kernel lets this process page out memory.
     pub fn start(root: &Path) -> PageOutWorker {
         if let Err(error) = PageOut::probe() {
             return PageOutWorker::none(&format!(
@@ -121,44 +121,45 @@ impl PageOutWorker {
         }
     }
 
-    /// None, and why.
+    /// Creates a value without a thread, with the reason.
     pub fn none(why: &str) -> PageOutWorker {
         let (jobs, reports, host, shared) = (None, None, None, Arc::default());
         PageOutWorker { jobs, reports, host, shared, off: Some(why.to_owned()) }
     }
 
-    /// Why there is none.
+    /// Returns the reason if there is no lever.
     pub(crate) fn off(&self) -> Option<&str> {
         self.off.as_deref()
     }
 
-    /// What page-out goes by of the host.
+    /// Reads the host's state for page-out.
     pub(crate) fn read_host(&mut self, lack: Bytes) -> HostSample {
         self.host.as_mut().map_or(HostSample::default(), |host| host.read(lack))
     }
 
-    /// CPU time that page-out has used so far, in microseconds.
+    /// Returns the CPU time of page-out so far, in microseconds.
     pub(crate) fn cpu_us(&self) -> u64 {
         self.shared.cpu_us.load(Ordering::Relaxed)
     }
 
-    /// Slices that were taken so far: while a guest is taken and this stays, the kernel hangs.
+    /// Returns the number of slices taken so far. If it stays the same during a taking, the kernel
+    /// hangs.
     pub(crate) fn slices(&self) -> u64 {
         self.shared.slices.load(Ordering::Relaxed)
     }
 
-    /// Gives it a job. False if it cannot take it.
+    /// Sends a job to the thread. Returns false if the thread cannot accept it.
     pub(crate) fn send(&self, job: Job) -> bool {
         let number = self.shared.sent.fetch_add(1, Ordering::Relaxed) + 1;
         self.jobs.as_ref().is_some_and(|jobs| jobs.try_send((number, job)).is_ok())
     }
 
-    /// Ends the takings that were asked for, after the slice that is at hand.
+    /// Ends all takings requested so far after the current slice.
     pub(crate) fn cut(&self) {
         self.shared.cut.store(self.shared.sent.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// What has come since the last time.
+    /// Returns the reports since the last call.
     pub(crate) fn reports(&mut self) -> Vec<Report> {
         let Some(reports) = &self.reports else { return Vec::new() };
         let mut all = Vec::new();
@@ -182,17 +183,17 @@ impl Drop for PageOutWorker {
     }
 }
 
-/// How far a taking came.
+/// Extent of a taking.
 enum End {
-    /// All was handed over.
+    /// All memory was handed over.
     Whole,
-    /// It was ended early.
+    /// The taking was ended early.
     Cut,
-    /// One part was, and the next one begins there.
+    /// One part was handed over, and the next part begins at this address.
     Part { next: u64 },
 }
 
-/// The thread.
+/// State of the thread.
 struct Work {
     root: PathBuf,
     shared: Arc<Shared>,
@@ -243,9 +244,9 @@ impl Work {
         JobResult::Taken { taken, cpu_us: thread_cpu_us().saturating_sub(start_cpu_us) }
     }
 
-    /// Hands over slice after slice. It ends early when it is cut from outside, and when what was
-    /// stored so far is not compressed. A part comes with what the guest held before: it ends when
-    /// the guest holds so much less as the part is to gain at most.
+    /// Hands over slice after slice. The taking ends early when it is cut from outside, or when the
+    /// memory stored so far compresses badly. A part comes with the guest's memory from before the
+    /// taking, and ends when that has shrunk by the part's limit.
     fn hand_over(
         &mut self,
         process: ProcessId,
@@ -267,7 +268,7 @@ impl Work {
                 if before.own.less(now.own) >= part.most && slices.len() > 0 {
                     return Ok(End::Part { next });
                 }
-                // The guest goes on meanwhile, and is to find a free core.
+                // The guest runs meanwhile, and needs a free core.
                 let took_us = self.clock.us().saturating_sub(start_us);
                 std::thread::sleep(Duration::from_micros(took_us).min(REST_MAX));
             }
@@ -299,9 +300,10 @@ mod tests {
     use super::*;
     use counters::Bytes;
 
-    /// This process is handed over: without swap nothing of it goes, and with swap it comes back.
+    /// This process is handed over. Without swap it keeps its memory, and with swap the memory
+    /// comes back.
     #[test]
-    fn a_part_ends_when_enough_is_gained_and_the_next_one_begins_behind_it() {
+    fn part_ends_when_enough_is_gained_and_next_part_follows() {
         if let Err(why) = PageOut::probe() {
             return base::skipped!("the kernel refuses process_madvise: {why}");
         }
@@ -315,12 +317,12 @@ mod tests {
             let part = Some((Part { from, most }, before));
             work.hand_over(process, part, 1, None).unwrap()
         };
-        // Nothing is enough: one slice is a part.
+        // With a limit of 0 bytes a part is one slice.
         let End::Part { next } = from(0, Bytes::ZERO) else { panic!("there is only one slice") };
         let End::Part { next: behind } = from(next, Bytes::ZERO) else { panic!("only two") };
         assert!(0 < next && next < behind, "{next:x} {behind:x}");
-        assert!(matches!(from(u64::MAX, Bytes::ZERO), End::Whole), "nothing is behind that");
-        assert!(matches!(from(0, Bytes(u64::MAX)), End::Whole), "so much is never gained");
+        assert!(matches!(from(u64::MAX, Bytes::ZERO), End::Whole), "no memory is left");
+        assert!(matches!(from(0, Bytes(u64::MAX)), End::Whole), "the limit is never reached");
         work.shared.cut.store(1, Ordering::Relaxed);
         let part = Some((Part { from: 0, most: Bytes::ZERO }, before));
         assert!(matches!(work.hand_over(process, part, 1, None).unwrap(), End::Cut));

@@ -73,7 +73,7 @@ fn a_socket_of_systemd_is_served_and_stays() {
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let answer = ask(stream, &address.to_string());
-    assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("Who are you?"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 401") && answer.contains("Sign in"), "{answer}");
     drop(served);
     let dir = Dir::new("activated");
     let path = dir.0.join("web.sock");

@@ -35,26 +35,26 @@ const OF_NOTE: [&str; 8] =
 /// `pinhead cache`
 #[derive(Debug, Args)]
 pub struct CacheArgs {
-    /// What to do with it
+    /// Action on the cache
     #[command(subcommand)]
     pub what: What,
 }
 
-/// What to do with the cache.
+/// Actions on the cache.
 #[derive(Debug, Subcommand)]
 pub enum What {
-    /// List what guests are made of, with its age and its packages' versions
+    /// List images with their age and package versions
     List(ListArgs),
-    /// Make packages and disks again that are old, or that are named
+    /// Rebuild old or named packages and disks
     Refresh(RefreshArgs),
-    /// Remove what no guest runs with and none will ask for
+    /// Remove unused images
     Prune(PruneArgs),
 }
 
 /// `pinhead cache list`
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
@@ -62,13 +62,13 @@ pub struct ListArgs {
 /// `pinhead cache refresh`
 #[derive(Debug, Args)]
 pub struct RefreshArgs {
-    /// Packages or disks, as `pinhead cache list` names them, whatever their age
+    /// Packages or disks named in `pinhead cache list`, of any age
     #[arg(value_name = "NAME", conflicts_with = "older_than_s")]
     pub names: Vec<String>,
-    /// Those that are older
+    /// Rebuild packages and disks older than this
     #[arg(long = "older-than", value_name = "TIME", default_value = "30d", value_parser = age)]
     pub older_than_s: u64,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
@@ -76,16 +76,16 @@ pub struct RefreshArgs {
 /// `pinhead cache prune`
 #[derive(Debug, Args)]
 pub struct PruneArgs {
-    /// Only tell what would be removed
+    /// List unused images without removing them
     #[arg(long)]
     pub dry_run: bool,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
 
 fn age(text: &str) -> Result<u64, String> {
-    duration::parse_seconds(text).map_err(|_| "say a time, such as 7d or 12h".to_owned())
+    duration::parse_seconds(text).map_err(|_| "use a time, such as 7d or 12h".to_owned())
 }
 
 /// Runs a `pinhead cache` command.

@@ -18,34 +18,34 @@ use std::sync::Arc;
 /// `pinhead experiment`
 #[derive(Debug, Args)]
 pub struct ExperimentArgs {
-    /// What to do
+    /// Action to run
     #[command(subcommand)]
     pub what: What,
 }
 
-/// What to do about experiments.
+/// Actions on experiments.
 #[derive(Debug, Subcommand)]
 pub enum What {
     /// List the experiments, and the results in a directory
     List(ListArgs),
-    /// Show a result beside the published figures
+    /// Show a result next to the published figures
     Show(ShowArgs),
-    /// Put two results beside each other
+    /// Compare two results
     Compare(CompareArgs),
-    /// How many servers on a pin head: first and later hits, squeezed and not
+    /// Measure first and later hits on web servers, with and without memory pressure
     Penguins(PenguinsArgs),
-    /// A small guest that swaps to memory against a large one
+    /// Compare a small guest that swaps to memory with a large one
     Swap(RunArgs),
-    /// Ballooning against page reporting, with a database in each guest
+    /// Compare ballooning with page reporting, with a database in each guest
     Cmm(RunArgs),
-    /// The published rules, and ours, against sizing by hand
+    /// Compare the published rules and ours with sizing by hand
     Plug(PlugArgs),
 }
 
 /// `pinhead experiment list`
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Where the results are
+    /// Directory of the results
     #[arg(long, default_value = "results")]
     pub dir: PathBuf,
 }
@@ -53,32 +53,32 @@ pub struct ListArgs {
 /// `pinhead experiment show`
 #[derive(Debug, Args)]
 pub struct ShowArgs {
-    /// The result's JSON file
+    /// JSON file of the result
     pub file: PathBuf,
-    /// How to show it
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: ShowFormat,
 }
 
-/// How to show a result.
+/// Output format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ShowFormat {
-    /// For people
+    /// Human-readable text
     Text,
     /// A page with charts
     Html,
-    /// As it is kept
+    /// The stored JSON
     Json,
 }
 
 /// `pinhead experiment compare`
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// A result's JSON file
+    /// JSON file of the first result
     pub first: PathBuf,
-    /// Another
+    /// JSON file of the second result
     pub second: PathBuf,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
@@ -86,26 +86,29 @@ pub struct CompareArgs {
 /// `pinhead experiment NAME`
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Few guests and short phases: everything is tried within five minutes, figures mean nothing
+    /// Smoke test with few guests and short phases
+    ///
+    /// The test takes at most five minutes. Its figures mean nothing.
     #[arg(long)]
     pub quick: bool,
-    /// How many guests, where the experiment lets one choose
+    /// Number of guests, if the experiment allows a choice
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4000))]
     pub guests: Option<u32>,
-    /// How often each case is run: in rounds, in which all take turns
+    /// Number of rounds; each round runs every case once
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repetitions: Option<u32>,
-    /// How many requests a case gets, where the experiment asks at a rate: fewer are sooner done,
-    /// and their percentiles spread more
+    /// Number of requests in a case, for experiments with a request rate
+    ///
+    /// Fewer requests take less time, and their percentiles vary more.
     #[arg(long, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     pub requests: Option<u32>,
-    /// Only this case instead of the usual ones; may be given more than once
+    /// Run this case, not the default ones; may be given several times
     #[arg(long = "case", value_name = "CASE")]
     pub cases: Vec<String>,
-    /// Go on with the newest result of this experiment where it stopped, if there is one
+    /// Continue the newest result of this experiment, if there is one
     #[arg(long)]
     pub resume: bool,
-    /// Where the result goes
+    /// Directory for the result
     #[arg(long, default_value = "results")]
     pub out: PathBuf,
 }
@@ -115,8 +118,9 @@ pub struct RunArgs {
 pub struct PenguinsArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// Count instead: so many servers at once, or as many as there is room for ("max"), each
-    /// parked when nobody asks it; smaller counts come before
+    /// Number of servers to run at once, or "max" for the maximum
+    ///
+    /// This replaces the usual measurement. Idle servers are parked, and smaller counts run first.
     #[arg(long, value_name = "N|max", value_parser = count, conflicts_with = "guests")]
     count: Option<Count>,
 }
@@ -126,7 +130,9 @@ pub struct PenguinsArgs {
 pub struct PlugArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// Size by hand as this result of the same machine found, in place of a search of half an hour
+    /// Earlier result with the sizes by hand, instead of a search
+    ///
+    /// The result must be of the same machine. The search takes half an hour.
     #[arg(long, value_name = "FILE")]
     sizes: Option<PathBuf>,
 }

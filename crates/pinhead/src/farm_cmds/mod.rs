@@ -40,16 +40,16 @@ const CANNOT: u8 = 125;
 /// `pinhead down`
 #[derive(Debug, Args)]
 pub struct DownArgs {
-    /// The farm: its name, its file or its process id; needless where only one runs
+    /// Farm name, file or process id; optional if only one farm runs
     pub farm: Option<String>,
 }
 
 /// `pinhead console`
 #[derive(Debug, Args)]
 pub struct ConsoleArgs {
-    /// A guest, or FARM/GUEST, the farm by its name or its process id
+    /// Guest, or FARM/GUEST with the farm's name or process id
     pub guest: String,
-    /// Print what is kept of the console, and end
+    /// Print the kept console output and exit
     #[arg(long)]
     pub log: bool,
 }
@@ -57,13 +57,13 @@ pub struct ConsoleArgs {
 /// `pinhead exec`
 #[derive(Debug, Args)]
 pub struct ExecArgs {
-    /// A guest, or FARM/GUEST, the farm by its name or its process id
+    /// Guest, or FARM/GUEST with the farm's name or process id
     pub guest: String,
-    /// End the command in the guest after so many seconds
+    /// Kill the command in the guest after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub timeout: u32,
-    /// The command and its words, after `--`
+    /// Command and its arguments, after `--`
     #[arg(required = true, last = true, value_name = "CMD")]
     pub command: Vec<String>,
 }
@@ -71,15 +71,17 @@ pub struct ExecArgs {
 /// `pinhead logs`
 #[derive(Debug, Args)]
 pub struct LogsArgs {
-    /// A guest, or FARM/GUEST, the farm by its name or its process id
+    /// Guest, or FARM/GUEST with the farm's name or process id
     pub guest: String,
 }
 
 /// `pinhead park` and `pinhead wake`
 #[derive(Debug, Args)]
 pub struct ParkArgs {
-    /// Guests, each as GUEST or FARM/GUEST, the farm by its name or its process id; guests of no
-    /// farm, as a manager calls them, or by their UUID or the path of their monitor
+    /// Guests, each as GUEST or FARM/GUEST
+    ///
+    /// FARM is the farm's name or process id. For a guest outside farms, use the manager's name for
+    /// it, its UUID or the path of its monitor.
     #[arg(required = true)]
     pub guests: Vec<String>,
     #[command(flatten)]

@@ -10,23 +10,23 @@ use clap::{Args, Subcommand};
 pub struct FleetArgs {
     #[command(subcommand)]
     pub command: Option<FleetCommand>,
-    /// The engine that hosts push to: http://127.0.0.1:8428
+    /// Metrics server that hosts push to: http://127.0.0.1:8428
     #[arg(long, value_name = "URL", required = true)]
     pub from: Option<String>,
-    /// How much of the past is looked at, and played: 30m, 1h, 1d
+    /// Time span to analyse and simulate: 30m, 1h, 1d
     #[arg(long, value_name = "SPAN", default_value = "1h")]
     pub last: String,
-    /// Propose no more moves than this; 0 for none
+    /// Maximum number of proposed moves; 0 for none
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     pub moves: usize,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
 
-/// Other things that can be done with a fleet.
+/// Other actions on a fleet.
 #[derive(Debug, Subcommand)]
 pub enum FleetCommand {
-    /// Ask hosts without pinhead, by their libvirt over ssh, and push what they tell
+    /// Poll hosts without pinhead through libvirt over ssh, and push their metrics
     Watch(WatchArgs),
 }

@@ -28,15 +28,15 @@ const EVERY_MS: std::ops::RangeInclusive<i64> = 1_000..=4 * duration::MINUTE_MS;
 /// `pinhead fleet watch`
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// Hosts: qemu+ssh://root@b/system, with the keys of ssh and of its agent
+    /// Hosts: qemu+ssh://root@b/system, with the keys of ssh and its agent
     #[arg(value_name = "URI", required = true)]
     pub hosts: Vec<String>,
-    /// The engine's receiver: http://127.0.0.1:8428/api/v1/write
+    /// Receiver of the metrics server: http://127.0.0.1:8428/api/v1/write
     ///
-    /// Without it the hosts are asked once, and shown.
+    /// Without this option the hosts are polled once and shown.
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
-    /// How often they are asked
+    /// Interval between two polls
     #[arg(long, value_name = "SPAN", default_value = "15s")]
     pub every: String,
 }
@@ -142,7 +142,7 @@ fn show(told: &[(&str, Moment)]) -> String {
     }
     text.push('\n');
     text.push_str(&table.text());
-    text.push_str("\nSizes in MiB. With --to all of it is pushed to an engine, again and again.\n");
+    text.push_str("\nSizes in MiB. With --to it is pushed to a metrics server repeatedly.\n");
     text
 }
 

@@ -27,19 +27,19 @@ const SECONDS_MAX: u64 = 86_400;
 /// `pinhead idle`
 #[derive(Debug, Args)]
 pub struct IdleArgs {
-    /// A guest: its name or its UUID
+    /// Guest name or UUID
     pub guest: String,
-    /// How long to watch it, such as 60s or 5m
+    /// Time to watch the guest, such as 60s or 5m
     ///
-    /// It takes 11s at least.
+    /// The minimum is 11s.
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = seconds)]
     pub seconds: u64,
-    /// How many of those that wake it to show
+    /// Maximum number of tasks to show
     ///
     /// The rest is summed.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct IdleArgs {
 /// Parses a time: seconds, or a number with a unit.
 fn seconds(text: &str) -> Result<u64, String> {
     let fits = |seconds: &u64| (SECONDS_MIN..=SECONDS_MAX).contains(seconds);
-    let help = || format!("say a time from {SECONDS_MIN}s to {SECONDS_MAX}s, such as 60s or 5m");
+    let help = || format!("use a time from {SECONDS_MIN}s to {SECONDS_MAX}s, such as 60s or 5m");
     duration::parse_seconds(text).ok().filter(fits).ok_or_else(help)
 }
 

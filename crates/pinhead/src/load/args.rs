@@ -14,34 +14,34 @@ pub struct LoadArgs {
 /// Kinds of load.
 #[derive(Debug, Subcommand)]
 pub enum Kind {
-    /// Ask web servers: as fast as they answer, or at a rate
+    /// Send requests to web servers, in a closed loop or at a rate
     Web(WebArgs),
-    /// Ask every web server once, in turn
+    /// Send one request to every web server in turn
     Wipe(WipeArgs),
-    /// Touch memory in guests, all at once
+    /// Touch memory in all guests at the same time
     Claim(ClaimArgs),
     /// Write and read many files in guests
     Tar(TarArgs),
-    /// Run many small processes in guests, as a kernel's build does
+    /// Run many small processes in guests, like a kernel build
     Build(BuildArgs),
 }
 
-/// Whom to ask.
+/// Servers to send requests to.
 #[derive(Debug, Args)]
 pub struct TargetArgs {
     /// Servers: ADDRESS:PORT, ADDRESS:FIRST-LAST or http://ADDRESS:PORT/PATH
     #[arg(value_name = "TARGET", required_unless_present = "farm", conflicts_with = "farm")]
     pub targets: Vec<String>,
-    /// The guests of a farm that runs: its name, or its file
+    /// Running farm with the target guests: its name or file
     #[arg(long, value_name = "FARM")]
     pub farm: Option<String>,
     /// Only the guests of this class; may be given several times
     #[arg(long, value_name = "CLASS", requires = "farm")]
     pub class: Vec<String>,
-    /// The port in the guests, if not their first
+    /// Port in the guests instead of their first
     #[arg(long, value_name = "PORT", requires = "farm")]
     pub port: Option<u16>,
-    /// What to ask guests of a farm for
+    /// Path to request from guests of a farm
     #[arg(long, value_name = "PATH", requires = "farm", default_value = "/")]
     pub path: String,
 }
@@ -49,48 +49,51 @@ pub struct TargetArgs {
 /// `pinhead load web`
 #[derive(Debug, Args)]
 pub struct WebArgs {
-    /// Whom to ask
+    /// Servers to send requests to
     #[command(flatten)]
     pub targets: TargetArgs,
-    /// Clients, each of which asks again as soon as it is answered
+    /// Number of clients; each requests again as soon as it is answered
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "rate",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: u32,
-    /// Requests a second, whether others are answered or not
+    /// Requests a second, regardless of unanswered ones
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
-    /// Requests under way at once, at a rate; those beyond it wait, and their time counts
+    /// Maximum number of outstanding requests with --rate
+    ///
+    /// Requests beyond this number wait, and their waiting time counts.
     #[arg(long, value_name = "N", default_value_t = 1000, requires = "rate",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub in_flight: u32,
-    /// At a rate: at times and to targets by chance, the same for the same number
+    /// Seed for random times and targets with --rate
     ///
-    /// As if many clients knew nothing of each other: the gaps are distributed exponentially.
+    /// The same seed gives the same requests. The gaps are distributed exponentially, as with many
+    /// independent clients.
     #[arg(long, value_name = "SEED", requires = "rate")]
     pub random: Option<u64>,
-    /// For how long requests begin
+    /// Seconds during which requests start
     #[arg(long = "for", value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub seconds: u64,
-    /// A client's usual time between two requests: late answers are charged with those requests
-    /// that they kept back
+    /// Expected milliseconds between two requests of a client
     ///
-    /// A second line of latencies has those requests added that late answers kept back.
+    /// A second line of latencies corrects for coordinated omission: it includes the requests that
+    /// late answers delayed.
     #[arg(long, value_name = "MS", conflicts_with = "rate",
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub interval: Option<u64>,
-    /// A request that is not answered in this time has failed
+    /// Seconds after which an unanswered request has failed
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
     /// Use a connection for many requests
     ///
-    /// Without it each request has its own.
+    /// Without this option each request opens its own connection.
     #[arg(long)]
     pub keep_alive: bool,
-    /// How to answer
+    /// Output format
     ///
-    /// JSON has all targets, all classes, and the answers of each second.
+    /// JSON contains all targets, all classes, and the answers of each second.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
@@ -98,39 +101,39 @@ pub struct WebArgs {
 /// `pinhead load wipe`
 #[derive(Debug, Args)]
 pub struct WipeArgs {
-    /// Whom to ask
+    /// Servers to send requests to
     #[command(flatten)]
     pub targets: TargetArgs,
-    /// How many are asked at a time
+    /// Number of requests at a time
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub clients: u32,
-    /// A request that is not answered in this time has failed
+    /// Seconds after which an unanswered request has failed
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
 
-/// In which guests, and how to answer.
+/// Guests of the load, and output format.
 #[derive(Debug, Args)]
 pub struct GuestArgs {
-    /// Guests; all of the farm if none is named
+    /// Guests; default: all guests of the farm
     #[arg(value_name = "GUEST")]
     pub guests: Vec<String>,
-    /// The farm: its name, or its file; needless where only one runs
+    /// Farm name or file; optional if only one farm runs
     #[arg(long, value_name = "FARM")]
     pub farm: Option<String>,
     /// Only the guests of this class; may be given several times
     #[arg(long, value_name = "CLASS", conflicts_with = "guests")]
     pub class: Vec<String>,
-    /// A guest that is not done in this time has failed
+    /// Seconds after which an unfinished guest has failed
     #[arg(long, value_name = "SECONDS", default_value_t = 600,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
@@ -138,19 +141,20 @@ pub struct GuestArgs {
 /// `pinhead load claim`
 #[derive(Debug, Args)]
 pub struct ClaimArgs {
-    /// In which guests
+    /// Guests of the load
     #[command(flatten)]
     pub guests: GuestArgs,
-    /// How much memory each touches
+    /// Memory that each guest touches, in MiB
     #[arg(long, value_name = "MIB", required_unless_present = "release",
           value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     pub mib: Option<u64>,
-    /// Fill it with what nothing can share or compress, and keep it
+    /// Fill the memory with incompressible data and keep it
     ///
-    /// It lies in /dev/shm. Without this option memory is touched and given back.
+    /// The data lies in /dev/shm, and cannot be shared. Without this option the memory is touched
+    /// and freed.
     #[arg(long, requires = "mib")]
     pub hold: bool,
-    /// Give back what was kept
+    /// Free the memory that was kept
     #[arg(long, conflicts_with_all = ["mib", "hold"])]
     pub release: bool,
 }
@@ -158,19 +162,19 @@ pub struct ClaimArgs {
 /// `pinhead load tar`
 #[derive(Debug, Args)]
 pub struct TarArgs {
-    /// In which guests
+    /// Guests of the load
     #[command(flatten)]
     pub guests: GuestArgs,
-    /// How many files
+    /// Number of files
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub files: u32,
-    /// Their size
+    /// Size of each file, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 64)]
     pub kib: u32,
-    /// How often they are packed and unpacked
+    /// Number of rounds; each packs and unpacks the files
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub rounds: u32,
-    /// The guests' directory for them
+    /// Directory for the files in the guests
     #[arg(long, value_name = "DIR", default_value = "/tmp")]
     pub dir: String,
 }
@@ -178,19 +182,19 @@ pub struct TarArgs {
 /// `pinhead load build`
 #[derive(Debug, Args)]
 pub struct BuildArgs {
-    /// In which guests
+    /// Guests of the load
     #[command(flatten)]
     pub guests: GuestArgs,
-    /// How many source files
+    /// Number of source files
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub units: u32,
-    /// How many are worked on at a time
+    /// Number of source files built at a time
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub parallel: u32,
-    /// How often all are built
+    /// Number of builds of all files
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub rounds: u32,
-    /// The guests' directory for them
+    /// Directory for the files in the guests
     #[arg(long, value_name = "DIR", default_value = "/tmp")]
     pub dir: String,
 }

@@ -24,103 +24,103 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct HostArgs {
-    /// Instead of managing
+    /// Action instead of managing
     #[command(subcommand)]
     pub command: Option<HostCommand>,
-    /// The settings, if not /etc/pinhead/host.toml
+    /// Settings file instead of /etc/pinhead/host.toml
     ///
-    /// Every key may be left out, and the default file too.
+    /// All keys are optional, and the default file may be missing.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Decide and journal, and touch nothing
+    /// Write decisions to the journal, but change nothing
     ///
-    /// The guests of `pinhead up` stay with it; where it moves their balloons itself, the manager
-    /// leaves them to it and says so.
+    /// Guests of `pinhead up` stay under its control. If it moves their balloons itself, the
+    /// manager leaves those guests alone and reports that.
     #[arg(long)]
     pub dry_run: bool,
-    /// End after so many seconds
+    /// Exit after this many seconds
     #[arg(long = "for", value_name = "SECONDS")]
     pub seconds: Option<u64>,
 }
 
-/// What can be done instead of managing.
+/// Actions instead of managing.
 #[derive(Debug, Subcommand)]
 pub enum HostCommand {
-    /// Show where the active and the shadow policy part
+    /// Show the differences between the active and the shadow policy
     Diff(DiffArgs),
 }
 
 /// `pinhead ps`
 #[derive(Debug, Args)]
 pub struct PsArgs {
-    /// How to answer
+    /// Output format
     ///
-    /// JSON has more: identity, limits, class, reversals, memory that came back by page reporting.
+    /// JSON also contains identity, limits, class, reversals, and memory that page reporting
+    /// returned.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// The manager itself: its host, sources, lease, journal, and what it costs
+    /// Show the manager itself: host, sources, lease, journal and overhead
     #[arg(long)]
     pub status: bool,
-    /// The levers on the host's memory: what each gained and cost, and what page-out did with each
-    /// guest
+    /// Show the gain and cost of each lever, and page-out per guest
     ///
-    /// In MiB. Page reporting and the balloon give what is free in a guest; page-out hands the
-    /// memory of guests that sleep to the host's swap, where it is compressed or written to a
-    /// disk, and what a guest touches comes back by itself; KSM keeps equal pages once. GAINED is
-    /// what the host has or had of it, IN SWAP what compressed memory grew by for it, BACK what
-    /// came back. A guest's working set is what it held a minute after it was paged out.
+    /// A lever is a mechanism that gains memory for the host; sizes are in MiB. Page reporting and
+    /// the balloon return memory that is free in a guest. Page-out moves the memory of sleeping
+    /// guests to the host's swap, compressed or on a disk. Pages that a guest touches return
+    /// automatically. KSM keeps one copy of equal pages. GAINED is memory that the host has or had
+    /// from a lever. IN SWAP is the growth of compressed memory for it, and BACK the memory that
+    /// came back. A guest's working set is its resident memory one minute after its page-out.
     #[arg(long, conflicts_with_all = ["status", "farm"])]
     pub levers: bool,
-    /// The guests of `pinhead up FARM.toml` as it sees them; of this farm, if a name or a process
-    /// id says which
+    /// Show guests of all farms or of one, as the farm sees them
     ///
-    /// Without `--farm` a farm shows the guests that no manager has: all where none runs, else
-    /// those that are parked on disk or have ended. In MiB: what a guest's processes take of the
-    /// host's memory, what of that is its own with shared pages counted in parts, and what it was
-    /// started with. A guest is `starting` until its ports have answered.
+    /// NAME is the farm's name or process id. Without `--farm` a farm shows only guests without a
+    /// manager. These are all guests if no manager runs, else those that are parked on disk or have
+    /// ended. Sizes in MiB: host memory of the guest's processes, their share of it with shared
+    /// pages split, and the configured size. A guest is `starting` until its ports have answered.
     #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["status", "socket"])]
     pub farm: Option<Option<String>>,
     #[command(flatten)]
     pub(crate) socket: SocketArg,
 }
 
-/// Where the manager listens.
+/// Socket of the manager.
 #[derive(Debug, Args)]
 pub struct SocketArg {
-    /// The manager's socket, if not the usual one
+    /// Manager's socket instead of the default
     ///
-    /// That is $XDG_RUNTIME_DIR/pinhead/host.sock, and for root or where that is not there
-    /// /run/pinhead/host.sock, or what the default file of settings says.
+    /// The default is $XDG_RUNTIME_DIR/pinhead/host.sock. For root, or if that socket is missing,
+    /// the default is /run/pinhead/host.sock. The default settings file may name another socket.
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 }
 
-/// What `pinhead set` changes.
+/// Changes of `pinhead set`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum What {
-    /// It never gets less
+    /// Lower limit of its memory
     Min,
-    /// It never gets more
+    /// Upper limit of its memory
     Max,
-    /// Its weight against other guests
+    /// Weight against other guests
     Shares,
-    /// It has just this much
+    /// Fixed size of its memory
     Pin,
-    /// It is not managed, and gets its maximum
+    /// Stop managing it, and give it its maximum
     Release,
-    /// It is managed again
+    /// Manage it again
     Manage,
 }
 
 /// `pinhead set`
 #[derive(Debug, Args)]
 pub struct SetArgs {
-    /// A guest: its name, its UUID, or the path of its monitor
+    /// Guest name, UUID, or path of its monitor
     pub guest: String,
-    /// What to change, until the guest or the manager ends
+    /// Setting to change, until the guest or the manager ends
     #[arg(value_enum)]
     pub what: What,
-    /// A size ("512 MiB", "25%"), or a number of shares
+    /// Size ("512 MiB", "25%") or number of shares
     pub value: Option<String>,
     #[command(flatten)]
     pub(crate) socket: SocketArg,
@@ -129,16 +129,16 @@ pub struct SetArgs {
 /// `pinhead reserve`
 #[derive(Debug, Args)]
 pub struct ReserveArgs {
-    /// How much, in MiB
+    /// Memory to reserve, in MiB
     #[arg(required_unless_present = "release")]
     pub mib: Option<u64>,
-    /// How long to wait for it, in seconds
+    /// Seconds to wait for the memory
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub timeout: u64,
-    /// How long to hold it, in seconds, once it is free
+    /// Seconds to hold the memory once it is free
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub hold: u64,
-    /// Let this reservation go
+    /// Cancel this reservation
     #[arg(long, value_name = "NUMBER", conflicts_with = "mib")]
     pub release: Option<u64>,
     #[command(flatten)]
@@ -223,7 +223,7 @@ fn change(what: What, value: Option<&str>) -> Result<Change, Error> {
     let missing = || Error::Message(format!("`{word}` needs a value, such as {}", example(what)));
     let size = || -> Result<Share, Error> {
         Share::parse(value.ok_or_else(missing)?)
-            .map_err(|bad| Error::Message(format!("`{word}` {}", bad.help)))
+            .map_err(|bad| Error::Message(format!("`{word}`: {}", bad.help)))
     };
     match what {
         What::Release | What::Manage if value.is_some() => {
@@ -253,7 +253,7 @@ fn example(what: What) -> &'static str {
 pub fn reserve(args: &ReserveArgs) -> Result<String, Error> {
     if let Some(reservation) = args.release {
         return match ask_manager(&args.socket, &Ask::Unreserve { reservation })? {
-            Answer::Unreserve {} => Ok(format!("reservation {reservation} is let go\n")),
+            Answer::Unreserve {} => Ok(format!("reservation {reservation} is cancelled\n")),
             _ => Err(unexpected()),
         };
     }

@@ -33,41 +33,43 @@ const STREAM: &str = "-";
 /// `pinhead record`
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// What to do with recordings
+    /// Action on recordings
     #[command(subcommand)]
     pub command: RecordCommand,
 }
 
-/// What is done with recordings.
+/// Actions on recordings.
 #[derive(Debug, Subcommand)]
 pub enum RecordCommand {
-    /// Write a time of them, with the journal, to a new directory or to a stream
+    /// Export a time with its journal to a directory or stream
     Export(ExportArgs),
-    /// Look what was exported through, and put it into a new directory
+    /// Check an export, and unpack it into a new directory
     Import(ImportArgs),
 }
 
 /// `pinhead record export`
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// A directory that is not there yet, or `-` for a tar on standard output
+    /// New directory, or `-` for a tar on standard output
     #[arg(value_name = "TO")]
     pub target: PathBuf,
-    /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; the beginning if it is not given
+    /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
+    ///
+    /// The default is the beginning of the recordings.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// Until when; now if it is not given
+    /// End time; default: now
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
-    /// Give guests, classes and processes other names: guest1, class1, process1
+    /// Rename guests, classes and processes to guest1, class1, process1
     ///
-    /// Sentences of decisions and events are left out, for they have names in them.
+    /// Sentences of decisions and events are left out, because they contain names.
     #[arg(long)]
     pub rename: bool,
-    /// The recordings, if not those that the manager makes by itself
+    /// Directory of recordings instead of the manager's
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// The journal, if not the manager's own, or the one beside --dir
+    /// Journal file, instead of the manager's or the one next to --dir
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
 }
@@ -75,9 +77,9 @@ pub struct ExportArgs {
 /// `pinhead record import`
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The directory or the file that was exported, or `-` for standard input
+    /// Exported directory or file, or `-` for standard input
     pub from: PathBuf,
-    /// A directory that is not there yet
+    /// New directory
     pub to: PathBuf,
 }
 

@@ -23,20 +23,21 @@ const USUAL_MS: i64 = 60 * duration::MINUTE_MS;
 /// Most decisions of another policy that are kept: the policies diverge much sooner.
 const DECISIONS_MAX: usize = 100_000;
 
-/// Which recording, and which time of it.
+/// Recordings and their time.
 #[derive(Debug, Args)]
 pub struct SourceArgs {
-    /// The recordings, if not those that the manager makes by itself
+    /// Directory of recordings instead of the manager's
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; an hour before the end if it is
-    /// not given
+    /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
+    ///
+    /// The default is an hour before the end.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// Until when; now if it is not given
+    /// End time; default: now
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
@@ -46,14 +47,15 @@ pub struct SourceArgs {
 pub struct ReplayArgs {
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Another policy beside the one that ran: pinhead, mom, proxmox, pi, senpai, reporting, none,
-    /// or a file of the manager's settings
+    /// Policy to compare with the one that ran, or a settings file
+    ///
+    /// Policies: pinhead, mom, proxmox, pi, senpai, reporting, none.
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
-    /// The memory of the host, or what guests may use together, instead of what it was
+    /// Assumed memory of the host, or of all guests together
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub host: Option<Bytes>,
-    /// The journal with the decisions that were made, if not the manager's own
+    /// Journal file with the recorded decisions, instead of the manager's
     #[arg(long, value_name = "PATH")]
     pub journal: Option<PathBuf>,
 }
@@ -63,24 +65,27 @@ pub struct ReplayArgs {
 pub struct SimulateArgs {
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Another policy: pinhead, mom, proxmox, pi, senpai, reporting, none, or a file of the
-    /// manager's settings
+    /// Policy to simulate, or a settings file
+    ///
+    /// Policies: pinhead, mom, proxmox, pi, senpai, reporting, none.
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
-    /// The memory of the host, or what guests may use together, instead of what it was
+    /// Assumed memory of the host, or of all guests together
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub host: Option<Bytes>,
-    /// So much more than they used does each guest use
+    /// Percentage by which every guest uses more memory
     #[arg(long, value_name = "PERCENT", value_parser = growth)]
     pub grow: Option<u64>,
-    /// So many more guests like those of --like, which do at each moment what they did
+    /// Number of additional guests with the load of those of --like
     #[arg(long, value_name = "N", requires = "like",
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub more: Option<u32>,
-    /// How many more guests like those of --like fit, until a need is not met that was met
+    /// Find the number of additional guests like --like that fit
+    ///
+    /// Guests fit if every need that was met without them is still met.
     #[arg(long, requires = "like", conflicts_with = "more")]
     pub fit: bool,
-    /// A pattern of guests' names, such as 'web*'
+    /// Pattern of guest names, such as 'web*'
     #[arg(long, value_name = "PATTERN")]
     pub like: Option<String>,
 }
@@ -93,7 +98,9 @@ fn growth(text: &str) -> Result<u64, String> {
     let number = text.trim().strip_suffix('%').and_then(|number| base::thousandths(number, 1));
     let permille =
         number.map(|thousandths| thousandths / 100).filter(|permille| *permille <= 10_000);
-    permille.ok_or_else(|| "say a part up to \"1000%\", at most to a tenth: \"3%\"".to_owned())
+    permille.ok_or_else(|| {
+        "use a percentage up to \"1000%\", with at most one decimal: \"3%\"".to_owned()
+    })
 }
 
 /// Opens the recording for the requested time.
@@ -150,8 +157,7 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
     let change = world.change()?;
     if change.is_none() && !args.fit {
         return Err(Error::Message(
-            "Say what is to be different: --host, --grow, --more with --like, --policy, or --fit"
-                .into(),
+            "Name a change: --host, --grow, --more with --like, --policy, or --fit".into(),
         ));
     }
     let source = source(&args.source, now)?;

@@ -215,7 +215,7 @@ fn parted(played: &Played, name: &str, other: &Played, now: &Now) -> String {
         let (a, b) = (ours.next(), theirs.next());
         let key = |one: Option<&Replayed>| one.map(|one| (one.at_ms, one.who.name.clone(), one.to));
         match (a, b) {
-            (None, None) => return "They never part.\n".into(),
+            (None, None) => return "No difference.\n".into(),
             (a, b) if key(a) == key(b) => {}
             (a, b) => {
                 let at_ms = |one: Option<&Replayed>| one.map_or(i64::MAX, |one| one.at_ms);
@@ -225,7 +225,7 @@ fn parted(played: &Played, name: &str, other: &Played, now: &Now) -> String {
                 };
                 let Some(one) = one else { return String::new() };
                 return format!(
-                    "They part at {}: {}, {} {}: {}\n",
+                    "First difference at {}: {}, {} {}: {}\n",
                     when::show(one.at_ms, now),
                     plain(who, NAME_MAX),
                     plain(&one.who.name, NAME_MAX),

@@ -185,7 +185,7 @@ fn another_policy_stands_beside_with_the_place_where_they_part() {
     record(&dir, &[]);
     let text = replay(&args(&dir, &["--policy", "none"]), &now()).unwrap();
     assert!(text.contains("\nnone "), "{text}");
-    assert!(text.contains("They part at 06:00:0"), "{text}");
+    assert!(text.contains("First difference at 06:00:0"), "{text}");
     let none = text.lines().find(|line| line.starts_with("none ")).unwrap();
     let cells: Vec<&str> = none.split_whitespace().collect();
     assert_eq!(cells[5..7], ["0", "0"], "nothing moves: {text}");
@@ -234,7 +234,7 @@ fn more_guests_fit_until_a_need_is_not_met() {
         simulate_at(&parsed.args, &now())
     };
     let error = simulated(&[]).unwrap_err().to_string();
-    assert!(error.contains("Say what is to be different"), "{error}");
+    assert!(error.contains("Name a change"), "{error}");
     let error = simulated(&["--fit", "--like", "web*"]).unwrap_err().to_string();
     assert!(error.contains("No guest web* was recorded"), "{error}");
     let text = simulated(&["--fit", "--like", "g1", "--host", "8 GiB"]).unwrap();

@@ -18,44 +18,50 @@ use why::when::{self, Now};
 /// `pinhead report`
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Which report: MAIN, GUEST1, STATE ..., or its old name, such as ESAUSR2; all are listed
-    /// if none is given
+    /// Report: MAIN, GUEST1, STATE ..., or its old name, such as ESAUSR2
+    ///
+    /// Without a name all reports are listed.
     pub name: Option<String>,
-    /// What a row tells of
+    /// Subject of a row
     #[arg(long, value_enum, default_value = "guest")]
     pub by: ByArg,
-    /// Only guests whose name or class is of this pattern, such as 'LNX1*'
+    /// Only guests with a matching name or class, such as 'LNX1*'
     #[arg(long, value_name = "PATTERN")]
     pub class: Option<String>,
-    /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; an hour before the end if it
-    /// is not given
+    /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
+    ///
+    /// The default is an hour before the end.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// Until when; now if it is not given
+    /// End time; default: now
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
-    /// How long a row's interval is: 1m, 15m, 1h; as long as the time needs if it is not given
+    /// Interval of a row: 1m, 15m, 1h
+    ///
+    /// The default depends on the length of the time.
     #[arg(long, value_name = "SPAN")]
     pub interval: Option<String>,
-    /// How many rows at most, without the sums
+    /// Maximum number of rows, without the sums
     #[arg(long, value_name = "N", default_value_t = 10,
         value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub top: u32,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: ReportFormat,
-    /// The recordings, if not those that the manager makes by itself
+    /// Directory of recordings instead of the manager's
     #[arg(long, value_name = "DIR", conflicts_with = "from_prometheus")]
     pub dir: Option<PathBuf>,
-    /// Read from an engine that speaks Prometheus' interface: http://127.0.0.1:8428
+    /// Read from a Prometheus-compatible metrics server: http://127.0.0.1:8428
     #[arg(long, value_name = "URL")]
     pub from_prometheus: Option<String>,
-    /// Only this host of the engine's; or what to call the host of a directory's recordings
+    /// Only this host of the metrics server
+    ///
+    /// For a directory of recordings, the name of its host.
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
 }
 
-/// What a row is about.
+/// Subject of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ByArg {
     /// One guest
@@ -66,16 +72,16 @@ pub enum ByArg {
     Host,
 }
 
-/// How to answer.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
-    /// For people
+    /// Human-readable text
     Text,
     /// For spreadsheets
     Csv,
-    /// For programs
+    /// Machine-readable JSON
     Json,
-    /// A page with charts that stands alone
+    /// A self-contained page with charts
     Html,
 }
 

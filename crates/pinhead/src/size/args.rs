@@ -8,69 +8,71 @@ use std::path::PathBuf;
 /// `pinhead size`
 #[derive(Debug, Args)]
 pub struct SizeArgs {
-    /// Guests, by their names or patterns of them, such as 'web*'; all that were recorded if none
-    /// is given
+    /// Names of guests or patterns, such as 'web*'; default: all recorded guests
     pub guests: Vec<String>,
-    /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; three days before the end if it
-    /// is not given
+    /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
     ///
-    /// A longer time is looked at by the quarter of an hour, and not by the minute.
+    /// The default is three days before the end. A longer time is analysed in quarter hours instead
+    /// of minutes.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// Until when; now if it is not given
+    /// End time; default: now
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
-    /// A guest is to have what it needed in so many of its minutes
+    /// Share of a guest's minutes in which the size covers its need
     #[arg(long, value_name = "PERCENT", default_value = "99.9%", value_parser = part)]
     pub percentile: u64,
-    /// And so much of it more
+    /// Headroom above the covered need
     ///
-    /// A guest whose peak has grown within the time gets as much as it grew, up to a half.
+    /// If a guest's peak has grown within the time, its headroom is at least that growth, up to a
+    /// half.
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = part)]
     pub headroom: u64,
-    /// With less history than this nothing is said of a guest's size: 90m, 3h, 1d
+    /// Minimum history for advice on a guest's size: 90m, 3h, 1d
     #[arg(long, value_name = "SPAN", default_value = "3h")]
     pub enough: String,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: SizeFormat,
-    /// Say it as settings or as commands, or do it, instead
+    /// Print the sizes as settings or commands, or apply them
     ///
     /// Guests without enough history are left out.
     #[arg(long, value_enum, value_name = "HOW", conflicts_with = "format")]
     pub apply: Option<Apply>,
-    /// The recordings, if not those that the manager makes by itself
+    /// Directory of recordings instead of the manager's
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) socket: SocketArg,
 }
 
-/// How to answer.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SizeFormat {
-    /// For people
+    /// Human-readable text
     Text,
-    /// For spreadsheets: a row a guest, sizes in bytes
+    /// For spreadsheets: a row for each guest, sizes in bytes
     Csv,
-    /// For programs
+    /// Machine-readable JSON
     Json,
 }
 
-/// The form in which sizes are applied.
+/// Form in which sizes are applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Apply {
-    /// Classes for the manager's file of settings
+    /// Classes for the manager's settings file
     Settings,
-    /// Commands for guests of libvirt, which count from their next start
+    /// Commands for libvirt guests, effective from their next start
     Virsh,
-    /// Set them in the manager that runs, until it ends
+    /// Set the sizes in the running manager, until it ends
     Manager,
 }
 
 /// Parses a percentage, in thousandths.
 fn part(text: &str) -> Result<u64, String> {
-    let help = || "write a part from \"0%\" to \"100%\", at most to a tenth: \"99.5%\"".to_owned();
+    let help = || {
+        "use a percentage from \"0%\" to \"100%\", with at most one decimal: \"99.5%\"".to_owned()
+    };
     match Share::parse(text) {
         Ok(Share::Permille(permille)) => Ok(permille),
         Ok(Share::Bytes(_)) | Err(_) => Err(help()),

@@ -37,8 +37,8 @@ fn text(answer: &Sizes, now: &Now) -> String {
         right("SHARES"),
         right("SHORT"),
         right("KILLS"),
-        right("KNOWN"),
-        left("SO IT IS"),
+        right("HISTORY"),
+        left("VERDICT"),
     ];
     let mut table = Table::new(&columns);
     for guest in &answer.advice.guests {

@@ -21,23 +21,24 @@ const SPAN_MS_MAX: i64 = 366 * USUAL_MS;
 /// `pinhead tune`
 #[derive(Debug, Args)]
 pub struct TuneArgs {
-    /// From when: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"; a day before the end if it is
-    /// not given
+    /// Start time: 14:03, "2026-11-21 14:03", 2026-11-21, "3h ago"
+    ///
+    /// The default is a day before the end.
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// Until when; now if it is not given
+    /// End time; default: now
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
-    /// When something was done: tell what was found before it, and what came of that
+    /// Time of a change: show the advice before it, and its result
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
-    /// With less history than this nothing is said of a guest's size: 90m, 3h, 1d
+    /// Minimum history for advice on a guest's size: 90m, 3h, 1d
     #[arg(long, value_name = "SPAN", default_value = "3h")]
     pub enough: String,
-    /// How to answer
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
-    /// The recordings, if not those that the manager makes by itself
+    /// Directory of recordings instead of the manager's
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }

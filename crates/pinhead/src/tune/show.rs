@@ -21,7 +21,7 @@ pub(super) fn show(found: &Findings, format: Format) -> Result<String, Error> {
     }
     if all.is_empty() {
         let guests = counted(found.guests as u64, "guest");
-        return Ok(format!("Nothing deserves doing: all is as it should be for {guests}.\n"));
+        return Ok(format!("No suggestions for {guests}.\n"));
     }
     Ok(all.iter().enumerate().map(|(at, one)| text(at + 1, one)).collect::<Vec<_>>().join("\n"))
 }
@@ -89,7 +89,7 @@ fn text(number: usize, one: &Advised) -> String {
 }
 
 fn gain(gain: &Gain) -> String {
-    format!("To gain: {gain}.")
+    format!("Potential gain: {gain}.")
 }
 
 fn chart(series: &[u64]) -> String {

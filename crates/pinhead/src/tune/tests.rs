@@ -106,7 +106,7 @@ fn first(text: &str) -> &str {
 #[test]
 fn a_farm_without_a_fault_has_an_empty_list() {
     let text = farm("none", |_, _, _, _| {}, None);
-    assert_eq!(text, "Nothing deserves doing: all is as it should be for 4 guests.\n");
+    assert_eq!(text, "No suggestions for 4 guests.\n");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_guest_that_is_twice_too_large_is_first() {
         },
         None,
     );
-    assert!(first(&text).starts_with("1. g3: too large. To gain: 1"), "{text}");
+    assert!(first(&text).starts_with("1. g3: too large. Potential gain: 1"), "{text}");
     assert!(text.contains("\n   pinhead set g3 max \"120 MiB\"\n"), "{text}");
     assert!(!text.contains("\n2. "), "{text}");
 }
@@ -142,11 +142,11 @@ fn advice_since_a_change_reports_its_outcome() {
     let mut lines = text.lines();
     assert!(lines.next().unwrap().starts_with("Found before 08:00"), "{text}");
     let large = lines.next().unwrap();
-    assert!(large.starts_with("   g3: too large. To gain: "), "{text}");
+    assert!(large.starts_with("   g3: too large. Potential gain: "), "{text}");
     assert!(large.ends_with(" MiB. Since then it is found no more"), "{text}");
     let woken = lines.next().unwrap();
-    assert!(woken.starts_with("   g2: woken. To gain: 3.0 % of a CPU."), "{text}");
-    assert!(woken.ends_with("it is found still. To gain: 3.0 % of a CPU."), "{text}");
+    assert!(woken.starts_with("   g2: woken. Potential gain: 3.0 % of a CPU."), "{text}");
+    assert!(woken.ends_with("it is found still. Potential gain: 3.0 % of a CPU."), "{text}");
     assert!(text.contains("\n\n1. g2: woken."), "{text}");
     let json = done("2026-11-24 08:00", Format::Json).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -172,7 +172,7 @@ fn a_poller_is_named_with_its_guest() {
         },
         Some(("poller", 90)),
     );
-    assert!(first(&text).starts_with("1. g2: woken. To gain: 3.0 % of a CPU"), "{text}");
+    assert!(first(&text).starts_with("1. g2: woken. Potential gain: 3.0 % of a CPU"), "{text}");
     assert!(text.contains("pinhead exec g2 -- pkill -x poller"), "{text}");
     assert!(!text.contains("\n2. "), "{text}");
 }
@@ -187,7 +187,7 @@ fn advice_never_ends_pinheads_own_daemon() {
     };
     for (name, own) in [("daemon", "pinheadd"), ("shell", "pinhead-guest")] {
         let text = farm(name, woken, Some((own, 90)));
-        assert!(text.starts_with("Nothing deserves doing"), "{own}: {text}");
+        assert!(text.starts_with("No suggestions"), "{own}: {text}");
     }
 }
 
@@ -201,7 +201,10 @@ fn ksm_that_gains_nothing_is_to_rest() {
         },
         None,
     );
-    assert!(first(&text).starts_with("1. the host: KSM gains nothing. To gain: 8.0 %"), "{text}");
+    assert!(
+        first(&text).starts_with("1. the host: KSM gains nothing. Potential gain: 8.0 %"),
+        "{text}"
+    );
     assert!(text.contains("[ksm] mode = \"off\""), "{text}");
 }
 
@@ -246,7 +249,7 @@ fn a_starving_guest_that_could_have_more_gets_a_minimum() {
         None,
     );
     assert!(
-        first(&text).starts_with("1. g1: starved. To gain: a need is met in 100.0 %"),
+        first(&text).starts_with("1. g1: starved. Potential gain: a need is met in 100.0 %"),
         "{text}"
     );
     assert!(text.contains("pinhead set g1 min \"112 MiB\""), "{text}");
@@ -261,5 +264,5 @@ fn advice_never_stops_kernel_threads() {
         }
     };
     let text = farm("kernel", plant, Some(("rcu_preempt", 90)));
-    assert!(text.starts_with("Nothing deserves doing"), "{text}");
+    assert!(text.starts_with("No suggestions"), "{text}");
 }

@@ -10,26 +10,26 @@ pub struct ZvmArgs {
     pub command: ZvmCommand,
 }
 
-/// Where z/VM's data come from.
+/// Actions on data of z/VM.
 #[derive(Debug, Subcommand)]
 pub enum ZvmCommand {
-    /// Make recordings of MONWRITE files
+    /// Convert MONWRITE files to recordings
     Import(ImportArgs),
-    /// Record what z/VM's monitor sends to this guest
+    /// Record the data that z/VM's monitor sends to this guest
     Read(ReadArgs),
-    /// Make a MONWRITE file of recordings
+    /// Convert recordings to a MONWRITE file
     Export(ExportArgs),
-    /// Record guests or partitions as the hypervisor counts them
+    /// Record the hypervisor's counters of guests or partitions
     Hypfs(HypfsArgs),
 }
 
 /// `pinhead zvm import`
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// The files, in the order of their time
+    /// MONWRITE files in the order of their time
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// A directory that is not there yet, for the recordings
+    /// New directory for the recordings
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
 }
@@ -37,16 +37,16 @@ pub struct ImportArgs {
 /// `pinhead zvm export`
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// The file to be made
+    /// MONWRITE file to write
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The recordings, if not those that the manager makes by itself
+    /// Directory of recordings instead of the manager's
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// From when; all of it without
+    /// Start time; default: the beginning
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// Until when
+    /// End time; default: now
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
 }
@@ -54,10 +54,10 @@ pub struct ExportArgs {
 /// `pinhead zvm read`
 #[derive(Debug, Args)]
 pub struct ReadArgs {
-    /// The device
+    /// Monitor device
     #[arg(long, value_name = "PATH", default_value = "/dev/monreader")]
     pub device: PathBuf,
-    /// The directory of the recordings
+    /// Directory for the recordings
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
 }
@@ -65,16 +65,16 @@ pub struct ReadArgs {
 /// `pinhead zvm hypfs`
 #[derive(Debug, Args)]
 pub struct HypfsArgs {
-    /// Where the kernel has the hypervisor's counters: diag_2fc, diag_204, or a tree of texts
+    /// Directory of the hypervisor's counters: diag_2fc, diag_204, or a text tree
     #[arg(long, value_name = "DIR", default_value = "/sys/kernel/debug/s390_hypfs")]
     pub from: PathBuf,
-    /// The directory of the recordings
+    /// Directory for the recordings
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
-    /// How often they are read
+    /// Interval between two readings
     #[arg(long, value_name = "SPAN", default_value = "60s")]
     pub every: String,
-    /// End after so many times; for ever without it
+    /// Number of readings; default: unlimited
     #[arg(long, value_name = "COUNT")]
     pub times: Option<u64>,
 }

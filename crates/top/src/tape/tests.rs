@@ -221,7 +221,7 @@ fn invalid_time_step_or_path_is_refused_with_a_hint() {
     let error = error_of(&recordings, Some("16:30"), 60);
     assert!(error.contains("Nothing is recorded at 2026-11-21 16:30:00"), "{error}");
     assert!(error.contains("goes from 2026-11-21 15:00:00 to 2026-11-21 15:15:00"), "{error}");
-    assert!(error_of(&recordings, Some("noon"), 60).contains("is no time: write 14:03"));
+    assert!(error_of(&recordings, Some("noon"), 60).contains(": use 14:03,"));
     assert!(error_of(&recordings, None, 90).contains("whole minutes"));
     assert!(error_of(&recordings, None, 0).contains("--step is from 1"));
     assert!(error_of(&dir.0.join("none"), None, 60).contains("There is no "));

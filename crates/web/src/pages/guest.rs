@@ -95,7 +95,7 @@ fn page(
     let seen = match is_live.then(|| app.live.now()) {
         Some(Ok(seen)) => Some(seen),
         Some(Err(why)) => {
-            notices.push(format!("What is now is not known: {why}"));
+            notices.push(format!("No live data: {why}"));
             None
         }
         None => None,

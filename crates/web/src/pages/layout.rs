@@ -187,13 +187,13 @@ pub(crate) fn html_response(page: Markup) -> Response {
 /// Returns an error page.
 pub(crate) fn fault(fault: &Fault) -> Response {
     let page = Page {
-        title: "This cannot be done",
+        title: "Not possible",
         place: "",
         span: None,
         body: html! {
-            h1 { "This cannot be done" }
+            h1 { "Not possible" }
             p class="notice" role="alert" { (fault.message) }
-            p { a href="/" { "To the overview" } }
+            p { a href="/" { "Back to the overview" } }
         },
     };
     (fault.status, html_response(page.whole())).into_response()
@@ -202,7 +202,7 @@ pub(crate) fn fault(fault: &Fault) -> Response {
 /// Returns the login page. A login leads to the requested page.
 pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bool) -> Response {
     let body = html! {
-        h1 { "Who are you?" }
+        h1 { "Sign in" }
         @if !why.is_empty() { p class="notice" role="alert" { (why) } }
         @if has_password {
             form class="row" method="post" action="/login" {
@@ -221,11 +221,8 @@ pub(crate) fn stranger(status: StatusCode, why: &str, to: &str, has_password: bo
             }
         }
     };
-    let page = frame(
-        "Who are you?",
-        html! { nav class="bar" aria-label="Pages" { b { "pinhead" } } },
-        body,
-    );
+    let page =
+        frame("Sign in", html! { nav class="bar" aria-label="Pages" { b { "pinhead" } } }, body);
     (status, html_response(page)).into_response()
 }
 

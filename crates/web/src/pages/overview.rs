@@ -73,7 +73,7 @@ fn page(app: &App, visitor: &Visitor, asked: &Asked, now: &Now) -> Result<Markup
     let seen = match &looked {
         Some(Ok(seen)) => Some(seen.clone()),
         Some(Err(why)) => {
-            notices.push(format!("What is now is not known: {why}. What was recorded is shown."));
+            notices.push(format!("No live data: {why}. The page shows recordings."));
             None
         }
         None => None,

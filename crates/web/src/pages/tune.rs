@@ -28,17 +28,15 @@ fn page(app: &App, time: &TimeQuery, now: &Now) -> Result<Markup, Fault> {
     // Findings look at a year at most, and alignment may make the page's range longer.
     let from_ms = span.from_ms.max(span.to_ms.saturating_sub(365 * DAY_MS));
     let Some(findings) = app.source.tune((from_ms, span.to_ms)) else {
-        return Err(Fault::missing(
-            "Nothing is known here of what deserves doing: that takes recordings of this host",
-        ));
+        return Err(Fault::missing("No suggestions here: they require recordings of this host"));
     };
     let body = html! {
-        h1 { "What deserves doing" }
+        h1 { "Suggestions" }
         (time_bar("/tune", &span, &[], None, now))
         @match &findings {
             Err(error) => p class="notice" { (chain(error)) },
             Ok(all) if all.is_empty() => p {
-                "Nothing deserves doing: the guests are as they should be." },
+                "No suggestions." },
             Ok(all) => @for one in all { (finding(one)) },
         }
     };
@@ -53,7 +51,7 @@ fn finding(one: &Advised) -> Markup {
     html! {
         section class="finding" {
             h2 { (who) ": " (fault) }
-            p { "To gain: " b { (gain) } }
+            p { "Potential gain: " b { (gain) } }
             p { (spark(&series, "Over time")) }
             dl { @for (what, value) in evidence { dt { (what) } dd { (plain(value,
                 120)) } } }
@@ -103,7 +101,7 @@ mod tests {
         });
         let text = text.into_string();
         let has = |part: &str| assert!(text.contains(part), "{part}: {text}");
-        has("<h2>g&lt;1&gt;: too large</h2><p>To gain: <b>20 MiB, 3.5 % of a CPU</b></p>");
+        has("<h2>g&lt;1&gt;: too large</h2><p>Potential gain: <b>20 MiB, 3.5 % of a CPU</b></p>");
         has("<dt>holds</dt><dd>96 MiB</dd>");
         has("<code>pinhead set 'g&lt;1&gt;' max &quot;64 MiB&quot;</code>");
         has("Played again with it: 120 MiB free on average instead of 100, 5 MiB min not met \

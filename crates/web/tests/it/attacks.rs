@@ -23,7 +23,7 @@ fn page_is_hidden_without_a_valid_unused_token() {
     for path in paths {
         let answer = server.get(path, "");
         assert_eq!(answer.status, 401, "{path}");
-        assert!(answer.body.contains("Who are you?") && !answer.body.contains("web1"), "{path}");
+        assert!(answer.body.contains("Sign in") && !answer.body.contains("web1"), "{path}");
     }
     let token = server.token();
     let wrong: String = token.chars().rev().collect();
@@ -218,7 +218,7 @@ fn a_range_of_ten_years_and_other_wrong_questions_are_refused() {
         let body = said(&format!("{path}?from=2016-01-01&to=2026-01-01"));
         assert!(body.contains("a year at most"), "{body}");
     }
-    assert!(said("/?last=forever").contains("is no time span"));
+    assert!(said("/?last=forever").contains("Invalid time span"));
     assert!(said("/report/MAIN?top=1000000000").contains("1 to 10000"));
     assert!(said("/report/MAIN?by=nobody").contains("guest, class or host"));
     assert_eq!(server.get("/report/NONE", &cookie).status, 404);
