@@ -93,7 +93,7 @@ fn people_see_each_piece_with_its_value() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     for line in [
         "  fair = 256\n",
-        "  guest.actual = 1024 (MiB: the memory that it has now, by its balloon)\n",
+        "  guest.actual = 1024 (MiB: its current memory, by its balloon)\n",
         "  guest.pressure = not known (‰: time in which some task waited for memory)\n",
         "  SHRINKGUEST = TRUE\n",
         "      guest.cold[1] = 300\n",
