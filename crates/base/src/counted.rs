@@ -11,7 +11,7 @@ mod tests {
     use super::counted;
 
     #[test]
-    fn report_h14_one_guest_is_no_guests() {
+    fn report_h14_count_of_one_is_singular() {
         let all = [0, 1, 2].map(|number| counted(number, "guest"));
         assert_eq!(all, ["0 guests", "1 guest", "2 guests"]);
     }

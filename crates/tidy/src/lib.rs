@@ -6,6 +6,7 @@
 //! - `tests/it/layers.rs`: each crate depends only on crates that the table in [`layers`] allows;
 //!   external crates come from a registry and under allowed licences, [`packages`];
 //! - `tests/it/text.rs`: rules of text that rustfmt and clippy do not check, [`text`];
+//! - the same test: comments and tests' names begin with their subject, [`words`];
 //! - `cargo run -p tidy --example shape`: circles of files inside a crate, types with methods in
 //!   many files, structs of many fields, [`shape`];
 //! - `tests/it/links.rs`: a Markdown link to a file leads to an existing one, [`links`];
@@ -28,3 +29,4 @@ pub mod shape;
 pub mod text;
 pub mod tree;
 pub mod uses;
+pub mod words;

@@ -1,7 +1,7 @@
 //! Explanations of the host manager's decisions, and their comparison with a shadow policy.
 //!
 //! ```text
-//!   journal ─► who (which guests) ─► gather (decisions, holds folded) ─► answer (text, JSON)
+//!   journal ─► who.rs (guests) ─► gather (decisions, holds folded) ─► answer (text, JSON)
 //!              when (which time) ─────────┘      words, model::clause ───┘
 //!                                  diff (two policies as steps in time) ─► text, JSON
 //! ```

@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::{Answer, Ask, Error, ask};
 use crate::config::{self, Place};
 
-/// A manager that is silent for longer does not answer.
+/// Timeout of a response of the manager.
 const ANSWER_MS: u64 = 5_000;
-/// The manager waits so long for the daemon of a guest, and a second more.
+/// Timeout of a scan: the manager waits a second less for the guest's daemon.
 const SCAN_MS: u64 = 6_000;
 
-/// The socket that a manager of this user listens on, as far as no file of settings says else. A
-/// user without a manager may be one of those whom root's lets ask.
+/// Control socket of this user's manager, if no settings file names another. Without such a manager
+/// it is the socket of root's manager, which may serve other users.
 fn usual_socket() -> Option<PathBuf> {
     let system = Place { is_root: true, ..Place::default() };
     let socket = |place: &Place| config::load(None, place).ok()?.settings.control.socket;

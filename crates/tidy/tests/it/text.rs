@@ -7,6 +7,7 @@ fn the_text_is_tidy() {
         files.iter().any(|file| file.path == "crates/tidy/tests/it/text.rs"),
         "it saw the tree"
     );
-    let found = tidy::text::complaints(&files);
+    let mut found = tidy::text::complaints(&files);
+    found.extend(tidy::words::complaints(&files));
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
