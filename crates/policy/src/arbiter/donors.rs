@@ -182,7 +182,7 @@ fn given_of(
             Part { cap: spare.less(given[*i].size), weight: weight(state, config) }
         })
         .collect();
-    let is_thin = |i: &usize| states[*i].assessment.holding.is_thin();
+    let is_thin = |i: &usize| states[*i].history.is_thin(&states[*i].assessment, kind);
     let only = |thin: bool| -> Vec<Part> {
         let caps = donors.iter().zip(&parts);
         let cap = |(i, part): (&usize, &Part)| Part {

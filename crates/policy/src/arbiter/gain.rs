@@ -22,8 +22,6 @@ const NOTHING_PERMILLE: u64 = 100;
 const FORGET_MS: u64 = 600_000;
 /// Most doublings of that time, one for each further fruitless move: up to 160 minutes.
 const DOUBLINGS_MAX: u32 = 4;
-/// Ratio of a guest's free memory to its resident part, above which the guest gives last.
-const THIN: u64 = 4;
 /// Most that a hypervisor's own part grows between two measurements.
 const OWN_GROWTH: Bytes = Bytes::mib(32);
 /// Most of a hypervisor's own part that is taken for its guest's memory.
@@ -327,12 +325,6 @@ impl Holding {
             false => self.free.plus(self.rest.for_gain(gain.less(self.comes))),
         };
         self.actual.less(taken)
-    }
-
-    /// Returns true if a balloon takes mostly free memory that the host does not hold. The guest
-    /// would lose more than [`THIN`] times the host's gain.
-    pub fn is_thin(&self) -> bool {
-        self.free > Bytes::ZERO && self.comes.0.saturating_mul(THIN) < self.free.0
     }
 
     /// Returns the most that may be taken at once. A guest has its reported free memory at hand.

@@ -7,6 +7,9 @@ use super::sample::GuestSample;
 use super::state::MOVE_MIN;
 use counters::Bytes;
 
+/// Memory that a guest may lose for each byte of the host's gain and still give with the others.
+const THIN: u64 = 4;
+
 /// The kinds of memory that a guest gives up, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaim {
@@ -46,6 +49,13 @@ impl GuestHistory {
     /// Returns the host's largest gain if the guest gives this kind of memory.
     pub fn spare(&self, assessment: &Assessment, kind: Reclaim) -> Bytes {
         assessment.holding.gain(self.keep(assessment, kind))
+    }
+
+    /// Returns true if the guest would lose more than [`THIN`] times the host's gain by giving this
+    /// kind: a balloon would mostly take memory that the host does not have.
+    pub fn is_thin(&self, assessment: &Assessment, kind: Reclaim) -> bool {
+        let lost = assessment.actual.less(self.keep(assessment, kind));
+        lost.0 > self.spare(assessment, kind).0.saturating_mul(THIN)
     }
 
     /// Returns the least size that the guest is left.

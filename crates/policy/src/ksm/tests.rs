@@ -142,6 +142,21 @@ fn a_host_that_becomes_short_is_searched_hard() {
 }
 
 #[test]
+fn memory_at_the_set_point_restarts_no_search() {
+    let mut model = Model::new(8, 900);
+    model.run(700);
+    assert_ne!(model.ksm.phase(), Phase::Hard);
+    let set_point = model.sample.set_point;
+    for _ in 0..100 {
+        for available in [set_point.plus(Bytes::mib(1)), set_point.less(Bytes::mib(1))] {
+            model.sample.available = available;
+            model.run(1);
+            assert_ne!(model.ksm.phase(), Phase::Hard);
+        }
+    }
+}
+
+#[test]
 fn pace_does_not_rise_without_a_measurement() {
     let mut model = Model::new(8, 500);
     model.sample.counters = KsmCounters::default();

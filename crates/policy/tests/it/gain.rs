@@ -43,6 +43,12 @@ fn guest_with_mostly_untouched_memory_gives_when_others_cannot() {
     let decided = pass(&mut Arbiter::new(), short, &guests, 1000);
     let gave: Vec<u64> = (1..10).filter(|key| command(&decided, *key).is_some()).collect();
     assert_eq!(gave, (2..10).collect::<Vec<u64>>());
+    // Beside cold cache that the host holds, untouched memory does not matter.
+    let mut cached = with(gib(4), gib(2).plus(Bytes::mib(512)), gib(3).plus(Bytes::mib(512)), 1000);
+    cached.key = Key(1);
+    let guests = [vec![cached], guests[1..].to_vec()].concat();
+    let decided = pass(&mut Arbiter::new(), short, &guests, 1000);
+    assert!(command(&decided, 1).is_some(), "it has cold cache");
     let decided = pass(&mut Arbiter::new(), short, &[thin()], 1000);
     assert!(command(&decided, 1).is_some(), "the others have nothing to give");
 }
