@@ -21,6 +21,8 @@ use why::when::Now;
 pub enum Error {
     #[error("No manager is asked: only what was recorded is shown")]
     NoManager,
+    #[error("There is no host {0:?} here")]
+    NoHost(String),
     #[error("The manager's answer is to another question")]
     OtherAnswer,
     #[error(transparent)]
@@ -117,11 +119,13 @@ impl Source for LocalHost {
     }
 
     fn tune(&self, times_ms: (i64, i64)) -> Option<Result<Vec<backtest::Advised>, Error>> {
-        let dir = self.dir.clone().unwrap_or_else(recorded::usual_dir);
-        let enough_ms = whatif::Options::USUAL.enough_ms;
-        let records = Records::open(&dir).map_err(backtest::Error::from);
-        let found = records.and_then(|records| backtest::tune(&records, times_ms, enough_ms));
-        Some(found.map(|found| found.all).map_err(Error::from))
+        let found = || {
+            let dir = recorded::dir(self.dir.as_deref())?;
+            let records = Records::open(&dir).map_err(backtest::Error::from)?;
+            let enough_ms = whatif::Options::USUAL.enough_ms;
+            Ok(backtest::tune(&records, times_ms, enough_ms)?.all)
+        };
+        Some(found())
     }
 
     fn farms(&self) -> Option<Result<Farms, Error>> {
@@ -140,7 +144,13 @@ pub struct Engine {
 
 impl Source for Engine {
     fn recorded(&self, host: Option<&str>, wanted: &Wanted) -> Result<Vec<HostData>, Error> {
-        Ok(recorded::engine(&self.url, host.or(self.host.as_deref()), wanted)?)
+        let host = match (self.host.as_deref(), host) {
+            (Some(only), Some(other)) if only != other => {
+                return Err(Error::NoHost(other.to_owned()));
+            }
+            (only, asked) => only.or(asked),
+        };
+        Ok(recorded::engine(&self.url, host, wanted)?)
     }
 
     fn glance(&self, asked: &Glance) -> Option<Result<Fleet, Error>> {
