@@ -48,6 +48,10 @@ impl Parkers {
     pub(super) fn all(&self) -> impl Iterator<Item = &Worker> {
         [&self.pager, &self.saver, &self.waker].into_iter()
     }
+
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Worker> {
+        [&mut self.pager, &mut self.saver, &mut self.waker].into_iter()
+    }
 }
 
 impl Default for Parkers {

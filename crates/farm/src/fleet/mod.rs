@@ -269,7 +269,7 @@ impl Fleet {
         }
         self.wake_for_clients(&ready, now);
         if ready.has(owner::PARKERS) {
-            self.parkers.all().for_each(Worker::drain);
+            self.parkers.all_mut().for_each(Worker::drain);
         }
         for event in ready.of(owner::CONSOLES) {
             self.members[event.key as usize].read_console();

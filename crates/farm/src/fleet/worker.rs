@@ -134,9 +134,12 @@ impl Worker {
         Some(self.thread.as_ref()?.news.fd())
     }
 
-    /// Clears the readiness.
-    pub(super) fn drain(&self) {
-        self.thread.iter().for_each(|thread| _ = thread.news.drain());
+    /// Clears the readiness. A thread that has ended in a panic is forgotten: its descriptor would
+    /// stay readable, and the next job gets another thread.
+    pub(super) fn drain(&mut self) {
+        if self.thread.as_ref().is_some_and(|thread| !thread.news.drain()) {
+            self.thread = None;
+        }
     }
 }
 
@@ -182,6 +185,12 @@ mod tests {
         let behind = Job::begin(&mut worker, |_: &AtomicBool| Ok(2));
         let _ = until(&behind);
         assert!(worker.is_idle());
+        // Its descriptor is readable for good, until the thread is forgotten.
+        let deadline = vm::Deadline::after(std::time::Duration::from_secs(60));
+        while worker.fd().is_some() {
+            worker.drain();
+            assert!(deadline.remaining().is_some(), "the thread is never forgotten");
+        }
         // A new thread does the next job.
         let next = Job::begin(&mut worker, |_: &AtomicBool| Ok(3));
         assert_eq!(until(&next), Ok(3));
