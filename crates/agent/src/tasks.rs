@@ -2,7 +2,8 @@
 
 use wire::{Processes, Scan, Task, Totals};
 
-/// Number of tasks requested by dispatches and by CPU time: more than an idle guest has awake.
+/// Number of top tasks requested, once ranked by dispatches and once by CPU time. An idle guest has
+/// fewer tasks awake.
 const TOP: u8 = 100;
 /// The most tasks of an answer, whatever was requested.
 const TASKS_MAX: usize = 512;

@@ -1,4 +1,4 @@
-//! Replays and sizes: what-if questions about recorded data.
+//! Answers to what-if questions from recorded data: replays of a policy, and recommended sizes.
 //!
 //! ```text
 //!   recordings ──┬─► Replay: passes, played by a policy ─┬─► documents (serde)

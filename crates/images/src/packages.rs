@@ -5,7 +5,8 @@
 //!                                                     its record: versions and the date
 //! ```
 //!
-//! Unpacked packages stay until they are refreshed or removed: a farm starts without a network.
+//! Unpacked packages stay until they are refreshed or removed, so that a farm can start
+//! without a network.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -419,8 +419,8 @@ mod tests {
         prepare(&theirs).unwrap();
         fs::set_permissions(&theirs, fs::Permissions::from_mode(0o666)).unwrap();
         assert!(refusal(&theirs).contains("theirs.qcow2 is not safe to use: others may write"));
-        // A backing image must not be another user's either: it may turn into an image with a
-        // header.
+        // A backing image must be safe from other users too: a writer can give it a header that
+        // names any file.
         let ours = place.file("ours.qcow2", &image("theirs.qcow2", 0));
         assert!(refusal(&ours).contains("theirs.qcow2 is not safe to use"));
         if rustix::process::geteuid().is_root() {

@@ -57,7 +57,10 @@ fn names(file: &File) -> Vec<String> {
     for (line, at) in text.lines().zip(1..) {
         let line = line.trim();
         is_test |= line == "#[test]";
-        let Some(name) = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next()) else {
+        let function =
+            ["pub ", "async "].iter().fold(line, |line, word| line.trim_start_matches(word));
+        let Some(name) = function.strip_prefix("fn ").and_then(|rest| rest.split('(').next())
+        else {
             continue;
         };
         if !std::mem::take(&mut is_test) {
@@ -66,7 +69,7 @@ fn names(file: &File) -> Vec<String> {
         let mut words = name.split('_').peekable();
         // A finding's number comes before the subject.
         if words.next_if(|word| word.starts_with("finding") || *word == "report").is_some() {
-            words.next();
+            words.next_if(|word| word.contains(|c: char| c.is_ascii_digit()));
         }
         if words.next().is_none_or(|word| NO_SUBJECTS.contains(&word)) {
             found.push(format!("{path}:{at}: {name}: a test's name begins with its subject"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use vm::{Deadline, wait_for_exit};
 use wire::{Grant, ToGuest, ToHost, Welcome};
 
-/// Rules that hold in every case, so that any change comes from elsewhere.
+/// Rules that never ask for a change, so that any change comes from elsewhere.
 const HOLDING: &str = "UPDATE=\"1\"\nCPU_MIN=\"1\"\nCPU_MAX=\"0\"\nHOTPLUG=\"0\"\n\
                        HOTUNPLUG=\"0\"\nCMM_MIN=\"0\"\nCMM_MAX=\"30000\"\nCMM_INC=\"256\"\n\
                        MEMPLUG=\"0\"\nMEMUNPLUG=\"0\"\n";

@@ -54,8 +54,8 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
         host.has_numbers(guest);
     }
 
-    // Huge pages belong to the guest, and only the program text is shared with others. They are one
-    // part of the host's memory.
+    // Huge pages count as the guest's own memory; only QEMU's program text counts as shared. They
+    // are one part of the host's memory.
     let huge_mib = process_mib(&mut host, "huge", "HugetlbPages");
     // The manager's numbers are some seconds old.
     until(&mut host, "huge", &format!("$5 + 8 >= {huge_mib} && $5 <= {huge_mib} + 8"));
@@ -95,7 +95,7 @@ fn memory_of_each_backing_is_counted_or_left_alone() {
     host.sh("pinhead wake memfd");
     assert_eq!(host.sum("memfd"), sum, "data in a file");
 
-    // Memory that cannot leave the host stays there, parked or not.
+    // Locked memory and huge pages stay in the host's RAM, even if the guest is parked.
     for (guest, why) in REASONS {
         let told = host.until(&format!("pinhead why {guest} | grep -m 1 '{why}'"));
         println!("{told}");

@@ -100,11 +100,13 @@ impl Load {
                 if ended.recv_timeout(PACE) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                if ours.is_paused.load(Ordering::SeqCst) {
+                let counts = Arc::clone(&ours);
+                // It counts as open before the look, so that a pause does not miss it.
+                counts.open.fetch_add(1, Ordering::SeqCst);
+                if counts.is_paused.load(Ordering::SeqCst) {
+                    counts.open.fetch_sub(1, Ordering::SeqCst);
                     continue;
                 }
-                let counts = Arc::clone(&ours);
-                counts.open.fetch_add(1, Ordering::SeqCst);
                 thread::spawn(move || {
                     match served(PORT + number % AWAKE) {
                         Ok(()) => _ = counts.served.fetch_add(1, Ordering::SeqCst),
@@ -141,6 +143,16 @@ impl Load {
     }
 }
 
+/// A process that ends with this value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A farm, and a place for its managers.
 struct Scene {
     farm: Farm,
@@ -168,12 +180,12 @@ impl Scene {
         assert!(wait_until(PATIENCE, parks).is_some(), "{guest} cannot be parked");
     }
 
-    fn manager(&self) -> Child {
+    fn manager(&self) -> Running {
         let mut log = fs::File::options();
         let log = log.create(true).append(true).open(self.place.dir().join("log")).unwrap();
         let mut command = Command::new(e2e::program());
         command.arg("host").arg("--config").arg(&self.settings).stdin(Stdio::null());
-        command.stderr(log).spawn().unwrap()
+        Running(command.stderr(log).spawn().unwrap())
     }
 
     fn log(&self) -> String {
@@ -261,7 +273,7 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
         if victim == Victim::Farm {
             load.pause();
         }
-        let kept_by = keeper(manager.id());
+        let kept_by = keeper(manager.0.id());
         had_keeper += u64::from(kept_by.is_some());
         let (guests, small) = scene.taken();
         had_memory += u64::from(small > 0);
@@ -272,7 +284,7 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
             kept_by.into_iter().for_each(|pid| signal(pid, "KILL"));
         }
         if victim == Victim::Manager || victim == Victim::Both {
-            signal(manager.id(), "KILL");
+            signal(manager.0.id(), "KILL");
         }
         if victim == Victim::Farm {
             signal(farm_pid, "KILL");
@@ -280,11 +292,11 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
             scene.up();
         }
         if victim == Victim::Keeper || victim == Victim::Farm {
-            signal(manager.id(), "TERM");
-            let gone = wait_until(PATIENCE, || matches!(manager.try_wait(), Ok(Some(_))));
+            signal(manager.0.id(), "TERM");
+            let gone = wait_until(PATIENCE, || matches!(manager.0.try_wait(), Ok(Some(_))));
             assert!(gone.is_some(), "moment {number}: the manager does not end: {}", scene.log());
         }
-        manager.wait().unwrap();
+        manager.0.wait().unwrap();
         let what =
             format!("moment {number}, {victim:?} after {after:?}, {guests} guests, {small} shrunk");
         let took = scene.is_whole(&what);

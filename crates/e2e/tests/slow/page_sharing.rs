@@ -7,6 +7,9 @@ use e2e::{Host, PATIENCE, Plan};
 #[test]
 fn ksm_settings_return_after_stop_and_kill() {
     let found = ksm();
+    if found.iter().any(|(_, text)| text.is_empty()) {
+        return e2e::skipped("this kernel has no KSM");
+    }
     let place = Place::new();
     let plans = [Plan::managed(place.dir()), Plan::managed(place.dir())];
     let host = Host::start(&plans);

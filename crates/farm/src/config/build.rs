@@ -178,7 +178,8 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
             to_disk && !is_all_memory,
             "park_to",
             "only a clone that shares its template's memory and has no disk is parked on disk",
-            "say `template = true` with \"tiny\" or \"web\" and without `copy`, or park in memory",
+            "set `template = true` with `image = \"tiny\"` or `\"web\"` and without `copy`, or leave out \
+             `park_to`",
         ),
         (
             to_disk && class.park_with_connections,

@@ -195,7 +195,7 @@ settings::table! {
         after_ms("after"): u64 = checked(
             time,
             |after| PAGE_OUT_MS.contains(after),
-            "too short to tell a guest that sleeps, or too long to be of use",
+            "too short to recognize an idle guest, or too long to be useful",
             "from \"5s\" to \"24h\"",
         ), "30s";
         /// stop while swap, or the memory behind it, is fuller than this

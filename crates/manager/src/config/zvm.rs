@@ -127,7 +127,7 @@ impl ZvmSettings {
         if self.mode == ZvmMode::Manage { &self.users } else { &[] }
     }
 
-    /// Checks the interval: a pass needs counters that are no older than one pass.
+    /// Checks that z/VM is read at least once between two passes.
     pub(super) fn check_interval(
         &self,
         reader: &mut Reader<'_>,

@@ -77,7 +77,8 @@ pub(crate) struct PageOuts {
 
 impl PageOuts {
     /// Returns true if page-out has written to the host's swap since the last call, from the number
-    /// of slices that its thread has taken. Swapping is then no sign of a short host.
+    /// of slices that its thread has taken. Such swapping does not show that the host is
+    /// short of memory.
     pub(crate) fn take_worked(&mut self, slices: u64) -> bool {
         let has_worked = std::mem::replace(&mut self.slices, slices) != slices;
         self.stalled = match has_worked || self.policy.taking().is_none() {

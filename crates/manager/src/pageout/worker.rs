@@ -244,8 +244,8 @@ impl Work {
         JobResult::Taken { taken, cpu_us: thread_cpu_us().saturating_sub(start_cpu_us) }
     }
 
-    /// Hands over slice after slice. The taking ends early when it is cut from outside, or when the
-    /// memory stored so far compresses badly. A part comes with the guest's memory from before the
+    /// Hands over slice after slice. Page-out ends early if it is cancelled, or if the memory
+    /// stored so far compresses badly. A part comes with the guest's memory from before the
     /// taking, and ends when that has shrunk by the part's limit.
     fn hand_over(
         &mut self,

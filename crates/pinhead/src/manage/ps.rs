@@ -149,10 +149,10 @@ fn ksm(out: &mut String, ksm: &KsmRow) {
 pub fn status(answer: &Status) -> String {
     let mut out = String::new();
     let or_none = |text: &Option<String>| plain(text.as_deref().unwrap_or("none"), 200);
-    let dry = if answer.dry_run { ", looking on only (--dry-run)" } else { "" };
+    let dry = if answer.dry_run { ", without changing anything (--dry-run)" } else { "" };
     let _ = writeln!(
         out,
-        "pinhead {} (process {}) for {} s{dry}",
+        "pinhead {} (process {}), running for {} s{dry}",
         plain(&answer.version, 40),
         answer.pid,
         answer.uptime_ms / 1000
