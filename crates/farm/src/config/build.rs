@@ -178,8 +178,7 @@ fn check(reader: &mut Reader<'_>, at: &Entries<'_, '_>, class: &Class) {
             to_disk && !is_all_memory,
             "park_to",
             "only a clone that shares its template's memory and has no disk is parked on disk",
-            "set `template = true` with `image = \"tiny\"` or `\"web\"` and without `copy`, or leave out \
-             `park_to`",
+            "set `template = true`, `image` to \"tiny\" or \"web\" and no `copy`, or no `park_to`",
         ),
         (
             to_disk && class.park_with_connections,
