@@ -158,12 +158,12 @@ impl Ksm {
         let is_new = sample.arrivals > self.arrivals;
         self.arrivals = sample.arrivals;
         let was_short = self.short;
-        // As the arbiter: what it moves leaves the host close to its set point.
-        let bound = match was_short {
-            true => sample.set_point.plus(sample.hysteresis),
-            false => sample.set_point.less(sample.hysteresis),
+        // The arbiter's moves leave free memory close to the set point, on either side of it.
+        self.short = if was_short {
+            sample.available < sample.set_point.plus(sample.hysteresis)
+        } else {
+            sample.available < sample.set_point.less(sample.hysteresis)
         };
-        self.short = sample.available < bound;
         let phase = self.next_phase(sample, &mark, is_new || (self.short && !was_short));
         if phase != self.phase || is_new {
             self.phase = phase;

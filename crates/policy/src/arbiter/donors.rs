@@ -182,20 +182,18 @@ fn given_of(
             Part { cap: spare.less(given[*i].size), weight: weight(state, config) }
         })
         .collect();
-    let is_thin = |i: &usize| states[*i].history.is_thin(&states[*i].assessment, kind);
-    let only = |thin: bool| -> Vec<Part> {
-        let caps = donors.iter().zip(&parts);
-        let cap = |(i, part): (&usize, &Part)| Part {
-            cap: if is_thin(i) == thin { part.cap } else { Bytes::ZERO },
+    let last: Vec<bool> = donors.iter().map(|i| gives_last(&states[*i], kind)).collect();
+    let divided = |demand, is_last: bool| {
+        let part = |(part, last): (&Part, &bool)| Part {
+            cap: if *last == is_last { part.cap } else { Bytes::ZERO },
             ..*part
         };
-        caps.map(cap).collect()
+        divide(demand, &parts.iter().zip(&last).map(part).collect::<Vec<_>>())
     };
-    // A guest that loses much more than the host gains gives only what the others cannot.
-    let first = divide(demand, &only(false));
-    let left = demand.less(first.iter().copied().sum());
+    let first = divided(demand, false);
+    let rest = divided(demand.less(first.iter().copied().sum()), true);
     let shares: Vec<Bytes> =
-        first.into_iter().zip(divide(left, &only(true))).map(|(a, b)| a.plus(b)).collect();
+        first.into_iter().zip(rest).map(|(one, other)| one.plus(other)).collect();
     for ((index, size), part) in donors.into_iter().zip(&shares).zip(&parts) {
         let gift = &mut given[index];
         gift.most = gift.most.max(gift.size.plus(part.cap));
@@ -204,13 +202,15 @@ fn given_of(
     shares.into_iter().sum()
 }
 
+/// Returns true for a guest that gives only what the others cannot: the host's gain is unmeasured,
+/// or much smaller than the guest's loss.
+fn gives_last(state: &GuestState<'_>, kind: Reclaim) -> bool {
+    state.sample.resident.is_none() || state.history.is_thin(&state.assessment, kind)
+}
+
 /// Returns the weight of a donor. Idle memory costs more to hold than memory in use, and shares
-/// make both cheaper. A guest with unmeasured gifts gives last, since others would have to give
-/// what it only claims.
+/// make both cheaper.
 fn weight(state: &GuestState<'_>, config: &Config) -> u64 {
-    if state.sample.resident.is_none() {
-        return 1;
-    }
     let touched = state.assessment.touched.as_mib().max(1);
     let idle = state.history.spare(&state.assessment, Reclaim::ColdCache).as_mib().min(touched);
     let idle_permille = idle * 1000 / touched;

@@ -388,6 +388,7 @@ fn silent_growing_guest_costs_no_more_than_its_open_grant() {
 
 #[test]
 fn guest_with_unmeasured_gifts_does_not_replace_others() {
+    let alone = pass(&mut Arbiter::new(), gib(5), &[idle(2, 1000)], 1000);
     let mut arbiter = Arbiter::new();
     let unseen = |at_ms| GuestSample {
         resident: None,
@@ -396,6 +397,7 @@ fn guest_with_unmeasured_gifts_does_not_replace_others() {
     };
     let first = pass(&mut arbiter, gib(5), &[unseen(1000), idle(2, 1000)], 1000);
     assert!(command(&first, 2).is_some(), "{first:?}");
+    assert_eq!(command(&first, 2), command(&alone, 2), "it gives no less than alone");
 }
 
 #[test]
