@@ -34,6 +34,9 @@ impl Fault {
 
 impl From<source::Error> for Fault {
     fn from(error: source::Error) -> Fault {
-        Fault::source(base::chain(&error))
+        match error {
+            source::Error::NoHost(_) => Fault::missing(error.to_string()),
+            _ => Fault::source(base::chain(&error)),
+        }
     }
 }

@@ -163,3 +163,23 @@ impl Source for Engine {
         Ok(metrics::fleet::lines(&self.url, steps, hosts, fields)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Fault;
+    use axum::http::StatusCode;
+
+    #[test]
+    fn host_is_not_found_when_another_one_is_the_only_one() {
+        // Nobody listens there: a request would fail otherwise.
+        let url = metrics::Url::parse("http://127.0.0.1:1").unwrap();
+        let engine = Engine { url, host: Some("a".into()) };
+        let wanted = Wanted { from_ms: 0, to_ms: 1, step_ms: 1, needs: reports::Needs::default() };
+        let error = engine.recorded(Some("b"), &wanted).unwrap_err();
+        assert_eq!(error.to_string(), "There is no host \"b\" here");
+        assert_eq!(Fault::from(error).status, StatusCode::NOT_FOUND);
+        let own = engine.recorded(Some("a"), &wanted).unwrap_err();
+        assert_eq!(Fault::from(own).status, StatusCode::SERVICE_UNAVAILABLE);
+    }
+}
