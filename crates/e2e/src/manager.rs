@@ -201,8 +201,8 @@ pub struct Manager<'a> {
 }
 
 impl<'a> Manager<'a> {
-    /// Starts a manager, and waits until it responds.
-    pub fn start(place: &'a Place, settings: &Path) -> Manager<'a> {
+    /// Starts a manager.
+    pub fn spawn(place: &'a Place, settings: &Path) -> Manager<'a> {
         let mut log = std::fs::File::options();
         let log = log.create(true).append(true).open(place.dir.join("log"));
         let log = log.unwrap_or_else(|e| panic!("a file for its log: {e}"));
@@ -210,7 +210,12 @@ impl<'a> Manager<'a> {
         command.arg("host").arg("--config").arg(settings);
         command.stdin(Stdio::null()).stderr(log);
         let child = command.spawn().unwrap_or_else(|e| panic!("pinhead host: {e}"));
-        let mut manager = Manager { child, place };
+        Manager { child, place }
+    }
+
+    /// Starts a manager, and waits until it responds.
+    pub fn start(place: &'a Place, settings: &Path) -> Manager<'a> {
+        let mut manager = Manager::spawn(place, settings);
         let there = wait_until(PATIENCE, || {
             let ended = manager.child.try_wait().unwrap_or_else(|e| panic!("its state: {e}"));
             assert!(ended.is_none(), "the manager ended at once: {}", manager.log());

@@ -4,7 +4,7 @@
 
 use base::Rng;
 use e2e::farms::{Farm, are_gone, text};
-use e2e::manager::{Place, Size, signal, wait_until};
+use e2e::manager::{Manager, Place, Size, signal, wait_until};
 use e2e::{PATIENCE, share};
 use manager::control::{Answer, Ask, ask};
 use procfs::children;
@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -143,16 +143,6 @@ impl Load {
     }
 }
 
-/// A process that ends with this value.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A farm, and a place for its managers.
 struct Scene {
     farm: Farm,
@@ -180,18 +170,6 @@ impl Scene {
         assert!(wait_until(PATIENCE, parks).is_some(), "{guest} cannot be parked");
     }
 
-    fn manager(&self) -> Running {
-        let mut log = fs::File::options();
-        let log = log.create(true).append(true).open(self.place.dir().join("log")).unwrap();
-        let mut command = Command::new(e2e::program());
-        command.arg("host").arg("--config").arg(&self.settings).stdin(Stdio::null());
-        Running(command.stderr(log).spawn().unwrap())
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.place.dir().join("log")).unwrap_or_default()
-    }
-
     /// Guests that the manager has, and those of them that have less than their memory.
     fn taken(&self) -> (usize, usize) {
         let Ok(Answer::Ps(ps)) = ask(&self.place.socket(), &Ask::Ps, SOON) else { return (0, 0) };
@@ -213,10 +191,10 @@ impl Scene {
     }
 
     /// Every guest answers a client, and has all of its memory. Returns the time that it took.
-    fn is_whole(&self, what: &str) -> Duration {
+    fn is_whole(&self, manager: &Manager<'_>, what: &str) -> Duration {
         for (port, guest) in (PORT..).zip(GUESTS) {
             if let Err(why) = served(port) {
-                panic!("{what}: {guest}: {why}\n{:#}\n{}", self.farm.table(), self.log());
+                panic!("{what}: {guest}: {why}\n{:#}\n{}", self.farm.table(), manager.log());
             }
         }
         let run_dir = self.farm.run_dir(self.pid());
@@ -226,7 +204,7 @@ impl Scene {
             last.iter().all(|mib| *mib == Some(MEMORY_MIB))
         };
         wait_until(PATIENCE, is_back)
-            .unwrap_or_else(|| panic!("{what}: {GUESTS:?} have {last:?} MiB\n{}", self.log()))
+            .unwrap_or_else(|| panic!("{what}: {GUESTS:?} have {last:?} MiB\n{}", manager.log()))
     }
 }
 
@@ -266,14 +244,14 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
         let asked = [("wake", "ram2"), ("park", "ram3"), ("wake", "disk2"), ("park", "disk3")];
         let asked = asked.map(|(word, guest)| scene.ask(word, guest));
         let farm_pid = scene.pid();
-        let mut manager = scene.manager();
+        let mut manager = Manager::spawn(&scene.place, &scene.settings);
         let after = Duration::from_micros(rng.within(0, MOMENT_MAX_US));
         // Nothing is waited for but the moment.
         let _ = wait_for_exit(farm_pid, after);
         if victim == Victim::Farm {
             load.pause();
         }
-        let kept_by = keeper(manager.0.id());
+        let kept_by = keeper(manager.pid());
         had_keeper += u64::from(kept_by.is_some());
         let (guests, small) = scene.taken();
         had_memory += u64::from(small > 0);
@@ -284,7 +262,7 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
             kept_by.into_iter().for_each(|pid| signal(pid, "KILL"));
         }
         if victim == Victim::Manager || victim == Victim::Both {
-            signal(manager.0.id(), "KILL");
+            manager.signal("KILL");
         }
         if victim == Victim::Farm {
             signal(farm_pid, "KILL");
@@ -292,14 +270,12 @@ fn guests_are_whole_after_any_kill_during_a_hand_over() {
             scene.up();
         }
         if victim == Victim::Keeper || victim == Victim::Farm {
-            signal(manager.0.id(), "TERM");
-            let gone = wait_until(PATIENCE, || matches!(manager.0.try_wait(), Ok(Some(_))));
-            assert!(gone.is_some(), "moment {number}: the manager does not end: {}", scene.log());
+            manager.signal("TERM");
         }
-        manager.0.wait().unwrap();
+        manager.end(PATIENCE);
         let what =
             format!("moment {number}, {victim:?} after {after:?}, {guests} guests, {small} shrunk");
-        let took = scene.is_whole(&what);
+        let took = scene.is_whole(&manager, &what);
         println!("{what}: all memory was back after {took:?}");
         longest = longest.max(took);
         asked.into_iter().for_each(|mut child| drop(child.wait()));
