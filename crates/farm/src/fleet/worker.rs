@@ -185,15 +185,24 @@ mod tests {
         let behind = Job::begin(&mut worker, |_: &AtomicBool| Ok(2));
         let _ = until(&behind);
         assert!(worker.is_idle());
-        // Its descriptor is readable for good, until the thread is forgotten.
+        // A new thread does the next job.
+        let next = Job::begin(&mut worker, |_: &AtomicBool| Ok(3));
+        assert_eq!(until(&next), Ok(3));
+    }
+
+    #[test]
+    fn thread_is_forgotten_after_a_panic() {
+        let mut worker = Worker::new("test");
+        let broken: Job<u64> = Job::begin(&mut worker, |_: &AtomicBool| panic!("on purpose"));
+        assert_eq!(until(&broken), Err("the thread has ended".to_owned()));
+        // The descriptor of the ended thread stays readable.
         let deadline = vm::Deadline::after(std::time::Duration::from_secs(60));
         while worker.fd().is_some() {
             worker.drain();
             assert!(deadline.remaining().is_some(), "the thread is never forgotten");
         }
-        // A new thread does the next job.
-        let next = Job::begin(&mut worker, |_: &AtomicBool| Ok(3));
-        assert_eq!(until(&next), Ok(3));
+        let next = Job::begin(&mut worker, |_: &AtomicBool| Ok(1));
+        assert_eq!(until(&next), Ok(1), "another thread does it");
     }
 
     #[test]

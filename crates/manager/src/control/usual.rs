@@ -8,7 +8,7 @@ use crate::config::{self, Place};
 
 /// Timeout of a response of the manager.
 const ANSWER_MS: u64 = 5_000;
-/// Timeout of a scan: the manager waits a second less for the guest's daemon.
+/// Time added for a scan. The manager waits a second less for the guest's daemon.
 const SCAN_MS: u64 = 6_000;
 
 /// Control socket of this user's manager, if no settings file names another. Without such a manager
