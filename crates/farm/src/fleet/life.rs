@@ -22,7 +22,7 @@ use super::member::Member;
 use super::member_config::MemberConfig;
 use super::open::RunningGuest;
 use super::park::ParkNews;
-use super::park_clock::ParkWish;
+use super::park_clock::{ParkWish, asleep_percent};
 use super::parking::{Parking, SaveNews};
 use super::state::State;
 use super::suspend::{self, Failure, Saved, Stage};
@@ -151,14 +151,17 @@ impl Member {
     /// Parks the guest if its rule asks for that and `may_park` is set. Returns true if the rule
     /// asked for it.
     pub(super) fn tick_parking(&mut self, now_ms: u64, is_short: bool, may_park: bool) -> bool {
-        let cpu_percent = self.cpu.usage.map(|usage| usage.cpu_percent);
+        let (ran_ms, spec) = (self.cpu.ran_ms(), &self.config.spec);
         let Some(running) = &mut self.running.as_mut().filter(|_| !self.suspension.is_away())
         else {
             return false;
         };
         let rule = if is_short { self.config.park.on_a_short_host() } else { self.config.park };
         let wish = match running.parking.is_awake() {
-            true => running.parking.clock.awake(cpu_percent, rule, may_park, now_ms),
+            true => {
+                let rule = (rule, asleep_percent(spec.image.arch, spec.accel));
+                running.parking.clock.awake(ran_ms, rule, may_park, now_ms)
+            }
             false => ParkWish::Nothing,
         };
         match wish {

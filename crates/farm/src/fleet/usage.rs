@@ -30,6 +30,12 @@ impl CpuMeter {
         self.vcpus.run_ns()
     }
 
+    /// Returns the run time of the vCPUs since their start at the last look, in milliseconds.
+    pub(super) fn ran_ms(&self) -> Option<f64> {
+        let (_, threads) = self.vcpus.read()?;
+        Some(threads.iter().map(|thread| thread.ran.run_ns as f64 / 1e6).sum())
+    }
+
     /// Reads the usage if it is due, in percent of one CPU. For a settled guest it is due at each
     /// tick, as its daemon sleeps until the vCPUs are busy.
     pub(super) fn tick(&mut self, is_settled: bool, now_ms: u64) -> Option<f64> {

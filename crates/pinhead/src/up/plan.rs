@@ -305,7 +305,6 @@ fn park(class: &Class) -> ParkRule {
         after_ms: class.park_ms,
         at_most_ms: class.park_at_most_ms,
         with_connections: class.park_with_connections,
-        asleep_percent: ParkRule::asleep_percent(class.arch),
     }
 }
 
