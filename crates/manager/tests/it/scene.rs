@@ -14,7 +14,8 @@ use manager::{
 use std::cell::Cell;
 use std::fs;
 use std::io::{Read, Write};
-use std::ops::{ControlFlow, Deref};
+use std::net::Shutdown;
+use std::ops::{ControlFlow, Deref, DerefMut};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -151,10 +152,10 @@ impl Scene {
     }
 
     /// Returns a connection to the control socket.
-    pub fn client(&self) -> UnixStream {
+    pub fn client(&self) -> Client {
         let stream = UnixStream::connect(self.dir.join("host.sock")).unwrap();
         stream.set_nonblocking(true).unwrap();
-        stream
+        Client(stream)
     }
 
     /// Returns the manager's response to a request, if it comes within a second.
@@ -196,6 +197,30 @@ impl Scene {
 
     pub fn clauses(&self, name: &str) -> Vec<String> {
         self.decisions(name).iter().map(|d| d.decision.clause.to_string()).collect()
+    }
+}
+
+/// A connection to the control socket. Dropping it ends the connection at once: a process that
+/// another test has forked has the descriptor too until it executes its program.
+pub struct Client(UnixStream);
+
+impl Deref for Client {
+    type Target = UnixStream;
+
+    fn deref(&self) -> &UnixStream {
+        &self.0
+    }
+}
+
+impl DerefMut for Client {
+    fn deref_mut(&mut self) -> &mut UnixStream {
+        &mut self.0
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
