@@ -16,6 +16,7 @@ Environment:
   SOAK_FLIPS         number of changes of the kernel's code after the boot, while all CPUs
                      run it: on QEMU before 8.1 most guests hang
   PINHEAD_GUEST_DIR  directory of the daemons: x86_64/pinheadd and s390x/pinheadd
+  PINHEAD_PROGRAM    path of pinhead
   ORIGINAL           IBM's cpuplugd, built for this machine, to measure next to ours;
                      needs root, for a mount namespace in which it cannot change anything
   BEFORE             another pinheadd, to measure next to ours
@@ -79,10 +80,17 @@ pub enum Part {
 
 /// Returns the directory with the daemons, by architecture.
 pub fn guest_dir() -> Result<PathBuf, Error> {
-    path("PINHEAD_GUEST_DIR").ok_or_else(|| {
-        Error::Usage(
-            "PINHEAD_GUEST_DIR does not say where the daemons are; use `make bench`".into(),
-        )
+    given("PINHEAD_GUEST_DIR", "the daemons are")
+}
+
+/// Returns the path of `pinhead`.
+pub fn program() -> Result<PathBuf, Error> {
+    given("PINHEAD_PROGRAM", "pinhead is")
+}
+
+fn given(variable: &str, what: &str) -> Result<PathBuf, Error> {
+    path(variable).ok_or_else(|| {
+        Error::Usage(format!("{variable} does not say where {what}; use `make bench`"))
     })
 }
 

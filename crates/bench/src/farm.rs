@@ -5,7 +5,7 @@
 //! and servers that are squeezed. They are too expensive for a run with other parts, and are
 //! measured only on request.
 
-use crate::args::Args;
+use crate::args::{self, Args};
 use crate::error::{Error, scratch};
 use crate::table::{Row, figure};
 use lab::site::Tools;
@@ -27,9 +27,9 @@ const FARMS: &str = "/run/pinhead/up";
 const MB: f64 = 1.048_576;
 
 /// Returns the figures.
-pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
+pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
     let scratch = scratch("farm")?;
-    let outcome = penguins(args.guests, guest_dir, scratch.path())?;
+    let outcome = penguins(args.guests, scratch.path())?;
     let of = |case, phase, measure| {
         let missing = || Error::Usage(format!("{measure}: {}", outcome.failures().join("; ")));
         outcome.median(case, phase, measure).ok_or_else(missing)
@@ -74,7 +74,7 @@ pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
 }
 
 /// Runs the experiment. The result of a phase is printed as soon as the phase is over.
-fn penguins(guests: u32, guest_dir: &Path, out: &Path) -> Result<Outcome, Error> {
+fn penguins(guests: u32, out: &Path) -> Result<Outcome, Error> {
     let asked = Asked {
         quick: false,
         guests: Some(guests),
@@ -83,7 +83,7 @@ fn penguins(guests: u32, guest_dir: &Path, out: &Path) -> Result<Outcome, Error>
         sizes: None,
         cases: [SHARED, SQUEEZED].map(str::to_owned).to_vec(),
         out: out.to_path_buf(),
-        tools: Tools { program: guest_dir.join("../release/pinhead"), farms: FARMS.into() },
+        tools: Tools { program: args::program()?, farms: FARMS.into() },
     };
     let head = Outcome {
         format: outcome::FORMAT,

@@ -7,7 +7,7 @@
 //!
 //! This is too expensive for a run with other parts, and is measured only on request.
 
-use crate::args::Args;
+use crate::args::{self, Args};
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch, write};
 use crate::meter::{self, Used};
@@ -54,13 +54,13 @@ fn settings(dir: &Path, up: u32) -> Result<PathBuf, Error> {
 }
 
 /// Returns the figures.
-pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
-    let program = guest_dir.join("../release/pinhead");
+pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
+    let program = args::program()?;
     let scratch = scratch("idle")?;
     let guests = args.guests;
     let mut up = Command::new(&program);
     up.args(["up", "--idle", "--cpus", "1", "--memory", MEMORY_MIB, "--format", "json"]);
-    up.args(["--guests", &guests.to_string()]).env("PINHEAD_GUEST_DIR", guest_dir);
+    up.args(["--guests", &guests.to_string()]);
     let mut up = Subject::start("pinhead up", &mut up, &scratch.path().join("up"))?;
     let qemus = settled(&mut up, guests)?;
     let window = Duration::from_secs(args.seconds.max(60));

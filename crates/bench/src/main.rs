@@ -78,14 +78,14 @@ fn measure(args: &Args, guest_dir: &Path, table: &mut Table) -> Result<(), Error
         Some(Part::Day) => table.section("a day of 100 guests", day::rows(args.day.as_deref())),
         Some(Part::Scan) => table.section("the scan of tasks", scan::rows(guest_dir)),
         Some(Part::Farm) => {
-            table.section("web servers from one template", farm::rows(args, guest_dir));
+            table.section("web servers from one template", farm::rows(args));
         }
-        Some(Part::Top) => table.section("the live screens", top::rows(args, guest_dir)),
+        Some(Part::Top) => table.section("the live screens", top::rows(args)),
         Some(Part::Zvm) => table.section("a day of z/VM", zvm::rows()),
         Some(Part::Pages) => table.section("the pages in a browser", pages::rows()),
         Some(Part::Fleet) => table.section("a fleet in a browser", fleet::rows()),
         Some(Part::Idle) => {
-            table.section("idle guests under a manager", idle::rows(args, guest_dir));
+            table.section("idle guests under a manager", idle::rows(args));
         }
         None => {
             // This section runs first, before any other process of pinhead.

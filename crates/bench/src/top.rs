@@ -1,7 +1,7 @@
 //! The cost of `pinhead top` at a terminal, next to a made-up manager of a hundred guests with
 //! responses that change each second.
 
-use crate::args::Args;
+use crate::args::{self, Args};
 use crate::clock::{now, sleep_until};
 use crate::error::{Error, scratch};
 use crate::subject::Subject;
@@ -36,8 +36,8 @@ const ANSWERED: std::ops::Range<usize> = 40..44;
 const SCREENS: [&str; 2] = ["overview", "guests"];
 
 /// Returns the figures.
-pub fn rows(args: &Args, guest_dir: &Path) -> Result<Vec<Row>, Error> {
-    let program = guest_dir.join("../release/pinhead");
+pub fn rows(args: &Args) -> Result<Vec<Row>, Error> {
+    let program = args::program()?;
     let scratch = scratch("top")?;
     let seconds = args.seconds.max(SECONDS_MIN);
     SCREENS.iter().map(|screen| row(&program, scratch.path(), screen, seconds)).collect()
