@@ -106,8 +106,13 @@ impl Place {
     /// may or may not have swap, and on which other tests run. They stay untouched unless `more`
     /// sets them. Guests with merged pages are counted differently.
     pub fn settings(&self, size: &Size, more: &str) -> PathBuf {
+        self.settings_for(self.dir.path(), size, more)
+    }
+
+    /// Writes the settings of a manager of guests with sockets in this directory.
+    pub fn settings_for(&self, sockets: &Path, size: &Size, more: &str) -> PathBuf {
         let path = self.dir.join("host.toml");
-        let dir = self.dir.path().display();
+        let dir = sockets.display();
         let unless = |table: &str, mode: &str| match more.contains(table) {
             true => String::new(),
             false => format!("\n{table}\nmode = \"{mode}\"\n"),

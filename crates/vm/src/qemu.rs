@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -37,10 +37,10 @@ pub struct Guest {
     pub ctl: Option<UnixStream>,
     /// The frames of a linked guest.
     pub link: Option<NetLink>,
-    /// The sockets that other processes may connect to.
-    pub sockets: Vec<SocketFile>,
-    /// The listener of the second monitor: readable while a client waits.
-    pub others: Option<UnixListener>,
+    /// The file of the daemon's port, if other processes may connect to it.
+    pub port_file: Option<SocketFile>,
+    /// The file of the second monitor.
+    pub monitor_file: Option<SocketFile>,
     /// The UUID that its QEMU was given, unique to this start.
     pub uuid: [u8; 16],
     /// The state to load, if the guest starts from one.
@@ -191,10 +191,7 @@ impl GuestSpec {
                 command.arg("-netdev").arg(backend);
             }
         }
-        let (others, file) = others.unzip();
-        let seen = others.as_ref().map(UnixListener::try_clone).transpose();
-        let seen = seen.map_err(|source| Error::Channel { channel: "qmp", source })?;
-        let sockets = file.into_iter().chain(port.file).collect();
+        let (others, monitor_file) = others.unzip();
         let (ctl, ctl_fd) = ctl.map(|link| (link.ours, link.theirs)).unzip();
         let inherited = [qmp.theirs, port.theirs, console.theirs].into_iter().chain(ctl_fd);
         let inherited = inherited.chain(others.map(OwnedFd::from)).chain(state.map(OwnedFd::from));
@@ -220,8 +217,8 @@ impl GuestSpec {
             console: console.ours,
             ctl,
             link,
-            sockets,
-            others: seen,
+            port_file: port.file,
+            monitor_file,
             uuid,
             go_on,
             devices,

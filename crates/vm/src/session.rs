@@ -64,7 +64,7 @@ impl Session {
             console: Console::start(guest.console)?,
             ctl: guest.ctl.map(Ctl::new),
             link: guest.link,
-            sockets: guest.sockets,
+            sockets: guest.port_file.into_iter().chain(guest.monitor_file).collect(),
         };
         match guest.go_on {
             None => session.wait_until_up(spec, deadline)?,

@@ -3,27 +3,60 @@
 //! This process binds the sockets and QEMU inherits them, so that they exist before QEMU does: a
 //! client that connects early waits in the queue.
 
-use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use crate::Error;
 
+/// Extension of the file of a hidden socket.
+const HIDDEN: &str = "hidden";
+
 /// The file of a socket. Dropping it removes the file.
 #[derive(Debug)]
-pub struct SocketFile(PathBuf);
+pub struct SocketFile {
+    path: PathBuf,
+    is_hidden: bool,
+}
 
 impl SocketFile {
-    /// Returns the socket's path.
+    /// Returns the socket's path. A hidden file has another one.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
+    }
+
+    /// Renames the file to `PATH.hidden`, so that no more clients find the socket. Connections
+    /// stay.
+    pub fn hide(&mut self) -> io::Result<()> {
+        self.rename(true)
+    }
+
+    /// Renames a hidden file back.
+    pub fn show(&mut self) -> io::Result<()> {
+        self.rename(false)
+    }
+
+    fn rename(&mut self, is_hidden: bool) -> io::Result<()> {
+        if self.is_hidden != is_hidden {
+            let (from, to) = (self.name(self.is_hidden), self.name(is_hidden));
+            fs::rename(from, to)?;
+            self.is_hidden = is_hidden;
+        }
+        Ok(())
+    }
+
+    fn name(&self, is_hidden: bool) -> PathBuf {
+        match is_hidden {
+            true => self.path.with_added_extension(HIDDEN),
+            false => self.path.clone(),
+        }
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         // The file may already be gone.
-        let _ = fs::remove_file(&self.0);
+        let _ = fs::remove_file(self.name(self.is_hidden));
     }
 }
 
@@ -31,7 +64,7 @@ impl Drop for SocketFile {
 pub fn listen(path: PathBuf) -> Result<(UnixListener, SocketFile), Error> {
     let _ = fs::remove_file(&path);
     match UnixListener::bind(&path) {
-        Ok(listener) => Ok((listener, SocketFile(path))),
+        Ok(listener) => Ok((listener, SocketFile { path, is_hidden: false })),
         Err(source) => Err(Error::Socket { path, source }),
     }
 }
@@ -47,11 +80,17 @@ mod tests {
         fs::create_dir_all(&dir).unwrap();
         let path = dir.join("g1.port");
         fs::write(&path, "left by a guest that was killed").unwrap();
-        let (listener, file) = listen(path.clone()).unwrap();
+        let (listener, mut file) = listen(path.clone()).unwrap();
         // The connection has not been accepted yet.
         UnixStream::connect(file.path()).unwrap();
+        file.hide().unwrap();
+        file.hide().unwrap();
+        assert!(UnixStream::connect(&path).is_err(), "no client finds it");
+        file.show().unwrap();
+        UnixStream::connect(&path).unwrap();
+        file.hide().unwrap();
         drop((listener, file));
-        assert!(!path.exists());
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
         let error = listen(dir.join("n".repeat(200))).unwrap_err();
         assert!(error.to_string().starts_with("Cannot listen on "), "{error}");
         fs::remove_dir_all(dir).unwrap();

@@ -15,7 +15,7 @@ use reactor::PollFlags;
 use wire::{Grant, PoolRequest, ToGuest};
 
 use super::event::Event;
-use super::member::Member;
+use super::member::{Holder, Member};
 use super::parking::Parking;
 use super::state::State;
 
@@ -103,7 +103,7 @@ impl Member {
         if self.config.spec.run_dir.is_none() {
             return;
         }
-        self.managed = true;
+        self.holder = Holder::Manager;
         self.leave_to_manager();
         self.balloon.yield_to_other_manager();
         self.link.forget_state();
@@ -116,9 +116,14 @@ impl Member {
     /// Takes port and balloon back, and undoes the manager's changes of the balloon. A guest with
     /// too much memory can return it, while a guest with too little cannot take more.
     pub(super) fn take_back(&mut self, now_ms: u64) {
-        if !std::mem::take(&mut self.managed) {
+        if self.holder == Holder::Farm {
             return;
         }
+        if self.is_away() || !self.parking().is_none_or(Parking::is_awake) {
+            self.holder = Holder::FarmWhenWoken;
+            return;
+        }
+        self.holder = Holder::Farm;
         if self.state == State::Managed {
             // The state holds until the daemon responds. A guest without a daemon stays in it.
             self.state = State::Unmanaged;
@@ -139,7 +144,10 @@ impl Member {
     /// Connects to the daemon's port if it is served and no manager is to have it. A port in use by
     /// another process is tried again with each tick.
     pub(super) fn connect(&mut self, now_ms: u64) {
-        let Some(path) = self.config.spec.port_path().filter(|_| !self.managed) else { return };
+        let Some(path) = self.config.spec.port_path().filter(|_| self.holder == Holder::Farm)
+        else {
+            return;
+        };
         if self.running.is_some()
             && !self.link.is_open()
             && let Ok(port) = Port::connect(&path, now_ms)
@@ -171,7 +179,7 @@ impl Member {
 
     /// Takes note that the daemon has accepted its identity.
     pub(super) fn named(&mut self) {
-        if self.managed {
+        if self.holder == Holder::Manager {
             self.leave_to_manager();
         } else {
             // The daemon sent its hello long ago, to the template's host.

@@ -18,7 +18,7 @@ use super::alarm::Leave;
 use super::balloon::BalloonGrants;
 use super::dying::Next;
 use super::event::Event;
-use super::member::Member;
+use super::member::{Holder, Member};
 use super::member_config::MemberConfig;
 use super::open::RunningGuest;
 use super::park::ParkNews;
@@ -64,13 +64,13 @@ impl Default for Parkers {
 /// Checks that a guest can be parked on disk now. The error states the obstacle.
 fn may_be_saved(
     config: &MemberConfig,
-    is_managed: bool,
+    holder: Holder,
     balloon: &BalloonGrants,
 ) -> Result<(), String> {
     if config.spec.restore.is_none() {
         return Err("it has booted, and is no clone of a template".to_owned());
     }
-    if is_managed {
+    if holder != Holder::Farm {
         return Err("a host manager has it, which would lose it".to_owned());
     }
     match balloon.is_busy() {
@@ -89,7 +89,7 @@ impl Member {
                     && !self.suspension.is_away() =>
             {
                 if self.config.spec.suspends {
-                    may_be_saved(&self.config, self.managed, &self.balloon)?;
+                    may_be_saved(&self.config, self.holder, &self.balloon)?;
                 }
                 self.suspension.shut(running.parking.is_awake())?;
                 if let Err(why) = running.park(&self.config.spec, self.config.park) {
@@ -126,7 +126,7 @@ impl Member {
         match running.park_answered(answer, how, now_ms) {
             None => return false,
             Some(Ok(ParkNews::Nothing)) => {}
-            Some(Ok(ParkNews::Woken)) => self.woken(),
+            Some(Ok(ParkNews::Woken)) => self.woken(now_ms),
             Some(Err(reason)) => self.end(reason),
         }
         true
@@ -386,7 +386,7 @@ impl Member {
     }
 
     /// Completes the return of a guest from disk when QEMU runs. Returns true if it was loading.
-    pub(super) fn has_resumed(&mut self) -> bool {
+    pub(super) fn has_resumed(&mut self, now_ms: u64) -> bool {
         let is_so = matches!(self.suspension.stage, Stage::Loading);
         if is_so {
             self.suspension.stage = Stage::Awake;
@@ -395,7 +395,7 @@ impl Member {
                 running.is_resumed = true;
                 running.parking.clock.wakes(self.suspension.for_client_ms.take());
             }
-            self.woken();
+            self.woken(now_ms);
         }
         is_so
     }
@@ -472,7 +472,7 @@ impl Member {
     }
 
     /// Handles the guest's return from a park.
-    fn woken(&mut self) {
+    fn woken(&mut self, now_ms: u64) {
         self.opens();
         if self.config.spec.suspends {
             // A new QEMU has no record of the daemon's messages to the previous one.
@@ -480,8 +480,10 @@ impl Member {
         }
         // The guest's clock stood still.
         self.link.clock(images::time_of_day());
-        if self.managed {
-            self.leave_to_manager();
+        match self.holder {
+            Holder::Farm => {}
+            Holder::Manager => self.leave_to_manager(),
+            Holder::FarmWhenWoken => self.take_back(now_ms),
         }
         self.events.push(Event::Woken(self.place));
     }

@@ -34,6 +34,16 @@ pub(super) struct Shared {
     pub(super) switch: Switch,
 }
 
+/// Holder of a guest's port and balloon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    Farm,
+    /// A host manager, from the moment at which a parked guest is woken.
+    Manager,
+    /// The manager has ended while the guest was parked. The farm takes them when it is woken.
+    FarmWhenWoken,
+}
+
 /// A guest of a fleet.
 #[derive(Debug)]
 pub struct Member {
@@ -53,8 +63,8 @@ pub struct Member {
     pub(super) suspension: Suspension,
     pub(super) console: ConsoleLog,
     pub(super) cpu: CpuMeter,
-    /// True if a host manager has the guest's port and balloon.
-    pub(super) managed: bool,
+    /// Holder of the guest's port and balloon.
+    pub(super) holder: Holder,
     pub(super) watch: BootWatch,
     /// Events since the last turn.
     pub(super) events: Vec<Event>,
@@ -75,7 +85,7 @@ impl Member {
             suspension: Suspension::default(),
             console: ConsoleLog::default(),
             cpu: CpuMeter::default(),
-            managed: false,
+            holder: Holder::Farm,
             watch: BootWatch::default(),
             events: Vec::new(),
         }
@@ -204,7 +214,11 @@ impl Member {
         let (running, port) = RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
         self.running = Some(running);
         // A clone gets its name from this process, even if a host manager has the guest.
-        if !self.managed || !self.link.agent().is_named() {
+        if devices.is_none() && self.holder == Holder::FarmWhenWoken {
+            // This QEMU has all of its memory.
+            self.holder = Holder::Farm;
+        }
+        if self.holder != Holder::Manager || !self.link.agent().is_named() {
             self.link.open(Port::new(port, now_ms).map_err(|e| e.to_string())?);
         }
         if self.config.daemon == Daemon::Foreign {
@@ -229,7 +243,8 @@ impl Member {
 
     /// Marks the guest as up although this process does not talk to its daemon.
     pub(super) fn is_up_without_us(&mut self) {
-        self.state = if self.managed { State::Managed } else { State::Unmanaged };
+        let is_managed = self.holder == Holder::Manager;
+        self.state = if is_managed { State::Managed } else { State::Unmanaged };
         self.events.push(Event::Up(self.place));
     }
 
@@ -341,7 +356,7 @@ impl Member {
     /// Marks the guest as up when its console shows the marker. This is used while another manager
     /// has the port, or if the guest has no daemon.
     pub(super) fn notice_up(&mut self) {
-        let is_silent = self.managed || self.config.daemon == Daemon::Missing;
+        let is_silent = self.holder == Holder::Manager || self.config.daemon == Daemon::Missing;
         let is_marked = || self.console.holds(&up_marker(&self.config.spec.name));
         if is_silent && self.state == State::Booting && is_marked() {
             self.is_up_without_us();
@@ -366,7 +381,7 @@ impl Member {
                 }
                 Incoming::Reply { ticket, outcome } => self.answered(ticket, outcome, now_ms),
                 Incoming::Event { name, .. } if name == "RESUME" => {
-                    if !self.has_resumed() {
+                    if !self.has_resumed(now_ms) {
                         self.send_identity();
                     }
                 }

@@ -100,11 +100,10 @@ pub mod owner {
     pub(super) const PORTS: u64 = 2;
     pub(super) const DYING: u64 = 3;
     pub(super) const CLIENTS: u64 = 4;
-    pub(super) const MANAGERS: u64 = 5;
-    pub(super) const PARKERS: u64 = 6;
-    pub(super) const RELAY: u64 = 7;
+    pub(super) const PARKERS: u64 = 5;
+    pub(super) const RELAY: u64 = 6;
     /// First owner outside the fleet.
-    pub const OTHERS: u64 = 8;
+    pub const OTHERS: u64 = 7;
 }
 
 impl Fleet {
@@ -192,25 +191,17 @@ impl Fleet {
     }
 
     /// Leaves the guests' ports and balloons to a host manager, which finds the guests in the
-    /// directory of their sockets. Starting and ending guests stays with the fleet. Guests in
-    /// memory are woken for the manager.
+    /// directory of their sockets. Starting and ending guests stays with the fleet. The manager
+    /// gets a parked guest once the guest is back.
     pub fn yield_to_other_manager(&mut self) {
-        // The manager gets a guest on disk once the guest is back. It needs none of them now.
-        self.here().for_each(Member::wake);
         self.members.iter_mut().for_each(Member::yield_to_other_manager);
     }
 
-    /// Takes ports and balloons back from a host manager that has ended. Parked guests in memory
-    /// are woken, to get back the memory that the manager has taken.
+    /// Takes ports and balloons back from a host manager that has ended. A parked guest gets back
+    /// the memory that the manager has taken when it is woken.
     pub fn take_back(&mut self) {
-        self.here().for_each(Member::wake);
         let now = self.clock.ms();
         self.members.iter_mut().for_each(|member| member.take_back(now));
-    }
-
-    /// Returns the guests that are not only on disk.
-    fn here(&mut self) -> impl Iterator<Item = &mut Member> {
-        self.members.iter_mut().filter(|member| !member.is_away())
     }
 
     /// Writes keyboard input to a guest's console, without waiting for a guest that does not read.
@@ -264,9 +255,6 @@ impl Fleet {
         let wait_ms = self.wanted.wait_ms().map_or(wait_ms, |most_ms| wait_ms.min(most_ms));
         let ready = self.wait(others, wait_ms)?;
         let now = self.clock.ms();
-        for event in ready.of(owner::MANAGERS) {
-            self.members[event.key as usize].wake();
-        }
         self.wake_for_clients(&ready, now);
         if ready.has(owner::PARKERS) {
             self.parkers.all_mut().for_each(Worker::drain);
@@ -403,8 +391,6 @@ impl Fleet {
         }
         set.owner(owner::CLIENTS);
         running().for_each(|(key, one)| one.client_fds(key, &mut set));
-        set.owner(owner::MANAGERS);
-        running().for_each(|(key, one)| one.manager_fds(key, &mut set));
         set.owner(owner::PARKERS);
         self.parkers.all().filter_map(Worker::fd).for_each(|fd| set.add(0, fd, PollFlags::IN));
         set.owner(owner::RELAY);

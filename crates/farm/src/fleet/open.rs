@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 
 use procfs::KillWatch;
 use qmp::Ticket;
@@ -40,10 +40,11 @@ pub(super) struct RunningGuest {
     pub(super) is_resumed: bool,
     /// OOM kills counted in the guest's cgroups since it joined them.
     pub(super) kills: KillWatch,
-    /// Listener for the clients of the second monitor.
-    pub(super) others: Option<UnixListener>,
-    /// Socket files, removed on drop.
-    _sockets: Vec<SocketFile>,
+    /// Socket of the second monitor, hidden while the guest is parked: a manager that connected
+    /// would wait for a stopped QEMU.
+    pub(super) monitor_file: Option<SocketFile>,
+    /// Socket of the daemon's port, removed on drop.
+    _port_file: Option<SocketFile>,
 }
 
 impl RunningGuest {
@@ -63,8 +64,8 @@ impl RunningGuest {
             devices: guest.devices,
             is_resumed: false,
             kills: KillWatch::default(),
-            others: guest.others,
-            _sockets: guest.sockets,
+            monitor_file: guest.monitor_file,
+            _port_file: guest.port_file,
         };
         Ok((running, guest.port))
     }

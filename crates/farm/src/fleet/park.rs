@@ -12,7 +12,6 @@
 
 use std::cell::OnceCell;
 use std::fmt::Display;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hypervisor::{PageOut, PageOutError, ProcessId};
@@ -47,15 +46,6 @@ impl RunningGuest {
         }
     }
 
-    /// Adds the descriptors that become ready when a manager wants this parked guest.
-    pub(super) fn manager_fds<'a>(&'a self, key: u64, set: &mut PollSet<'a>) {
-        // A guest that is wanted while it is saved resumes without this.
-        let is_on_its_way = matches!(self.parking.stage, Stage::Saving { is_wanted: true, .. });
-        if self.parking.is_stopped() && !is_on_its_way {
-            self.others.iter().for_each(|fd| set.add(key, fd.as_fd(), PollFlags::IN));
-        }
-    }
-
     /// Starts to park the guest, unless it is parked. The error states why it cannot be parked now.
     pub(super) fn park(&mut self, spec: &GuestSpec, rule: ParkRule) -> Result<(), String> {
         match self.parking.stage {
@@ -70,6 +60,7 @@ impl RunningGuest {
             self.port_sockets(spec, rule)?;
         }
         let asked = self.qmp.ask(Command::Stop).ok_or("its QEMU does not answer")?;
+        self.show_monitor(false);
         self.parking.stage = Stage::Stopping { asked, is_wanted: false };
         Ok(())
     }
@@ -133,15 +124,28 @@ impl RunningGuest {
             Stage::Stopping { is_wanted, .. } | Stage::Saving { is_wanted, .. } => {
                 *is_wanted = true;
             }
-            Stage::Parked { .. } => {
-                let failed = |error: &dyn Display| format!("It cannot be woken: {error}");
-                self.process.go_on().map_err(|error| failed(&error))?;
-                let asked = self.qmp.ask(Command::Continue);
-                let asked = asked.ok_or_else(|| failed(&"its QEMU does not answer"))?;
-                self.parking.stage = Stage::Waking { asked };
-            }
+            Stage::Parked { .. } => self.go_on()?,
         }
         Ok(())
+    }
+
+    /// Lets QEMU and its virtual CPUs run. It has no effect on a process that was not stopped. The
+    /// error states why the guest never will run.
+    fn go_on(&mut self) -> Result<(), String> {
+        let failed = |error: &dyn Display| format!("It cannot be woken: {error}");
+        self.process.go_on().map_err(|error| failed(&error))?;
+        self.show_monitor(true);
+        let asked = self.qmp.ask(Command::Continue);
+        let asked = asked.ok_or_else(|| failed(&"its QEMU does not answer"))?;
+        self.parking.stage = Stage::Waking { asked };
+        Ok(())
+    }
+
+    /// Lets managers find the second monitor, or not.
+    fn show_monitor(&mut self, is_shown: bool) {
+        let Some(file) = &mut self.monitor_file else { return };
+        // It fails only if the directory has been removed, with which no manager finds the guest.
+        let _ = if is_shown { file.show() } else { file.hide() };
     }
 
     /// Handles QEMU's response to stop, save or continue. `None` means a response to another
@@ -159,6 +163,7 @@ impl RunningGuest {
             }
             (Stage::Stopping { asked, .. }, Err(_)) if *asked == ticket => {
                 self.parking.stage = Stage::Awake;
+                self.show_monitor(true);
                 self.parking.clock.was_refused(now_ms);
                 Ok(ParkNews::Woken)
             }
@@ -295,18 +300,12 @@ impl RunningGuest {
     /// Lets the guest continue where it was, and keeps the reason if saving failed. The error
     /// states why the guest never will run.
     pub(super) fn is_not_saved(&mut self, why: Option<String>, now_ms: u64) -> Result<(), String> {
-        let failed = |error: &dyn Display| format!("It cannot be woken: {error}");
-        // This has no effect on a process that was not stopped.
-        self.process.go_on().map_err(|error| failed(&error))?;
         match why.is_some() {
             true => self.parking.clock.cannot_be_saved(now_ms),
             false => self.parking.clock.was_refused(now_ms),
         }
         self.parking.refused = why;
-        let asked = self.qmp.ask(Command::Continue);
-        let asked = asked.ok_or_else(|| failed(&"its QEMU does not answer"))?;
-        self.parking.stage = Stage::Waking { asked };
-        Ok(())
+        self.go_on()
     }
 }
 

@@ -227,7 +227,7 @@ mod tests {
     /// The usage of an emulated guest beside seven tests, of which it was never parked by the rule
     /// that no second may be above 2 percent.
     #[test]
-    fn idle_guest_on_a_busy_host_is_parked_despite_single_busy_seconds() {
+    fn idle_guest_is_parked_despite_single_busy_seconds() {
         let mut guest = Guest::default();
         let seconds = [0.9, 0.0, 4.8, 0.3, 0.0, 1.1, 0.9, 2.4];
         let at = |second: usize| (second as u64 + 1) * 1_000;

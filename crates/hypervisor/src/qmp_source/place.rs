@@ -264,6 +264,8 @@ impl Place {
                 self.next_try_ms = now_ms + SECOND_LOOK_MS;
             }
             (_, End::TooMany) => self.next_try_ms = now_ms + RETRY_MAX_MS,
+            // The guest was parked meanwhile, and its socket is hidden until it runs.
+            (_, End::Silent) if !self.path.exists() => self.retry_later(now_ms),
             (stage, end) => {
                 let words = words(&self.path, &stage, end);
                 let trouble = Trouble::Socket(self.path.clone());
