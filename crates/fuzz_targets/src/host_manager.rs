@@ -3,7 +3,10 @@
 use crate::input::stand_in;
 use counters::Bytes;
 use manager::config::{Place, parse};
-use manager::control::{Request, decode_answer, decode_request, encode_answer, encode_request};
+use manager::control::{
+    NextTimer, Request, decode_answer, decode_message, decode_request, encode_answer,
+    encode_message, encode_request,
+};
 use manager::keeper;
 
 /// Reads a file of settings: an accepted one is consistent for every guest and host, and a refused
@@ -44,6 +47,9 @@ pub(crate) fn host_control(data: &[u8]) {
             // A fractional number may come back slightly different, which has no consequence.
             let again = decode_answer(&encode_answer(id, &answer));
             assert!(again.is_ok_and(|(again, _)| again == id));
+        }
+        if let Some(timer) = decode_message::<NextTimer>(line) {
+            assert_eq!(decode_message(&encode_message(&timer)), Some(timer));
         }
         if let Some(order) = keeper::decode(line) {
             let again = keeper::encode(&order);

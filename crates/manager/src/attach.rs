@@ -2,9 +2,12 @@
 //! over on a manager's request. It takes them back when the manager's connection closes for any
 //! reason.
 
-use crate::control::{Answer, Ask, Request, decode_answer, encode_request};
+use crate::control::{
+    Answer, Ask, AskNextTimer, NextTimer, Request, decode_answer, decode_message, encode_message,
+    encode_request,
+};
 use hypervisor::{Found, Owner};
-use reactor::{Lines, PollSet, Received};
+use reactor::{Budget, Lines, PollSet, Received};
 use rustix::event::PollFlags;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
@@ -15,10 +18,13 @@ use std::sync::Arc;
 
 /// Name of the control socket of `pinhead up`, in the directory of its guests' sockets.
 const SOCKET: &str = "control";
-/// Bytes that a `pinhead up` may send in all: one response with the names of all its guests, of
+/// Bytes that a `pinhead up` may send at once: one response with the names of all its guests, of
 /// which there may be thousands. Any user may listen in a directory of this name, and an endless
 /// sender would keep the manager reading.
-const ANSWER_MAX: usize = 256 * 1024;
+const ANSWER_MAX: u64 = 256 * 1024;
+/// Bytes that it may send a second after that: requests for the next timers of guests that it is
+/// about to park.
+const BYTES_A_SECOND: u64 = 4 * 1024;
 
 /// Time without a response from `pinhead up` after which that is reported. It responds within a
 /// turn.
@@ -73,8 +79,8 @@ struct Attachment {
 struct Connection {
     stream: UnixStream,
     lines: Lines,
-    /// Bytes that the process may still send.
-    left: usize,
+    /// Bytes that the process may send now.
+    budget: Budget,
 }
 
 /// Results: guests of a directory that were handed over or taken back, and messages.
@@ -84,6 +90,8 @@ pub struct Answers {
     pub lent: Vec<(PathBuf, Lent)>,
     /// Directories with the classes of their guests.
     pub classes: Vec<(PathBuf, Classes)>,
+    /// Directories and names of guests of which the next timer is wanted.
+    pub timers: Vec<(PathBuf, String)>,
     /// Complaints to report.
     pub complaints: Vec<String>,
 }
@@ -129,6 +137,15 @@ impl Attachments {
         answers
     }
 
+    /// Sends a guest's next timer to the `pinhead up` of a directory. The process parks the guest
+    /// without it if the process does not read.
+    pub fn tell_timer(&mut self, dir: &Path, timer: &NextTimer) {
+        let open = self.all.get_mut(dir).and_then(|one| one.open.as_mut());
+        if let Some(open) = open {
+            let _ = open.stream.write(&encode_message(timer));
+        }
+    }
+
     /// Repeats failed requests, and drops connections without guests, once a second.
     pub fn tick(&mut self, has_guests: impl Fn(&Path) -> bool, now_ms: u64) -> Answers {
         let mut answers = Answers::default();
@@ -154,7 +171,8 @@ impl Attachment {
         match connect(dir, self.owner) {
             Ok(stream) => {
                 self.due_ms = now_ms + ANSWER_MS;
-                self.open = Some(Connection { stream, lines: Lines::default(), left: ANSWER_MAX });
+                let budget = Budget::new(BYTES_A_SECOND, ANSWER_MAX, now_ms);
+                self.open = Some(Connection { stream, lines: Lines::default(), budget });
             }
             Err(error) => {
                 self.due_ms = now_ms + AGAIN_MS;
@@ -170,15 +188,40 @@ impl Attachment {
 
     fn receive(&mut self, dir: &Path, now_ms: u64, answers: &mut Answers) {
         let Some(open) = &mut self.open else { return };
+        open.budget.refill(now_ms);
         match open.lines.read(&open.stream) {
             Ok(Received::Nothing) => return,
-            Ok(Received::Bytes(count)) if count <= open.left => open.left -= count,
+            Ok(Received::Bytes(count)) if count as u64 <= open.budget.left() => {
+                open.budget.spend(count as u64);
+            }
             Ok(Received::Bytes(_) | Received::End) | Err(_) => {
                 return self.close(dir, now_ms, answers);
             }
         }
-        let Some(line) = open.lines.next_line() else { return };
-        match decode_answer(&line) {
+        while let Some(line) = self.open.as_mut().and_then(|open| open.lines.next_line()) {
+            match self.lent {
+                Lent::Yes => self.asked(&line, dir, now_ms, answers),
+                Lent::No | Lent::NotNeeded => self.answered(&line, dir, now_ms, answers),
+            }
+        }
+    }
+
+    /// Handles a request of a `pinhead up` that has handed over its guests.
+    fn asked(&mut self, line: &[u8], dir: &Path, now_ms: u64, answers: &mut Answers) {
+        match decode_message(line) {
+            Some(AskNextTimer { next_timer_of }) => {
+                answers.timers.push((dir.to_path_buf(), next_timer_of));
+            }
+            None => {
+                self.complain(dir, "its request is none of this version of pinhead", answers);
+                self.close(dir, now_ms, answers);
+            }
+        }
+    }
+
+    /// Handles the response to the request for guests.
+    fn answered(&mut self, line: &[u8], dir: &Path, now_ms: u64, answers: &mut Answers) {
+        match decode_answer(line) {
             Ok((_, Ok(Answer::Lend(lent)))) => {
                 (self.lent, self.is_reported) = (Lent::Yes, false);
                 answers.lent.push((dir.to_path_buf(), Lent::Yes));
@@ -263,6 +306,7 @@ mod tests {
     use super::*;
     use crate::control::scratch::Scratch;
     use crate::control::{Failure, encode_answer};
+    use std::io::Read;
     use std::os::unix::net::UnixListener;
 
     /// Returns a directory as `pinhead up` has it, with a listening control socket, and a guest
@@ -382,6 +426,48 @@ mod tests {
             }
             assert!(turn < 1_000, "the sender is read forever");
         }
+    }
+
+    #[test]
+    fn next_timer_is_asked_and_told_on_the_lease_of_a_farm() {
+        let (dir, listener, found) = listen();
+        let run_dir = run_dir(&found).unwrap().to_path_buf();
+        let mut attachments = Attachments::default();
+        attachments.attach(&found, 0);
+        let (mut farm, _) = listener.accept().unwrap();
+        // Requests may arrive with the answer.
+        let asks = b"{\"next_timer_of\":\"g1\"}\n{\"next_timer_of\":\"g2\"}\n";
+        farm.write_all(&[&lends()[..], asks].concat()).unwrap();
+        let answers = attachments.turn(1);
+        assert_eq!(lent(&answers), [Lent::Yes]);
+        let asked = ["g1", "g2"].map(|name| (run_dir.clone(), name.to_owned()));
+        assert_eq!(answers.timers, asked);
+        for in_ms in [Some(43_000), None] {
+            let timer = NextTimer { next_timer_of: "g1".into(), in_ms };
+            attachments.tell_timer(&run_dir, &timer);
+            attachments.tell_timer(&dir.path().join("another"), &timer);
+        }
+        let mut told = [0; 256];
+        let count = farm.read(&mut told).unwrap();
+        let (_, told) = told[..count].split_at(encode_lend().len());
+        assert_eq!(
+            std::str::from_utf8(told).unwrap(),
+            concat!(
+                r#"{"in_ms":43000,"next_timer_of":"g1"}"#,
+                "\n",
+                r#"{"in_ms":null,"next_timer_of":"g1"}"#,
+                "\n"
+            )
+        );
+        farm.write_all(b"{\"next_timer\":1}\n").unwrap();
+        let answers = attachments.turn(2);
+        assert_eq!(lent(&answers), [Lent::No]);
+        assert!(answers.complaints[0].contains("none of this version"), "{answers:?}");
+    }
+
+    /// Returns the request for guests.
+    fn encode_lend() -> Vec<u8> {
+        encode_request(&Request { id: 1, ask: Ask::Lend })
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! the loop carries them out in order.
 
 use crate::attach::{Classes, Lent};
-use crate::control::{Answer, Change, ClientId, Failure, HostSide, Peer, Return};
+use crate::control::{Answer, Change, ClientId, Failure, HostSide, NextTimer, Peer, Return};
 use crate::pageout::Job;
 use agent::TaskScan;
 use collect::ManagerView;
@@ -81,6 +81,8 @@ pub(crate) enum GuestEvent {
     PageOutEnded(Id),
     /// The `pinhead up` of this directory has handed its guests over, or not.
     Lent(PathBuf, Lent),
+    /// The `pinhead up` of a directory wants the next timer of a guest.
+    AskTimer(PathBuf, String),
     /// The `pinhead up` of a directory has reported the classes of its guests.
     Classes(PathBuf, Classes),
 }
@@ -185,6 +187,8 @@ pub(crate) enum Effect {
     AskBlocks(Id),
     /// Requests a daemon's port from the process that started the guest.
     Attach(Box<Found>),
+    /// Passes on the next timer of a farm's guest.
+    TellTimer(PathBuf, NextTimer),
     /// Passes on a daemon's list of tasks.
     Scanned(Id, Box<TaskScan>),
     /// Makes the keeper restore the guest's former size. The guest has `size` now, or will have.

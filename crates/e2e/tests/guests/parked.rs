@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "clippy.toml allows it in tests, not in their helpers")]
 
 use e2e::farms::{Farm, connect, page, text};
-use e2e::manager::wait_until;
+use e2e::manager::{Manager, Place, Size, wait_until};
 use e2e::{PATIENCE, share};
 use procfs::parse::task::TaskStat;
 use std::fs;
@@ -17,6 +17,8 @@ const PORT: u16 = 27_280;
 const CLASSES: &str = "[[class]]\nname = \"web\"\ncount = 2\nimage = \"web\"\ntemplate = true\n\
                        memory = \"128 MiB\"\npark = \"5s\"\n\
                        ports = [{ guest = 80, host = 27280 }]\n";
+const SIZE: Size =
+    Size { budget_mib: 4096, set_point_mib: 96, hysteresis_mib: 24, reserve_mib: 32 };
 /// A parked guest is observed for this long. Its clock would be late by that much if it were not
 /// set.
 const WATCHED: Duration = Duration::from_secs(6);
@@ -173,28 +175,50 @@ fn guest_is_woken_in_time_for_its_cron_job() {
     let on_disk = on_disk.replace("park = \"5s\"", "park = \"5s\"\npark_to = \"disk\"");
     let farm = Farm::new("cron", &format!("{in_memory}{on_disk}"), share(2));
     farm.succeed(&["up", "--detach", &farm.file()]);
+    is_woken_for_cron(&farm, &["web1", "disk1"]);
+}
+
+/// A manager has the port of the guest's daemon, and passes on its next timer.
+#[test]
+fn guest_of_a_manager_is_woken_in_time_for_its_cron_job() {
+    let classes = CLASSES.replace("27280", "27370").replace("count = 2", "count = 1");
+    let farm = Farm::new("cronhost", &classes, share(1));
+    farm.succeed(&["up", "--detach", &farm.file()]);
+    let place = Place::new();
+    let sockets = farm.run_dir(farm.processes().0);
+    let manager = Manager::start(&place, &place.settings_for(&sockets, &SIZE, ""));
+    manager.knows(1);
+    until(&farm, "taken by the manager", |states| states != ["up"]);
+    is_woken_for_cron(&farm, &["web1"]);
+    assert_eq!(manager.ps().guests.len(), 1);
+}
+
+/// Gives each guest a job that is due within the next two minutes, and waits until all guests have
+/// been parked, woken and parked again.
+fn is_woken_for_cron(farm: &Farm, guests: &[&str]) {
     let exec = |guest: &str, line: &str| {
         let said = farm.succeed(&["exec", &farm.guest(guest), "--", "sh", "-c", line]);
         said.trim().parse::<u64>().unwrap()
     };
     // The time is far enough ahead for the guest to be parked before it.
-    let begin = |guest| {
+    let begin = |guest: &&str| {
         let line = "mkdir -p /var/spool/cron/crontabs; due=$((($(date +%s) + 89) / 60 * 60)); \
                     echo \"$(date -d @$due '+%M %H') * * * date +%s > /run/done\" \
                     > /var/spool/cron/crontabs/root; busybox crond > /dev/null 2>&1; echo $due";
         exec(guest, line)
     };
-    let due = ["web1", "disk1"].map(begin);
+    let due: Vec<u64> = guests.iter().map(begin).collect();
     let now = || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    until(&farm, "parked", |states| states == ["parked", "parked"]);
+    let are_parked = |states: &[String]| states.iter().all(|state| state == "parked");
+    until(farm, "parked", are_parked);
     assert!(now() < due[0], "parked only at {}, with a line at {}", now(), due[0]);
-    until(&farm, "woken by the clock", |states| !states.contains(&"parked".to_owned()));
+    until(farm, "woken by the clock", |states| !states.contains(&"parked".to_owned()));
     let woken = now();
     // The guest stays awake for this minute: cron polls at its own times.
-    until(&farm, "parked again", |states| states == ["parked", "parked"]);
-    for (guest, due) in ["web1", "disk1"].into_iter().zip(due) {
+    until(farm, "parked again", are_parked);
+    for (guest, due) in guests.iter().zip(due) {
         let done = exec(guest, "cat /run/done");
-        println!("{guest}: due at {due}, both woken at {woken}, done at {done}");
+        println!("{guest}: due at {due}, all woken at {woken}, done at {done}");
         assert!(woken + 3 >= due, "woken {} s too soon", due - woken);
         assert!((due..due + 60).contains(&done), "due at {due}, done at {done}");
     }

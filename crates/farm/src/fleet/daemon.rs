@@ -91,6 +91,15 @@ impl Member {
         }
     }
 
+    /// Requests the guest's next timer from its daemon or its manager. False if neither is there.
+    pub(super) fn ask_alarm(&mut self) -> bool {
+        if self.holder == Holder::Farm {
+            return self.link.ask_alarm();
+        }
+        self.events.push(Event::WantsTimer(self.place));
+        true
+    }
+
     pub(super) fn capture(&mut self, file: wire::File, now_ms: u64) -> Option<u32> {
         if self.state != State::Up {
             return None;

@@ -20,6 +20,8 @@ pub enum Event {
     },
     /// A message for the owner of the farm.
     Note(String),
+    /// The guest's next timer is wanted, and its manager has the daemon's port.
+    WantsTimer(usize),
     /// The guest is parked, and its memory is paged out.
     Parked(usize),
     /// The guest was parked and runs again.

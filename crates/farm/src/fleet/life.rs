@@ -180,7 +180,7 @@ impl Member {
         match self.suspension.alarm.leave(now_ms, work) {
             Leave::Stay => return,
             Leave::Wait => {}
-            Leave::Ask if self.link.ask_alarm() => {
+            Leave::Ask if self.ask_alarm() => {
                 self.suspension.alarm.was_asked(now_ms, work());
             }
             // A later attempt follows, so the error is dropped.

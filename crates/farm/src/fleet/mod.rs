@@ -197,6 +197,15 @@ impl Fleet {
         self.members.iter_mut().for_each(Member::yield_to_other_manager);
     }
 
+    /// Takes a guest's next timer from the host manager.
+    pub fn timer_is(&mut self, guest: &str, in_ms: Option<u64>) {
+        let now = self.clock.ms();
+        let mut members = self.members.iter_mut();
+        if let Some(member) = members.find(|member| member.spec().name == guest) {
+            member.suspension.alarm.was_told(in_ms, now);
+        }
+    }
+
     /// Takes ports and balloons back from a host manager that has ended. A parked guest gets back
     /// the memory that the manager has taken when it is woken.
     pub fn take_back(&mut self) {

@@ -16,6 +16,7 @@
 mod captures;
 mod client;
 mod consoles;
+mod host_manager;
 mod parking;
 mod peer;
 mod ready;
@@ -28,8 +29,6 @@ pub(crate) use client::PATIENCE;
 pub use client::{ask, ask_within, exec, open, run, table, table_within};
 pub use ready::{ProbedPort, ReadyState};
 
-use std::io::Read;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -37,7 +36,7 @@ use manager::control::{
     Answer, Ask, Asked, Bounds, ConsoleLog, Error, Failure, FarmGuest, FarmTable, Lent, Return,
     Server, encode_answer,
 };
-use reactor::{PollSet, Ready, is_passing};
+use reactor::{PollSet, Ready};
 use rustix::event::PollFlags;
 use vm::CONSOLE_BYTES_MAX;
 
@@ -45,6 +44,7 @@ use crate::Password;
 use crate::fleet::{Event, Fleet, Member, State};
 use captures::Captures;
 use consoles::Consoles;
+use host_manager::HostManager;
 use parking::Parkings;
 use ready::Readiness;
 use shells::Shells;
@@ -98,7 +98,7 @@ pub struct Service {
     parkings: Parkings,
     readiness: Readiness,
     /// Connection of the host manager that has the guests' ports and balloons while it is open.
-    manager: Option<UnixStream>,
+    manager: Option<HostManager>,
     /// Client that requested the end of the farm. Its connection closes with the end.
     ending: Option<UnixStream>,
 }
@@ -132,7 +132,7 @@ impl Service {
         self.shells.client_fds(set.owner(owner::TAILS));
         self.readiness.fds(set.owner(owner::PROBES));
         if let Some(manager) = &self.manager {
-            set.owner(owner::MANAGER).add(0, manager.as_fd(), PollFlags::IN);
+            set.owner(owner::MANAGER).add(0, manager.fd(), PollFlags::IN);
         }
     }
 
@@ -157,6 +157,11 @@ impl Service {
                     }
                 }
                 Event::Note(_) => {}
+                Event::WantsTimer(guest) => {
+                    if let Some(manager) = &self.manager {
+                        manager.ask_timer(&fleet.members()[*guest].spec().name);
+                    }
+                }
                 Event::Parked(guest) => {
                     if fleet.members()[*guest].is_away() {
                         // The QEMU has ended, and the next one has another control port.
@@ -186,7 +191,10 @@ impl Service {
             }
         }
         // This goes before the requests, so that the next manager may begin.
-        if ready.has(owner::MANAGER) && self.manager.as_ref().is_some_and(has_ended) {
+        if ready.has(owner::MANAGER)
+            && let Some(manager) = &mut self.manager
+            && !manager.turn(fleet)
+        {
             self.manager = None;
             fleet.take_back();
         }
@@ -333,7 +341,8 @@ impl Service {
                 let names = fleet.members().iter().map(|member| member.spec().name.clone());
                 let classes = self.occupants.iter().map(|occupant| occupant.class.clone());
                 let lent = Answer::Lend(Lent { classes: names.zip(classes).collect() });
-                self.manager = Some(self.control.lease(to.client).ok_or_else(unkept)?);
+                let stream = self.control.lease(to.client).ok_or_else(unkept)?;
+                self.manager = Some(HostManager::new(stream));
                 fleet.yield_to_other_manager();
                 Some(lent)
             }
@@ -402,12 +411,4 @@ fn place(fleet: &Fleet, name: &str) -> Result<usize, Failure> {
         let text = format!("There is no guest {name:?}; there are {}{more}", some.join(", "));
         Failure::new(text)
     })
-}
-
-/// Returns true if a client without further requests has closed its end.
-fn has_ended(mut stream: &UnixStream) -> bool {
-    match stream.read(&mut [0; 4096]) {
-        Ok(count) => count == 0,
-        Err(error) => !is_passing(&error),
-    }
 }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::fleet::tests::config;
 use manager::control::{Request, decode_answer, encode_request};
+use reactor::is_passing;
+use std::io::Read;
 use std::io::{BufRead, BufReader, Write};
 use vm::Scratch;
 

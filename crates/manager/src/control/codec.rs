@@ -3,7 +3,8 @@
 //! Requests are parsed without serde, so that a response names the wrong member and the right form.
 //! A request cannot contain an unread member.
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Ask, Change, Failure, Whose};
@@ -234,6 +235,16 @@ pub fn encode_answer(id: Option<u64>, answer: &Result<Answer, Failure>) -> Vec<u
         Err(failure) => json!({ "id": id, "error": failure }),
     };
     format!("{object}\n").into_bytes()
+}
+
+/// Returns the line of a message between a farm and its manager, with its line end.
+pub fn encode_message(message: &impl Serialize) -> Vec<u8> {
+    format!("{}\n", json!(message)).into_bytes()
+}
+
+/// Reads the line of a message between a farm and its manager.
+pub fn decode_message<M: DeserializeOwned>(line: &[u8]) -> Option<M> {
+    serde_json::from_slice(line).ok()
 }
 
 /// A response's line. It is read straight into its types: with a hundred guests a line contains a

@@ -94,6 +94,22 @@ pub struct Captured {
     pub files: BTreeMap<String, String>,
 }
 
+/// Request of a farm for a lent guest's next timer, sent on the connection of its manager.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskNextTimer {
+    /// Name of the guest.
+    pub next_timer_of: String,
+}
+
+/// Response of the manager, once the guest's daemon has answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextTimer {
+    /// Name of the guest.
+    pub next_timer_of: String,
+    /// Time until the guest wants to run, in milliseconds; `None` without a timer.
+    pub in_ms: Option<u64>,
+}
+
 /// Guests lent to a manager, with ports and balloons, while its connection is open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lent {

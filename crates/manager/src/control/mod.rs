@@ -36,11 +36,13 @@ pub use ask::{ask, open};
 pub use asks::{Ask, Change};
 pub use client::Peer;
 pub use codec::{
-    BadRequest, LINE_MAX, NAME_MAX, Request, VERBS, VERSION, decode_answer, decode_request,
-    encode_answer, encode_request,
+    BadRequest, LINE_MAX, NAME_MAX, Request, VERBS, VERSION, decode_answer, decode_message,
+    decode_request, encode_answer, encode_message, encode_request,
 };
 pub use error::Error;
-pub use farm::{Captured, ConsoleLog, FarmGuest, FarmTable, Lent, ServedPort};
+pub use farm::{
+    AskNextTimer, Captured, ConsoleLog, FarmGuest, FarmTable, Lent, NextTimer, ServedPort,
+};
 pub use host::{HostRow, OwnersRow};
 pub use levers::{LeverRow, Levers, PagedOutRow};
 pub use live::{GuestPassed, Passed, ProcessPassed, Values, Whose};

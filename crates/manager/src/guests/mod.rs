@@ -16,6 +16,7 @@ mod testing;
 use crate::attach::run_dir;
 use crate::config::Settings;
 use crate::control::Failure;
+use crate::control::NextTimer;
 use crate::effect::{Attention, Effect, GuestEvent, MemoryEvent, Now, Override, ParkEvent};
 use crate::groups::{Groups, Rooms};
 use crate::guest::ManagedGuest;
@@ -30,6 +31,7 @@ use policy::arbiter::Limits;
 use reactor::PollSet;
 use saved::SavedSizes;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use store::{Fate, kinds};
 use wire::{AtHost, Pressure, ToGuest};
 
@@ -237,6 +239,15 @@ impl Guests {
                 let of_dir = |guest: &&mut ManagedGuest| run_dir(&guest.found) == Some(&dir);
                 self.guests.values_mut().filter(of_dir).for_each(|guest| guest.lend(lent));
             }
+            GuestEvent::AskTimer(dir, name) => {
+                let is_it = |guest: &&mut ManagedGuest| {
+                    run_dir(&guest.found) == Some(&dir) && guest.found.name == name
+                };
+                if let Some(guest) = self.guests.values_mut().find(is_it) {
+                    // Without a daemon the farm gets no answer, and parks the guest.
+                    guest.daemon.link.ask_alarm();
+                }
+            }
             GuestEvent::Classes(dir, classes) => {
                 let of_dir = |guest: &&mut ManagedGuest| run_dir(&guest.found) == Some(&dir);
                 for guest in self.guests.values_mut().filter(of_dir) {
@@ -424,13 +435,17 @@ impl Guests {
                 // The sample comes with the need; this request is for the case that it does not.
                 guest.daemon.link.ask_sample(now.ms);
             }
+            DaemonEvent::Alarm(in_ms) => {
+                let timer = NextTimer { next_timer_of: guest.found.name.clone(), in_ms };
+                let dir = run_dir(&guest.found).map(Path::to_path_buf);
+                return dir.map(|dir| Effect::TellTimer(dir, timer)).into_iter().collect();
+            }
             DaemonEvent::Bye => guest.demand.withdraw(),
             // The host's scheduler serves a guest that waits for a CPU. A status is shown and
             // recorded as it is. The manager requests no files or names.
             DaemonEvent::Need(Pressure::Cpu)
             | DaemonEvent::Status
             | DaemonEvent::File(_)
-            | DaemonEvent::Alarm(_)
             | DaemonEvent::Named(_) => return Vec::new(),
         }
         self.hurry_for(id, now)

@@ -48,6 +48,7 @@ impl Manager {
                 let answers = self.devices.attachments.attach(&found, now.ms);
                 self.attached(answers, now);
             }
+            Effect::TellTimer(dir, timer) => self.devices.attachments.tell_timer(&dir, &timer),
             Effect::Scanned(id, scan) => {
                 let Some(guest) = self.guests.get(id) else { return };
                 let host = scan::host_side(guest.found.process, &guest.found.vcpu_tids);
@@ -103,6 +104,9 @@ impl Manager {
         }
         for (dir, classes) in answers.classes {
             self.step_guests(GuestEvent::Classes(dir, classes), now);
+        }
+        for (dir, guest) in answers.timers {
+            self.step_guests(GuestEvent::AskTimer(dir, guest), now);
         }
         self.perform(answers.complaints.into_iter().map(Effect::Complain).collect(), now);
     }

@@ -197,7 +197,7 @@ impl Running {
             self.turn_service(&ready, &events);
             for event in events {
                 match event {
-                    Event::Captured { .. } => {}
+                    Event::Captured { .. } | Event::WantsTimer(_) => {}
                     Event::Hung { note, .. } | Event::Note(note) => self.notes.push(note),
                     Event::Up(_)
                     | Event::Reset(_)

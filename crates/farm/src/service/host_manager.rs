@@ -1,0 +1,50 @@
+//! Connection of a host manager that has the guests' ports and balloons while it is open.
+
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use manager::control::{AskNextTimer, NextTimer, decode_message, encode_message};
+use reactor::{Lines, Received};
+
+use crate::fleet::Fleet;
+
+/// Bytes of an unfinished line, at most.
+const LINE_MAX: usize = 4 * 1024;
+
+#[derive(Debug)]
+pub(super) struct HostManager {
+    stream: UnixStream,
+    lines: Lines,
+}
+
+impl HostManager {
+    pub(super) fn new(stream: UnixStream) -> HostManager {
+        HostManager { stream, lines: Lines::default() }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Requests a guest's next timer. A manager that does not read is not waited for: the guest is
+    /// then parked without an answer.
+    pub(super) fn ask_timer(&self, guest: &str) {
+        let question = AskNextTimer { next_timer_of: guest.to_owned() };
+        let _ = (&self.stream).write(&encode_message(&question));
+    }
+
+    /// Handles answers of the manager. Returns false if the connection has ended.
+    pub(super) fn turn(&mut self, fleet: &mut Fleet) -> bool {
+        let received = self.lines.read(&self.stream);
+        while let Some(line) = self.lines.next_line() {
+            if let Some(NextTimer { next_timer_of, in_ms }) = decode_message(&line) {
+                fleet.timer_is(&next_timer_of, in_ms);
+            }
+        }
+        match received {
+            Ok(Received::End) | Err(_) => false,
+            Ok(Received::Nothing | Received::Bytes(_)) => self.lines.len() <= LINE_MAX,
+        }
+    }
+}
