@@ -5,11 +5,9 @@ use crate::args::{
 };
 use crate::cache::CacheArgs;
 use crate::capacity::CapacityArgs;
-use crate::experiment::ExperimentArgs;
 use crate::farm_cmds::{ConsoleArgs, DownArgs, ExecArgs, LogsArgs, ParkArgs};
 use crate::fleet::FleetArgs;
 use crate::idle::IdleArgs;
-use crate::load::LoadArgs;
 use crate::manage::{HostArgs, PsArgs, ReserveArgs, SetArgs};
 use crate::record::RecordArgs;
 use crate::replay::{ReplayArgs, SimulateArgs};
@@ -24,10 +22,11 @@ use crate::why::WhyArgs;
 use crate::zvm::ZvmArgs;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Run many Linux servers on one small machine: each guest gets the CPUs and the memory that its
-/// work needs now, and returns the rest.
+/// Run many Linux servers on one small machine
 #[derive(Debug, Parser)]
 #[command(name = "pinhead", version, about, disable_help_subcommand = true)]
 pub struct Cli {
@@ -56,10 +55,6 @@ pub enum Command {
     /// Run a farm for a command that waits for its start
     #[command(hide = true)]
     FarmService(ServiceArgs),
-    /// Generate load on guests and measure latency
-    Load(LoadArgs),
-    /// Run a published experiment, or show results
-    Experiment(ExperimentArgs),
     /// Manage the memory of all guests of this machine
     Host(HostArgs),
     /// List guests and the last decision about each
@@ -74,13 +69,13 @@ pub enum Command {
     Top(TopArgs),
     /// Show host and guests in a browser
     Web(WebArgs),
-    /// Show all hosts of a metrics server, and suggest migrations of guests
+    /// Show all hosts of a metrics server, and suggest migrations
     Fleet(FleetArgs),
     /// Print a report from recordings
     Report(ReportArgs),
     /// Re-run recorded decisions with the same or another policy
     Replay(ReplayArgs),
-    /// Simulate recorded load with another host, policy or number of guests
+    /// Simulate recorded load with another host, policy or guest count
     Simulate(SimulateArgs),
     /// Recommend guest sizes from recordings
     Size(SizeArgs),
@@ -96,7 +91,7 @@ pub enum Command {
     Sql(SqlArgs),
     /// Record data about guests from z/VM's monitor or the hypervisor
     Zvm(ZvmArgs),
-    /// Show the machine, partition and hypervisor levels above this system
+    /// Show the machine, partition and hypervisor of this system
     Capacity(CapacityArgs),
     /// Hold the lease of the manager that started this process
     #[command(hide = true)]
@@ -118,6 +113,35 @@ pub enum Command {
     Completions(CompletionsArgs),
 }
 
+/// Commands in the order of the help text, by purpose.
+const GROUPS: [(&str, &[&str]); 7] = [
+    ("Run guests", &["up", "down", "ps", "exec", "console", "logs", "park", "wake", "cache"]),
+    ("Manage memory and CPUs", &["host", "set", "reserve"]),
+    ("Watch", &["top", "web", "fleet", "idle", "capacity"]),
+    ("Look back", &["why", "report", "record", "schema", "sql"]),
+    ("Decide", &["size", "tune", "replay", "simulate"]),
+    ("z/VM", &["zvm"]),
+    ("Rules", &["check", "explain", "presets", "conform", "completions"]),
+];
+
+/// Returns the command line, with a help text that lists the commands by purpose.
+pub fn command() -> clap::Command {
+    let cli = Cli::command();
+    let mut list = String::new();
+    for (heading, names) in GROUPS {
+        let _ = writeln!(list, "{heading}:");
+        for name in names {
+            let about = cli.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(list, "  {name:<12} {about}");
+        }
+        list.push('\n');
+    }
+    cli.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}"
+    ))
+}
+
 /// Generates a shell's completion script. Commands that exist only for other commands are left out.
 pub fn completions(shell: Shell) -> String {
     let whole = Cli::command();
@@ -126,4 +150,51 @@ pub fn completions(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut cli, "pinhead", &mut script);
     String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Adds a line for a command, a line for each of its arguments and values, and those of the
+/// commands below it.
+pub fn surface(path: &str, command: &clap::Command, found: &mut BTreeSet<String>) {
+    found.insert(path.to_owned());
+    for arg in command.get_arguments().filter(|arg| arg.get_id() != "help") {
+        found.extend(argument(arg).into_iter().map(|line| format!("{path} {line}")));
+    }
+    for below in command.get_subcommands() {
+        surface(&format!("{path} {}", below.get_name()), below, found);
+    }
+}
+
+fn argument(arg: &clap::Arg) -> Vec<String> {
+    let name = match arg.get_long() {
+        Some(long) => format!("--{long}"),
+        None => format!("<{}>", arg.get_id()),
+    };
+    let mut lines = vec![name.clone()];
+    lines.extend(arg.get_short().map(|short| format!("{name} = -{short}")));
+    // A switch has the values true and false, which nobody types.
+    let typed = arg.get_action().takes_values();
+    let values = if typed { arg.get_possible_values() } else { Vec::new() };
+    lines.extend(values.iter().map(|value| format!("{name} {}", value.get_name())));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_lists_every_command_once_in_80_columns() {
+        let help = command().render_help().to_string();
+        let listed = GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
+        let listed: Vec<&str> = listed.collect();
+        let cli = Cli::command();
+        let shown = cli.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut shown: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        shown.sort_unstable();
+        let mut sorted = listed.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, shown);
+        let wide: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+        assert_eq!(wide, [""; 0], "{help}");
+    }
 }

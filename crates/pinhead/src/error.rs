@@ -32,11 +32,6 @@ pub enum Error {
     Host(manager::Error),
     #[error(transparent)]
     Control(manager::control::Error),
-    #[error(transparent)]
-    Load(#[from] load::Error),
-    /// An experiment, or a result of one.
-    #[error(transparent)]
-    Lab(#[from] lab::Error),
     /// An engine with a fleet's metrics does not answer as expected.
     #[error(transparent)]
     Metrics(#[from] metrics::Error),

@@ -1,6 +1,6 @@
 //! `pinhead`: parses the command line, runs the command, maps errors to exit codes.
 
-use clap::Parser;
+use clap::FromArgMatches;
 use pinhead::args::{CheckArgs, ConformArgs, Format};
 use pinhead::check::{self, Against};
 use pinhead::cli::{self, Cli, Command};
@@ -8,14 +8,14 @@ use pinhead::manage::{self, HostCommand};
 use pinhead::record::RecordArgs;
 use pinhead::sql::SqlArgs;
 use pinhead::{
-    Error, cache, capacity, conform, escape, experiment, explain, farm_cmds, fleet, idle, load,
-    presets, record, replay, report, schema, size, sql, top, tune, up, web, why, zvm,
+    Error, cache, capacity, conform, escape, explain, farm_cmds, fleet, idle, presets, record,
+    replay, report, schema, size, sql, top, tune, up, web, why, zvm,
 };
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let result = match parsed().command {
         Command::Check(args) => run_check(&args),
         Command::Conform(args) => run_conform(&args),
         Command::Presets(args) => presets::show(&args).and_then(|text| print(&text)),
@@ -31,8 +31,6 @@ fn main() -> ExitCode {
         Command::Exec(args) => return farm_cmds::exec(&args),
         Command::Park(args) => farm_cmds::park(&args).and_then(|text| print(&text)),
         Command::Wake(args) => farm_cmds::wake(&args).and_then(|text| print(&text)),
-        Command::Load(args) => run_load(&args),
-        Command::Experiment(args) => experiment::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Logs(args) => farm_cmds::logs(&args).and_then(|text| print(&text)),
         Command::Host(args) => match &args.command {
             Some(HostCommand::Diff(args)) => why::run_diff(args).and_then(|text| print(&text)),
@@ -68,6 +66,11 @@ fn main() -> ExitCode {
     }
 }
 
+fn parsed() -> Cli {
+    let matches = cli::command().get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
 /// Writes to standard output. A reader that closes early (`| head`) is no error.
 fn print(text: &str) -> Result<ExitCode, Error> {
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -96,13 +99,6 @@ fn run_check(args: &CheckArgs) -> Result<ExitCode, Error> {
     };
     let refused = all.iter().any(|checked| checked.count(rules::Severity::Error) > 0);
     Ok(ExitCode::from(u8::from(refused)))
-}
-
-/// Runs a load. The exit status reports to scripts if a request or a guest failed.
-fn run_load(args: &load::LoadArgs) -> Result<ExitCode, Error> {
-    let summary = load::run(args)?;
-    print(&summary.text)?;
-    Ok(ExitCode::from(u8::from(summary.failed > 0)))
 }
 
 /// Runs a query. The result goes to standard output as it comes; a remark goes to standard error.

@@ -143,6 +143,8 @@ pub const CRATES: &[Crate] = &[
     ),
     // The pages' program: the command line of `web`.
     row("pinhead-web", ANY, "clap rustix"),
+    // The laboratory: experiments and loads, which are not shipped.
+    row("pinhead-lab", ANY, "clap jiff rustix serde_json signal-hook"),
     // Tests.
     // A model of guests and of the host: as pure as the policies that it tests.
     row("sim", Some("counters model policy"), ""),

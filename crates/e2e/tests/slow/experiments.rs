@@ -25,7 +25,7 @@ fn quick(name: &str, more: &[&str]) -> Option<Outcome> {
     }
     let _alone = e2e::alone();
     let out = Out(std::env::temp_dir().join(format!("e2e-{name}-{}", std::process::id())));
-    let run = Command::new(e2e::program())
+    let run = Command::new(Path::new(e2e::program()).with_file_name("pinhead-lab"))
         .args(["experiment", name, "--quick", "--out"])
         .arg(&out.0)
         .args(more)

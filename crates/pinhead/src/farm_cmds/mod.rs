@@ -33,7 +33,7 @@ use vm::Deadline;
 /// a pipe.
 const OUTPUT_MAX: u64 = 256 << 20;
 /// Time between the end of a command in the guest and the moment when its end is seen here.
-pub(crate) const GRACE: Duration = Duration::from_secs(10);
+pub const GRACE: Duration = Duration::from_secs(10);
 /// The exit status if the guest's command could not be run at all, the same as of `docker exec`.
 const CANNOT: u8 = 125;
 
@@ -89,7 +89,7 @@ pub struct ParkArgs {
 }
 
 /// Returns the control socket of the farm of a name, or of the only one.
-pub(crate) fn socket(named: Option<&str>) -> Result<std::path::PathBuf, Error> {
+pub fn socket(named: Option<&str>) -> Result<std::path::PathBuf, Error> {
     Ok(find::farm(named)?.socket)
 }
 

@@ -4,7 +4,6 @@ mod cache;
 mod check;
 mod conform;
 mod docs;
-mod experiment;
 mod fleet;
 mod host_rules;
 mod manpage;

@@ -5,7 +5,7 @@ use std::process::Command;
 #[test]
 fn a_case_that_there_is_not_is_refused_and_leaves_no_result() {
     let out = std::env::temp_dir().join(format!("pinhead-no-case-{}", std::process::id()));
-    let output = Command::new(env!("CARGO_BIN_EXE_pinhead"))
+    let output = Command::new(env!("CARGO_BIN_EXE_pinhead-lab"))
         .args(["experiment", "cmm", "--case", "claim: everything", "--out"])
         .arg(&out)
         .output()

@@ -2,10 +2,10 @@
 
 use super::args::TargetArgs;
 use crate::Error;
-use crate::farm_cmds::{self, GRACE};
 use ::load::{ExecError, ExecOutput, Target};
 use farm::service;
 use manager::control::FarmGuest;
+use pinhead::farm_cmds::{self, GRACE};
 use std::path::PathBuf;
 use std::time::Duration;
 use vm::{Deadline, Output};
@@ -28,8 +28,7 @@ impl Farm {
     fn of_classes(&self, classes: &[String]) -> Result<Vec<&FarmGuest>, Error> {
         let is_there = |class: &&String| self.guests.iter().any(|guest| guest.class == **class);
         if let Some(unknown) = classes.iter().find(|class| !is_there(class)) {
-            let message = format!("The farm has no class `{}`", unknown.escape_debug());
-            return Err(Error::Message(message));
+            return Err(Error::NoClass(unknown.escape_debug().to_string()));
         }
         let is_meant = |guest: &&FarmGuest| classes.is_empty() || classes.contains(&guest.class);
         Ok(self.guests.iter().filter(is_meant).collect())
@@ -40,8 +39,7 @@ impl Farm {
         let found = self.of_classes(classes)?;
         let found: Vec<String> = found.into_iter().map(|guest| guest.name.clone()).collect();
         if let Some(unknown) = named.iter().find(|name| !found.contains(name)) {
-            let message = format!("The farm has no guest `{}`", unknown.escape_debug());
-            return Err(Error::Message(message));
+            return Err(Error::NoGuest(unknown.escape_debug().to_string()));
         }
         Ok(if named.is_empty() { found } else { named.to_vec() })
     }
@@ -55,9 +53,7 @@ pub(super) fn targets(args: &TargetArgs) -> Result<Vec<Target>, Error> {
         guests.into_iter().filter_map(|guest| target(guest, args.port, &args.path)).collect();
     if found.is_empty() {
         let port = args.port.map_or("a port".to_owned(), |port| format!("port {port}"));
-        let message =
-            format!("No guest of them has {port} on the host: `ports` in the farm's file gives it");
-        return Err(Error::Message(message));
+        return Err(Error::NoPort(port));
     }
     Ok(found)
 }

@@ -1,11 +1,11 @@
-//! HTTP loads: `pinhead load web` and `pinhead load wipe`.
+//! HTTP loads: `pinhead-lab load web` and `pinhead-lab load wipe`.
 
 use super::args::{Summary, TargetArgs, WebArgs, WipeArgs};
 use super::farm;
 use crate::Error;
-use crate::args::Format;
-use crate::escape::{json, plain_lines};
 use ::load::{Outcome, Pattern, Plan, Progress, Reuse, Target, class_by_tens, parse_targets};
+use pinhead::args::Format;
+use pinhead::escape::{json, plain_lines};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{IsTerminal, Write};

@@ -1,9 +1,9 @@
-//! Arguments of `pinhead load`, and the summary of a load.
+//! Arguments of `pinhead-lab load`, and the summary of a load.
 
-use crate::args::Format;
 use clap::{Args, Subcommand};
+use pinhead::args::Format;
 
-/// `pinhead load`
+/// `pinhead-lab load`
 #[derive(Debug, Args)]
 pub struct LoadArgs {
     /// The kind of load
@@ -46,7 +46,7 @@ pub struct TargetArgs {
     pub path: String,
 }
 
-/// `pinhead load web`
+/// `pinhead-lab load web`
 #[derive(Debug, Args)]
 pub struct WebArgs {
     /// Servers to send requests to
@@ -98,7 +98,7 @@ pub struct WebArgs {
     pub format: Format,
 }
 
-/// `pinhead load wipe`
+/// `pinhead-lab load wipe`
 #[derive(Debug, Args)]
 pub struct WipeArgs {
     /// Servers to send requests to
@@ -138,7 +138,7 @@ pub struct GuestArgs {
     pub format: Format,
 }
 
-/// `pinhead load claim`
+/// `pinhead-lab load claim`
 #[derive(Debug, Args)]
 pub struct ClaimArgs {
     /// Guests of the load
@@ -159,7 +159,7 @@ pub struct ClaimArgs {
     pub release: bool,
 }
 
-/// `pinhead load tar`
+/// `pinhead-lab load tar`
 #[derive(Debug, Args)]
 pub struct TarArgs {
     /// Guests of the load
@@ -179,7 +179,7 @@ pub struct TarArgs {
     pub dir: String,
 }
 
-/// `pinhead load build`
+/// `pinhead-lab load build`
 #[derive(Debug, Args)]
 pub struct BuildArgs {
     /// Guests of the load

@@ -1,4 +1,4 @@
-//! `pinhead load`: loads on guests, and their measurements.
+//! `pinhead-lab load`: loads on guests, and their measurements.
 //!
 //! ```text
 //!   addresses, or a farm's guests ─► targets ─► load::run ─────► requests a second, latencies

@@ -1,10 +1,15 @@
 //! The machine and the sources of an experiment.
 
+use crate::Error;
 use lab::outcome::Machine;
 use recorded::processor;
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// Variable with the path of `pinhead`.
+const PROGRAM: &str = "PINHEAD_PROGRAM";
 
 /// Describes the machine. Unavailable values are left empty.
 pub fn machine() -> Machine {
@@ -33,10 +38,22 @@ pub fn commit() -> Option<String> {
     output(&mut git)
 }
 
-/// Returns an identity of this build of the program: a hash of its bytes.
-pub fn program() -> Option<String> {
+/// Returns the `pinhead` to measure: of the environment, or beside this program.
+pub fn program() -> Result<PathBuf, Error> {
+    if let Some(program) = std::env::var_os(PROGRAM).filter(|program| !program.is_empty()) {
+        return Ok(program.into());
+    }
+    let this = std::env::current_exe();
+    let this = this.map_err(|e| Error::step("Cannot tell which program this is", e))?;
+    Ok(this.with_file_name("pinhead"))
+}
+
+/// Returns an identity of the programs of an experiment: a hash of the bytes of `pinhead` and of
+/// this one.
+pub fn identity(pinhead: &Path) -> Option<String> {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read("/proc/self/exe").ok()?);
+    hasher.write(&fs::read(pinhead).ok()?);
     Some(format!("{:016x}", hasher.finish()))
 }
 

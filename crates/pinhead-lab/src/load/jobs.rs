@@ -1,14 +1,14 @@
-//! Jobs inside guests: `pinhead load claim`, `tar` and `build`.
+//! Jobs inside guests: `pinhead-lab load claim`, `tar` and `build`.
 
 use super::args::{BuildArgs, ClaimArgs, GuestArgs, Summary, TarArgs};
 use super::farm::Farm;
 use crate::Error;
-use crate::args::Format;
-use crate::escape;
 use ::load::Job;
 use ::load::job::{self, Claim, Report};
 use base::chain;
 use base::{padded, plain};
+use pinhead::args::Format;
+use pinhead::escape;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;

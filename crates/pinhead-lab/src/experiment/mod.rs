@@ -1,21 +1,21 @@
-//! `pinhead experiment`: runs the published experiments again, and shows their results.
+//! `pinhead-lab experiment`: runs the published experiments again, and shows their results.
 
 mod machine;
 
 use crate::Error;
-use crate::args::Format;
-use crate::escape::{LINE_MAX, json, plain_lines};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use lab::catalog::Experiment;
 use lab::site::Tools;
 use lab::{Asked, Bench, Outcome, catalog, shelf};
+use pinhead::args::Format;
+use pinhead::escape::{LINE_MAX, json, plain_lines};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// `pinhead experiment`
+/// `pinhead-lab experiment`
 #[derive(Debug, Args)]
 pub struct ExperimentArgs {
     /// Action to run
@@ -42,7 +42,7 @@ pub enum What {
     Plug(PlugArgs),
 }
 
-/// `pinhead experiment list`
+/// `pinhead-lab experiment list`
 #[derive(Debug, Args)]
 pub struct ListArgs {
     /// Directory of the results
@@ -50,7 +50,7 @@ pub struct ListArgs {
     pub dir: PathBuf,
 }
 
-/// `pinhead experiment show`
+/// `pinhead-lab experiment show`
 #[derive(Debug, Args)]
 pub struct ShowArgs {
     /// JSON file of the result
@@ -71,7 +71,7 @@ pub enum ShowFormat {
     Json,
 }
 
-/// `pinhead experiment compare`
+/// `pinhead-lab experiment compare`
 #[derive(Debug, Args)]
 pub struct CompareArgs {
     /// JSON file of the first result
@@ -83,7 +83,7 @@ pub struct CompareArgs {
     pub format: Format,
 }
 
-/// `pinhead experiment NAME`
+/// `pinhead-lab experiment NAME`
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// Smoke test with few guests and short phases
@@ -113,7 +113,7 @@ pub struct RunArgs {
     pub out: PathBuf,
 }
 
-/// `pinhead experiment penguins`
+/// `pinhead-lab experiment penguins`
 #[derive(Debug, Args)]
 pub struct PenguinsArgs {
     #[command(flatten)]
@@ -125,7 +125,7 @@ pub struct PenguinsArgs {
     count: Option<Count>,
 }
 
-/// `pinhead experiment plug`
+/// `pinhead-lab experiment plug`
 #[derive(Debug, Args)]
 pub struct PlugArgs {
     #[command(flatten)]
@@ -152,7 +152,7 @@ fn count(text: &str) -> Result<Count, String> {
     }
 }
 
-/// Runs a `pinhead experiment` command.
+/// Runs a `pinhead-lab experiment` command.
 pub fn run(args: &ExperimentArgs) -> Result<(), Error> {
     match &args.what {
         What::List(args) => list(&args.dir),
@@ -177,6 +177,7 @@ fn experiment(
     guests: Option<u32>,
     sizes: Option<PathBuf>,
 ) -> Result<(), Error> {
+    let program = machine::program()?;
     let asked = Asked {
         quick: args.quick,
         guests,
@@ -186,8 +187,7 @@ fn experiment(
         cases: args.cases.clone(),
         out: args.out.clone(),
         tools: Tools {
-            program: std::env::current_exe()
-                .map_err(|e| Error::step("Cannot tell which program this is", e))?,
+            program: program.clone(),
             farms: farm::rundir::base()
                 .map_err(|e| Error::step("No place for the farm's sockets", e))?,
         },
@@ -202,7 +202,7 @@ fn experiment(
         quick: args.quick,
         command: std::env::args().collect::<Vec<_>>().join(" "),
         commit: machine::commit(),
-        program: machine::program(),
+        program: machine::identity(&program),
         started: Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         seconds: 0.0,
         machine: machine::machine(),
