@@ -187,6 +187,16 @@ pub fn signal(pid: u32, name: &str) {
     assert!(sent.is_ok_and(|status| status.success()), "SIG{name} to {pid}");
 }
 
+/// Lets guests run for a time over which a test measures them. To wait for something, use
+/// [`wait_until`].
+pub fn observe(time: Duration) {
+    let deadline = Deadline::after(time);
+    while let Some(left) = deadline.remaining() {
+        // A wait for this process's own exit serves as the pause.
+        let _ = wait_for_exit(std::process::id(), left);
+    }
+}
+
 /// Polls until a condition holds, and returns how long that took. Returns `None` at the limit.
 pub fn wait_until(limit: Duration, mut so: impl FnMut() -> bool) -> Option<Duration> {
     let deadline = Deadline::after(limit);

@@ -11,7 +11,7 @@
 
 use e2e::is_there;
 use e2e::libvirtd::{self, Daemon, NAME};
-use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::{PATIENCE, share};
 use model::{Field, GuestField, HostField, Kind, Moment, Over, Row};
 use reports::{Added, Facts, Scope, field};
@@ -23,6 +23,8 @@ use why::now;
 
 /// Length of the observation, in seconds.
 const SECONDS: u64 = 30;
+/// Time in which a sample is recorded before the first and after the last figure of sar.
+const AROUND: Duration = Duration::from_secs(3);
 /// Allowed relative difference: the promise.
 const APART: f64 = 0.01;
 /// A libvirt response that takes longer is repeated: its value is from an unknown moment in that
@@ -193,14 +195,12 @@ fn the_numbers_are_those_of_libvirt_sar_and_proc() {
             .iter()
             .any(|guest| guest.name == daemon.guest() && guest.cpu_percent.is_some_and(busy))
     });
-    // A sample before the first time is needed, and one after the last.
-    let pass = |seconds| wait_until(Duration::from_secs(seconds), || false);
-    pass(3);
+    observe(AROUND);
     let first = vcpu_time(&daemon);
     let mut memory = Vec::new();
     let (busy, from_ms, to_ms) = sar(|| memory.push(available()));
     let last = vcpu_time(&daemon);
-    pass(3);
+    observe(AROUND);
     drop(manager);
 
     let (mut host, mut guest) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! Every report of a manager that runs next to real guests: it has its rows, every available column
 //! has values, and the numbers are possible.
 
-use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::{Guest, Host, Plan};
 use manager::control::{Answer, Ask, ask};
 use serde_json::Value;
@@ -135,7 +135,7 @@ fn every_report_is_made_of_a_manager_that_runs() {
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
     // On a crowded machine a guest may be asleep, and then it is not sampled by itself.
     ["g1", "g2"].iter().for_each(|name| scan(&place, name));
-    let _ = wait_until(APART, || false);
+    observe(APART);
     ["g1", "g2"].iter().for_each(|name| scan(&place, name));
     let of_both = || {
         let text = report(&records, "PROC", &["--from", "10m ago", "--format", "csv"]);

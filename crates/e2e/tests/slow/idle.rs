@@ -1,6 +1,6 @@
 //! A guest's wakers are found and counted, and an idle guest is left alone.
 
-use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::{Guest, Host, Plan};
 use images::GuestFile;
 use manager::control::{Answer, Ask, Scanned, ask};
@@ -80,11 +80,6 @@ fn beside_bare(scanned: &Scanned, bare: (f64, f64)) -> String {
     )
 }
 
-/// Waits for the whole time.
-fn pass(time: Duration) {
-    let _ = wait_until(time, || false);
-}
-
 fn shown(wakers: &Wakers) -> String {
     let minute = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.1}"));
     let mut out = format!(
@@ -144,14 +139,14 @@ fn wakers_of_a_guest_are_named_and_idle_guest_sleeps() {
     let daemons = || manager.ps().guests.iter().all(|guest| guest.daemon);
     assert!(wait_until(e2e::PATIENCE, daemons).is_some(), "{}", manager.log());
     // The effects of a manager's start are over: first samples, statuses, a look.
-    pass(Duration::from_secs(15));
+    observe(Duration::from_secs(15));
 
     // The shell's commands run before the first scan and after the second one.
     let own = own_count(&mut ticking);
     let woken = idle.number(WOKEN);
     let first = ["g1", "g2", "g3"].map(|name| scan(&place, name));
     let clock = Deadline::after(IDLE);
-    pass(WATCHED);
+    observe(WATCHED);
     let second = scan(&place, "g1");
     let (dispatches, uptime) = own_count(&mut ticking);
     let own = (dispatches - own.0) / (uptime - own.1) * 60.0;
@@ -170,7 +165,7 @@ fn wakers_of_a_guest_are_named_and_idle_guest_sleeps() {
 
     // The idle guest is measured by the host's clock, as a guest's clock may run fast on a busy
     // host.
-    pass(clock.remaining().unwrap_or_default());
+    observe(clock.remaining().unwrap_or_default());
     let last = scan(&place, "g2");
     let wakers = Wakers::between(&first[1], &last).expect("what has happened");
     println!("{}", shown(&wakers));

@@ -8,7 +8,7 @@
 //!
 //! Other work may run on the machine: the reports must account for it too.
 
-use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::{Guest, Host, PATIENCE, Plan};
 use manager::control::{Answer, Ask, ask};
 use serde_json::Value;
@@ -58,11 +58,6 @@ fn scan(place: &Place, guest: &str) {
     let ask = || ask(&place.socket(), &question, Duration::from_secs(30));
     let answered = wait_until(PATIENCE, || matches!(ask(), Ok(Answer::Scan(_))));
     assert!(answered.is_some(), "{guest}: {:?}", ask());
-}
-
-/// Waits for the whole time.
-fn pass(time: Duration) {
-    let _ = wait_until(time, || false);
 }
 
 /// Returns a report of the whole recording, and checks its text form.
@@ -204,10 +199,10 @@ fn the_numbers_of_twenty_guests_add_up() {
     // Running guests' daemons report processes once a minute; a user may also request them.
     BUSY.iter().for_each(|guest| scan(&place, guest));
     let recorded = Deadline::after(PATIENCE);
-    pass(RECORDED);
+    observe(RECORDED);
     BUSY.iter().for_each(|guest| scan(&place, guest));
     // The manager records its data every second.
-    pass(Duration::from_secs(2));
+    observe(Duration::from_secs(2));
     drop(manager);
     println!("recorded for {:?}, over after {:?}", recorded.elapsed(), clock.elapsed());
 

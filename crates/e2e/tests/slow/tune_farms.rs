@@ -2,7 +2,7 @@
 //! the command that repairs it. The farm without a fault has an empty list.
 
 use e2e::HAS_ZRAM;
-use e2e::manager::{Manager, Place, Size, ksm, wait_until};
+use e2e::manager::{Manager, Place, Size, ksm, observe};
 use e2e::{Host, Plan};
 use images::GuestFile;
 use std::process::{Command, Stdio};
@@ -164,11 +164,11 @@ fn tuned(fault: Fault) -> String {
     }
     if fault == Fault::Ksm {
         // KSM merges everything before the manager starts.
-        let _ = wait_until(MERGED, || false);
+        observe(MERGED);
     }
     let mut manager = Manager::start(&place, &settings);
     manager.knows(GUESTS);
-    let _ = wait_until(RECORDED, || false);
+    observe(RECORDED);
     manager.signal("TERM");
     manager.end(Duration::from_secs(20));
     let asked = |what: &str| {

@@ -6,7 +6,7 @@
 use e2e::browser::{self, Browser, Key, axe};
 use e2e::engines::{Engine, Kind};
 use e2e::farms::Farm;
-use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::pages::{LOOKS, Pages, WIDE};
 use e2e::{alone, scratch, skipped_without};
 use std::ffi::OsStr;
@@ -83,7 +83,7 @@ fn fleet_is_one_page_and_killed_host_is_silent_in_a_minute() {
     let pages = Pages::start(words);
     let mut browser = Browser::start(1280, 900);
     browser.open(&pages.door);
-    let _ = wait_until(RECORDED, || false);
+    observe(RECORDED);
 
     browser.open(&format!("{}/", pages.base()));
     assert_eq!(browser.text("document.querySelector('h1').innerText"), "Overview of 3 hosts");

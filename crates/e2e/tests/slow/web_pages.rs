@@ -6,7 +6,7 @@
 
 use e2e::browser::{self, Browser, Key, axe};
 use e2e::farms::{Farm, text};
-use e2e::manager::{Manager, Place, Size, wait_until};
+use e2e::manager::{Manager, Place, Size, observe, wait_until};
 use e2e::pages::{LOOKS, Pages, WIDE, gallery};
 use e2e::{alone, skipped_without};
 use procfs::parse::task::{StatField, TaskStat};
@@ -161,7 +161,7 @@ fn attacked(pages: &Pages, manager: &Manager<'_>) {
     let address = pages.base().trim_start_matches("http://");
     let passes = || {
         let before = manager.status().passes;
-        let _ = wait_until(ATTACK, || false);
+        observe(ATTACK);
         manager.status().passes - before
     };
     let (is_over, asked) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -394,7 +394,7 @@ fn looked_at(browser: &mut Browser, pages: &Pages, minute: &str, axe: &str) {
 fn costs(browser: &mut Browser, pages: &Pages, qemus: &[u32]) {
     let measure = || {
         let before = (cpu_time(pages.pid()), sleeps(qemus));
-        let _ = wait_until(LOOK, || false);
+        observe(LOOK);
         let after = (cpu_time(pages.pid()), sleeps(qemus));
         ((after.0 - before.0).as_secs_f64() / LOOK.as_secs_f64(), after.1 - before.1)
     };
