@@ -17,17 +17,14 @@ pub struct Running {
     pub pid: u32,
     /// Control socket.
     pub socket: PathBuf,
-    /// True if the process runs a farm's file.
-    pub has_file: bool,
 }
 
 /// Returns all running `pinhead up` processes of this user.
 pub fn all() -> Result<Vec<Running>, Error> {
     let running = rundir::living()?.into_iter().filter_map(|(pid, dir)| {
-        let (farm, socket) = (rundir::farm_name(&dir), dir.join(SOCKET));
-        let has_file = farm.is_some();
-        let name = farm.unwrap_or_else(|| pid.to_string());
-        socket.exists().then_some(Running { name, pid, socket, has_file })
+        let name = rundir::farm_name(&dir).unwrap_or_else(|| pid.to_string());
+        let socket = dir.join(SOCKET);
+        socket.exists().then_some(Running { name, pid, socket })
     });
     Ok(running.collect())
 }

@@ -4,7 +4,7 @@ mod explained;
 mod host_rules;
 
 use crate::args::ExplainArgs;
-use crate::farm_cmds::{At, any_guest};
+use crate::farm_cmds::{self, At};
 use crate::rulesfile;
 use crate::{Error, check, machine};
 use counters::{History, Pages};
@@ -59,7 +59,7 @@ impl Trees {
     fn open(args: &ExplainArgs) -> Result<Trees, Error> {
         if let Some(name) = &args.guest {
             let dir = Scratch::new("explain").map_err(|e| Error::step("No place for files", e))?;
-            let at = any_guest(name)?;
+            let at = farm_cmds::guest(name)?;
             fetch(&at, &dir.join("0"))?;
             return Ok(Trees::Guest { at, dir });
         }

@@ -171,7 +171,7 @@ mod tests {
         File::create(&lock).unwrap();
         let child = command.arg(&lock).args(["sleep", "1000"]).spawn().unwrap();
         let socket = dir.join(service::SOCKET);
-        let found = Running { name: "shop".into(), pid: child.id(), socket, has_file: true };
+        let found = Running { name: "shop".into(), pid: child.id(), socket };
         (child, found)
     }
 

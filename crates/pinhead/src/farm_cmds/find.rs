@@ -1,5 +1,5 @@
-//! Finds the farm and the guest that an argument names. Guests without a farm's file are named by
-//! the process id of their `pinhead up`.
+//! Finds the farm and the guest that an argument names. A `pinhead up` without a farm's file is a
+//! farm too, with its process id as the name.
 
 use crate::Error;
 use farm::running::{self, Running};
@@ -17,18 +17,17 @@ pub(crate) struct At {
     pub(crate) guest: String,
 }
 
+/// The error if no farm runs.
+const NONE: &str = "No farm of yours runs: `pinhead up` starts guests";
+
 /// Returns all running farms of this user, at least one.
 pub(super) fn farms() -> Result<Vec<Running>, Error> {
-    let mut found = running::all()?;
-    found.retain(|found| found.has_file);
-    match found.is_empty() {
-        true => Err(Error::Message("No farm runs: `pinhead up FARM.toml` starts one".into())),
-        false => Ok(found),
-    }
+    let found = running::all()?;
+    if found.is_empty() { Err(Error::Message(NONE.into())) } else { Ok(found) }
 }
 
 /// Returns the farm of a name or of a process id; a farm's file contains its name. Without a name
-/// the only farm is returned. A process id also finds guests without a farm's file.
+/// the only farm is returned.
 pub(super) fn farm(named: Option<&str>) -> Result<Running, Error> {
     let name = match named {
         None => return only(farms()?),
@@ -55,11 +54,8 @@ fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
     all.retain(|found| found.name == name || found.pid.to_string() == name);
     Err(Error::Message(match all.len() {
         1 => return Ok(all.swap_remove(0)),
-        0 if names.is_empty() => "No farm runs: `pinhead up FARM.toml` starts one".to_owned(),
-        0 => format!(
-            "No farm `{}` runs, and no `pinhead up` with this process id; there are {names}",
-            name.escape_debug()
-        ),
+        0 if names.is_empty() => NONE.to_owned(),
+        0 => format!("No farm `{}` runs; there are {names}", name.escape_debug()),
         // A name may be used twice; a process id cannot.
         count => format!(
             "{count} farms are called {name}: take a process id, {}",
@@ -70,22 +66,11 @@ fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
 
 /// Returns the farm that has a guest. `FARM/GUEST` or `PID/GUEST` selects the farm if several have
 /// a guest of that name.
-pub(super) fn guest(named: &str) -> Result<At, Error> {
+pub(crate) fn guest(named: &str) -> Result<At, Error> {
     match named.split_once('/') {
         Some((name, guest)) => Ok(At { socket: farm(Some(name))?.socket, guest: guest.to_owned() }),
         None => having(named, farms()?),
     }
-}
-
-/// Returns the farm or the `pinhead up --guests` that has a guest, also named as `PID/GUEST`.
-pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
-    let all = running::all()?;
-    if all.is_empty() {
-        let text = "No `pinhead up` is running: start one, or use --root";
-        return Err(Error::Message(text.into()));
-    }
-    let Some((name, guest)) = named.split_once('/') else { return having(named, all) };
-    Ok(At { socket: chosen(name, all)?.socket, guest: guest.to_owned() })
 }
 
 /// Returns the only farm that has a guest of this name.
@@ -119,7 +104,8 @@ fn having(named: &str, among: Vec<Running>) -> Result<At, Error> {
             listed(near.into_iter().take(NEAR_MAX))
         ),
         _ => format!(
-            "Several have one: {}",
+            "Several farms have a guest `{}`: name one of {}",
+            named.escape_debug(),
             listed(having.iter().map(|farm| format!("{}/{named}", farm.name)))
         ),
     }))
@@ -152,7 +138,7 @@ mod tests {
     }
 
     fn found(name: &str, pid: u32, socket: PathBuf) -> Running {
-        Running { name: name.to_owned(), pid, socket, has_file: false }
+        Running { name: name.to_owned(), pid, socket }
     }
 
     fn asked(guest: &str, guests_of: [&[&str]; 2]) -> Result<PathBuf, String> {
@@ -169,7 +155,7 @@ mod tests {
     #[test]
     fn guest_is_found_when_exactly_one_farm_has_it() {
         assert_eq!(asked("g2", [&["g1"], &["g1", "g2"]]), Ok("12".into()));
-        assert_eq!(asked("g1", [&["g1"], &["g1"]]), Err("Several have one: 11/g1, 12/g1".into()));
+        assert_eq!(asked("g1", [&["g1"], &["g1"]]), Err("Several farms have a guest `g1`: name one of 11/g1, 12/g1".into()));
         let none = "No guest `g9` runs; there are g1, g2 and others";
         assert_eq!(asked("g9", [&["g1"], &["g2"]]), Err(none.into()));
         assert_eq!(asked("g9", [&[], &[]]), Err("No guest `g9` runs".into()));
@@ -193,10 +179,9 @@ mod tests {
         assert_eq!((pid("test"), pid("12"), pid("14")), (Ok(13), Ok(12), Ok(14)));
         let twice = "2 farms are called shop: take a process id, 11, 12";
         assert_eq!(pid("shop"), Err(twice.into()));
-        let none = "No farm `15` runs, and no `pinhead up` with this process id; \
-                    there are shop, shop, test, 14";
+        let none = "No farm `15` runs; there are shop, shop, test, 14";
         assert_eq!(pid("15"), Err(none.into()));
-        assert!(chosen("15", Vec::new()).unwrap_err().to_string().starts_with("No farm runs"));
+        assert!(chosen("15", Vec::new()).unwrap_err().to_string().starts_with("No farm of yours runs"));
         let several = only(all()).unwrap_err().to_string();
         assert_eq!(several, "Several farms run: name one of shop, shop, test, 14");
     }

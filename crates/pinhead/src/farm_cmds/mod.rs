@@ -12,7 +12,7 @@ mod ps;
 
 pub use console::console;
 pub use down::down;
-pub(crate) use find::{At, any_guest};
+pub(crate) use find::{At, guest};
 pub use park::{park, wake};
 pub(crate) use ps::{Beside, beside};
 pub use ps::{ps, shown};

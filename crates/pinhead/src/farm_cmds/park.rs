@@ -68,6 +68,6 @@ fn host(args: &ParkArgs, guest: &str) -> Result<Host, Error> {
     match args.socket.socket {
         // The manager itself reports an unknown guest best.
         Some(_) => Ok(Host::Manager(guest.to_owned())),
-        None => find::any_guest(guest).map(Host::Farm).or_else(at_manager),
+        None => find::guest(guest).map(Host::Farm).or_else(at_manager),
     }
 }

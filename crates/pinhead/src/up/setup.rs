@@ -46,7 +46,7 @@ pub fn prepare(args: &UpArgs) -> Result<Plan, Error> {
         cpus: args.cpus,
         memory_mib: args.memory,
         translation_mib: translation_mib(Source::Builtin(Builtin::Tiny), args.guests),
-        ctl: false,
+        ctl: true,
         ..GuestSpec::new(format!("g{number}"), image.clone(), accel)
     };
     let members: Vec<MemberConfig> =
