@@ -65,17 +65,26 @@ impl Up {
         self.explain_guest("g1")
     }
 
-    /// Runs `explain` for a guest, named by its process: other tests have guests of the same names.
+    /// Runs `explain` for a guest.
     pub fn explain_guest(&self, guest: &str) -> Output {
-        let guest = format!("{}/{guest}", self.child.id());
-        let mut command = Command::new(crate::program());
-        command.args(["explain", "default", "--interval", "300", "--guest", &guest]);
-        let output = command.env("TMPDIR", self.dir.path()).output().expect("explain runs");
+        let guest = self.guest(guest);
+        let output = self.run(&["explain", "default", "--interval", "300", "--guest", &guest]);
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
             *self.refusal.borrow_mut() = format!("{guest}: {text}");
         }
         output
+    }
+
+    /// Returns the name of a guest that no other test has.
+    pub fn guest(&self, guest: &str) -> String {
+        format!("{}/{guest}", self.child.id())
+    }
+
+    /// Runs a command of `pinhead`.
+    pub fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(crate::program());
+        command.args(args).env("TMPDIR", self.dir.path()).output().expect("it runs")
     }
 
     /// Sends a signal to the process.

@@ -42,6 +42,10 @@ fn guests_gain_and_give_back_and_one_crash_is_not_the_others() {
     for part in ["guest g1", "HOTPLUG = ", "CP_ActiveAVG = ", "meminfo.MemFree = ", "CPU: "] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
+    let said = up.run(&["exec", &up.guest("g1"), "--", "hostname"]);
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "g1\n", "{said:?}");
+    let log = up.run(&["logs", &up.guest("g1")]);
+    assert!(String::from_utf8_lossy(&log.stdout).contains("g1 is up"), "{log:?}");
     // The second QEMU has the higher process id, as these are assigned in ascending order.
     let second = qemus.iter().max().expect("two of them").to_string();
     assert!(Command::new("kill").args(["-9", &second]).status().expect("kill").success());

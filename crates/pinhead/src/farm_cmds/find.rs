@@ -155,7 +155,10 @@ mod tests {
     #[test]
     fn guest_is_found_when_exactly_one_farm_has_it() {
         assert_eq!(asked("g2", [&["g1"], &["g1", "g2"]]), Ok("12".into()));
-        assert_eq!(asked("g1", [&["g1"], &["g1"]]), Err("Several farms have a guest `g1`: name one of 11/g1, 12/g1".into()));
+        assert_eq!(
+            asked("g1", [&["g1"], &["g1"]]),
+            Err("Several farms have a guest `g1`: name one of 11/g1, 12/g1".into())
+        );
         let none = "No guest `g9` runs; there are g1, g2 and others";
         assert_eq!(asked("g9", [&["g1"], &["g2"]]), Err(none.into()));
         assert_eq!(asked("g9", [&[], &[]]), Err("No guest `g9` runs".into()));
@@ -181,7 +184,9 @@ mod tests {
         assert_eq!(pid("shop"), Err(twice.into()));
         let none = "No farm `15` runs; there are shop, shop, test, 14";
         assert_eq!(pid("15"), Err(none.into()));
-        assert!(chosen("15", Vec::new()).unwrap_err().to_string().starts_with("No farm of yours runs"));
+        assert!(
+            chosen("15", Vec::new()).unwrap_err().to_string().starts_with("No farm of yours runs")
+        );
         let several = only(all()).unwrap_err().to_string();
         assert_eq!(several, "Several farms run: name one of shop, shop, test, 14");
     }
