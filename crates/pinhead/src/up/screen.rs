@@ -2,7 +2,7 @@
 
 use super::table;
 use crate::args::UpFormat;
-use farm::fleet::{Fleet, State};
+use farm::fleet::{Fleet, Member, State};
 use std::io::{IsTerminal, Write};
 
 /// Interval between two tables on a terminal, and between two in other output.
@@ -59,7 +59,8 @@ impl Screen {
                 text = text.lines().take(room).map(|line| format!("{line}\n")).collect();
                 text.push_str(&format!("... and {} more\n", count - room));
             }
-            text.push_str(&format!("{} s; Ctrl-C ends all guests\n", now / 1000));
+            let is_managed = |member: &Member| *member.state() == State::Managed;
+            text.push_str(&footer(now / 1000, fleet.members().iter().any(is_managed)));
             if self.drawn_lines > 0 {
                 out.push_str(&format!("\x1b[{}A", self.drawn_lines));
             }
@@ -97,4 +98,22 @@ pub(super) fn failures(fleet: &Fleet) -> String {
         }
     }
     out
+}
+
+/// Returns the line below the table. The table has no figures of guests that a manager has.
+fn footer(seconds: u64, is_managed: bool) -> String {
+    let hint = if is_managed { "; `pinhead top` shows managed guests" } else { "" };
+    format!("{seconds} s; Ctrl-C ends all guests{hint}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footer_leads_to_top_when_a_manager_has_guests() {
+        assert_eq!(footer(7, false), "7 s; Ctrl-C ends all guests\n");
+        let managed = footer(86_400, true);
+        assert!(managed.contains("pinhead top") && managed.trim_end().len() <= 80, "{managed}");
+    }
 }
