@@ -36,7 +36,7 @@ pub(crate) fn parts(
     }
     let mut reader = MachineReader::open(&Root::default()).map_err(Error::Machine)?;
     let total = reader.read().map_err(Error::Machine)?.total;
-    let place = Place::of_this_process(Some(total));
+    let place = Place { budget: options.budget, ..Place::of_this_process(Some(total)) };
     let loaded = config::load(config_path.as_deref(), &place).map_err(Error::Settings)?;
     let settings = &loaded.settings;
     let total = settings.zvm.host_total().unwrap_or(total);

@@ -26,7 +26,8 @@ const USERS_MAX: usize = 1000;
 pub(super) fn build(reader: &mut Reader<'_>, tree: &Tree<'_>, place: &Place) -> Settings {
     let zvm = zvm(reader, tree);
     let place = &Place { host_total: zvm.host_total().or(place.host_total), ..place.clone() };
-    let (host, at): (HostSettings, _) = reader.table(tree);
+    let (mut host, at): (HostSettings, _) = reader.table(tree);
+    host.budget = place.budget.or(host.budget);
     check_set_point(reader, &at, &host, place);
     zvm.check_interval(reader, &at, host.interval_ms);
     let (mut sources, at): (Sources, _) = reader.table(tree);

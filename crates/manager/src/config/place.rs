@@ -1,5 +1,6 @@
 //! The surroundings of a manager: its user's directories and the host's memory.
 
+use super::Share;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -23,6 +24,8 @@ pub struct Place {
     pub state_dir: Option<PathBuf>,
     /// Memory of the host, to compare shares with sizes.
     pub host_total: Option<Bytes>,
+    /// Budget of the command line, which precedes that of the file.
+    pub budget: Option<Share>,
 }
 
 impl Place {
@@ -39,6 +42,7 @@ impl Place {
             state_dir: dir("XDG_STATE_HOME")
                 .or_else(|| dir("HOME").map(|home| home.join(".local/state"))),
             host_total,
+            budget: None,
         }
     }
 

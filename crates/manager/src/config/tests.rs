@@ -18,6 +18,14 @@ fn errors(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn budget_of_the_command_line_precedes_the_file() {
+    let place = Place { budget: Some(Share::Bytes(Bytes::mib(480))), ..place() };
+    let budget = |text, place| parse(text, place).unwrap().budget(Bytes::mib(16 << 10));
+    assert_eq!(budget("[host]\nbudget = \"50%\"\n", &place), Some(Bytes::mib(480)));
+    assert_eq!(budget("", &place), Some(Bytes::mib(480)));
+}
+
+#[test]
 fn an_empty_file_is_the_defaults() {
     let settings = ok("");
     let total = Bytes::mib(16 << 10);

@@ -1,7 +1,7 @@
 //! The parts of a manager, and its signals from outside.
 
 use crate::clock::Clock;
-use crate::config::{Loaded, Place};
+use crate::config::{Loaded, Place, Share};
 use crate::control::Server;
 use crate::ksm::Ksm;
 use crate::lease::Lease;
@@ -21,6 +21,8 @@ pub struct Options {
     pub dry_run: bool,
     /// Time after which the manager ends.
     pub for_ms: Option<u64>,
+    /// Memory that the guests may use together, in place of the file's `[host] budget`.
+    pub budget: Option<Share>,
 }
 
 /// Signals that wake the manager from outside.

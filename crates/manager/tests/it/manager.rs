@@ -34,7 +34,7 @@ fn host_below_its_set_point_takes_idle_memory_with_a_reason() {
 
 #[test]
 fn a_dry_run_decides_and_moves_nothing() {
-    let options = Options { dry_run: true, for_ms: None };
+    let options = Options { dry_run: true, ..Options::default() };
     let mut scene = Scene::with("dry", "", options);
     let hoarder = scene.guest("hoarder", FOUR, Bytes::mib(500));
     write_meminfo(&scene.dir, GIB);

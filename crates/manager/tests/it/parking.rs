@@ -260,7 +260,7 @@ fn finding2_18_guest_that_has_run_since_it_was_parked_stays() {
 
 #[test]
 fn manager_parks_no_guest_in_a_dry_run_or_without_a_keeper() {
-    let mut dry = Scene::with("dry-park", "", Options { dry_run: true, for_ms: None });
+    let mut dry = Scene::with("dry-park", "", Options { dry_run: true, ..Options::default() });
     dry.guest("web", FOUR, Bytes::mib(500));
     dry.run(5_000);
     assert!(refusal(&asked(&mut dry, "park")).contains("--dry-run"));

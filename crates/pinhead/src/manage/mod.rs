@@ -15,6 +15,7 @@ use crate::escape::json;
 use crate::farm_cmds::Beside;
 use crate::why::DiffArgs;
 use clap::{Args, Subcommand, ValueEnum};
+use counters::Bytes;
 use manager::config::Share;
 use manager::control::{self, Answer, Ask, Change, Inputs, Ps};
 use serde::Serialize;
@@ -32,6 +33,11 @@ pub struct HostArgs {
     /// All keys are optional, and the default file may be missing.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Memory that all guests may use together, as `480 MiB` or `50%`
+    ///
+    /// It precedes `[host] budget` in the settings.
+    #[arg(long, value_name = "SIZE", value_parser = budget)]
+    pub budget: Option<Share>,
     /// Write decisions to the journal, but change nothing
     ///
     /// Guests of `pinhead up` stay under its control. If it moves their balloons itself, the
@@ -143,6 +149,14 @@ pub struct ReserveArgs {
     pub release: Option<u64>,
     #[command(flatten)]
     pub(crate) socket: SocketArg,
+}
+
+fn budget(text: &str) -> Result<Share, String> {
+    let budget = Share::parse(text).map_err(|bad| format!("{}: {}", bad.kind, bad.help))?;
+    match budget.of(Bytes(1000)) {
+        Bytes::ZERO => Err("guests could use nothing: leave it out to give them all".to_owned()),
+        _ => Ok(budget),
+    }
 }
 
 /// Lists the guests, or reports on the manager.

@@ -29,6 +29,7 @@ fn manage(args: &HostArgs) -> Result<(), Error> {
     let options = Options {
         dry_run: args.dry_run,
         for_ms: args.seconds.map(|seconds| seconds.saturating_mul(1000)),
+        budget: args.budget,
     };
     let mut manager = Manager::start(args.config.clone(), options).map_err(to_error)?;
     loop {
