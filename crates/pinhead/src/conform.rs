@@ -4,7 +4,7 @@
 //! texts of the kernel's files, and the CPUs and the pool after it. The texts go through the
 //! daemon's own readers, compiler and step.
 
-use crate::error::Error;
+use crate::{Error, RulesError};
 use counters::{History, Pages};
 use policy::guest::{self, CpuAction, Cpus, Resources};
 use procfs::{Reader, Texts, names_of};
@@ -112,7 +112,7 @@ pub fn scenarios(text: impl Read, path: &Path) -> Result<Report, Error> {
         }
     }
     if report.total == 0 {
-        return Err(Error::Message(format!("{} has no scenario in it", path.display())));
+        return Err(RulesError::NoScenario { path: path.into() }.into());
     }
     Ok(report)
 }

@@ -1,5 +1,9 @@
 //! Errors of the commands, with messages for their user.
 
+mod rules;
+
+pub use rules::{RulesError, SnapshotFault};
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +56,8 @@ pub enum Error {
     /// The screens cannot be shown.
     #[error(transparent)]
     Top(top::Error),
+    #[error(transparent)]
+    Rules(#[from] RulesError),
     /// A step that the system, or a library, refused.
     #[error("{what}")]
     Step { what: String, source: Box<dyn std::error::Error + Send + Sync> },
