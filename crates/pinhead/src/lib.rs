@@ -35,4 +35,4 @@ pub mod web;
 pub mod why;
 pub mod zvm;
 
-pub use error::{Error, RulesError, SnapshotFault};
+pub use error::{Error, FarmCommandError, RulesError, SnapshotFault, UpError};

@@ -1,8 +1,12 @@
 //! Errors of the commands, with messages for their user.
 
+mod farms;
 mod rules;
+mod up;
 
+pub use farms::FarmCommandError;
 pub use rules::{RulesError, SnapshotFault};
+pub use up::UpError;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -57,7 +61,11 @@ pub enum Error {
     #[error(transparent)]
     Top(top::Error),
     #[error(transparent)]
+    FarmCommand(#[from] FarmCommandError),
+    #[error(transparent)]
     Rules(#[from] RulesError),
+    #[error(transparent)]
+    Up(#[from] UpError),
     /// A step that the system, or a library, refused.
     #[error("{what}")]
     Step { what: String, source: Box<dyn std::error::Error + Send + Sync> },

@@ -1,7 +1,7 @@
 //! Finds the farm and the guest that an argument names. Guests without a farm's file are named by
 //! the process id of their `pinhead up`.
 
-use crate::Error;
+use crate::{Error, FarmCommandError};
 use farm::running::{self, Running};
 use farm::service;
 use manager::control::FarmGuest;
@@ -22,7 +22,7 @@ pub(super) fn farms() -> Result<Vec<Running>, Error> {
     let mut found = running::all()?;
     found.retain(|found| found.has_file);
     match found.is_empty() {
-        true => Err(Error::Message("No farm runs: `pinhead up FARM.toml` starts one".into())),
+        true => Err(FarmCommandError::NoFarm.into()),
         false => Ok(found),
     }
 }
@@ -44,28 +44,26 @@ fn only(mut found: Vec<Running>) -> Result<Running, Error> {
         1 => Ok(found.swap_remove(0)),
         _ => {
             let names = listed(found.iter().map(|farm| farm.name.clone()));
-            Err(Error::Message(format!("Several farms run: name one of {names}")))
+            Err(FarmCommandError::SeveralFarms { names }.into())
         }
     }
 }
 
 /// Returns the farm with this name or process id.
 fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
-    let names = listed(all.iter().map(|found| found.name.clone()));
+    let known = listed(all.iter().map(|found| found.name.clone()));
     all.retain(|found| found.name == name || found.pid.to_string() == name);
-    Err(Error::Message(match all.len() {
+    let name = name.to_owned();
+    Err(match all.len() {
         1 => return Ok(all.swap_remove(0)),
-        0 if names.is_empty() => "No farm runs: `pinhead up FARM.toml` starts one".to_owned(),
-        0 => format!(
-            "No farm `{}` runs, and no `pinhead up` with this process id; there are {names}",
-            name.escape_debug()
-        ),
-        // A name may be used twice; a process id cannot.
-        count => format!(
-            "{count} farms are called {name}: take a process id, {}",
-            listed(all.iter().map(|found| found.pid.to_string()))
-        ),
-    }))
+        0 if known.is_empty() => FarmCommandError::NoFarm,
+        0 => FarmCommandError::UnknownFarm { name, known },
+        count => {
+            let pids = listed(all.iter().map(|found| found.pid.to_string()));
+            FarmCommandError::SameName { name, count, pids }
+        }
+    }
+    .into())
 }
 
 /// Returns the farm that has a guest. `FARM/GUEST` or `PID/GUEST` selects the farm if several have
@@ -81,8 +79,7 @@ pub(super) fn guest(named: &str) -> Result<At, Error> {
 pub(crate) fn any_guest(named: &str) -> Result<At, Error> {
     let all = running::all()?;
     if all.is_empty() {
-        let text = "No `pinhead up` is running: start one, or use --root";
-        return Err(Error::Message(text.into()));
+        return Err(FarmCommandError::NothingRuns.into());
     }
     let Some((name, guest)) = named.split_once('/') else { return having(named, all) };
     Ok(At { socket: chosen(name, all)?.socket, guest: guest.to_owned() })
@@ -110,19 +107,20 @@ fn having(named: &str, among: Vec<Running>) -> Result<At, Error> {
     if let (0, Some(error)) = (having.len(), failed) {
         return Err(error.into());
     }
-    Err(Error::Message(match having.len() {
-        1 => return Ok(At { socket: having.swap_remove(0).socket, guest: named.to_owned() }),
-        0 if near.is_empty() => format!("No guest `{}` runs", named.escape_debug()),
-        0 => format!(
-            "No guest `{}` runs; there are {} and others",
-            named.escape_debug(),
-            listed(near.into_iter().take(NEAR_MAX))
-        ),
-        _ => format!(
-            "Several have one: {}",
-            listed(having.iter().map(|farm| format!("{}/{named}", farm.name)))
-        ),
-    }))
+    let name = named.to_owned();
+    Err(match having.len() {
+        1 => return Ok(At { socket: having.swap_remove(0).socket, guest: name }),
+        0 if near.is_empty() => FarmCommandError::NoGuest { name },
+        0 => {
+            let near = listed(near.into_iter().take(NEAR_MAX));
+            FarmCommandError::UnknownGuest { name, near }
+        }
+        _ => {
+            let places = listed(having.iter().map(|farm| format!("{}/{named}", farm.name)));
+            FarmCommandError::SeveralGuests { places }
+        }
+    }
+    .into())
 }
 
 fn listed(names: impl Iterator<Item = String>) -> String {
