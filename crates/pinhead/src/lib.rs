@@ -35,4 +35,6 @@ pub mod web;
 pub mod why;
 pub mod zvm;
 
-pub use error::{Error, FarmCommandError, RulesError, SnapshotFault, UpError};
+pub use error::{
+    Error, FarmCommandError, ManageError, RulesError, SizeError, SnapshotFault, UpError,
+};

@@ -1,11 +1,15 @@
 //! Errors of the commands, with messages for their user.
 
 mod farms;
+mod manage;
 mod rules;
+mod size;
 mod up;
 
 pub use farms::FarmCommandError;
+pub use manage::ManageError;
 pub use rules::{RulesError, SnapshotFault};
+pub use size::SizeError;
 pub use up::UpError;
 
 use std::io;
@@ -63,7 +67,11 @@ pub enum Error {
     #[error(transparent)]
     FarmCommand(#[from] FarmCommandError),
     #[error(transparent)]
+    Manage(#[from] ManageError),
+    #[error(transparent)]
     Rules(#[from] RulesError),
+    #[error(transparent)]
+    Size(#[from] SizeError),
     #[error(transparent)]
     Up(#[from] UpError),
     /// A step that the system, or a library, refused.

@@ -58,7 +58,7 @@ pub fn run(args: &IdleArgs) -> Result<String, Error> {
     let first = scan(args)?;
     std::thread::sleep(Duration::from_secs(args.seconds));
     let second = scan(args)?;
-    let wakers = Wakers::between(&first, &second).map_err(Error::Message)?;
+    let wakers = Wakers::between(&first, &second)?;
     match args.format {
         Format::Json => json(&wakers),
         Format::Text => Ok(table::show(&wakers, args.top)),
