@@ -36,5 +36,6 @@ pub mod why;
 pub mod zvm;
 
 pub use error::{
-    Error, FarmCommandError, ManageError, RulesError, SizeError, SnapshotFault, UpError,
+    Error, FarmCommandError, FleetError, ManageError, RecordingsError, RulesError, SizeError,
+    SnapshotFault, TimeError, UpError, ZvmError,
 };

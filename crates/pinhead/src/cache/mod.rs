@@ -229,8 +229,7 @@ fn wanted(parts: &[Part], args: &RefreshArgs, now_s: u64) -> Result<Vec<Wanted>,
             Some(near) => format!("did you mean {near}?"),
             None => "`pinhead cache list` names them".to_owned(),
         };
-        let name = base::plain(name, 80);
-        Err(Error::Message(format!("There are no packages and no disk called {name}: {hint}")))
+        Err(Error::NotCached { name: base::plain(name, 80), hint })
     };
     let mut all = args.names.iter().map(named).collect::<Result<Vec<_>, _>>()?;
     all.sort_by_key(|one| matches!(one, Wanted::Disk(_)));

@@ -8,9 +8,9 @@
 
 mod show;
 
-use crate::Error;
 use crate::args::Format;
 use crate::why::time_between;
+use crate::{Error, RecordingsError};
 use backtest::{Played, Replay, World};
 use base::{Bytes, duration, parse_size};
 use clap::Args;
@@ -156,9 +156,7 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
     };
     let change = world.change()?;
     if change.is_none() && !args.fit {
-        return Err(Error::Message(
-            "Name a change: --host, --grow, --more with --like, --policy, or --fit".into(),
-        ));
+        return Err(RecordingsError::NoChange.into());
     }
     let source = source(&args.source, now)?;
     if let (true, Some(like)) = (args.fit, &args.like) {
