@@ -9,6 +9,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use base::chain;
 use hypervisor::ProcessId;
 use images::FirstProcess;
 use procfs::{Chance, Work};
@@ -24,6 +25,7 @@ use super::open::RunningGuest;
 use super::park::ParkNews;
 use super::park_clock::{ParkWish, asleep_percent};
 use super::parking::{Parking, SaveNews};
+use super::refusal::Refusal;
 use super::state::State;
 use super::suspend::{self, Failure, Saved, Stage};
 use super::worker::{Job, Worker};
@@ -61,27 +63,27 @@ impl Default for Parkers {
     }
 }
 
-/// Checks that a guest can be parked on disk now. The error states the obstacle.
+/// Checks that a guest can be parked on disk now.
 fn may_be_saved(
     config: &MemberConfig,
     holder: Holder,
     balloon: &BalloonGrants,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     if config.spec.restore.is_none() {
-        return Err("it has booted, and is no clone of a template".to_owned());
+        return Err(Refusal::Booted);
     }
     if holder != Holder::Farm {
-        return Err("a host manager has it, which would lose it".to_owned());
+        return Err(Refusal::Managed);
     }
     match balloon.is_busy() {
-        true => Err("its balloon moves".to_owned()),
+        true => Err(Refusal::Balloon),
         false => Ok(()),
     }
 }
 
 impl Member {
-    /// Starts to park the guest. The error states why it cannot be parked now.
-    pub(super) fn park(&mut self) -> Result<(), String> {
+    /// Starts to park the guest.
+    pub(super) fn park(&mut self) -> Result<(), Refusal> {
         match &mut self.running {
             Some(running)
                 if self.state.is_up()
@@ -100,8 +102,8 @@ impl Member {
                 Ok(())
             }
             None if self.suspension.is_at_rest() => Ok(()),
-            _ if self.suspension.is_away() => Err("it is waking".to_owned()),
-            _ => Err(format!("it is {}", self.state.word())),
+            _ if self.suspension.is_away() => Err(Refusal::State("waking")),
+            _ => Err(Refusal::State(self.state.word())),
         }
     }
 
@@ -111,7 +113,7 @@ impl Member {
         let woken = self.running.as_mut().map_or(Ok(()), RunningGuest::wake);
         match woken {
             Ok(()) => self.flush_qmp(),
-            Err(reason) => self.end(reason),
+            Err(why) => self.end(chain(&why)),
         }
     }
 
@@ -127,7 +129,7 @@ impl Member {
             None => return false,
             Some(Ok(ParkNews::Nothing)) => {}
             Some(Ok(ParkNews::Woken)) => self.woken(now_ms),
-            Some(Err(reason)) => self.end(reason),
+            Some(Err(why)) => self.end(chain(&why)),
         }
         true
     }
@@ -381,7 +383,7 @@ impl Member {
         self.suspension.is_wanted = false;
         match running.is_not_saved(why, now_ms) {
             Ok(()) => self.flush_qmp(),
-            Err(why) => self.end(why),
+            Err(why) => self.end(chain(&why)),
         }
     }
 

@@ -439,7 +439,7 @@ impl Member {
             let name = &self.config.spec.name;
             match outcome {
                 Ok(note) => self.events.push(Event::Note(format!("{name} {note}"))),
-                Err(reason) => return self.end(reason),
+                Err(why) => return self.end(base::chain(&why)),
             }
             self.flush_qmp();
         }

@@ -27,6 +27,7 @@ use vm::{GuestSpec, Template};
 use super::alarm::Alarm;
 use super::open::RunningGuest;
 use super::park_clock::SILENT_MS;
+use super::refusal::Refusal;
 use super::worker::Job;
 use crate::relay::Door;
 
@@ -121,11 +122,10 @@ impl Suspension {
         }
     }
 
-    /// Closes the door if the guest is awake and no client is in the way. The error states the
-    /// reason why the door stays open.
-    pub(super) fn shut(&self, is_awake: bool) -> Result<(), String> {
+    /// Closes the door if the guest is awake and no client is in the way.
+    pub(super) fn shut(&self, is_awake: bool) -> Result<(), Refusal> {
         match self.door.as_ref().filter(|_| is_awake).map(|door| door.shut(u64::from(SILENT_MS))) {
-            Some(Err(count)) => Err(format!("clients are connected to its ports ({count})")),
+            Some(Err(count)) => Err(Refusal::Clients { count }),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use manager::control::{Answer, ClientId, Failure, Parked, Return, Server};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Refusal};
 
 /// Most waiting clients, so that other clients find a place.
 const WAITING_MAX: usize = 64;
@@ -19,8 +19,7 @@ struct Waiting {
 }
 
 impl Parkings {
-    /// Parks a guest for a client. `None` means that the answer comes later. The error is the
-    /// reason why the guest cannot be parked.
+    /// Parks a guest for a client. `None` means that the answer comes later.
     pub(super) fn park(
         &mut self,
         guest: usize,
@@ -30,7 +29,7 @@ impl Parkings {
         self.has_room()?;
         let begun = fleet.park(guest);
         let name = &fleet.members()[guest].spec().name;
-        begun.map_err(|why| Failure::new(format!("Guest {name} cannot be parked: {why}")))?;
+        begun.map_err(|why| refused(name, &why))?;
         Ok(match fleet.members()[guest].is_parked() {
             true => Some(parked(guest, fleet)),
             false => self.wait(guest, true, to),
@@ -106,6 +105,11 @@ impl Parkings {
             control.answer(client, id, &answer, fleet.now_ms());
         }
     }
+}
+
+/// Returns the failure for a guest that cannot be parked.
+pub(super) fn refused(name: &str, why: &Refusal) -> Failure {
+    Failure::new(format!("Guest {name} cannot be parked: {}", base::chain(why)))
 }
 
 /// Returns the failure for a guest that was not parked, with the reason if it could not be saved.
