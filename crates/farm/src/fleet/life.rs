@@ -19,6 +19,7 @@ use super::alarm::Leave;
 use super::balloon::BalloonGrants;
 use super::dying::Next;
 use super::event::Event;
+use super::fault::Fault;
 use super::member::{Holder, Member};
 use super::member_config::MemberConfig;
 use super::open::RunningGuest;
@@ -194,8 +195,8 @@ impl Member {
     }
 
     /// Returns the host's reason for not taking the guest's memory at its last park.
-    pub fn kept_because(&self) -> Option<&str> {
-        self.parking()?.refused()
+    pub fn kept_because(&self) -> Option<String> {
+        Some(chain(self.parking()?.refused()?))
     }
 
     /// Sends QEMU the state to resume from. Called when QEMU listens.
@@ -222,10 +223,10 @@ impl Member {
         let asked = self.running.as_ref().is_some_and(asked);
         match outcome {
             Err(failure) if asked => {
-                let why = format!("QEMU does not go on from its state: {}", failure.desc);
+                let why = Fault::State { desc: failure.desc.clone() };
                 match self.is_away() {
                     true => self.fails_to_come_back(why),
-                    false => self.end(why),
+                    false => self.end(chain(&why)),
                 }
                 true
             }
@@ -303,7 +304,7 @@ impl Member {
         let waits = matches!(self.suspension.stage, Stage::Starting { .. } | Stage::Loading);
         let pid = self.pid();
         if waits && self.watch.is_lost(now_ms, || Work::of_process(pid?)) {
-            self.fails_to_come_back("it does not go on".to_owned());
+            self.fails_to_come_back(Fault::Stuck);
         }
         if let Stage::Failed(failure) = &self.suspension.stage {
             self.has_not_come_back(failure.clone(), now_ms);
@@ -312,7 +313,7 @@ impl Member {
 
     /// Records that the guest does not come back although its file is complete. The next turn
     /// decides what follows.
-    pub(super) fn fails_to_come_back(&mut self, why: String) {
+    pub(super) fn fails_to_come_back(&mut self, why: Fault) {
         self.kill(Next::Nothing);
         self.suspension.stage = Stage::Failed(Failure { why, is_of_file: false });
     }
@@ -325,7 +326,7 @@ impl Member {
                 let fill = move |_: &AtomicBool| suspend::fill(&path, &spec, process);
                 self.suspension.stage = Stage::Filling(Job::begin(waker, fill));
             }
-            _ => self.fails_to_come_back("its QEMU is gone".to_owned()),
+            _ => self.fails_to_come_back(Fault::NoQemu),
         }
     }
 
@@ -333,7 +334,7 @@ impl Member {
     /// ports, and the attempt is repeated as long as the file is complete. A guest that has never
     /// run in this farm starts from its template at once.
     fn has_not_come_back(&mut self, Failure { why, is_of_file }: Failure, now_ms: u64) {
-        let name = self.config.spec.name.clone();
+        let (name, why) = (self.config.spec.name.clone(), chain(&why));
         if self.state == State::Booting {
             self.config.park_file.iter().for_each(|file| suspend::remove(file));
             let note = format!("{name} begins anew: its state on disk is of no use: {why}");

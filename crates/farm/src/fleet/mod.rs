@@ -15,6 +15,7 @@ mod balloon;
 mod daemon;
 mod dying;
 mod event;
+mod fault;
 mod kvm;
 mod life;
 mod loads;

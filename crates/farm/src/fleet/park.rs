@@ -20,6 +20,7 @@ use qmp::{Command, Failure, Reply, Ticket};
 use reactor::{PollFlags, PollSet};
 use vm::{DeviceFile, GuestSpec, PortSockets};
 
+use super::fault::Fault;
 use super::open::RunningGuest;
 use super::park_clock::{ParkRule, SILENT_MS};
 use super::parking::{Saver, Stage};
@@ -216,14 +217,14 @@ impl RunningGuest {
 
 /// Hands QEMU's memory to the kernel until the guest is woken. The error is the kernel's reason for
 /// taking no more of it. An ended QEMU is no error.
-fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), String> {
+fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), Fault> {
     let take = |process| {
         let mut slices = PageOut::take_from(process, 0)?;
         while !is_left.load(Ordering::Relaxed) && slices.next().transpose()?.is_some() {}
         Ok(())
     };
     match process.map_or(Ok(()), take) {
-        Err(PageOutError::Refused(error)) => Err(error.to_string()),
+        Err(PageOutError::Refused(error)) => Err(Fault::of(error)),
         Ok(()) | Err(PageOutError::Gone) => Ok(()),
     }
 }
@@ -241,19 +242,19 @@ impl RunningGuest {
         let is_late = had.look(now_ms, || Work::of_process(pid)) >= ANSWER_MAX_MS;
         parking.waits = Some((asked, if is_late { Chance::since(now_ms) } else { had }));
         is_late.then_some(())?;
-        let why = format!("its QEMU has not answered for {} s", ANSWER_MAX_MS / 1000);
+        let why = Fault::Late { seconds: ANSWER_MAX_MS / 1000 };
         if let Stage::Waking { .. } = parking.stage {
             return Some(Ok(format!("is not woken yet: {why}")));
         }
-        Some(self.is_not_saved(Some(why.clone()), now_ms).map(|()| format!("is not parked: {why}")))
+        let note = format!("is not parked: {why}");
+        Some(self.is_not_saved(Some(why), now_ms).map(|()| note))
     }
 
     /// Requests the state of the devices from QEMU. The virtual CPUs are stopped.
     fn save_devices(&mut self, is_wanted: bool, now_ms: u64) -> Result<ParkNews, NotWoken> {
-        let no_file = || "it was not started for that".to_owned();
         let command = match self.devices.as_mut().map(DeviceFile::save) {
-            Some(command) => command.map_err(|error| error.to_string()),
-            None => Err(no_file()),
+            Some(command) => command.map_err(Fault::of),
+            None => Err(Fault::NoFile),
         };
         match command {
             Ok(command) if !is_wanted => {
@@ -277,8 +278,8 @@ impl RunningGuest {
         };
         let mut read = || self.devices.as_mut().map_or(Ok(Vec::new()), DeviceFile::read);
         let devices = match outcome {
-            Ok(_) => self.process.pause().and_then(|()| read()).map_err(|e| e.to_string()),
-            Err(failure) => Err(failure.desc.clone()),
+            Ok(_) => self.process.pause().and_then(|()| read()).map_err(Fault::of),
+            Err(failure) => Err(Fault::Qemu(failure.desc.clone())),
         };
         match devices {
             Ok(devices) if !is_wanted => {
@@ -290,11 +291,7 @@ impl RunningGuest {
     }
 
     /// Lets the guest continue where it was, and keeps the reason if saving failed.
-    pub(super) fn is_not_saved(
-        &mut self,
-        why: Option<String>,
-        now_ms: u64,
-    ) -> Result<(), NotWoken> {
+    pub(super) fn is_not_saved(&mut self, why: Option<Fault>, now_ms: u64) -> Result<(), NotWoken> {
         match why.is_some() {
             true => self.parking.clock.cannot_be_saved(now_ms),
             false => self.parking.clock.was_refused(now_ms),
@@ -311,8 +308,8 @@ mod tests {
     #[test]
     fn page_out_refuses_nothing_when_qemu_is_gone() {
         let is_left = AtomicBool::new(false);
-        assert_eq!(page_out(None, &is_left), Ok(()));
+        assert!(page_out(None, &is_left).is_ok());
         let ended = ProcessId { pid: u32::MAX, start_ticks: 1 };
-        assert_eq!(page_out(Some(ended), &is_left), Ok(()));
+        assert!(page_out(Some(ended), &is_left).is_ok());
     }
 }

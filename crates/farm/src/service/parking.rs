@@ -98,7 +98,7 @@ impl Parkings {
             let answer = match (waiting.wants_parked, is_parked) {
                 (true, true) => Ok(parked(guest, fleet)),
                 (false, false) => Ok(awake(name)),
-                (true, false) => Err(not_parked(name, member.kept_because())),
+                (true, false) => Err(not_parked(name, member.kept_because().as_deref())),
                 (false, true) => Err(Failure::new(format!("Guest {name} was parked again"))),
             };
             let Return { client, id } = waiting.to;
@@ -123,8 +123,7 @@ fn not_parked(name: &str, why: Option<&str>) -> Failure {
 /// Returns the answer for a parked guest, with the reason if its memory stays resident.
 fn parked(guest: usize, fleet: &Fleet) -> Answer {
     let member = &fleet.members()[guest];
-    let kept = member.kept_because().map(str::to_owned);
-    Answer::Park(Parked { guest: member.spec().name.clone(), kept })
+    Answer::Park(Parked { guest: member.spec().name.clone(), kept: member.kept_because() })
 }
 
 fn awake(name: &str) -> Answer {
