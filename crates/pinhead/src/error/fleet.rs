@@ -15,6 +15,8 @@ pub enum FleetError {
     /// Hosts without an answer, each with the reason.
     #[error("{}", .hosts.join("\npinhead: "))]
     Silent { hosts: Vec<String> },
+    #[error("{name:?} is no name that a host is reached by")]
+    NoAddress { name: String },
     #[error("A host is not watched any more: see above")]
     Unwatched,
 }
