@@ -37,5 +37,5 @@ pub mod zvm;
 
 pub use error::{
     Error, FarmCommandError, FleetError, ManageError, RecordingsError, RulesError, SizeError,
-    SnapshotFault, TimeError, UpError, ZvmError,
+    SnapshotFault, TimeError, UpError, ValueError, ZvmError,
 };

@@ -12,10 +12,10 @@ mod in_use;
 
 pub use age::warning;
 
-use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use crate::up::progress::{Progress, Step};
+use crate::{Error, ValueError};
 use base::{Bytes, Table, duration, left, nearest, right, size_text};
 use clap::{Args, Subcommand};
 use images::rootfs::Software;
@@ -84,8 +84,8 @@ pub struct PruneArgs {
     pub format: Format,
 }
 
-fn age(text: &str) -> Result<u64, String> {
-    duration::parse_seconds(text).map_err(|_| "use a time, such as 7d or 12h".to_owned())
+fn age(text: &str) -> Result<u64, ValueError> {
+    duration::parse_seconds(text).map_err(|_| ValueError::Age)
 }
 
 /// Runs a `pinhead cache` command.

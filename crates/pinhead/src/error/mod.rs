@@ -8,6 +8,7 @@ mod rules;
 mod size;
 mod times;
 mod up;
+mod values;
 mod zvm;
 
 pub use farms::FarmCommandError;
@@ -18,6 +19,7 @@ pub use rules::{RulesError, SnapshotFault};
 pub use size::SizeError;
 pub use times::TimeError;
 pub use up::UpError;
+pub use values::ValueError;
 pub use zvm::ZvmError;
 
 use std::io;
