@@ -1,10 +1,10 @@
 //! `pinhead capacity`: every level that this system can see above itself, and the resulting maximum
 //! of CPUs.
 
-use crate::Error;
 use crate::args::Format;
 use crate::cells::{number, percent};
 use crate::escape::json;
+use crate::{Error, ZvmError};
 use base::{Table, left, plain, right};
 use clap::Args;
 use model::quantity;
@@ -67,22 +67,15 @@ pub fn run(args: &CapacityArgs) -> Result<String, Error> {
     };
     if let Some(path) = &args.sthyi {
         let bytes = page(path).map_err(|source| Error::Read { path: path.into(), source })?;
-        let info = sthyi::read(&bytes).map_err(|error| {
-            let path = path.display();
-            Error::Message(match error {
-                zmon::Error::Empty { .. } => format!(
-                    "{path} is empty: the system call s390_sthyi failed when it was made; the \
-                     command in docs/zvm.md says so at once"
-                ),
-                error => format!("{path} is no answer of STHYI: {error}"),
-            })
+        let info = sthyi::read(&bytes).map_err(|source| match source {
+            zmon::Error::Empty { .. } => ZvmError::EmptySthyi { path: path.clone() },
+            source => ZvmError::Sthyi { path: path.clone(), source },
         })?;
         info.add_to(&mut found);
     }
     if found.is_empty() {
         let read = args.sthyi.as_ref().filter(|_| !args.sysinfo.exists());
-        let message = format!("{} names no level", read.unwrap_or(&args.sysinfo).display());
-        return Err(Error::Message(message));
+        return Err(ZvmError::NoLevel { path: read.unwrap_or(&args.sysinfo).clone() }.into());
     }
     match args.format {
         Format::Text => Ok(shown(&found)),
@@ -99,11 +92,7 @@ fn page(path: &Path) -> io::Result<Vec<u8>> {
 
 fn text(path: &Path) -> Result<String, Error> {
     fs::read_to_string(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => Error::Message(format!(
-            "{} is not there: only s390x kernels have it, and elsewhere a guest cannot see what it \
-             runs on",
-            path.display()
-        )),
+        io::ErrorKind::NotFound => ZvmError::NoSysinfo { path: path.into() }.into(),
         _ => Error::Read { path: path.into(), source },
     })
 }

@@ -4,13 +4,12 @@
 //! texts of the kernel's files, and the CPUs and the pool after it. The texts go through the
 //! daemon's own readers, compiler and step.
 
-use crate::error::Error;
+use crate::{Error, RulesError};
 use counters::{History, Pages};
 use policy::guest::{self, CpuAction, Cpus, Resources};
 use procfs::{Reader, Texts, names_of};
 use rules::{Machine, Program, Severity};
 use serde::Deserialize;
-use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -62,6 +61,31 @@ pub struct Report {
     pub differences: Vec<String>,
 }
 
+/// A difference between a decision and the recorded one.
+#[derive(Debug, thiserror::Error)]
+enum Difference {
+    #[error("refused, but the original runs it")]
+    Refused(#[source] Refused),
+    #[error("accepted, but it must be refused: {reason}")]
+    Accepted { reason: String },
+    #[error("snapshot {index}")]
+    Unread { index: usize, source: procfs::Error },
+    #[error("snapshot {index}: expected {expected:?}, decided {decided:?}")]
+    Decided { index: usize, expected: State, decided: State },
+}
+
+/// A scenario that cannot be run.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("it has no snapshot")]
+    NoSnapshot,
+    #[error(transparent)]
+    Kernel(#[from] procfs::Error),
+    /// All errors of the rules, on one line.
+    #[error("{0}")]
+    Rules(String),
+}
+
 /// Runs all scenarios of a file; a gzip file is unpacked.
 pub fn run(path: &Path) -> Result<Report, Error> {
     let file = std::fs::File::open(path).map_err(|e| Error::read(path, e))?;
@@ -106,33 +130,33 @@ pub fn scenarios(text: impl Read, path: &Path) -> Result<Report, Error> {
         match scenario.run() {
             Ok(()) => report.agree += 1,
             Err(difference) => {
-                let line = format!("{}: {difference}", scenario.id);
+                let line = format!("{}: {}", scenario.id, base::chain(&difference));
                 report.differences.push(base::plain(&line, DIFFERENCE_MAX));
             }
         }
     }
     if report.total == 0 {
-        return Err(Error::Message(format!("{} has no scenario in it", path.display())));
+        return Err(RulesError::NoScenario { path: path.into() }.into());
     }
     Ok(report)
 }
 
 impl Scenario {
-    fn run(&self) -> Result<(), String> {
+    fn run(&self) -> Result<(), Difference> {
         match (self.compile(), &self.expect) {
             (Err(_), None) => Ok(()),
-            (Err(errors), Some(_)) => Err(format!("refused, but the original runs it: {errors}")),
+            (Err(refused), Some(_)) => Err(Difference::Refused(refused)),
             (Ok(_), None) => {
-                let reason = self.refuse.as_deref().unwrap_or("no reason given");
-                Err(format!("accepted, but it must be refused: {reason}"))
+                let reason = self.refuse.as_deref().unwrap_or("no reason given").to_owned();
+                Err(Difference::Accepted { reason })
             }
             (Ok(program), Some(expect)) => self.decide(&program, expect),
         }
     }
 
-    fn compile(&self) -> Result<Program, String> {
-        let first = self.snapshots.first().ok_or("it has no snapshot")?;
-        let names = names_of(&mut first.texts(self.cpus_online)).map_err(|e| e.to_string())?;
+    fn compile(&self) -> Result<Program, Refused> {
+        let first = self.snapshots.first().ok_or(Refused::NoSnapshot)?;
+        let names = names_of(&mut first.texts(self.cpus_online))?;
         let machine = Machine {
             names: Some(names),
             cpus_usable: Some(self.cpus_present),
@@ -148,12 +172,12 @@ impl Scenario {
             _ => {
                 let lines: Vec<String> =
                     found.iter().map(|d| rules::one_line("config", text, d)).collect();
-                Err(lines.join("; "))
+                Err(Refused::Rules(lines.join("; ")))
             }
         }
     }
 
-    fn decide(&self, program: &Program, expect: &[State]) -> Result<(), String> {
+    fn decide(&self, program: &Program, expect: &[State]) -> Result<(), Difference> {
         let mut state = State { online: self.cpus_online, cmm_pages: self.cmm_pages };
         let start = guest::start(program, self.resources(state));
         state.online = start.cpus.unwrap_or(state.online);
@@ -163,7 +187,7 @@ impl Scenario {
         let mut reader: Option<Reader<Texts<'_>>> = None;
         for (index, snapshot) in self.snapshots.iter().enumerate() {
             let texts = snapshot.texts(state.online);
-            let at = |e: procfs::Error| format!("snapshot {index}: {e}");
+            let at = |source| Difference::Unread { index, source };
             let reader = match &mut reader {
                 Some(reader) => {
                     *reader.source_mut() = texts;
@@ -175,12 +199,10 @@ impl Scenario {
             if history.is_full() {
                 state = self.step(program, &history, state);
             }
-            if let Some(expected) = expect.get(index)
-                && *expected != state
+            if let Some(&expected) = expect.get(index)
+                && expected != state
             {
-                let mut text = format!("snapshot {index}: ");
-                let _ = write!(text, "expected {expected:?}, decided {state:?}");
-                return Err(text);
+                return Err(Difference::Decided { index, expected, decided: state });
             }
         }
         Ok(())

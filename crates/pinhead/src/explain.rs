@@ -6,7 +6,7 @@ mod host_rules;
 use crate::args::ExplainArgs;
 use crate::farm_cmds::{self, At};
 use crate::rulesfile;
-use crate::{Error, check, machine};
+use crate::{Error, RulesError, check, machine};
 use counters::{History, Pages};
 use farm::service;
 use manager::control::{Answer, Ask, Captured};
@@ -34,7 +34,7 @@ pub fn run(args: &ExplainArgs) -> Result<Explained, Error> {
     let (program, more) = rules::compile(&file, &machine);
     found.extend(more);
     let Some(program) = program.filter(|_| !rules::has_errors(&found)) else {
-        return Err(Error::Message(check::errors(rules, found)));
+        return Err(RulesError::Faults(check::errors(rules, found)).into());
     };
     let (history, root, seen) = gather(&program, &trees, args.interval)?;
     let explanation = rules::explain(&file, &program, &machine, &history);
@@ -72,10 +72,7 @@ impl Trees {
             .take_while(|d| d.join("proc").is_dir())
             .collect();
         if series.is_empty() {
-            let root = root.display();
-            return Err(Error::Message(format!(
-                "{root} is no captured tree: it has neither proc/ nor 0/proc/"
-            )));
+            return Err(RulesError::NoTree { root: root.clone() }.into());
         }
         Ok(Trees::Series(series))
     }
@@ -156,11 +153,7 @@ fn gather(
     if let Trees::Series(all) = trees
         && all.len() < looks
     {
-        return Err(Error::Message(format!(
-            "The rules look at {looks} snapshots, but there are only {}: 0 to {}",
-            all.len(),
-            all.len() - 1
-        )));
+        return Err(RulesError::FewTrees { looks, found: all.len() }.into());
     }
     let pause = Duration::from_millis(interval_ms.unwrap_or(program.update * 1000));
     let is_live = matches!(trees, Trees::Live(_) | Trees::Guest { .. });

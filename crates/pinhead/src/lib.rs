@@ -35,4 +35,7 @@ pub mod web;
 pub mod why;
 pub mod zvm;
 
-pub use error::Error;
+pub use error::{
+    Error, FarmCommandError, FleetError, ManageError, RecordingsError, RulesError, SizeError,
+    SnapshotFault, TimeError, UpError, ValueError, ZvmError,
+};

@@ -1,6 +1,6 @@
 //! A directory under a temporary name while it is filled.
 
-use crate::Error;
+use crate::{Error, RecordingsError};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -20,13 +20,10 @@ impl Making {
     /// Begins a directory that must not exist yet.
     pub(crate) fn begin(to: &Path) -> Result<Making, Error> {
         if to.exists() {
-            let path = to.display();
-            return Err(Error::Message(format!("{path} is there already: name a new directory")));
+            return Err(RecordingsError::Exists { path: to.into() }.into());
         }
         let name = to.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = name.ok_or_else(|| {
-            Error::Message(format!("{} is no name for a new directory", to.display()))
-        })?;
+        let name = name.ok_or_else(|| RecordingsError::NoName { path: to.into() })?;
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let own = format!(".{name}.partial-{}-{number}", std::process::id());

@@ -1,8 +1,8 @@
 //! `pinhead presets`: the published configurations.
 
-use crate::Error;
 use crate::args::PresetsArgs;
 use crate::rulesfile::find_preset;
+use crate::{Error, RulesError};
 use rules::PRESETS;
 use std::fmt::Write as _;
 
@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 pub fn show(args: &PresetsArgs) -> Result<String, Error> {
     match args.name.as_deref() {
         Some(name) => find_preset(name).map(|preset| preset.text()).ok_or_else(|| {
-            let names: Vec<&str> = PRESETS.iter().map(|p| p.name).collect();
-            Error::Message(format!("There is no preset {name}; there are {}", names.join(", ")))
+            let known = PRESETS.iter().map(|p| p.name).collect();
+            RulesError::NoPreset { name: name.to_owned(), known }.into()
         }),
         None => {
             let mut out = String::new();

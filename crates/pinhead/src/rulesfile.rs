@@ -1,6 +1,6 @@
 //! Rules files by path or by the name of a preset.
 
-use crate::Error;
+use crate::{Error, RulesError};
 use std::io::Read;
 use std::path::Path;
 
@@ -24,10 +24,7 @@ pub fn read(path: &Path) -> Result<RulesText, Error> {
     std::fs::File::open(path)
         .and_then(|file| file.take(rules::MAX_FILE as u64 + 1).read_to_end(&mut text))
         .map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound => Error::Message(format!(
-                "There is no file {0}, and no preset of that name; `pinhead presets` lists them",
-                path.display()
-            )),
+            std::io::ErrorKind::NotFound => RulesError::NoFile { path: path.into() }.into(),
             _ => Error::read(path, source),
         })?;
     Ok(RulesText { name: path.display().to_string(), text })

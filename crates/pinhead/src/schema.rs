@@ -2,6 +2,7 @@
 
 use crate::args::Format;
 use crate::escape::json;
+use crate::{Error, RecordingsError};
 use clap::Args;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -18,16 +19,13 @@ pub struct SchemaArgs {
 }
 
 /// Lists the tables that `pinhead sql` can query, or one of them.
-pub fn run(args: &SchemaArgs) -> Result<String, crate::Error> {
+pub fn run(args: &SchemaArgs) -> Result<String, Error> {
     let mut all = tables();
     if let Some(wanted) = &args.table {
-        let names: Vec<String> = all.iter().map(|table| table.name.clone()).collect();
+        let known = all.iter().map(|table| table.name.clone()).collect();
         all.retain(|table| table.name == *wanted);
         if all.is_empty() {
-            return Err(crate::Error::Message(format!(
-                "There is no table {wanted}; there are {}",
-                names.join(", ")
-            )));
+            return Err(RecordingsError::NoTable { name: wanted.clone(), known }.into());
         }
     }
     match args.format {

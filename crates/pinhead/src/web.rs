@@ -74,11 +74,7 @@ pub fn run(options: impl Iterator<Item = OsString>) -> Error {
     };
     let installed = Path::new(INSTALLED).join(PROGRAM);
     let Some(program) = [&beside, &installed].into_iter().find(|path| path.is_file()) else {
-        return Error::Message(format!(
-            "There is no {PROGRAM}: looked for {} and {}; `make build` makes it",
-            beside.display(),
-            installed.display()
-        ));
+        return Error::NoProgram { name: PROGRAM, beside, installed };
     };
     let failed = Command::new(program).args(options).exec();
     Error::step(format!("Cannot run {}", program.display()), failed)

@@ -1,8 +1,8 @@
 //! `pinhead why` and `pinhead host diff`: decisions and their reasons, from the manager's journal.
 
-use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
+use crate::{Error, RecordingsError, TimeError};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use store::{Journal, Policy};
@@ -94,11 +94,7 @@ pub fn open(path: Option<&PathBuf>) -> Result<Journal, Error> {
     let default = path.is_none();
     let path = path.cloned().unwrap_or_else(recorded::usual_journal);
     if default && !path.exists() {
-        return Err(Error::Message(format!(
-            "There is no journal at {}: `pinhead host` writes it; if yours is elsewhere, name it \
-             with --journal",
-            path.display()
-        )));
+        return Err(RecordingsError::NoJournal { path }.into());
     }
     Ok(Journal::read_only(&path)?)
 }
@@ -116,7 +112,7 @@ pub(crate) fn time_between(
     let from_ms = from.map(at).transpose()?.unwrap_or(to_ms.saturating_sub(usual_ms));
     match from_ms < to_ms {
         true => Ok((from_ms, to_ms)),
-        false => Err(Error::Message("The time ends before it begins: --from is after --to".into())),
+        false => Err(TimeError::Backwards.into()),
     }
 }
 

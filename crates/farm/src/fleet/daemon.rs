@@ -182,7 +182,7 @@ impl Member {
                 self.watch.had = Chance::default();
                 self.link.identify(identity);
             }
-            Err(error) => self.refused(&error.to_string()),
+            Err(error) => self.refused(&base::chain(&error)),
         }
     }
 

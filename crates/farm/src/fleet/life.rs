@@ -9,6 +9,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use base::chain;
 use hypervisor::ProcessId;
 use images::FirstProcess;
 use procfs::{Chance, Work};
@@ -18,12 +19,14 @@ use super::alarm::Leave;
 use super::balloon::BalloonGrants;
 use super::dying::Next;
 use super::event::Event;
+use super::fault::Fault;
 use super::member::{Holder, Member};
 use super::member_config::MemberConfig;
 use super::open::RunningGuest;
 use super::park::ParkNews;
 use super::park_clock::{ParkWish, asleep_percent};
 use super::parking::{Parking, SaveNews};
+use super::refusal::Refusal;
 use super::state::State;
 use super::suspend::{self, Failure, Saved, Stage};
 use super::worker::{Job, Worker};
@@ -61,27 +64,27 @@ impl Default for Parkers {
     }
 }
 
-/// Checks that a guest can be parked on disk now. The error states the obstacle.
+/// Checks that a guest can be parked on disk now.
 fn may_be_saved(
     config: &MemberConfig,
     holder: Holder,
     balloon: &BalloonGrants,
-) -> Result<(), String> {
+) -> Result<(), Refusal> {
     if config.spec.restore.is_none() {
-        return Err("it has booted, and is no clone of a template".to_owned());
+        return Err(Refusal::Booted);
     }
     if holder != Holder::Farm {
-        return Err("a host manager has it, which would lose it".to_owned());
+        return Err(Refusal::Managed);
     }
     match balloon.is_busy() {
-        true => Err("its balloon moves".to_owned()),
+        true => Err(Refusal::Balloon),
         false => Ok(()),
     }
 }
 
 impl Member {
-    /// Starts to park the guest. The error states why it cannot be parked now.
-    pub(super) fn park(&mut self) -> Result<(), String> {
+    /// Starts to park the guest.
+    pub(super) fn park(&mut self) -> Result<(), Refusal> {
         match &mut self.running {
             Some(running)
                 if self.state.is_up()
@@ -100,8 +103,8 @@ impl Member {
                 Ok(())
             }
             None if self.suspension.is_at_rest() => Ok(()),
-            _ if self.suspension.is_away() => Err("it is waking".to_owned()),
-            _ => Err(format!("it is {}", self.state.word())),
+            _ if self.suspension.is_away() => Err(Refusal::State("waking")),
+            _ => Err(Refusal::State(self.state.word())),
         }
     }
 
@@ -111,7 +114,7 @@ impl Member {
         let woken = self.running.as_mut().map_or(Ok(()), RunningGuest::wake);
         match woken {
             Ok(()) => self.flush_qmp(),
-            Err(reason) => self.end(reason),
+            Err(why) => self.end(chain(&why)),
         }
     }
 
@@ -127,7 +130,7 @@ impl Member {
             None => return false,
             Some(Ok(ParkNews::Nothing)) => {}
             Some(Ok(ParkNews::Woken)) => self.woken(now_ms),
-            Some(Err(reason)) => self.end(reason),
+            Some(Err(why)) => self.end(chain(&why)),
         }
         true
     }
@@ -192,8 +195,8 @@ impl Member {
     }
 
     /// Returns the host's reason for not taking the guest's memory at its last park.
-    pub fn kept_because(&self) -> Option<&str> {
-        self.parking()?.refused()
+    pub fn kept_because(&self) -> Option<String> {
+        Some(chain(self.parking()?.refused()?))
     }
 
     /// Sends QEMU the state to resume from. Called when QEMU listens.
@@ -220,10 +223,10 @@ impl Member {
         let asked = self.running.as_ref().is_some_and(asked);
         match outcome {
             Err(failure) if asked => {
-                let why = format!("QEMU does not go on from its state: {}", failure.desc);
+                let why = Fault::State { desc: failure.desc.clone() };
                 match self.is_away() {
                     true => self.fails_to_come_back(why),
-                    false => self.end(why),
+                    false => self.end(chain(&why)),
                 }
                 true
             }
@@ -301,7 +304,7 @@ impl Member {
         let waits = matches!(self.suspension.stage, Stage::Starting { .. } | Stage::Loading);
         let pid = self.pid();
         if waits && self.watch.is_lost(now_ms, || Work::of_process(pid?)) {
-            self.fails_to_come_back("it does not go on".to_owned());
+            self.fails_to_come_back(Fault::Stuck);
         }
         if let Stage::Failed(failure) = &self.suspension.stage {
             self.has_not_come_back(failure.clone(), now_ms);
@@ -310,7 +313,7 @@ impl Member {
 
     /// Records that the guest does not come back although its file is complete. The next turn
     /// decides what follows.
-    pub(super) fn fails_to_come_back(&mut self, why: String) {
+    pub(super) fn fails_to_come_back(&mut self, why: Fault) {
         self.kill(Next::Nothing);
         self.suspension.stage = Stage::Failed(Failure { why, is_of_file: false });
     }
@@ -323,7 +326,7 @@ impl Member {
                 let fill = move |_: &AtomicBool| suspend::fill(&path, &spec, process);
                 self.suspension.stage = Stage::Filling(Job::begin(waker, fill));
             }
-            _ => self.fails_to_come_back("its QEMU is gone".to_owned()),
+            _ => self.fails_to_come_back(Fault::NoQemu),
         }
     }
 
@@ -331,7 +334,7 @@ impl Member {
     /// ports, and the attempt is repeated as long as the file is complete. A guest that has never
     /// run in this farm starts from its template at once.
     fn has_not_come_back(&mut self, Failure { why, is_of_file }: Failure, now_ms: u64) {
-        let name = self.config.spec.name.clone();
+        let (name, why) = (self.config.spec.name.clone(), chain(&why));
         if self.state == State::Booting {
             self.config.park_file.iter().for_each(|file| suspend::remove(file));
             let note = format!("{name} begins anew: its state on disk is of no use: {why}");
@@ -381,7 +384,7 @@ impl Member {
         self.suspension.is_wanted = false;
         match running.is_not_saved(why, now_ms) {
             Ok(()) => self.flush_qmp(),
-            Err(why) => self.end(why),
+            Err(why) => self.end(chain(&why)),
         }
     }
 

@@ -13,6 +13,7 @@ use wire::Status;
 use super::balloon::BalloonGrants;
 use super::dying::{Dying, Next};
 use super::event::Event;
+use super::fault::Fault;
 use super::kvm;
 use super::member_config::{Daemon, MemberConfig};
 use super::open::RunningGuest;
@@ -183,13 +184,13 @@ impl Member {
     pub(super) fn start(&mut self, now_ms: u64) {
         self.state = State::Booting;
         self.watch.starts(now_ms);
-        if let Err(reason) = self.start_qemu(None, now_ms) {
-            self.end(reason);
+        if let Err(why) = self.start_qemu(None, now_ms) {
+            self.end(base::chain(&why));
         }
     }
 
     /// Starts the guest's QEMU from its specification, or with a saved state of its devices.
-    pub(super) fn start_qemu(&mut self, devices: Option<&[u8]>, now_ms: u64) -> Result<(), String> {
+    pub(super) fn start_qemu(&mut self, devices: Option<&[u8]>, now_ms: u64) -> Result<(), Fault> {
         self.balloon.yield_to_other_manager();
         let memory = Bytes::mib(self.config.spec.memory_mib);
         let bounds = GuestBounds { memory, cpus: Some(self.config.spec.cpus) };
@@ -201,17 +202,17 @@ impl Member {
         if self.config.spec.suspends
             && let Some(net) = &mut self.config.spec.net
         {
-            net.listens_at = Net::random_address().map_err(|e| e.to_string())?;
+            net.listens_at = Net::random_address().map_err(Fault::of)?;
         }
         let started = match devices {
             Some(devices) => self.config.spec.start_resumed(devices),
             None => self.config.spec.start(),
         };
-        let mut guest = started.map_err(|e| e.to_string())?;
+        let mut guest = started.map_err(Fault::of)?;
         if let (Some(number), Some(link)) = (number, guest.link.take()) {
             self.shared.switch.connect(number, link);
         }
-        let (running, port) = RunningGuest::new(guest, now_ms).map_err(|e| e.to_string())?;
+        let (running, port) = RunningGuest::new(guest, now_ms).map_err(Fault::of)?;
         self.running = Some(running);
         // A clone gets its name from this process, even if a host manager has the guest.
         if devices.is_none() && self.holder == Holder::FarmWhenWoken {
@@ -219,7 +220,7 @@ impl Member {
             self.holder = Holder::Farm;
         }
         if self.holder != Holder::Manager || !self.link.agent().is_named() {
-            self.link.open(Port::new(port, now_ms).map_err(|e| e.to_string())?);
+            self.link.open(Port::new(port, now_ms).map_err(Fault::of)?);
         }
         if self.config.daemon == Daemon::Foreign {
             // Nothing is known about a foreign daemon, so the guest counts as up.
@@ -236,7 +237,7 @@ impl Member {
         };
         if let Some(running) = &mut self.running {
             let joined = self.shared.tier.join_guest(running.process.id(), &limits);
-            running.kills = joined.map_err(|e| e.to_string())?;
+            running.kills = joined.map_err(Fault::of)?;
         }
         Ok(())
     }
@@ -327,7 +328,7 @@ impl Member {
                 Some(shortage) => format!("its QEMU {shortage}"),
                 None => format!("its QEMU: {last}"),
             };
-            return self.fails_to_come_back(why);
+            return self.fails_to_come_back(Fault::Qemu(why));
         }
         // If the guest may have been killed, QEMU's messages decide, as for a clone.
         let by_words = self.config.spec.restore.is_some() || shortage.is_some();
@@ -439,7 +440,7 @@ impl Member {
             let name = &self.config.spec.name;
             match outcome {
                 Ok(note) => self.events.push(Event::Note(format!("{name} {note}"))),
-                Err(reason) => return self.end(reason),
+                Err(why) => return self.end(base::chain(&why)),
             }
             self.flush_qmp();
         }

@@ -15,6 +15,7 @@ mod balloon;
 mod daemon;
 mod dying;
 mod event;
+mod fault;
 mod kvm;
 mod life;
 mod loads;
@@ -25,6 +26,7 @@ mod open;
 mod park;
 mod park_clock;
 mod parking;
+mod refusal;
 mod room;
 mod state;
 mod suspend;
@@ -42,6 +44,7 @@ pub use loads::{Load, load_script};
 pub use member::Member;
 pub use member_config::{Daemon, MemberConfig};
 pub use park_clock::ParkRule;
+pub use refusal::Refusal;
 pub use state::{State, Tally};
 
 use std::io::Write;
@@ -162,9 +165,8 @@ impl Fleet {
         }
     }
 
-    /// Starts to park a guest. An event reports the end. The error states why the guest cannot be
-    /// parked now.
-    pub fn park(&mut self, guest: usize) -> Result<(), String> {
+    /// Starts to park a guest. An event reports the end.
+    pub fn park(&mut self, guest: usize) -> Result<(), Refusal> {
         let Some(member) = self.members.get_mut(guest) else { return Ok(()) };
         if member.parking().is_some_and(Parking::is_awake) {
             // The known state of its timers may be out of date.

@@ -11,7 +11,7 @@
 //! kernel takes connections and bytes for it, and duplicates of these sockets show both.
 
 use std::cell::OnceCell;
-use std::fmt::Display;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hypervisor::{PageOut, PageOutError, ProcessId};
@@ -20,9 +20,11 @@ use qmp::{Command, Failure, Reply, Ticket};
 use reactor::{PollFlags, PollSet};
 use vm::{DeviceFile, GuestSpec, PortSockets};
 
+use super::fault::Fault;
 use super::open::RunningGuest;
 use super::park_clock::{ParkRule, SILENT_MS};
 use super::parking::{Saver, Stage};
+use super::refusal::{NotWoken, Refusal};
 use super::worker::{Job, Worker};
 
 /// Timeout for a response of QEMU, in time in which QEMU could run. A response comes at once, and
@@ -46,20 +48,20 @@ impl RunningGuest {
         }
     }
 
-    /// Starts to park the guest, unless it is parked. The error states why it cannot be parked now.
-    pub(super) fn park(&mut self, spec: &GuestSpec, rule: ParkRule) -> Result<(), String> {
+    /// Starts to park the guest, unless it is parked.
+    pub(super) fn park(&mut self, spec: &GuestSpec, rule: ParkRule) -> Result<(), Refusal> {
         match self.parking.stage {
             Stage::Awake => {}
             Stage::Stopping { .. } | Stage::Saving { .. } | Stage::Parked { .. } => return Ok(()),
-            Stage::Waking { .. } => return Err("it is waking".to_owned()),
+            Stage::Waking { .. } => return Err(Refusal::State("waking")),
         }
         if spec.net.as_ref().is_some_and(|net| net.linked) {
-            return Err("other guests reach it by a link, which would not wake it".to_owned());
+            return Err(Refusal::Linked);
         }
         if !spec.suspends {
             self.port_sockets(spec, rule)?;
         }
-        let asked = self.qmp.ask(Command::Stop).ok_or("its QEMU does not answer")?;
+        let asked = self.qmp.ask(Command::Stop).ok_or(Refusal::Silent)?;
         self.show_monitor(false);
         self.parking.stage = Stage::Stopping { asked, is_wanted: false };
         Ok(())
@@ -67,26 +69,21 @@ impl RunningGuest {
 
     /// Returns QEMU's sockets at the guest's ports. Clients that may not be kept waiting are an
     /// error.
-    fn port_sockets(&self, spec: &GuestSpec, rule: ParkRule) -> Result<PortSockets, String> {
-        let sockets = self.sockets_at(spec)?;
+    fn port_sockets(&self, spec: &GuestSpec, rule: ParkRule) -> Result<PortSockets, Refusal> {
+        let sockets = self.sockets_at(spec).map_err(Refusal::Ports)?;
         let silent = sockets.silent(SILENT_MS).unwrap_or_default();
         match sockets.connections().saturating_sub(silent) {
             0 => Ok(sockets),
-            count if !rule.with_connections => {
-                Err(format!("clients are connected to its ports ({count})"))
-            }
-            _ if !sockets.are_quiet().is_ok_and(|are_quiet| are_quiet) => {
-                Err("a client has just sent something, or waits for something".to_owned())
-            }
+            count if !rule.with_connections => Err(Refusal::Clients { count }),
+            _ if !sockets.are_quiet().is_ok_and(|are_quiet| are_quiet) => Err(Refusal::BusyClient),
             _ => Ok(sockets),
         }
     }
 
-    pub(super) fn sockets_at(&self, spec: &GuestSpec) -> Result<PortSockets, String> {
+    pub(super) fn sockets_at(&self, spec: &GuestSpec) -> io::Result<PortSockets> {
         let forwards = spec.net.iter().flat_map(|net| &net.forwards);
         let ports: Vec<u16> = forwards.map(|forward| forward.host_port).collect();
-        let sockets = PortSockets::of(&self.process, &ports);
-        sockets.map_err(|error| format!("its ports cannot be watched: {error}"))
+        PortSockets::of(&self.process, &ports)
     }
 
     /// Returns true if the guest was woken for clients and none of them has sent anything yet.
@@ -116,8 +113,8 @@ impl RunningGuest {
         }
     }
 
-    /// Lets the guest run, if it is parked or about to be. The error states why it never will.
-    pub(super) fn wake(&mut self) -> Result<(), String> {
+    /// Lets the guest run, if it is parked or about to be.
+    pub(super) fn wake(&mut self) -> Result<(), NotWoken> {
         self.parking.clock.wakes(None);
         match &mut self.parking.stage {
             Stage::Awake | Stage::Waking { .. } => {}
@@ -129,14 +126,11 @@ impl RunningGuest {
         Ok(())
     }
 
-    /// Lets QEMU and its virtual CPUs run. It has no effect on a process that was not stopped. The
-    /// error states why the guest never will run.
-    fn go_on(&mut self) -> Result<(), String> {
-        let failed = |error: &dyn Display| format!("It cannot be woken: {error}");
-        self.process.go_on().map_err(|error| failed(&error))?;
+    /// Lets QEMU and its virtual CPUs run. It has no effect on a process that was not stopped.
+    fn go_on(&mut self) -> Result<(), NotWoken> {
+        self.process.go_on().map_err(NotWoken::Process)?;
         self.show_monitor(true);
-        let asked = self.qmp.ask(Command::Continue);
-        let asked = asked.ok_or_else(|| failed(&"its QEMU does not answer"))?;
+        let asked = self.qmp.ask(Command::Continue).ok_or(NotWoken::Silent)?;
         self.parking.stage = Stage::Waking { asked };
         Ok(())
     }
@@ -149,13 +143,13 @@ impl RunningGuest {
     }
 
     /// Handles QEMU's response to stop, save or continue. `None` means a response to another
-    /// request. An error ends the guest.
+    /// request.
     pub(super) fn park_answered(
         &mut self,
         (ticket, outcome): (Ticket, &Result<Reply, Failure>),
         (spec, rule): (&GuestSpec, ParkRule),
         now_ms: u64,
-    ) -> Option<Result<ParkNews, String>> {
+    ) -> Option<Result<ParkNews, NotWoken>> {
         Some(match (&self.parking.stage, outcome) {
             (Stage::Stopping { asked, is_wanted }, Ok(_)) if *asked == ticket => {
                 let is_wanted = *is_wanted;
@@ -175,7 +169,7 @@ impl RunningGuest {
                 Ok(ParkNews::Woken)
             }
             (Stage::Waking { asked }, Err(failure)) if *asked == ticket => {
-                Err(format!("It cannot be woken: {}", failure.desc))
+                Err(NotWoken::Refused { desc: failure.desc.clone() })
             }
             _ => return None,
         })
@@ -188,14 +182,14 @@ impl RunningGuest {
         spec: &GuestSpec,
         rule: ParkRule,
         now_ms: u64,
-    ) -> Result<ParkNews, String> {
+    ) -> Result<ParkNews, NotWoken> {
         if spec.suspends {
             return self.save_devices(is_wanted, now_ms);
         }
-        let paused = self.process.pause().map_err(|error| error.to_string());
+        let paused = self.process.pause().ok();
         // A client may have connected before the stop. A client from now on wakes the guest.
-        let sockets = paused.and_then(|()| self.port_sockets(spec, rule));
-        let is_kept = sockets.is_ok() && !is_wanted;
+        let sockets = paused.and_then(|()| self.port_sockets(spec, rule).ok());
+        let is_kept = sockets.is_some() && !is_wanted;
         let sockets = sockets.unwrap_or_default();
         let rest = is_kept.then(OnceCell::new);
         self.parking.refused = None;
@@ -223,23 +217,22 @@ impl RunningGuest {
 
 /// Hands QEMU's memory to the kernel until the guest is woken. The error is the kernel's reason for
 /// taking no more of it. An ended QEMU is no error.
-fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), String> {
+fn page_out(process: Option<ProcessId>, is_left: &AtomicBool) -> Result<(), Fault> {
     let take = |process| {
         let mut slices = PageOut::take_from(process, 0)?;
         while !is_left.load(Ordering::Relaxed) && slices.next().transpose()?.is_some() {}
         Ok(())
     };
     match process.map_or(Ok(()), take) {
-        Err(PageOutError::Refused(error)) => Err(error.to_string()),
+        Err(PageOutError::Refused(error)) => Err(Fault::of(error)),
         Ok(()) | Err(PageOutError::Gone) => Ok(()),
     }
 }
 
 impl RunningGuest {
     /// Returns a note for the user if QEMU has not answered for long. A guest that was to be parked
-    /// is to run instead: QEMU handles its requests in order, the continue last. The error ends
-    /// the guest.
-    pub(super) fn tick_answer(&mut self, now_ms: u64) -> Option<Result<String, String>> {
+    /// is to run instead: QEMU handles its requests in order, the continue last.
+    pub(super) fn tick_answer(&mut self, now_ms: u64) -> Option<Result<String, NotWoken>> {
         let (parking, pid) = (&mut self.parking, self.process.id());
         let asked = parking.stage.asked()?;
         let mut had = match parking.waits {
@@ -249,23 +242,23 @@ impl RunningGuest {
         let is_late = had.look(now_ms, || Work::of_process(pid)) >= ANSWER_MAX_MS;
         parking.waits = Some((asked, if is_late { Chance::since(now_ms) } else { had }));
         is_late.then_some(())?;
-        let why = format!("its QEMU has not answered for {} s", ANSWER_MAX_MS / 1000);
+        let why = Fault::Late { seconds: ANSWER_MAX_MS / 1000 };
         if let Stage::Waking { .. } = parking.stage {
             return Some(Ok(format!("is not woken yet: {why}")));
         }
-        Some(self.is_not_saved(Some(why.clone()), now_ms).map(|()| format!("is not parked: {why}")))
+        let note = format!("is not parked: {why}");
+        Some(self.is_not_saved(Some(why), now_ms).map(|()| note))
     }
 
     /// Requests the state of the devices from QEMU. The virtual CPUs are stopped.
-    fn save_devices(&mut self, is_wanted: bool, now_ms: u64) -> Result<ParkNews, String> {
-        let no_file = || "it was not started for that".to_owned();
+    fn save_devices(&mut self, is_wanted: bool, now_ms: u64) -> Result<ParkNews, NotWoken> {
         let command = match self.devices.as_mut().map(DeviceFile::save) {
-            Some(command) => command.map_err(|error| error.to_string()),
-            None => Err(no_file()),
+            Some(command) => command.map_err(Fault::of),
+            None => Err(Fault::NoFile),
         };
         match command {
             Ok(command) if !is_wanted => {
-                let asked = self.qmp.ask(command).ok_or("its QEMU does not answer")?;
+                let asked = self.qmp.ask(command).ok_or(NotWoken::Silent)?;
                 let by = Saver::Qemu(asked);
                 self.parking.stage = Stage::Saving { by, is_wanted: false };
             }
@@ -279,14 +272,14 @@ impl RunningGuest {
         &mut self,
         outcome: &Result<Reply, Failure>,
         now_ms: u64,
-    ) -> Result<ParkNews, String> {
+    ) -> Result<ParkNews, NotWoken> {
         let Stage::Saving { is_wanted, .. } = self.parking.stage else {
             return Ok(ParkNews::Nothing);
         };
         let mut read = || self.devices.as_mut().map_or(Ok(Vec::new()), DeviceFile::read);
         let devices = match outcome {
-            Ok(_) => self.process.pause().and_then(|()| read()).map_err(|e| e.to_string()),
-            Err(failure) => Err(failure.desc.clone()),
+            Ok(_) => self.process.pause().and_then(|()| read()).map_err(Fault::of),
+            Err(failure) => Err(Fault::Qemu(failure.desc.clone())),
         };
         match devices {
             Ok(devices) if !is_wanted => {
@@ -297,9 +290,8 @@ impl RunningGuest {
         Ok(ParkNews::Nothing)
     }
 
-    /// Lets the guest continue where it was, and keeps the reason if saving failed. The error
-    /// states why the guest never will run.
-    pub(super) fn is_not_saved(&mut self, why: Option<String>, now_ms: u64) -> Result<(), String> {
+    /// Lets the guest continue where it was, and keeps the reason if saving failed.
+    pub(super) fn is_not_saved(&mut self, why: Option<Fault>, now_ms: u64) -> Result<(), NotWoken> {
         match why.is_some() {
             true => self.parking.clock.cannot_be_saved(now_ms),
             false => self.parking.clock.was_refused(now_ms),
@@ -316,8 +308,8 @@ mod tests {
     #[test]
     fn page_out_refuses_nothing_when_qemu_is_gone() {
         let is_left = AtomicBool::new(false);
-        assert_eq!(page_out(None, &is_left), Ok(()));
+        assert!(page_out(None, &is_left).is_ok());
         let ended = ProcessId { pid: u32::MAX, start_ticks: 1 };
-        assert_eq!(page_out(Some(ended), &is_left), Ok(()));
+        assert!(page_out(Some(ended), &is_left).is_ok());
     }
 }

@@ -6,6 +6,7 @@ use procfs::Chance;
 use qmp::Ticket;
 use vm::PortSockets;
 
+use super::fault::Fault;
 use super::park_clock::{ParkClock, ParkRule};
 use super::worker::Job;
 
@@ -17,7 +18,7 @@ pub(super) struct Parking {
     pub(super) waits: Option<(Ticket, Chance)>,
     pub(super) clock: ParkClock,
     /// Reason of the host for not taking the guest's memory at the last park.
-    pub(super) refused: Option<String>,
+    pub(super) refused: Option<Fault>,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +49,7 @@ pub(super) enum SaveNews {
     Saved,
     /// The guest is wanted and continues in its existing QEMU.
     Wanted,
-    Failed(String),
+    Failed(Fault),
 }
 
 /// Writer of a guest's park file.
@@ -165,8 +166,8 @@ impl Parking {
     }
 
     /// Returns the host's reason for not taking the guest's memory.
-    pub(super) fn refused(&self) -> Option<&str> {
-        self.refused.as_deref()
+    pub(super) fn refused(&self) -> Option<&Fault> {
+        self.refused.as_ref()
     }
 
     /// Returns true if the guest has been parked for the longest time that the rule allows.
@@ -185,7 +186,7 @@ mod tests {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     /// Parks a guest with this outcome of its page-out, and counts the jobs.
-    fn page_out(outcome: Result<(), String>) -> (Parking, usize) {
+    fn page_out(outcome: Result<(), Fault>) -> (Parking, usize) {
         let (sockets, rest) = (PortSockets::default(), Some(OnceCell::new()));
         let stage = Stage::Parked { sockets, since_ms: 0, rest, is_wanted: false };
         let mut parking = Parking { stage, ..Parking::default() };
@@ -212,13 +213,13 @@ mod tests {
     fn guest_is_parking_until_one_job_has_paged_it_out() {
         let (parking, jobs) = page_out(Ok(()));
         assert_eq!((parking.word(), parking.is_out(), jobs), (Some("parked"), true, 1));
-        assert_eq!(parking.refused(), None);
+        assert!(parking.refused().is_none());
     }
 
     #[test]
     fn guest_is_parked_with_reason_when_host_refuses() {
-        let (parking, jobs) = page_out(Err("no".to_owned()));
+        let (parking, jobs) = page_out(Err(Fault::NoQemu));
         assert_eq!((parking.word(), parking.is_out(), jobs), (Some("parked"), false, 1));
-        assert_eq!(parking.refused(), Some("no"));
+        assert!(matches!(parking.refused(), Some(Fault::NoQemu)));
     }
 }

@@ -10,7 +10,6 @@
 //! ends, the guest has the older state or the newer one. A file is read completely before a QEMU is
 //! started for it. Long work runs on a thread.
 
-use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,8 +24,10 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use vm::{GuestSpec, Template};
 
 use super::alarm::Alarm;
+use super::fault::Fault;
 use super::open::RunningGuest;
 use super::park_clock::SILENT_MS;
+use super::refusal::Refusal;
 use super::worker::Job;
 use crate::relay::Door;
 
@@ -81,7 +82,7 @@ pub(super) enum Stage {
 /// Reason why a guest does not come back.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
-    pub(super) why: String,
+    pub(super) why: Fault,
     /// True if the file is damaged or missing. Another attempt helps only once the file is back.
     pub(super) is_of_file: bool,
 }
@@ -121,11 +122,10 @@ impl Suspension {
         }
     }
 
-    /// Closes the door if the guest is awake and no client is in the way. The error states the
-    /// reason why the door stays open.
-    pub(super) fn shut(&self, is_awake: bool) -> Result<(), String> {
+    /// Closes the door if the guest is awake and no client is in the way.
+    pub(super) fn shut(&self, is_awake: bool) -> Result<(), Refusal> {
         match self.door.as_ref().filter(|_| is_awake).map(|door| door.shut(u64::from(SILENT_MS))) {
-            Some(Err(count)) => Err(format!("clients are connected to its ports ({count})")),
+            Some(Err(count)) => Err(Refusal::Clients { count }),
             _ => Ok(()),
         }
     }
@@ -205,17 +205,16 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// Collects the input for a guest with a stopped QEMU. The error is the reason why the guest
-    /// cannot be saved.
+    /// Collects the input for a guest with a stopped QEMU.
     pub(super) fn new(
         spec: &GuestSpec,
         path: &Path,
         pid: u32,
         devices: Vec<u8>,
-    ) -> Result<Saved, String> {
-        let process = ProcessId::of(pid).ok_or("its QEMU is gone")?;
-        let template = spec.restore.as_ref().ok_or("it is no clone")?;
-        let machine = machine(spec, template).map_err(|error| error.to_string())?;
+    ) -> Result<Saved, Fault> {
+        let process = ProcessId::of(pid).ok_or(Fault::NoQemu)?;
+        let template = spec.restore.as_ref().ok_or(Fault::NoClone)?;
+        let machine = machine(spec, template).map_err(Fault::of)?;
         let header = Header {
             guest: spec.name.clone(),
             machine,
@@ -227,7 +226,7 @@ impl Saved {
     }
 
     /// Writes the file and returns its size. On failure the previous file stays.
-    pub(super) fn write(&self, is_left: &AtomicBool) -> Result<u64, String> {
+    pub(super) fn write(&self, is_left: &AtomicBool) -> Result<u64, Fault> {
         let part = self.path.with_added_extension("part");
         let written = self.write_part(&part, is_left).and_then(|bytes| {
             fs::rename(&part, &self.path)?;
@@ -237,7 +236,7 @@ impl Saved {
         });
         written.map_err(|error| {
             let _ = fs::remove_file(&part);
-            at(&self.path, error)
+            Fault::of(error).at(&self.path)
         })
     }
 
@@ -274,25 +273,25 @@ impl Saved {
 }
 
 /// State of a guest's devices, or the reason why its file is unusable.
-pub(super) type Devices = Result<Vec<u8>, String>;
+pub(super) type Devices = Result<Vec<u8>, Fault>;
 
-fn read_whole(path: &Path, spec: &GuestSpec) -> Result<Devices, String> {
+fn read_whole(path: &Path, spec: &GuestSpec) -> Result<Devices, Fault> {
     // An I/O error may pass. A missing or damaged file stays so.
     let split = |error: parkfile::Error| match error {
         parkfile::Error::Io(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error.to_string())
+            Err(Fault::of(error))
         }
-        broken => Ok(Err(broken.to_string())),
+        broken => Ok(Err(Fault::of(broken))),
     };
     let mut reader = match File::open(path).map_err(Into::into).and_then(reader) {
         Ok(reader) => reader,
         Err(error) => return split(error),
     };
-    let template = spec.restore.as_ref().ok_or("it is of a clone")?;
-    let machine = machine(spec, template).map_err(|error| error.to_string())?;
+    let template = spec.restore.as_ref().ok_or(Fault::NoClone)?;
+    let machine = machine(spec, template).map_err(Fault::of)?;
     let header = reader.header();
     if header.machine != machine || header.page_bytes != rustix::param::page_size() as u64 {
-        return Ok(Err("it was written by another guest, or for another template".to_owned()));
+        return Ok(Err(Fault::Foreign));
     }
     let mut devices = Vec::new();
     loop {
@@ -306,30 +305,29 @@ fn read_whole(path: &Path, spec: &GuestSpec) -> Result<Devices, String> {
 }
 
 /// Reads a guest's whole file. An outer error may be temporary. Both errors name the file.
-pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Devices, String> {
+pub(super) fn read_devices(path: &Path, spec: &GuestSpec) -> Result<Devices, Fault> {
     match read_whole(path, spec) {
-        Ok(devices) => Ok(devices.map_err(|why| at(path, why))),
-        Err(why) => Err(at(path, why)),
+        Ok(devices) => Ok(devices.map_err(|why| why.at(path))),
+        Err(why) => Err(why.at(path)),
     }
 }
 
 /// Writes a guest's own pages into a QEMU that has not run yet.
-pub(super) fn fill(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), String> {
-    fill_from(path, spec, process).map_err(|why| at(path, why))
+pub(super) fn fill(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), Fault> {
+    fill_from(path, spec, process).map_err(|why| why.at(path))
 }
 
-fn fill_from(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), String> {
-    let failed = |error: io::Error| error.to_string();
-    let memory = GuestMemory::find(process, Bytes::mib(spec.memory_mib)).map_err(failed)?;
+fn fill_from(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), Fault> {
+    let memory = GuestMemory::find(process, Bytes::mib(spec.memory_mib)).map_err(Fault::of)?;
     let template = spec.restore.as_ref().and_then(|template| template.memory.as_ref());
-    let template = template.ok_or("it is no clone")?.reopen().map_err(|error| error.to_string())?;
+    let template = template.ok_or(Fault::NoClone)?.reopen().map_err(Fault::of)?;
     // QEMU's reset at its start may have written to guest memory.
-    memory.reset_to(&template).map_err(failed)?;
-    let file = File::open(path).map_err(failed)?;
-    let mut reader = reader(file).map_err(|error| error.to_string())?;
-    while let Some(part) = reader.next_part().map_err(|error| error.to_string())? {
+    memory.reset_to(&template).map_err(Fault::of)?;
+    let file = File::open(path).map_err(Fault::of)?;
+    let mut reader = reader(file).map_err(Fault::of)?;
+    while let Some(part) = reader.next_part().map_err(Fault::of)? {
         if let Part::Pages { runs, bytes } = part {
-            memory.write(&runs, &bytes).map_err(failed)?;
+            memory.write(&runs, &bytes).map_err(Fault::of)?;
         }
     }
     Ok(())
@@ -337,10 +335,6 @@ fn fill_from(path: &Path, spec: &GuestSpec, process: ProcessId) -> Result<(), St
 
 fn reader(file: File) -> Result<Reader<impl Read>, parkfile::Error> {
     Reader::new(BufReader::with_capacity(READ_BYTES, file))
-}
-
-fn at(path: &Path, why: impl Display) -> String {
-    format!("{}: {why}", path.display())
 }
 
 /// Removes all park files of a farm, and their directory once it is empty.
@@ -389,7 +383,7 @@ mod tests {
             first_process: images::FirstProcess::Ours,
         };
         let spec = GuestSpec::new("web1", image, accel);
-        let why = || read_devices(&path, &spec).unwrap().unwrap_err();
+        let why = || base::chain(&read_devices(&path, &spec).unwrap().unwrap_err());
         assert!(why().contains("web1.park: No such file"), "{}", why());
         fs::write(&path, "something else").unwrap();
         assert!(why().contains("web1.park: it is damaged: it does not begin"), "{}", why());

@@ -211,7 +211,10 @@ fn guest_is_not_woken_for_the_reason_of_its_qemus_kill() {
     member.suspension.stage = suspend::Stage::Loading;
     member.closed();
     let suspend::Stage::Failed(failure) = &member.suspension.stage else { panic!("{member:?}") };
-    assert_eq!(failure.why, "its QEMU was killed: its control group has no more memory");
+    assert_eq!(
+        failure.why.to_string(),
+        "its QEMU was killed: its control group has no more memory"
+    );
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::{fmt, io, thread};
 
+use super::fault::Fault;
 use crate::news::{News, Teller, news};
 
 /// A job, which leaves its result in the [`Job`] of its owner.
@@ -51,7 +52,7 @@ impl fmt::Debug for Thread {
 /// A job, with its result once it is done. Dropping it cancels the job.
 #[derive(Debug)]
 pub(super) struct Job<T> {
-    done: Arc<OnceLock<Result<T, String>>>,
+    done: Arc<OnceLock<Result<T, Fault>>>,
     is_left: Arc<AtomicBool>,
 }
 
@@ -66,7 +67,7 @@ impl<T: Send + Sync + 'static> Job<T> {
     /// before its turn is never begun.
     pub(super) fn begin(
         worker: &mut Worker,
-        work: impl FnOnce(&AtomicBool) -> Result<T, String> + Send + 'static,
+        work: impl FnOnce(&AtomicBool) -> Result<T, Fault> + Send + 'static,
     ) -> Job<T> {
         let job = Job { done: Arc::default(), is_left: Arc::default() };
         let (done, is_left) = (Arc::clone(&job.done), Arc::clone(&job.is_left));
@@ -82,14 +83,14 @@ impl<T: Send + Sync + 'static> Job<T> {
     }
 
     /// Returns the outcome if the job is done.
-    pub(super) fn done(&self) -> Option<Result<T, String>>
+    pub(super) fn done(&self) -> Option<Result<T, Fault>>
     where
         T: Clone,
     {
         // If no thread has the job and there is no result, its thread has ended in a panic. The
         // count is read before the result, because the job may finish in between.
         let is_alone = Arc::strong_count(&self.done) == 1;
-        let gone = || is_alone.then(|| Err("the thread has ended".to_owned()));
+        let gone = || is_alone.then_some(Err(Fault::ThreadEnded));
         self.done.get().cloned().or_else(gone)
     }
 }
@@ -100,17 +101,17 @@ impl Worker {
         Worker { name, thread: None }
     }
 
-    /// Queues a job. The error states why the job will never be done.
-    fn send(&mut self, work: Work) -> Result<(), String> {
+    /// Queues a job. After an error the job will never be done.
+    fn send(&mut self, work: Work) -> Result<(), Fault> {
         if self.thread.is_none() {
             let started = start(self.name);
-            self.thread = Some(started.map_err(|error| format!("no thread can be had: {error}"))?);
+            self.thread = Some(started.map_err(|error| Fault::NoThread(error.into()))?);
         }
         let Some(thread) = &self.thread else { return Ok(()) };
         thread.left.fetch_add(1, Ordering::Relaxed);
         if thread.queue.as_ref().is_none_or(|queue| queue.send(work).is_err()) {
             self.thread = None;
-            return Err("the thread has ended".to_owned());
+            return Err(Fault::ThreadEnded);
         }
         Ok(())
     }
@@ -169,7 +170,7 @@ mod tests {
         let deadline = vm::Deadline::after(std::time::Duration::from_secs(60));
         loop {
             match job.done() {
-                Some(done) => return done,
+                Some(done) => return done.map_err(|why| why.to_string()),
                 None => assert!(deadline.remaining().is_some(), "never done"),
             }
         }
@@ -226,9 +227,9 @@ mod tests {
         let (told, heard) = std::sync::mpsc::channel();
         let (begun, begins) = std::sync::mpsc::channel();
         let job = Job::begin(&mut worker, move |is_left: &AtomicBool| {
-            begun.send(()).map_err(|error| error.to_string())?;
+            begun.send(()).map_err(Fault::of)?;
             while !is_left.load(Ordering::Relaxed) {}
-            told.send(()).map_err(|error| error.to_string())
+            told.send(()).map_err(Fault::of)
         });
         begins.recv().unwrap();
         drop(job);

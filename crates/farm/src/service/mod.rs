@@ -41,11 +41,11 @@ use rustix::event::PollFlags;
 use vm::CONSOLE_BYTES_MAX;
 
 use crate::Password;
-use crate::fleet::{Event, Fleet, Member, State};
+use crate::fleet::{Event, Fleet, Member, Refusal, State};
 use captures::Captures;
 use consoles::Consoles;
 use host_manager::HostManager;
-use parking::Parkings;
+use parking::{Parkings, refused};
 use ready::Readiness;
 use shells::Shells;
 
@@ -317,13 +317,11 @@ impl Service {
             }
             Ask::Park { guest: name } => {
                 let guest = place(fleet, &name)?;
-                let refused =
-                    |why| Err(Failure::new(format!("Guest {name} cannot be parked: {why}")));
                 if self.shells.busy().any(|busy| busy == guest) {
-                    return refused("a command runs in it");
+                    return Err(refused(&name, &Refusal::Command));
                 }
                 if self.consoles.attached().any(|attached| attached == guest) {
-                    return refused("a terminal is attached to it");
+                    return Err(refused(&name, &Refusal::Terminal));
                 }
                 self.parkings.park(guest, to, fleet)?
             }

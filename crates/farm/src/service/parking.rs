@@ -2,7 +2,7 @@
 
 use manager::control::{Answer, ClientId, Failure, Parked, Return, Server};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Refusal};
 
 /// Most waiting clients, so that other clients find a place.
 const WAITING_MAX: usize = 64;
@@ -19,8 +19,7 @@ struct Waiting {
 }
 
 impl Parkings {
-    /// Parks a guest for a client. `None` means that the answer comes later. The error is the
-    /// reason why the guest cannot be parked.
+    /// Parks a guest for a client. `None` means that the answer comes later.
     pub(super) fn park(
         &mut self,
         guest: usize,
@@ -30,7 +29,7 @@ impl Parkings {
         self.has_room()?;
         let begun = fleet.park(guest);
         let name = &fleet.members()[guest].spec().name;
-        begun.map_err(|why| Failure::new(format!("Guest {name} cannot be parked: {why}")))?;
+        begun.map_err(|why| refused(name, &why))?;
         Ok(match fleet.members()[guest].is_parked() {
             true => Some(parked(guest, fleet)),
             false => self.wait(guest, true, to),
@@ -99,13 +98,18 @@ impl Parkings {
             let answer = match (waiting.wants_parked, is_parked) {
                 (true, true) => Ok(parked(guest, fleet)),
                 (false, false) => Ok(awake(name)),
-                (true, false) => Err(not_parked(name, member.kept_because())),
+                (true, false) => Err(not_parked(name, member.kept_because().as_deref())),
                 (false, true) => Err(Failure::new(format!("Guest {name} was parked again"))),
             };
             let Return { client, id } = waiting.to;
             control.answer(client, id, &answer, fleet.now_ms());
         }
     }
+}
+
+/// Returns the failure for a guest that cannot be parked.
+pub(super) fn refused(name: &str, why: &Refusal) -> Failure {
+    Failure::new(format!("Guest {name} cannot be parked: {}", base::chain(why)))
 }
 
 /// Returns the failure for a guest that was not parked, with the reason if it could not be saved.
@@ -119,8 +123,7 @@ fn not_parked(name: &str, why: Option<&str>) -> Failure {
 /// Returns the answer for a parked guest, with the reason if its memory stays resident.
 fn parked(guest: usize, fleet: &Fleet) -> Answer {
     let member = &fleet.members()[guest];
-    let kept = member.kept_because().map(str::to_owned);
-    Answer::Park(Parked { guest: member.spec().name.clone(), kept })
+    Answer::Park(Parked { guest: member.spec().name.clone(), kept: member.kept_because() })
 }
 
 fn awake(name: &str) -> Answer {

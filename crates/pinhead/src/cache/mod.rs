@@ -12,10 +12,10 @@ mod in_use;
 
 pub use age::warning;
 
-use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use crate::up::progress::{Progress, Step};
+use crate::{Error, ValueError};
 use base::{Bytes, Table, duration, left, nearest, right, size_text};
 use clap::{Args, Subcommand};
 use images::rootfs::Software;
@@ -84,8 +84,8 @@ pub struct PruneArgs {
     pub format: Format,
 }
 
-fn age(text: &str) -> Result<u64, String> {
-    duration::parse_seconds(text).map_err(|_| "use a time, such as 7d or 12h".to_owned())
+fn age(text: &str) -> Result<u64, ValueError> {
+    duration::parse_seconds(text).map_err(|_| ValueError::Age)
 }
 
 /// Runs a `pinhead cache` command.
@@ -229,8 +229,7 @@ fn wanted(parts: &[Part], args: &RefreshArgs, now_s: u64) -> Result<Vec<Wanted>,
             Some(near) => format!("did you mean {near}?"),
             None => "`pinhead cache list` names them".to_owned(),
         };
-        let name = base::plain(name, 80);
-        Err(Error::Message(format!("There are no packages and no disk called {name}: {hint}")))
+        Err(Error::NotCached { name: base::plain(name, 80), hint })
     };
     let mut all = args.names.iter().map(named).collect::<Result<Vec<_>, _>>()?;
     all.sort_by_key(|one| matches!(one, Wanted::Disk(_)));

@@ -8,7 +8,7 @@
 use super::explained::Explained;
 use crate::args::ExplainArgs;
 use crate::rulesfile::RulesText;
-use crate::{Error, check, manage};
+use crate::{Error, RulesError, SnapshotFault, check, manage};
 use counters::HostCounter;
 use rules::host::{self, HostProgram};
 use rules::{Fault, MAX_HISTORY, Name};
@@ -41,15 +41,13 @@ impl Snapshot {
 
     /// Parses a snapshot's text; `name` names the text in messages.
     pub fn parse(name: &str, text: &[u8]) -> Result<Snapshot, Error> {
-        let refuse = |message: String| Err(Error::Message(format!("{name}: {message}")));
+        let refuse = |fault| Err(RulesError::Snapshot { name: name.into(), fault }.into());
         if text.len() as u64 > SNAPSHOT_BYTES_MAX {
-            return refuse(format!("a snapshot has at most {SNAPSHOT_BYTES_MAX} bytes"));
+            return refuse(SnapshotFault::Large { bytes_max: SNAPSHOT_BYTES_MAX });
         }
         let parsed = match serde_json::from_slice(text) {
             Ok(Json::Object(parsed)) => parsed,
-            Ok(_) => {
-                return refuse("one JSON object is expected, {\"guest.available\": [512]}".into());
-            }
+            Ok(_) => return refuse(SnapshotFault::NoObject),
             Err(error) => {
                 let (line, column) = (error.line(), error.column());
                 let message = "this is no JSON; one object is expected".into();
@@ -58,23 +56,20 @@ impl Snapshot {
         };
         let mut readings = BTreeMap::new();
         for (key, value) in &parsed {
-            let shown = base::plain(key, 40);
+            let shown = || base::plain(key, 40);
             let Some(counter) = HostCounter::from_name(key) else {
-                return refuse(format!(
-                    "no counter is named `{shown}`; they are named as in the rules, such as \
-                     guest.available"
-                ));
+                return refuse(SnapshotFault::NoCounter { key: shown() });
             };
             let list = match value {
                 Json::Array(list) => list.as_slice(),
                 one => std::slice::from_ref(one),
             };
             if list.len() > READINGS_MAX {
-                return refuse(format!("{shown} has more than {READINGS_MAX} readings"));
+                return refuse(SnapshotFault::Readings { key: shown(), most: READINGS_MAX });
             }
             let is_reading = |value: &Json| value.is_number() || value.is_null();
             if !list.iter().all(is_reading) {
-                return refuse(format!("the readings of {shown} are numbers, or null"));
+                return refuse(SnapshotFault::NoNumber { key: shown() });
             }
             readings.insert(counter, list.iter().map(Json::as_f64).collect());
         }
@@ -104,12 +99,7 @@ pub(super) fn run(rules: RulesText, args: &ExplainArgs) -> Result<Explained, Err
         return explain_host(rules, &|counter, age| snapshot.get(counter, age), seen);
     }
     let Some(path) = &args.values else {
-        let name = rules.name;
-        return Err(Error::Message(format!(
-            "{name} has rules for the host's manager: name one of its guests with --guest, or \
-             say what it knows with --values FILE, a JSON object such as \
-             {{\"guest.available\": [512, 520], \"host.available\": 4096}}, newest first"
-        )));
+        return Err(RulesError::NoValues { name: rules.name }.into());
     };
     let snapshot = Snapshot::read(path)?;
     let seen = format!("{}, the readings of one guest", path.display());
@@ -125,7 +115,7 @@ pub fn explain_host(
 ) -> Result<Explained, Error> {
     let (program, found) = host::load(&rules.text);
     let Some(program) = program else {
-        return Err(Error::Message(check::errors(rules, found)));
+        return Err(RulesError::Faults(check::errors(rules, found)).into());
     };
     let (file, _) = host::parse(&rules.text);
     let mut history = program.history();

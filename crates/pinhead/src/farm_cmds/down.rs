@@ -2,8 +2,8 @@
 
 use super::DownArgs;
 use super::find;
-use crate::Error;
 use crate::up::leftovers;
+use crate::{Error, FarmCommandError};
 use base::counted;
 use farm::running::Running;
 use farm::{rundir, service};
@@ -90,8 +90,8 @@ fn end(found: &Running) -> Result<String, Error> {
         let _ = pidfd_send_signal(process, Signal::KILL);
     }
     if lasts(STILL_MS, work_of_farm)?.is_some() {
-        let message = format!("Farm {} (process {}) does not end", found.name, found.pid);
-        return Err(Error::Message(message));
+        let (name, pid) = (found.name.clone(), found.pid);
+        return Err(FarmCommandError::Endless { name, pid }.into());
     }
     let guests = guests.map_or("its guests".to_owned(), |guests| counted(guests, "guest"));
     let how = why.map_or_else(String::new, |why| format!(", killed, for it {why}"));

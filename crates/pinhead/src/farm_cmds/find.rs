@@ -1,7 +1,7 @@
 //! Finds the farm and the guest that an argument names. A `pinhead up` without a farm's file is a
 //! farm too, with its process id as the name.
 
-use crate::Error;
+use crate::{Error, FarmCommandError};
 use farm::running::{self, Running};
 use farm::service;
 use manager::control::FarmGuest;
@@ -17,13 +17,10 @@ pub(crate) struct At {
     pub(crate) guest: String,
 }
 
-/// The error if no farm runs.
-const NONE: &str = "No farm of yours runs: `pinhead up` starts guests";
-
 /// Returns all running farms of this user, at least one.
 pub(super) fn farms() -> Result<Vec<Running>, Error> {
     let found = running::all()?;
-    if found.is_empty() { Err(Error::Message(NONE.into())) } else { Ok(found) }
+    if found.is_empty() { Err(FarmCommandError::NoFarm.into()) } else { Ok(found) }
 }
 
 /// Returns the farm of a name or of a process id; a farm's file contains its name. Without a name
@@ -43,25 +40,26 @@ fn only(mut found: Vec<Running>) -> Result<Running, Error> {
         1 => Ok(found.swap_remove(0)),
         _ => {
             let names = listed(found.iter().map(|farm| farm.name.clone()));
-            Err(Error::Message(format!("Several farms run: name one of {names}")))
+            Err(FarmCommandError::SeveralFarms { names }.into())
         }
     }
 }
 
 /// Returns the farm with this name or process id.
 fn chosen(name: &str, mut all: Vec<Running>) -> Result<Running, Error> {
-    let names = listed(all.iter().map(|found| found.name.clone()));
+    let known = listed(all.iter().map(|found| found.name.clone()));
     all.retain(|found| found.name == name || found.pid.to_string() == name);
-    Err(Error::Message(match all.len() {
+    let name = name.to_owned();
+    Err(match all.len() {
         1 => return Ok(all.swap_remove(0)),
-        0 if names.is_empty() => NONE.to_owned(),
-        0 => format!("No farm `{}` runs; there are {names}", name.escape_debug()),
-        // A name may be used twice; a process id cannot.
-        count => format!(
-            "{count} farms are called {name}: take a process id, {}",
-            listed(all.iter().map(|found| found.pid.to_string()))
-        ),
-    }))
+        0 if known.is_empty() => FarmCommandError::NoFarm,
+        0 => FarmCommandError::UnknownFarm { name, known },
+        count => {
+            let pids = listed(all.iter().map(|found| found.pid.to_string()));
+            FarmCommandError::SameName { name, count, pids }
+        }
+    }
+    .into())
 }
 
 /// Returns the farm that has a guest. `FARM/GUEST` or `PID/GUEST` selects the farm if several have
@@ -95,20 +93,21 @@ fn having(named: &str, among: Vec<Running>) -> Result<At, Error> {
     if let (0, Some(error)) = (having.len(), failed) {
         return Err(error.into());
     }
-    Err(Error::Message(match having.len() {
-        1 => return Ok(At { socket: having.swap_remove(0).socket, guest: named.to_owned() }),
-        0 if near.is_empty() => format!("No guest `{}` runs", named.escape_debug()),
-        0 => format!(
-            "No guest `{}` runs; there are {} and others",
-            named.escape_debug(),
-            listed(near.into_iter().take(NEAR_MAX))
-        ),
-        _ => format!(
-            "Several farms have a guest `{}`: name one of {}",
-            named.escape_debug(),
-            listed(having.iter().map(|farm| format!("{}/{named}", farm.name)))
-        ),
-    }))
+    let name = named.to_owned();
+    Err(match having.len() {
+        1 => return Ok(At { socket: having.swap_remove(0).socket, guest: name }),
+        0 if near.is_empty() => FarmCommandError::NoGuest { name },
+        0 => {
+            let more = if near.len() > NEAR_MAX { " and others" } else { "" };
+            let near = listed(near.into_iter().take(NEAR_MAX)) + more;
+            FarmCommandError::UnknownGuest { name, near }
+        }
+        _ => {
+            let places = listed(having.iter().map(|farm| format!("{}/{named}", farm.name)));
+            FarmCommandError::SeveralGuests { name, places }
+        }
+    }
+    .into())
 }
 
 fn listed(names: impl Iterator<Item = String>) -> String {
@@ -159,7 +158,7 @@ mod tests {
             asked("g1", [&["g1"], &["g1"]]),
             Err("Several farms have a guest `g1`: name one of 11/g1, 12/g1".into())
         );
-        let none = "No guest `g9` runs; there are g1, g2 and others";
+        let none = "No guest `g9` runs; there are g1, g2";
         assert_eq!(asked("g9", [&["g1"], &["g2"]]), Err(none.into()));
         assert_eq!(asked("g9", [&[], &[]]), Err("No guest `g9` runs".into()));
     }

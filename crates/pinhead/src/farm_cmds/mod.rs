@@ -17,9 +17,9 @@ pub use park::{park, wake};
 pub(crate) use ps::{Beside, beside};
 pub use ps::{ps, shown};
 
-use crate::Error;
 use crate::escape::Lines;
 use crate::manage::SocketArg;
+use crate::{Error, FarmCommandError};
 use base::chain;
 use clap::Args;
 use farm::service;
@@ -130,8 +130,7 @@ fn run_in_guest(args: &ExecArgs) -> Result<i32, Error> {
     let words: Vec<String> = args.command.iter().map(|word| base::shell_word(word)).collect();
     let command = words.join(" ");
     if command.contains(['\n', '\r']) {
-        let message = "A command is one line: put longer scripts into a file of the guest";
-        return Err(Error::Message(message.into()));
+        return Err(FarmCommandError::SeveralLines.into());
     }
     let at = find::guest(&args.guest)?;
     let command = format!("timeout -s KILL {} {command}", args.timeout);

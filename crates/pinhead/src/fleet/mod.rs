@@ -17,7 +17,7 @@ mod watch;
 pub use args::{FleetArgs, FleetCommand};
 pub use watch::WatchArgs;
 
-use crate::Error;
+use crate::{Error, FleetError, TimeError};
 use base::{Bytes, duration};
 use metrics::Url;
 use metrics::fleet::{Glance, Host, Loudest, Steps, glance, guest_lines, lines};
@@ -53,17 +53,13 @@ fn ask(args: &FleetArgs, now: &Now) -> Result<Answer, Error> {
     let url = Url::parse(args.from.as_deref().unwrap_or_default())?;
     let span_ms = when::span(&args.last)?;
     if !(duration::MINUTE_MS..=SPAN_MS_MAX).contains(&span_ms) {
-        return Err(Error::Message("--last is one minute to seven days".into()));
+        return Err(TimeError::LastOutside.into());
     }
     let step_ms = (span_ms / STEPS).max(duration::MINUTE_MS);
     let steps = Steps { from_ms: now.ms - span_ms, to_ms: now.ms, step_ms };
     let found = glance(&url, &asked(steps))?;
     if found.hosts.is_empty() {
-        return Err(Error::Message(
-            "The engine knows nothing of this time: is it the right one, and does a manager push \
-             to it?"
-                .into(),
-        ));
+        return Err(FleetError::NoHosts.into());
     }
     let mut hosts: Vec<Shown> =
         found.hosts.into_iter().map(|(name, host)| shown(name, host, steps)).collect();

@@ -1,10 +1,10 @@
 //! Tables of hosts, and commands for the proposed moves.
 
 use super::args::FleetArgs;
-use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use crate::report::Place;
+use crate::{Error, FleetError};
 use base::{Bytes, Table, counted, left, plain, right, shell_word};
 use metrics::fleet::Steps;
 use model::has_uuid;
@@ -123,7 +123,7 @@ fn moves(answer: &Answer, out: &mut String) {
             one.from_had.as_mib(),
             one.from_set_point.as_mib(),
             one.needs.as_mib(),
-            command(one).unwrap_or_else(|why| why)
+            command(one).unwrap_or_else(|why| why.to_string())
         );
     }
     for host in &plan.stuck {
@@ -170,9 +170,9 @@ fn is_host(name: &str) -> bool {
 
 /// Returns the libvirt command for a move, or the reason why there is none. Names come from
 /// outside: each is quoted as one word.
-fn command(one: &Move) -> Result<String, String> {
+fn command(one: &Move) -> Result<String, FleetError> {
     if let Some(odd) = [&one.from, &one.to].into_iter().find(|name| !is_host(name)) {
-        return Err(format!("{:?} is no name that a host is reached by", plain(odd, NAME_MAX)));
+        return Err(FleetError::NoAddress { name: plain(odd, NAME_MAX) });
     }
     // Another user's guest chooses its own UUID; its name contains the owner.
     let guest = match has_uuid(&one.uuid) && !one.guest.contains('/') {

@@ -4,9 +4,9 @@
 //!   a thread a host: remote::Host::ask ─► Moment ─► metrics::Pusher ─► the engine
 //! ```
 
-use crate::Error;
 use crate::cells::{mib, number};
 use crate::tell::say;
+use crate::{Error, FleetError, TimeError};
 use base::{Bytes, Table, chain, duration, left, plain, right};
 use clap::Args;
 use metrics::{Pusher, Url};
@@ -45,7 +45,7 @@ pub(super) fn run(args: &WatchArgs) -> Result<String, Error> {
     let hosts = hosts(&args.hosts)?;
     let every_ms = when::span(&args.every)?;
     if !EVERY_MS.contains(&every_ms) {
-        return Err(Error::Message("--every is one second to four minutes".into()));
+        return Err(TimeError::EveryOutside.into());
     }
     match &args.to {
         None => once(hosts),
@@ -59,12 +59,8 @@ fn hosts(texts: &[String]) -> Result<Vec<Host>, Error> {
     for text in texts {
         let host = Host::new(Uri::parse(text)?);
         if !names.insert(host.name().to_owned()) {
-            let message = format!(
-                "{text}: {} is there twice, and hosts are told apart by their names: give one of \
-                 them another in ~/.ssh/config",
-                host.name()
-            );
-            return Err(Error::Message(message));
+            let (uri, name) = (text.clone(), host.name().to_owned());
+            return Err(FleetError::SameHost { uri, name }.into());
         }
         hosts.push(host);
     }
@@ -92,7 +88,7 @@ fn once(mut hosts: Vec<Host>) -> Result<String, Error> {
         return Ok(text);
     }
     say(&text)?;
-    Err(Error::Message(silent.join("\npinhead: ")))
+    Err(FleetError::Silent { hosts: silent }.into())
 }
 
 fn show(told: &[(&str, Moment)]) -> String {
@@ -163,7 +159,7 @@ fn watch(hosts: Vec<Host>, url: &Url, every_ms: i64) -> Result<String, Error> {
     // The first thread that ends ends all: a host that is no longer watched must not look watched.
     match ends.recv() {
         Ok(result) => result.map(|()| String::new()),
-        Err(_) => Err(Error::Message("A host is not watched any more: see above".into())),
+        Err(_) => Err(FleetError::Unwatched.into()),
     }
 }
 

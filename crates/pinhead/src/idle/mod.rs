@@ -10,10 +10,10 @@ pub mod wakers;
 
 pub use wakers::{Kind, Waker, Wakers};
 
-use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use crate::manage::{SocketArg, ask_manager, unexpected};
+use crate::{Error, ValueError};
 use base::duration;
 use clap::Args;
 use manager::control::{Answer, Ask, Scanned};
@@ -47,10 +47,10 @@ pub struct IdleArgs {
 }
 
 /// Parses a time: seconds, or a number with a unit.
-fn seconds(text: &str) -> Result<u64, String> {
+fn seconds(text: &str) -> Result<u64, ValueError> {
     let fits = |seconds: &u64| (SECONDS_MIN..=SECONDS_MAX).contains(seconds);
-    let help = || format!("use a time from {SECONDS_MIN}s to {SECONDS_MAX}s, such as 60s or 5m");
-    duration::parse_seconds(text).ok().filter(fits).ok_or_else(help)
+    let wrong = ValueError::Watch { min_s: SECONDS_MIN, max_s: SECONDS_MAX };
+    duration::parse_seconds(text).ok().filter(fits).ok_or(wrong)
 }
 
 /// Watches a guest, and shows the tasks that woke it.
@@ -58,7 +58,7 @@ pub fn run(args: &IdleArgs) -> Result<String, Error> {
     let first = scan(args)?;
     std::thread::sleep(Duration::from_secs(args.seconds));
     let second = scan(args)?;
-    let wakers = Wakers::between(&first, &second).map_err(Error::Message)?;
+    let wakers = Wakers::between(&first, &second)?;
     match args.format {
         Format::Json => json(&wakers),
         Format::Text => Ok(table::show(&wakers, args.top)),
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(seconds("1h"), Ok(3600));
         for wrong in ["10s", "", "m", "25h", "-20s", "99999999999999999999m", "307445734561825861m"]
         {
-            assert!(seconds(wrong).unwrap_err().contains("such as 60s"), "{wrong}");
+            assert!(seconds(wrong).unwrap_err().to_string().contains("such as 60s"), "{wrong}");
         }
     }
 }

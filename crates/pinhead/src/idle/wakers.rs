@@ -7,6 +7,7 @@
 //! time that no task used.
 //! task used.
 
+use crate::ManageError;
 use manager::control::{HostSide, Scanned, TaskRow, Totals};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -133,16 +134,12 @@ fn sum(counts: impl Iterator<Item = u64>) -> u64 {
 }
 
 impl Wakers {
-    /// Compares two scans of a guest. The error is a sentence.
-    pub fn between(first: &Scanned, second: &Scanned) -> Result<Wakers, String> {
+    /// Compares two scans of a guest.
+    pub fn between(first: &Scanned, second: &Scanned) -> Result<Wakers, ManageError> {
         let uptime = |scanned: &Scanned| scanned.totals.uptime_ms;
         let window_ms = match grown(uptime(first), uptime(second)).filter(|ms| *ms > 0) {
             Some(window_ms) if second.sequence > first.sequence => window_ms,
-            _ => {
-                return Err("The guest, its daemon or the manager has restarted meanwhile: \
-                            ask again"
-                    .into());
-            }
+            _ => return Err(ManageError::Restarted),
         };
         let mut rows = live(first, second);
         let known = |rows: &[Grown]| sum(rows.iter().map(|row| row.dispatches));
@@ -483,6 +480,6 @@ mod tests {
         second.totals.dispatches = Some(1100);
         second.totals.cpus = Some(2);
         assert!(!Wakers::between(&first, &second).unwrap().counted, "a CPU has come");
-        assert!(Wakers::between(&second, &first).unwrap_err().contains("restarted"));
+        assert_eq!(Wakers::between(&second, &first).unwrap_err(), ManageError::Restarted);
     }
 }

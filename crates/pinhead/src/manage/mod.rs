@@ -9,11 +9,11 @@ mod run;
 
 pub use run::{keep, run};
 
-use crate::Error;
 use crate::args::Format;
 use crate::escape::json;
 use crate::farm_cmds::Beside;
 use crate::why::DiffArgs;
+use crate::{Error, ManageError};
 use clap::{Args, Subcommand, ValueEnum};
 use counters::Bytes;
 use manager::config::Share;
@@ -234,14 +234,14 @@ pub fn set(args: &SetArgs) -> Result<String, Error> {
 
 fn change(what: What, value: Option<&str>) -> Result<Change, Error> {
     let word = what.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
-    let missing = || Error::Message(format!("`{word}` needs a value, such as {}", example(what)));
+    let missing = || ManageError::NoValue { word: word.clone(), example: example(what) };
     let size = || -> Result<Share, Error> {
-        Share::parse(value.ok_or_else(missing)?)
-            .map_err(|bad| Error::Message(format!("`{word}`: {}", bad.help)))
+        let wrong = |bad: base::Bad| ManageError::NoSize { word: word.clone(), help: bad.help };
+        Ok(Share::parse(value.ok_or_else(missing)?).map_err(wrong)?)
     };
     match what {
         What::Release | What::Manage if value.is_some() => {
-            Err(Error::Message(format!("`{word}` takes no value")))
+            Err(ManageError::NeedlessValue { word }.into())
         }
         What::Release => Ok(Change::Release),
         What::Manage => Ok(Change::Manage),
@@ -250,8 +250,7 @@ fn change(what: What, value: Option<&str>) -> Result<Change, Error> {
         What::Pin => size().map(Change::Pin),
         What::Shares => {
             let number = value.ok_or_else(missing)?.parse::<u32>().ok().filter(|n| *n > 0);
-            let wrong = || Error::Message("`shares` is a whole number from 1 on".into());
-            number.map(Change::Shares).ok_or_else(wrong)
+            Ok(number.map(Change::Shares).ok_or(ManageError::NoShares)?)
         }
     }
 }
@@ -301,5 +300,5 @@ pub(crate) fn ask_manager(socket: &SocketArg, ask: &Ask) -> Result<Answer, Error
 }
 
 pub(crate) fn unexpected() -> Error {
-    Error::Message("The manager's answer is to another question: is it of another version?".into())
+    ManageError::OtherAnswer.into()
 }

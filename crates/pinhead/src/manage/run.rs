@@ -1,10 +1,10 @@
 //! Process of the manager: signals in, messages out.
 
 use super::HostArgs;
-use crate::Error;
 use crate::signals::signal_pipe;
 use crate::tell::tell;
 use crate::up::leftovers;
+use crate::{Error, ManageError};
 use manager::keeper::Ended;
 use manager::{Manager, Options, Signals, Turn};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -56,7 +56,7 @@ pub fn keep(parked: Option<PathBuf>) -> Result<(), Error> {
     let ended = manager::keeper::run(std::io::stdin(), &options, &mut log);
     match ended {
         Ok(Ended::Released | Ended::Restored) => Ok(()),
-        Ok(Ended::Partly) => Err(Error::Message("Some guests did not get all back".into())),
+        Ok(Ended::Partly) => Err(ManageError::PartlyRestored.into()),
         Err(error) => Err(Error::step("The keeper cannot go on", error)),
     }
 }
@@ -66,8 +66,7 @@ fn to_error(error: manager::Error) -> Error {
     if let manager::Error::Settings(settings) = &error
         && let Some(faults) = settings.faults()
     {
-        let faults = faults.replace('\n', "\n  ");
-        return Error::Message(format!("The settings are refused\n  {faults}"));
+        return ManageError::Settings { faults }.into();
     }
     Error::Host(error)
 }

@@ -1,6 +1,6 @@
 //! Export stream: a tar with the files of recordings and of a journal, and no others.
 
-use crate::Error;
+use crate::{Error, RecordingsError};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -75,9 +75,9 @@ pub fn read(input: &mut dyn Read, to: &Path) -> Result<(), Error> {
         if entry.header().entry_type().is_dir() {
             continue;
         }
-        let refused = |why: &str| {
+        let refused = |why| {
             let name = base::plain(&path.to_string_lossy(), 100);
-            Err(Error::Message(format!("{name} is refused: {why}")))
+            Err(RecordingsError::File { name, why }.into())
         };
         let Some(place) = place(&path) else {
             return refused("recordings have no such file");
@@ -108,10 +108,8 @@ pub fn read(input: &mut dyn Read, to: &Path) -> Result<(), Error> {
 /// Copies an exported directory.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     if !from.join(RECORDINGS).is_dir() {
-        return Err(Error::Message(format!(
-            "{} is no directory that was exported: there is no {RECORDINGS} in it",
-            from.display()
-        )));
+        let path = from.into();
+        return Err(RecordingsError::NotExported { path, missing: RECORDINGS }.into());
     }
     for file in files(from)? {
         let path = from.join(&file);
@@ -123,10 +121,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Error> {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
         if fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
-            return Err(Error::Message(format!(
-                "{} is being written to: take it with `pinhead record export --dir`",
-                path.display()
-            )));
+            return Err(RecordingsError::InUse { path }.into());
         }
         let copied = fs::copy(&path, to.join(&file));
         copied.map_err(|source| Error::Read { path, source })?;

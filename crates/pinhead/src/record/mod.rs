@@ -9,9 +9,9 @@ mod bundle;
 
 pub use bundle::read as unpack;
 
-use crate::Error;
 use crate::making::Making;
 use crate::why::time_between;
+use crate::{Error, RecordingsError};
 use bundle::{JOURNAL, RECORDINGS};
 use clap::{Args, Subcommand};
 use std::fs;
@@ -137,7 +137,7 @@ fn export(args: &ExportArgs, now: &Now, out: &mut dyn Write) -> Result<String, E
         to.commit()?;
     }
     if taken == Taken::default() {
-        return Err(Error::Message("Nothing was recorded in this time: nothing is written".into()));
+        return Err(RecordingsError::EmptyTime.into());
     }
     if is_stream {
         bundle::write(making.path(), out)?;
@@ -170,7 +170,7 @@ fn import(args: &ImportArgs, input: &mut dyn Read) -> Result<String, Error> {
     }
     let taken = look_through(&making)?;
     if taken == Taken::default() {
-        return Err(Error::Message("Nothing is recorded in it: nothing is imported".into()));
+        return Err(RecordingsError::EmptyImport.into());
     }
     making.done()?;
     let recordings = args.to.join(RECORDINGS);

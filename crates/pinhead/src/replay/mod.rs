@@ -8,9 +8,9 @@
 
 mod show;
 
-use crate::Error;
 use crate::args::Format;
 use crate::why::time_between;
+use crate::{Error, RecordingsError, ValueError};
 use backtest::{Played, Replay, World};
 use base::{Bytes, duration, parse_size};
 use clap::Args;
@@ -90,17 +90,15 @@ pub struct SimulateArgs {
     pub like: Option<String>,
 }
 
-fn size(text: &str) -> Result<Bytes, String> {
-    parse_size(text).map_err(|bad| bad.help)
+fn size(text: &str) -> Result<Bytes, ValueError> {
+    parse_size(text).map_err(|bad| ValueError::Size { help: bad.help })
 }
 
-fn growth(text: &str) -> Result<u64, String> {
+fn growth(text: &str) -> Result<u64, ValueError> {
     let number = text.trim().strip_suffix('%').and_then(|number| base::thousandths(number, 1));
     let permille =
         number.map(|thousandths| thousandths / 100).filter(|permille| *permille <= 10_000);
-    permille.ok_or_else(|| {
-        "use a percentage up to \"1000%\", with at most one decimal: \"3%\"".to_owned()
-    })
+    permille.ok_or(ValueError::Growth)
 }
 
 /// Opens the recording for the requested time.
@@ -156,9 +154,7 @@ fn simulate_at(args: &SimulateArgs, now: &Now) -> Result<String, Error> {
     };
     let change = world.change()?;
     if change.is_none() && !args.fit {
-        return Err(Error::Message(
-            "Name a change: --host, --grow, --more with --like, --policy, or --fit".into(),
-        ));
+        return Err(RecordingsError::NoChange.into());
     }
     let source = source(&args.source, now)?;
     if let (true, Some(like)) = (args.fit, &args.like) {

@@ -5,8 +5,8 @@
 //!   args ─► question (reports, time, steps) ─► source (recordings, engine) ─► reports ─► text
 //! ```
 
-use crate::Error;
 use crate::why::time_between;
+use crate::{Error, RecordingsError, TimeError};
 use base::duration::MINUTE_MS;
 use clap::{Args, ValueEnum};
 use jiff::tz::TimeZone;
@@ -144,12 +144,9 @@ pub fn answer(
     if let [first, second, ..] = definitions[..]
         && args.format != ReportFormat::Text
     {
-        return Err(Error::Message(format!(
-            "{} has become {} and {}: name one of them for this format",
-            args.name.as_deref().unwrap_or_default().to_uppercase(),
-            first.name,
-            second.name
-        )));
+        let name = args.name.as_deref().unwrap_or_default().to_uppercase();
+        let (first, second) = (first.name, second.name);
+        return Err(RecordingsError::TwoReports { name, first, second }.into());
     }
     let wanted = wanted(args, now, &definitions)?;
     let recorded = source(&wanted)?;
@@ -193,9 +190,7 @@ fn wanted(args: &ReportArgs, now: &Now, definitions: &[&Definition]) -> Result<W
         None => when::usual_step(to_ms.saturating_sub(from_ms), points),
     };
     if step_ms < MINUTE_MS {
-        return Err(Error::Message(
-            "--interval is a minute at least: recordings have no less".into(),
-        ));
+        return Err(TimeError::ShortInterval.into());
     }
     Ok(Wanted {
         from_ms: when::aligned(from_ms, step_ms, now),

@@ -1,8 +1,8 @@
 //! Sizes as settings, as commands of virsh, or set in a running manager.
 
 use super::args::Apply;
-use crate::Error;
 use crate::manage::{SocketArg, ask_manager, unexpected};
+use crate::{Error, SizeError};
 use backtest::Sizes;
 use base::{Bytes, counted, plain, shell_word};
 use manager::control::{Answer as Told, Ask, Change, GuestRow};
@@ -39,11 +39,7 @@ pub(super) fn apply(answer: &Sizes, how: Apply, socket: &SocketArg) -> Result<St
     let wanted: Vec<Wanted<'_>> = guests.iter().filter_map(Wanted::of).collect();
     let left_out = guests.len() - wanted.len();
     if wanted.is_empty() {
-        return Err(Error::Message(
-            "No guest is known for long enough: look at `pinhead size` without --apply, or ask for \
-             less history with --enough"
-                .into(),
-        ));
+        return Err(SizeError::NoHistory.into());
     }
     refuse_names(&wanted, how)?;
     let text = match how {
@@ -64,18 +60,13 @@ const LEAST: Bytes = Bytes::mib(16);
 /// Refuses names that cannot be written in the output, and names of two guests.
 fn refuse_names(wanted: &[Wanted<'_>], how: Apply) -> Result<(), Error> {
     for (at, one) in wanted.iter().enumerate() {
-        let shown = plain(one.name, 60);
+        let name = plain(one.name, 60);
         if one.name.chars().any(char::is_control) {
-            return Err(Error::Message(format!(
-                "The name of the guest {shown} has characters that a terminal obeys: leave it out"
-            )));
+            return Err(SizeError::ControlName { name }.into());
         }
         let is_twice = wanted[..at].iter().any(|other| other.name == one.name);
         if is_twice && how != Apply::Manager {
-            return Err(Error::Message(format!(
-                "Two guests are called {shown}: name others, or use --apply manager, which knows \
-                 them by their UUIDs"
-            )));
+            return Err(SizeError::SameName { name }.into());
         }
     }
     Ok(())
@@ -101,10 +92,7 @@ fn settings_text(wanted: &[Wanted<'_>]) -> Result<String, Error> {
     for one in wanted {
         // A name is a pattern in settings, and these letters would match other names too.
         if one.name.contains(['*', '?']) {
-            return Err(Error::Message(format!(
-                "The guest {} has a letter in its name that is a pattern in settings: leave it out",
-                plain(one.name, 60)
-            )));
+            return Err(SizeError::PatternName { name: plain(one.name, 60) }.into());
         }
         let name = quoted(one.name);
         let _ = write!(
@@ -148,10 +136,7 @@ fn set_all(wanted: &[Wanted<'_>], socket: &SocketArg) -> Result<String, Error> {
     let missing: Vec<&str> =
         wanted.iter().filter(|one| find(one).is_none()).map(|one| one.name).collect();
     if !missing.is_empty() {
-        return Err(Error::Message(format!(
-            "Nothing is set: the manager has no guest {}",
-            plain(&missing.join(", "), 400)
-        )));
+        return Err(SizeError::NotManaged { names: plain(&missing.join(", "), 400) }.into());
     }
     let mut out = String::new();
     let mut done: Vec<(&GuestRow, Vec<Change>)> = Vec::new();

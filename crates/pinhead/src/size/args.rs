@@ -1,5 +1,6 @@
 //! The arguments of `pinhead size`.
 
+use crate::ValueError;
 use crate::manage::SocketArg;
 use clap::{Args, ValueEnum};
 use settings::Share;
@@ -69,12 +70,9 @@ pub enum Apply {
 }
 
 /// Parses a percentage, in thousandths.
-fn part(text: &str) -> Result<u64, String> {
-    let help = || {
-        "use a percentage from \"0%\" to \"100%\", with at most one decimal: \"99.5%\"".to_owned()
-    };
+fn part(text: &str) -> Result<u64, ValueError> {
     match Share::parse(text) {
         Ok(Share::Permille(permille)) => Ok(permille),
-        Ok(Share::Bytes(_)) | Err(_) => Err(help()),
+        Ok(Share::Bytes(_)) | Err(_) => Err(ValueError::Part),
     }
 }

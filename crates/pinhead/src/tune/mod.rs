@@ -2,9 +2,9 @@
 
 mod show;
 
-use crate::Error;
 use crate::args::Format;
 use crate::why::time_between;
+use crate::{Error, TimeError};
 use base::duration;
 use clap::Args;
 use std::path::PathBuf;
@@ -51,15 +51,13 @@ pub fn run(args: &TuneArgs) -> Result<String, Error> {
 fn tune(args: &TuneArgs, now: &Now) -> Result<String, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), USUAL_MS, now)?;
     if to_ms.saturating_sub(from_ms) > SPAN_MS_MAX {
-        return Err(Error::Message("--from is at most a year before --to".into()));
+        return Err(TimeError::OverYear.into());
     }
     let since_ms = args.since.as_deref().map(|text| when::begin(text, now)).transpose()?;
     // The minute of the change belongs to neither side.
     let minute_ms = since_ms.map(|since_ms| since_ms - since_ms.rem_euclid(STEP_MS));
     if minute_ms.is_some_and(|minute_ms| minute_ms <= from_ms || minute_ms + STEP_MS >= to_ms) {
-        return Err(Error::Message(
-            "--since lies between --from and --to, more than a minute from either".into(),
-        ));
+        return Err(TimeError::SinceOutside.into());
     }
     let records = Records::open(&recorded::dir(args.dir.as_deref())?)?;
     let enough_ms = when::span(&args.enough)?.unsigned_abs();

@@ -10,8 +10,8 @@
 
 use super::progress::{Progress, Step};
 use super::serve::{self, Guests, Watcher};
-use crate::Error;
 use crate::args::ServiceArgs;
+use crate::{Error, UpError};
 use serde_json::json;
 use std::io::{BufRead, BufReader, PipeWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,7 +36,7 @@ pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), E
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|e| wrong("The farm's process cannot start", e))?;
     let Some(pipe) = child.stdout.take() else {
-        return Err(Error::Message("The farm's process has no output".into()));
+        return Err(UpError::NoOutput.into());
     };
     match relay(BufReader::new(pipe)) {
         Some(Ok(text)) => {
@@ -45,11 +45,11 @@ pub fn start(path: &Path, only: &[String], seconds: Option<u64>) -> Result<(), E
         }
         Some(Err(message)) => {
             let _ = child.wait();
-            Err(Error::Message(message))
+            Err(UpError::Process(message).into())
         }
         None => {
             let status = child.wait().map_err(|e| wrong("The farm's process is gone", e))?;
-            Err(Error::Message(format!("The farm's process has ended before its start: {status}")))
+            Err(UpError::EndedEarly { status }.into())
         }
     }
 }

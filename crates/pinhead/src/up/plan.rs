@@ -3,7 +3,7 @@
 
 use super::progress::{Progress, Step};
 use crate::cache::warning;
-use crate::{Error, check, rulesfile};
+use crate::{Error, UpError, check, rulesfile};
 use counters::Bytes;
 use farm::Password;
 use farm::config::{Builtin, Class, Farm, Limits, ParkTo, Source};
@@ -83,11 +83,9 @@ fn check_ports(farm: &Farm, first: u16) -> Result<(), Error> {
     let ports = farm.classes.iter().flat_map(|class| class.ports.iter().map(move |at| (class, at)));
     match ports.into_iter().find(|(_, port)| port.host < first) {
         None => Ok(()),
-        Some((class, port)) => Err(Error::Message(format!(
-            "Class `{}`: `host = {}` in its `ports` cannot be had, since QEMU has no right to \
-             ports below {first}; forward a higher one",
-            class.name, port.host
-        ))),
+        Some((class, port)) => {
+            Err(UpError::Port { class: class.name.clone(), port: port.host, first }.into())
+        }
     }
 }
 
@@ -327,8 +325,7 @@ pub(super) fn checked_rules(name: &str) -> Result<Vec<u8>, Error> {
     let rules = rulesfile::read(Path::new(name))?;
     let found = check::text(&rules.text, &Machine::default());
     if rules::has_errors(&found) {
-        let errors = check::errors(rules, found);
-        return Err(Error::Message(format!("The rules are refused\n{errors}")));
+        return Err(UpError::Rules { faults: check::errors(rules, found) }.into());
     }
     Ok(rules.text)
 }
@@ -405,12 +402,7 @@ pub fn find_daemon(arch: Arch) -> Result<PathBuf, Error> {
             Arch::X86_64 => "build",
             Arch::S390x => "s390x",
         };
-        Error::Message(format!(
-            "There is no guest daemon for {}: looked for {}; `make {target}` makes it in a \
-             checkout, and the package pinhead has it",
-            arch.name(),
-            places.join(", ")
-        ))
+        UpError::NoDaemon { arch: arch.name(), places: places.join(", "), target }.into()
     })
 }
 

@@ -10,10 +10,10 @@ use super::progress::{Progress, Step};
 use super::screen::{NOTE_WIDTH, REDRAW_MS, Screen, all_ended, failures};
 use super::unwind::{Faults, Part};
 use super::{json, leftovers, setup};
-use crate::Error;
 use crate::args::{UpArgs, UpFormat};
 use crate::signals::signal_pipe;
 use crate::tell::tell;
+use crate::{Error, UpError};
 use farm::config::Farm;
 use farm::fleet::{Event, Fleet};
 use farm::links::Switch;
@@ -67,14 +67,9 @@ pub enum Watcher {
 pub fn load(path: &Path, only: &[String]) -> Result<Farm, Error> {
     let farm = farm::config::load(path)?;
     let names: Vec<String> = farm.classes.iter().map(|class| class.name.clone()).collect();
-    farm.only(only).map_err(|name| {
-        Error::Message(format!(
-            "There is no class `{}` in {}; there are {}",
-            name.escape_debug(),
-            path.display(),
-            names.join(", ")
-        ))
-    })
+    let known = names.join(", ");
+    let unknown = |class| UpError::NoClass { class, path: path.into(), known };
+    Ok(farm.only(only).map_err(unknown)?)
 }
 
 /// Runs guests until they are ended or their time is over.
@@ -143,7 +138,7 @@ pub fn run(guests: Guests<'_>, seconds: Option<u64>, watcher: Watcher) -> Result
 /// sockets.
 fn check_socket(path: &Path) -> Result<(), Error> {
     match path.as_os_str().len() > SOCKET_PATH_MAX {
-        true => Err(Error::Message(format!("{} is too long for a socket", path.display()))),
+        true => Err(UpError::SocketPath { path: path.into() }.into()),
         false => Ok(()),
     }
 }
@@ -153,10 +148,7 @@ fn check_name(name: &str) -> Result<(), Error> {
     let is_ours = |dir: &Path| rundir::farm_name(dir).is_some_and(|other| other == name);
     match rundir::living()?.into_iter().find(|(_, dir)| is_ours(dir)) {
         None => Ok(()),
-        Some((pid, _)) => Err(Error::Message(format!(
-            "A farm called {name} runs already (process {pid}): `pinhead down {name}` ends it, or \
-             this one needs another `name`"
-        ))),
+        Some((pid, _)) => Err(UpError::NameTaken { name: name.to_owned(), pid }.into()),
     }
 }
 
@@ -343,7 +335,7 @@ impl Running {
         drop(run_dir);
         let _ = std::io::stderr().write_all(failures.as_bytes());
         match is_empty && outcome.is_ok() {
-            true => Err(Error::Message("All guests have ended by themselves".into())),
+            true => Err(UpError::AllEnded.into()),
             false => outcome,
         }
     }

@@ -1,8 +1,8 @@
 //! Export of recordings to a MONWRITE file.
 
 use super::args::ExportArgs;
-use crate::Error;
 use crate::why::time_between;
+use crate::{Error, RecordingsError};
 use base::duration::MINUTE_MS;
 use base::{counted, plain};
 use model::{Interval, Parts};
@@ -26,7 +26,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     let (from_ms, to_ms) = time_between(args.from.as_deref(), args.to.as_deref(), now.ms, &now)?;
     let records = Records::open(&recorded::dir(args.dir.as_deref())?)?;
     let Some((first_ms, last_ms)) = records.extent()? else {
-        return Err(Error::Message("Nothing is recorded: nothing is written".into()));
+        return Err(RecordingsError::Empty.into());
     };
     let unwritten = |source| Error::step(format!("Cannot write {}", args.file.display()), source);
     let making = NewFile::make(&args.file).map_err(unwritten)?;
@@ -65,7 +65,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<String, Error> {
     }
     out.flush().map_err(unwritten)?;
     if count == 0 {
-        return Err(Error::Message("Nothing was recorded in this time: nothing is written".into()));
+        return Err(RecordingsError::EmptyTime.into());
     }
     drop(out);
     making.keep();

@@ -2,9 +2,9 @@
 
 use super::args::ImportArgs;
 use super::recording::{Recording, told};
-use crate::Error;
 use crate::making::Making;
 use crate::report::Place;
+use crate::{Error, ZvmError};
 use base::counted;
 use reports::{clock_text, date_text};
 use std::fmt::Write;
@@ -36,11 +36,8 @@ pub(super) fn run(args: &ImportArgs) -> Result<String, Error> {
         gaps.push((path, found));
     }
     let Some((first_ms, last_ms)) = recording.span_ms else {
-        return Err(Error::Message(format!(
-            "No interval ends in {}: {}; is it a file of MONWRITE, in binary?",
-            if args.files.len() == 1 { "it" } else { "them" },
-            told(monitor.counts())
-        )));
+        let files = if args.files.len() == 1 { "it" } else { "them" };
+        return Err(ZvmError::NoInterval { files, found: told(monitor.counts()) }.into());
     };
     let (moments, guests) = (counted(recording.moments, "interval"), recording.most_guests());
     recording.end()?;

@@ -2,8 +2,8 @@
 
 use super::args::{HypfsArgs, ReadArgs};
 use super::recording::{Recording, told};
-use crate::Error;
 use crate::tell::tell;
+use crate::{Error, TimeError, ZvmError};
 use base::counted;
 use model::Moment;
 use std::fs::{self, File};
@@ -115,11 +115,7 @@ impl Counters {
             () if partitions.exists() => Ok(Counters::Partitions(partitions)),
             () if is_tree(&args.from) => Ok(Counters::Tree(args.from.clone())),
             () if is_tree(tree) => Ok(Counters::Tree(tree.into())),
-            () => Err(Error::Message(format!(
-                "{} has none of diag_2fc, diag_204 and hyp/type, and {TREE} is not there: it takes \
-                 a guest of z/VM or an LPAR, root, and debugfs",
-                args.from.display()
-            ))),
+            () => Err(ZvmError::NoCounters { path: args.from.clone(), tree: TREE }.into()),
         }
     }
 
@@ -156,7 +152,7 @@ fn tree_files(dir: &Path) -> Result<Vec<(String, String)>, Error> {
             return Ok(files);
         }
     }
-    Err(Error::Message(format!("{} changes all the time: somebody else renews it", dir.display())))
+    Err(ZvmError::Changing { path: dir.into() }.into())
 }
 
 fn walk(dir: &Path, below: &str, depth: u32, files: &mut Vec<(String, String)>) -> io::Result<()> {
@@ -182,7 +178,7 @@ fn walk(dir: &Path, below: &str, depth: u32, files: &mut Vec<(String, String)>) 
 pub(super) fn hypfs(args: &HypfsArgs) -> Result<String, Error> {
     let every_ms = when::span(&args.every)?;
     if every_ms < 1_000 {
-        return Err(Error::Message("--every is one second or more".into()));
+        return Err(TimeError::EveryShort.into());
     }
     let mut hypervisor = Hypervisor::default();
     let mut recording = Recording::to(&args.to);

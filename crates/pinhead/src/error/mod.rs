@@ -1,5 +1,27 @@
 //! Errors of the commands, with messages for their user.
 
+mod farms;
+mod fleet;
+mod manage;
+mod recordings;
+mod rules;
+mod size;
+mod times;
+mod up;
+mod values;
+mod zvm;
+
+pub use farms::FarmCommandError;
+pub use fleet::FleetError;
+pub use manage::ManageError;
+pub use recordings::RecordingsError;
+pub use rules::{RulesError, SnapshotFault};
+pub use size::SizeError;
+pub use times::TimeError;
+pub use up::UpError;
+pub use values::ValueError;
+pub use zvm::ZvmError;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -52,12 +74,31 @@ pub enum Error {
     /// The screens cannot be shown.
     #[error(transparent)]
     Top(top::Error),
+    #[error(transparent)]
+    FarmCommand(#[from] FarmCommandError),
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
+    #[error(transparent)]
+    Manage(#[from] ManageError),
+    #[error(transparent)]
+    Recordings(#[from] RecordingsError),
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    #[error(transparent)]
+    Time(#[from] TimeError),
+    #[error(transparent)]
+    Up(#[from] UpError),
+    #[error(transparent)]
+    Zvm(#[from] ZvmError),
+    #[error("There are no packages and no disk called {name}: {hint}")]
+    NotCached { name: String, hint: String },
+    #[error("There is no {name}: looked for {beside} and {installed}; `make build` makes it")]
+    NoProgram { name: &'static str, beside: PathBuf, installed: PathBuf },
     /// A step that the system, or a library, refused.
     #[error("{what}")]
     Step { what: String, source: Box<dyn std::error::Error + Send + Sync> },
-    /// Any other error, in a sentence with the remedy.
-    #[error("{0}")]
-    Message(String),
 }
 
 impl Error {

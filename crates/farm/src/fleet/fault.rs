@@ -1,0 +1,49 @@
+//! Faults of guests on their way to a park and back.
+
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Reason why a guest is not paged out, not saved, or not brought back. Clones share its cause.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("no thread can be had")]
+    NoThread(#[source] Arc<io::Error>),
+    #[error("the thread has ended")]
+    ThreadEnded,
+    #[error("its QEMU is gone")]
+    NoQemu,
+    #[error("its QEMU has not answered for {seconds} s")]
+    Late { seconds: u64 },
+    #[error("it does not go on")]
+    Stuck,
+    #[error("it was not started for that")]
+    NoFile,
+    #[error("it is no clone")]
+    NoClone,
+    #[error("it was written by another guest, or for another template")]
+    Foreign,
+    #[error("QEMU does not go on from its state: {desc}")]
+    State { desc: String },
+    /// QEMU's own words.
+    #[error("{0}")]
+    Qemu(String),
+    /// A reason of the system, or of a library.
+    #[error(transparent)]
+    Cause(Arc<dyn Error + Send + Sync>),
+    #[error("{path}")]
+    File { path: PathBuf, source: Box<Fault> },
+}
+
+impl Fault {
+    /// Keeps an error as the cause.
+    pub(super) fn of(cause: impl Error + Send + Sync + 'static) -> Fault {
+        Fault::Cause(Arc::new(cause))
+    }
+
+    /// Adds the path of the guest's file.
+    pub(super) fn at(self, path: &Path) -> Fault {
+        Fault::File { path: path.into(), source: Box::new(self) }
+    }
+}

@@ -1,0 +1,42 @@
+//! Reasons why a guest stays awake, or never wakes again.
+
+use std::io;
+
+/// Reason why a guest cannot be parked now.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("it is {0}")]
+    State(&'static str),
+    #[error("a command runs in it")]
+    Command,
+    #[error("a terminal is attached to it")]
+    Terminal,
+    #[error("a host manager has it, which would lose it")]
+    Managed,
+    #[error("it has booted, and is no clone of a template")]
+    Booted,
+    #[error("its balloon moves")]
+    Balloon,
+    #[error("other guests reach it by a link, which would not wake it")]
+    Linked,
+    #[error("clients are connected to its ports ({count})")]
+    Clients { count: usize },
+    #[error("a client has just sent something, or waits for something")]
+    BusyClient,
+    #[error("its ports cannot be watched")]
+    Ports(#[source] io::Error),
+    #[error("its QEMU does not answer")]
+    Silent,
+}
+
+/// Reason why a guest with a stopped QEMU never runs again. It ends the guest.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotWoken {
+    #[error("It cannot be woken")]
+    Process(#[source] io::Error),
+    #[error("It cannot be woken: its QEMU does not answer")]
+    Silent,
+    /// A refusal in QEMU's own words.
+    #[error("It cannot be woken: {desc}")]
+    Refused { desc: String },
+}

@@ -1,0 +1,25 @@
+//! Errors of commands for farms that run.
+
+/// A farm or a guest that cannot be found, or does not do what it is to do.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FarmCommandError {
+    #[error("No farm of yours runs: `pinhead up` starts guests")]
+    NoFarm,
+    #[error("Several farms run: name one of {names}")]
+    SeveralFarms { names: String },
+    #[error("No farm `{}` runs; there are {known}", .name.escape_debug())]
+    UnknownFarm { name: String, known: String },
+    /// Farms of one name. A process id cannot be used twice.
+    #[error("{count} farms are called {name}: take a process id, {pids}")]
+    SameName { name: String, count: usize, pids: String },
+    #[error("No guest `{}` runs", .name.escape_debug())]
+    NoGuest { name: String },
+    #[error("No guest `{}` runs; there are {near}", .name.escape_debug())]
+    UnknownGuest { name: String, near: String },
+    #[error("Several farms have a guest `{}`: name one of {places}", .name.escape_debug())]
+    SeveralGuests { name: String, places: String },
+    #[error("Farm {name} (process {pid}) does not end")]
+    Endless { name: String, pid: u32 },
+    #[error("A command is one line: put longer scripts into a file of the guest")]
+    SeveralLines,
+}

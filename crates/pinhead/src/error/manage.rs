@@ -1,0 +1,23 @@
+//! Errors of the manager, and of commands that query it.
+
+/// A request to the manager, or its answer, that cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ManageError {
+    #[error("`{word}` needs a value, such as {example}")]
+    NoValue { word: String, example: &'static str },
+    #[error("`{word}` takes no value")]
+    NeedlessValue { word: String },
+    #[error("`{word}`: {help}")]
+    NoSize { word: String, help: String },
+    #[error("`shares` is a whole number from 1 on")]
+    NoShares,
+    #[error("The manager's answer is to another question: is it of another version?")]
+    OtherAnswer,
+    #[error("The guest, its daemon or the manager has restarted meanwhile: ask again")]
+    Restarted,
+    /// All faults of the settings, a line each.
+    #[error("The settings are refused\n  {}", .faults.replace('\n', "\n  "))]
+    Settings { faults: String },
+    #[error("Some guests did not get all back")]
+    PartlyRestored,
+}

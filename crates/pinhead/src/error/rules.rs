@@ -1,0 +1,44 @@
+//! Errors of rules: as a file, with their values, as recorded scenarios.
+
+use std::path::PathBuf;
+
+/// Rules, or values for them, that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    /// All errors of a rules file, as compilers show them.
+    #[error("{0}")]
+    Faults(String),
+    #[error("There is no file {path}, and no preset of that name; `pinhead presets` lists them")]
+    NoFile { path: PathBuf },
+    #[error("There is no preset {name}; there are {}", .known.join(", "))]
+    NoPreset { name: String, known: Vec<&'static str> },
+    #[error("{root} is no captured tree: it has neither proc/ nor 0/proc/")]
+    NoTree { root: PathBuf },
+    #[error("The rules look at {looks} snapshots, but there are only {found}: 0 to {}", .found - 1)]
+    FewTrees { looks: usize, found: usize },
+    #[error(
+        "{name} has rules for the host's manager: name one of its guests with --guest, or say \
+         what it knows with --values FILE, a JSON object such as \
+         {{\"guest.available\": [512, 520], \"host.available\": 4096}}, newest first"
+    )]
+    NoValues { name: String },
+    #[error("{name}: {fault}")]
+    Snapshot { name: String, fault: SnapshotFault },
+    #[error("{path} has no scenario in it")]
+    NoScenario { path: PathBuf },
+}
+
+/// A fault of a snapshot of a manager's values.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotFault {
+    #[error("a snapshot has at most {bytes_max} bytes")]
+    Large { bytes_max: u64 },
+    #[error("one JSON object is expected, {{\"guest.available\": [512]}}")]
+    NoObject,
+    #[error("no counter is named `{key}`; they are named as in the rules, such as guest.available")]
+    NoCounter { key: String },
+    #[error("{key} has more than {most} readings")]
+    Readings { key: String, most: usize },
+    #[error("the readings of {key} are numbers, or null")]
+    NoNumber { key: String },
+}

@@ -1,0 +1,39 @@
+//! Errors of a farm's start, and of its end.
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+/// A farm that cannot be started, or has ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum UpError {
+    #[error("There is no class `{}` in {path}; there are {known}", .class.escape_debug())]
+    NoClass { class: String, path: PathBuf, known: String },
+    #[error(
+        "Class `{class}`: `host = {port}` in its `ports` cannot be had, since QEMU has no right to \
+         ports below {first}; forward a higher one"
+    )]
+    Port { class: String, port: u16, first: u16 },
+    #[error("The rules are refused\n{faults}")]
+    Rules { faults: String },
+    #[error(
+        "There is no guest daemon for {arch}: looked for {places}; `make {target}` makes it in a \
+         checkout, and the package pinhead has it"
+    )]
+    NoDaemon { arch: &'static str, places: String, target: &'static str },
+    #[error("{path} is too long for a socket")]
+    SocketPath { path: PathBuf },
+    #[error(
+        "A farm called {name} runs already (process {pid}): `pinhead down {name}` ends it, or this \
+         one needs another `name`"
+    )]
+    NameTaken { name: String, pid: u32 },
+    #[error("The farm's process has no output")]
+    NoOutput,
+    /// The reason in the words of the farm's process.
+    #[error("{0}")]
+    Process(String),
+    #[error("The farm's process has ended before its start: {status}")]
+    EndedEarly { status: ExitStatus },
+    #[error("All guests have ended by themselves")]
+    AllEnded,
+}
