@@ -6,7 +6,8 @@ use wire::{Chunk, File};
 const FILE_MAX: usize = 64 * 1024;
 /// Time after which a file is given up.
 const PATIENCE_MS: u64 = 5_000;
-/// The most files that are requested from one guest at once: all files, twice.
+/// The most files that are requested from one guest at once, which is twice the number of all
+/// files.
 const OPEN_MAX: usize = 2 * File::ALL.len();
 
 /// A file of a guest, at one moment.
@@ -47,7 +48,7 @@ impl Captures {
         Some(self.last)
     }
 
-    /// Takes a piece. Pieces arrive in order; one that does not fit ends its file.
+    /// Handles a piece. Pieces arrive in order. A piece out of order ends its file.
     pub(crate) fn take(&mut self, chunk: &Chunk) -> Option<Captured> {
         let place = self.open.iter().position(|o| o.sequence == chunk.sequence)?;
         let open = &mut self.open[place];

@@ -13,7 +13,8 @@ use crate::host::HostReader;
 use crate::others::Others;
 use crate::tier::TierReader;
 
-/// Time before another attempt to open a process that was ending, or had no file descriptor left.
+/// Time before another attempt to open a process that was ending, or for which no file descriptor
+/// was left.
 const RETRY_MS: u64 = 10_000;
 
 /// A guest from the manager.
@@ -66,7 +67,7 @@ pub struct Collector {
     opened: usize,
 }
 
-/// A guest with a watched process, or one not yet opened.
+/// A guest with its process, which may not be opened yet.
 #[derive(Debug, Default)]
 struct Watched {
     reader: Option<GuestReader>,
@@ -100,7 +101,7 @@ impl Collector {
         if self.others.is_due(now_ms, at_ms) || all.iter().any(is_new) {
             self.look_at_others(now_ms);
         }
-        // The host's sums are read right after the guests' values. If CPUs are short, the monitor
+        // The host's sums are read right after the guests' values. If CPUs are busy, the monitor
         // may have to wait in between.
         let mut host = self.host.read(now_ms);
         self.set_others(&mut host);
@@ -152,8 +153,8 @@ impl Collector {
         moment
     }
 
-    /// Returns a last moment without the manager, with all kernel counters read once more. Run time
-    /// is therefore complete up to the end.
+    /// Returns a last moment without the manager. All kernel counters are read once more, so that
+    /// run time is complete up to the end.
     pub fn last(&mut self, before: &Moment, at_ms: i64, now_ms: u64) -> Moment {
         self.look_at_others(now_ms);
         let mut host = self.host.read(now_ms);
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(row.get(GuestField::MinorFaults), Some(5), "the manager's value wins");
         assert_eq!(row.get(GuestField::MajorFaults), Some(12));
 
-        // One of them runs; the other's row stays unchanged, and its counters do not grow.
+        // One guest runs. The other guest's row stays unchanged, and its counters do not grow.
         run(&tree, 7, 500);
         let now = collector.collect(view(2000, vec![known(7), known(8)]), Care::Usual);
         assert_eq!(now.host.get(HostField::GuestsAwake), Some(1));

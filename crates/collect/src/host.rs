@@ -288,7 +288,7 @@ mod tests {
             );
             tree.file(&format!("proc/{pid}/schedstat"), &format!("{pid}000 1 1\n"));
         }
-        // A process with the name of a kernel thread.
+        // This process only has the name of a kernel thread.
         tree.file("proc/99/stat", "99 (ksmd) S 1 0 0 0 -1 4194560\n");
         tree.file("proc/99/schedstat", "999999999 1 1\n");
         tree

@@ -7,7 +7,8 @@ use model::{Field, Kind, Row};
 /// the last one.
 ///
 /// The kernel sums some counters from parts read at different moments, and idle time can fall
-/// slightly. A fall that is taken for a restart would count all time since boot again.
+/// slightly. If such a fall were mistaken for a restart, all time since boot would be counted
+/// again.
 pub(crate) fn hold<F: Field>(row: &mut Row<F>, last: &mut Row<F>) {
     for field in F::ALL.iter().filter(|field| field.kind() == Kind::Counter) {
         if let (Some(now), Some(before)) = (row.get(*field), last.get(*field))

@@ -21,11 +21,11 @@ pub struct ProcessId {
 /// Capabilities of a guest, as its hypervisor reported them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// True if the guest has a balloon device. Only using the device shows if a driver responds.
+    /// True if the guest has a balloon device. Only its use shows if a driver responds.
     pub balloon: bool,
     /// True if the balloon reports statistics.
     pub statistics: bool,
-    /// True if the guest's kernel deflates the balloon before it kills; `None` if unknown.
+    /// True if the guest's kernel deflates the balloon before an OOM kill; `None` if unknown.
     pub deflate_on_oom: Option<bool>,
     /// True if the guest reports free pages; `None` if unknown.
     pub page_reporting: Option<bool>,
@@ -35,7 +35,7 @@ pub struct Capabilities {
     pub pinned: Option<Pinned>,
 }
 
-/// Reason why a guest's memory stays resident on the host although its balloon takes it.
+/// Reason why a guest's memory stays resident on the host although its balloon inflates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pinned {
     /// A passed-through device may access all of the memory at any time.
@@ -272,6 +272,6 @@ pub enum Event {
     Answers(Id, bool),
     /// The guest is gone, with the reason.
     Gone(Id, String),
-    /// A problem of no single guest, reported once until it changes.
+    /// A problem that concerns no single guest, reported once until it changes.
     Trouble(String),
 }

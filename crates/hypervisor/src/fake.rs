@@ -74,8 +74,8 @@ impl Fake {
         Fake { inner: Rc::new(RefCell::new(inner)) }
     }
 
-    /// Returns a running guest with all of its memory and all capabilities. The host cannot watch
-    /// it, as it has no process and no port.
+    /// Returns a running guest with all of its memory and all capabilities. The guest has no
+    /// process and no port, so the host cannot watch it.
     pub fn found(name: &str, memory: Bytes) -> Found {
         let mut uuid = [0; 16];
         for (byte, of_name) in uuid.iter_mut().zip(name.bytes()) {
@@ -217,7 +217,7 @@ impl Guest {
             true => Bytes(before.0.saturating_add(step).min(self.target.0)),
             false => Bytes(before.0.saturating_sub(step).max(self.target.0)),
         };
-        // A slow balloon accumulates time until it is worth a byte.
+        // A slow balloon accumulates time until it may move by a byte.
         if self.actual != before || self.actual == self.target {
             self.moved_ms = now_ms;
         }

@@ -159,7 +159,7 @@ mod tests {
         assert!(guest.write(&runs, &read[1..]).is_err());
     }
 
-    /// Another process may have the same number by then.
+    /// Another process may have got the same number by then.
     #[test]
     fn finding2_13_memory_of_a_process_that_ended_is_nobodys() {
         let mut qemu = Command::new("sleep").arg("1000").spawn().unwrap();

@@ -18,7 +18,7 @@ use procfs::parse::{number, schedstat};
 /// Directory of the files, below the root.
 const DIR: &str = "sys/kernel/mm/ksm";
 /// The settings that a driver changes, in the order of writing. The advisor of newer kernels
-/// refuses a number of pages while it chooses the number itself, so it goes first.
+/// refuses a number of pages while it chooses the number itself, so its mode is written first.
 const DRIVEN: [&str; 4] = [ADVISOR, "pages_to_scan", "sleep_millisecs", "run"];
 /// The setting that selects the advisor for the number of pages.
 const ADVISOR: &str = "advisor_mode";
@@ -69,8 +69,8 @@ impl KsmFiles {
         text(&self.path(name))?.trim().parse().ok()
     }
 
-    /// Returns a setting. The advisor lists all its modes with the active one in brackets: then the
-    /// active one is returned.
+    /// Returns a setting. The advisor lists all its modes with the active mode in brackets. In that
+    /// case only the active mode is returned.
     pub fn setting(&self, name: &str) -> Option<String> {
         let text = text(&self.path(name))?;
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));

@@ -1,8 +1,9 @@
 //! The process at the other end of a monitor's socket.
 //!
 //! The kernel reports the number of the process that called listen. That process may have ended
-//! while a child holds the socket, and then another process may have its number. A user could claim
-//! root's QEMU in this way, and hide it. A pidfd (Linux 6.5) never refers to another process.
+//! while a child holds the socket, and then another process may have its number. In this way a user
+//! could claim that root's QEMU is the user's own, and hide it. A pidfd (Linux 6.5) never refers to
+//! another process.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -36,7 +37,7 @@ pub(crate) fn of(
 fn is_listener(stream: &UnixStream, pid: u32) -> bool {
     match reactor::peer_pidfd(stream) {
         Ok(pidfd) => number_of(&pidfd) == Some(pid),
-        // An older kernel has no pidfd of the peer. The other comparisons have to do.
+        // An older kernel has no pidfd of the peer. The other comparisons must suffice.
         Err(error) => error.raw_os_error() == Some(Errno::NOPROTOOPT.raw_os_error()),
     }
 }

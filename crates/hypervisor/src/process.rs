@@ -16,11 +16,11 @@ use procfs::{Buffer, Kept};
 
 use crate::{GuestRam, Held, Owner, ProcessId};
 
-/// Size of the read buffer. The longest of these texts is /proc/PID/status with 1,500 bytes, and
-/// its lists of CPUs and memory nodes grow with the machine. Text beyond the buffer is not needed.
+/// Size of the read buffer. The longest file is /proc/PID/status with 1,500 bytes, in which the
+/// lists of CPUs and memory nodes grow with the machine. Text beyond the buffer is not needed.
 const TEXT_MAX: usize = 8192;
 
-/// Most threads that are read: more vCPUs than QEMU offers.
+/// Most threads that are read. QEMU supports fewer vCPUs.
 pub(crate) const THREADS_MAX: usize = 1 << 13;
 
 /// Returns the number of a task in its own namespace, if that is not the namespace of this process.
@@ -66,7 +66,7 @@ impl ProcessId {
 }
 
 /// Numbers of a process's threads in its own namespace, by their numbers here. Each number is read
-/// once: a thread that reuses a number between two reads belongs to the same process.
+/// only once, because a thread that reuses a number belongs to the same process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ThreadNumbers(BTreeMap<u32, u32>);
 
@@ -96,7 +96,8 @@ impl ThreadNumbers {
 pub struct Stat {
     /// Letter of the process state: `R`, `S`, `D`, or `T` for a process stopped by a signal.
     pub state: char,
-    /// Major faults of all threads since the start of the process: its memory was swapped out.
+    /// Major faults of all threads since the start of the process. They show that its memory was
+    /// swapped out.
     pub major_faults: u64,
     /// Start time, in clock ticks since the host's boot.
     pub start_ticks: u64,
@@ -191,14 +192,14 @@ impl ProcessView {
     /// Returns the resident memory from /proc/PID/statm. The kernel keeps these counters anyway,
     /// with a lag of some pages per thread.
     ///
-    /// smaps would be exact and show shared memory. But reading it locks the memory map and walks
-    /// every page table. A guest of some GiB then stands still for milliseconds each time.
+    /// smaps would be exact and show shared memory. But a read of smaps locks the memory map and
+    /// walks every page table. Each read would stop a guest of some GiB for milliseconds.
     pub fn resident(&self) -> Option<Bytes> {
         self.held().map(Held::resident)
     }
 
-    /// Returns the resident memory in two parts. The kernel divides it by the kind of mapping, not
-    /// by actual sharing: guest memory in a file of its own counts as shared.
+    /// Returns the resident memory in two parts. The kernel divides it by the kind of mapping, and
+    /// not by actual sharing, so guest memory in a file of its own counts as shared.
     pub fn held(&self) -> Option<Held> {
         let [_, resident, shared] = numbers(self.statm.start(&mut [0; TEXT_MAX])?)?;
         let size = |pages: u64| pages.checked_mul(self.page_bytes).map(Bytes);
@@ -207,8 +208,8 @@ impl ProcessView {
     }
 
     /// Finds a guest's memory in the process, in blocks of these sizes if they are known. The
-    /// kernel lists all mappings without walking them; one call is enough. `None` means that the
-    /// list may not be read.
+    /// kernel lists all mappings without a walk of their pages, so one call is enough. `None` means
+    /// that the list may not be read.
     pub fn find_ram(&self, memory: Bytes, pieces: &[Bytes]) -> Option<GuestRam> {
         let mut buffer = Buffer::default();
         let maps = Kept::open(&self.dir.join("maps"));
@@ -218,7 +219,8 @@ impl ProcessView {
     }
 
     /// Returns the part of a guest's memory that is resident on the host. The kernel walks the
-    /// guest's page tables, a millisecond per some hundred MiB: call this rarely.
+    /// guest's page tables, which takes a millisecond per some hundred MiB, so this must be called
+    /// rarely.
     pub fn ram_held(&self, ram: &GuestRam) -> Option<Held> {
         let held = ram.held(File::open(self.dir.join("smaps")).ok()?)?;
         self.stat().filter(|stat| !stat.is_dead).map(|_| held)
@@ -231,7 +233,8 @@ impl ProcessView {
     }
 
     /// Returns the memory outside of the usual resident memory. The kernel formats the whole of
-    /// /proc/PID/status for this, at some ten times the cost of the other reads: call this rarely.
+    /// /proc/PID/status for this, at some ten times the cost of the other reads, so this must be
+    /// called rarely.
     pub fn apart(&self) -> Option<Apart> {
         let mut room = [0; TEXT_MAX];
         let text = self.status.start(&mut room)?;
@@ -272,8 +275,8 @@ impl ProcessView {
     }
 
     /// Returns the microseconds in which some task of the process's cgroup waited for memory, since
-    /// the cgroup was created. The cgroup may hold other processes. It is the cgroup at the time of
-    /// opening the files.
+    /// the cgroup was created. The cgroup may contain other processes. It is the process's cgroup
+    /// at the time of the open.
     ///
     /// `None` means that the host has no cgroup v2 or no pressure accounting, or that the process
     /// has no cgroup of its own.

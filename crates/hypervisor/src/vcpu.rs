@@ -14,7 +14,8 @@ const TEXT_MAX: usize = 64;
 pub struct Usage {
     /// Time on a host CPU. Under emulation this is the emulator's time.
     pub cpu_percent: f64,
-    /// Time runnable while the host ran another task: steal, seen from outside.
+    /// Time runnable while the host ran another task. It is the steal time, measured outside of the
+    /// guest.
     pub steal_percent: f64,
 }
 
@@ -57,7 +58,7 @@ impl Vcpus {
     }
 
     /// Returns the usage since the last call. It is `None` at the first call, and if no thread can
-    /// be read, as an unreadable guest may not be idle.
+    /// be read, because an unreadable guest may be busy.
     pub fn usage(&mut self, now_ms: u64) -> Option<Usage> {
         self.read.clear();
         self.read.extend(each(&self.threads));

@@ -16,7 +16,7 @@ pub(crate) fn number(list: &Path, name: &str) -> io::Result<Option<u32>> {
     let mut text = Vec::new();
     File::open(list).and_then(|file| file.take(LIST_MAX + 1).read_to_end(&mut text))?;
     if text.len() as u64 > LIST_MAX {
-        // The last line may be cut within a number.
+        // A longer list is refused, because its last line could be cut within a number.
         let reason = format!("it has more than {} MiB", LIST_MAX >> 20);
         return Err(io::Error::new(ErrorKind::InvalidData, reason));
     }

@@ -1,6 +1,6 @@
-//! Handover of guests by `pinhead up`, which has the ports of its guests' daemons. It hands them
-//! over on a manager's request. It takes them back when the manager's connection closes for any
-//! reason.
+//! Handover of guests by `pinhead up`, which has the ports of its guests' daemons. `pinhead up`
+//! hands over ports and balloons on a manager's request, and takes them back when the manager's
+//! connection closes for any reason.
 
 use crate::control::{
     Answer, Ask, AskNextTimer, NextTimer, Request, decode_answer, decode_message, encode_message,
@@ -18,35 +18,36 @@ use std::sync::Arc;
 
 /// Name of the control socket of `pinhead up`, in the directory of its guests' sockets.
 const SOCKET: &str = "control";
-/// Bytes that a `pinhead up` may send at once: one response with the names of all its guests, of
-/// which there may be thousands. Any user may listen in a directory of this name, and an endless
-/// sender would keep the manager reading.
+/// Most bytes that a `pinhead up` may send at once, for one response with the names of thousands of
+/// guests. Any user may listen in a directory of this name, and an endless sender would keep the
+/// manager reading.
 const ANSWER_MAX: u64 = 256 * 1024;
-/// Bytes that it may send a second after that: requests for the next timers of guests that it is
-/// about to park.
+/// Bytes that a `pinhead up` may send a second after its first response. They are requests for the
+/// next timers of guests that it is about to park.
 const BYTES_A_SECOND: u64 = 4 * 1024;
 
-/// Time without a response from `pinhead up` after which that is reported. It responds within a
-/// turn.
+/// Time after which a missing response from `pinhead up` is reported. It normally responds within a
+/// turn of its loop.
 const ANSWER_MS: u64 = 5_000;
 /// Time after which a failed or refused request is repeated.
 const AGAIN_MS: u64 = 10_000;
-/// Shortest interval between two complaints about a user's guests. The user's process may agree and
-/// refuse in turn, in any number of directories.
+/// Shortest interval between two complaints about a user's guests. Otherwise a user's process could
+/// fill the log, because it may agree and refuse in turn, in any number of directories.
 const COMPLAINTS_MS: u64 = 10 * 60 * 1_000;
-/// Characters of a class's name, at most.
+/// Maximum length of a class's name, in characters.
 const CLASS_MAX: usize = 64;
-/// Characters of a reported reason, at most.
+/// Maximum length of a reported reason, in characters.
 const REASON_MAX: usize = 200;
 
 /// Classes of the guests of a `pinhead up`, by guest name.
 pub type Classes = Arc<BTreeMap<String, String>>;
 
-/// State of the handover of guests by `pinhead up`. Until the handover they keep their ports and
-/// balloons: if silence counted as consent, two managers would move the same balloon.
+/// State of the handover of guests by `pinhead up`. Until the handover `pinhead up` keeps the
+/// guests' ports and balloons. If silence counted as consent, two managers would move the same
+/// balloon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lent {
-    /// The guest is not of a `pinhead up`, or nothing of it is to be changed.
+    /// The guest was not started by a `pinhead up`, or nothing of the guest is to be changed.
     #[default]
     NotNeeded,
     /// There was no response, or a refusal.
@@ -137,8 +138,8 @@ impl Attachments {
         answers
     }
 
-    /// Sends a guest's next timer to the `pinhead up` of a directory. The process parks the guest
-    /// without it if the process does not read.
+    /// Sends a guest's next timer to the `pinhead up` of a directory. A `pinhead up` that does not
+    /// read parks the guest without the timer.
     pub fn tell_timer(&mut self, dir: &Path, timer: &NextTimer) {
         let open = self.all.get_mut(dir).and_then(|one| one.open.as_mut());
         if let Some(open) = open {
@@ -278,8 +279,8 @@ fn limit(
     }
 }
 
-/// Sends a request for the guests of a run directory. It does not wait: a listener with a full
-/// queue counts as missing, because the listener could leave its queue full forever.
+/// Sends a request for the guests of a run directory, without waiting. A listener with a full queue
+/// counts as missing, because it could keep its queue full forever.
 fn connect(dir: &Path, owner: Owner) -> io::Result<UnixStream> {
     let mut stream = hypervisor::connect(&dir.join(SOCKET), owner)?;
     // A link could lead a root manager to another user's socket.

@@ -18,7 +18,8 @@ impl Clock {
         Clock { start: Instant::now(), hand: None }
     }
 
-    /// Returns a manual clock for tests, set in milliseconds. A wait by it takes no time.
+    /// Returns a manual clock for tests, set in milliseconds. A wait on a manual clock returns at
+    /// once.
     pub fn by_hand(hand: Rc<Cell<u64>>) -> Clock {
         Clock { start: Instant::now(), hand: Some(hand) }
     }

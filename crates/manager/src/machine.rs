@@ -46,7 +46,7 @@ pub struct MachineReader {
     zswap: Option<Reader>,
     /// Counters of compressed swap devices.
     zram: Vec<Kept>,
-    /// Size of swap at the last search for devices: it grows with a new device.
+    /// Size of swap at the last search for devices. A new device increases it.
     swap_kib: u64,
     root: Root,
     own: Kept,
@@ -150,21 +150,21 @@ impl Machine {
         }
     }
 
-    /// Returns the reading of another host, if this machine runs in a guest of that host. The
-    /// host's counters do not include swap, and this machine's own are not about the host's guests.
+    /// Returns the reading of a host that runs this machine as its guest. That host's counters do
+    /// not include swap, and this machine's own counters are not about that host's guests.
     pub(crate) fn in_guest_of(&self, total: Bytes, available: Bytes) -> Machine {
         Machine { all: total, total, available, own: self.own, ..Machine::default() }
     }
 
-    /// Returns the same reading limited by a control group with its limit and free memory.
+    /// Returns the same reading, limited by a control group's limit and free memory.
     pub(crate) fn within(self, group: Option<(Bytes, Bytes)>) -> Machine {
         let Some((limit, free)) = group else { return self };
         let (total, available) = (self.total.min(limit), self.available.min(free));
         Machine { total, available, huge_pages: Bytes::ZERO, zfs: None, ..self }
     }
 
-    /// Returns the arbiter's input. With a budget, guests may use that much together, whatever else
-    /// the host has; `used` of it is in use.
+    /// Returns the arbiter's input. With a budget, all guests together may use that much, of which
+    /// `used` is in use.
     pub fn sample(
         &self,
         budget: Option<Bytes>,
@@ -180,15 +180,15 @@ impl Machine {
     }
 }
 
-/// Swap areas of a kernel, at most.
+/// Maximum number of swap areas in a kernel.
 const SWAPS_MAX: usize = 32;
 /// Pages per second swapped out that show a shortage: 4 MiB.
 const HOST_SWAP_OUT: f64 = 1024.0;
 /// Pages per second swapped in that show a shortage while tasks wait for memory.
 const HOST_SWAP_IN: f64 = 256.0;
 /// Part of the time with some task waiting for memory, in thousandths, that shows a shortage if the
-/// host swaps in too. Alone it means little: a container at its own limit waits too, and no guest
-/// can help it.
+/// host swaps in too. Alone it means little, because a container at its own limit also waits, and
+/// memory of guests would not help it.
 const HOST_PSI: f64 = 100.0;
 
 /// Rates of the host's counters.
@@ -215,7 +215,7 @@ impl HostRates {
         }
     }
 
-    /// Returns true if the host is short of memory: it swaps, or its tasks wait for memory.
+    /// Returns true if the host is short of memory, because it swaps, or its tasks wait for memory.
     fn is_strained(&self) -> bool {
         let over = |rate: Option<f64>, limit: f64| rate.is_some_and(|rate| rate >= limit);
         over(self.swap_out_s, HOST_SWAP_OUT)
@@ -231,8 +231,8 @@ pub(crate) struct HostMeter {
 }
 
 impl HostMeter {
-    /// Takes a reading. A failed reading makes the host unknown: the arbiter then moves nothing.
-    /// Returns a message about that, once.
+    /// Handles a reading. After a failed reading the host is unknown, and the arbiter moves
+    /// nothing. Returns a message about the failure, once.
     pub(crate) fn observe(&mut self, read: Result<Machine, String>, now_ms: u64) -> Option<String> {
         match read {
             Ok(machine) => {

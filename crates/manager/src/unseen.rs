@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use counters::Bytes;
 use hypervisor::Found;
 
-/// Guests with stored sizes, at most. No host has more guests.
+/// Maximum number of stored sizes. No host has as many guests.
 const SIZES_MAX: usize = 10_000;
 
 /// Identity of a guest without a process: its source, its UUID and its name there.
@@ -29,8 +29,8 @@ impl UnseenSizes {
         }
     }
 
-    /// Returns the size to restore of a guest that was found with less. A guest with more was
-    /// restarted.
+    /// Returns the size to restore of a guest that was found with less memory. A guest with more
+    /// memory was restarted.
     pub(crate) fn of(&self, found: &Found) -> Option<Bytes> {
         self.0.get(&name(found)).copied().filter(|size| found.actual < *size)
     }

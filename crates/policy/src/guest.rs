@@ -1,4 +1,4 @@
-//! One interval of a guest: the rules are evaluated, and the bounds are kept.
+//! One interval of a guest: the rules are evaluated, and the result is kept within the bounds.
 //!
 //! ```text
 //!   Program   ──┐
@@ -6,8 +6,8 @@
 //!   Resources ──┘
 //! ```
 //!
-//! Plugging overrides unplugging, with one CPU an interval. The two groups are independent: a fault
-//! in one group holds only that group.
+//! Plugging overrides unplugging, with one CPU an interval. The two groups are independent: after a
+//! fault only the affected group holds.
 
 use counters::{History, Pages};
 use rules::{Fault, Program};
@@ -84,8 +84,8 @@ pub struct PoolDecision {
     pub rule: DecidingRule,
     /// Bound that the target was clamped to.
     pub bound: Option<RuleBound>,
-    /// Size of the step if it was negative. It counts as 0, and the mistake in the rules file is
-    /// worth a warning.
+    /// Size of the step if it was negative. A negative step counts as 0, and the error in the rules
+    /// file is worth a warning.
     pub negative: Option<i64>,
 }
 
@@ -127,8 +127,8 @@ pub fn start(program: &Program, resources: Resources) -> Start {
     Start { cpus, pool }
 }
 
-/// Decides one interval. The history must be full, so that the rules find every snapshot that they
-/// look back to.
+/// Decides one interval. The history must be full, so that the rules find every earlier snapshot
+/// that they use.
 pub fn step(program: &Program, history: &History, resources: Resources) -> GuestDecision {
     let cpu = program.cpu.as_ref().zip(resources.cpus).map(|(rules, cpus)| {
         let rule = deciding(|| rules.hotplug(history), || rules.hotunplug(history))?;

@@ -1,4 +1,4 @@
-//! A trial of rules under steady load: they must come to rest.
+//! A trial of rules under steady load, which must come to rest.
 //!
 //! The model is crude on purpose: CPUs are busy or idle, memory is in use, cached or free. Rules
 //! that plug and unplug in turn here, under a constant load, do so on a real guest too.
@@ -10,7 +10,7 @@ use rules::Program;
 /// Intervals given to the rules to settle, and intervals watched after that.
 const SETTLE: usize = 120;
 const WATCHED: usize = 60;
-/// More reversals than this in the watched intervals count as oscillation.
+/// Largest number of reversals in the watched intervals that does not count as oscillation.
 const REVERSALS: usize = 3;
 
 /// A steady load at which the rules never come to rest.
@@ -114,7 +114,7 @@ impl<'a> Model<'a> {
         self.time += seconds;
         self.user += busy * seconds * HERTZ;
         self.idle += (online - busy) * seconds * HERTZ;
-        // Demand beyond the free memory makes the kernel scan in vain in each interval.
+        // Demand beyond the free memory makes the kernel scan without success in each interval.
         let free = TOTAL - self.state.pool - self.used;
         self.scanned += (WATERMARK - free).max(0) as f64 * seconds;
 

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! [`Decoder`] turns bytes into [`Message`]s and [`Client`] turns messages into answers to the
-//! [`Command`]s that were sent. Neither uses a socket, a clock or a thread: the owner of the socket
-//! moves the bytes. The same code therefore serves a blocking test and an event loop with a hundred
-//! guests.
+//! [`Command`]s that were sent. Both use no socket, no clock and no thread, and the owner of the
+//! socket moves the bytes. The same code therefore serves a blocking test and an event loop with a
+//! hundred guests.
 //!
 //! QEMU itself is trusted, but a guest that breaks out of the emulation controls it. Bytes from the
 //! socket are therefore bounded and checked like untrusted input, and no byte sequence panics.

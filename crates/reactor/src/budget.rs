@@ -1,4 +1,4 @@
-//! The budget of a guest's costs for its host: a rate a second, and a burst.
+//! The budget of a guest's costs for its host: an amount per second, and a burst.
 
 /// A budget that is refilled as time passes.
 #[derive(Debug)]

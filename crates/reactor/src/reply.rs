@@ -42,7 +42,7 @@ impl Reply {
 mod tests {
     use super::*;
 
-    /// Accepts three bytes a write, and nothing every second time.
+    /// A stream that accepts three bytes a write, and no bytes every second time.
     struct Slow(Vec<u8>, bool);
 
     impl Write for Slow {

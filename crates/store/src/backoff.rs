@@ -1,4 +1,4 @@
-//! Retry and reporting schedule for a file that cannot be written to.
+//! Schedule of retries and reports for a file that cannot be written to.
 
 /// Maximum number of turns between two attempts.
 const PAUSE_MAX: u32 = 16;
@@ -16,7 +16,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Returns true if three attempts in a row have failed and no retry is near.
+    /// Returns true if three attempts in a row have failed and the next retry is not soon.
     pub fn is_lasting(&self) -> bool {
         self.is_failing && self.pause >= LASTING
     }

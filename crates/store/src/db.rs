@@ -1,7 +1,7 @@
 //! Opening of a SQLite file: check of its owner, check of its version, and migration.
 //!
 //! A file carries `application_id`, which protects databases of other programs, and the version of
-//! its tables in `user_version`. A kind of store is a list of migrations: the n-th migrates version
+//! its tables in `user_version`. A kind of store is a list of migrations. The n-th migrates version
 //! n to n + 1, and never changes once published.
 
 use std::fs::OpenOptions;
@@ -19,13 +19,13 @@ use crate::bound::NAME_MAX;
 use crate::error::cannot;
 use base::plain;
 
-/// Maximum time a statement waits for another process's lock. The manager must not be delayed;
-/// anything not written now is written with the next flush.
+/// Maximum time a statement waits for another process's lock. The manager must not be delayed. Data
+/// that cannot be written now is written with the next flush.
 pub const BUSY: Duration = Duration::from_millis(50);
-/// Maximum time a reader waits, since a person can.
+/// Maximum time a reader waits. It is longer, because a user can wait.
 pub const BUSY_READER: Duration = Duration::from_millis(2_000);
 /// Page cache in KiB, negative as SQLite requires. An index by guest touches a page for each of a
-/// thousand guests in one batch, and all of them must fit.
+/// thousand guests in one batch, and all these pages must fit.
 const CACHE: i64 = -16_384;
 /// Length in pages of 4 KiB at which the write-ahead log is checkpointed. The same pages are
 /// written again and again, and a checkpoint waits for the disk, so a long log costs less.
@@ -335,8 +335,8 @@ fn prepare(connection: &mut Connection, busy: Duration) -> rusqlite::Result<()> 
         // The vacuum mode can only be chosen before the first table exists.
         connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
-    // With the log, a commit is one write without waiting for the disk. Commits of a killed process
-    // survive; a power failure may lose the last commits, but nothing else.
+    // With the write-ahead log, a commit is one write without waiting for the disk. Commits of a
+    // killed process survive. A power failure may lose the last commits, but nothing else.
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "journal_size_limit", LOG_MAX)?;
@@ -365,7 +365,7 @@ impl Owner {
     const NOBODY: Owner = Owner { application_id: 0, version: 0, tables: 0 };
 }
 
-/// Reads all fields in one statement, so that they are of the same moment.
+/// Reads all fields in one statement, so that they belong to the same moment.
 fn owner(connection: &Connection) -> rusqlite::Result<Owner> {
     let text = "SELECT (SELECT count(*) FROM sqlite_schema), application_id, user_version \
                 FROM pragma_application_id, pragma_user_version";
@@ -392,7 +392,7 @@ fn check_owner(connection: &Connection, path: &Path, kind: &Kind) -> Result<i64,
     Ok(owner.version)
 }
 
-/// Runs all missing migrations in one transaction, so that a process killed meanwhile leaves the
+/// Runs all missing migrations in one transaction, so that a kill during the migration leaves the
 /// file unchanged.
 fn bring_up_to_date(
     connection: &mut Connection,

@@ -7,10 +7,10 @@
 //!                                 └────────┘
 //! ```
 //!
-//! Guests come first: no call waits longer than the journal's short lock timeout. A failure to
-//! write is reported once and retried at growing intervals. If the queue is full, the oldest
-//! records are dropped. Lost records are counted, and the count is added to the journal as soon as
-//! possible.
+//! No call waits longer than the journal's short lock timeout, because guests need the manager. A
+//! failure to write is reported once and retried at growing intervals. If the queue is full, the
+//! oldest records are dropped. Lost records are counted, and the count is added to the journal as
+//! soon as possible.
 
 use crate::held::Failures;
 use crate::news::News;
@@ -22,8 +22,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Maximum number of waiting records, about 10 MB. A minute of 1,000 guests under two policies
-/// would be more, but the host is then short of memory.
+/// Maximum number of waiting records, about 10 MB. A minute of 1,000 guests with two policies would
+/// take more, but memory is scarce in that case.
 pub const QUEUE_MAX: usize = 16_384;
 /// Maximum number of decisions without an outcome. Each guest has one move at a time.
 const AWAITED_MAX: usize = 16_384;
@@ -164,9 +164,9 @@ impl Writer {
         }
     }
 
-    /// Writes all waiting records at the writer's end, without a pause after a failure. A copy of
-    /// the file is waited for, because it would replace anything written meanwhile. Records still
-    /// in the queue afterwards are lost. Returns the news.
+    /// Writes all waiting records at the writer's end, without a pause after a failure. It waits
+    /// for a copy of the file, because the copy would replace data written before its end. Records
+    /// still in the queue afterwards are lost. Returns the news.
     pub fn finish(&mut self) -> Vec<News> {
         let mut news = Vec::new();
         for _ in 0..LAST_FLUSHES {
@@ -180,8 +180,8 @@ impl Writer {
         news
     }
 
-    /// Removes old rows, and the oldest ones while the file holds more than the limit; a bounded
-    /// number per call. Does nothing if the journal is not open.
+    /// Removes old rows, and then the oldest rows while the file exceeds the size limit. The number
+    /// of removed rows is bounded per call. Nothing is removed if the journal is not open.
     pub fn prune(&mut self, before_ms: i64, most_bytes: u64) -> Result<Pruned, Error> {
         let Some(journal) = &mut self.journal else { return Ok(Pruned::default()) };
         let old = journal.prune(before_ms)?;

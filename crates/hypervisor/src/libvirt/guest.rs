@@ -1,8 +1,8 @@
 //! State of one domain, and the choice of the next request to it.
 //!
-//! A hung hypervisor blocks each call that reaches it forever, and libvirt serves five calls per
-//! client at once. A guest therefore has at most one open call. A guest that stopped responding
-//! only gets the call that does not reach its hypervisor.
+//! A hung hypervisor blocks forever each call that reaches it, and libvirt serves five calls per
+//! client at once. Therefore a guest has at most one open call. After a guest has stopped
+//! responding, it only gets the call that does not reach its hypervisor.
 
 use counters::Bytes;
 use virtrpc::{Call, Domain};
@@ -18,7 +18,7 @@ pub(super) const PROBE_MS: u64 = 2_000;
 /// serves five calls of a client at once, over all guests.
 const PACE: LookPace = LookPace { first_ms: 40, most_ms: 640 };
 
-/// Interval between two requests for a description, as a port may have been attached meanwhile.
+/// Interval between two requests for a description, which find a newly attached port.
 const DEVICES_MS: u64 = 60_000;
 /// The same interval once libvirt has reported a change of memory.
 pub(super) const CHANGED_MS: u64 = 10_000;
@@ -37,7 +37,7 @@ pub(super) enum Ask {
     Stats,
 }
 
-/// Arrival of a domain that did not boot, as far as it was seen.
+/// Arrival of a domain that did not boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Came {
     /// From another host, or back to a snapshot: with the memory in its configuration.
@@ -65,7 +65,7 @@ pub(super) struct Wants {
 pub(super) struct Reach {
     /// True if the guest counts as responding in the reports to the manager.
     pub(super) answers: bool,
-    /// True if the hypervisor was seen not to respond, on this or an earlier connection.
+    /// True if the hypervisor failed to respond, on this or an earlier connection.
     pub(super) is_stuck: bool,
     /// True if this connection has listed the guest by its number. Calls carry only the UUID, which
     /// a domain started later may share.
@@ -101,7 +101,7 @@ pub(super) struct LibvirtGuest {
     pub(super) process: Option<ProcessId>,
     /// True if the guest was reported to the manager.
     pub(super) is_reported: bool,
-    /// True if the guest is left alone because its description cannot be read.
+    /// True if the guest is ignored because its description cannot be read.
     pub(super) is_ignored: bool,
     pub(super) reach: Reach,
     pub(super) wants: Wants,
@@ -135,8 +135,8 @@ impl LibvirtGuest {
         }
     }
 
-    /// Returns true if a list or an event means this domain, not one that was started later under
-    /// the same UUID.
+    /// Returns true if a list or an event refers to this domain, and not to a domain started later
+    /// with the same UUID.
     pub(super) fn is_same(&self, domain: &Domain) -> bool {
         self.domain.id == domain.id && self.process.is_none_or(ProcessId::is_alive)
     }
@@ -201,7 +201,7 @@ impl LibvirtGuest {
         }
         if let Some(target) = self.wants.target.take() {
             let beside = self.description.as_ref().map_or(Bytes::ZERO, |it| it.beside);
-            // Rounded up: a target may be a floor.
+            // The size is rounded up, because a target may be a lower limit.
             let memory_kib = target.less(beside).max(BALLOON_MIN).0.div_ceil(1024);
             let call = Call::SetMemory { domain: domain(), memory_kib };
             return Some((Ask::Target(target), call));

@@ -1,7 +1,8 @@
 //! Search for sockets by patterns such as `/run/pinhead/up/*/*.qmp`, with their owners.
 //!
 //! A directory of an untrusted user costs one check of its owner. The cost of a trusted user's
-//! directories is bounded per user: a full directory of one user hides no guests of another.
+//! directories is bounded per user, so that a full directory of one user hides no guests of
+//! another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -18,16 +19,16 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use crate::owner::{Directory, Refused};
 use crate::{Owner, Trust};
 
-/// Entries read of one directory at most. A larger directory is no run directory, and reading it
-/// every two seconds would cost more than all guests.
+/// Most entries read of one directory. A larger directory is no run directory, and reading it every
+/// two seconds would cost more than all guests.
 const ENTRIES_MAX: usize = 16_384;
 
-/// Entries read for one pattern at most. A user with write access to a matching directory can
-/// create any number of links there to one full directory.
+/// Most entries read for one pattern. A user with write access to a matching directory can create
+/// any number of links there to one full directory.
 const LOOKED_MAX: usize = 65_536;
-/// The same limit for a named user: enough for some hundred guests.
+/// The same limit for a named user, enough for some hundred guests.
 const LOOKED_OF_OTHERS: usize = 4_096;
-/// The same limit for an untrusted user, as only the presence of a socket matters.
+/// The same limit for an untrusted user, because only the presence of a socket matters.
 const LOOKED_OF_STRANGERS: usize = 256;
 /// Most untrusted users that are recorded. Two users are as informative as all of them.
 const OTHERS_MAX: usize = 64;
@@ -37,7 +38,7 @@ const OTHERS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
     parts: Vec<String>,
-    /// Entries read of one directory at most.
+    /// Most entries read of one directory.
     pub(super) entries_max: usize,
 }
 
@@ -208,7 +209,8 @@ impl Finder<'_> {
 }
 
 /// Returns true if another user's directory holds a matching socket, or too many entries to read.
-/// Links and mounts of that user are not followed: they could lead anywhere, or block this process.
+/// Links and mounts of that user are not followed, because they could lead anywhere, or block this
+/// process.
 fn has_socket(dir: &Path, deeper: &[String], last: &str) -> bool {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(CWD, dir, flags, Mode::empty());

@@ -113,8 +113,8 @@ impl QmpGuest {
         }
     }
 
-    /// Requests a size, now or once QEMU has responded to the last request. The error is the reason
-    /// for a refusal.
+    /// Requests a size, now or once QEMU has responded to the last request. An error contains the
+    /// reason for the refusal.
     pub(super) fn set_target(
         &mut self,
         target: Bytes,
@@ -168,8 +168,8 @@ impl QmpGuest {
         }
     }
 
-    /// Requests the size, and the migration state, as QEMU reports migrations only to a client that
-    /// has enabled the event.
+    /// Requests the size and the migration state. QEMU reports migrations only to a client that has
+    /// enabled the event.
     pub(super) fn ask_actual(&mut self, link: &mut Link, now_ms: u64) {
         if self.devices.can.balloon {
             ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
@@ -183,7 +183,7 @@ impl QmpGuest {
             ask_once(Purpose::Memdevs, Command::QueryMemdev, link, now_ms);
             ask_once(Purpose::Beside, Command::QueryMemoryDevices, link, now_ms);
             ask_once(Purpose::Vcpus, Command::QueryCpusFast, link, now_ms);
-            // A response to an earlier probe would be mistaken for one to this.
+            // A response to an earlier probe would be mistaken for a response to this probe.
             if !link.waits_for(DeviceLook::is_ours) {
                 ask_once(Purpose::Actual, Command::QueryBalloon, link, now_ms);
                 self.look = Some(Box::new(DeviceLook::begin(link, now_ms)));
@@ -230,7 +230,7 @@ impl QmpGuest {
             (Purpose::Running(_), Err(failure)) => {
                 events.push(Event::Stays(self.id, cut(&failure.desc).to_owned()));
             }
-            // The event alone does not tell the reason why a guest is stopped.
+            // The event alone does not contain the reason why a guest is stopped.
             (Purpose::Running(_), Ok(_)) => self.ask_status(link, now_ms),
             (Purpose::Actual, Ok(Reply::Balloon { actual_bytes })) => {
                 self.news.actual = Some(Bytes(actual_bytes));
@@ -260,7 +260,7 @@ impl QmpGuest {
             }
             (Purpose::Status, Ok(Reply::Status(status))) => self.run = state::of_status(&status),
             (Purpose::StatsKnown, outcome) => {
-                // An older QEMU has none before the guest has sent some.
+                // An older QEMU has no statistics before the guest has sent some.
                 let stats = match &outcome {
                     Ok(Reply::Value(value)) => stats::parse(value),
                     _ => None,
@@ -393,7 +393,7 @@ impl QmpGuest {
             machine.vcpu_tids = tids.unwrap_or_else(|| machine.vcpu_tids.clone());
             events.push(Event::Machine(self.id, machine.clone()));
         }
-        // A balloon larger than the memory is no mistake of QEMU, but a sign of plugged memory.
+        // A balloon larger than the memory is no error of QEMU, but a sign of plugged memory.
         watched.is_due |= actual.is_some_and(|actual| actual > machine.memory);
         if is_new_boot {
             events.push(Event::Rebooted(self.id));

@@ -45,7 +45,7 @@ pub(super) enum Purpose {
     Status,
     Memory,
     Memdevs,
-    /// Memory that the balloon does not count.
+    /// The part of memory that the balloon does not count.
     Beside,
     Actual,
     Vcpus,
@@ -156,7 +156,7 @@ impl Link {
         self.open.iter().map(|open| open.asked_ms).min()
     }
 
-    /// Restarts the timeouts of all open requests, as a stopped QEMU has not hung.
+    /// Restarts the timeouts of all open requests, because a stopped QEMU does not hang.
     pub(super) fn wait_anew(&mut self, now_ms: u64) {
         self.open.iter_mut().for_each(|open| open.asked_ms = now_ms);
     }

@@ -30,10 +30,10 @@ const ANSWER_MAX_MS: u64 = 30_000;
 /// First and longest wait before the next attempt. The wait doubles with each failure.
 const RETRY_MS: u64 = 1_000;
 const RETRY_MAX_MS: u64 = 30_000;
-/// Wait before the second look at the listener. The kernel reports the process that called listen
-/// last. A launcher that hands QEMU a listening socket is reported until QEMU calls listen itself,
-/// right at its start. After that the second look sees QEMU, a lying QEMU, or a program in front of
-/// it.
+/// Wait before the second check of the listener. The kernel reports the process that called listen
+/// last. A launcher that passes a listening socket to QEMU is reported until QEMU itself calls
+/// listen, right at its start. Afterwards the second check finds QEMU, a lying QEMU, or a program
+/// in front of QEMU.
 const SECOND_LOOK_MS: u64 = 200;
 /// Age from which a guest counts as stable.
 const STEADY_MS: u64 = 10_000;
@@ -249,14 +249,14 @@ impl Place {
                     common.known.remove(&process);
                 }
                 events.push(Event::Gone(guest.id, guest.end(&reason)));
-                // A guest that comes and goes at once is not retried each second.
+                // A guest that disappears soon after its discovery is not retried each second.
                 if now_ms >= active.since_ms + STEADY_MS {
                     self.failures = 0;
                 }
                 self.retry_later(now_ms);
             }
             (_, End::Twice) => {
-                // The next attempt is late but needed, as the other socket may go away.
+                // The next attempt is late but needed, because the other socket may vanish.
                 self.next_try_ms = now_ms + RETRY_MAX_MS;
             }
             (_, End::Stranger) => {

@@ -11,7 +11,7 @@ use super::state;
 use crate::process::ThreadNumbers;
 use crate::{Found, Owner, Pause, ProcessId, ProcessView, RunState};
 
-/// Longest name that is kept; the rest is cut off.
+/// Longest name that is stored. Longer names are truncated.
 const NAME_BYTES_MAX: usize = 255;
 #[derive(Debug, Default)]
 pub(super) struct Probe {
@@ -72,7 +72,7 @@ impl Probe {
         Probe { devices: DeviceLook::begin(link, now_ms), ..Probe::default() }
     }
 
-    /// Takes a response. After a failed command its value stays unknown.
+    /// Handles a response. The value of a failed command stays unknown.
     pub(super) fn answer(
         &mut self,
         purpose: Purpose,
@@ -167,7 +167,7 @@ pub(super) fn within(memory: Bytes, process: Option<ProcessId>, root: &Path) -> 
     view.and_then(|view| view.mapped()).map_or(memory, |mapped| memory.min(mapped))
 }
 
-/// Returns the name for a guest without a name: its socket's.
+/// Returns the name for a guest without a name, which is its socket's.
 fn stem(socket: &Path) -> String {
     cut(&socket.file_stem().unwrap_or_default().to_string_lossy()).to_owned()
 }

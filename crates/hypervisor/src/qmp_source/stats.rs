@@ -31,7 +31,7 @@ pub(super) fn is_ours(purpose: &Purpose) -> bool {
     matches!(purpose, Purpose::StatsPeriod | Purpose::StatsKnown | Purpose::StatsSet(_))
 }
 
-/// Parses a balloon's `guest-stats`. QEMU shows an unreported statistic as the largest number; an
+/// Parses a balloon's `guest-stats`. QEMU shows an unreported statistic as the largest number. An
 /// invalid number counts as unreported as well. A guest that has never responded has no statistics.
 pub(super) fn parse(value: &Value) -> Option<BalloonStats> {
     let updated_s = value.get("last-update")?.as_u64().filter(|seconds| *seconds > 0)?;

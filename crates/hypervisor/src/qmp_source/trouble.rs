@@ -11,7 +11,8 @@ use reactor::Budget;
 
 use crate::{Event, Owner};
 
-/// Most problems that are remembered to report each only once. Problems beyond it are not reported.
+/// Most problems that are stored, so that each is reported only once. Problems beyond this limit
+/// are not reported.
 const TROUBLES_MAX: usize = 1_024;
 /// Connections to the sockets of one named user per second, and at once.
 const CONNECTS_A_SECOND: u64 = 16;
@@ -31,9 +32,9 @@ pub(super) enum Trouble {
     Rights(PathBuf),
     /// No process listens on sockets in this directory.
     Dead(PathBuf),
-    /// More sockets of an owner match this pattern than are managed.
+    /// An owner has more sockets for this pattern than are managed.
     Full(String, Owner),
-    /// An owner's directories hold more entries than are read for this pattern.
+    /// An owner's directories have more entries than are read for this pattern.
     Cut(String, Owner),
     Socket(PathBuf),
 }
@@ -64,7 +65,7 @@ impl Troubles {
     ) {
         let before = self.reported.get(&trouble);
         let is_known = match trouble {
-            // The words name one socket of many, or a number that changes.
+            // These messages name one socket of many, or a number that changes.
             Trouble::Dead(_) | Trouble::Full(..) | Trouble::Cut(..) => before.is_some(),
             _ => before == Some(&words),
         };

@@ -7,7 +7,8 @@ use reactor::{PollFlags, PollSet};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Time after which the messages of a killed manager have been sent, as its program may outlive it.
+/// Time after which the messages of a killed manager have been sent. Its message program may
+/// outlive it.
 const SURE_MS: u64 = 6_000;
 
 /// Empties the pools of some users. After a killed manager each pool is emptied a second time, once
@@ -18,7 +19,7 @@ pub struct ZvmRelease {
     users: BTreeMap<Id, UserId>,
     /// Result of the last message to each user.
     outcomes: BTreeMap<Id, Result<(), String>>,
-    /// Time at which all messages are sent once more, if they are.
+    /// Time at which all messages are sent once more, if a second release is scheduled.
     again_ms: Option<u64>,
     /// Number of answers still to come.
     open: usize,

@@ -40,7 +40,7 @@ pub enum KsmMode {
 /// Guests that are paged out to the host's swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageOutMode {
-    /// Sleeping guests, and running guests while the host is short.
+    /// Sleeping guests, and running guests while the host is below its set point.
     All,
     /// Sleeping guests only.
     Sleepers,

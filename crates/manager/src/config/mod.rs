@@ -36,7 +36,7 @@ pub struct Loaded {
     pub path: Option<PathBuf>,
     /// Settings in force.
     pub settings: Settings,
-    /// Settings of the shadow policy, of which `[host]`, `[policy]` and the classes count.
+    /// Settings of the shadow policy. Only its `[host]`, `[policy]` and classes apply.
     pub shadow: Option<Settings>,
 }
 

@@ -57,7 +57,7 @@ pub enum Ask {
     },
     /// Return the activity of the last second.
     Interval {
-        /// Guests with processes in the response: processes are most of it.
+        /// Guests to report with their processes. Processes are the largest part of a response.
         #[serde(skip_serializing_if = "Whose::is_everybody")]
         processes: Whose,
     },
@@ -104,8 +104,8 @@ impl Ask {
         request["do"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Returns true if the request changes something: members of the socket's group need a right
-    /// for it.
+    /// Returns true if the request changes something. Members of the socket's group need a right
+    /// for such a request.
     pub(super) fn is_order(&self) -> bool {
         match self {
             Ask::Set { .. }

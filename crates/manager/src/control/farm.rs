@@ -106,7 +106,7 @@ pub struct AskNextTimer {
 pub struct NextTimer {
     /// Name of the guest.
     pub next_timer_of: String,
-    /// Time until the guest wants to run, in milliseconds; `None` without a timer.
+    /// Time until the guest's next timer, in milliseconds; `None` without a timer.
     pub in_ms: Option<u64>,
 }
 

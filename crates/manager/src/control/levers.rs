@@ -24,24 +24,25 @@ pub struct LeverRow {
     pub state: String,
     /// Reason for being off.
     pub why: Option<String>,
-    /// Present guests with the lever, or with memory taken by it.
+    /// Present guests that have the lever, or from which the lever has reclaimed memory.
     pub guests: Option<u64>,
     /// Number of uses.
     pub times: Option<u64>,
     /// Gain of the host: for KSM and the balloon the current gain, for others since the manager's
     /// start.
     pub gained_bytes: Option<u64>,
-    /// Size of that memory in compressed swap, if it is compressed.
+    /// Size of the gained memory in compressed swap, if it is compressed.
     pub compressed_bytes: Option<u64>,
     /// CPU time since the manager's start, in microseconds.
     pub cost_us: Option<u64>,
     /// CPU time now, in percent of one core.
     pub cost_percent: Option<f64>,
-    /// Memory that came back.
+    /// Reclaimed memory that became resident again.
     pub came_back_bytes: Option<u64>,
-    /// Part of it that came back later than in the first look after a page-out: promotion.
+    /// Part of that memory that became resident after the first check that follows a page-out:
+    /// promotion.
     pub promoted_bytes: Option<u64>,
-    /// Number of rests because tasks of the host waited for memory.
+    /// Number of pauses because tasks of the host waited for memory.
     pub alarms: Option<u64>,
 }
 
@@ -62,7 +63,7 @@ pub struct PagedOutRow {
     pub compressed_bytes: Option<u64>,
     /// CPU time of the last page-out, in microseconds.
     pub cost_us: Option<u64>,
-    /// Memory that has come back since.
+    /// Memory that has become resident again since.
     pub came_back_bytes: Option<u64>,
     /// Memory resident a minute after the page-out: the measured working set.
     pub working_set_bytes: Option<u64>,

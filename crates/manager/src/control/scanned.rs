@@ -20,7 +20,7 @@ pub struct Scanned {
     pub previous: u32,
     /// Usage of the guest's process on the host.
     pub host: HostSide,
-    /// Requests of this manager to the guest's daemon so far: each wakes the daemon once.
+    /// Requests from this manager to the guest's daemon so far. Each request wakes the daemon once.
     #[serde(with = "Asks")]
     pub asked: AskCounts,
     /// Counts of the guest's kernel for all tasks together.

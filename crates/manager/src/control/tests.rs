@@ -307,7 +307,8 @@ fn half_closed_client_still_gets_its_answer() {
     client.read_to_string(&mut text).unwrap();
     assert!(text.contains("unreserve"), "{text}");
     assert_eq!(house.server.clients(), 0);
-    // A client that is gone altogether is dropped at once, and causes no more wake-ups.
+    // A client that has closed its connection completely is dropped at once, and causes no more
+    // wake-ups.
     let gone = house.connect();
     house.turn(3);
     drop(gone);

@@ -15,7 +15,7 @@ named! {
         Managed = "managed",
         /// The operator has fixed the size.
         Pinned = "pinned",
-        /// The guest is left alone.
+        /// The guest is not managed.
         Released = "released",
     }
 }
@@ -50,15 +50,15 @@ named! {
         /// The size stays.
         #[default]
         Hold = "hold",
-        /// The guest gets more.
+        /// The guest gets more memory.
         Grow = "grow",
-        /// The guest gives some.
+        /// The guest returns memory.
         Shrink = "shrink",
         /// The operator released the guest.
         Release = "release",
         /// The balloon does not move.
         Stuck = "stuck",
-        /// The guest is left to another manager.
+        /// Another manager controls the guest.
         LetGo = "let-go",
     }
 }

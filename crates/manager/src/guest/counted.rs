@@ -1,11 +1,10 @@
 //! A user of z/VM: z/VM's counters, and the arbiter's view of them.
 //!
-//! z/VM reports a user's resident memory and the samples that found it waiting for a page. It does
-//! not report what the user's kernel could do without. Half of the resident memory counts as in use
-//! while the user does not wait, and all of it once the user waits. From then on that is the size
-//! needed, which is forgotten within an hour. A request for more than that is an attempt, in steps,
-//! and waiting ends it.
-//! that is an attempt, in steps, and waiting ends it.
+//! z/VM reports a user's resident memory, and the number of samples that found the user waiting for
+//! a page. It does not report how much memory the user's kernel could spare. Half of the resident
+//! memory counts as in use while the user does not wait, and all of it once the user waits. That
+//! size then counts as needed, and is forgotten within an hour. A request for more than that is an
+//! attempt, in steps, which ends when the user waits.
 
 use crate::outside::{InHost, Own};
 use base::KIB;
@@ -16,8 +15,8 @@ use policy::arbiter::Memory;
 use zmon::hypfs::Guest;
 use zvm::CountedUser;
 
-/// Limit for a waiting user: the part of its last samples that found it waiting for a page, in
-/// thousandths. One of the newest samples must be among them.
+/// Part of the last samples that found a user waiting for a page, in thousandths, from which the
+/// user counts as waiting. One of the newest samples must be among them.
 const WAITS_PERMILLE: u32 = 50;
 /// Number of last samples.
 const SAMPLES: u32 = 20;
@@ -29,7 +28,7 @@ const FORGET_MS: u64 = 3_600_000;
 pub struct Counted {
     user: CountedUser,
     before: Option<Guest>,
-    /// Recent samples, and the ones that found the user waiting for a page.
+    /// Number of recent samples, and of those that found the user waiting for a page.
     samples: (u32, u32),
     usage: Option<Usage>,
     /// Resident memory when the user last waited, and the time of that.
@@ -38,7 +37,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Takes a reading of a user with a pool that leaves it `actual`. Returns the memory at that
+    /// Handles a reading of a user with a pool that leaves it `actual`. Returns the memory at that
     /// time.
     pub(super) fn take(&mut self, user: &Guest, actual: Bytes, now_ms: u64) -> Memory {
         self.user.add(user);
@@ -94,7 +93,7 @@ impl Counted {
         waiting > 0 && u64::from(waited) * 1000 >= u64::from(samples) * u64::from(WAITS_PERMILLE)
     }
 
-    /// Returns the known need, as far as it is not forgotten.
+    /// Returns the needed size, less the part forgotten so far.
     fn needed(&self, now_ms: u64) -> Bytes {
         let Some((needed, at_ms)) = self.needed else { return Bytes::ZERO };
         let left_ms = FORGET_MS.saturating_sub(now_ms.saturating_sub(at_ms));

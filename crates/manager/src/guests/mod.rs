@@ -35,15 +35,15 @@ use std::path::Path;
 use store::{Fate, kinds};
 use wire::{AtHost, Pressure, ToGuest};
 
-/// Characters of a host's name reported by a guest, at most.
+/// Maximum length of a host's name reported by a guest, in characters.
 const NAME_MAX: usize = 64;
-/// Names in an error message, at most.
+/// Maximum number of names in an error message.
 const NAMES_MAX: usize = 12;
 
 /// Interval between requests to guests without a balloon.
 const DEVICES_MS: u64 = 60_000;
 
-/// Settings and state by which guests are judged.
+/// Settings and state that determine a guest's limits.
 #[derive(Clone, Copy)]
 pub(crate) struct Entitlement<'a> {
     /// Settings in force.
@@ -72,11 +72,11 @@ pub(crate) struct Guests {
     saved: SavedSizes,
     /// Time of the last request to guests without a balloon.
     looked_ms: u64,
-    /// Number of looks at the guests' processes.
+    /// Number of readings of the guests' processes.
     looks: u64,
     /// Set once a guest without a visible process was reported.
     is_unseen_told: bool,
-    /// Guests that have ever arrived.
+    /// Number of guests that have ever arrived.
     pub(crate) arrivals: u64,
 }
 
@@ -218,7 +218,8 @@ impl Guests {
                 self.with(id, |guest| guest.cpu.set_parked(is_parked, now.ms));
             }
             GuestEvent::AskScan(id) => self.with(id, |guest| {
-                // The caller has checked for a daemon. A daemon that has just gone does not answer.
+                // The caller has checked for a daemon. A daemon that has ended since does not
+                // answer.
                 let _ = guest.daemon.link.ask_tasks();
             }),
             GuestEvent::Grant { guest, keeps, reason } => self.with(guest, |guest| {
@@ -266,7 +267,7 @@ impl Guests {
 
     fn tick(&mut self, now: Now) -> Vec<Effect> {
         self.guests.values_mut().for_each(|guest| guest.tick(now.ms));
-        // A moving balloon is watched: QEMU reports its size once a second at most.
+        // A moving balloon is queried, because QEMU reports its size at most once a second.
         let moving = self.attended.iter().filter(|(_, attention)| attention.moves);
         let moving = moving.filter_map(|(id, _)| self.guests.get(id));
         moving.map(|guest| Effect::AskActual { guest: guest.id, source: guest.source }).collect()
@@ -306,7 +307,7 @@ impl Guests {
     fn read_resident(&mut self, now: Now) {
         for (id, guest) in &mut self.guests {
             let moves = self.attended.get(id).is_some_and(|attention| attention.moves);
-            // A sleeping guest may have returned pages since the last look.
+            // A sleeping guest may have returned pages since the last reading.
             let tells = moves || guest.demand.is_urgent;
             if tells || !guest.is_idle_since_sample(now.ms) || guest.memory.is_resident_old(now.ms)
             {
@@ -383,14 +384,15 @@ impl Guests {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         guest.rebooted();
         let mut effects = vec![Effect::Memory(MemoryEvent::Rebooted(id)), Effect::NewBoot(id)];
-        // A guest may report a hundred reboots a second: the journal is for the others too.
+        // A guest may report a hundred reboots a second, but the journal must keep room for other
+        // guests.
         if guest.identity.is_worth_a_note(now.ms) {
             effects.push(Effect::note(kinds::REBOOTED, "it has started again", Some(guest.who())));
         }
         effects
     }
 
-    /// Takes an event from a guest's daemon.
+    /// Handles an event from a guest's daemon.
     fn react(&mut self, id: Id, event: DaemonEvent, now: Now) -> Vec<Effect> {
         let Some(guest) = self.guests.get_mut(&id) else { return Vec::new() };
         match event {
@@ -432,7 +434,8 @@ impl Guests {
             DaemonEvent::Tasks(scan) => return vec![Effect::Scanned(id, scan)],
             DaemonEvent::Need(Pressure::Memory) => {
                 guest.demand.is_urgent = true;
-                // The sample comes with the need; this request is for the case that it does not.
+                // The daemon sends a sample with the need. This request covers the case that it
+                // does not.
                 guest.daemon.link.ask_sample(now.ms);
             }
             DaemonEvent::Alarm(in_ms) => {
@@ -441,8 +444,8 @@ impl Guests {
                 return dir.map(|dir| Effect::TellTimer(dir, timer)).into_iter().collect();
             }
             DaemonEvent::Bye => guest.demand.withdraw(),
-            // The host's scheduler serves a guest that waits for a CPU. A status is shown and
-            // recorded as it is. The manager requests no files or names.
+            // The host's scheduler serves a guest that waits for a CPU. The daemon's status is only
+            // shown and recorded. Files and names cannot arrive, because the manager requests none.
             DaemonEvent::Need(Pressure::Cpu)
             | DaemonEvent::Status
             | DaemonEvent::File(_)

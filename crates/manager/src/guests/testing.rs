@@ -58,7 +58,7 @@ impl OneGuest {
         self.guests.get(self.id).unwrap().memory.restore()
     }
 
-    /// Reports all of the guest's memory as available, by its balloon.
+    /// Makes the balloon report all of the guest's memory as available.
     pub fn tell(&mut self, second: u64) {
         let (total, available) = (Some(self.memory), Some(self.memory));
         let stats = BalloonStats { updated_s: second, total, available, ..BalloonStats::default() };

@@ -10,8 +10,8 @@ use crate::ksm::Saved;
 
 /// Limit of guests. No host has as many; the manager's own limit is lower.
 const GUESTS_MAX: usize = 10_000;
-/// Longest interval between checks, so that the keeper notices its own delays. After a delay the
-/// manager may not have run either, and its silence means nothing yet.
+/// Longest interval between checks, so that the keeper notices its own delays. If the keeper was
+/// delayed, the manager may not have run either, and its silence proves nothing yet.
 const LOOK_MS: u64 = 2000;
 
 /// Timeouts of a keeper.
@@ -67,7 +67,7 @@ impl Book {
         Book::default()
     }
 
-    /// Takes a change.
+    /// Applies a change.
     pub fn take(&mut self, order: Order, now_ms: u64) {
         match order {
             Order::Guest(held) => keep(&mut self.guests, held),
@@ -83,9 +83,9 @@ impl Book {
         }
     }
 
-    /// Returns the action that is due now. Call it after all messages so far were taken.
-    /// `has_ended` is set if the manager's end of the pipe is closed, and `work` returns the work
-    /// of its loop.
+    /// Returns the action that is due now. It must be called after all received messages were
+    /// applied. `has_ended` is set if the manager's end of the pipe is closed, and `work` returns
+    /// the work of its loop.
     pub fn verdict(
         &mut self,
         has_ended: bool,

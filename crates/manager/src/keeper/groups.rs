@@ -11,7 +11,7 @@ use super::Book;
 use crate::groups::{Groups, Member, Rooms};
 use crate::outside::owned;
 
-/// Estimate of the largest own part of a hypervisor, which is not measured here.
+/// Upper estimate of a hypervisor's own memory, which is not measured here.
 const OWN_MOST: Bytes = Bytes::mib(64);
 
 /// A guest with its groups.
@@ -23,7 +23,7 @@ struct Bounded {
     swapped: Bytes,
 }
 
-/// The guests of a rescue, as members of their groups.
+/// The guests of a rescue, with their control groups.
 pub(super) struct GuestGroups {
     own: Groups,
     guests: Vec<Bounded>,
@@ -63,7 +63,7 @@ impl GuestGroups {
         Rooms::of(&members, &self.own)
     }
 
-    /// Returns the most that each limited guest may have.
+    /// Returns the largest size that each limited guest may have.
     pub(super) fn most(&self) -> BTreeMap<u64, Bytes> {
         let rooms = self.rooms();
         self.members().filter_map(|(id, member)| Some((id, rooms.most(&member)?))).collect()

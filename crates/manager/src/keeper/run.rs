@@ -102,7 +102,7 @@ pub fn run<F: AsFd>(pipe: F, options: &Options, log: &mut dyn FnMut(&str)) -> io
     }
 }
 
-/// Describes the work for the manager's guests.
+/// Describes the remaining work for the manager's guests.
 fn to_do(book: &Book) -> &'static str {
     match (book.guests().next().is_some(), book.parked().next().is_some()) {
         (false, true) => "its parked guests run again",
@@ -113,20 +113,19 @@ fn to_do(book: &Book) -> &'static str {
 
 /// OOM score adjustment of the keeper: the kernel never kills it.
 const NEVER: &str = "-1000";
-/// OOM score adjustment of the manager. The kernel kills everything but the keeper first, whatever
-/// the manager's size.
+/// OOM score adjustment of the manager. The kernel kills all processes but the keeper before it,
+/// whatever its size.
 const LATE: &str = "-900";
 
-/// Leaves the manager's session, so that the keeper survives the session's end. Asks the kernel to
-/// kill other processes first when memory is short. The keeper works without either.
+/// Leaves the manager's session, so that the keeper survives the session's end. Also makes the
+/// kernel kill other processes first when memory runs out. The keeper works without either.
 fn settle(root: &Root) {
-    // The call fails for the leader of a process group, which has a session of its own or none to
-    // leave.
+    // The call fails for the leader of a process group, which needs no session of its own.
     let _ = rustix::process::setsid();
     set_score(root, NEVER);
 }
 
-/// Asks the kernel to kill a manager last, just before its keeper.
+/// Makes the kernel kill a manager last, just before its keeper.
 pub(crate) fn spare_manager(root: &Root) {
     set_score(root, LATE);
 }
@@ -151,7 +150,7 @@ impl<F: AsFd> Line<F> {
         }
         while let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.input.drain(..=end).collect();
-            // An unknown line is from another version: the rest still counts.
+            // An unknown line is from another version. The other lines still count.
             let Some(order) = decode(line.trim_ascii()) else { continue };
             if let Order::Manager { pid, start_ticks } = order {
                 self.manager = manager(ProcessId { pid, start_ticks });
@@ -176,8 +175,8 @@ impl<F: AsFd> Line<F> {
     }
 }
 
-/// Opens a descriptor of the manager. The process is checked after the open by number: from then on
-/// the descriptor cannot mean another process.
+/// Opens a pidfd of the manager. The process is checked after the pidfd was opened, because from
+/// then on the descriptor cannot refer to another process.
 fn manager(process: ProcessId) -> Option<Manager> {
     let pid = Pid::from_raw(i32::try_from(process.pid).ok()?)?;
     let descriptor = pidfd_open(pid, PidfdFlags::empty()).ok()?;
@@ -311,7 +310,7 @@ mod tests {
         kernel.write("proc/self/oom_score_adj", "");
         spare_manager(&kernel.root());
         assert_eq!(kernel.read("proc/self/oom_score_adj"), "-900");
-        // The keeper starts with the manager's score.
+        // The keeper inherits the manager's score.
         kernel.write("proc/self/oom_score_adj", "");
         settle(&kernel.root());
         assert_eq!(kernel.read("proc/self/oom_score_adj"), "-1000");

@@ -13,7 +13,7 @@ use super::{Book, Held, Place, Rescue, Wakes};
 /// Sources of all guests in the book, and the ids that they give to guests.
 pub(super) struct Sources {
     sources: Vec<Box<dyn Hypervisor>>,
-    /// Source and guest in the book, by the source's id of the guest.
+    /// Source and guest in the book, by the id of the guest in the source.
     places: BTreeMap<Id, (usize, u64)>,
 }
 
@@ -169,7 +169,7 @@ fn learn(
 }
 
 /// Returns true if a guest was found at the place that the book contains. Names and UUIDs come from
-/// the guest's monitor. They count only behind the right socket, of the right owner.
+/// the guest's monitor. They count only if the socket is the expected one and has the right owner.
 fn is_at(held: &Held, found: &Found) -> bool {
     let is_there = match &held.place {
         Place::Qmp(path) => found.has_monitor() && *path == found.source,

@@ -1,12 +1,13 @@
-//! The kernel's page sharing (KSM): read, driven, and restored to its former settings.
+//! The kernel's page sharing (KSM): its counters, its control, and the restoration of its former
+//! settings.
 //!
 //! ```text
 //!   /sys/kernel/mm/ksm/*, ksmd's CPU time ─► policy::ksm::Ksm::step ─► run, pages_to_scan, ...
 //!                     what was found at the start ─► Saved ─► the keeper, or put back at the end
 //! ```
 //!
-//! Decisions are made in [`policy::ksm`]. This module has the files, and one rule: KSM is left
-//! alone after another program has changed its settings.
+//! Decisions are made in [`policy::ksm`]. This module has the files, and one rule. It does not
+//! touch KSM after another program has changed KSM's settings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ pub struct Ksm {
     is_driven: bool,
     /// A message to the operator, reported once.
     note: Option<String>,
-    /// Set once a rest because of several users was reported.
+    /// Set once a pause because of several users was reported.
     is_apart_told: bool,
     saved: Option<Saved>,
     written: Option<Settings>,
@@ -47,7 +48,7 @@ pub struct Ksm {
     cost_permille: Option<u64>,
 }
 
-/// CPU time at one time.
+/// CPU time at a point in time.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     at_ms: u64,
@@ -112,7 +113,7 @@ impl Ksm {
         self.note.take()
     }
 
-    /// Reads the counters. Once a second is often enough.
+    /// Reads the counters. It reads them at most once a second.
     pub fn read(&mut self, now_ms: u64) -> KsmCounters {
         self.counters = self.files.counters();
         self.count_cost(now_ms);

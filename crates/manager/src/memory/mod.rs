@@ -67,7 +67,7 @@ impl Memory {
         self.records.values().find_map(|record| record.recent.front())
     }
 
-    /// Replaces the policies. The state of guests is kept: only the judgement changes.
+    /// Replaces the policies. The state of guests is kept, and only the judgement changes.
     pub(crate) fn replace(
         &mut self,
         mut engine: PolicyEngine,
@@ -78,7 +78,7 @@ impl Memory {
         self.shadow = shadow;
     }
 
-    /// Takes the host's size, from which some settings are computed.
+    /// Sets the host's size, from which some settings are computed.
     pub(crate) fn resize(&mut self, settings: &Settings, total: Bytes) {
         self.engine.config = plan(settings, total);
         if let Some((shadow, settings)) = &mut self.shadow {
@@ -134,14 +134,14 @@ impl Memory {
         let mut samples: Vec<GuestSample> =
             world.guests.iter().map(|guest| guest.sample(now.ms)).collect();
         if let Some(total) = world.host.machine().map(|machine| machine.all) {
-            // A guest may report any size: it cannot get more than the host has.
+            // A guest may report any size, but cannot get more memory than the host has.
             for Limits { min, max, .. } in samples.iter_mut().map(|sample| &mut sample.limits) {
                 (*min, *max) = ((*min).min(total), (*max).min(total));
             }
         }
         if world.acts && !world.is_leased {
-            // Memory taken now would not be returned without a keeper: every guest keeps at least
-            // its size.
+            // Without a keeper nobody would restore memory reclaimed now, so every guest keeps at
+            // least its size.
             for sample in &mut samples {
                 sample.limits.min = sample.limits.min.max(sample.actual.unwrap_or(Bytes::ZERO));
             }
@@ -190,7 +190,7 @@ impl Memory {
             let decision = &explained(decision, guest);
             let row = journal::decision(decision, Policy::Active, world.acts, now.wall_ms);
             let command = decision.command.filter(|_| world.acts);
-            // If nothing is moved there is no outcome: each step is recorded.
+            // If nothing moves there is no outcome, so each step is recorded.
             effects.push(match decision.goes_on && command.is_some() {
                 true => Effect::GoesOn(id),
                 false => Effect::Decided {
@@ -203,12 +203,12 @@ impl Memory {
             let record = self.records.entry(id).or_default();
             record.last = Some((decision.clone(), now.wall_ms));
             if let Some(size) = command {
-                // The lease comes first. A manager that dies between the two has then promised too
-                // much, but has taken nothing without a promise. Returned memory counts once it is
-                // there.
+                // The lease comes first. If the manager dies between lease and target, the lease
+                // promises too much, but no memory is reclaimed without a promise. Returned memory
+                // counts once it is there.
                 effects.push(hold(guest, size.min(guest.memory.actual)));
-                // The daemon comes first: otherwise it would take the change for its kernel's
-                // doing.
+                // The daemon is notified first. Otherwise it would attribute the change to its own
+                // kernel.
                 let reason = decision.to_string();
                 effects.push(Effect::Guests(GuestEvent::Grant { guest: id, keeps: size, reason }));
                 effects.push(Effect::SetTarget { guest: id, size });
@@ -239,8 +239,8 @@ impl Memory {
         }
     }
 
-    /// Records the reason for stale data of held guests, once their balloons turn out to report no
-    /// numbers.
+    /// Records the reason for stale data of held guests, once it is clear that their balloons
+    /// report no numbers.
     fn tell_mute(&mut self, world: &World<'_>, now: Now, effects: &mut Vec<Effect>) {
         for (id, record) in &mut self.records {
             let Some(guest) = world.guests.get(*id) else { continue };
@@ -294,7 +294,7 @@ impl Memory {
         }
     }
 
-    /// Lets the shadow decide over the same samples, with its own limits.
+    /// Runs the shadow's pass over the same samples, with its own limits.
     fn shadow_pass(
         &mut self,
         scene: &Scene<'_>,
@@ -343,7 +343,8 @@ impl Memory {
     }
 }
 
-/// Returns the effect by which the keeper holds a guest's former size against `size`.
+/// Returns the effect that makes the keeper restore a guest's former size, with `size` as the
+/// current one.
 fn hold(guest: &ManagedGuest, size: Bytes) -> Effect {
     Effect::Hold { guest: guest.id, size }
 }
@@ -359,7 +360,7 @@ fn explained(decision: &Decision, guest: &ManagedGuest) -> Decision {
     Decision { detail: if is_mute { MUTE } else { decision.detail }, ..decision.clone() }
 }
 
-/// Returns a message that the operator should not have to look for.
+/// Returns a message that the operator should get without a search.
 fn news(decision: &Decision, guest: &ManagedGuest) -> Option<Effect> {
     let name = &guest.found.name;
     let is_returned = decision.action == Action::Grow;

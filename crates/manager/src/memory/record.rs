@@ -35,7 +35,7 @@ impl Record {
     }
 
     /// Returns true if the reason for a decision must be reported to the operator. A late sample
-    /// between two decisions for the same reason does not repeat the report.
+    /// between two decisions for the same reason does not cause a second report.
     pub(crate) fn is_news(&mut self, clause: Clause) -> bool {
         match clause {
             Clause::Stuck | Clause::NoYield => self.told.replace(clause) != Some(clause),

@@ -2,9 +2,9 @@
 
 /// Time for which a pass waits for requested samples.
 const PATIENCE_MS: u64 = 200;
-/// Shortest interval between passes that a need brings forward.
+/// Shortest interval between passes that an urgent need brings forward.
 const URGENT_MS: u64 = 100;
-/// Time after the start without any move: the state of the guests must be known first.
+/// Time after the start without any move, because the state of the guests must be known first.
 const SETTLE_MS: u64 = 2_000;
 
 /// The times of requests to guests and of passes.
@@ -56,7 +56,7 @@ impl Schedule {
         self.pass_ms = Some(self.pass_ms.map_or(at, |due| due.min(at)));
     }
 
-    /// Starts a waiting pass: all requests are answered.
+    /// Starts a waiting pass, because all requests are answered.
     pub(crate) fn all_answered(&mut self, now_ms: u64) {
         self.pass_ms = self.pass_ms.map(|_| now_ms);
     }

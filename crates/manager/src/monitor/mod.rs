@@ -5,12 +5,12 @@
 //!    (what is known)           (never waits)     (what the kernel counts)       └─► Live
 //! ```
 //!
-//! The manager only hands over its view. A thread of its own reads the files of a hundred processes
-//! and writes to a disk that may be slow. This thread keeps its normal priority. With a lower
-//! priority a CPU shortage would hold it up for seconds within a moment, and the values of the
-//! moment would not add up. A late monitor leaves out moments, which shows as a gap. On a short
-//! host, costly values are read seldom: counters lose nothing by that, and the record contains how
-//! often it happened.
+//! The manager only hands over its view. A separate thread reads the files of a hundred processes,
+//! and writes to a disk that may be slow. This thread has normal priority. With a lower priority, a
+//! CPU shortage could delay it for seconds in the middle of a moment, and the values of that moment
+//! would be inconsistent. A late monitor skips moments, which shows as a gap. On a busy host,
+//! costly values are read less often. Counters lose nothing by that, and the record contains the
+//! number of readings.
 
 use crate::clock::{self, Clock};
 use crate::control::{Answer, Failure, Passed, Whose};
@@ -30,9 +30,9 @@ const QUEUE: usize = 2;
 const ROUND_MAX_US: u64 = 100_000;
 /// Rounds with the least work after a round longer than [`ROUND_MAX_US`].
 const LEAST_ROUNDS: u32 = 10;
-/// Limit of open files assumed at most: a hundred guests need some two thousand.
+/// Upper limit of open files that is assumed. A hundred guests need some two thousand.
 const FILES_MAX: u64 = 65_536;
-/// Open files left to the manager.
+/// Open files reserved for the manager.
 const FILES_LEFT: u64 = 512;
 /// Messages kept until they are taken.
 const NOTICES_MAX: usize = 20;
@@ -46,13 +46,13 @@ pub trait Sink: Send {
     /// Stores a moment. Returns messages to the operator, each once.
     fn record(&mut self, moment: &Moment) -> Option<String>;
 
-    /// Stores the inputs of the policy's passes, if the sink keeps such. Returns messages as
+    /// Stores the inputs of the policy's passes, if the sink stores them. Returns messages as
     /// [`record`](Sink::record) does.
     fn passes(&mut self, _passes: &[PassInput]) -> Option<String> {
         None
     }
 
-    /// Writes what is still in memory after the last moment.
+    /// Writes the data that is still in memory after the last moment.
     fn finish(&mut self) -> Option<String>;
 }
 
@@ -73,7 +73,7 @@ type Reported = BTreeMap<GuestIdentity, BTreeMap<ProcessName, Over<ProcessField>
 
 impl Live {
     /// Returns what happened between the newest moment and the one before. Processes are reported
-    /// seldom: their values cover the time between their last two reports.
+    /// less often, so their values cover the time between their last two reports.
     pub fn interval(&self) -> Interval {
         let mut interval = Interval::between(&self.before, &self.moment);
         interval.processes.clone_from(&self.processes);
@@ -95,7 +95,7 @@ pub struct Monitor {
     queue: Option<SyncSender<Box<ManagerView>>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Mutex<Shared>>,
-    /// Moments left out.
+    /// Number of moments left out.
     pub missed: u64,
     /// True if moments are recorded in a sink.
     pub records: bool,
@@ -140,7 +140,7 @@ impl Monitor {
         })
     }
 
-    /// Sends a view. A late monitor does not get it: the manager does not wait.
+    /// Sends a view. The view is dropped if the monitor is late, because the manager does not wait.
     pub fn send(&mut self, view: Box<ManagerView>) {
         let sent = self.queue.as_ref().map(|queue| queue.try_send(view));
         if let Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) = sent {
@@ -218,8 +218,8 @@ impl Shared {
     }
 }
 
-/// Reports that the thread has ended by a fault of ours. The live data goes at the same time, so
-/// that old values do not appear as current.
+/// Reports that the thread has ended by a programming error. The live data is dropped at the same
+/// time, so that old values do not appear as current.
 fn fail(shared: &Mutex<Shared>) {
     let text = "The monitor has failed: nothing more is recorded, and nothing new is shown or \
                 served as metrics, until the manager is started again";
@@ -265,7 +265,7 @@ impl Worker {
         }
     }
 
-    /// Records what has run since the last round.
+    /// Records the activity since the last round.
     fn last(&mut self) {
         let (Some(before), Some(sink)) = (&self.before, &mut self.sink) else { return };
         let moment = self.collector.last(before, clock::wall_ms(), self.clock.ms());
@@ -277,12 +277,12 @@ impl Worker {
     fn round(&mut self, mut view: ManagerView) {
         let passes = std::mem::take(&mut view.passes);
         let care = if view.is_short || self.least > 0 { Care::Least } else { Care::Usual };
-        // The values are of now, not of the time when the manager sent the view.
+        // The values date from now, not from the time at which the manager sent the view.
         let (at_ms, from_us) = (clock::wall_ms(), self.clock.us());
         let view = ManagerView { at_ms, now_ms: self.clock.ms(), ..view };
         let moment = Arc::new(self.collector.collect(view, care));
         let round_us = self.clock.us().saturating_sub(from_us);
-        // A round that opens new guests takes longer, which does not show a short host.
+        // A round that opens new guests takes longer, which is no sign of a busy host.
         let is_late = round_us > ROUND_MAX_US && self.collector.opened() == 0;
         self.least = match is_late {
             true => LEAST_ROUNDS,

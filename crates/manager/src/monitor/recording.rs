@@ -50,7 +50,7 @@ impl Sink for Recording {
 
     fn passes(&mut self, passes: &[PassInput]) -> Option<String> {
         let (_, recorder) = self.0.as_mut()?;
-        // The loop keeps the order: an iterator asked for its last item would start with that.
+        // The loop keeps the order. An iterator's `last` could start with the last item.
         let mut news = None;
         for pass in passes {
             news = recorder.record(pass).or(news);

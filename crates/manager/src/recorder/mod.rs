@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// Interval between requests for disk counters of running guests.
 const BLOCKS_MS: u64 = 15_000;
 
-/// Passes that wait for the next second, at most.
+/// Maximum number of passes that wait for the next second.
 const PASSES_MAX: usize = 256;
 
 /// Times of the last recorded reports, so that each is recorded once, and inputs of passes since
@@ -30,7 +30,8 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Takes the inputs of a pass. A missing pass shows by the numbers of the others.
+    /// Stores the inputs of a pass. A gap in the numbers of the passes shows that a pass is
+    /// missing.
     pub(crate) fn passed(&mut self, pass: PassInput) {
         if self.passes.len() < PASSES_MAX {
             self.passes.push(pass);

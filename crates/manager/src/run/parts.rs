@@ -35,7 +35,7 @@ pub struct Signals<'a> {
 /// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Continue.
+    /// Continue with the next turn.
     On,
     /// End the manager.
     Stop,

@@ -1,16 +1,17 @@
-//! Benefit of memory for a guest that refaults. A guest that reads through more than it could ever
-//! keep refaults on, whatever it is given.
+//! Benefit of memory for a guest that refaults. A guest that reads through more data than it could
+//! ever cache continues to refault at any size.
 
 use counters::Bytes;
 
-/// Part of its former size after which a guest without fewer refaults has no benefit.
+/// Part of the guest's former size that makes a full trial. If the refaults have not fallen by
+/// then, more memory has no benefit.
 const TRIED_PART: u64 = 4;
 /// Part by which the refaults must fall to count as fewer.
 const LESS_PART: u64 = 8;
 /// Time without further grants after a trial without benefit.
 const REST_MS: u64 = 600_000;
 
-/// Memory given to a guest for its refaults, and the effect.
+/// Memory granted to a guest for its refaults, and the effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Benefit {
     trial: Option<Trial>,

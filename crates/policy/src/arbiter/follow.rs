@@ -1,5 +1,5 @@
-//! A pass by other managers' rules. Their orders are carried out, tracked and reported like our own
-//! decisions.
+//! A pass by other managers' rules. Their orders are carried out, tracked and reported like
+//! pinhead's own decisions.
 
 use super::grants;
 use super::reason::{Action, Bound, Clause, Inputs};
@@ -16,7 +16,7 @@ pub(super) fn obey(
 ) -> Vec<(Key, Clause)> {
     grants::fixed(states, budget);
     for state in states.iter_mut().filter(|s| s.sample.limits.mode == Mode::Managed) {
-        // A balloon that stopped, or gave memory back to its kernel, is asked again.
+        // A balloon that stopped, or was deflated by its kernel, gets the request again.
         state.cap = None;
         state.bounds.clear();
         let actual = state.assessment.actual;

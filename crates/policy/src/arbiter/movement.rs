@@ -1,8 +1,8 @@
-//! Movements: consecutive shrinks for one reason, reported once.
+//! Movements: series of shrinks for the same reason, reported once.
 
 use super::reason::Clause;
 
-/// Rest after which a new movement begins.
+/// Pause after which a new movement begins.
 const BREAK_MS: u64 = 10_000;
 /// Longest movement, so that an endless one is reported now and then.
 const LENGTH_MS: u64 = 600_000;
@@ -21,7 +21,7 @@ impl Movement {
         Movement { clause, began_ms: now_ms, seen_ms: now_ms }
     }
 
-    /// Returns true if a step for this reason belongs to the movement.
+    /// Returns true if a step for this reason continues the movement.
     pub fn takes(&self, clause: Clause, now_ms: u64) -> bool {
         clause == self.clause && self.lasts(now_ms)
     }
@@ -32,7 +32,7 @@ impl Movement {
             && now_ms.saturating_sub(self.began_ms) < LENGTH_MS
     }
 
-    /// Records that the movement goes on.
+    /// Records a further step of the movement.
     pub fn see(&mut self, now_ms: u64) {
         self.seen_ms = now_ms;
     }

@@ -1,4 +1,4 @@
-//! Patience: the time for which balloons wait for page-out, since its expected gain may not come.
+//! Patience: the time for which balloons wait for page-out. Its expected gain may never arrive.
 
 use counters::Bytes;
 
@@ -17,7 +17,7 @@ pub struct Patience {
 
 impl Patience {
     /// Returns the part of page-out's expected gain that balloons wait for. Without progress it is
-    /// zero, until the host lacks nothing.
+    /// zero, until the host no longer lacks memory.
     pub fn wait_for(&mut self, expected: Bytes, lack: Bytes, now_ms: u64) -> Bytes {
         if lack == Bytes::ZERO {
             *self = Patience::default();

@@ -26,17 +26,17 @@ named! {
 named! {
     /// The direction of a decision.
     pub enum Action {
-        /// The guest keeps what it has.
+        /// The guest keeps its size.
         Hold = "hold",
         /// The guest gets memory.
         Grow = "grow",
-        /// The guest gives memory.
+        /// The guest returns memory.
         Shrink = "shrink",
     }
 }
 
 impl Action {
-    /// Returns the action in the journal's words. Some holds have words of their own there.
+    /// Returns the action's name in the journal. Some holds have names of their own there.
     pub fn told(self, clause: Clause) -> &'static str {
         match (self, clause) {
             (Action::Hold, Clause::Stuck) => "stuck",
@@ -47,7 +47,7 @@ impl Action {
     }
 }
 
-/// A number as the journal keeps it; `None` if unknown.
+/// A number as the journal stores it; `None` if unknown.
 trait Number {
     fn number(self) -> Option<u64>;
 }
@@ -110,7 +110,7 @@ inputs! {
     host_coming: Option<Bytes> = "host_coming",
     host_promised: Option<Bytes> = "host_promised",
     host_unmet: Option<Bytes> = "host_unmet",
-    // In a second.
+    // Fall in one second.
     host_fall: Option<Bytes> = "host_fall",
     host_page_out: Option<Bytes> = "host_page_out",
     // Numbers of other managers' rules.
@@ -153,9 +153,9 @@ pub struct Outcome {
     pub result: Arrival,
     /// Size of the guest at the end.
     pub reached: Bytes,
-    /// Memory that the host got, if that could be measured.
+    /// Memory that the host gained, if that could be measured.
     pub host_got: Option<Bytes>,
-    /// The same over all steps of the movement so far.
+    /// Gain of all steps of the movement so far.
     pub got_in_all: Option<Bytes>,
 }
 
@@ -180,9 +180,9 @@ named! {
 pub struct Left {
     /// Guest.
     pub key: Key,
-    /// Size.
+    /// Size of the guest.
     pub at: Bytes,
-    /// True if the size grew: the guest's own kernel may have taken the memory.
+    /// True if the size grew. The guest's own kernel may have deflated the balloon.
     pub rose: bool,
 }
 

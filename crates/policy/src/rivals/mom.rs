@@ -87,8 +87,9 @@ impl Mom {
     }
 }
 
-/// Returns the size under pressure: used memory and a free part in proportion to the host's. If
-/// the host is critically short, the size is below the used memory, so that the guest swaps.
+/// Returns the size under pressure: used memory, and a free part in proportion to the host's free
+/// part. If the host is critically short, the size is below the used memory, so that the guest
+/// swaps.
 fn shrunk(actual: Bytes, used: u64, host_permille: u64) -> Bytes {
     let least = match host_permille <= CRITICAL_PERMILLE {
         true => Bytes(used).less(actual.permille(CRITICAL_PERMILLE - host_permille)),

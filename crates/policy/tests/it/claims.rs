@@ -1,5 +1,5 @@
-//! Claims of a guest, against the host's view of it. A guest, or a process that plays one, may
-//! claim anything.
+//! Claims of a guest, compared with the host's measurements. A guest, or a process that imitates a
+//! guest, may claim anything.
 
 use counters::Bytes;
 use policy::arbiter::{
@@ -70,7 +70,7 @@ fn guest(key: u64, actual: Bytes, free: Bytes, hot: Bytes, at_ms: u64) -> GuestS
     }
 }
 
-/// A guest that claims to use all of its memory, and that its tasks wait for more.
+/// A guest that claims that all of its memory is in use, and that its tasks wait for more.
 fn starving(key: u64, actual: Bytes, resident: Bytes, at_ms: u64) -> GuestSample {
     let mut sample = guest(key, actual, Bytes::ZERO, Bytes::ZERO, at_ms);
     if let Some(memory) = &mut sample.memory {
@@ -129,7 +129,7 @@ fn finding_04_unseen_claim_moves_and_promises_nothing() {
                 actual.as_mib()
             );
             let promised = passed.inputs[0].1.host_promised;
-            // Like any small guest it may get as much again as its visible use, and the allowance.
+            // Like any small guest it may get twice its visible use, plus the allowance.
             let most = Bytes::mib(74);
             assert!(
                 promised.is_none_or(|size| size <= most),
@@ -196,7 +196,8 @@ fn finding_10_need_beyond_share_takes_no_hot_cache_of_others() {
         let passed = pass(&mut arbiter, reserve, &[hog, neighbour], now_ms);
         assert_eq!(command(&passed, REAL), None, "at {now_ms}: {passed:?}");
     }
-    // Just below its reserve the host takes its own lack, and nothing for the other guest.
+    // Just below its reserve the host reclaims its own missing memory, and nothing for the other
+    // guest.
     let (mut arbiter, config) = (Arbiter::new(), Config::of_host(gib(24)));
     let mut hog = starving(OTHER, gib(12), gib(12), 1000);
     hog.limits.max = gib(16);
@@ -206,7 +207,7 @@ fn finding_10_need_beyond_share_takes_no_hot_cache_of_others() {
     let to = command(&passed, REAL).expect("the host is below its reserve");
     let lacks = config.hysteresis.plus(Bytes::mib(1));
     assert!(gib(8).less(to) <= Bytes::mib(200).plus(lacks), "{passed:?}");
-    // The other way round, the guest beyond its share gives.
+    // In the reverse case, the guest above its share shrinks.
     let mut arbiter = Arbiter::new();
     let mut beyond = guest(OTHER, gib(12), Bytes::mib(200), gib(10), 1000);
     beyond.limits.max = gib(16);

@@ -12,7 +12,7 @@ fn read(command: Command, value: Value) -> Reply {
     command.read_reply(&value).unwrap()
 }
 
-/// Returns the member that is wrong.
+/// Returns the name of the invalid member.
 fn wrong(command: Command, value: Value) -> &'static str {
     match command.read_reply(&value) {
         Err(Error::Reply { command: name, member }) => {

@@ -14,7 +14,7 @@ use rusqlite::{Row, params};
 use std::cmp::Reverse;
 use std::ops::ControlFlow;
 
-/// Maximum number of guests in one query: each is a number in the statement's text.
+/// Maximum number of guests in one query. Each guest adds a number to the statement's text.
 const GUESTS_MAX: usize = 10_000;
 
 const DECISION: &str = "SELECT id, guest, at_ms, policy, action, clause, reason, from_bytes, \
@@ -38,8 +38,8 @@ impl Journal {
         Ok(found)
     }
 
-    /// Passes each matching decision to `visit`, oldest first, until the visitor breaks off.
-    /// Decisions come one by one, because those of a day may not fit into memory.
+    /// Passes each matching decision to `visit`, oldest first, until the visitor breaks off. They
+    /// are passed one by one, because the decisions of a day may not fit into memory.
     pub fn decisions(
         &self,
         query: &Query,
@@ -216,7 +216,7 @@ impl Journal {
         while let Some(row) = rows.next().map_err(&failed)? {
             let fate = text(row, 1, NAME_MAX).map_err(&failed)?;
             let found_fate = match fate.as_str() {
-                // The first journals had a word of their own for a move that stopped halfway.
+                // The first journals had a separate word for a move that stopped halfway.
                 "partly" => Some(Fate::Stuck),
                 name => Fate::from_name(name),
             };

@@ -58,7 +58,7 @@ impl Period {
             None => Period::Month(year, month),
             Some(day) => Period::Day(year, month, day?),
         };
-        // Only a name that formats back to itself is valid: no signs, no 31st of June.
+        // A valid name equals the formatted period. This excludes signs and a 31st of June.
         let is_real = YEARS.contains(&year)
             && (1..=12).contains(&month)
             && match period {

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Maximum number of files in a directory: more than a hundred years of months.
+/// Maximum number of files in a directory, enough for more than a hundred years of months.
 const FILES_MAX: usize = 10_000;
 
 /// Limits on the recordings kept.
@@ -25,7 +25,7 @@ pub struct Keep {
     pub raw_hours: u32,
     /// Bytes of raw samples.
     pub raw_bytes: u64,
-    /// Bytes of all rows. The oldest files go first; the current day and month stay.
+    /// Bytes of all rows. The oldest files are removed first. The current day and month stay.
     pub most_bytes: u64,
 }
 
@@ -97,8 +97,8 @@ pub fn quarter(dir: &Path, at_ms: i64) -> Result<Option<Interval>, Error> {
     Ok(Some(sum))
 }
 
-/// Removes one file that is too old, if `by_age` is set, or the oldest file if all together are too
-/// large.
+/// Removes one file: a file that is too old, if `by_age` is set, or else the oldest file if all
+/// files together are too large.
 pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Option<Period>, Error> {
     let periods = periods(dir)?;
     let is_current =
@@ -110,7 +110,7 @@ pub fn forget(dir: &Path, keep: &Keep, now_ms: i64, by_age: bool) -> Result<Opti
         };
         period.end_ms().saturating_add(i64::from(days) * DAY_MS) <= now_ms
     };
-    // A file of another kind stays, even if its name is a period's.
+    // A file of another kind stays, even with a period's name.
     let is_ours = |period: &&Period| {
         let opened = RowFile::read_within(dir, **period, db::BUSY);
         !matches!(opened, Err(Error::Foreign { .. } | Error::NoFile { .. }))

@@ -22,7 +22,7 @@ use std::path::Path;
 
 /// Maximum number of files that SQLite attaches.
 const ATTACHED_MAX: usize = 10;
-/// Maximum length of a query in bytes; a view of a hundred columns has some thousand.
+/// Maximum length of a query in bytes. A view of a hundred columns has some thousand bytes.
 const TEXT_MAX: i32 = 100_000;
 
 /// A value in a result.
@@ -101,7 +101,8 @@ impl Records {
             }
         }
         connection.pragma_update(None, "query_only", true).map_err(failed)?;
-        // Nothing more can be attached from here on, so the user's query stays in these files.
+        // No further file can be attached from here on, so the user's query can only read these
+        // files.
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0).map_err(failed)?;
         connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, TEXT_MAX).map_err(failed)?;
         Ok(Sql { connection, left_out })
@@ -114,7 +115,8 @@ impl Sql {
         &self.left_out
     }
 
-    /// Runs one query. The visitor receives the columns' names, and each row until it breaks off.
+    /// Runs one query. The visitor receives the columns' names, and each row, until the visitor
+    /// breaks off.
     pub fn ask<V>(&self, text: &str, visitor: &mut V) -> Result<(), Error>
     where
         V: FnMut(&[String], &[Cell]) -> ControlFlow<()>,
@@ -166,7 +168,7 @@ fn attach(connection: &Connection, path: &Path, name: &str, kind: &Kind) -> Resu
             if !db::is_missing_log(path, &error) {
                 return Err(error);
             }
-            // The file may have been attached and still be unreadable.
+            // The file may be attached although it is unreadable.
             let _ = connection.execute(&format!("DETACH {name}"), []);
             with("immutable=1")
         })

@@ -87,8 +87,8 @@ fn minutes_come_out_as_they_went_in() {
         assert_eq!(found.guests, expected.guests);
         assert_eq!(found.tiers, expected.tiers);
     }
-    // Processes are reported once a minute, and grow from one time to the next. Processes that did
-    // next to nothing, and did not have to read, are counted later.
+    // Processes are reported once a minute, and grow from one time to the next. Processes that were
+    // hardly active and had no major faults are counted later.
     let reports: Vec<&Moment> = moments.iter().filter(|m| !m.processes.is_empty()).collect();
     let (who, first) = reports[0].processes.first_key_value().expect("a guest");
     let second = &reports[1].processes[who];
@@ -222,7 +222,7 @@ fn gaps_are_gaps() {
     let mut feed = |times: Vec<i64>| -> Vec<Moment> {
         times.into_iter().map(|at_ms| world.at(at_ms)).collect()
     };
-    // A delay of 8 s is no gap, and one of 40 s is; so is the time between two processes.
+    // A delay of 8 s is no gap. A delay of 40 s is a gap, and so is the time between two processes.
     drop(record(&dir, Keep::USUAL, &feed(times(0, 20).chain(times(28, 40)).collect())));
     let late = feed(times(80, 100).chain(times(140, 150)).collect());
     drop(record(&dir, Keep::USUAL, &late));
@@ -285,7 +285,7 @@ fn quarters_say_what_their_minutes_say() {
     let year = records.intervals(0, i64::MAX, 86_400_000).expect("read");
     assert_eq!(year.len(), 2);
     assert_eq!(year[0].from_ms, from_ms + 3_600_000 - 86_400_000);
-    // The months are enough without the days.
+    // The months alone are sufficient, without the days.
     for day in ["2026-11-30.db", "2026-12-01.db"] {
         std::fs::remove_file(dir.0.join(day)).expect("there");
     }

@@ -1,4 +1,4 @@
-//! Tests of the current minute, which is read so far as it is recorded and only once, and of
+//! Tests of the current minute, of which the recorded part is read, and only once, and of
 //! restricted queries.
 
 use crate::common::{Dir, START_MS};

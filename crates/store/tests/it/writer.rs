@@ -9,7 +9,7 @@ fn outcome() -> Outcome {
     Outcome { at_ms: START_MS + 9, fate: Fate::Reached, reached_bytes: MIB, host_got_bytes: None }
 }
 
-/// Flushes until there is news; more flushes than the longest pause are an error.
+/// Flushes until there is news. More flushes than the longest pause are an error.
 fn flush_until_news(writer: &mut Writer) -> News {
     (0..40).find_map(|_| writer.flush()).expect("there is news within the longest pause")
 }

@@ -67,8 +67,8 @@ fn report_h02_memory_is_found_when_it_is_plugged_and_unplugged() {
     assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(512 * MIB))]);
     qemu.plugged = 256 * MIB;
     assert_eq!(asks(&mut world, &mut qemu), [Event::Actual(id, Bytes(768 * MIB))]);
-    // The balloon is larger than the known memory, so the machine is queried, unless it was just
-    // before.
+    // The balloon is larger than the known memory, so the machine is queried, unless it was queried
+    // just before.
     world.now_ms += 10_000;
     assert!(asks(&mut world, &mut qemu).contains(&machine(768)));
     qemu.plugged = 0;
@@ -304,7 +304,8 @@ fn a_driver_that_does_not_answer_is_asked_twice_and_given_up() {
     assert!(turns < 60, "{turns}");
     assert_eq!(world.take_events(), []);
     assert_eq!((qemu.intervals.len(), qemu.interval_s), (4, 0), "{:?}", qemu.intervals);
-    // A response to the second request counts, as the first may have come too early for the driver.
+    // A response to the second request counts, because the first may have been sent before the
+    // driver was ready.
     world.source.ask_stats(id, world.now_ms);
     world.talk(&mut qemu);
     world.turn(900);

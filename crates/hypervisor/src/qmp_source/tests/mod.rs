@@ -35,7 +35,7 @@ impl World {
         self.tree.path().join(format!("run/{name}.qmp"))
     }
 
-    /// Uses our own process as QEMU's, as the kernel reports no other on these sockets.
+    /// Uses this process as QEMU's, because the kernel reports no other process on these sockets.
     fn process(&self, start_ticks: u64) {
         let own = std::process::id();
         self.tree.process(own, "qemu", 'S', start_ticks);

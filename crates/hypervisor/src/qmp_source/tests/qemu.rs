@@ -1,4 +1,4 @@
-//! A fake QEMU, seen through its monitor.
+//! A fake QEMU behind its monitor.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -26,7 +26,7 @@ pub(super) struct Qemu {
     pub(super) balloon_lies: u64,
     /// Received commands.
     pub(super) asked: Vec<String>,
-    /// Memory that virtio-mem has given.
+    /// Memory that virtio-mem has plugged.
     pub(super) virtio_mem: u64,
     /// True if the guest's driver responds to requests for statistics.
     pub(super) driver_answers: bool,

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use super::*;
 use crate::{Claim, Stranger};
 
-/// Turns of at most 50 ms until a script of nobody's is found for certain.
+/// Number of turns, of at most 50 ms each, within which a script of nobody's is certainly found.
 const TURNS: usize = 400;
 
 /// Creates a source for two directories, nobody's and ours.
